@@ -3,7 +3,7 @@
 
 /*
  * The way into the engine that runs in a job's own process: what libkiln calls of
- * libkiln-embedded.so.0, or of the same code linked into the program (KILN_EMBED_BUILD).
+ * libkiln-embedded.so.0.
  *
  * Role       one for a process, whatever the number of clients: a thread serves while there are
  *            connections; connections are sockets that speak kilnd's protocol
@@ -22,8 +22,6 @@
 #define EMBEDDED_TEXT_MOST 512
 
 struct engine_data;
-/* Of a program with the engine linked in: what was built into it (db/embed). */
-__attribute__((visibility("default"))) extern const struct engine_data kiln_built_in;
 
 struct embedded_options { /* all borrowed for the life of the process; zeros are the defaults */
     /* Where the library lies: kiln-compiler is looked for from there.  NULL: there is no library,
@@ -77,5 +75,5 @@ struct embedded_entry {
     bool (*answers)(unsigned ms, uint64_t deadline_ns);
 };
 
-/* Of the library, or of the program; in the former case found by dlsym. */
+/* Of the library, found by dlsym. */
 __attribute__((visibility("default"))) extern const struct embedded_entry kiln_embedded_entry;

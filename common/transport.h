@@ -6,10 +6,10 @@
  *
  * Role       moves whole frames and their descriptors between a client and an engine; knows
  *            nothing of what is in them.  libclient/connection/transport_socket.c speaks to kilnd,
- * tests bring their own, the embedded engine will answer within the process. Ownership
- * transport_destroy() ends the connection; see each call for frames Threading  any number of
- * threads may send; one thread at a time receives, at the same time as others send; stop may be
- * called by any thread
+ *            engine/embed/embed.c calls the engine in the same program, tests bring their own
+ * Ownership  transport_destroy() ends the connection; see each call for frames
+ * Threading  any number of threads may send; one thread at a time receives, at the same time as
+ *            others send; stop may be called by any thread
  */
 #include "common/bytes.h"
 #include "common/err.h"
@@ -48,8 +48,9 @@ struct transport_ops {
      *   KILN_TIMED_OUT    no sentence: |deadline_ns| (clock_monotonic_ns) passed; ask again at will
      *   KILN_UNAVAILABLE  the other side is gone
      *   KILN_FULL         this process cannot have the descriptors that came
+     *   KILN_NO_MEMORY    nor the memory for it
      *   KILN_CORRUPT      what came is no frame, or its descriptors are not as announced
-     * After the last three the transport is only good for being destroyed. */
+     * After the last four the transport is only good for being destroyed. */
     enum kiln_code (*receive)(struct transport *transport, uint64_t deadline_ns,
                               struct transport_frame *ret_frame, struct kiln_err *err);
     /* Makes a receive in progress, and all later ones, say KILN_UNAVAILABLE. */

@@ -43,7 +43,6 @@ static struct daemon *daemon_of(struct serving *serving)
 static void on_closing(struct serving *serving)
 {
     struct daemon *d = daemon_of(serving);
-    manager_keep_last(&d->manager);
     manager_close(&d->manager);
     d->manager.engine = NULL;
     d->host.server = NULL;
@@ -333,7 +332,6 @@ static void serve(struct daemon *d)
     d->host.server = s->server;
     d->manager.server = s->server;
     d->manager.engine = s->engine;
-    manager_restore(&d->manager, &d->inherited);
     kept_socket_drop(&d->inherited);
     serving_start(&d->serving);
     log_event(LOG_EVENT_started, NULL,
@@ -382,7 +380,7 @@ int daemon_run(struct config *config, int argc, const char *const *argv)
     signal(SIGXFSZ, SIG_IGN); /* a file too large is an error of the write, not our end */
     keep_memory();
     notify_adopt();
-    host_init(&d.host, config, &d.listener, &d.reload, &d.manager);
+    host_init(&d.host, config, &d.listener, &d.reload);
     enum kiln_code rc = begin(&d, argc, argv, &err);
     if (rc)
         log_event(LOG_EVENT_start_failed, NULL, "cannot start: %s", err.text);

@@ -59,21 +59,17 @@ static void report(struct engine_host *base, const struct engine_report *r)
     log_event(event, &fields, "%s: %s", r->event, r->text);
 }
 
-static void forgot(struct engine_host *base) { manager_forget_hot(self_of(base)->manager); }
-
 void host_init(struct host *host, const struct config *config, const struct listener *listener,
-               const struct reload *reload, struct manager *manager)
+               const struct reload *reload)
 {
     *host = (struct host){
         .base = { .config = answer_config,
                   .add_status = add_status,
                   .add_stats = add_stats,
-                  .report = report,
-                  .forgot = forgot },
+                  .report = report },
         .config = config,
         .reload = reload,
         .listener = listener,
-        .manager = manager,
         .started_ns = clock_monotonic_ns(),
     };
 }

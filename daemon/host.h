@@ -8,7 +8,6 @@
  */
 #include "daemon/config/config.h"
 #include "daemon/config/reload.h"
-#include "daemon/manager/manager.h"
 #include "daemon/server/server.h"
 #include "daemon/workers/pool.h"
 #include "engine/engine.h"
@@ -20,9 +19,8 @@ struct host {
     const struct listener *listener;
     const struct pool *pool;     /* NULL until it is there */
     const struct server *server; /* NULL until it is there */
-    struct manager *manager;
     uint64_t started_ns;
 };
 
 void host_init(struct host *host, const struct config *config, const struct listener *listener,
-               const struct reload *reload, struct manager *manager);
+               const struct reload *reload);

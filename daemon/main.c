@@ -17,7 +17,6 @@
  *   kept_socket.c    which socket: the manager's, one that it kept, or a new one
  *   manager.c        what it is told, and what it keeps for the next kilnd
  *   notify.c         how it is told
- *   parcel.c         the hot set's descriptors, held as two
  *   executor_uv.c    the engine's work onto lanes and compilers
  *
  *   loop/            all of libuv: loop, timer, watch, signals, process, lanes

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/serving.h"
 
+#include "engine/jobs/transfer_limits.h"
+
 #include <stdio.h>
 
 #define TICK_MS 1000
 /* While stopping: how often we look whether what runs has ended. */
 #define DRAIN_TICK_MS 10
-/* More would share one line to the same server. */
-#define TRANSFERS_AT_ONCE 3
-/* Of those: users' imports must not keep packages out. */
-#define TRANSFERS_FOR_ADMINS 1
-/* Of one user: they would wait for hours. */
-#define TRANSFERS_WAITING_UID 16
 /* A stalled one ends much sooner; this is for a server that only just keeps it going. */
 #define TRANSFER_MOST_MS (24u * 3600 * 1000)
 /* Longer than anything that does not tell: libcurl's stalls (a minute), a pause between two tries
@@ -23,7 +19,6 @@
 const struct transfers_options TRANSFERS_STANDARD = {
     .at_once = TRANSFERS_AT_ONCE,
     .for_admins = TRANSFERS_FOR_ADMINS,
-    .waiting_most_uid = TRANSFERS_WAITING_UID,
     .timeout_ms = TRANSFER_MOST_MS,
     .silence_ms = TRANSFER_SILENCE_MS,
     .exit_ms = TRANSFER_EXIT_MS,

@@ -5,12 +5,11 @@
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/service/metrics/ledger_tasks.h"
-#include "engine/service/packages/arrivals.h"
 #include "engine/service/packages/packages.h"
+#include "engine/service/packages/uploads.h"
 #include "engine/service/requests/handed_files.h"
 #include "engine/service/requests/leases.h"
-#include "engine/service/tuning/tuning_opening.h"
-#include "engine/service/tuning/tuning_queue.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <errno.h>
 #include <sys/random.h>
@@ -36,6 +35,8 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
     if (!rc)
         rc = toolchain_table_create(&e->toolchains, err);
     if (!rc)
+        rc = toolchains_create(&e->probes, err);
+    if (!rc)
         rc = compile_queue_create(&queue, &e->queue, err);
     if (!rc)
         rc = failure_memory_create(o->failure_ttl_s, &e->failures, err);
@@ -46,7 +47,9 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
     if (!rc)
         rc = handed_files_create(&e->handed, err);
     if (!rc)
-        rc = tuning_opening_begin(e, o, err);
+        rc = requests_create(&e->requests, err);
+    if (!rc)
+        rc = tuning_service_create(o, &e->tuning, err);
     return rc ? rc : packages_open(e, o, err);
 }
 
@@ -78,16 +81,18 @@ void engine_close(struct engine *e)
     if (!e)
         return;
     handed_files_destroy(e->handed);
+    requests_destroy(e->requests);
     figures_close(&e->figures);
     budget_destroy(e->budget);
     failure_memory_destroy(e->failures);
     hash_table_done(&e->flights);
     compile_queue_destroy(e->queue);
+    toolchains_destroy(e->probes);
     toolchain_table_destroy(e->toolchains);
     hot_set_destroy(e->hot);
     kernel_store_destroy(e->store);
     packages_close(e);
-    tuning_opening_end(e);
+    tuning_service_destroy(e->tuning);
     buffer_done(&e->records);
     buffer_done(&e->body);
     free(e);
@@ -97,7 +102,7 @@ void engine_start(struct engine *e)
 {
     if (e->notice[0])
         event_store(e, kernel_store_opening(e->store), e->notice);
-    tuning_opening_tell(e);
+    tuning_service_start(e);
     built_in_tell(e);
     ledger_load(e);
     history_begin(e);
@@ -109,9 +114,9 @@ void engine_drain(struct engine *e)
 {
     e->draining = true;
     compile_queue_drain(e->queue);
-    arrivals_cancel(e);
+    uploads_cancel(e);
     leases_drain(e);
-    tuning_queue_drain(e);
+    tuning_service_drain(e);
     recency_write(e, /* force= */ true);
     ledger_write(e, /* force= */ true);
     history_write(e, /* force= */ true);
@@ -119,8 +124,8 @@ void engine_drain(struct engine *e)
 
 bool engine_idle(const struct engine *e)
 {
-    return e->tasks_out == 0 && e->flight_count == 0 && !e->probes && !e->callers && !e->arrivals &&
-           compile_queue_running(e->queue) == 0;
+    return e->tasks_out == 0 && e->flight_count == 0 && toolchains_settled(e) && !e->callers &&
+           !e->uploads && compile_queue_running(e->queue) == 0;
 }
 
 void engine_set_limits(struct engine *e, const struct engine_options *o)
@@ -133,7 +138,7 @@ void engine_set_limits(struct engine *e, const struct engine_options *o)
     compile_queue_set_limits(e->queue, o->queue_limit, o->queue_limit_uid);
     failure_memory_set_ttl(e->failures, o->failure_ttl_s);
     budget_set_limits(e->budget, o->queue_bytes, o->queue_bytes_uid);
-    tuning_opening_set_limits(e, o);
+    tuning_service_set_limits(e, o);
     packages_set_limits(e, o);
 }
 
@@ -147,53 +152,6 @@ struct engine_pulse engine_pulse(const struct engine *e)
                                   .waiting = compile_queue_waiting(e->queue) };
 }
 
-/* ---- the hot set through a restart ---- */
-
-/* A lane may have exchanged packages already without the engine's knowing: what is in memory may be
- * from those that went, so the packages of now do not vouch for it. */
-static struct hot_image_origin origin_of(const struct engine *e, uint64_t sequence)
-{
-    return (struct hot_image_origin){ .uid = (uint32_t)geteuid(),
-                                      .sequence = sequence,
-                                      .packages = e->hot_packages };
-}
-
-static const struct object_origin *look_up(void *context, const struct object *object)
-{
-    const struct engine *e = context;
-    return object->origin ? object->origin
-                          : &ledger_kind_at(e->figures.ledger, object->ledger_kind)->what;
-}
-
-static void note(void *context, struct object *object, const struct object_origin *origin)
-{
-    const struct engine *e = context;
-    object->ledger_kind = ledger_kind_of(e->figures.ledger, origin);
-}
-
-static struct hot_image_books books_of(struct engine *e)
-{
-    return (struct hot_image_books){ .look_up = look_up, .note = note, .context = e };
-}
-
-uint64_t engine_hot_changes(const struct engine *e) { return hot_set_changes(e->hot); }
-
-enum kiln_code engine_hot_export(struct engine *e, uint64_t sequence, size_t objects_most,
-                                 struct hot_image *ret_image, struct kiln_err *err)
-{
-    const struct hot_image_origin origin = origin_of(e, sequence);
-    const struct hot_image_books books = books_of(e);
-    return hot_image_write(e->hot, &origin, &books, objects_most, ret_image, err);
-}
-
-enum kiln_code engine_hot_import(struct engine *e, struct bytes index, int *fds, size_t count,
-                                 struct hot_image_taken *ret_taken, struct kiln_err *err)
-{
-    const struct hot_image_origin origin = origin_of(e, /* sequence= */ 0);
-    const struct hot_image_books books = books_of(e);
-    return hot_image_read(e->hot, index, &origin, &books, fds, count, ret_taken, err);
-}
-
 void engine_tick(struct engine *e)
 {
     recency_write(e, /* force= */ false);
@@ -203,7 +161,6 @@ void engine_tick(struct engine *e)
     built_in_tick(e);
     store_tidy(e);
     handed_files_tick(e);
-    tuning_opening_tick(e);
-    tuning_queue_tick(e);
+    tuning_service_tick(e);
     leases_tick(e);
 }

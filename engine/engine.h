@@ -11,7 +11,6 @@
 #include "common/json.h"
 #include "engine/data/engine_data.h"
 #include "engine/jobs/executor.h"
-#include "engine/store/hot_image.h"
 #include "engine/store/kernel_store.h"
 #include "engine/tuning/tuning.h"
 
@@ -38,9 +37,6 @@ struct engine_host {
     void (*add_stats)(struct engine_host *host, struct json *stats);
     /* May come often: the host limits what it writes. */
     void (*report)(struct engine_host *host, const struct engine_report *report);
-    /* Kernels in memory were forgotten: what engine_hot_export said before may be wrong.  Comes
-     * before anybody is told so.  May be NULL. */
-    void (*forgot)(struct engine_host *host);
 };
 
 struct engine_options {
@@ -94,18 +90,5 @@ struct engine_pulse {            /* what people ask first */
 };
 struct engine_pulse engine_pulse(const struct engine *engine);
 
-/* ---- code objects in memory, through a restart: decision 12 ---- */
-
-/* Grows whenever what engine_hot_export has to say changes. */
-uint64_t engine_hot_changes(const struct engine *engine);
-/* At most |objects_most| of them.  The image's descriptors are borrowed until the next call. */
-KILN_MUST_CHECK enum kiln_code engine_hot_export(struct engine *engine, uint64_t sequence,
-                                                 size_t objects_most, struct hot_image *ret_image,
-                                                 struct kiln_err *err);
-/* As hot_image_read; before engine_start. */
-KILN_MUST_CHECK enum kiln_code engine_hot_import(struct engine *engine, struct bytes index,
-                                                 int *fds, size_t count,
-                                                 struct hot_image_taken *ret_taken,
-                                                 struct kiln_err *err);
 /* Housekeeping the host calls about once a second: writes recency in batches. */
 void engine_tick(struct engine *engine);

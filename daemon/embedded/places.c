@@ -2,7 +2,7 @@
 #include "daemon/embedded/places.h"
 
 #include "common/fs.h"
-#include "daemon/embedded/own_folder.h"
+#include "common/own_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,14 +6,17 @@
 
 #include <string.h>
 
-/* That of the manager's own, NULL when there is none; what an earlier kilnd left with it is not
- * meant. */
+/* What an earlier kilnd gave the manager: its socket, or a descriptor that this version does not
+ * use (earlier ones gave it the hot set). */
+#define OURS_PREFIX "kiln-"
+
+/* The manager's own socket, NULL when there is none. */
 static enum kiln_code find_given(struct inherited *in, struct inherited_fd **ret_item,
                                  struct kiln_err *err)
 {
     size_t count = 0;
     for (size_t i = 0; i < in->count; i++) {
-        if (manager_knows(in->items[i].name))
+        if (strncmp(in->items[i].name, OURS_PREFIX, strlen(OURS_PREFIX)) == 0)
             continue;
         *ret_item = &in->items[i];
         count++;
@@ -64,9 +67,8 @@ enum kiln_code kept_socket_open(struct inherited *in, const char *path, const ch
 
 void kept_socket_drop(struct inherited *in)
 {
-    struct inherited_fd *unused = inherited_find(in, LISTENER_NAME_PREFIX, 0);
-    for (; unused;
-         unused = inherited_find(in, LISTENER_NAME_PREFIX, (size_t)(unused - in->items) + 1))
+    struct inherited_fd *unused = inherited_find(in, OURS_PREFIX, 0);
+    for (; unused; unused = inherited_find(in, OURS_PREFIX, (size_t)(unused - in->items) + 1))
         manager_forget(unused->name);
     inherited_done(in);
 }

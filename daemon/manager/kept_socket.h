@@ -14,5 +14,6 @@
 KILN_MUST_CHECK enum kiln_code kept_socket_open(struct inherited *inherited, const char *path,
                                                 const char *group, struct listener *ret_listener,
                                                 struct kiln_err *err);
-/* Has the manager close a socket that was not used; then all that nobody has taken is closed. */
+/* Has the manager close what an earlier kilnd left with it and this one does not use; then closes
+ * all that nobody has taken. */
 void kept_socket_drop(struct inherited *inherited);

@@ -3,8 +3,10 @@
 
 #include "common/clock.h"
 #include "common/limits.h"
+#include "engine/jobs/fair_queue.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <linux/sockios.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,179 +19,191 @@
 #define STACK_SIZE (256u << 10)
 
 /* Connections of one user that wait to be closed with something unread. */
-#define SOCKETS_MOST_UID 64
-/* The same, of all users, that no memory was to be had for. */
-#define ORPHANS_MOST 256u
+#define SOCKETS_MAX_UID 64
+/* Connections, of all users, that can wait although there is no memory to note them. */
+#define SPARES_MAX 256u
+/* Under which spares are queued: no user's (chown(2) and the kernel reserve it). */
+#define SPARES_UID ((uid_t)-1)
 
-struct socket {
+enum closing_kind { A_FILE, A_SOCKET, A_SPARE /* a socket, too */ };
+
+struct closing { /* a descriptor, in the queue or in a list of unused ones */
+    struct fair_item item;
+    struct user *user; /* borrowed; not of unused ones */
     int fd;
-    struct socket *next;
+    enum closing_kind kind;
 };
 
 struct user {
+    struct list_link link;
     uid_t uid;
-    unsigned connections;    /* that joined and did not leave */
-    unsigned held;           /* files that came and are not closed, wherever they are */
-    unsigned first, waiting; /* of |files|: those that wait here */
-    struct socket *sockets;  /* owned; these wait, too */
-    unsigned socket_count;
-    uint64_t full_since_ns; /* when he was first seen to be; 0: he was not when last looked at */
-    bool busy;              /* a thread closes one of his */
-    struct user *next;
-    int files[]; /* a ring with room for all that may be held: adding to it cannot fail */
+    unsigned connections;   /* that joined and did not leave */
+    unsigned held;          /* files that came and are not closed, wherever they are */
+    unsigned sockets;       /* that wait */
+    unsigned waiting;       /* files and sockets that wait */
+    uint64_t full_since_ns; /* when they were first seen to be full; 0: not when last looked at */
+    bool busy;              /* a thread closes one of theirs */
+    struct list unused;     /* of |files| */
+    struct closing files[]; /* one for each that may be held: adding a file cannot fail */
 };
 
 struct closer {
     pthread_mutex_t lock; /* over all below */
     struct closer_limits limits;
-    struct user *users;        /* owned; in the order of turns */
-    int orphans[ORPHANS_MOST]; /* owned; sockets that could not be noted with their users */
-    unsigned orphan_count;
-    bool orphans_busy; /* a thread closes one of them */
+    struct list users;       /* of struct user; owned */
+    struct fair_queue queue; /* of struct closing */
+    struct user *spare_user; /* owned; stands for all whose sockets could not be noted */
     unsigned threads;
     bool closing;
 };
 
-/* Their descriptors go with the process. */
-static void user_destroy(struct user *user)
+static struct closing *closing_of(const struct fair_item *item)
 {
-    for (struct socket *socket; (socket = user->sockets);) {
-        user->sockets = socket->next;
-        free(socket);
-    }
-    free(user);
-}
-
-static void closer_free(struct closer *closer)
-{
-    for (struct user *user; (user = closer->users);) {
-        closer->users = user->next;
-        user_destroy(user);
-    }
-    pthread_mutex_destroy(&closer->lock);
-    free(closer);
+    return LIST_ENTRY(item, struct closing, item);
 }
 
 /* ---- with the lock ---- */
 
 static struct user *find_user(const struct closer *closer, uid_t uid)
 {
-    struct user *user = closer->users;
-    while (user && user->uid != uid)
-        user = user->next;
+    LIST_EACH (&closer->users, struct user, link, user) {
+        if (user->uid == uid)
+            return user;
+    }
+    return NULL;
+}
+
+/* NULL: no memory. */
+static struct user *add_user(struct closer *closer, uid_t uid, unsigned files,
+                             enum closing_kind kind)
+{
+    struct user *user = calloc(1, sizeof(*user) + files * sizeof(user->files[0]));
+    if (!user || !fair_queue_reserve(&closer->queue, uid)) {
+        free(user);
+        return NULL;
+    }
+    user->uid = uid;
+    list_init(&user->unused);
+    for (unsigned i = 0; i < files; i++) {
+        user->files[i].kind = kind;
+        list_append(&user->unused, &user->files[i].item.link);
+    }
+    list_append(&closer->users, &user->link);
     return user;
-}
-
-static void add_last(struct closer *closer, struct user *user)
-{
-    struct user **at = &closer->users;
-    while (*at)
-        at = &(*at)->next;
-    user->next = NULL;
-    *at = user;
-}
-
-static void take_out(struct closer *closer, struct user *user)
-{
-    struct user **at = &closer->users;
-    while (*at != user)
-        at = &(*at)->next;
-    *at = user->next;
-}
-
-static struct user *find_idle(const struct closer *closer)
-{
-    struct user *user = closer->users;
-    while (user && (user->busy || (user->waiting == 0 && !user->sockets)))
-        user = user->next;
-    return user;
-}
-
-static bool has_orphans(const struct closer *closer)
-{
-    return closer->orphan_count > 0 && !closer->orphans_busy;
 }
 
 static struct user *find_or_add_user(struct closer *closer, uid_t uid)
 {
     struct user *user = find_user(closer, uid);
-    size_t files = closer->limits.held_most_uid * sizeof(int);
-    if (user || !(user = calloc(1, sizeof(*user) + files)))
-        return user;
-    user->uid = uid;
-    add_last(closer, user);
-    return user;
+    return user ? user : add_user(closer, uid, closer->limits.held_most_uid, A_FILE);
 }
 
-/* Nothing of him is here, nor can anything come. */
+static void remove_user(struct closer *closer, struct user *user)
+{
+    fair_queue_release(&closer->queue, user->uid);
+    list_remove(&user->link);
+    free(user);
+}
+
+/* Nothing of theirs is here, nor can anything come. */
 static void forget_if_gone(struct closer *closer, struct user *user)
 {
-    if (user->connections > 0 || user->held > 0 || user->sockets || user->busy)
-        return;
-    take_out(closer, user);
-    user_destroy(user);
+    if (user->connections == 0 && user->held == 0 && user->waiting == 0 && !user->busy &&
+        user != closer->spare_user)
+        remove_user(closer, user);
 }
 
-static void add_file(struct closer *closer, struct user *user, int fd)
+/* Cannot fail: the user has a reservation, and the queue no limit that can be reached. */
+static void push_closing(struct closer *closer, struct user *user, struct closing *c, int fd)
 {
-    unsigned room = closer->limits.held_most_uid;
-    assert(user->waiting < user->held && user->held <= room);
-    user->files[(user->first + user->waiting++) % room] = fd;
+    struct kiln_err ignored = KILN_ERR_INIT;
+    c->user = user;
+    c->fd = fd;
+    user->waiting++;
+    user->sockets += c->kind != A_FILE;
+    enum kiln_code rc = fair_queue_push(&closer->queue, user->uid, &c->item, &ignored);
+    assert(rc == KILN_OK);
+    (void)rc;
 }
 
-static int take_file(struct closer *closer, struct user *user)
+static struct closing *take_unused(struct user *user)
 {
-    int fd = user->files[user->first];
-    user->first = (user->first + 1) % closer->limits.held_most_uid;
-    user->waiting--;
-    return fd;
+    struct closing *c = LIST_FIRST(&user->unused, struct closing, item.link);
+    if (c)
+        list_remove(&c->item.link);
+    return c;
 }
 
-static bool add_orphan(struct closer *closer, int fd)
+static void release_closing(struct closing *c)
 {
-    if (closer->orphan_count == ORPHANS_MOST)
-        return false;
-    closer->orphans[closer->orphan_count++] = fd;
-    return true;
+    if (c->kind == A_SOCKET)
+        free(c);
+    else
+        list_append(&c->user->unused, &c->item.link);
+}
+
+static bool add_spare(struct closer *closer, int fd)
+{
+    struct closing *c = take_unused(closer->spare_user);
+    if (c)
+        push_closing(closer, closer->spare_user, c, fd);
+    return c != NULL;
 }
 
 static bool add_socket(struct closer *closer, uid_t uid, int fd)
 {
-    struct socket *socket = malloc(sizeof(*socket));
-    struct user *user = socket ? find_or_add_user(closer, uid) : NULL;
+    struct closing *c = calloc(1, sizeof(*c));
+    struct user *user = c ? find_or_add_user(closer, uid) : NULL;
     if (!user) {
-        free(socket);
-        return add_orphan(closer, fd);
+        free(c);
+        return add_spare(closer, fd);
     }
-    *socket = (struct socket){ .fd = fd, .next = user->sockets };
-    user->sockets = socket;
-    user->socket_count++;
+    c->kind = A_SOCKET;
+    push_closing(closer, user, c, fd);
     return true;
-}
-
-static int take_socket(struct user *user)
-{
-    struct socket *socket = user->sockets;
-    int fd = socket->fd;
-    user->sockets = socket->next;
-    user->socket_count--;
-    free(socket);
-    return fd;
 }
 
 static bool is_full(const struct closer *closer, const struct user *user)
 {
     return user && (user->held + LIMIT_FRAME_DESCRIPTORS > closer->limits.held_most_uid ||
-                    user->socket_count >= SOCKETS_MOST_UID);
+                    user->sockets >= SOCKETS_MAX_UID);
+}
+
+/* Descriptors that wait go with the process. */
+static void closer_free(struct closer *closer)
+{
+    for (struct fair_item *item; (item = fair_queue_pop(&closer->queue));)
+        release_closing(closing_of(item));
+    LIST_EACH (&closer->users, struct user, link, user)
+        remove_user(closer, user);
+    fair_queue_done(&closer->queue);
+    pthread_mutex_destroy(&closer->lock);
+    free(closer);
 }
 
 /* ---- threads ---- */
 
-static void close_one(struct closer *closer, struct user *user)
+/* One close at a time for each user: where it hangs, it holds up no other user. */
+static bool may_close(void *context, const struct fair_item *item)
 {
-    bool is_file = user->waiting > 0;
-    int fd = is_file ? take_file(closer, user) : take_socket(user);
+    (void)context;
+    return !closing_of(item)->user->busy;
+}
+
+/* One of what waits; false: none can be closed now. */
+static bool close_next(struct closer *closer)
+{
+    struct fair_item *item = fair_queue_pop_if(&closer->queue, may_close, /* context= */ NULL);
+    if (!item)
+        return false;
+    struct closing *c = closing_of(item);
+    struct user *user = c->user;
     user->busy = true;
+    user->waiting--;
+    user->sockets -= c->kind != A_FILE;
+    bool is_file = c->kind == A_FILE;
+    int fd = c->fd;
+    release_closing(c);
     pthread_mutex_unlock(&closer->lock);
     close(fd);
     pthread_mutex_lock(&closer->lock);
@@ -197,32 +211,13 @@ static void close_one(struct closer *closer, struct user *user)
     user->held -= is_file;
     if (!is_full(closer, user)) /* also where nobody asked meanwhile */
         user->full_since_ns = 0;
-    take_out(closer, user);
-    add_last(closer, user); /* his turn is over */
     forget_if_gone(closer, user);
-}
-
-static void close_orphan(struct closer *closer)
-{
-    int fd = closer->orphans[--closer->orphan_count];
-    closer->orphans_busy = true;
-    pthread_mutex_unlock(&closer->lock);
-    close(fd);
-    pthread_mutex_lock(&closer->lock);
-    closer->orphans_busy = false;
-}
-
-/* One of what waits; false: nothing does. */
-static bool close_next(struct closer *closer)
-{
-    struct user *user = find_idle(closer);
-    if (user)
-        close_one(closer, user);
-    else if (has_orphans(closer))
-        close_orphan(closer);
-    else
-        return false;
     return true;
+}
+
+static bool has_work(const struct closer *closer)
+{
+    return fair_queue_peek_if(&closer->queue, may_close, /* context= */ NULL) != NULL;
 }
 
 static void *work(void *context)
@@ -244,8 +239,8 @@ static void start_thread(struct closer *closer)
     pthread_attr_t attributes;
     pthread_t thread;
     sigset_t all, before;
-    bool waits = find_idle(closer) || has_orphans(closer);
-    if (!waits || closer->threads >= closer->limits.threads || pthread_attr_init(&attributes) != 0)
+    if (!has_work(closer) || closer->threads >= closer->limits.threads ||
+        pthread_attr_init(&attributes) != 0)
         return;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_SIZE);
@@ -261,12 +256,20 @@ static void start_thread(struct closer *closer)
 enum kiln_code closer_create(const struct closer_limits *limits, struct closer **ret_closer,
                              struct kiln_err *err)
 {
+    static const struct fair_queue_options queue = { UINT_MAX, UINT_MAX, "descriptors" };
     struct closer *closer = calloc(1, sizeof(*closer));
     if (!closer || pthread_mutex_init(&closer->lock, NULL) != 0) {
         free(closer);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make what closes the files of clients");
     }
     closer->limits = *limits;
+    list_init(&closer->users);
+    fair_queue_init(&closer->queue, &queue);
+    closer->spare_user = add_user(closer, SPARES_UID, SPARES_MAX, A_SPARE);
+    if (!closer->spare_user) {
+        closer_free(closer);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make what closes the files of clients");
+    }
     *ret_closer = closer;
     return KILN_OK;
 }
@@ -313,13 +316,16 @@ void closer_charge(struct closer *closer, uid_t uid, unsigned count)
 void closer_take(struct closer *closer, uid_t uid, int fd)
 {
     pthread_mutex_lock(&closer->lock);
-    add_file(closer, find_user(closer, uid), fd);
+    struct user *user = find_user(closer, uid);
+    struct closing *c = take_unused(user);
+    assert(c && user->held <= closer->limits.held_most_uid);
+    push_closing(closer, user, c, fd);
     start_thread(closer);
     pthread_mutex_unlock(&closer->lock);
 }
 
-/* Beyond ORPHANS_MOST that no memory was for, one stays as it is, shut down: the loop is not to
- * wait for its close. */
+/* Without memory and spares, the socket stays open, shut down: the loop must not wait for its
+ * close. */
 void closer_take_socket(struct closer *closer, uid_t uid, int fd)
 {
     int unread = 0;

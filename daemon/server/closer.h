@@ -5,13 +5,12 @@
  * Closes descriptors that clients sent, off the loop.
  *
  * Role       close(2) of a file on FUSE or on a network filesystem may wait for whoever serves it,
- *            for ever.  Users take turns on a few threads of its own, at most one for each user: a
- *            user whose files hang when closed keeps neither the loop nor the lanes nor other users
- *            from anything.  What one user may have here is counted from the moment it is received,
- *            and there is room for all of it: nothing is ever closed by whoever brings it
- * Ownership  owns what it was given; closer_destroy does not wait for a close that hangs: what its
- *            thread still needs is freed by that thread
- * Threading  any thread; nothing blocks
+ *            for ever.  A few threads close them fairly by user, at most one thread for each user:
+ * a user whose files hang when closed holds up neither the loop nor the executors nor other users.
+ * A user's files count from the moment they are received, and closer_join allocates what all of
+ * them need, so closer_take cannot fail Ownership  owns what it was given; closer_destroy does not
+ * wait for a close that hangs: what its thread still needs is freed by that thread Threading  any
+ * thread; nothing blocks
  */
 #include "common/err.h"
 #include "common/limits.h"

@@ -10,20 +10,11 @@
 #define RESERVE 512u
 #define LEAST 64u
 
-/* More than any process has unless somebody asked for it: then it is ours alone. */
-#define USUAL_MOST 4096u
-
-/* The soft limit as we were started with, which other processes of our user most likely have too;
- * 0: not looked at. */
-static rlim_t started_with;
-
 static uint64_t raise_limit(void)
 {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return 1024;
-    if (started_with == 0)
-        started_with = files.rlim_cur;
     if (files.rlim_cur == files.rlim_max)
         return files.rlim_cur; /* a unit's system-call filter may not even let us ask */
     files.rlim_cur = files.rlim_max;
@@ -54,12 +45,4 @@ struct descriptor_shares descriptors_share(struct descriptor_shares wanted)
         (unsigned long long)limit, got.connections, got.hot_count, wanted.connections,
         wanted.hot_count, wanted.workers, wanted.workers * DESCRIPTORS_A_WORKER);
     return got;
-}
-
-/* Twice while one takes the place of another.  A unit that raised the limit (LimitNOFILE=) gives us
- * a user of our own: a tenth stays for replies, which wait where it is not enough.  Else half of it
- * stays for the user's other programs. */
-size_t descriptors_in_flight_most(void)
-{
-    return (size_t)(started_with > USUAL_MOST ? started_with / 20 * 9 : started_with / 4);
 }

@@ -18,6 +18,3 @@ struct descriptor_shares {
 
 /* What can be had of |wanted|; says in the log when that is less. */
 struct descriptor_shares descriptors_share(struct descriptor_shares wanted);
-/* How many one message queue of ours may hold while another takes its place: the kernel counts what
- * a user's processes have in flight together, against the limit of whoever sends next. */
-size_t descriptors_in_flight_most(void);

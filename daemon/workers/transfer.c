@@ -1,37 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/workers/transfer.h"
 
+#include "engine/jobs/transfer_limits.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Processes of one user that cannot be ended; beyond it no more are started for that user. */
-#define ORPHANS_MOST_UID 2
-
-struct list {
-    struct transfer_task *first, **last;
-};
-
 struct transfers {
     char *program, *service; /* owned */
     struct transfer_process_options options;
-    unsigned at_once, for_admins, waiting_most_uid;
+    unsigned at_once, for_admins;
     struct transfer_process *processes, *orphans;
     unsigned running, out;
-    struct list waiting, ended; /* ended: their done callbacks are due */
+    struct fair_queue waiting; /* of struct transfer_task */
+    struct list ended;         /* the same: their done callbacks are due */
     struct loop_owner owner;
     struct loop_timer settle; /* does on the next turn what must not be done within a call */
     bool stopping, closing;
     void (*closed)(void *context);
     void *context;
 };
-
-static void append(struct list *list, struct transfer_task *task)
-{
-    task->next = NULL;
-    *list->last = task;
-    list->last = &task->next;
-}
 
 static unsigned count_of(const struct transfer_process *first, uid_t uid)
 {
@@ -49,36 +38,6 @@ static unsigned count_of_users(const struct transfers *t)
     return count;
 }
 
-static unsigned waiting_of(const struct transfers *t, uid_t uid)
-{
-    unsigned count = 0;
-    for (const struct transfer_task *task = t->waiting.first; task; task = task->next)
-        count += task->uid == uid;
-    return count;
-}
-
-static struct transfer_task *take_first(struct list *list)
-{
-    struct transfer_task *task = list->first;
-    list->first = task->next;
-    if (!list->first)
-        list->last = &list->first;
-    return task;
-}
-
-static bool take_out(struct list *list, struct transfer_task *task)
-{
-    struct transfer_task **at = &list->first;
-    while (*at && *at != task)
-        at = &(*at)->next;
-    if (!*at)
-        return false;
-    *at = task->next;
-    if (!*at)
-        list->last = at;
-    return true;
-}
-
 static bool may_start(const struct transfers *t, const struct transfer_task *task)
 {
     unsigned most = t->at_once - (task->is_admin ? 0 : t->for_admins);
@@ -87,28 +46,17 @@ static bool may_start(const struct transfers *t, const struct transfer_task *tas
            count_of(t->processes, task->uid) < (most > 1 ? most - 1 : 1);
 }
 
-/* The first that may run now; NULL when there is none. */
-static struct transfer_task *find_next(const struct transfers *t)
+static bool may_start_item(void *context, const struct fair_item *item)
 {
-    struct transfer_task *task = t->waiting.first;
-    while (task && !t->stopping && !may_start(t, task))
-        task = task->next;
-    return task;
+    const struct transfers *t = context;
+    return t->stopping || may_start(t, LIST_ENTRY(item, struct transfer_task, item));
 }
 
-/* Whose turn it was comes behind the others with all that he has waiting, in its order. */
-static void end_turn(struct transfers *t, uid_t uid)
+/* The next that may run now; NULL when there is none. */
+static struct transfer_task *pop_waiting(struct transfers *t)
 {
-    struct transfer_task *rest = t->waiting.first;
-    struct list others = { .last = &others.first }, own = { .last = &own.first };
-    while (rest) {
-        struct transfer_task *task = rest;
-        rest = task->next;
-        append(task->uid == uid ? &own : &others, task);
-    }
-    *others.last = own.first;
-    t->waiting.first = others.first;
-    t->waiting.last = own.first ? own.last : others.first ? others.last : &t->waiting.first;
+    struct fair_item *item = fair_queue_pop_if(&t->waiting, may_start_item, t);
+    return item ? LIST_ENTRY(item, struct transfer_task, item) : NULL;
 }
 
 KILN_PRINTF(4, 5)
@@ -120,7 +68,7 @@ static void end_without_process(struct transfers *t, struct transfer_task *task,
     task->outcome = (struct transfer_outcome){ .err.code = code };
     vsnprintf(task->outcome.err.text, sizeof(task->outcome.err.text), fmt, args);
     va_end(args);
-    append(&t->ended, task);
+    list_append(&t->ended, &task->item.link);
 }
 
 static void start_one(struct transfers *t, struct transfer_task *task)
@@ -128,7 +76,7 @@ static void start_one(struct transfers *t, struct transfer_task *task)
     struct transfer_process *p = NULL;
     if (t->stopping)
         end_without_process(t, task, KILN_UNAVAILABLE, "kilnd is shutting down");
-    else if (count_of(t->orphans, task->uid) >= ORPHANS_MOST_UID)
+    else if (count_of(t->orphans, task->uid) >= TRANSFERS_STUCK_MAX_UID)
         end_without_process(t, task, KILN_BUSY,
                             "%u transfers of user %u cannot be ended, as the filesystem that they "
                             "read from does not answer: ask again when it does",
@@ -140,25 +88,21 @@ static void start_one(struct transfers *t, struct transfer_task *task)
     p->next = t->processes;
     t->processes = p;
     t->running++;
-    end_turn(t, task->uid);
 }
 
 static void on_settle(struct loop_timer *timer)
 {
     struct transfers *t = LOOP_OWNER_OF(struct transfers, settle, timer);
-    for (struct transfer_task *task; (task = find_next(t));) {
-        take_out(&t->waiting, task);
+    for (struct transfer_task *task; (task = pop_waiting(t));)
         start_one(t, task);
-    }
-    while (t->ended.first) {
-        struct transfer_task *task = take_first(&t->ended);
+    while (!list_is_empty(&t->ended)) {
+        struct transfer_task *task = LIST_FIRST(&t->ended, struct transfer_task, item.link);
+        list_remove(&task->item.link);
         t->out--;
         task->done(task);
     }
     if (t->closing && t->out == 0 && t->running == 0 && !t->orphans)
         loop_timer_close(&t->settle);
-    else if (t->ended.first || find_next(t))
-        loop_timer_start(&t->settle, 0, 0); /* the callbacks brought more */
 }
 
 static void take_process_out(struct transfer_process **at, const struct transfer_process *p)
@@ -173,7 +117,7 @@ static void on_ended(struct transfer_process *p)
     struct transfers *t = p->context;
     take_process_out(&t->processes, p);
     t->running--;
-    append(&t->ended, p->task);
+    list_append(&t->ended, &p->task->item.link);
     if (p->is_orphan) {
         p->next = t->orphans;
         t->orphans = p;
@@ -198,6 +142,7 @@ static void on_closed(struct loop_owner *owner)
     void *context = t->context;
     free(t->program);
     free(t->service);
+    fair_queue_done(&t->waiting);
     free(t);
     closed(context);
 }
@@ -218,9 +163,11 @@ enum kiln_code transfers_create(const struct transfers_options *options,
     t->service = service;
     t->at_once = options->at_once;
     t->for_admins = options->for_admins;
-    t->waiting_most_uid = options->waiting_most_uid;
-    t->waiting.last = &t->waiting.first;
-    t->ended.last = &t->ended.first;
+    const struct fair_queue_options queue = { .max = UPLOADS_MAX,
+                                              .max_uid = UPLOADS_MAX,
+                                              .noun = "transfers" };
+    fair_queue_init(&t->waiting, &queue);
+    list_init(&t->ended);
     t->owner.gone = on_closed;
     t->options = (struct transfer_process_options){
         .loop = options->loop,
@@ -243,21 +190,16 @@ enum kiln_code transfers_create(const struct transfers_options *options,
 
 void transfers_start(struct transfers *t, struct transfer_task *task)
 {
+    struct kiln_err why = KILN_ERR_INIT;
     t->out++;
-    unsigned waiting = waiting_of(t, task->uid);
-    if (waiting >= t->waiting_most_uid)
-        end_without_process(t, task, KILN_BUSY,
-                            "%u transfers of user %u wait already, as many as may: ask again when "
-                            "some have ended",
-                            waiting, (unsigned)task->uid);
-    else
-        append(&t->waiting, task);
+    if (fair_queue_push(&t->waiting, task->uid, &task->item, &why) != KILN_OK)
+        end_without_process(t, task, why.code, "%s", why.text);
     loop_timer_start(&t->settle, 0, 0);
 }
 
 void transfers_cancel(struct transfers *t, struct transfer_task *task)
 {
-    if (take_out(&t->waiting, task)) {
+    if (fair_queue_remove(&t->waiting, &task->item)) {
         end_without_process(t, task, KILN_CANCELLED, "the transfer was cancelled");
         loop_timer_start(&t->settle, 0, 0);
         return;

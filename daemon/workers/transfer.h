@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Transfers: a few kiln-transfer processes at a time; users take turns.
+ * Transfers: a few kiln-transfer processes at a time, started fairly by user.
  *
  * Role       one process is left to the other users whatever one user asks for, so a user whose
- *            transfers last for hours costs others nothing; what waits goes round by user
- *            A process that cannot be ended is no longer counted among those that run: a few of
- *            one user are borne with, then that user waits until they end
+ *            transfers last for hours costs others nothing; the rest waits in a fair queue.
+ *            A process that cannot be ended no longer counts as running.  A user who has
+ *            TRANSFERS_STUCK_MAX_UID of them gets no new ones until they end.
+ *            The engine bounds how many wait: engine/jobs/transfer_limits.h
  * Ownership  owns the processes; borrows tasks until their done callback
  * Threading  the loop's thread; done callbacks never run from within a call
  */
@@ -16,23 +17,23 @@
 struct transfers;
 
 struct transfers_options {
-    struct loop *loop;         /* borrowed */
-    struct lanes *lanes;       /* borrowed */
-    const char *program;       /* path of kiln-transfer; copied */
-    const char *service;       /* of the unit that starts it; NULL, "": there is none; copied */
-    struct keeper *keeper;     /* as in pool_options */
-    struct worker_user user;   /* whom its processes become */
-    unsigned at_once;          /* at least 1 */
-    unsigned for_admins;       /* of those; one user has one less of the rest, but at least 1 */
-    unsigned waiting_most_uid; /* of one user; beyond it KILN_BUSY */
-    uint64_t timeout_ms;       /* wall clock of one transfer */
-    uint64_t silence_ms;       /* without a word from its process */
-    uint64_t exit_ms;          /* as in transfer_process_options */
+    struct loop *loop;       /* borrowed */
+    struct lanes *lanes;     /* borrowed */
+    const char *program;     /* path of kiln-transfer; copied */
+    const char *service;     /* of the unit that starts it; NULL, "": there is none; copied */
+    struct keeper *keeper;   /* as in pool_options */
+    struct worker_user user; /* whom its processes become */
+    unsigned at_once;        /* at least 1 */
+    unsigned for_admins;     /* of those; one user has one less of the rest, but at least 1 */
+    uint64_t timeout_ms;     /* wall clock of one transfer */
+    uint64_t silence_ms;     /* without progress from its process */
+    uint64_t exit_ms;        /* as in transfer_process_options */
 };
 
 KILN_MUST_CHECK enum kiln_code transfers_create(const struct transfers_options *options,
                                                 struct transfers **ret_transfers,
                                                 struct kiln_err *err);
+/* At most UPLOADS_MAX at a time. */
 void transfers_start(struct transfers *transfers, struct transfer_task *task);
 /* KILN_CANCELLED, unless it was over; one that is not here is left alone. */
 void transfers_cancel(struct transfers *transfers, struct transfer_task *task);

@@ -373,7 +373,7 @@ static void write_source(FILE *out, const struct entry *entries, size_t count)
 {
     fprintf(out,
             "/* Made by kiln-embed: what is built into this program. */\n"
-            "#include \"common/embedded_entry.h\"\n#include \"engine/data/engine_data.h\"\n\n");
+            "#include \"common/embed.h\"\n#include \"engine/data/engine_data.h\"\n\n");
     for (size_t i = 0; i < count; i++)
         write_bytes(out, &entries[i], i);
     if (count > 0)

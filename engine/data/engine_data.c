@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/data/engine_data.h"
 
-#define STEP_BYTES (1u << 20)
+#define STEP_BYTES (256u << 10)
 
 struct bytes engine_item_view(const struct engine_item *item)
 {

@@ -50,7 +50,7 @@ struct engine_item_check { /* one that is under way */
 };
 /* The first item that was used and not checked; false: there is none.  |data| may be NULL. */
 bool engine_item_check_begin(const struct engine_data *data, struct engine_item_check *ret_check);
-/* Some milliseconds of it; true: done, and the item's state tells how. */
+/* A fraction of a millisecond of it; true: done, and the item's state tells how. */
 bool engine_item_check_step(struct engine_item_check *check);
 /* The whole check at once, of an item that could not be opened.  True: its bytes are what was built
  * in, so that it was no good then; false: it is damaged, and used no more. */

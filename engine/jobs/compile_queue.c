@@ -3,43 +3,49 @@
 
 #include "common/clock.h"
 
-#define PRIORITIES 2
+#include <limits.h>
 
-/* One user's waiting orders of one priority; turns with orders form a ring. */
-struct turn {
-    struct turn *next, *previous;
-    struct compile_order *first, *last;
-    unsigned count;
-    uint64_t next_serial;
-    uid_t uid;
-    enum priority priority;
-};
+#define PRIORITIES 2
 
 struct compile_queue {
     struct executor *executor; /* borrowed */
-    unsigned limit;
+    unsigned limit;            /* of both queues together, as the next */
     unsigned limit_uid;
-    unsigned waiting;
-    unsigned running;
-    bool draining;
-    struct turn *next_turn[PRIORITIES];  /* owned rings; NULL when empty */
-    struct compile_order *first_running; /* borrowed list */
+    unsigned running_count;
+    struct fair_queue waiting[PRIORITIES]; /* of compile_order.slot */
+    struct list running;                   /* of struct compile_order, the latest first */
 };
+
+static struct compile_order *order_of(struct fair_item *item)
+{
+    return LIST_ENTRY(item, struct compile_order, slot);
+}
 
 enum kiln_code compile_queue_create(const struct compile_queue_options *options,
                                     struct compile_queue **ret_queue, struct kiln_err *err)
 {
+    const struct fair_queue_options unlimited = { .max = UINT_MAX,
+                                                  .max_uid = UINT_MAX,
+                                                  .noun = "compiles" };
     struct compile_queue *q = calloc(1, sizeof(*q));
     if (!q)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the compile queue");
     q->executor = options->executor;
     q->limit = options->limit;
     q->limit_uid = options->limit_uid;
+    list_init(&q->running);
+    for (int i = 0; i < PRIORITIES; i++)
+        fair_queue_init(&q->waiting[i], &unlimited);
     *ret_queue = q;
     return KILN_OK;
 }
 
-void compile_queue_destroy(struct compile_queue *q) { free(q); }
+void compile_queue_destroy(struct compile_queue *q)
+{
+    for (int i = 0; q && i < PRIORITIES; i++)
+        fair_queue_done(&q->waiting[i]);
+    free(q);
+}
 
 void compile_queue_set_limits(struct compile_queue *q, unsigned limit, unsigned limit_uid)
 {
@@ -47,121 +53,24 @@ void compile_queue_set_limits(struct compile_queue *q, unsigned limit, unsigned 
     q->limit_uid = limit_uid;
 }
 
-static struct turn *find_turn(struct compile_queue *q, enum priority priority, uid_t uid)
-{
-    struct turn *start = q->next_turn[priority];
-    struct turn *t = start;
-    do {
-        if (t && t->uid == uid)
-            return t;
-        t = t ? t->next : NULL;
-    } while (t != start);
-    return NULL;
-}
-
-/* Newcomers go to the end of the round. */
-static struct turn *add_turn(struct compile_queue *q, enum priority priority, uid_t uid)
-{
-    struct turn *t = calloc(1, sizeof(*t));
-    if (!t)
-        return NULL;
-    t->uid = uid;
-    t->priority = priority;
-    struct turn *head = q->next_turn[priority];
-    if (!head) {
-        t->next = t->previous = t;
-        q->next_turn[priority] = t;
-        return t;
-    }
-    t->next = head;
-    t->previous = head->previous;
-    t->previous->next = t;
-    head->previous = t;
-    return t;
-}
-
-static void drop_turn(struct compile_queue *q, struct turn *t)
-{
-    if (q->next_turn[t->priority] == t)
-        q->next_turn[t->priority] = t->next == t ? NULL : t->next;
-    t->next->previous = t->previous;
-    t->previous->next = t->next;
-    free(t);
-}
-
-static struct turn *turn_for(struct compile_queue *q, enum priority priority, uid_t uid)
-{
-    struct turn *t = find_turn(q, priority, uid);
-    return t ? t : add_turn(q, priority, uid);
-}
-
-static void append(struct compile_queue *q, struct turn *t, struct compile_order *order)
-{
-    order->turn = t;
-    order->serial = t->next_serial++;
-    order->next = NULL;
-    order->previous = t->last;
-    if (t->last)
-        t->last->next = order;
-    else
-        t->first = order;
-    t->last = order;
-    t->count++;
-    q->waiting++;
-}
-
-static void detach(struct compile_queue *q, struct compile_order *order)
-{
-    struct turn *t = order->turn;
-    *(order->previous ? &order->previous->next : &t->first) = order->next;
-    *(order->next ? &order->next->previous : &t->last) = order->previous;
-    order->turn = NULL;
-    order->next = order->previous = NULL;
-    t->count--;
-    q->waiting--;
-    if (!t->first)
-        drop_turn(q, t);
-}
-
 static struct compile_order *take_next(struct compile_queue *q)
 {
-    for (int priority = 0; priority < PRIORITIES; priority++) {
-        struct turn *t = q->next_turn[priority];
-        if (!t)
-            continue;
-        q->next_turn[priority] = t->next;
-        struct compile_order *order = t->first;
-        detach(q, order);
-        return order;
-    }
-    return NULL;
-}
-
-static void begin_running(struct compile_queue *q, struct compile_order *order)
-{
-    q->running++;
-    order->next = q->first_running;
-    if (order->next)
-        order->next->previous = order;
-    q->first_running = order;
-}
-
-static void end_running(struct compile_queue *q, struct compile_order *order)
-{
-    q->running--;
-    *(order->previous ? &order->previous->next : &q->first_running) = order->next;
-    if (order->next)
-        order->next->previous = order->previous;
-    order->next = order->previous = NULL;
+    struct fair_item *item = NULL;
+    for (int i = 0; i < PRIORITIES && !item; i++)
+        item = fair_queue_pop(&q->waiting[i]);
+    return item ? order_of(item) : NULL;
 }
 
 static void on_compiled(struct compile_task *task);
 
 static void start_some(struct compile_queue *q)
 {
-    while (q->waiting && q->running < q->executor->ops->compile_slots(q->executor)) {
+    while (q->running_count < q->executor->ops->compile_slots(q->executor)) {
         struct compile_order *order = take_next(q);
-        begin_running(q, order);
+        if (!order)
+            return;
+        q->running_count++;
+        list_prepend(&q->running, &order->running);
         order->task.done = on_compiled;
         order->started_ns = clock_monotonic_ns();
         q->executor->ops->compile(q->executor, &order->task);
@@ -172,88 +81,84 @@ static void on_compiled(struct compile_task *task)
 {
     struct compile_order *order = (struct compile_order *)task; /* first member */
     struct compile_queue *q = order->queue;
-    end_running(q, order);
+    uint64_t took = clock_monotonic_ns() - order->started_ns;
+    q->running_count--;
+    list_remove(&order->running);
+    if (took > FAIR_QUEUE_UNIT) /* that was paid for when it began */
+        fair_queue_charge(&q->waiting[order->priority], order->uid, took - FAIR_QUEUE_UNIT);
     start_some(q);
     order->done(order);
 }
 
-static unsigned waiting_of(struct compile_queue *q, uid_t uid)
+static unsigned count_of_user(const struct compile_queue *q, uid_t uid)
 {
-    unsigned count = 0;
-    for (int priority = 0; priority < PRIORITIES; priority++) {
-        struct turn *t = find_turn(q, (enum priority)priority, uid);
-        count += t ? t->count : 0;
-    }
-    return count;
+    return fair_queue_count_of(&q->waiting[PRIORITY_INTERACTIVE], uid) +
+           fair_queue_count_of(&q->waiting[PRIORITY_PREFETCH], uid);
+}
+
+/* Of both priorities together. */
+static enum kiln_code check_limits(const struct compile_queue *q, uid_t uid, struct kiln_err *err)
+{
+    unsigned waiting = compile_queue_waiting(q);
+    if (waiting >= q->limit)
+        return kiln_fail(err, KILN_BUSY, "%u compiles wait already, the maximum", q->limit);
+    if (waiting >= q->limit_uid && count_of_user(q, uid) >= q->limit_uid)
+        return kiln_fail(err, KILN_BUSY,
+                         "%u compiles of user %u wait already, the maximum of one user",
+                         q->limit_uid, (unsigned)uid);
+    return KILN_OK;
 }
 
 enum kiln_code compile_queue_submit(struct compile_queue *q, struct compile_order *order,
                                     struct kiln_err *err)
 {
-    if (q->draining)
-        return kiln_fail(err, KILN_UNAVAILABLE, "kilnd is stopping: ask again when it is back");
-    if (q->waiting >= q->limit)
-        return kiln_fail(err, KILN_BUSY, "%u compiles wait already, the most that may", q->limit);
-    if (q->waiting >= q->limit_uid && waiting_of(q, order->uid) >= q->limit_uid)
-        return kiln_fail(err, KILN_BUSY, "%u compiles of user %u wait already, the most that may",
-                         q->limit_uid, (unsigned)order->uid);
-    struct turn *t = turn_for(q, order->priority, order->uid);
-    if (!t)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot queue a compile");
+    enum kiln_code rc = check_limits(q, order->uid, err);
+    if (!rc)
+        rc = fair_queue_push(&q->waiting[order->priority], order->uid, &order->slot, err);
+    if (rc)
+        return rc;
     order->queue = q;
     order->task.outcome = COMPILE_OUTCOME_INIT;
     order->queued_ns = clock_monotonic_ns();
     order->started_ns = 0;
-    append(q, t, order);
     start_some(q);
     return KILN_OK;
 }
 
 bool compile_queue_cancel(struct compile_queue *q, struct compile_order *order)
 {
-    if (!order->turn)
-        return false;
-    detach(q, order);
-    return true;
+    return fair_queue_remove(&q->waiting[order->priority], &order->slot);
 }
 
-static void move(struct compile_queue *q, struct compile_order *order, enum priority priority,
-                 uid_t uid)
+static void move_order(struct compile_order *order, enum priority priority, uid_t uid)
 {
-    struct turn *to = turn_for(q, priority, uid);
-    if (!to)
-        return; /* out of memory: it keeps its place */
-    detach(q, order);
+    struct compile_queue *q = order->queue;
+    if (!fair_queue_move(&q->waiting[order->priority], &order->slot, &q->waiting[priority], uid))
+        return; /* no memory: it keeps its place */
     order->priority = priority;
     order->uid = uid;
-    append(q, to, order);
-}
-
-/* How many of the same turn come before it; more when some of them were cancelled. */
-static uint64_t place_of(const struct compile_order *order)
-{
-    return order->serial - order->turn->first->serial;
 }
 
 void compile_queue_share(struct compile_queue *q, struct compile_order *order, uid_t uid)
 {
-    if (!order->turn || order->uid == uid)
+    if (!order->slot.user || order->uid == uid)
         return;
-    struct turn *t = find_turn(q, order->priority, uid);
-    if ((t ? t->count : 0) < place_of(order))
-        move(q, order, order->priority, uid);
+    unsigned place = fair_queue_place_of(&order->slot);
+    if (fair_queue_count_of(&q->waiting[order->priority], uid) < place)
+        move_order(order, order->priority, uid);
 }
 
 void compile_queue_promote(struct compile_queue *q, struct compile_order *order)
 {
-    if (!order->turn || order->priority == PRIORITY_INTERACTIVE)
-        return;
-    move(q, order, PRIORITY_INTERACTIVE, order->uid);
+    (void)q;
+    if (order->slot.user && order->priority != PRIORITY_INTERACTIVE)
+        move_order(order, PRIORITY_INTERACTIVE, order->uid);
 }
 
 void compile_queue_drain(struct compile_queue *q)
 {
-    q->draining = true;
+    for (int i = 0; i < PRIORITIES; i++)
+        fair_queue_close(&q->waiting[i]);
     for (struct compile_order *order = take_next(q); order; order = take_next(q)) {
         order->task.outcome.end = COMPILE_UNAVAILABLE;
         kiln_fail(&order->task.outcome.err, KILN_UNAVAILABLE,
@@ -266,21 +171,36 @@ void compile_queue_each_running(const struct compile_queue *q,
                                 void (*visit)(void *context, const struct compile_order *order),
                                 void *context)
 {
-    for (const struct compile_order *order = q->first_running; order; order = order->next)
+    LIST_EACH (&q->running, struct compile_order, running, order)
         visit(context, order);
 }
 
-void compile_queue_each_turn(const struct compile_queue *q,
+struct user_visit {
+    void (*visit)(void *context, uid_t uid, enum priority priority, unsigned waiting);
+    void *context;
+    enum priority priority;
+};
+
+static void visit_user(void *context, uid_t uid, unsigned waiting)
+{
+    const struct user_visit *v = context;
+    v->visit(v->context, uid, v->priority, waiting);
+}
+
+void compile_queue_each_user(const struct compile_queue *q,
                              void (*visit)(void *context, uid_t uid, enum priority priority,
                                            unsigned waiting),
                              void *context)
 {
-    for (int priority = 0; priority < PRIORITIES; priority++) {
-        const struct turn *t = q->next_turn[priority];
-        for (bool more = t != NULL; more; t = t->next, more = t != q->next_turn[priority])
-            visit(context, t->uid, t->priority, t->count);
+    for (int i = 0; i < PRIORITIES; i++) {
+        struct user_visit v = { visit, context, (enum priority)i };
+        fair_queue_each_user(&q->waiting[i], visit_user, &v);
     }
 }
 
-unsigned compile_queue_waiting(const struct compile_queue *q) { return q->waiting; }
-unsigned compile_queue_running(const struct compile_queue *q) { return q->running; }
+unsigned compile_queue_waiting(const struct compile_queue *q)
+{
+    return q->waiting[PRIORITY_INTERACTIVE].count + q->waiting[PRIORITY_PREFETCH].count;
+}
+
+unsigned compile_queue_running(const struct compile_queue *q) { return q->running_count; }

@@ -4,14 +4,16 @@
 /*
  * The queue before the compilers: who is next.
  *
- * Role       interactive orders before prefetch; among equals the users take turns, each user's
- *            own in order; hands over as many as the executor runs at once
+ * Role       interactive orders before prefetch; within each a fair_queue: the user whose compiles
+ *            took least is next, each user's own in order; hands over as many as the executor runs
+ *            at once
  * Ownership  borrows orders until their done callback ran or compile_queue_cancel said true
  * Threading  the engine's thread
  */
 #include "common/cleanup.h"
 #include "common/messages.h"
 #include "engine/jobs/executor.h"
+#include "engine/jobs/fair_queue.h"
 
 #include <sys/types.h>
 
@@ -23,11 +25,10 @@ struct compile_order {        /* embed it; fill the first part */
     enum priority priority;
     /* Once, on the engine's thread, never from within submit.  The order is the caller's again. */
     void (*done)(struct compile_order *order);
-    /* The queue's own from here on. */
+    /* The queue's from here on. */
     struct compile_queue *queue;
-    struct compile_order *next, *previous; /* of the turn while waiting, else of those that run */
-    struct turn *turn;                     /* borrowed while waiting; NULL while running */
-    uint64_t serial;                       /* grows along a turn */
+    struct fair_item slot;    /* while it waits */
+    struct list_link running; /* among those that run */
     /* When it was submitted and handed over; 0: not yet. */
     uint64_t queued_ns, started_ns;
 };
@@ -56,7 +57,8 @@ KILN_MUST_CHECK enum kiln_code compile_queue_submit(struct compile_queue *queue,
 bool compile_queue_cancel(struct compile_queue *queue, struct compile_order *order);
 /* A waiting prefetch order that someone now waits for becomes interactive. */
 void compile_queue_promote(struct compile_queue *queue, struct compile_order *order);
-/* |uid| waits for a waiting order too: it moves to that user's turn where fewer wait before it. */
+/* |uid| waits for a waiting order too: it moves to the end of that user's where
+ * fewer wait before it. */
 void compile_queue_share(struct compile_queue *queue, struct compile_order *order, uid_t uid);
 /* Refuses new orders; those waiting end at once with COMPILE_UNAVAILABLE (their done callbacks run
  * from within this call); those running go on. */
@@ -67,7 +69,7 @@ void compile_queue_each_running(const struct compile_queue *queue,
                                 void (*visit)(void *context, const struct compile_order *order),
                                 void *context);
 /* Once for each user and priority of which some wait. */
-void compile_queue_each_turn(const struct compile_queue *queue,
+void compile_queue_each_user(const struct compile_queue *queue,
                              void (*visit)(void *context, uid_t uid, enum priority priority,
                                            unsigned waiting),
                              void *context);

@@ -13,6 +13,7 @@
  *            there too: exactly once, and never from within the call
  */
 #include "engine/compile/compile_job.h"
+#include "engine/jobs/fair_queue.h"
 #include "engine/transfer/transfer_job.h"
 
 #include <sys/types.h>
@@ -40,13 +41,13 @@ struct compile_task {
 
 struct transfer_task {
     struct transfer_job job;
-    uid_t uid;     /* who asked: users take turns */
-    bool is_admin; /* likewise: a place is kept for them */
+    uid_t uid;     /* of the user who asked */
+    bool is_admin; /* the user asked as an administrator */
     struct transfer_outcome outcome;
     /* On the loop, any number of times before done. */
     void (*progress)(struct transfer_task *task, const struct transfer_progress *progress);
     void (*done)(struct transfer_task *task);
-    struct transfer_task *next; /* for the executor's queue */
+    struct fair_item item; /* for the executor's queue */
 };
 
 struct executor;

@@ -7,6 +7,7 @@ struct fair_user {
     struct list_link link;
     struct list items;
     unsigned count;
+    unsigned reserved; /* fair_queue_reserve minus fair_queue_release */
     uid_t uid;
     uint64_t served; /* virtual time at which the next item may start */
 };
@@ -56,11 +57,11 @@ static struct fair_user *find_or_add_user(struct fair_queue *queue, uid_t uid)
     return user;
 }
 
-/* Users who wait for nothing are kept only as long as they owe time. */
+/* Users who wait for nothing are kept while they owe time or have a reservation. */
 static void forget_idle_users(struct fair_queue *queue)
 {
     LIST_EACH (&queue->users, struct fair_user, link, user) {
-        if (user->count == 0 && user->served <= queue->now)
+        if (user->count == 0 && user->reserved == 0 && user->served <= queue->now)
             drop_user(user);
     }
 }
@@ -111,36 +112,57 @@ enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t uid, struct fair_
     return KILN_OK;
 }
 
+static struct fair_item *first_item(const struct fair_user *user)
+{
+    return LIST_FIRST(&user->items, struct fair_item, link);
+}
+
 /* Among equals, who came first: the list is in order of arrival. */
-static struct fair_user *next_user(const struct fair_queue *queue)
+static struct fair_user *next_user(const struct fair_queue *queue, fair_filter *may_start,
+                                   void *context)
 {
     struct fair_user *least = NULL;
     LIST_EACH (&queue->users, struct fair_user, link, user) {
-        if (user->count > 0 && (!least || user->served < least->served))
+        if (user->count == 0 || (least && user->served >= least->served))
+            continue;
+        if (!may_start || may_start(context, first_item(user)))
             least = user;
     }
     return least;
 }
 
-struct fair_item *fair_queue_peek(const struct fair_queue *queue)
+struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
+                                     void *context)
 {
-    struct fair_user *user = next_user(queue);
-    return user ? LIST_FIRST(&user->items, struct fair_item, link) : NULL;
+    struct fair_user *user = next_user(queue, may_start, context);
+    return user ? first_item(user) : NULL;
 }
 
-struct fair_item *fair_queue_pop(struct fair_queue *queue)
+struct fair_item *fair_queue_peek(const struct fair_queue *queue)
 {
-    struct fair_user *user = next_user(queue);
+    return fair_queue_peek_if(queue, /* may_start= */ NULL, /* context= */ NULL);
+}
+
+struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_start, void *context)
+{
+    struct fair_user *user = next_user(queue, may_start, context);
     if (!user)
         return NULL;
-    struct fair_item *item = LIST_FIRST(&user->items, struct fair_item, link);
+    struct fair_item *item = first_item(user);
     take_item(queue, item);
+    if (user->served < queue->now) /* was passed over, which earns no credit either */
+        user->served = queue->now;
     queue->now = user->served;
     user->served += FAIR_QUEUE_UNIT;
     list_remove(&user->link); /* behind those who wait as long */
     list_append(&queue->users, &user->link);
     forget_idle_users(queue);
     return item;
+}
+
+struct fair_item *fair_queue_pop(struct fair_queue *queue)
+{
+    return fair_queue_pop_if(queue, /* may_start= */ NULL, /* context= */ NULL);
 }
 
 bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item)
@@ -159,14 +181,29 @@ void fair_queue_charge(struct fair_queue *queue, uid_t uid, uint64_t cost)
         user->served += cost;
 }
 
-bool fair_queue_move(struct fair_queue *queue, struct fair_item *item, uid_t uid)
+bool fair_queue_reserve(struct fair_queue *queue, uid_t uid)
 {
     struct fair_user *user = find_or_add_user(queue, uid);
+    if (user)
+        user->reserved++;
+    return user != NULL;
+}
+
+void fair_queue_release(struct fair_queue *queue, uid_t uid)
+{
+    find_user(queue, uid)->reserved--;
+    forget_idle_users(queue);
+}
+
+bool fair_queue_move(struct fair_queue *from, struct fair_item *item, struct fair_queue *to,
+                     uid_t uid)
+{
+    struct fair_user *user = find_or_add_user(to, uid);
     if (!user)
         return false;
-    take_item(queue, item);
-    add_item(queue, user, item);
-    forget_idle_users(queue);
+    take_item(from, item);
+    add_item(to, user, item);
+    forget_idle_users(from);
     return true;
 }
 

@@ -57,12 +57,24 @@ KILN_MUST_CHECK enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t u
 struct fair_item *fair_queue_pop(struct fair_queue *queue);
 /* The item that fair_queue_pop would return. */
 struct fair_item *fair_queue_peek(const struct fair_queue *queue);
+/* Both, passing over users whose first item may not start now; NULL: none may. */
+typedef bool fair_filter(void *context, const struct fair_item *item);
+struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_start,
+                                    void *context);
+struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
+                                     void *context);
 /* True: it was waiting, and is the caller's again. */
 bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item);
 /* |uid| used |cost| more than was paid. */
 void fair_queue_charge(struct fair_queue *queue, uid_t uid, uint64_t cost);
-/* Moves a waiting item to the end of |uid|'s.  False: no memory, the item stays. */
-bool fair_queue_move(struct fair_queue *queue, struct fair_item *item, uid_t uid);
+/* Moves a waiting item of |from| to the end of |uid|'s in |to|, which may be the same queue; limits
+ * do not count.  False: no memory, the item stays. */
+bool fair_queue_move(struct fair_queue *from, struct fair_item *item, struct fair_queue *to,
+                     uid_t uid);
+/* Until as many calls of fair_queue_release, a push for |uid| needs no memory: within the limits,
+ * it cannot fail.  False: no memory. */
+KILN_MUST_CHECK bool fair_queue_reserve(struct fair_queue *queue, uid_t uid);
+void fair_queue_release(struct fair_queue *queue, uid_t uid);
 /* From now on every push fails; what waits can still be popped. */
 void fair_queue_close(struct fair_queue *queue);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/package/package.h"
 
+#include "engine/db/pool.h"
 #include "engine/package/damaged_rows.h"
 #include "engine/package/package_file.h"
 #include "engine/package/package_format.h"
@@ -11,22 +12,14 @@
 #include <stdio.h>
 #include <string.h>
 
-struct connection {
-    void *inner;             /* owned: the format's */
-    struct connection *next; /* idle ones */
-};
-
 struct package {
     const struct package_ops *ops;
     struct package_info info;
     struct file_identity identity;
     struct engine_item *item; /* borrowed; NULL: a file */
     bool trusted;
-    pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t returned;
-    struct connection *idle;  /* owned */
-    unsigned opened, at_most; /* connections */
-    bool replaced;            /* another file has the name now: no further connections */
+    struct db_pool connections; /* the format's; another file of that name gets none */
+    pthread_mutex_t mutex;      /* guards what follows */
     bool counted;
     uint64_t rows;
     struct damaged_rows damaged; /* and those that are shunned */
@@ -55,7 +48,6 @@ static enum kiln_code state(struct package *package, const struct package_option
     info->format = package->ops->format;
     package->item = options->item;
     package->trusted = options->trusted;
-    package->at_most = options->readers ? options->readers : 1;
     if (options->record) {
         info->sha256 = options->record->sha256;
         info->rows = options->record->rows;
@@ -93,27 +85,33 @@ static bool is_same_file(const struct package *package)
            now.device == package->identity.device && now.inode == package->identity.inode;
 }
 
-static enum kiln_code add_connection(struct package *package, struct connection **ret_connection,
-                                     struct kiln_err *err)
+static enum kiln_code open_connection(void *context, void **ret_connection, struct kiln_err *err)
 {
-    struct connection *connection = calloc(1, sizeof(*connection));
-    if (!connection)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", package->info.path);
+    const struct package *package = context;
     struct package_place place = { .path = package->info.path };
     if (package->item)
         place.image = engine_item_view(package->item);
-    enum kiln_code rc = package->ops->open(&place, &connection->inner, err);
-    if (!rc && !is_same_file(package)) {
-        rc = kiln_fail(err, KILN_BUSY, "'%s' was replaced while it was opened: try again",
-                       package->info.path);
-        package->ops->close(connection->inner);
-    }
-    if (rc) {
-        free(connection);
+    void *connection = NULL;
+    enum kiln_code rc = package->ops->open(&place, &connection, err);
+    if (rc)
         return rc;
+    if (!is_same_file(package)) {
+        package->ops->close(connection);
+        return kiln_fail(err, KILN_BUSY, "'%s' was replaced while it was opened: try again",
+                         package->info.path);
     }
     *ret_connection = connection;
     return KILN_OK;
+}
+
+/* The others are opened when threads ask at the same time: a host may have hundreds of packages. */
+static enum kiln_code open_first(struct package *package, unsigned readers, struct kiln_err *err)
+{
+    const struct db_pool_options options = {
+        .open = open_connection, .close = package->ops->close, .context = package, .max = readers
+    };
+    db_pool_init(&package->connections, &options);
+    return db_pool_open(&package->connections, 1, err);
 }
 
 static enum kiln_code look(struct package *package, uint32_t *ret_application_id,
@@ -133,7 +131,6 @@ enum kiln_code package_open(const struct package_options *options, struct packag
     if (!package)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", options->path);
     pthread_mutex_init(&package->mutex, NULL);
-    pthread_cond_init(&package->returned, NULL);
     uint32_t application_id = 0, version = 0;
     enum kiln_code rc = state(package, options, err);
     if (!rc)
@@ -141,10 +138,9 @@ enum kiln_code package_open(const struct package_options *options, struct packag
     if (!rc)
         rc = check_marks(package, application_id, version, err);
     if (!rc)
-        rc = add_connection(package, &package->idle, err);
+        rc = open_first(package, options->readers, err);
     if (rc)
         return rc;
-    package->opened = 1;
     package->info.size = package->identity.size;
     package->counted = options->record;
     package->rows = package->info.rows;
@@ -156,59 +152,13 @@ void package_destroy(struct package *package)
 {
     if (!package)
         return;
-    while (package->idle) {
-        struct connection *connection = package->idle;
-        package->idle = connection->next;
-        package->ops->close(connection->inner);
-        free(connection);
-    }
-    pthread_cond_destroy(&package->returned);
+    if (package->connections.options.open) /* it came so far */
+        db_pool_done(&package->connections);
     pthread_mutex_destroy(&package->mutex);
     free(package);
 }
 
 const struct package_info *package_info(const struct package *package) { return &package->info; }
-
-/* ---- connections ---- */
-
-/* An idle one; NULL when the caller may open another. */
-static struct connection *take_idle(struct package *package)
-{
-    pthread_mutex_lock(&package->mutex);
-    while (!package->idle && (package->replaced || package->opened >= package->at_most))
-        pthread_cond_wait(&package->returned, &package->mutex);
-    struct connection *connection = package->idle;
-    if (connection)
-        package->idle = connection->next;
-    else
-        package->opened++;
-    pthread_mutex_unlock(&package->mutex);
-    return connection;
-}
-
-/* The first connection always comes back, so this waits, but not for ever. */
-static struct connection *take(struct package *package)
-{
-    for (;;) {
-        struct connection *connection = take_idle(package);
-        struct kiln_err why = KILN_ERR_INIT;
-        if (connection || add_connection(package, &connection, &why) == KILN_OK)
-            return connection;
-        pthread_mutex_lock(&package->mutex);
-        package->opened--;
-        package->replaced = true; /* or out of memory or descriptors: fewer do as well */
-        pthread_mutex_unlock(&package->mutex);
-    }
-}
-
-static void give_back(struct package *package, struct connection *connection)
-{
-    pthread_mutex_lock(&package->mutex);
-    connection->next = package->idle;
-    package->idle = connection;
-    pthread_cond_signal(&package->returned);
-    pthread_mutex_unlock(&package->mutex);
-}
 
 /* ---- rows that are known to be no good ---- */
 
@@ -287,10 +237,9 @@ enum kiln_code package_find_named(struct package *package, struct bytes name, st
         if (is_known_bad(package, &asked))
             return KILN_NOT_FOUND;
     }
-    struct connection *connection = take(package);
-    enum kiln_code rc =
-        package->ops->find_named(connection->inner, name, args, ret_raw, &damaged, err);
-    give_back(package, connection);
+    void *connection = db_pool_take(&package->connections);
+    enum kiln_code rc = package->ops->find_named(connection, name, args, ret_raw, &damaged, err);
+    db_pool_return(&package->connections, connection);
     if (is_lasting(rc, damaged)) {
         struct digest asked = damaged_rows_name(name, args);
         note_bad(package, &asked, shows_damage(rc, damaged));
@@ -310,9 +259,9 @@ enum kiln_code package_find_key(struct package *package, const struct digest *ke
         return KILN_NOT_FOUND;
     if (!package->trusted || !package->ops->find_key || is_known_bad(package, key))
         return KILN_NOT_FOUND;
-    struct connection *connection = take(package);
-    enum kiln_code rc = package->ops->find_key(connection->inner, key, ret_raw, &damaged, err);
-    give_back(package, connection);
+    void *connection = db_pool_take(&package->connections);
+    enum kiln_code rc = package->ops->find_key(connection, key, ret_raw, &damaged, err);
+    db_pool_return(&package->connections, connection);
     if (is_lasting(rc, damaged))
         note_bad(package, key, shows_damage(rc, damaged));
     if (!rc)
@@ -324,9 +273,9 @@ enum kiln_code package_each(struct package *package, uint64_t after, uint64_t co
                             bool (*each)(void *context, const struct package_row *row),
                             void *context, struct kiln_err *err)
 {
-    struct connection *connection = take(package);
-    enum kiln_code rc = package->ops->each(connection->inner, after, count, each, context, err);
-    give_back(package, connection);
+    void *connection = db_pool_take(&package->connections);
+    enum kiln_code rc = package->ops->each(connection, after, count, each, context, err);
+    db_pool_return(&package->connections, connection);
     return rc;
 }
 
@@ -338,9 +287,9 @@ enum kiln_code package_rows(struct package *package, uint64_t *ret_rows, struct 
     pthread_mutex_unlock(&package->mutex);
     enum kiln_code rc = KILN_OK;
     if (!counted) {
-        struct connection *connection = take(package);
-        rc = package->ops->rows(connection->inner, &rows, err);
-        give_back(package, connection);
+        void *connection = db_pool_take(&package->connections);
+        rc = package->ops->rows(connection, &rows, err);
+        db_pool_return(&package->connections, connection);
     }
     if (rc)
         return rc;
@@ -359,10 +308,10 @@ enum kiln_code package_source_of(struct package *package, uint64_t id, struct bu
     if (!package->ops->source_of)
         return kiln_fail(err, KILN_UNSUPPORTED, "'%s' does not say what its kernels are made of",
                          package->info.name);
-    struct connection *connection = take(package);
+    void *connection = db_pool_take(&package->connections);
     enum kiln_code rc =
-        package->ops->source_of(connection->inner, id, ret_source, ret_count, ret_headers, err);
-    give_back(package, connection);
+        package->ops->source_of(connection, id, ret_source, ret_count, ret_headers, err);
+    db_pool_return(&package->connections, connection);
     return rc;
 }
 
@@ -410,11 +359,11 @@ enum kiln_code package_check(struct package *package,
     enum kiln_code rc = check_file(package, &report, err);
     if (rc)
         return rc;
-    struct connection *connection = take(package);
-    rc = package->ops->rows(connection->inner, &report.rows, err);
+    void *connection = db_pool_take(&package->connections);
+    rc = package->ops->rows(connection, &report.rows, err);
     if (!rc)
-        rc = package->ops->check(connection->inner, &tell, &report, err);
-    give_back(package, connection);
+        rc = package->ops->check(connection, &tell, &report, err);
+    db_pool_return(&package->connections, connection);
     if (!rc && report.good + report.damaged < report.rows)
         rc = kiln_fail(err, KILN_CORRUPT, "'%s' has rows that only its index knows",
                        package->info.path);

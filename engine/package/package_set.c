@@ -84,23 +84,6 @@ void view_replace(struct package_set *set, struct view *view)
     view_return(set, old);
 }
 
-struct digest package_set_fingerprint(struct package_set *set)
-{
-    struct sha256 sum;
-    sha256_init(&sum);
-    struct view *view = view_take(set);
-    for (size_t i = 0; i < view->count; i++) {
-        const struct member *m = view->members[i];
-        const uint8_t counts = m->signature_counts;
-        sha256_put_sized(&sum, bytes_of_text(set->folders[m->folder]));
-        sha256_put_sized(&sum, bytes_of_text(package_info(m->package)->name));
-        sha256_put(&sum, bytes_of(&m->identity, sizeof(m->identity)));
-        sha256_put(&sum, bytes_of(&counts, sizeof(counts)));
-    }
-    view_return(set, view);
-    return sha256_end(&sum);
-}
-
 struct member *view_find(const struct view *view, size_t folder, const char *name)
 {
     for (size_t i = 0; i < view->count; i++) {

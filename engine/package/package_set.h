@@ -91,9 +91,6 @@ bool package_set_covers(struct package_set *set, struct bytes database_id);
  * damaged: as a whole, or in a row that was asked for.  |ret_name| is the first one's. */
 bool package_set_built_in_is_damaged(struct package_set *set, struct bytes database_id,
                                      char ret_name[PACKAGE_NAME_MOST]);
-/* What packages there are, and which signatures count: another digest when any of it changes, the
- * same one in another process while nothing does. */
-struct digest package_set_fingerprint(struct package_set *set);
 /* Whether any signed kiln package is there: find_key is a miss otherwise. */
 bool package_set_has_keys(struct package_set *set);
 

@@ -161,6 +161,7 @@ void event_store(struct engine *e, enum kernel_notice kind, const char *text)
 {
     switch (kind) {
     case KERNEL_NOTICE_REPLACED:
+        e->stats.store_replaced++;
         ledger_touch_all(e->figures.ledger); /* the new file has nothing of it */
         event_report(e, "store_replaced", text);
         break;

@@ -12,11 +12,13 @@
 #include "engine/jobs/compile_queue.h"
 #include "engine/jobs/failure_memory.h"
 #include "engine/package/package_set.h"
+#include "engine/service/deferred.h"
+#include "engine/service/kernels/toolchains.h"
 #include "engine/service/metrics/figures.h"
 #include "engine/service/metrics/history.h"
+#include "engine/service/requests/queues.h"
 #include "engine/service/requests/valid_counts.h"
 #include "engine/service/service.h"
-#include "engine/service/tuning/tuning_terms.h"
 #include "engine/store/hot_set.h"
 #include "engine/store/kernel_store.h"
 #include "engine/tuning/lease.h"
@@ -29,23 +31,7 @@ struct stats {
 #include "engine/service/metrics/metrics.def"
 };
 
-#define DOUBTS_MOST 96 /* more than one list of targets leads to */
 #define ADMINISTRATORS "root, the daemon's own user or a member of group kiln-admin"
-
-/* Administrative requests of one kind take turns; the kinds do not wait for each other. */
-enum { ADMIN_QUICK, ADMIN_SCANS, ADMIN_TURNS };
-
-struct admin_turn {
-    struct admin *waiting; /* owned list, first come first */
-    struct admin *running; /* owned; on a lane */
-};
-
-/* A probe that failed for a reason that may pass. */
-struct doubt {
-    char toolchain[16];
-    struct target target;
-    uint64_t until_ns; /* 0: none */
-};
 
 struct engine {
     struct executor *executor;      /* borrowed */
@@ -56,8 +42,6 @@ struct engine {
     struct hot_set *hot;
     uint64_t
         hot_generation; /* of what it may hold: look-ups under way when it changed are not kept */
-    struct digest hot_packages; /* the packages as they were when all of it was forgotten last: none
-                                   of it is from older ones */
     struct package_set *packages;
     struct toolchain_table *toolchains;
     struct compile_queue *queue;
@@ -73,30 +57,17 @@ struct engine {
     struct caller *callers;    /* borrowed, joined */
     struct hash_table flights; /* owned struct flight */
     unsigned flight_count;
-    unsigned tasks_out; /* handed to a lane and not done */
-    struct admin_turn admin_turns[ADMIN_TURNS];
-    struct admin_place *admin_places; /* borrowed list: what users have unanswered */
-    struct build *builds;             /* borrowed list: from the question to the end */
-    struct build *build_waiting;      /* borrowed list: for a step of theirs, one at a time */
-    bool build_runs;
+    unsigned tasks_out;        /* handed to a lane and not done */
+    struct requests *requests; /* owned: what waits, and how much may */
 
-    struct probe *probes;    /* owned: describes and probes under way, and requests that wait for
-                                them */
-    uint64_t handled;        /* requests, and once more whenever one is looked at again */
-    unsigned looks;          /* that the request at hand had before this one */
-    uint64_t describe_at_ns; /* when to ask (again) */
-    struct doubt doubts[DOUBTS_MOST];
-    unsigned doubt_next;
-    char describe_failure[512];
-    bool described;
-    bool said_no_toolchain;
+    struct toolchain_probes *probes; /* owned */
     bool draining;
 
     struct handed_files *handed; /* owned: what went out with answers and is still open */
     bool sweeping;               /* a look at them is out */
 
-    struct arrival *arrivals; /* owned: packages and caches on their way in */
-    unsigned arrival_count;
+    struct upload *uploads; /* owned: packages and caches on their way in */
+    unsigned upload_count;
     char *package_folder; /* owned; "": none */
     char *staging;        /* owned: folder in it that they arrive in; "": none */
     char *kfd_folder;     /* owned: where the GPUs are told of */
@@ -106,26 +77,9 @@ struct engine {
     bool require_signature;
     bool rescanning; /* a look at the package folders is out */
     uint64_t rescan_at_ns;
-    bool verifying; /* a package is being checked */
 
-    struct tuning *tuning; /* owned; NULL: it could not be opened, |tuning_trouble| says why */
-    struct tuning_options tuning_options;   /* its folder is owned */
-    struct tuning_database tuning_asked[2]; /* of find and perf: what the last look-up was in */
-    char tuning_trouble[512];
-    char tuning_notice[512];            /* what opening it had to say; "" when nothing */
-    uint64_t tuning_retry_ns;           /* when to try again to open it */
-    bool tuning_opening;                /* that is out */
-    struct tuning_turn *tuning_turns;   /* borrowed list: changes that wait for their turn */
-    struct tuning_turn *tuning_running; /* borrowed */
-    struct tuning_turn *tuning_paused;  /* borrowed: a long one between two of its steps */
-    uint64_t tuning_rounds[2];          /* of long and of short ones: the round being served */
-    unsigned tuning_shorts;             /* short ones since the last step of a long one */
-    struct lease_table *leases;         /* owned */
-    struct lease_wish *lease_wishes;    /* borrowed list: who waits for a lease */
+    struct tuning_service *tuning; /* owned */
 
-    struct solver_turn *solver_turns;   /* borrowed list: requests that wait for their turn */
-    struct solver_turn *solver_running; /* borrowed: on a lane */
-    uint64_t solver_round;              /* the one being served */
     struct valid_counts valid_counts;
 
     struct digest touched[TOUCHES_MOST]; /* used since the last write of recency, by slot */
@@ -149,59 +103,14 @@ void engine_task_ended(struct engine *e);
 void engine_forget_hot(struct engine *e);
 /* The same where only what is private to |uid| was. */
 void engine_forget_hot_of(struct engine *e, uid_t uid);
-/* The same where the keys have been taken out already: look-ups under way are not kept, and the
- * host is told. */
-void engine_hot_forgotten(struct engine *e);
 
-/* One unanswered request of a caller.  First member of what holds the rest. */
-struct service_waiter {
-    struct engine *engine;
-    struct caller *caller; /* NULL once the caller left */
-    uint64_t request_id;
-    uint16_t type, code; /* of the request; and how it ends, for the figures */
-    bool is_forgotten;   /* it does not end, but is handled again */
-    /* The caller left or cancelled: stop, and free if nothing is out any more. */
-    void (*cancel)(struct service_waiter *waiter);
-    struct service_waiter *next, *previous;
-};
-
-void service_waiter_add(struct service_waiter *w, struct engine *e, struct caller *caller,
-                        uint64_t request_id, void (*cancel)(struct service_waiter *));
-void service_waiter_remove(struct service_waiter *w);
-
-/* A request that was parked, from the start; it was counted when it came. */
-void service_handle_again(struct engine *e, struct caller *caller,
-                          const struct frame_header *header, struct bytes body);
+/* Runs the handler of a request that waited, and was counted when it came, once more. */
+void service_resume(struct engine *e, struct caller *caller, const struct frame_header *header,
+                    struct bytes body);
 
 /* Answers with an error frame.  |log| may be NULL. */
 void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id,
                     const struct kiln_err *why, const char *log);
-
-/* toolchains.c: which toolchain for |target|?  KILN_BUSY: not known yet, a probe is under way; park
- * the request with toolchains_park. */
-KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct engine *e, uid_t uid,
-                                                  const struct target *target, struct bytes forced,
-                                                  const struct toolchain **ret_toolchain,
-                                                  struct kiln_err *err);
-/* Keeps a copy of the request and has service_handle look at it again when all has ended that it
- * asked for; who leaves meanwhile takes what only he waits for out of the queue. */
-KILN_MUST_CHECK enum kiln_code toolchains_park(struct engine *e, struct caller *caller,
-                                               const struct frame_header *header, struct bytes body,
-                                               struct kiln_err *err);
-/* The request at hand has failed: takes out of the queue what only it asked for. */
-void toolchains_unask(struct engine *e);
-/* Asks a compiler what is here, unless that is under way. */
-void toolchains_describe(struct engine *e);
-/* Failures that may have passed meanwhile are not known any more: they are tried again. */
-void toolchains_forget_doubts(struct engine *e);
-/* Starts the probe that answers |target| for |tc| in |uid|'s turn; one that is under way comes in
- * the better of the turns of those who ask.  KILN_UNAVAILABLE when it cannot be started now. */
-KILN_MUST_CHECK enum kiln_code toolchains_probe(struct engine *e, uid_t uid,
-                                                const struct toolchain *tc,
-                                                const struct target *target, struct kiln_err *err);
-/* Whether |tc| is known to build for |target|: the probe said so. */
-bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target);
-bool toolchains_settled(const struct engine *e); /* nothing under way */
 
 /* Handlers, one a request of common/messages.def. */
 #define KILN_REQUEST(name, number, who, body, purpose)                                       \

@@ -44,6 +44,7 @@ static const struct route {
 
 void service_join(struct engine *e, struct caller *caller)
 {
+    list_init(&caller->unanswered);
     caller->previous = NULL;
     caller->next = e->callers;
     if (e->callers)
@@ -53,42 +54,16 @@ void service_join(struct engine *e, struct caller *caller)
 
 void service_leave(struct engine *e, struct caller *caller)
 {
-    while (caller->waiters) {
-        caller->waiters->code = KILN_CANCELLED;
-        caller->waiters->cancel(caller->waiters); /* each takes itself off the list */
+    while (!list_is_empty(&caller->unanswered)) {
+        struct deferred *d = LIST_FIRST(&caller->unanswered, struct deferred, link);
+        d->code = KILN_CANCELLED;
+        deferred_cancel(d); /* takes itself off the list */
     }
     *(caller->previous ? &caller->previous->next : &e->callers) = caller->next;
     if (caller->next)
         caller->next->previous = caller->previous;
     caller->next = caller->previous = NULL;
     leases_leave(e, caller);
-}
-
-void service_waiter_add(struct service_waiter *w, struct engine *e, struct caller *caller,
-                        uint64_t request_id, void (*cancel)(struct service_waiter *))
-{
-    *w = (struct service_waiter){
-        .engine = e, .caller = caller, .request_id = request_id, .cancel = cancel
-    };
-    w->next = caller->waiters;
-    if (w->next)
-        w->next->previous = w;
-    caller->waiters = w;
-    caller->in_flight++;
-    request_waits(&e->figures, w);
-}
-
-void service_waiter_remove(struct service_waiter *w)
-{
-    if (!w->caller)
-        return;
-    *(w->previous ? &w->previous->next : &w->caller->waiters) = w->next;
-    if (w->next)
-        w->next->previous = w->previous;
-    w->caller->in_flight--;
-    request_waits_no_more(&w->engine->figures, w);
-    w->caller = NULL;
-    w->next = w->previous = NULL;
 }
 
 void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id,
@@ -167,7 +142,6 @@ static enum kiln_code handle(struct engine *e, struct caller *caller,
                              struct kiln_err *err)
 {
     const struct route *route = route_of(header->type);
-    e->handled++;
     request_begins(&e->figures, caller, header->request_id, route ? header->type : 0);
     if (!caller->greeted && header->type != MESSAGE_hello)
         return kiln_fail(err, KILN_INVALID, "say hello first");
@@ -177,25 +151,25 @@ static enum kiln_code handle(struct engine *e, struct caller *caller,
     return rc ? rc : route->handle(e, caller, header, body, err);
 }
 
-/* Nothing goes on for a request that failed; but who is refused a build asks again for what is
- * being found out. */
-static void refuse(struct engine *e, struct caller *caller, const struct frame_header *header,
-                   enum kiln_code rc, struct kiln_err *why)
+/* Nothing goes on for a request that failed. */
+static void end_handling(struct engine *e, struct caller *caller, const struct frame_header *header,
+                         enum kiln_code rc, struct kiln_err *why)
 {
-    why->code = rc;
-    if (header->type != MESSAGE_package_build)
-        toolchains_unask(e);
-    service_refuse(e, caller, header->request_id, why, NULL);
+    if (rc) {
+        why->code = rc;
+        toolchains_drop_asked(e);
+        service_refuse(e, caller, header->request_id, why, NULL);
+    }
+    request_returns(&e->figures);
 }
 
-void service_handle_again(struct engine *e, struct caller *caller,
-                          const struct frame_header *header, struct bytes body)
+void service_resume(struct engine *e, struct caller *caller, const struct frame_header *header,
+                    struct bytes body)
 {
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = handle(e, caller, header, body, &why);
-    if (rc)
-        refuse(e, caller, header, rc, &why);
-    request_returns(&e->figures);
+    request_begins(&e->figures, caller, header->request_id, header->type);
+    enum kiln_code rc = route_of(header->type)->handle(e, caller, header, body, &why);
+    end_handling(e, caller, header, rc, &why);
 }
 
 enum kiln_code service_handle(struct engine *e, struct caller *caller,
@@ -206,9 +180,7 @@ enum kiln_code service_handle(struct engine *e, struct caller *caller,
     struct kiln_err why;
     kiln_err_init(&why);
     enum kiln_code rc = handle(e, caller, header, body, &why);
-    if (rc)
-        refuse(e, caller, header, rc, &why);
-    request_returns(&e->figures);
+    end_handling(e, caller, header, rc, &why);
     if (!rc || caller->greeted)
         return KILN_OK;
     *err = why;
@@ -294,11 +266,11 @@ enum kiln_code handle_cancel(struct engine *e, struct caller *caller,
     enum kiln_code rc = message_body_check(&r, MESSAGE_cancel, err);
     if (rc)
         return rc;
-    for (struct service_waiter *w = caller->waiters; w; w = w->next) {
-        if (w->request_id != m.cancelled_id)
+    LIST_EACH (&caller->unanswered, struct deferred, link, d) {
+        if (d->request_id != m.cancelled_id)
             continue;
         struct kiln_err why = { .code = KILN_CANCELLED };
-        w->cancel(w);
+        deferred_cancel(d);
         service_refuse(e, caller, m.cancelled_id, &why, NULL);
         return KILN_OK;
     }

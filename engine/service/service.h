@@ -12,6 +12,7 @@
  */
 #include "common/json.h"
 #include "common/limits.h"
+#include "common/list.h"
 #include "common/messages.h"
 #include "engine/store/object.h"
 
@@ -67,8 +68,8 @@ struct caller {
      * handler takes by writing -1. */
     int files[LIMIT_REQUEST_FILES];
     unsigned file_count;
-    /* The engine's own from here on: zero it. */
-    struct service_waiter *waiters; /* owned: unanswered fetches */
+    /* The engine's from here on: zero it before service_join. */
+    struct list unanswered; /* of struct deferred, the newest first */
     unsigned in_flight;
     bool greeted;
     bool wants_events;

@@ -19,7 +19,7 @@ struct hot_set {
     struct hash_table entries; /* owned */
     struct list by_use;        /* the same entries, most recently used first */
     uint64_t bytes;
-    uint64_t evictions, changes;
+    uint64_t evictions;
 };
 
 static uint64_t cost_of(const struct object *object)
@@ -40,7 +40,6 @@ static void drop(struct hot_set *set, struct entry *e)
     hash_table_remove(&set->entries, &e->by_key);
     list_remove(&e->by_use);
     set->bytes -= cost_of(e->object);
-    set->changes++;
     object_unref(e->object);
     free(e);
 }
@@ -99,7 +98,6 @@ void hot_set_insert(struct hot_set *set, const struct digest *key, struct object
     hash_table_add(&set->entries, &e->by_key, digest_hash(key));
     list_prepend(&set->by_use, &e->by_use);
     set->bytes += cost;
-    set->changes++;
 }
 
 void hot_set_remove(struct hot_set *set, const struct digest *key)
@@ -128,16 +126,6 @@ void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *optio
     make_room(set, 0, 0);
 }
 
-void hot_set_each(const struct hot_set *set,
-                  bool (*use)(void *context, const struct digest *key, struct object *object),
-                  void *context)
-{
-    LIST_EACH (&set->by_use, struct entry, by_use, e)
-        if (!use(context, &e->key, e->object))
-            return;
-}
-
-uint64_t hot_set_changes(const struct hot_set *set) { return set->changes; }
 uint64_t hot_set_bytes(const struct hot_set *set) { return set->bytes; }
 unsigned hot_set_count(const struct hot_set *set) { return (unsigned)set->entries.count; }
 uint64_t hot_set_evictions(const struct hot_set *set) { return set->evictions; }

@@ -34,12 +34,6 @@ void hot_set_clear(struct hot_set *set);
 void hot_set_remove_of(struct hot_set *set, uint32_t owner);
 /* Other limits from now on; what they have no room for goes. */
 void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *options);
-/* All that it holds, the most recently used first, until |use| says false. */
-void hot_set_each(const struct hot_set *set,
-                  bool (*use)(void *context, const struct digest *key, struct object *object),
-                  void *context);
-/* Grows with every object that comes or goes. */
-uint64_t hot_set_changes(const struct hot_set *set);
 uint64_t hot_set_bytes(const struct hot_set *set);
 unsigned hot_set_count(const struct hot_set *set);
 uint64_t hot_set_evictions(const struct hot_set *set);

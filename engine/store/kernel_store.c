@@ -7,13 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define READERS_MOST 64u
 /* Page caches; the interior pages of the indices of 10^6 kernels fit the readers'. */
 #define WRITER_CACHE_KIB 2048u
 #define READER_CACHE_KIB 512u
-/* Damage that a look-up met is looked into in files up to here: a second, of the write lane. */
-#define DOUBTED_MOST (1ull << 30)
-#define DOUBTS_MOST 16u
 
 struct db_options store_db_options(const struct kernel_store *store, enum store_access access)
 {
@@ -37,7 +33,7 @@ struct db_options store_db_options(const struct kernel_store *store, enum store_
 
 void store_close_all(struct kernel_store *store)
 {
-    store_readers_close(store);
+    db_pool_close(&store->readers);
     db_destroy(store->writer);
     store->writer = NULL;
     store->pinned_known = false;
@@ -61,8 +57,6 @@ enum kiln_code store_open_all(struct kernel_store *store, struct kiln_err *err)
     }
     store->giving_back = true; /* what a killed process left to do */
     store_check_forget(store);
-    store_copies_count(store);
-    store_reserve_find(store);
     return KILN_OK;
 }
 
@@ -78,7 +72,6 @@ enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *e
         rc = store_readers_open(store, STORE_FILE_ALONE, err);
     if (rc)
         store_readers_do_without(store);
-    store_copies_count(store);
     return rc;
 }
 
@@ -106,7 +99,7 @@ static enum kiln_code open_to_write(struct kernel_store *store, char notice[512]
 {
     enum kiln_code rc = store_folder_open(store, err);
     if (!rc)
-        rc = store_open_mending(store, /* damage= */ NULL, notice, err);
+        rc = store_open_or_rebuild(store, /* damage= */ NULL, notice, err);
     store->opening = notice[0] ? KERNEL_NOTICE_REPLACED : KERNEL_NOTICE_NONE;
     return rc ? open_without_writing(store, err, notice) : KILN_OK;
 }
@@ -139,20 +132,16 @@ static struct kernel_store *create(const struct kernel_store_options *options)
     store->allow_network_fs = options->allow_network_fs;
     store->nothing_there = true; /* until it is opened */
     pthread_mutex_init(&store->mutex, NULL);
-    pthread_cond_init(&store->returned, NULL);
+    store_readers_init(store, options->readers);
     store->limit_bytes = options->limit_bytes;
     store->quota_bytes_uid = options->quota_bytes_uid;
     store->mode = options->mode;
-    store->reader_count = options->readers < READERS_MOST ? options->readers : READERS_MOST;
-    store->reader_count += store->reader_count == 0;
     store->directory = strdup(options->directory);
     if (asprintf(&store->path, "%s/" STORE_FILE, options->directory) < 0)
         store->path = NULL; /* asprintf leaves it undefined */
     if (asprintf(&store->log_path, "%s/" STORE_LOG, options->directory) < 0)
         store->log_path = NULL;
-    if (asprintf(&store->reserve_path, "%s/" STORE_RESERVE, options->directory) < 0)
-        store->reserve_path = NULL;
-    bool whole = store->directory && store->path && store->log_path && store->reserve_path;
+    bool whole = store->directory && store->path && store->log_path;
     return whole ? KILN_TAKE(store) : NULL;
 }
 
@@ -190,9 +179,8 @@ void kernel_store_destroy(struct kernel_store *store)
     store_close_all(store);
     codec_destroy(store->codec);
     store_folder_close(store);
-    pthread_cond_destroy(&store->returned);
+    db_pool_done(&store->readers);
     pthread_mutex_destroy(&store->mutex);
-    free(store->reserve_path);
     free(store->log_path);
     free(store->path);
     free(store->directory);
@@ -214,27 +202,6 @@ static enum kiln_code refuse_by_mode(const struct kernel_store *store, struct ki
                      store->path);
 }
 
-/* A disk that fails to read once gives a look-up a page that is none, and has not damaged the file:
- * SQLite looks at all of one that is small enough; what it does not find is believed in the end. */
-static bool is_damaged(struct kernel_store *store)
-{
-    uint64_t bytes = 0;
-    if (!atomic_load(&store->file_damaged))
-        return false;
-    if (store->doubts == DOUBTS_MOST || !store_file_size(store, STORE_FILE, &bytes) ||
-        bytes > DOUBTED_MOST)
-        return true;
-    struct kiln_err ignored = KILN_ERR_INIT;
-    struct kernel_check check = { .checked = false };
-    if (store_check_pages(store->writer, &check, &ignored) != KILN_OK)
-        return false; /* not known: the next write looks again */
-    if (check.damage[0])
-        return true;
-    store->doubts++;
-    atomic_store(&store->file_damaged, false);
-    return false;
-}
-
 /* What was asked for is done, whatever becomes of that: the next write goes on with it. */
 static void give_back(struct kernel_store *store)
 {
@@ -243,17 +210,15 @@ static void give_back(struct kernel_store *store)
         store->giving_back = true;
 }
 
-static enum kiln_code run(struct kernel_store *store, store_work work, void *context,
-                          struct kiln_err *err)
+static enum kiln_code run_work(struct kernel_store *store, store_work work, void *context,
+                               struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     /* Looking costs 2 us, a put 200. */
     if (!store->writer || !store_file_is_in_place(store))
-        rc = store_start_anew(store, /* damage= */ NULL, err);
-    else if (is_damaged(store))
-        rc = store_start_anew(store, "a look-up met a damaged page", err);
-    if (!rc && store->sparing) /* what the log has needs room too */
-        rc = db_checkpoint_now(store->writer, err);
+        rc = store_reopen(store, /* damage= */ NULL, err);
+    else if (atomic_load(&store->file_damaged))
+        rc = store_reopen(store, "a look-up met a damaged page", err);
     if (rc)
         return rc;
     rc = work(store, context, err);
@@ -261,21 +226,12 @@ static enum kiln_code run(struct kernel_store *store, store_work work, void *con
         rc = work(store, context, err);
     if (rc == KILN_CORRUPT) {
         struct kiln_err why = *err;
-        rc = store_start_anew(store, why.text, err);
+        rc = store_reopen(store, why.text, err);
         if (!rc)
             rc = work(store, context, err);
     }
     if (!rc)
         give_back(store);
-    return rc;
-}
-
-static enum kiln_code run_sparing(struct kernel_store *store, store_work work, void *context,
-                                  struct kiln_err *err)
-{
-    store->sparing = true;
-    enum kiln_code rc = run(store, work, context, err);
-    store->sparing = false;
     return rc;
 }
 
@@ -286,12 +242,7 @@ enum kiln_code store_write(struct kernel_store *store, enum store_wish wish, sto
         return wish == STORE_UNASKED ? KILN_OK : refuse_by_mode(store, err);
     if (wish == STORE_UNASKED && store_health_drops(store))
         return KILN_OK;
-    enum kiln_code rc = run(store, work, context, err);
-    bool spares = rc == KILN_FULL && wish == STORE_MAKES_ROOM && store_reserve_release(store);
-    if (spares)
-        rc = run_sparing(store, work, context, err);
-    if (!rc)
-        store_reserve_keep(store, spares);
+    enum kiln_code rc = run_work(store, work, context, err);
     return store_health_note(store, wish, rc, err);
 }
 

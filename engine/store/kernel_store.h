@@ -13,8 +13,8 @@
  *
  * Damage is never an error to a reader: a row that fails its check is KILN_NOT_FOUND, and
  * |ret_damaged| asks the caller to have kernel_store_quarantine run on the write lane.  Where the
- * file itself is damaged, the next call that writes moves it aside and starts an empty one; where
- * it was removed, a new one is made.  The sentence for the log is at kernel_store_take_notice.
+ * file itself is damaged, the next call that writes removes it and makes an empty one; so it does
+ * where the file is gone.  The message for the log is at kernel_store_take_notice.
  *
  * Nor is a disk that cannot be written to: what is stored goes on being served.  The first write
  * that fails returns the failure; from then on kernel_store_health tells it, and what nobody waits
@@ -94,17 +94,16 @@ struct kernel_usage {
     uint64_t stored_bytes; /* of objects, compressed */
     uint64_t raw_bytes;    /* of objects */
     uint64_t limit_bytes;  /* for taken_bytes */
-    uint64_t
-        taken_bytes;  /* blocks of kernels.db, its log, a damaged copy moved aside, the reserve */
-    uint64_t kernels; /* keys */
-    uint64_t pinned;  /* keys */
-    uint64_t quarantined; /* rows that failed their check and are kept, the packages' too */
-    uint64_t row_bytes;   /* what the rows about them are counted as, in quotas */
+    uint64_t taken_bytes;  /* blocks of kernels.db and its log */
+    uint64_t kernels;      /* keys */
+    uint64_t pinned;       /* keys */
+    uint64_t quarantined;  /* rows that failed their check and are kept, the packages' too */
+    uint64_t row_bytes;    /* what the rows about them are counted as, in quotas */
 };
 
 /* Refuses a network filesystem (KILN_UNSUPPORTED, saying what to set) and a folder that another
- * daemon uses (KILN_BUSY, with its pid).  A damaged database is moved aside
- * (kernels.db.damaged-<time>), named in |ret_notice|, and a fresh one made.  Where the disk is
+ * daemon uses (KILN_BUSY, with its pid).  A damaged database is removed, which
+ * |ret_notice| says, and an empty one made.  Where the disk is
  * full, read-only or failing, what is there is served; |ret_notice| and health say so. */
 /* Other limits from the next write on.  What is beyond them goes as room is made for it. */
 void kernel_store_set_limits(struct kernel_store *store, uint64_t limit_bytes,

@@ -59,7 +59,7 @@ void store_check_forget(struct kernel_store *store)
 /* ---- looking ---- */
 
 /* Damage is what was asked for, not a failure of asking. */
-static enum kiln_code check_once(struct db *db, struct kernel_check *check, struct kiln_err *err)
+static enum kiln_code run_check(struct db *db, struct kernel_check *check, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, KERNEL_CHECK);
     bool row = false;
@@ -74,23 +74,13 @@ static enum kiln_code check_once(struct db *db, struct kernel_check *check, stru
     return KILN_OK;
 }
 
-enum kiln_code store_check_pages(struct db *db, struct kernel_check *check, struct kiln_err *err)
-{
-    enum kiln_code rc = check_once(db, check, err);
-    if (!rc && check->damage[0]) {
-        db_forget_pages(db);
-        check->damage[0] = '\0';
-        rc = check_once(db, check, err);
-    }
-    return rc;
-}
-
 static enum kiln_code check_pages(struct kernel_store *store, struct db *db,
                                   struct kernel_check *check, struct kiln_err *err)
 {
     const struct store_checked now = { .at_ns = clock_monotonic_ns(),
                                        .damages = last_of(store).damages };
-    enum kiln_code rc = store_check_pages(db, check, err);
+    db_forget_pages(db);
+    enum kiln_code rc = run_check(db, check, err);
     if (!rc)
         remember(store, now, check);
     return rc;

@@ -87,7 +87,7 @@ static enum kiln_code shrink(struct kernel_store *store, struct gc *gc, struct k
 static enum kiln_code gc_work(struct kernel_store *store, void *context, struct kiln_err *err)
 {
     struct gc *gc = context;
-    gc->result = (struct kernel_gc_result){ .taken_before = store_files_bytes(store) };
+    gc->result = (struct kernel_gc_result){ .taken_before = store_taken_bytes(store) };
     enum kiln_code rc = mend(store, err);
     if (!rc)
         rc = count_stale(store->writer, gc, err);
@@ -99,7 +99,7 @@ static enum kiln_code gc_work(struct kernel_store *store, void *context, struct 
         rc = store_cut(store, 0, UINT64_MAX, err);
     if (!rc && gc->options->shrink)
         rc = shrink(store, gc, err);
-    gc->result.taken_after = store_files_bytes(store);
+    gc->result.taken_after = store_taken_bytes(store);
     gc->result.missed = gc->options->shrink && gc->result.taken_after > gc->options->to_bytes;
     return rc;
 }
@@ -144,7 +144,7 @@ static enum kiln_code tell_only(struct kernel_store *store, struct gc *gc, struc
     enum kiln_code rc = store_reader_take(store, &reader, err);
     if (rc || !reader)
         return rc;
-    gc->result.taken_before = gc->result.taken_after = store_files_bytes(store);
+    gc->result.taken_before = gc->result.taken_after = store_taken_bytes(store);
     rc = count_stale(reader->db, gc, err);
     if (!rc && gc->options->shrink)
         rc = estimate(reader->db, gc, err);
@@ -156,7 +156,7 @@ enum kiln_code kernel_store_gc(struct kernel_store *store, const struct kernel_g
 {
     struct gc gc = { .options = options };
     enum kiln_code rc = options->dry_run ? tell_only(store, &gc, err)
-                                         : store_write(store, STORE_MAKES_ROOM, gc_work, &gc, err);
+                                         : store_write(store, STORE_ASKED, gc_work, &gc, err);
     if (store_advise_room(store, rc, err))
         return kiln_while(err, "collecting what is not needed in the kernel cache");
     *ret_result = gc.result;

@@ -103,7 +103,7 @@ static enum kiln_code clear_work(struct kernel_store *store, void *context, stru
     c->counted = !rc;
     if (!rc && c->count)
         rc = store_remove_matches(store, c->filter, err);
-    if (rc == KILN_FULL && matches_everything(c->filter))
+    if (rc == KILN_FULL && matches_everything(c->filter)) /* without free space no row goes */
         return store_wipe(store, err);
     if (!rc && c->count)
         rc = store_cut(store, 0, UINT64_MAX, err);
@@ -120,13 +120,24 @@ static enum kiln_code count_only(struct kernel_store *store, struct clearing *c,
     return store_note_read(store, rc);
 }
 
+/* The same where there is not even room to open the file for writing. */
+static enum kiln_code remove_unopened(struct kernel_store *store, struct clearing *c,
+                                      struct kiln_err *err)
+{
+    (void)!count_only(store, c, err); /* only to report it */
+    enum kiln_code rc = store_wipe(store, err);
+    return store_health_note(store, STORE_ASKED, rc, err);
+}
+
 enum kiln_code kernel_store_clear(struct kernel_store *store, const struct kernel_filter *filter,
                                   bool dry_run, uint64_t *ret_count, uint64_t *ret_bytes,
                                   struct kiln_err *err)
 {
     struct clearing c = { .filter = filter };
-    enum kiln_code rc = dry_run ? count_only(store, &c, err)
-                                : store_write(store, STORE_MAKES_ROOM, clear_work, &c, err);
+    enum kiln_code rc =
+        dry_run ? count_only(store, &c, err) : store_write(store, STORE_ASKED, clear_work, &c, err);
+    if (rc == KILN_FULL && !store->writer && matches_everything(filter))
+        rc = remove_unopened(store, &c, err);
     if (store_advise_room(store, rc, err))
         return kiln_while(err, "clearing the kernel cache");
     *ret_count = c.count;

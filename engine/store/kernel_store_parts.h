@@ -5,10 +5,10 @@
  * What the files of the kernel store share; not for others.
  *
  *   kernel_store.c             open, close, the way into everything that writes
- *   kernel_store_repair.c      a damaged file moved aside, a removed one made anew
+ *   kernel_store_rebuild.c     another file in place of one that is damaged or gone
  *   kernel_store_health.c      whether writing works, and when to try again
  *   kernel_store_folder.c      the folder, its lock, and whether the file is still there
- *   kernel_store_readers.c     the pool of connections for look-ups
+ *   kernel_store_readers.c     connections for look-ups, in a pool
  *   kernel_record.c            what is known about a kernel: out of a row, into a filter
  *   kernel_store_read.c        get, show, list, match, usage, probes
  *   kernel_store_named.c       each_named
@@ -20,12 +20,12 @@
  *   kernel_store_evict.c       which kernels go first; counters that went wrong
  *   kernel_store_space.c       what the files take on the disk; giving some back
  *   kernel_store_room.c        room for a put, below the limit; tidy
- *   kernel_store_reserve.c     room for gc and clear on a full disk
  *   kernel_store_gc.c          gc
  *   kernel_store_ledger.c      what hits saved, and who fills the store (kernel_figures.h)
  *   kernel_store_check.c       whether the file as a whole is sound
  *   kernel_store_history.c     samples of the counters, the slowest compiles (likewise)
  */
+#include "engine/db/pool.h"
 #include "engine/db/query.h"
 #include "engine/store/codec_zstd.h"
 #include "engine/store/kernel_store.h"
@@ -37,7 +37,6 @@
 
 #define STORE_FILE "kernels.db"
 #define STORE_LOG STORE_FILE "-wal"
-#define STORE_RESERVE "kernels.reserve"
 
 enum kernel_statement {
 #define KERNEL_STATEMENT(name, text) KERNEL_##name,
@@ -63,7 +62,6 @@ struct store_reader {
     struct kernel_store *store; /* borrowed */
     struct db *db;              /* owned */
     struct codec *codec;        /* owned */
-    struct store_reader *next;
 };
 
 struct store_checked { /* what SQLite found when it looked at the whole file last */
@@ -76,12 +74,10 @@ struct kernel_store {
     char *directory;              /* owned */
     char *path;                   /* owned: of kernels.db */
     char *log_path;               /* owned: of its write-ahead log */
-    char *reserve_path;           /* owned: of what is kept free for gc and clear */
     _Atomic uint64_t limit_bytes; /* both may change at any time: kernel_store_set_limits */
     _Atomic uint64_t quota_bytes_uid;
     enum kernel_store_mode mode;
     enum kernel_notice opening; /* what opening had to say */
-    unsigned reader_count;
     bool allow_network_fs;
 
     /* The write lane's. */
@@ -102,22 +98,15 @@ struct kernel_store {
     uint64_t retry_at_ns;     /* while writing is off: not before */
     uint64_t retry_after_ns;  /* how long the wait was */
     uint64_t wanted_bytes;    /* what did not fit on the disk */
-    uint64_t reserve_bytes;   /* of the reserve, as far as is known */
-    bool reserve_refused;     /* the disk has room and none for the reserve */
-    bool sparing;             /* the reserve was given up: as little as can be at a time */
-    unsigned doubts;          /* damage that look-ups met and SQLite did not find */
 
-    atomic_bool file_damaged;   /* seen by a reader: the next write starts anew */
-    atomic_ullong copies_bytes; /* blocks of damaged files that were moved aside */
+    atomic_bool file_damaged; /* seen by a reader: the next write rebuilds it */
+
+    struct db_pool readers;           /* of struct store_reader */
+    enum store_access opens_as;       /* readers that are opened now */
+    _Atomic enum store_access access; /* of the readers */
+    atomic_bool nothing_there;        /* there is nothing to read: all is a miss */
 
     pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t returned;
-    struct store_reader *idle; /* owned */
-    unsigned out;              /* readers in use */
-    bool open;                 /* readers may be taken */
-    bool exchanging;           /* readers for new ones: who wants one waits */
-    bool nothing_there;        /* there is nothing to read: all is a miss */
-    enum store_access access;  /* of the readers */
     struct kernel_health health;
     struct store_checked checked;
     enum kernel_notice notice_kind; /* of |notice| */
@@ -152,13 +141,11 @@ bool store_file_size(const struct kernel_store *store, const char *name, uint64_
 
 /* Options of every connection to kernels.db. */
 struct db_options store_db_options(const struct kernel_store *store, enum store_access access);
-/* Pool; one that is open is replaced.  store_readers_close waits until every reader has come
- * back. */
+/* Once, before anything is opened. */
+void store_readers_init(struct kernel_store *store, unsigned count);
+/* Opens all readers; those that were open are replaced. */
 KILN_MUST_CHECK enum kiln_code store_readers_open(struct kernel_store *store,
                                                   enum store_access access, struct kiln_err *err);
-void store_readers_close(struct kernel_store *store);
-/* While they are held, who wants one waits and is not refused. */
-void store_readers_hold(struct kernel_store *store, bool hold);
 /* From now on there is nothing to read. */
 void store_readers_do_without(struct kernel_store *store);
 /* KILN_OK with no reader where there is nothing to read; KILN_UNAVAILABLE while the file is being
@@ -175,36 +162,27 @@ KILN_MUST_CHECK enum kiln_code store_open_all(struct kernel_store *store, struct
  * file; on any failure there is nothing to read. */
 KILN_MUST_CHECK enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *err);
 void store_close_all(struct kernel_store *store);
-/* Opens; what is damaged, or was found so by |damage|, is moved aside first. */
-KILN_MUST_CHECK enum kiln_code store_open_mending(struct kernel_store *store, const char *damage,
-                                                  char notice[512], struct kiln_err *err);
+/* Opens; a file that is damaged, or was found so (|damage|), is removed first. */
+KILN_MUST_CHECK enum kiln_code store_open_or_rebuild(struct kernel_store *store, const char *damage,
+                                                     char notice[512], struct kiln_err *err);
 /* Opens again what was damaged (|damage|), was removed, or could not be opened for writing. */
-KILN_MUST_CHECK enum kiln_code store_start_anew(struct kernel_store *store, const char *damage,
-                                                struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code store_reopen(struct kernel_store *store, const char *damage,
+                                            struct kiln_err *err);
 /* Removes the file and starts an empty one: clearing without room for a transaction. */
 KILN_MUST_CHECK enum kiln_code store_wipe(struct kernel_store *store, struct kiln_err *err);
-/* Copies of damaged files: counts what they take, and removes them. */
-void store_copies_count(struct kernel_store *store);
-void store_copies_forget(struct kernel_store *store);
 
 /* Damage was seen, or there is another file: whether it is sound is not known any more. */
 void store_check_forget(struct kernel_store *store);
-/* Looks at all of the file; once more where it finds damage: a disk that fails to read once has not
- * damaged it. */
-KILN_MUST_CHECK enum kiln_code store_check_pages(struct db *db, struct kernel_check *check,
-                                                 struct kiln_err *err);
 
 /* ---- writing ---- */
 
 enum store_wish {
-    STORE_ASKED,      /* somebody waits for the outcome: tried each time, failures are returned */
-    STORE_MAKES_ROOM, /* the same; may use the reserve where the disk is full */
-    STORE_UNASKED,    /* nobody does: dropped with KILN_OK while writing is off */
+    STORE_ASKED,   /* somebody waits for the outcome: tried each time, failures are returned */
+    STORE_UNASKED, /* nobody does: dropped with KILN_OK while writing is off */
 };
 
-/* Runs |work| on the writer; twice, where that makes room and the disk is full.  Where the file was
- * removed a new one is made first; where it turns out damaged it is moved aside, an empty one made,
- * and |work| run once more. */
+/* Runs |work| on the writer.  Where the file was removed a new one is made first; where it turns
+ * out damaged it is removed, an empty one made, and |work| run once more. */
 typedef enum kiln_code (*store_work)(struct kernel_store *store, void *context,
                                      struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code store_write(struct kernel_store *store, enum store_wish wish,
@@ -324,18 +302,6 @@ KILN_MUST_CHECK enum kiln_code store_measure(struct kernel_store *store,
 /* What the log may take of the limit. */
 uint64_t store_log_share(uint64_t limit);
 
-/* Blocks that are kept with nothing in them, under such a limit; what the log may take of them when
- * they are needed. */
-uint64_t store_reserve_size(uint64_t limit);
-uint64_t store_sparing_share(uint64_t limit);
-/* What they are now. */
-uint64_t store_reserve_bytes(const struct kernel_store *store);
-/* After opening: what an earlier process kept. */
-void store_reserve_find(struct kernel_store *store);
-/* After a write: makes it, of the right size, where disk and limit have room. */
-void store_reserve_keep(struct kernel_store *store, bool was_used);
-/* Gives it to the disk; false where there was none. */
-bool store_reserve_release(struct kernel_store *store);
 /* Cuts a log that has more than |most| bytes. */
 KILN_MUST_CHECK enum kiln_code store_bound_log(struct kernel_store *store, uint64_t most,
                                                struct kiln_err *err);
@@ -357,7 +323,7 @@ uint64_t store_need(uint64_t stored_size, uint64_t texts_size);
  * and gives them back. */
 KILN_MUST_CHECK enum kiln_code store_cut(struct kernel_store *store, uint64_t want, uint64_t most,
                                          struct kiln_err *err);
-/* Evicts until the files take at most |most| bytes, the reserve aside, or only pinned kernels are
+/* Evicts until the files take at most |most| bytes, or only pinned kernels are
  * left. */
 KILN_MUST_CHECK enum kiln_code store_shrink_to(struct kernel_store *store, uint64_t most,
                                                uint64_t *ret_evicted, struct kiln_err *err);
@@ -366,8 +332,7 @@ enum kiln_code store_advise_room(const struct kernel_store *store, enum kiln_cod
                                  struct kiln_err *err);
 /* After a write: gives some of the pages back that evicted kernels left. */
 KILN_MUST_CHECK enum kiln_code store_give_back(struct kernel_store *store, struct kiln_err *err);
-/* Blocks of kernels.db, its log, and damaged copies; and with those of the reserve. */
-uint64_t store_files_bytes(const struct kernel_store *store);
+/* Blocks of kernels.db and its log. */
 uint64_t store_taken_bytes(const struct kernel_store *store);
 #define STORE_SIZE_TEXT 24
 /* "38.6 KiB", in |text|. */

@@ -146,8 +146,10 @@ enum kiln_code kernel_store_get_as(struct kernel_store *store, struct kernel_rea
     enum damage damage = DAMAGE_NONE;
     enum kiln_code rc =
         store_read_object(reader->db, reader->codec, who, key, ret_object, &damage, err);
-    if (damage == DAMAGE_FILE) /* a disk that fails to read once has not damaged the file */
+    if (rc == KILN_CORRUPT) { /* a disk that fails to read once has not damaged the file */
+        db_forget_pages(reader->db);
         rc = store_read_object(reader->db, reader->codec, who, key, ret_object, &damage, err);
+    }
     if (damage == DAMAGE_FILE)
         store_note_read(store, rc);
     if (rc != KILN_CORRUPT)

@@ -237,24 +237,18 @@ enum kiln_code store_make_room(struct kernel_store *store, uint64_t need,
     *ret_room = (struct store_room){ 0 };
     uint64_t limit = store->limit_bytes;
     uint64_t share = store_log_share(limit), log_need = need + TOUCHED;
-    uint64_t reserve = log_need > share ? log_need : share;
-    uint64_t rest = limit - store_reserve_size(limit);
-    uint64_t most = rest > reserve ? rest - reserve : 0;
-    uint64_t copies = atomic_load(&store->copies_bytes);
+    uint64_t log_bytes = log_need > share ? log_need : share;
+    uint64_t most = limit > log_bytes ? limit - log_bytes : 0;
     struct store_space s;
-    enum kiln_code rc = store_bound_log(store, reserve - log_need, err);
+    enum kiln_code rc = store_bound_log(store, log_bytes - log_need, err);
     if (!rc)
         rc = store_measure(store, &s, err);
-    if (rc || fits(&s, need, most > copies ? most - copies : 0))
+    if (rc || fits(&s, need, most))
         return rc;
-    if (copies)
-        store_copies_forget(store);
-    if (fits(&s, need, most))
-        return KILN_OK;
     rc = leave_out_spare(store, &most, err);
     if (!rc)
         rc = make_smaller(store, need, most, own, ret_room, err);
-    return rc ? rc : store_bound_log(store, reserve - log_need, err);
+    return rc ? rc : store_bound_log(store, log_bytes - log_need, err);
 }
 
 /* ---- for gc and tidy ---- */
@@ -278,13 +272,11 @@ static enum kiln_code shrink_round(struct kernel_store *store, uint64_t used_mos
 enum kiln_code store_shrink_to(struct kernel_store *store, uint64_t most, uint64_t *ret_evicted,
                                struct kiln_err *err)
 {
-    if (store_files_bytes(store) > most)
-        store_copies_forget(store);
     uint64_t used_most = most;
     bool none_left = false;
     enum kiln_code rc = store_cut(store, 0, UINT64_MAX, err);
     for (unsigned i = 0; !rc && i < ROUNDS_MOST && !none_left; i++) {
-        uint64_t taken = store_files_bytes(store);
+        uint64_t taken = store_taken_bytes(store);
         if (taken <= most)
             break;
         if (i > 0)

@@ -30,15 +30,9 @@ static uint64_t blocks_of(const char *path)
     return stat(path, &seen) == 0 ? (uint64_t)seen.st_blocks * 512 : 0;
 }
 
-uint64_t store_files_bytes(const struct kernel_store *store)
-{
-    return blocks_of(store->path) + blocks_of(store->log_path) +
-           atomic_load(&((struct kernel_store *)store)->copies_bytes);
-}
-
 uint64_t store_taken_bytes(const struct kernel_store *store)
 {
-    return store_files_bytes(store) + store_reserve_bytes(store);
+    return blocks_of(store->path) + blocks_of(store->log_path);
 }
 
 uint64_t store_log_share(uint64_t limit)
@@ -76,22 +70,16 @@ enum kiln_code store_bound_log(struct kernel_store *store, uint64_t most, struct
     return blocks_of(store->log_path) > most ? db_checkpoint_now(store->writer, err) : KILN_OK;
 }
 
-static uint64_t share_now(const struct kernel_store *store)
-{
-    uint64_t limit = store->limit_bytes;
-    return store->sparing ? store_sparing_share(limit) : store_log_share(limit);
-}
-
 /* So that |bytes| more stay within the log's share. */
 static enum kiln_code spare_log(struct kernel_store *store, uint64_t bytes, struct kiln_err *err)
 {
-    uint64_t share = share_now(store);
+    uint64_t share = store_log_share(store->limit_bytes);
     return store_bound_log(store, share > bytes ? share - bytes : 0, err);
 }
 
 unsigned store_batch(const struct kernel_store *store)
 {
-    uint64_t fits = share_now(store) / 2 / CHANGED;
+    uint64_t fits = store_log_share(store->limit_bytes) / 2 / CHANGED;
     return fits < 1 ? 1 : fits < BATCH_MOST ? (unsigned)fits : BATCH_MOST;
 }
 

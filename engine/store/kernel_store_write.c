@@ -88,7 +88,7 @@ enum kiln_code kernel_store_remove(struct kernel_store *store, const struct dige
                                    struct kiln_err *err)
 {
     struct removal removal = { .key = key };
-    enum kiln_code rc = store_write(store, STORE_MAKES_ROOM, remove_work, &removal, err);
+    enum kiln_code rc = store_write(store, STORE_ASKED, remove_work, &removal, err);
     if (rc)
         return kiln_while(err, "removing a kernel");
     return removal.gone ? KILN_OK : KILN_NOT_FOUND;

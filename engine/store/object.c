@@ -49,9 +49,9 @@ static enum kiln_code digest_of_fd(int fd, uint64_t size, struct digest *ret_dig
     return KILN_OK;
 }
 
-enum kiln_code object_from_kept(int fd, uint64_t size, const struct digest *digest,
-                                uint64_t compile_ns, struct object **ret_object,
-                                struct kiln_err *err)
+enum kiln_code object_from_checked(int fd, uint64_t size, const struct digest *digest,
+                                   uint64_t compile_ns, struct object **ret_object,
+                                   struct kiln_err *err)
 {
     struct object *object = malloc(sizeof(*object));
     if (!object) {
@@ -61,29 +61,8 @@ enum kiln_code object_from_kept(int fd, uint64_t size, const struct digest *dige
     *object = (struct object){
         .references = 1, .fd = fd, .size = size, .digest = *digest, .compile_ns = compile_ns
     };
-    *ret_object = object;
-    return KILN_OK;
-}
-
-bool object_map(struct object *object)
-{
     void *mapping = NULL;
-    struct kiln_err ignored = KILN_ERR_INIT;
-    if (!object->data && object->size <= OBJECT_INLINE_MOST &&
-        map(object->fd, object->size, &mapping, &ignored) == KILN_OK)
-        object->data = mapping;
-    return object->data != NULL;
-}
-
-enum kiln_code object_from_checked(int fd, uint64_t size, const struct digest *digest,
-                                   uint64_t compile_ns, struct object **ret_object,
-                                   struct kiln_err *err)
-{
-    struct object *object = NULL;
-    enum kiln_code rc = object_from_kept(fd, size, digest, compile_ns, &object, err);
-    if (rc)
-        return rc;
-    void *mapping = NULL;
+    enum kiln_code rc = KILN_OK;
     if (size <= OBJECT_INLINE_MOST)
         rc = map(fd, size, &mapping, err);
     object->data = mapping;

@@ -28,15 +28,14 @@ struct object_origin { /* what it was made of, for the books */
 
 struct object {
     unsigned references;
-    int fd;               /* owned memfd, sealed: shrink, grow, write, seal */
-    uint64_t size;        /* bytes */
-    struct digest digest; /* SHA-256 of the bytes */
-    uint64_t compile_ns;  /* what it cost to make, wall clock */
-    const uint8_t *data;  /* owned mapping; NULL when size > OBJECT_INLINE_MOST: object_map */
-    bool is_private;      /* only |owner| may have it */
-    bool is_named;        /* everyone's, and hot under a name that |owner| asked for */
-    uint32_t owner;       /* uid */
-    uint32_t image_place; /* hot_image.c's, while it writes; else 0 */
+    int fd;                       /* owned memfd, sealed: shrink, grow, write, seal */
+    uint64_t size;                /* bytes */
+    struct digest digest;         /* SHA-256 of the bytes */
+    uint64_t compile_ns;          /* what it cost to make, wall clock */
+    const uint8_t *data;          /* owned mapping; NULL when size > OBJECT_INLINE_MOST */
+    bool is_private;              /* only |owner| may have it */
+    bool is_named;                /* everyone's, and hot under a name that |owner| asked for */
+    uint32_t owner;               /* uid */
     struct object_origin *origin; /* owned; NULL: not known, or the service has noted it */
     uint32_t ledger_kind;         /* the service's: which of its rows counts the hits */
     uint64_t booked_for;          /* the service's: the batch that its last hit was booked for */
@@ -55,12 +54,6 @@ KILN_MUST_CHECK enum kiln_code object_from_checked(int fd, uint64_t size,
                                                    const struct digest *digest, uint64_t compile_ns,
                                                    struct object **ret_object,
                                                    struct kiln_err *err);
-/* The same, without mapping it: for thousands at once, most of which nobody may ask for. */
-KILN_MUST_CHECK enum kiln_code object_from_kept(int fd, uint64_t size, const struct digest *digest,
-                                                uint64_t compile_ns, struct object **ret_object,
-                                                struct kiln_err *err);
-/* Whether |data| is there, mapped now where it may be and was not. */
-bool object_map(struct object *object);
 struct object *object_ref(struct object *object);
 /* Accepts NULL; returns NULL. */
 struct object *object_unref(struct object *object);

@@ -2,6 +2,7 @@
 #include "libclient/connection/fallback.h"
 
 #include "common/clock.h"
+#include "libclient/connection/built_in.h"
 #include "libclient/connection/look.h"
 #include "libclient/connection/transport_socket.h"
 #include "libclient/load_lock.h"
@@ -232,13 +233,13 @@ static enum kiln_code fall(struct fallback *f, uint64_t deadline_ns,
     return KILN_OK;
 }
 
-static bool is_first(const struct fallback *f) { return !f->off && fallback_is_first(); }
+static bool is_first(const struct fallback *f) { return !f->off && built_in_is_here(); }
 
 /* What the program was built to do is worth no notice. */
-static enum kiln_code connect_first(struct fallback *f, uint64_t deadline_ns,
-                                    struct transport **ret_transport, struct kiln_err *err)
+static enum kiln_code connect_first(struct fallback *f, struct transport **ret_transport,
+                                    struct kiln_err *err)
 {
-    enum kiln_code rc = connect_here(f, deadline_ns, ret_transport, err);
+    enum kiln_code rc = built_in_connect(ret_transport, err);
     if (rc)
         return rc;
     pthread_mutex_lock(&f->mutex);
@@ -285,7 +286,7 @@ enum kiln_code fallback_connect(struct fallback *f, uint64_t deadline_ns,
                                 struct transport **ret_transport, struct kiln_err *err)
 {
     if (is_first(f))
-        return connect_first(f, deadline_ns, ret_transport, err);
+        return connect_first(f, ret_transport, err);
     bool falls;
     enum kiln_code rc = connect_to_kilnd(f, ret_transport, &falls, err);
     if (rc && falls && !f->off)
@@ -351,9 +352,10 @@ bool fallback_serves(struct fallback *f, char *ret_reason, size_t size)
 {
     if (!atomic_load(&f->serves))
         return false;
-    struct embedded_status status;
+    struct embedded_status status = { .role = EMBEDDED_MEMORY };
     char place[400];
-    atomic_load(&f->entry)->status(&status);
+    if (atomic_load(&f->entry))
+        atomic_load(&f->entry)->status(&status);
     say_place(&status, place, sizeof(place));
     pthread_mutex_lock(&f->mutex);
     snprintf(ret_reason, size, "%.250s; this process serves itself, %.200s", f->why, place);

@@ -51,13 +51,8 @@ bool fallback_serves(struct fallback *fallback, char *ret_reason, size_t size);
 
 /* ---- fallback_entry.c: the engine's way in ---- */
 
-/* Whether no kilnd is asked for at all, unless KILN_FALLBACK is off: the engine is built in. */
-bool fallback_is_first(void);
-
-/* Of the library, opened at the first call; of the program itself where it is built with the engine
- * inside (KILN_EMBED_BUILD), which replaces that file by a reference to kiln_embedded_entry. The
- * options are what the entry's connect is to be given.  Fails with a sentence where there is none.
- */
+/* Of the library, opened at the first call.  The options are what the entry's connect is to be
+ * given.  Fails with a sentence where there is none. */
 KILN_MUST_CHECK enum kiln_code fallback_entry(const struct embedded_entry **ret_entry,
                                               struct embedded_options *ret_options,
                                               struct kiln_err *err);

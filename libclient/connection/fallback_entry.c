@@ -90,8 +90,6 @@ static void *load(void)
     return dl;
 }
 
-bool fallback_is_first(void) { return false; }
-
 enum kiln_code fallback_entry(const struct embedded_entry **ret_entry,
                               struct embedded_options *ret_options, struct kiln_err *err)
 {

@@ -1,27 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * A program with its data inside that forks while others of its threads ask, each with clients of
- * its own: forks COUNT.  Each child asks as well, of an engine of its own.  Exits with 1 when one
- * has no answer.
+ * What fork means to a program with its data inside: forks COUNT.
+ *
+ * First COUNT children of a process whose other threads are not inside the engine: the client that
+ * their parent opened is refused there, and one of their own answers.  Then COUNT children of a
+ * process whose threads ask all the time: each has its answer, or is told that it was forked while
+ * a thread was inside.  Exits with 1 otherwise, and when the engine has a thread of its own.
  */
+#include <dirent.h>
 #include <kiln/client.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ASKERS 4   /* an engine ends and the next begins while more than one waits for either */
+#define ASKERS 4   /* the engine opens and closes while more than one waits for it */
 #define CHILD_S 60 /* of one that has no answer */
 #define PAUSES_US 3000
 #define STEP_US 37 /* so that the pauses differ */
 
-static atomic_bool is_over, has_failed;
+enum { ANSWERED = 0, TOLD = 3 };
 
-/* The engine begins and ends with the client. */
+static atomic_bool is_over, has_failed;
+static struct kiln_client *parents; /* the first client, which children inherit */
+
+/* The engine opens and closes with the client, where there is no other. */
 static int ask(struct kiln_error *err)
 {
     struct kiln_client *client = NULL;
@@ -44,48 +52,109 @@ static void *go_on_asking(void *unused)
     return unused;
 }
 
-static int be_child(void)
+static int be_child_of_quiet_parent(void)
 {
     struct kiln_error err = { 0 };
     alarm(CHILD_S);
+    if (kiln_client_ping(parents, 0, NULL, &err) == 0 || !strstr(err.text, "before fork")) {
+        fprintf(stderr, "forks: the parent's client is not refused: %s\n", err.text);
+        return 1;
+    }
+    kiln_client_close(parents);
     if (ask(&err) == 0)
-        return 0;
+        return ANSWERED;
     fprintf(stderr, "forks: a child's engine does not answer: %s\n", err.text);
     return 1;
 }
 
-static int fork_once(unsigned n)
+static int be_child_of_busy_parent(void)
 {
-    int status = 0;
-    usleep(n * STEP_US % PAUSES_US);
-    pid_t child = fork();
-    if (child == 0)
-        _exit(be_child());
-    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-        fprintf(stderr, "forks: child %u ended with wait status %#x\n", n, (unsigned)status);
-        return 1;
+    struct kiln_error err = { 0 };
+    alarm(CHILD_S);
+    int rc = ask(&err);
+    if (rc == 0)
+        return ANSWERED;
+    if (rc == KILN_E_UNAVAILABLE && strstr(err.text, "forked while another thread"))
+        return TOLD;
+    fprintf(stderr, "forks: a child's engine does not answer: %s\n", err.text);
+    return 1;
+}
+
+/* How many of |count| children end with TOLD; -1: one neither answered nor was told. */
+static long fork_many(unsigned long count, int (*be_child)(void))
+{
+    long told = 0;
+    for (unsigned long n = 0; n < count; n++) {
+        int status = 0;
+        usleep((unsigned)(n * STEP_US % PAUSES_US));
+        pid_t child = fork();
+        if (child == 0)
+            _exit(be_child());
+        bool has_ended = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status);
+        if (!has_ended || (WEXITSTATUS(status) != ANSWERED && WEXITSTATUS(status) != TOLD)) {
+            fprintf(stderr, "forks: child %lu ended with wait status %#x\n", n, (unsigned)status);
+            return -1;
+        }
+        told += WEXITSTATUS(status) == TOLD;
     }
-    return 0;
+    return told;
+}
+
+static unsigned count_threads(void)
+{
+    unsigned count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && (task = readdir(tasks));)
+        count += task->d_name[0] != '.';
+    if (tasks)
+        closedir(tasks);
+    return count;
+}
+
+static long fork_from_quiet_process(unsigned long count)
+{
+    struct kiln_error err = { 0 };
+    if (kiln_client_open(NULL, &parents, &err) || kiln_client_ping(parents, 0, NULL, &err)) {
+        fprintf(stderr, "forks: cannot begin: %s\n", err.text);
+        return -1;
+    }
+    if (count_threads() != 1) {
+        fprintf(stderr, "forks: there are %u threads\n", count_threads());
+        return -1;
+    }
+    long told = fork_many(count, be_child_of_quiet_parent);
+    if (told == 0 && kiln_client_ping(parents, 0, NULL, &err)) {
+        fprintf(stderr, "forks: the parent's engine answers no more: %s\n", err.text);
+        return -1;
+    }
+    kiln_client_close(parents);
+    return told == 0 ? 0 : -1;
+}
+
+static long fork_from_busy_process(unsigned long count)
+{
+    pthread_t asking[ASKERS];
+    for (unsigned i = 0; i < ASKERS; i++) {
+        if (pthread_create(&asking[i], NULL, go_on_asking, NULL))
+            return -1;
+    }
+    long told = fork_many(count, be_child_of_busy_parent);
+    atomic_store(&is_over, true);
+    for (unsigned i = 0; i < ASKERS; i++)
+        pthread_join(asking[i], NULL);
+    return atomic_load(&has_failed) ? -1 : told;
 }
 
 int main(int argc, char **argv)
 {
     unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
-    pthread_t asking[ASKERS];
-    int failed = count == 0;
-    for (unsigned i = 0; !failed && i < ASKERS; i++)
-        failed = pthread_create(&asking[i], NULL, go_on_asking, NULL);
-    if (failed)
-        return 2;
-    for (unsigned n = 0; !failed && n < count; n++)
-        failed = fork_once(n);
-    atomic_store(&is_over, true);
-    if (failed)
-        _exit(1);
-    for (unsigned i = 0; i < ASKERS; i++)
-        pthread_join(asking[i], NULL);
-    if (atomic_load(&has_failed))
+    if (count == 0 || fork_from_quiet_process(count) < 0)
         return 1;
-    printf("%lu children of fork had their answers\n", count);
+    long told = fork_from_busy_process(count);
+    if (told < 0)
+        return 1;
+    printf("%lu children of fork had their answers; of %lu that were forked while others asked, "
+           "%ld were told so\n",
+           count, count, told);
     return 0;
 }

@@ -255,9 +255,9 @@ static void run_full_start(const struct fault_case *c)
     scene_close(s);
 }
 
-/* ---- restarts with the hot set ---- */
+/* ---- restarts under a service manager ---- */
 
-/* The one that ends hands its code objects over, the next one takes them; both are struck. */
+/* The one that ends leaves its socket with the manager, the next one takes it; both are struck. */
 static void strike_restart(const struct fault_case *c, unsigned at, struct scene *s,
                            struct service_manager *manager)
 {
@@ -287,7 +287,7 @@ static void run_restart(const struct fault_case *c)
         s->daemon.arguments[i + 1] = "on";
         break;
     }
-    service_manager_open(&manager, &s->daemon, /* with_socket= */ true);
+    service_manager_open(&manager, &s->daemon, /* with_socket= */ false);
     scene_start(s);
     strike_restart(c, c->first, s, &manager);
     service_manager_close(&manager);
@@ -330,7 +330,7 @@ static const struct daemon_operation promoting = { "kilnd", promote, false, put_
 static const struct operation operations[] = {
     { .name = "start-empty", .kinds = SERVER_KINDS, .run = run_first_start },
     { .name = "start-full", .kinds = SERVER_KINDS, .run = run_full_start },
-    { .name = "restart-hot", .kinds = SERVER_KINDS, .run = run_restart },
+    { .name = "restart", .kinds = SERVER_KINDS, .run = run_restart },
     SERVER("fetch-cold", fetch_new),
     SERVER("fetch-warm", fetch_warm),
     SERVER("fetch-batch", fetch_batch),

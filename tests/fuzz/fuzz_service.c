@@ -102,8 +102,6 @@ static void on_report(struct engine_host *host, const struct engine_report *repo
     fuzz_expect(*report->event && report->text, "a report is a sentence");
 }
 
-static void on_forgot(struct engine_host *host) { (void)host; }
-
 static void describe(struct scene *s)
 {
     static const char toolchains[] =
@@ -131,8 +129,7 @@ static void open_scene(struct scene *s)
     s->host = (struct engine_host){ .config = no_settings,
                                     .add_status = add_nothing,
                                     .add_stats = add_nothing,
-                                    .report = on_report,
-                                    .forgot = on_forgot };
+                                    .report = on_report };
     const struct engine_options options = { .executor = &s->executor.base,
                                             .host = &s->host,
                                             .readers = 1,

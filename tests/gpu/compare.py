@@ -12,8 +12,15 @@ copy, and Winograd's algorithm does fewer multiply-adds: either may go below the
 import argparse
 import json
 import math
+import sys
 
 WORST = 5
+# What may lie below the floor: operands that stay in the L2 cache, and Winograd's algorithm, which
+# does a quarter of the multiply-adds of a 3x3 filter at best. Anything quicker measures another
+# problem.
+L2_FACTOR = 5
+WINOGRAD_FACTOR = 5
+CLOCK_FACTOR = 1.2
 
 
 def read(paths):
@@ -25,7 +32,7 @@ def read(paths):
                 row = json.loads(line)
                 who = "cuDNN" if row["solver"] == "cuDNN" else "kiln"
                 best = problems.setdefault(row["label"], {})
-                if row["state"] in ("slow", "out of time"):
+                if row["state"] in ("slow", "out of time", "none"):
                     continue
                 if row["state"] != "ok":
                     best.setdefault("wrong", []).append(row)
@@ -42,6 +49,23 @@ def floor_of(row, peaks):
     memory_us = row["bytes"] / peaks["copy_gbps"] * 1e-3
     arithmetic_us = row["flops"] / arithmetic * 1e-6
     return (memory_us, "bytes") if memory_us > arithmetic_us else (arithmetic_us, "flops")
+
+
+def impossible(row, peaks):
+    """Why the row's time cannot be one of its problem, or None."""
+    arithmetic = peaks.get("fp32_tflops" if row["type"] == "fp32" else "fp16_tflops")
+    if not arithmetic or not peaks.get("copy_gbps") or not row["us"]:
+        return None
+    memory_us = row["bytes"] / (peaks["copy_gbps"] * L2_FACTOR) * 1e-3
+    filtered = " -y 1 -x 1 " not in f"{row['problem']} "
+    factor = WINOGRAD_FACTOR if filtered else CLOCK_FACTOR
+    if row["type"] == "fp32" and peaks.get("fp16_tflops"):
+        factor = max(factor, peaks["fp16_tflops"] / 2 / arithmetic)  # TF32
+    arithmetic_us = row["flops"] / (arithmetic * factor) * 1e-6
+    for name, least in (("moving its tensors", memory_us), ("its arithmetic", arithmetic_us)):
+        if row["us"] < least:
+            return f"{row['us']:.1f} µs, but {name} takes {least:.1f} µs at least"
+    return None
 
 
 def geometric_mean(values):
@@ -149,6 +173,11 @@ def main(arguments=None):
     if not options.summary:
         print_table(rows)
     print_summary(rows, problems)
+    wrong = [(best[who], impossible(best[who], peaks)) for best in problems.values()
+             for who in ("kiln", "cuDNN") if who in best]
+    for row, why in wrong:
+        if why:
+            print(f"IMPOSSIBLE: {row['solver']}, {row['label']}: {why}")
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"peaks": peaks, "problems": rows,
@@ -157,7 +186,8 @@ def main(arguments=None):
     if options.markdown:
         with open(options.markdown, "w", encoding="utf-8") as file:
             print_markdown(rows, file)
+    return any(why for _, why in wrong)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

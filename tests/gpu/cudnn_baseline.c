@@ -7,6 +7,7 @@
 #include "tests/gpu/problems.h"
 
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,14 @@
 
 /* What one algorithm may take; frameworks give about as much. */
 #define WORKSPACE_MOST ((uint64_t)4 << 30)
+
+/*
+ * How far cuDNN's result may lie from the reference's, as a part of the sum of |a b|.  The check is
+ * there to find a baseline that computes another problem, so it allows every arithmetic that cuDNN
+ * has, TF32's operands of 11 bits and Winograd too.  A sum of n products of random signs is about
+ * 1 / sqrt(n) of sum|a b|; another problem's is off by as much, these by a 64th of it at most.
+ */
+#define TOLERANCE (1.0 / 64)
 
 struct baseline {
     struct cuda cuda;
@@ -23,10 +32,10 @@ struct baseline {
     const char *file, *json_path;
     struct problem_change change;
     enum cudnn_math math;
-    bool find, graph;
+    bool find, graph, check;
     FILE *json;
     double deadline; /* 0: none */
-    unsigned count, failed;
+    unsigned count, failed, without;
 };
 
 static double now(void)
@@ -34,6 +43,37 @@ static double now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static double terms_of(const struct problem *p)
+{
+    const struct extent out = problem_output(p);
+    double taps = (double)p->filter.d * p->filter.h * p->filter.w;
+    if (p->direction == DIRECTION_BACKWARD_WEIGHTS)
+        return (double)p->n * out.d * out.h * out.w;
+    return taps * ((p->direction == DIRECTION_FORWARD ? p->c : p->k) / p->groups);
+}
+
+struct check {
+    struct judge *judge;
+    struct bench *bench;
+};
+
+static enum kiln_code check_result(void *context, struct kiln_err *err)
+{
+    const struct check *check = context;
+    struct rounding rounding = { .relative = TOLERANCE / sqrt(terms_of(&check->bench->problem)),
+                                 .absolute = 1e-6,
+                                 .exact_below = -1 };
+    struct verdict verdict;
+    enum kiln_code rc = cuda_finish(check->judge->cuda, err);
+    return rc ? rc : bench_verdict_within(check->judge, check->bench, &rounding, &verdict, err);
+}
+
+/* What cuDNN has no engine for is no failure of it: "none". */
+static const char *state_of(const struct cudnn_best *best)
+{
+    return best->timing.microseconds > 0 ? "ok" : "none";
 }
 
 static void print_row(struct baseline *b, const struct problem *p, const struct cudnn_best *find,
@@ -49,14 +89,15 @@ static void print_row(struct baseline *b, const struct problem *p, const struct 
     printf("%-46s %9.1f us %6.1f TF/s   find %9.1f (%u: %s)   graph %9.1f (%u: %s)\n", text, us,
            us > 0 ? problem_flops(p) / us * 1e-6 : 0, find->timing.microseconds, find->tried,
            find->name, graph->timing.microseconds, graph->tried, graph->name);
-    b->failed += us == 0;
+    b->without += us == 0;
     if (!b->json)
         return;
     fprintf(b->json, "{");
     problem_write_json(b->json, p);
     json_write_text(b->json, "solver", "cuDNN");
     json_write_text(b->json, "config", best->name);
-    json_write_text(b->json, "state", us > 0 ? "ok" : "FAILED");
+    json_write_text(b->json, "state", state_of(best));
+    json_write_text(b->json, "checked", best->is_checked ? "yes" : "no");
     fprintf(b->json,
             "\"us\": %.3f, \"spread\": %.4f, \"find_us\": %.3f, \"graph_us\": %.3f, "
             "\"workspace\": %llu}\n",
@@ -64,18 +105,25 @@ static void print_row(struct baseline *b, const struct problem *p, const struct 
             (unsigned long long)best->workspace);
 }
 
-static enum kiln_code time_problem(struct baseline *b, const struct bench *bench,
-                                   struct kiln_err *err)
+static enum kiln_code time_problem(struct baseline *b, struct bench *bench, struct kiln_err *err)
 {
     struct cudnn_best find = { .tried = 0 }, graph = { .tried = 0 };
+    struct check check = { .judge = &b->judge, .bench = bench };
     struct cudnn_case c = { .cuda = &b->cuda,
                             .cudnn = &b->cudnn,
                             .bench = bench,
                             .workspace = b->workspace,
-                            .math = b->math };
+                            .math = b->math,
+                            .check = b->check ? check_result : NULL,
+                            .context = &check };
     struct kiln_err why = KILN_ERR_INIT;
-    if (b->find && cudnn_find(&c, &find, &why))
+    enum kiln_code rc = b->find ? cudnn_find(&c, &find, &why) : KILN_OK;
+    if (rc)
         fprintf(stderr, "%s\n", why.text);
+    if (rc == KILN_CORRUPT) { /* a time of something else is none of this problem */
+        find = (struct cudnn_best){ .tried = find.tried };
+        b->failed++;
+    }
     why = KILN_ERR_INIT;
     if (b->graph && !b->cuda.is_lost && cudnn_graph(&c, &graph, &why))
         fprintf(stderr, "%s\n", why.text);
@@ -94,6 +142,8 @@ static enum kiln_code take_problem(void *context, const struct problem *problem,
     if (rc)
         return rc;
     rc = bench_fill(&b->judge, &bench, BENCH_GENERAL, 1, err);
+    if (!rc && b->check)
+        rc = bench_refer(&b->judge, &bench, err);
     if (!rc)
         rc = time_problem(b, &bench, err);
     b->count++;
@@ -146,6 +196,7 @@ static const char usage[] =
     "  --batch N, --type fp32|fp16|bf16, --layout NCHW|NHWC, --direction F|B|W\n"
     "                    instead of what the lines say\n"
     "  --default-math    let cuDNN use TF32 in fp32 problems\n"
+    "  --no-check        do not compare results with the reference (it takes a second or more)\n"
     "  --find, --graph   by that interface only   --seconds S  begin nothing later than that\n"
     "  --json FILE       one object a line\n";
 
@@ -170,6 +221,7 @@ static void take_option(struct baseline *b, int letter, char *value)
     case 'l': b->change.layout = which(value, layouts, 2); break;
     case 'd': b->change.direction = which(value, directions, 3); break;
     case 'm': b->math = CUDNN_DEFAULT; break;
+    case 'c': b->check = false; break;
     case 'f': b->graph = false; break;
     case 'g': b->find = false; break;
     case 'e': b->deadline = now() + strtod(value, NULL); break;
@@ -188,6 +240,7 @@ int main(int argc, char **argv)
         { "layout", required_argument, NULL, 'l' },
         { "direction", required_argument, NULL, 'd' },
         { "default-math", no_argument, NULL, 'm' },
+        { "no-check", no_argument, NULL, 'c' },
         { "find", no_argument, NULL, 'f' },
         { "graph", no_argument, NULL, 'g' },
         { "seconds", required_argument, NULL, 'e' },
@@ -195,7 +248,9 @@ int main(int argc, char **argv)
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
     };
-    static struct baseline b = { .change = PROBLEM_UNCHANGED, .find = true, .graph = true };
+    static struct baseline b = {
+        .change = PROBLEM_UNCHANGED, .find = true, .graph = true, .check = true
+    };
     struct kiln_err err = KILN_ERR_INIT;
     int letter;
     while ((letter = getopt_long(argc, argv, "", table, NULL)) != -1)
@@ -208,7 +263,8 @@ int main(int argc, char **argv)
     enum kiln_code rc = run(&b, &err);
     if (rc)
         fprintf(stderr, "cudnn_baseline: %s\n", err.text);
-    printf("%u problems in %.1f s, %u without a result\n", b.count, now() - begin, b.failed);
+    printf("%u problems in %.1f s, %u that cuDNN has nothing for, %u with a wrong result\n",
+           b.count, now() - begin, b.without, b.failed);
     cudnn_close(&b.cudnn);
     return rc || b.failed ? 1 : 0;
 }

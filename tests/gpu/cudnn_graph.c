@@ -55,23 +55,17 @@ static void set_descriptor(struct graph *g, cudnnBackendDescriptor_t descriptor,
 
 /* ---- the graph ---- */
 
-static void make_tensor(struct graph *g, enum bench_tensor which, uint32_t outer, uint32_t channels,
-                        struct extent e, uint32_t layout)
+static void make_tensor(struct graph *g, enum bench_tensor which)
 {
     const struct problem *p = &g->c->bench->problem;
-    bool last = layout == LAYOUT_CHANNELS_LAST;
-    int64_t plane = (int64_t)e.h * e.w, step = last ? channels : 1;
-    const int64_t dims[] = { outer, channels, e.h, e.w };
-    const int64_t strides[] = { channels * plane, last ? 1 : plane, step * e.w, step };
+    const struct cudnn_shape shape = cudnn_shape_of(p, which);
     int64_t id = which + 1, alignment = 16;
-    cudnnDataType_t type = p->type == TYPE_FLOAT32   ? CUDNN_DATA_FLOAT
-                           : p->type == TYPE_FLOAT16 ? CUDNN_DATA_HALF
-                                                     : CUDNN_DATA_BFLOAT16;
+    cudnnDataType_t type = cudnn_type_of(p);
     cudnnBackendDescriptor_t *t = &g->tensors[which];
     make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR, t);
     set(g, *t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set(g, *t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims);
-    set(g, *t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides);
+    set(g, *t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, shape.count, shape.sizes);
+    set(g, *t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, shape.count, shape.strides);
     set(g, *t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
     set(g, *t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
     finish(g, *t);
@@ -80,8 +74,10 @@ static void make_tensor(struct graph *g, enum bench_tensor which, uint32_t outer
 static void make_convolution(struct graph *g)
 {
     const struct problem *p = &g->c->bench->problem;
-    const int64_t pads[] = { p->pad.h, p->pad.w }, strides[] = { p->stride.h, p->stride.w };
-    const int64_t dilations[] = { p->dilation.h, p->dilation.w }, dims = 2;
+    int64_t pads[3], strides[3], dilations[3];
+    int64_t dims = cudnn_extent(p, &p->pad, pads);
+    cudnn_extent(p, &p->stride, strides);
+    cudnn_extent(p, &p->dilation, dilations);
     cudnnDataType_t type = CUDNN_DATA_FLOAT;
     cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, &g->convolution);
@@ -89,10 +85,10 @@ static void make_convolution(struct graph *g)
     set(g, c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
     set(g, c, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
     set(g, c, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims);
-    set(g, c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, pads);
-    set(g, c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, pads);
-    set(g, c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, strides);
-    set(g, c, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations);
+    set(g, c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, dims, pads);
+    set(g, c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, dims, pads);
+    set(g, c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, dims, strides);
+    set(g, c, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, dims, dilations);
     finish(g, c);
 }
 
@@ -137,10 +133,8 @@ static void make_operation(struct graph *g)
 
 static void make_graph(struct graph *g)
 {
-    const struct problem *p = &g->c->bench->problem;
-    make_tensor(g, BENCH_X, p->n, p->c, p->in, p->x_layout);
-    make_tensor(g, BENCH_W, p->k, p->c / p->groups, p->filter, p->w_layout);
-    make_tensor(g, BENCH_Y, p->n, p->k, problem_output(p), p->y_layout);
+    for (int which = 0; which < BENCH_TENSORS; which++)
+        make_tensor(g, (enum bench_tensor)which);
     make_convolution(g);
     make_operation(g);
     make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &g->graph);
@@ -241,6 +235,18 @@ static enum kiln_code launch(void *context, struct kiln_err *err)
     return status ? cudnn_fail(d, status, "an engine", err) : KILN_OK;
 }
 
+/* An engine whose result is wrong is named; the fastest right one counts. */
+static bool is_right(struct graph *g, int64_t number)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    if (!g->c->check)
+        return true;
+    if (!launch(g, &why) && !g->c->check(g->c->context, &why))
+        return true;
+    fprintf(stderr, "engine %lld: %s\n", (long long)number, why.text);
+    return false;
+}
+
 /* An engine that refuses or fails is passed over, as benchmark modes do. */
 static void try_config(struct graph *g, cudnnBackendDescriptor_t config, struct cudnn_best *best)
 {
@@ -252,8 +258,10 @@ static void try_config(struct graph *g, cudnnBackendDescriptor_t config, struct 
         best->tried++;
         if (!cuda_time(g->c->cuda, launch, g, best->timing.microseconds * SLOWER_HOPELESS, &timing,
                        &ignored) &&
-            (best->timing.microseconds == 0 || timing.microseconds < best->timing.microseconds)) {
+            (best->timing.microseconds == 0 || timing.microseconds < best->timing.microseconds) &&
+            is_right(g, number)) {
             best->timing = timing;
+            best->is_checked = g->c->check != NULL;
             best->workspace = (uint64_t)size;
             snprintf(best->name, sizeof(best->name), "engine %lld", (long long)number);
         }

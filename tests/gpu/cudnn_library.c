@@ -77,3 +77,48 @@ void cudnn_close(struct cudnn *cudnn)
         cudnn->cudnnDestroy(cudnn->handle);
     cudnn->handle = NULL; /* the library stays: unloading it at exit is not safe */
 }
+
+cudnnDataType_t cudnn_type_of(const struct problem *p)
+{
+    return p->type == TYPE_FLOAT32   ? CUDNN_DATA_FLOAT
+           : p->type == TYPE_FLOAT16 ? CUDNN_DATA_HALF
+                                     : CUDNN_DATA_BFLOAT16;
+}
+
+int cudnn_extent(const struct problem *p, const struct extent *e, int64_t values[3])
+{
+    int count = 0;
+    if (p->spatial_dims == 3)
+        values[count++] = e->d;
+    values[count++] = e->h;
+    values[count++] = e->w;
+    return count;
+}
+
+/* Channels last: N, [D,] H, W, C in memory; else N, C, [D,] H, W. */
+static struct cudnn_shape make_shape(const struct problem *p, const uint32_t outer[2],
+                                     const struct extent *e, uint32_t layout)
+{
+    struct cudnn_shape shape = { .sizes = { outer[0], outer[1] } };
+    bool last = layout == LAYOUT_CHANNELS_LAST;
+    shape.count = 2 + cudnn_extent(p, e, shape.sizes + 2);
+    int64_t step = last ? outer[1] : 1;
+    for (int i = shape.count - 1; i >= 2; i--) {
+        shape.strides[i] = step;
+        step *= shape.sizes[i];
+    }
+    shape.strides[1] = last ? 1 : step;
+    shape.strides[0] = last ? step : step * outer[1];
+    return shape;
+}
+
+struct cudnn_shape cudnn_shape_of(const struct problem *p, enum bench_tensor which)
+{
+    const struct extent out = problem_output(p);
+    switch (which) {
+    case BENCH_X: return make_shape(p, (const uint32_t[]){ p->n, p->c }, &p->in, p->x_layout);
+    case BENCH_W:
+        return make_shape(p, (const uint32_t[]){ p->k, p->c / p->groups }, &p->filter, p->w_layout);
+    default: return make_shape(p, (const uint32_t[]){ p->n, p->k }, &out, p->y_layout);
+    }
+}

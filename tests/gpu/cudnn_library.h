@@ -26,12 +26,29 @@ void cudnn_close(struct cudnn *cudnn);
 enum kiln_code cudnn_fail(const struct cudnn *cudnn, cudnnStatus_t status, const char *what,
                           struct kiln_err *err);
 
+#define CUDNN_DIMS_MAX 5 /* of a tensor: batch, channels and three of space */
+
+/* A tensor or a filter as cuDNN's descriptors want it: its sizes in the order N, C, [D,] H, W
+ * whatever lies in memory, and the step along each of them. */
+struct cudnn_shape {
+    int count; /* 4, or 5 for a 3-D problem */
+    int64_t sizes[CUDNN_DIMS_MAX], strides[CUDNN_DIMS_MAX];
+};
+
+struct cudnn_shape cudnn_shape_of(const struct problem *p, enum bench_tensor which);
+
+/* One of a problem's extents in the order [D,] H, W; returns how many there are. */
+int cudnn_extent(const struct problem *p, const struct extent *e, int64_t values[3]);
+
+cudnnDataType_t cudnn_type_of(const struct problem *p);
+
 /* The fastest that an interface offers for a problem. */
 struct cudnn_best {
     struct cuda_timing timing; /* microseconds 0: it offers nothing */
     char name[48];             /* "algorithm 6, FMA" or "engine 34" */
     uint64_t workspace;
     unsigned tried;
+    bool is_checked; /* its result was compared with the reference's, and is right */
 };
 
 enum cudnn_math {
@@ -45,6 +62,10 @@ struct cudnn_case {
     const struct bench *bench; /* operands are there */
     struct guarded workspace;  /* for any of them */
     enum cudnn_math math;
+    /* Compares the output of the fastest, run once more, with the reference's: KILN_CORRUPT where
+     * it is wrong.  NULL: results are not looked at. */
+    enum kiln_code (*check)(void *context, struct kiln_err *err);
+    void *context;
 };
 
 /* cudnnFindConvolution*AlgorithmEx, then the three fastest timed as everything here is. */

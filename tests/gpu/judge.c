@@ -317,14 +317,13 @@ static enum kiln_code compare(struct judge *judge, struct bench *b, const struct
     return result ? cuda_fail(judge->cuda, result, err, "cannot read a verdict") : KILN_OK;
 }
 
-enum kiln_code bench_verdict(struct judge *judge, struct bench *b, const char *solver,
-                             const char *config, struct verdict *ret_verdict, struct kiln_err *err)
+enum kiln_code bench_verdict_within(struct judge *judge, struct bench *b,
+                                    const struct rounding *rounding, struct verdict *ret_verdict,
+                                    struct kiln_err *err)
 {
-    struct kiln_problem public = problem_for_reference(&b->problem);
     struct gpu_verdict gpu;
-    struct rounding rounding = rounding_of(&public, solver, config, b->quantum);
     *ret_verdict = (struct verdict){ .wrong = 0 };
-    enum kiln_code rc = compare(judge, b, &rounding, &gpu, err);
+    enum kiln_code rc = compare(judge, b, rounding, &gpu, err);
     if (rc)
         return rc;
     ret_verdict->wrong = gpu.wrong;
@@ -332,13 +331,21 @@ enum kiln_code bench_verdict(struct judge *judge, struct bench *b, const char *s
     memcpy(&ret_verdict->error, &gpu.error, sizeof(double));
     if (gpu.wrong == 0)
         return check_surroundings(judge, b, err);
-    rc = read_element(judge, b, &rounding, ret_verdict, err);
+    rc = read_element(judge, b, rounding, ret_verdict, err);
     return rc ? rc
               : kiln_fail(err, KILN_CORRUPT,
                           "%llu of %llu elements are wrong; [%llu] is %.9g, should be %.9g +- %.3g",
                           (unsigned long long)gpu.wrong, (unsigned long long)b->elements[b->output],
                           (unsigned long long)gpu.first, ret_verdict->got, ret_verdict->want,
                           ret_verdict->bound);
+}
+
+enum kiln_code bench_verdict(struct judge *judge, struct bench *b, const char *solver,
+                             const char *config, struct verdict *ret_verdict, struct kiln_err *err)
+{
+    struct kiln_problem public = problem_for_reference(&b->problem);
+    struct rounding rounding = rounding_of(&public, solver, config, b->quantum);
+    return bench_verdict_within(judge, b, &rounding, ret_verdict, err);
 }
 
 /* ---- itself ---- */

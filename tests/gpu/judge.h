@@ -9,6 +9,7 @@
  * Ownership  a bench owns its memories (bench_done)
  * Threading  one thread
  */
+#include "cli/driver/rounding.h"
 #include "common/problem.h"
 #include "tests/gpu/cuda_driver.h"
 #include "tests/gpu/nvrtc.h"
@@ -88,6 +89,12 @@ struct verdict {
 KILN_MUST_CHECK enum kiln_code bench_verdict(struct judge *judge, struct bench *bench,
                                              const char *solver, const char *config,
                                              struct verdict *ret_verdict, struct kiln_err *err);
+
+/* The same with a bound of the caller's. */
+KILN_MUST_CHECK enum kiln_code bench_verdict_within(struct judge *judge, struct bench *bench,
+                                                    const struct rounding *rounding,
+                                                    struct verdict *ret_verdict,
+                                                    struct kiln_err *err);
 
 /* |count| random problems computed by both references, here and on the CPU. */
 KILN_MUST_CHECK enum kiln_code judge_check_itself(struct judge *judge, unsigned count,

@@ -54,21 +54,38 @@ double problem_bytes(const struct problem *p)
     return elements * (double)data_type_size((enum data_type)p->type);
 }
 
+/* "3", or "1x3x3" where the axes differ. */
+static void write_extent(const struct problem *p, const struct extent *e, bool in_full, char *text,
+                         size_t size)
+{
+    bool deep = p->spatial_dims == 3, same = e->h == e->w && (!deep || e->d == e->h);
+    if (same && !in_full)
+        snprintf(text, size, "%u", (unsigned)e->h);
+    else if (deep)
+        snprintf(text, size, "%ux%ux%u", (unsigned)e->d, (unsigned)e->h, (unsigned)e->w);
+    else
+        snprintf(text, size, "%ux%u", (unsigned)e->h, (unsigned)e->w);
+}
+
 void problem_label(const struct problem *p, char *text, size_t size)
 {
-    char depth[2][16] = { "", "" }, groups[24] = "";
-    if (p->spatial_dims == 3) {
-        snprintf(depth[0], sizeof(depth[0]), "%ux", (unsigned)p->in.d);
-        snprintf(depth[1], sizeof(depth[1]), "%ux", (unsigned)p->filter.d);
-    }
+    enum { IN, FILTER, STRIDE, PAD, DILATION, EXTENTS };
+    const struct extent extents[EXTENTS] = { p->in, p->filter, p->stride, p->pad, p->dilation };
+    char part[EXTENTS][36], groups[24] = "", layout[24];
+    for (int i = 0; i < EXTENTS; i++)
+        write_extent(p, &extents[i], i <= FILTER, part[i], sizeof(part[i]));
     if (p->groups > 1)
         snprintf(groups, sizeof(groups), " g%u", (unsigned)p->groups);
-    snprintf(text, size, "%s %s %s %ux%ux%s%ux%u k%u %s%ux%u s%u p%u%s",
+    snprintf(layout, sizeof(layout), "%s", layout_name((enum layout)p->x_layout, p->spatial_dims));
+    if (p->y_layout != p->x_layout || p->w_layout != p->x_layout)
+        snprintf(layout + strlen(layout), sizeof(layout) - strlen(layout), ",%s,%s",
+                 layout_name((enum layout)p->w_layout, p->spatial_dims),
+                 layout_name((enum layout)p->y_layout, p->spatial_dims));
+    bool dilated = strcmp(part[DILATION], "1") != 0;
+    snprintf(text, size, "%s %s %s %ux%ux%s k%u %s s%s p%s%s%s%s",
              direction_name((enum direction)p->direction), data_type_name((enum data_type)p->type),
-             layout_name((enum layout)p->x_layout, p->spatial_dims), (unsigned)p->n, (unsigned)p->c,
-             depth[0], (unsigned)p->in.h, (unsigned)p->in.w, (unsigned)p->k, depth[1],
-             (unsigned)p->filter.h, (unsigned)p->filter.w, (unsigned)p->stride.w,
-             (unsigned)p->pad.w, groups);
+             layout, (unsigned)p->n, (unsigned)p->c, part[IN], (unsigned)p->k, part[FILTER],
+             part[STRIDE], part[PAD], dilated ? " d" : "", dilated ? part[DILATION] : "", groups);
 }
 
 void json_write_text(FILE *json, const char *name, const char *text)

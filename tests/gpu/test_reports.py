@@ -66,6 +66,28 @@ class Compare(Files):
         self.assertEqual(compare.floor_of(row("F a", "x", 1, type="bf16"), PEAKS), (10.0, "flops"))
         self.assertEqual(compare.floor_of(row("F a", "x", 1), {}), (None, None))
 
+    def test_a_problem_that_cudnn_has_nothing_for_is_no_failure(self):
+        path = self.lines("none", [row("F a", "ConvA", 40.0), row("F a", "cuDNN", 0.0, state="none")])
+        best = compare.read([path])["F a"]
+        self.assertNotIn("cuDNN", best)
+        self.assertNotIn("wrong", best)
+
+    def test_a_time_far_below_the_floor_is_impossible(self):
+        def why(us, **more):
+            return compare.impossible(row("F a", "cuDNN", us, **more), PEAKS)
+        self.assertIsNone(why(100.0))
+        self.assertIsNone(why(20.5))  # Winograd, or TF32
+        self.assertIn("its arithmetic", why(19.0))
+        self.assertIn("its arithmetic", why(8.0, type="fp16", problem="conv -y 1 -x 1 -p 0"))
+        self.assertIn("moving its tensors", why(199.0, bytes=1e9))
+        self.assertIsNone(compare.impossible(row("F a", "cuDNN", 0.001), {}))
+
+    def test_an_impossible_time_fails_the_comparison(self):
+        path = self.lines("all", [row("F a", "ConvA", 40.0), row("F a", "cuDNN", 0.5)])
+        failed, text = self.output_of(compare.main, "--peaks", self.file("peaks", PEAKS), path)
+        self.assertTrue(failed)
+        self.assertIn("IMPOSSIBLE: cuDNN, F a", text)
+
     def test_means_are_geometric_by_direction_and_over_all(self):
         rows = [{"type": "fp32", "layout": "NCHW", "direction": d, "ratio": r}
                 for d, r in (("F", 1.0), ("F", 4.0), ("B", 2.0))]

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kilnd restarted by a service manager: what it is told, what it keeps, and that 16 clients at work
- * do not notice.  Arguments: how often the last test restarts kilnd, and which tests to run.
+ * kilnd restarted by a service manager: which messages it gets, that it keeps the listening socket,
+ * and that 16 clients at work do not notice.  Arguments: how often the last test restarts kilnd,
+ * and which tests to run.
  */
 #include "common/clock.h"
 #include "common/fs.h"
-#include "daemon/manager/parcel.h"
-#include "engine/digest/sha256.h"
-#include "engine/store/hot_image.h"
 #include "tests/support/raw_client.h"
 #include "tests/support/service_manager.h"
 
 #include <kiln/kiln.h>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -270,119 +266,55 @@ static void a_watchdog_that_is_no_number_is_told(void **state)
 
 /* ---- what it keeps ---- */
 
-static void expect_all_hot(struct fixture *f)
+static void expect_nothing_compiled(struct fixture *f)
 {
-    assert_int_equal(daemon_stat(&f->daemon, "hot_objects"), KERNELS);
     fetch_all(f);
-    assert_int_equal(daemon_stat(&f->daemon, "hits.hot"), KERNELS);
-    assert_int_equal(daemon_stat(&f->daemon, "hits.disk"), 0);
+    assert_int_equal(daemon_stat(&f->daemon, "hits.disk"), KERNELS);
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
 }
 
-static void the_hot_set_comes_through_a_restart(void **state)
+static void the_managers_own_socket_is_not_given_back_to_it(void **state)
 {
     struct fixture *f = *state;
     start(f, true);
     fetch_all(f);
     service_manager_restart(&f->manager, SIGTERM);
-    expect_all_hot(f);
-    service_manager_restart(&f->manager, SIGTERM); /* and through one more */
-    expect_all_hot(f);
-    assert_int_equal(service_manager_kept(&f->manager, "kiln-listen"), 0); /* it is the manager's */
+    expect_nothing_compiled(f);
+    assert_int_equal(service_manager_counts(&f->manager).stored, 0);
 }
 
-static bool keeps_an_image(void *context)
-{
-    return service_manager_kept(context, "kiln-hot-") == 2;
-}
-
-static void the_hot_set_comes_through_a_kill(void **state)
+static void a_manager_without_a_descriptor_store_is_not_given_the_socket(void **state)
 {
     struct fixture *f = *state;
-    start(f, true);
-    fetch_all(f);
-    service_manager_restart(&f->manager, SIGTERM);
-    assert_true(wait_until(keeps_an_image, &f->manager));
-    service_manager_settle(&f->manager);
-    service_manager_restart(&f->manager, SIGKILL);
-    expect_all_hot(f);
-}
-
-/* What it took out to start with is given back before anybody is told that it serves. */
-static void the_hot_set_comes_through_a_kill_right_after_the_start(void **state)
-{
-    struct fixture *f = *state;
-    start(f, true);
-    fetch_all(f);
-    service_manager_restart(&f->manager, SIGTERM);
-    assert_true(keeps_an_image(&f->manager));
-    service_manager_restart(&f->manager, SIGKILL);
-    expect_all_hot(f);
-}
-
-static void what_was_cleared_does_not_come_back_after_a_kill(void **state)
-{
-    struct fixture *f = *state;
-    start(f, true);
-    fetch_all(f);
-    service_manager_restart(&f->manager, SIGTERM);
-    run_program(&f->daemon, &f->result, "kilnctl", "clear", "--all", "--yes", NULL);
-    assert_int_equal(f->result.status, 0);
-    service_manager_restart(&f->manager, SIGKILL);
-    assert_int_equal(daemon_stat(&f->daemon, "hot_objects"), 0);
-    fetch_all(f);
-    assert_int_equal(daemon_stat(&f->daemon, "compiles"), KERNELS);
-}
-
-struct removal {
-    struct service_manager *manager;
-    unsigned wanted;
-};
-
-static bool has_removed(void *context)
-{
-    const struct removal *r = context;
-    return service_manager_counts(r->manager).removed >= r->wanted;
-}
-
-static void a_manager_that_did_not_hear_what_was_cleared_is_told_again(void **state)
-{
-    struct fixture *f = *state;
-    char aside[200];
-    start(f, true);
-    fetch_all(f);
-    service_manager_restart(&f->manager, SIGTERM);
-    struct removal removal = { &f->manager, service_manager_counts(&f->manager).removed + 2 };
-    snprintf(aside, sizeof(aside), "%s.aside", f->manager.path);
-    assert_int_equal(rename(f->manager.path, aside), 0); /* it cannot be reached */
-    run_program(&f->daemon, &f->result, "kilnctl", "clear", "--all", "--yes", NULL);
-    assert_int_equal(rename(aside, f->manager.path), 0);
-    assert_int_equal(f->result.status, 0);
-    assert_true(wait_until(has_removed, &removal));
-    service_manager_restart(&f->manager, SIGKILL);
-    assert_int_equal(daemon_stat(&f->daemon, "hot_objects"), 0);
-}
-
-static void without_a_place_for_it_the_hot_set_is_not_given_away(void **state)
-{
-    struct fixture *f = *state;
-    service_manager_open(&f->manager, &f->daemon, true); /* neither setting nor FDSTORE */
+    service_manager_open(&f->manager, &f->daemon, false); /* neither setting nor FDSTORE */
     service_manager_start(&f->manager);
-    fetch_all(f);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     service_manager_settle(&f->manager);
     assert_int_equal(service_manager_counts(&f->manager).stored, 0);
 }
 
-static void a_manager_that_says_it_keeps_descriptors_gets_them(void **state)
+static void a_manager_that_announces_a_descriptor_store_gets_the_socket(void **state)
 {
     struct fixture *f = *state;
-    service_manager_open(&f->manager, &f->daemon, true);
+    service_manager_open(&f->manager, &f->daemon, false);
     f->manager.store_size = "16";
     service_manager_start(&f->manager);
+    service_manager_settle(&f->manager);
+    assert_int_equal(service_manager_kept(&f->manager, "kiln-listen-"), 1);
+}
+
+static void the_socket_comes_through_a_kill(void **state)
+{
+    struct fixture *f = *state;
+    struct stat before, after;
+    start(f, false);
     fetch_all(f);
-    service_manager_restart(&f->manager, SIGTERM);
-    expect_all_hot(f);
+    assert_int_equal(stat(f->daemon.socket, &before), 0);
+    service_manager_settle(&f->manager);
+    service_manager_restart(&f->manager, SIGKILL);
+    assert_int_equal(stat(f->daemon.socket, &after), 0);
+    assert_int_equal(after.st_ino, before.st_ino);
+    expect_ping(f);
 }
 
 static ino_t inode_of(const char *path)
@@ -407,7 +339,7 @@ static void a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd(v
 
     assert_int_equal(inode_of(f->daemon.socket), before);
     assert_true(early >= 0);
-    expect_all_hot(f);
+    expect_nothing_compiled(f);
 }
 
 static void a_socket_that_nobody_kept_is_made_anew(void **state)
@@ -442,129 +374,6 @@ static void a_kept_socket_whose_file_is_gone_is_not_used(void **state)
     assert_says(log, "is no more the file that leads to it");
 }
 
-/* ---- as many as kilnd keeps ---- */
-
-#define MANY 8192u
-
-static const struct object_origin *made_of_nothing(void *context, const struct object *object)
-{
-    static const struct object_origin nothing;
-    (void)context;
-    (void)object;
-    return &nothing;
-}
-
-static void fill(struct hot_set *set, uint32_t count)
-{
-    struct kiln_err err = KILN_ERR_INIT;
-    static uint8_t
-        content[20000]; /* the mean of MIOpen's kernels; every fourth is sent in frames */
-    for (uint32_t i = 0; i < count; i++) {
-        struct digest key = { { 0 } };
-        struct object *object = NULL;
-        memcpy(key.bytes, &i, sizeof(i));
-        memcpy(content, &i, sizeof(i));
-        size_t size = i % 4 == 0 ? 4000 : sizeof(content);
-        must(object_from_bytes(bytes_of(content, size), 1, &object, &err), err);
-        hot_set_insert(set, &key, object);
-        object_unref(object);
-    }
-}
-
-/* As a kilnd without packages leaves it. */
-static void leave_many(struct service_manager *m, uint32_t count)
-{
-    const struct hot_set_options options = { .limit_bytes = 1u << 30, .limit_count = count };
-    const struct hot_image_books books = { .look_up = made_of_nothing };
-    const struct hot_image_origin origin = { .uid = geteuid(),
-                                             .sequence = 1,
-                                             .packages = sha256_of(bytes_of("", 0)) };
-    struct kiln_err err = KILN_ERR_INIT;
-    struct hot_set *set = NULL;
-    HOT_IMAGE_AUTO struct hot_image image = { 0 };
-    int ends[2];
-    must(hot_set_create(&options, &set, &err), err);
-    fill(set, count);
-    must(hot_image_write(set, &origin, &books, count, &image, &err), err);
-    must(parcel_pack(buffer_view(&image.index), image.fds, image.count, ends, &err), err);
-    hot_set_destroy(set);
-    service_manager_put(m, ends[0], "kiln-hot-a");
-    service_manager_put(m, ends[1], "kiln-hot-a");
-}
-
-/* What its threads had of processors so far, which other programs do not add to. */
-static double cpu_ms(pid_t pid)
-{
-    char path[64];
-    unsigned long long sum = 0, ns;
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-    DIR *threads = opendir(path);
-    assert_non_null(threads);
-    for (struct dirent *e; (e = readdir(threads));) {
-        char file[sizeof(path) + sizeof(e->d_name) + sizeof("//schedstat")];
-        snprintf(file, sizeof(file), "%s/%s/schedstat", path, e->d_name);
-        FILE *stat = e->d_name[0] == '.' ? NULL : fopen(file, "re");
-        if (stat && fscanf(stat, "%llu", &ns) == 1)
-            sum += ns;
-        if (stat)
-            fclose(stat);
-    }
-    closedir(threads);
-    return (double)sum / 1e6;
-}
-
-static void all_that_fits_in_memory_comes_through(void **state)
-{
-    struct fixture *f = *state;
-    struct rlimit files;
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
-    files.rlim_cur = files.rlim_max;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
-    if (files.rlim_max / 20 * 9 < MANY)
-        skip(); /* kilnd would keep fewer */
-    argue(f, "--descriptor-store", "on");
-    argue(f, "--package-path", "/nonexistent");
-    service_manager_open(&f->manager, &f->daemon, true);
-    leave_many(&f->manager, MANY);
-    uint64_t begun = clock_monotonic_ns();
-    service_manager_start(&f->manager);
-    uint64_t took = service_manager_counts(&f->manager).ready_ns - begun;
-    double worked_ms = cpu_ms(f->daemon.pid);
-    assert_int_equal(daemon_stat(&f->daemon, "hot_objects"), MANY);
-    service_manager_restart(&f->manager, SIGTERM);
-    assert_int_equal(daemon_stat(&f->daemon, "hot_objects"), MANY);
-    print_message("ready %.1f ms after the start, with %u code objects and %.1f ms of processors\n",
-                  (double)took / 1e6, MANY, worked_ms);
-}
-
-/* What lies with the manager is in flight, and counts for every process of the user. */
-static void a_limit_that_other_programs_have_too_bounds_what_is_kept(void **state)
-{
-    struct fixture *f = *state;
-    struct rlimit before;
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    if (before.rlim_max < 4096)
-        skip(); /* kilnd would not have room for them in memory */
-
-    /* scripts/test-valgrind */
-    if (getenv("KILN_TEST_VALGRIND")) {
-        print_message("skipped: valgrind keeps the limit of open files to itself\n");
-        skip();
-    }
-    const struct rlimit usual = { 1024, before.rlim_max };
-    argue(f, "--descriptor-store", "on");
-    argue(f, "--package-path", "/nonexistent");
-    service_manager_open(&f->manager, &f->daemon, true);
-    leave_many(&f->manager, 300);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
-    service_manager_start(&f->manager);
-    unsigned long long taken = daemon_stat(&f->daemon, "hot_objects");
-    service_manager_restart(&f->manager, SIGTERM);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_int_equal(taken, 300);
-    assert_int_equal(daemon_stat(&f->daemon, "hot_objects"), 256);
-}
-
 /* ---- what nobody should give us ---- */
 
 static int pipe_end(void)
@@ -575,27 +384,12 @@ static int pipe_end(void)
     return ends[0];
 }
 
-static int parcel_end(struct bytes index)
-{
-    int ends[2];
-    struct kiln_err err = KILN_ERR_INIT;
-    KILN_AUTO(fd) int file = -1;
-    must(fs_memfd("not-sealed", &file, &err), err);
-    must(parcel_pack(index, &file, 1, ends, &err), err);
-    close(ends[1]);
-    return ends[0];
-}
-
-static void descriptors_that_are_not_what_their_names_say_are_dropped(void **state)
+static void descriptors_that_kilnd_does_not_use_are_closed(void **state)
 {
     struct fixture *f = *state;
-    static const uint8_t other_version[64] = "kilnhot\0\x63";
     argue(f, "--descriptor-store", "on");
     service_manager_open(&f->manager, &f->daemon, true);
-    service_manager_put(&f->manager, pipe_end(), "kiln-hot-a");
-    service_manager_put(&f->manager, parcel_end(bytes_of_text("nonsense")), "kiln-hot-a");
-    service_manager_put(&f->manager, parcel_end(bytes_of(other_version, sizeof(other_version))),
-                        "kiln-hot-b");
+    service_manager_put(&f->manager, pipe_end(), "kiln-hot-a"); /* of an earlier version */
     service_manager_put(&f->manager, pipe_end(), "kiln-listen-1-1");
 
     service_manager_start(&f->manager);
@@ -603,9 +397,6 @@ static void descriptors_that_are_not_what_their_names_say_are_dropped(void **sta
     service_manager_settle(&f->manager);
     assert_int_equal(service_manager_kept(&f->manager, "kiln-"), 0);
     expect_ping(f);
-    KILN_AUTO(mem) char *log = read_log(f);
-    assert_says(log, "'kiln-hot-a', which the service manager kept, is not used");
-    assert_says(log, "'kiln-hot-b', which the service manager kept, is not used");
 }
 
 static void two_sockets_are_refused(void **state)
@@ -653,7 +444,7 @@ static void sixteen_clients_at_work_do_not_notice_restarts(void **state)
     struct load *load = f->load;
     pid_t pids[CLIENTS];
     start(f, true);
-    fetch_all(f); /* so that each later one is hot, or the hot set was lost */
+    fetch_all(f); /* so that none is compiled later */
     for (int i = 0; i < CLIENTS; i++) {
         pids[i] = fork();
         assert_true(pids[i] >= 0);
@@ -665,7 +456,6 @@ static void sixteen_clients_at_work_do_not_notice_restarts(void **state)
         struct progress progress = { load, atomic_load(&load->requests) + REQUESTS_BETWEEN };
         assert_true(wait_until(has_come_so_far, &progress));
         service_manager_restart(&f->manager, SIGTERM);
-        assert_int_equal(daemon_stat(&f->daemon, "hot_objects"), KERNELS);
     }
     struct progress progress = { load, atomic_load(&load->requests) + REQUESTS_BETWEEN };
     assert_true(wait_until(has_come_so_far, &progress));
@@ -673,7 +463,6 @@ static void sixteen_clients_at_work_do_not_notice_restarts(void **state)
     for (int i = 0; i < CLIENTS; i++)
         assert_int_equal(wait_program(pids[i]), 0);
     assert_int_equal(atomic_load(&load->failures), 0);
-    assert_int_equal(daemon_stat(&f->daemon, "hits.disk"), 0);
     assert_int_equal(daemon_stat(&f->daemon, "misses"), 0);
     print_message("%u restarts, %llu requests, the slowest took %.0f ms\n", restarts,
                   (unsigned long long)atomic_load(&load->requests),
@@ -689,19 +478,14 @@ int main(int argc, char **argv)
         RESTART_TEST(the_watchdog_is_fed_while_the_loop_turns),
         RESTART_TEST(a_watchdog_for_another_process_is_not_fed),
         RESTART_TEST(a_watchdog_that_is_no_number_is_told),
-        RESTART_TEST(the_hot_set_comes_through_a_restart),
-        RESTART_TEST(the_hot_set_comes_through_a_kill),
-        RESTART_TEST(the_hot_set_comes_through_a_kill_right_after_the_start),
-        RESTART_TEST(what_was_cleared_does_not_come_back_after_a_kill),
-        RESTART_TEST(a_manager_that_did_not_hear_what_was_cleared_is_told_again),
-        RESTART_TEST(without_a_place_for_it_the_hot_set_is_not_given_away),
-        RESTART_TEST(a_manager_that_says_it_keeps_descriptors_gets_them),
+        RESTART_TEST(the_managers_own_socket_is_not_given_back_to_it),
+        RESTART_TEST(a_manager_without_a_descriptor_store_is_not_given_the_socket),
+        RESTART_TEST(a_manager_that_announces_a_descriptor_store_gets_the_socket),
+        RESTART_TEST(the_socket_comes_through_a_kill),
         RESTART_TEST(a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd),
         RESTART_TEST(a_socket_that_nobody_kept_is_made_anew),
         RESTART_TEST(a_kept_socket_whose_file_is_gone_is_not_used),
-        RESTART_TEST(all_that_fits_in_memory_comes_through),
-        RESTART_TEST(a_limit_that_other_programs_have_too_bounds_what_is_kept),
-        RESTART_TEST(descriptors_that_are_not_what_their_names_say_are_dropped),
+        RESTART_TEST(descriptors_that_kilnd_does_not_use_are_closed),
         RESTART_TEST(two_sockets_are_refused),
         RESTART_TEST(sixteen_clients_at_work_do_not_notice_restarts),
     };

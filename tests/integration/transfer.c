@@ -73,7 +73,6 @@ static int set_up(void **state)
         .program = KILN_BIN "/kiln-transfer",
         .user = { .uid = 65534, .gid = 65534, .other = root },
         .at_once = 2,
-        .waiting_most_uid = 16,
         .timeout_ms = 600000,
         .silence_ms = 600000,
         .exit_ms = 60000,

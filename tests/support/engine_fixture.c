@@ -36,13 +36,6 @@ static void keep_report(struct engine_host *host, const struct engine_report *to
     report->trouble = told->trouble;
 }
 
-static void count_forgotten(struct engine_host *host)
-{
-    struct engine_fixture *f =
-        (struct engine_fixture *)(void *)((char *)host - offsetof(struct engine_fixture, host));
-    f->forgotten++;
-}
-
 const char *engine_fixture_reported(const struct engine_fixture *f, const char *event)
 {
     for (size_t i = f->report_count; i-- > 0;) {
@@ -59,8 +52,7 @@ static void fill_options(struct engine_fixture *f)
     f->host = (struct engine_host){ .config = no_settings,
                                     .add_status = add_nothing,
                                     .add_stats = add_nothing,
-                                    .report = keep_report,
-                                    .forgot = count_forgotten };
+                                    .report = keep_report };
     f->options = (struct engine_options){
         .executor = &f->executor.base,
         .host = &f->host,

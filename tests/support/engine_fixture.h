@@ -45,7 +45,6 @@ struct engine_fixture {
     struct engine *engine;
     struct kept_report reports[REPORTS_KEPT]; /* to the operator: the first ones */
     size_t report_count;
-    unsigned forgotten; /* how often the host was told that kernels in memory were */
     char folder[64];
     char packages[80]; /* in it: of installed packages */
     char keys[80];     /* in it: of trusted keys */

@@ -45,9 +45,7 @@ static unsigned count_slots(struct executor *executor)
 static void take_transfer(struct executor *executor, struct transfer_task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
-    task->next = NULL;
-    *f->last_transfer = task;
-    f->last_transfer = &task->next;
+    list_append(&f->transfers, &task->item.link);
     f->transfers_handed_over++;
 }
 
@@ -55,14 +53,10 @@ static void take_transfer(struct executor *executor, struct transfer_task *task)
 static void cancel_transfer(struct executor *executor, struct transfer_task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
-    for (const struct transfer_task *t = f->transfers; t; t = t->next) {
-        if (t != task)
-            continue;
-        kiln_fail(&task->outcome.err, KILN_CANCELLED, "cancelled");
-        f->transfers_cancelled++;
-        return;
-    }
-    fail_msg("a transfer that is not under way was cancelled");
+    if (!list_holds(&task->item.link))
+        fail_msg("a transfer that is not under way was cancelled");
+    kiln_fail(&task->outcome.err, KILN_CANCELLED, "cancelled");
+    f->transfers_cancelled++;
 }
 
 static const struct executor_ops ops = {
@@ -80,7 +74,7 @@ void fake_executor_init(struct fake_executor *f, unsigned slots)
     f->last_task = &f->tasks;
     f->last_later = &f->later;
     f->last_compile = &f->compiles;
-    f->last_transfer = &f->transfers;
+    list_init(&f->transfers);
 }
 
 static bool end_turn(struct fake_executor *f)
@@ -158,26 +152,28 @@ void fake_executor_fail(struct fake_executor *f, enum compile_end end, const cha
 
 /* ---- transfers ---- */
 
-struct transfer_task *fake_executor_next_transfer(struct fake_executor *f) { return f->transfers; }
+struct transfer_task *fake_executor_next_transfer(struct fake_executor *f)
+{
+    return LIST_FIRST(&f->transfers, struct transfer_task, item.link);
+}
 
 static struct transfer_task *pop_transfer(struct fake_executor *f)
 {
-    struct transfer_task *task = f->transfers;
+    struct transfer_task *task = fake_executor_next_transfer(f);
     assert_non_null(task);
-    f->transfers = task->next;
-    if (!f->transfers)
-        f->last_transfer = &f->transfers;
+    list_remove(&task->item.link);
     return task;
 }
 
 void fake_executor_transfer_progress(struct fake_executor *f, const char *stage, uint64_t done,
                                      uint64_t total)
 {
-    assert_non_null(f->transfers);
+    struct transfer_task *task = fake_executor_next_transfer(f);
+    assert_non_null(task);
     const struct transfer_progress progress = {
         .stage = stage, .done = done, .total = total, .attempt = 1, .note = ""
     };
-    f->transfers->progress(f->transfers, &progress);
+    task->progress(task, &progress);
 }
 
 /* With the key that lies among the trusted ones; without it |signer| stays a mere word. */

@@ -15,7 +15,7 @@ struct fake_executor {
     struct task *tasks, **last_task;
     struct task *later, **last_later;
     struct compile_task *compiles, **last_compile;
-    struct transfer_task *transfers, **last_transfer;
+    struct list transfers;          /* borrowed: of struct transfer_task */
     unsigned tasks_of[LANES];       /* handed over ever, by lane */
     unsigned laters;                /* ever */
     unsigned compiles_handed_over;  /* ever */

@@ -134,22 +134,34 @@ static bool answer_from_hot_set(struct engine *e, const struct digest *key,
     return false;
 }
 
-bool fetch_begin(struct engine *e, const struct fetch_want *want, struct fetch_ticket *ticket,
-                 struct fetch_result *ret_result)
+bool fetch_at_hand(struct engine *e, const struct fetch_want *want, struct fetch_ticket *ticket,
+                   struct digest *ret_key, struct fetch_result *ret_result)
 {
     e->stats.fetches++;
-    struct digest key = want->job ? kernel_key(want->job, &want->tc->identity) : want->key;
+    *ret_key = want->job ? kernel_key(want->job, &want->tc->identity) : want->key;
     ticket->began_ns = figures_hot_begins(&e->figures);
-    if (answer_from_hot_set(e, &key, want, ticket, ret_result))
+    if (answer_from_hot_set(e, ret_key, want, ticket, ret_result))
         return true;
     if (!ticket->began_ns)
         ticket->began_ns = clock_monotonic_ns();
-    if (want->job && !want->no_cache && answer_remembered(e, &key, ticket, ret_result))
-        return true;
+    return want->job && !want->no_cache && answer_remembered(e, ret_key, ticket, ret_result);
+}
+
+bool fetch_start(struct engine *e, const struct fetch_want *want, const struct digest *key,
+                 struct fetch_ticket *ticket, struct fetch_result *ret_result)
+{
     struct kiln_err err = KILN_ERR_INIT;
-    if (join_or_start(e, &key, want, ticket, &err))
-        return answer_failure(e, ticket, ret_result, &key, &err);
+    if (join_or_start(e, key, want, ticket, &err))
+        return answer_failure(e, ticket, ret_result, key, &err);
     return false;
+}
+
+bool fetch_begin(struct engine *e, const struct fetch_want *want, struct fetch_ticket *ticket,
+                 struct fetch_result *ret_result)
+{
+    struct digest key;
+    return fetch_at_hand(e, want, ticket, &key, ret_result) ||
+           fetch_start(e, want, &key, ticket, ret_result);
 }
 
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket)

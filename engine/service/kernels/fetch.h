@@ -50,5 +50,12 @@ struct fetch_want {
  * object is borrowed until the next call into the engine. */
 bool fetch_begin(struct engine *e, const struct fetch_want *want, struct fetch_ticket *ticket,
                  struct fetch_result *ret_result);
+/* fetch_begin in two steps, for a ticket that is allocated only if it must wait.  The first: the
+ * answer from memory.  When it is false, *ret_key and the ticket, which may be a copy by then, go
+ * to the second. */
+bool fetch_at_hand(struct engine *e, const struct fetch_want *want, struct fetch_ticket *ticket,
+                   struct digest *ret_key, struct fetch_result *ret_result);
+bool fetch_start(struct engine *e, const struct fetch_want *want, const struct digest *key,
+                 struct fetch_ticket *ticket, struct fetch_result *ret_result);
 /* Forgets the ticket; work that nobody waits for any more is dropped if it has not begun. */
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket);

@@ -81,7 +81,7 @@ static void compile_done(struct compile_order *order)
     if (order->started_ns)
         histogram_observe(&f->engine->figures.queue, order->started_ns - order->queued_ns, 1);
     if (outcome->end == COMPILE_OUTDATED)
-        f->engine->describe_at_ns = 0; /* the next request asks which toolchains are here now */
+        toolchains_describe_soon(f->engine);
     if (outcome->end == COMPILE_UNAVAILABLE || outcome->end == COMPILE_OUTDATED) {
         flight_deliver_failure(f, &outcome->err,
                                outcome->log); /* not the kernel's: not remembered */

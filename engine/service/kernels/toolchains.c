@@ -2,10 +2,12 @@
 /*
  * Which toolchain builds for a target, found out by asking a compiler process.
  *
- * A request whose toolchain is not known yet is parked: copied, and looked at again from the start
- * once the describe, or the last of the probes, that it waits for has ended.  Requests share
- * probes, as they share compiles.
+ * A request whose toolchain is not known yet waits for the probes that it asked for: it is copied,
+ * and its handler goes on once the last of them has ended.  Requests share probes, as they share
+ * compiles.
  */
+#include "engine/service/kernels/toolchains.h"
+
 #include "common/clock.h"
 #include "common/fs.h"
 #include "engine/service/budget.h"
@@ -14,112 +16,140 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DESCRIPTION_MOST (64u << 10)
+#define DESCRIPTION_MAX (64u << 10)
 #define DESCRIBE_AGAIN_NS 10000000000u /* after a failure, not before ten seconds */
 /* A package upgraded while we run is noticed within a minute of use.  What the new compiler makes
  * until then is filed under the old identity, which nobody asks for any more afterwards. */
 #define DESCRIBE_FRESH_NS 60000000000u
-#define DOUBT_NS 600000000000u /* ten minutes, as long as a failed compile is remembered */
-#define NOT_NOW_NS 1000000000u /* a second, when there was no process to try with */
+#define FAILURE_NS 600000000000u /* ten minutes, as long as a failed compile is remembered */
+#define NOT_NOW_NS 1000000000u   /* a second, when there was no process to try with */
 /* Under way for one user: each costs a process, and whoever asks for another target passes them
  * all.  More than one batch can need; a list of more targets waits, and goes on. */
-#define PROBES_OF_ONE_MOST 64u
+#define PROBES_MAX_UID 64u
 /* Of one request: describe, then every toolchain of a family.  Where what was found is forgotten
  * again before it is looked at, it could go on for ever. */
-#define LOOKS_MOST 8u
+#define TRIES_MAX 8u
 
-/* A parked request waits for a probe. */
-struct await {
-    struct parked *parked;
-    struct probe *probe; /* NULL once it has ended */
-    struct await *next, *previous;
+#define FAILURES_MAX 96 /* more than one list of targets leads to */
+
+/* A probe that failed for a reason that may pass: it is tried again after a while. */
+struct failed_probe {
+    char toolchain[16];
+    struct target target;
+    uint64_t until_ns; /* 0: none */
 };
 
-struct parked {
-    struct service_waiter waiter; /* first member */
-    struct parked *next;          /* of those to be looked at again */
-    uid_t uid;                    /* charged for all of this */
+struct toolchain_probes {
+    struct list under_way;   /* of struct probe; owned: describes and probes */
+    unsigned tries;          /* that the request at hand had before this one */
+    uint64_t describe_at_ns; /* when to ask (again) */
+    struct failed_probe failures[FAILURES_MAX];
+    unsigned next_failure;
+    char describe_failure[512];
+    bool is_described;
+    bool said_no_toolchain;
+};
+
+/* A request waits for a probe. */
+struct probe_wait {
+    struct waiting_request *request;
+    struct list_link link; /* of the probe; in no list once that has ended */
+    struct probe *probe;
+};
+
+struct waiting_request {
+    struct deferred base; /* first member */
     size_t charged;
     struct frame_header header;
-    struct bytes body; /* behind the last of |awaits| */
-    unsigned looks;    /* how often it was looked at */
-    unsigned await_count, awaits_left;
-    struct await awaits[];
+    struct bytes body; /* behind the last of |waits| */
+    unsigned tries;    /* how often the handler has run */
+    unsigned wait_count, waits_left;
+    struct probe_wait waits[];
 };
 
 /* A describe (no target) or a probe under way. */
 struct probe {
     struct compile_order order; /* first member */
     struct engine *engine;
-    struct probe *next;
-    uid_t uid;                   /* who asked for it first, and is counted for it */
-    uint64_t asked_by;           /* the last request that did: its number */
-    struct await *awaits, *last; /* in the order they came */
-    struct task task;            /* a describe's second half: what the store remembers */
-    struct memory *memories;     /* owned; filled on a lane */
-    struct toolchain tc;         /* a copy: the table may change meanwhile */
+    struct list_link link;   /* of those under way */
+    uid_t uid;               /* who asked for it first, and is counted for it */
+    bool is_asked;           /* by the request at hand */
+    struct list waits;       /* of struct probe_wait, in the order they came */
+    struct task task;        /* a describe's second half: what the store remembers */
+    struct memory *memories; /* owned; filled on a lane */
+    struct toolchain tc;     /* a copy: the table may change meanwhile */
     struct target target;
 };
 
-static void unlink_probe(struct probe *p)
+#define EACH_PROBE(e, p) LIST_EACH (&(e)->probes->under_way, struct probe, link, p)
+
+enum kiln_code toolchains_create(struct toolchain_probes **ret_probes, struct kiln_err *err)
 {
-    struct probe **at = &p->engine->probes;
-    while (*at != p)
-        at = &(*at)->next;
-    *at = p->next;
+    struct toolchain_probes *probes = calloc(1, sizeof(*probes));
+    if (!probes)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep probes of toolchains");
+    list_init(&probes->under_way);
+    *ret_probes = probes;
+    return KILN_OK;
 }
 
-/* ---- parked requests ---- */
+void toolchains_destroy(struct toolchain_probes *probes) { free(probes); }
+
+bool toolchains_described(const struct engine *e, const char **ret_failure)
+{
+    *ret_failure = e->probes->describe_failure;
+    return e->probes->is_described;
+}
+
+void toolchains_describe_soon(struct engine *e) { e->probes->describe_at_ns = 0; }
+
+/* ---- requests that wait ---- */
 
 /* No process tries for nobody: what nobody waits for any more is dropped, but what a compiler has
  * already goes on, and is remembered. */
 static void drop_unless_awaited(struct probe *p)
 {
     struct engine *e = p->engine;
-    if (p->awaits || !p->target.text[0] || !compile_queue_cancel(e->queue, &p->order))
+    if (!list_is_empty(&p->waits) || !p->target.text[0] ||
+        !compile_queue_cancel(e->queue, &p->order))
         return;
-    unlink_probe(p);
+    list_remove(&p->link);
     free(p);
 }
 
-static void await_end(struct await *a)
+static bool stop_waiting(struct deferred *d)
 {
-    struct probe *p = a->probe;
-    if (!p)
-        return;
-    *(a->previous ? &a->previous->next : &p->awaits) = a->next;
-    *(a->next ? &a->next->previous : &p->last) = a->previous;
-    drop_unless_awaited(p);
+    struct waiting_request *rq = (struct waiting_request *)d;
+    for (unsigned i = 0; i < rq->wait_count; i++) {
+        if (!list_holds(&rq->waits[i].link))
+            continue;
+        list_remove(&rq->waits[i].link);
+        drop_unless_awaited(rq->waits[i].probe);
+    }
+    return true;
 }
 
-static void await_begin(struct await *a, struct parked *parked, struct probe *p)
+static void release_waiting(struct deferred *d)
 {
-    *a = (struct await){ .parked = parked, .probe = p, .previous = p->last };
-    *(p->last ? &p->last->next : &p->awaits) = a;
-    p->last = a;
+    budget_give(d->engine->budget, d->uid, ((struct waiting_request *)d)->charged);
 }
 
-static void parked_destroy(struct engine *e, struct parked *p)
+static const struct deferred_kind waiting_kind = { .stop = stop_waiting,
+                                                   .release = release_waiting };
+
+void toolchains_keep_asked(struct engine *e)
 {
-    budget_give(e->budget, p->uid, p->charged);
-    free(p);
+    EACH_PROBE(e, p)
+    p->is_asked = false;
 }
 
-static void cancel_parked(struct service_waiter *w)
+void toolchains_drop_asked(struct engine *e)
 {
-    struct parked *p = (struct parked *)w;
-    service_waiter_remove(w);
-    for (unsigned i = 0; i < p->await_count; i++)
-        await_end(&p->awaits[i]);
-    parked_destroy(w->engine, p);
-}
-
-void toolchains_unask(struct engine *e)
-{
-    struct probe *next;
-    for (struct probe *p = e->probes; p; p = next) {
-        next = p->next;
-        if (p->asked_by == e->handled)
+    EACH_PROBE(e, p)
+    {
+        bool is_asked = p->is_asked;
+        p->is_asked = false;
+        if (is_asked)
             drop_unless_awaited(p);
     }
 }
@@ -127,87 +157,95 @@ void toolchains_unask(struct engine *e)
 static unsigned count_asked(const struct engine *e)
 {
     unsigned count = 0;
-    for (const struct probe *p = e->probes; p; p = p->next)
-        count += p->asked_by == e->handled;
+    EACH_PROBE(e, p)
+    count += p->is_asked;
     return count;
 }
 
-enum kiln_code toolchains_park(struct engine *e, struct caller *caller,
+static void wait_for_asked(struct waiting_request *rq)
+{
+    EACH_PROBE(rq->base.engine, p)
+    {
+        struct probe_wait *wait = &rq->waits[rq->wait_count];
+        if (!p->is_asked)
+            continue;
+        p->is_asked = false;
+        *wait = (struct probe_wait){ .request = rq, .probe = p };
+        list_append(&p->waits, &wait->link);
+        rq->waits_left = ++rq->wait_count;
+    }
+}
+
+enum kiln_code toolchains_wait(struct engine *e, struct caller *caller,
                                const struct frame_header *header, struct bytes body,
                                struct kiln_err *err)
 {
-    if (e->looks == LOOKS_MOST)
+    if (e->probes->tries == TRIES_MAX)
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "which toolchain to use was not found out in %u tries: ask again in a "
                          "moment",
-                         LOOKS_MOST);
-    unsigned count = count_asked(e);
-    size_t head = sizeof(struct parked) + count * sizeof(struct await);
+                         TRIES_MAX);
+    size_t head = sizeof(struct waiting_request) + count_asked(e) * sizeof(struct probe_wait);
     enum kiln_code rc = budget_take(e->budget, caller->uid, head + body.size, err);
     if (rc)
         return rc;
-    struct parked *p = calloc(1, head + body.size);
-    if (!p) {
+    struct waiting_request *rq = calloc(1, head + body.size);
+    if (!rq) {
         budget_give(e->budget, caller->uid, head + body.size);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a request of %zu bytes", body.size);
     }
-    p->uid = caller->uid;
-    p->charged = head + body.size;
-    p->looks = e->looks + 1;
-    p->header = *header;
-    p->body = bytes_of((uint8_t *)p + head, body.size);
+    deferred_init(&rq->base, &waiting_kind, e, caller, header->request_id);
+    rq->charged = head + body.size;
+    rq->tries = e->probes->tries + 1;
+    rq->header = *header;
+    rq->body = bytes_of((uint8_t *)rq + head, body.size);
     if (body.size)
-        memcpy((uint8_t *)p + head, body.data, body.size);
-    for (struct probe *of = e->probes; of; of = of->next) {
-        if (of->asked_by == e->handled)
-            await_begin(&p->awaits[p->await_count++], p, of);
-    }
-    p->awaits_left = p->await_count;
-    service_waiter_add(&p->waiter, e, caller, header->request_id, cancel_parked);
+        memcpy((uint8_t *)rq + head, body.data, body.size);
+    wait_for_asked(rq);
+    deferred_wait(&rq->base);
     return KILN_OK;
 }
 
-/* Looks at each again, from the start; some may be parked anew. */
-static void handle_again(struct engine *e, struct parked *list)
+/* Runs its handler once more; that may wait again. */
+static void resume_request(struct waiting_request *rq)
 {
-    while (list) {
-        struct parked *p = list;
-        list = p->next;
-        struct caller *caller = p->waiter.caller;
-        p->waiter.is_forgotten = true;
-        service_waiter_remove(&p->waiter);
-        budget_give(e->budget, p->uid, p->charged); /* it may be charged anew */
-        e->looks = p->looks;
-        service_handle_again(e, caller, &p->header, p->body);
-        e->looks = 0;
-        free(p);
-    }
+    struct engine *e = rq->base.engine;
+    struct caller *caller = rq->base.caller;
+    deferred_forget(&rq->base);
+    budget_give(e->budget, rq->base.uid, rq->charged); /* it may be charged anew */
+    rq->charged = 0;
+    e->probes->tries = rq->tries;
+    service_resume(e, caller, &rq->header, rq->body);
+    e->probes->tries = 0;
+    deferred_destroy(&rq->base);
 }
 
 /* ---- describe and probe ---- */
 
-/* Those that waited for nothing else are looked at again, in the order they came. */
+/* The requests that waited for nothing else go on, in the order they came. */
 static void end_probe(struct probe *p)
 {
-    struct engine *e = p->engine;
-    struct parked *ready = NULL, **last = &ready;
-    unlink_probe(p);
-    for (struct await *a = p->awaits; a; a = a->next) {
-        a->probe = NULL;
-        if (--a->parked->awaits_left > 0)
-            continue;
-        *last = a->parked;
-        last = &a->parked->next;
+    struct list ready = LIST_INIT(ready);
+    list_remove(&p->link);
+    LIST_EACH (&p->waits, struct probe_wait, link, wait) {
+        list_remove(&wait->link);
+        if (--wait->request->waits_left == 0)
+            list_append(&ready, &wait->request->base.member);
     }
     compile_outcome_done(&p->order.task.outcome);
     free(p);
-    handle_again(e, ready);
+    while (!list_is_empty(&ready)) {
+        struct deferred *d = LIST_FIRST(&ready, struct deferred, member);
+        list_remove(&d->member);
+        resume_request((struct waiting_request *)d);
+    }
 }
 
-static enum kiln_code start(struct engine *e, struct probe *p, enum compile_kind kind,
-                            void (*done)(struct compile_order *), struct kiln_err *err)
+static enum kiln_code start_probe(struct engine *e, struct probe *p, enum compile_kind kind,
+                                  void (*done)(struct compile_order *), struct kiln_err *err)
 {
     p->engine = e;
+    list_init(&p->waits);
     p->order.priority = PRIORITY_INTERACTIVE;
     p->order.done = done;
     p->order.task.job = (struct compile_job){
@@ -219,8 +257,7 @@ static enum kiln_code start(struct engine *e, struct probe *p, enum compile_kind
     enum kiln_code rc = compile_queue_submit(e->queue, &p->order, err);
     if (rc)
         return rc;
-    p->next = e->probes;
-    e->probes = p;
+    list_prepend(&e->probes->under_way, &p->link);
     return KILN_OK;
 }
 
@@ -232,8 +269,8 @@ static enum kiln_code read_description(struct engine *e, const struct compile_ou
         return err->code;
     }
     BUFFER_AUTO struct buffer json;
-    buffer_init(&json, DESCRIPTION_MOST);
-    enum kiln_code rc = fs_read_fd(outcome->object_fd, DESCRIPTION_MOST, &json, err);
+    buffer_init(&json, DESCRIPTION_MAX);
+    enum kiln_code rc = fs_read_fd(outcome->object_fd, DESCRIPTION_MAX, &json, err);
     if (!rc)
         rc = toolchain_table_describe(e->toolchains, buffer_view(&json), err);
     return rc;
@@ -292,11 +329,11 @@ static void learn(struct engine *e, const struct memory *m)
 static void say_whether_any(struct engine *e)
 {
     bool none = toolchain_table_count(e->toolchains) == 0;
-    if (none && !e->said_no_toolchain)
+    if (none && !e->probes->said_no_toolchain)
         event_report(e, "toolchains_none",
                      "no compiler is here: kernels come from the cache and from packages alone; "
                      "install one, and 'kilnctl doctor' shows whether it is found");
-    e->said_no_toolchain = none;
+    e->probes->said_no_toolchain = none;
 }
 
 static void memories_done(struct task *task)
@@ -311,8 +348,8 @@ static void memories_done(struct task *task)
         free(m);
     }
     say_whether_any(e);
-    e->described = true;
-    e->describe_at_ns = clock_monotonic_ns() + DESCRIBE_FRESH_NS;
+    e->probes->is_described = true;
+    e->probes->describe_at_ns = clock_monotonic_ns() + DESCRIBE_FRESH_NS;
     end_probe(p);
 }
 
@@ -328,8 +365,8 @@ static void describe_done(struct compile_order *order)
     }
     kiln_while(&err, "asking which toolchains are here");
     event_report(e, "toolchains_unknown", err.text);
-    memcpy(e->describe_failure, err.text, sizeof(e->describe_failure));
-    e->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;
+    memcpy(e->probes->describe_failure, err.text, sizeof(e->probes->describe_failure));
+    e->probes->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;
     end_probe(p);
 }
 
@@ -337,10 +374,10 @@ static bool compilers_are_off(struct engine *e)
 {
     if (e->executor->ops->compile_slots(e->executor) > 0)
         return false;
-    snprintf(e->describe_failure, sizeof(e->describe_failure), "%s",
+    snprintf(e->probes->describe_failure, sizeof(e->probes->describe_failure), "%s",
              e->data ? "no compiler is used (KILN_EMBED_COMPILE is not on)"
                      : "compilers are switched off (the setting 'workers' is 0)");
-    e->describe_at_ns = UINT64_MAX;
+    e->probes->describe_at_ns = UINT64_MAX;
     return true;
 }
 
@@ -348,18 +385,19 @@ void toolchains_describe(struct engine *e)
 {
     if (compilers_are_off(e))
         return;
-    for (struct probe *p = e->probes; p; p = p->next) {
-        if (!p->target.text[0])
+    EACH_PROBE(e, other)
+    {
+        if (!other->target.text[0])
             return;
     }
     struct kiln_err err = KILN_ERR_INIT;
     struct probe *p = calloc(1, sizeof(*p));
     if (p)
-        p->order.uid = (uid_t)-1; /* nobody's turn */
-    if (!p || start(e, p, COMPILE_DESCRIBE, describe_done, &err)) {
+        p->order.uid = (uid_t)-1; /* of no user */
+    if (!p || start_probe(e, p, COMPILE_DESCRIBE, describe_done, &err)) {
         free(p);
-        memcpy(e->describe_failure, err.text, sizeof(e->describe_failure));
-        e->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;
+        memcpy(e->probes->describe_failure, err.text, sizeof(e->probes->describe_failure));
+        e->probes->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;
     }
 }
 
@@ -406,36 +444,37 @@ static void remember(struct engine *e, const struct probe *p, bool works, const 
     engine_run(e, LANE_WRITE, &r->task);
 }
 
-static void forget_doubt(struct engine *e, struct doubt *d)
+static void forget_failure(struct engine *e, struct failed_probe *f)
 {
-    const struct toolchain *tc = toolchain_table_find(e->toolchains, bytes_of_text(d->toolchain));
-    if (tc && toolchain_probe_state(e->toolchains, tc, &d->target) != PROBE_WORKS)
-        toolchain_probe_learn(e->toolchains, tc, &d->target, PROBE_UNKNOWN, NULL);
-    d->until_ns = 0;
+    const struct toolchain *tc = toolchain_table_find(e->toolchains, bytes_of_text(f->toolchain));
+    if (tc && toolchain_probe_state(e->toolchains, tc, &f->target) != PROBE_WORKS)
+        toolchain_probe_learn(e->toolchains, tc, &f->target, PROBE_UNKNOWN, NULL);
+    f->until_ns = 0;
 }
 
-/* A crash, a time-out or a lack of memory or workers may be the moment's: it is not written down,
- * and tried again after a while; or sooner, where made-up targets give cause for more doubts than
- * there are places, but never held on to. */
-static void doubt(struct engine *e, const struct probe *p, enum compile_end end)
+/* A crash, a time-out or a lack of memory or workers may pass: it is not written down, and tried
+ * again after a while; or sooner, where made-up targets lead to more failures than there are
+ * entries. */
+static void note_failure(struct engine *e, const struct probe *p, enum compile_end end)
 {
-    uint64_t life = end == COMPILE_UNAVAILABLE ? NOT_NOW_NS : DOUBT_NS;
-    struct doubt *d = &e->doubts[e->doubt_next++ % DOUBTS_MOST];
-    if (d->until_ns)
-        forget_doubt(e, d);
-    *d = (struct doubt){ .target = p->target, .until_ns = clock_monotonic_ns() + life };
-    memcpy(d->toolchain, p->tc.name, sizeof(d->toolchain));
+    uint64_t life = end == COMPILE_UNAVAILABLE ? NOT_NOW_NS : FAILURE_NS;
+    struct toolchain_probes *probes = e->probes;
+    struct failed_probe *f = &probes->failures[probes->next_failure++ % FAILURES_MAX];
+    if (f->until_ns)
+        forget_failure(e, f);
+    *f = (struct failed_probe){ .target = p->target, .until_ns = clock_monotonic_ns() + life };
+    memcpy(f->toolchain, p->tc.name, sizeof(f->toolchain));
 }
 
-void toolchains_forget_doubts(struct engine *e)
+void toolchains_forget_failures(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
-    if (e->looks > 0)
+    if (e->probes->tries > 0)
         return; /* what a request waited for counts for it, however long it waited for the rest */
-    for (size_t i = 0; i < DOUBTS_MOST; i++) {
-        struct doubt *d = &e->doubts[i];
-        if (d->until_ns && d->until_ns <= now)
-            forget_doubt(e, d);
+    for (size_t i = 0; i < FAILURES_MAX; i++) {
+        struct failed_probe *f = &e->probes->failures[i];
+        if (f->until_ns && f->until_ns <= now)
+            forget_failure(e, f);
     }
 }
 
@@ -473,7 +512,7 @@ static void probe_done(struct compile_order *order)
         if (works || outcome->end == COMPILE_REFUSED)
             remember(e, p, works, detail);
         else
-            doubt(e, p, outcome->end);
+            note_failure(e, p, outcome->end);
     }
     end_probe(p);
 }
@@ -482,15 +521,16 @@ enum kiln_code toolchains_probe(struct engine *e, uid_t uid, const struct toolch
                                 const struct target *target, struct kiln_err *err)
 {
     unsigned own = 0;
-    for (struct probe *p = e->probes; p; p = p->next) {
+    EACH_PROBE(e, p)
+    {
         own += p->uid == uid && p->target.text[0];
         if (strcmp(p->tc.name, tc->name) != 0 || strcmp(p->target.text, target->text) != 0)
             continue;
-        p->asked_by = e->handled;
-        compile_queue_share(e->queue, &p->order, uid); /* in the better of the two turns */
+        p->is_asked = true;
+        compile_queue_share(e->queue, &p->order, uid); /* at the better of the two places */
         return KILN_OK;
     }
-    if (own >= PROBES_OF_ONE_MOST)
+    if (own >= PROBES_MAX_UID)
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "%u tries of targets that are new here are under way for user %u, the "
                          "most that may be: ask for %s again when they have ended",
@@ -501,37 +541,37 @@ enum kiln_code toolchains_probe(struct engine *e, uid_t uid, const struct toolch
     p->tc = *tc;
     p->target = *target;
     p->uid = p->order.uid = uid;
-    if (start(e, p, COMPILE_PROBE, probe_done, err)) {
+    if (start_probe(e, p, COMPILE_PROBE, probe_done, err)) {
         free(p);
         kiln_while(err, "trying %s for %s", tc->name, target->text);
         err->code = KILN_UNAVAILABLE; /* KILN_BUSY would mean that an answer is under way */
         return err->code;
     }
-    p->asked_by = e->handled;
+    p->is_asked = true;
     return KILN_OK;
 }
 
 static enum kiln_code describe_first(struct engine *e, struct kiln_err *err)
 {
-    if (e->describe_at_ns <= clock_monotonic_ns())
+    if (e->probes->describe_at_ns <= clock_monotonic_ns())
         toolchains_describe(e);
-    for (struct probe *p = e->probes; p; p = p->next)
-        p->asked_by = e->handled; /* the describe: until it has ended there is no other */
+    EACH_PROBE(e, p)
+    p->is_asked = true; /* the describe: until it has ended there is no other */
     if (!toolchains_settled(e))
         return KILN_BUSY;
     return kiln_fail(err, KILN_UNAVAILABLE, "no toolchain to compile with: %s",
-                     e->describe_failure);
+                     e->probes->describe_failure);
 }
 
 enum kiln_code toolchains_resolve(struct engine *e, uid_t uid, const struct target *target,
                                   struct bytes forced, const struct toolchain **ret_toolchain,
                                   struct kiln_err *err)
 {
-    if (!e->described)
+    if (!e->probes->is_described)
         return describe_first(e, err);
-    if (e->describe_at_ns <= clock_monotonic_ns())
+    if (e->probes->describe_at_ns <= clock_monotonic_ns())
         toolchains_describe(e); /* nobody waits for it: what is known serves meanwhile */
-    toolchains_forget_doubts(e);
+    toolchains_forget_failures(e);
     enum kiln_code rc = toolchain_choose(e->toolchains, target, forced, ret_toolchain, err);
     if (rc != KILN_BUSY)
         return rc;
@@ -547,4 +587,4 @@ bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct
            toolchain_probe_state(e->toolchains, tc, &t) == PROBE_WORKS;
 }
 
-bool toolchains_settled(const struct engine *e) { return !e->probes; }
+bool toolchains_settled(const struct engine *e) { return list_is_empty(&e->probes->under_way); }

@@ -99,27 +99,27 @@ static struct range range_of(const struct json *question, uint64_t now)
 
 static enum kiln_code work_history(struct admin *a)
 {
-    struct kernel_store *store = a->engine->store;
-    const uint32_t uid = (uint32_t)a->uid;
+    struct kernel_store *store = a->base.engine->store;
+    const uint32_t uid = (uint32_t)a->base.uid;
     uint64_t now = clock_wall_s();
-    uint64_t wanted = json_get_u64(a->question, "slowest", SLOWEST_WANTED);
+    uint64_t wanted = json_get_u64(a->base.question, "slowest", SLOWEST_WANTED);
     size_t slowest_most = wanted < SLOWEST_MOST ? (size_t)wanted : SLOWEST_MOST;
-    const struct range range = range_of(a->question, now);
+    const struct range range = range_of(a->base.question, now);
     struct json *samples = json_array(), *slowest = json_array();
-    json_set_u64(a->answer, "now", now);
-    json_set_u64(a->answer, "every_s", HISTORY_EVERY_S);
-    json_set_u64(a->answer, "kept_s", HISTORY_KEPT_S);
-    json_set_u64(a->answer, "step_s", range.step_s);
-    json_set(a->answer, "samples", samples);
-    json_set(a->answer, "slowest", slowest);
+    json_set_u64(a->base.answer, "now", now);
+    json_set_u64(a->base.answer, "every_s", HISTORY_EVERY_S);
+    json_set_u64(a->base.answer, "kept_s", HISTORY_KEPT_S);
+    json_set_u64(a->base.answer, "step_s", range.step_s);
+    json_set(a->base.answer, "samples", samples);
+    json_set(a->base.answer, "slowest", slowest);
     struct slowest found = { .asker = a, .list = slowest };
     enum kiln_code rc = kernel_store_history(store, range.since, range.step_s, SAMPLES_MOST,
-                                             append_sample, samples, &a->err);
+                                             append_sample, samples, &a->base.err);
     if (!rc && slowest_most > 0)
-        rc = kernel_store_slowest(store, a->is_admin ? NULL : &uid, slowest_most, append_kernel,
-                                  &found, &a->err);
+        rc = kernel_store_slowest(store, a->base.is_admin ? NULL : &uid, slowest_most,
+                                  append_kernel, &found, &a->base.err);
     if (!rc)
-        rc = kernel_store_usage(store, &a->usage, &a->err);
+        rc = kernel_store_usage(store, &a->usage, &a->base.err);
     return rc;
 }
 
@@ -127,14 +127,14 @@ static enum kiln_code work_history(struct admin *a)
 
 static void finish_history(struct admin *a)
 {
-    const struct engine *e = a->engine;
+    const struct engine *e = a->base.engine;
     struct kernel_sample current = history_unwritten(e);
     current.values[HISTORY_store_bytes] = a->usage.stored_bytes;
     current.values[HISTORY_store_objects] = a->usage.objects;
-    json_set(a->answer, "current", sample_to_json(&current));
+    json_set(a->base.answer, "current", sample_to_json(&current));
     for (int i = HISTORY_misses_new; i <= HISTORY_misses_refused; i++)
         current.values[i] += e->history.written[i]; /* since the daemon started */
-    set_misses(a->answer, &current);
+    set_misses(a->base.answer, &current);
 }
 
 static const struct admin_kind history_kind = {

@@ -76,16 +76,17 @@ static void add_to_sum(void *context, uint32_t uid, uint64_t kernels, uint64_t b
 static enum kiln_code ask_store(struct admin *a, enum by by)
 {
     struct sum sum = { 0 };
-    struct kernel_store *store = a->engine->store;
+    struct kernel_store *store = a->base.engine->store;
     struct json *rows = json_array();
-    json_set(a->answer, "rows", rows);
-    enum kiln_code rc = kernel_store_usage_by_uid(store, add_to_sum, &sum, &a->err);
-    json_set_u64(a->answer, "kernels", sum.kernels);
-    json_set_u64(a->answer, "bytes", sum.bytes);
+    json_set(a->base.answer, "rows", rows);
+    enum kiln_code rc = kernel_store_usage_by_uid(store, add_to_sum, &sum, &a->base.err);
+    json_set_u64(a->base.answer, "kernels", sum.kernels);
+    json_set_u64(a->base.answer, "bytes", sum.bytes);
     if (!rc && by == BY_UID)
-        rc = kernel_store_usage_by_uid(store, add_usage, rows, &a->err);
+        rc = kernel_store_usage_by_uid(store, add_usage, rows, &a->base.err);
     else if (!rc)
-        rc = kernel_store_shares(store, by == BY_PROGRAM, SHARES_MOST, add_share, rows, &a->err);
+        rc = kernel_store_shares(store, by == BY_PROGRAM, SHARES_MOST, add_share, rows,
+                                 &a->base.err);
     return rc;
 }
 
@@ -175,8 +176,8 @@ static void hide_others(struct lines *lines, const struct admin *a)
 {
     size_t kept = 0;
     for (size_t i = 0; i < lines->count; i++) {
-        bool own = lines->items[i].uid == (uint32_t)a->uid;
-        if (own || a->is_admin || lines->by != BY_UID)
+        bool own = lines->items[i].uid == (uint32_t)a->base.uid;
+        if (own || a->base.is_admin || lines->by != BY_UID)
             lines->items[kept++] = lines->items[i];
         else
             add_line_to(&lines->others, &lines->items[i]);
@@ -200,8 +201,8 @@ static void balance(struct lines *lines, const struct admin *a)
         bytes += lines->items[i].bytes;
     }
     lines->total.sums = ledger_total(a->books);
-    lines->total.kernels = json_get_u64(a->answer, "kernels", 0);
-    lines->total.bytes = json_get_u64(a->answer, "bytes", 0);
+    lines->total.kernels = json_get_u64(a->base.answer, "kernels", 0);
+    lines->total.bytes = json_get_u64(a->base.answer, "bytes", 0);
     if (lines->total.kernels > kernels)
         lines->others.kernels += lines->total.kernels - kernels;
     if (lines->total.bytes > bytes)
@@ -231,7 +232,7 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
     struct json *answer = json_object(), *rows = json_array();
     json_set_text(answer, "by", by_names[lines->by]);
     json_set_u64(answer, "since", a->books->since);
-    json_set_bool(answer, "kept", kernel_store_mode(a->engine->store) == KERNEL_STORE_ON);
+    json_set_bool(answer, "kept", kernel_store_mode(a->base.engine->store) == KERNEL_STORE_ON);
     json_set(answer, "total", line_to_json(lines, &lines->total, /* named= */ false));
     for (size_t i = 0; i < lines->count; i++)
         json_append(rows, line_to_json(lines, &lines->items[i], /* named= */ true));
@@ -241,19 +242,22 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
 }
 
 /* Which row is whose is worked out on the lane, of a copy: there may be thousands. */
-static void begin_ledger(struct admin *a) { a->books = ledger_copy(a->engine->figures.ledger); }
+static void begin_ledger(struct admin *a)
+{
+    a->books = ledger_copy(a->base.engine->figures.ledger);
+}
 
 static enum kiln_code sum_up(struct admin *a, enum by by)
 {
     const struct ledger *l = a->books;
-    const struct json *rows = json_get(a->answer, "rows");
+    const struct json *rows = json_get(a->base.answer, "rows");
     struct lines lines = { .by = by };
     if (l) {
         lines.most = json_count(rows) + l->user_count + l->kind_count;
         lines.items = calloc(lines.most, sizeof(lines.items[0]));
     }
     if (!lines.items)
-        return kiln_fail(&a->err, KILN_NO_MEMORY, "cannot sum up the ledger: out of memory");
+        return kiln_fail(&a->base.err, KILN_NO_MEMORY, "cannot sum up the ledger: out of memory");
     collect_shares(&lines, rows);
     if (by == BY_UID)
         collect_users(&lines, l);
@@ -264,8 +268,8 @@ static enum kiln_code sum_up(struct admin *a, enum by by)
     cut_tail(&lines);
     balance(&lines, a);
     struct json *answer = lines_to_json(&lines, a);
-    json_destroy(a->answer);
-    a->answer = answer;
+    json_destroy(a->base.answer);
+    a->base.answer = answer;
     free(lines.items);
     return KILN_OK;
 }
@@ -273,7 +277,7 @@ static enum kiln_code sum_up(struct admin *a, enum by by)
 static enum kiln_code work_ledger(struct admin *a)
 {
     enum by by = BY_UID;
-    enum kiln_code rc = read_by(a->question, &by, &a->err);
+    enum kiln_code rc = read_by(a->base.question, &by, &a->base.err);
     if (!rc)
         rc = ask_store(a, by);
     return rc ? rc : sum_up(a, by);

@@ -3,6 +3,7 @@
 #include "engine/service/budget.h"
 #include "engine/service/metrics/exposition.h"
 #include "engine/service/requests/admin.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -282,7 +283,7 @@ static void write_transfers(struct page *p)
 
 static void write_tuning_entries(struct page *p)
 {
-    struct tuning_stats t = tuning_stats_of(p->e->tuning);
+    struct tuning_stats t = tuning_stats_of(tuning_databases(p->e));
     put_for(p, "system", t.system_records);
     put_for(p, "host", t.host_records);
     put_for(p, "user", t.user_records);
@@ -333,7 +334,7 @@ static bool is_known(const struct page *p, enum metric_name name)
     if (name == METRIC_NAME_workers)
         return json_get(p->host_status, "workers");
     if (name == METRIC_NAME_tuning_entries)
-        return p->e->tuning;
+        return tuning_databases(p->e);
     return !first || !first->hosted || json_get(p->host_stats, first->hosted);
 }
 
@@ -353,13 +354,13 @@ static void write_metric(struct page *p, enum metric_name name)
 /* A store that cannot be asked is no reason to have no figures at all: its sizes are left out. */
 static enum kiln_code work_metrics(struct admin *a)
 {
-    a->err.code = kernel_store_usage(a->engine->store, &a->usage, &a->err);
+    a->base.err.code = kernel_store_usage(a->base.engine->store, &a->usage, &a->base.err);
     return KILN_OK;
 }
 
 static void finish_metrics(struct admin *a)
 {
-    struct engine *e = a->engine;
+    struct engine *e = a->base.engine;
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, TEXT_MOST);
     KILN_AUTO(json) struct json *stats = json_object();
@@ -372,13 +373,13 @@ static void finish_metrics(struct admin *a)
                          .e = e,
                          .host_stats = stats,
                          .host_status = status,
-                         .usage = a->err.code ? NULL : &a->usage };
+                         .usage = a->base.err.code ? NULL : &a->usage };
     for (enum metric_name name = 0; name < METRIC_NAMES; name++)
         if (is_known(&page, name))
             write_metric(&page, name);
     buffer_put_u8(&text, '\0');
-    json_set_text(a->answer, "content_type", "text/plain; version=0.0.4; charset=utf-8");
-    json_set_text(a->answer, "text", text.failed ? NULL : (const char *)text.data);
+    json_set_text(a->base.answer, "content_type", "text/plain; version=0.0.4; charset=utf-8");
+    json_set_text(a->base.answer, "text", text.failed ? NULL : (const char *)text.data);
 }
 
 static const struct admin_kind metrics_kind = {

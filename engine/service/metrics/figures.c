@@ -83,7 +83,7 @@ static void recount(struct figures *f, enum kiln_code code)
 
 static bool mark_waiter(const struct caller *caller, uint64_t id, enum kiln_code code)
 {
-    for (struct service_waiter *w = caller->waiters; w; w = w->next) {
+    LIST_EACH (&caller->unanswered, struct deferred, link, w) {
         if (w->request_id != id)
             continue;
         w->code = (uint16_t)code;
@@ -97,7 +97,7 @@ static bool mark_waiter(const struct caller *caller, uint64_t id, enum kiln_code
 void request_refused(struct figures *f, const struct caller *caller, uint64_t id,
                      enum kiln_code code)
 {
-    struct service_waiter *newest = caller->waiters;
+    struct deferred *newest = LIST_FIRST(&caller->unanswered, struct deferred, link);
     bool handled = f->handled.caller != NULL;
     if (handled && is_marked(&f->ended, caller, id)) {
         recount(f, code);

@@ -42,7 +42,7 @@ static inline void request_returns(struct figures *f)
 }
 
 /* From within its handler. */
-static inline void request_waits(struct figures *f, struct service_waiter *w)
+static inline void request_waits(struct figures *f, struct deferred *w)
 {
     assert(f->handled.caller == w->caller && f->handled.id == w->request_id);
     w->type = f->handled.type;
@@ -50,11 +50,9 @@ static inline void request_waits(struct figures *f, struct service_waiter *w)
     f->in_flight++;
 }
 
-static inline void request_waits_no_more(struct figures *f, const struct service_waiter *w)
+static inline void request_waits_no_more(struct figures *f, const struct deferred *w)
 {
     f->in_flight--;
-    if (w->is_forgotten)
-        return;
     request_count(f, w->type, w->code);
     f->ended.caller = w->caller;
     f->ended.id = w->request_id;

@@ -2,7 +2,7 @@
 /* The request kernel_import: MIOpen's per-user caches. */
 #include "common/clock.h"
 #include "engine/miopen/kern_db.h"
-#include "engine/service/packages/arrivals.h"
+#include "engine/service/packages/uploads.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +29,7 @@ struct import {
 };
 
 struct import_step {
-    struct arrival *arrival;
+    struct upload *upload;
     struct import *import;
     const char *gpu, *database_id; /* the latter with the version, where one is given */
     uint64_t imported, damaged, evicted, replaced;
@@ -88,8 +88,8 @@ static bool would_replace(struct kernel_store *store, const struct digest *key,
 static enum kiln_code store_row(struct import_step *s, const struct kern_row *row, struct bytes raw,
                                 struct kiln_err *err)
 {
-    const struct arrival *a = s->arrival;
-    bool for_all = json_get_bool(a->question, "for_all", false);
+    const struct upload *u = s->upload;
+    bool for_all = json_get_bool(u->question, "for_all", false);
     KILN_AUTO(mem) char *name = bytes_to_text(row->name), *args = bytes_to_text(row->args);
     struct object *object = NULL;
     if (!name || !args)
@@ -98,7 +98,7 @@ static enum kiln_code store_row(struct import_step *s, const struct kern_row *ro
     if (rc)
         return rc;
     const struct kernel_record record = {
-        .key = kernel_name_key(for_all ? KERNEL_SCOPE_EVERYONE : (uint64_t)a->uid,
+        .key = kernel_name_key(for_all ? KERNEL_SCOPE_EVERYONE : (uint64_t)u->uid,
                                bytes_of_text(s->database_id), row->name, row->args),
         .object = object->digest,
         .target = s->gpu,
@@ -106,17 +106,17 @@ static enum kiln_code store_row(struct import_step *s, const struct kern_row *ro
         .program = name,
         .options = args,
         .database_id = s->database_id,
-        .package = a->transfer.outcome.name,
+        .package = u->transfer.outcome.name,
         .version = KILN_VERSION,
         .raw_size = raw.size,
         .created = s->import->begun,
         .last_used = s->import->begun,
-        .uid = (uint32_t)a->uid,
+        .uid = (uint32_t)u->uid,
         .is_private = !for_all,
     };
     s->import->keys[s->import->key_count++] = record.key;
-    bool replaces = would_replace(a->engine->store, &record.key, &record.object);
-    rc = kernel_store_import(a->engine->store, &record, object, &s->evicted, err);
+    bool replaces = would_replace(u->engine->store, &record.key, &record.object);
+    rc = kernel_store_import(u->engine->store, &record, object, &s->evicted, err);
     s->replaced += !rc && replaces;
     object_unref(object);
     return rc;
@@ -163,20 +163,19 @@ static void import_destroy(void *state)
 }
 
 /* Open from the first step to the last: what was found damaged is not looked for again. */
-static enum kiln_code open_cache(struct arrival *a, struct import **ret_import,
-                                 struct kiln_err *err)
+static enum kiln_code open_cache(struct upload *u, struct import **ret_import, struct kiln_err *err)
 {
-    struct import *import = a->state;
+    struct import *import = u->state;
     if (!import)
         import = calloc(1, sizeof(*import));
     if (!import)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot import a cache");
     if (!import->begun)
         import->begun = clock_wall_s();
-    a->state = import;
+    u->state = import;
     *ret_import = import;
     return import->db ? KILN_OK
-                      : kern_db_open(a->transfer.outcome.path, KERN_DB_SALVAGE, &import->db, err);
+                      : kern_db_open(u->transfer.outcome.path, KERN_DB_SALVAGE, &import->db, err);
 }
 
 static void answer_counts(struct json *answer, const struct import_step *s, uint64_t lost)
@@ -202,17 +201,17 @@ static void answer_damage(struct json *answer, bool is_last)
         json_set_bool(answer, "lost_unknown", true);
 }
 
-static enum kiln_code stopped_short(const struct arrival *a, struct kiln_err *err)
+static enum kiln_code stopped_short(const struct upload *u, struct kiln_err *err)
 {
-    uint64_t imported = json_get_u64(a->answer, "imported", 0);
-    uint64_t done = imported + json_get_u64(a->answer, "damaged", 0);
-    uint64_t rows = a->transfer.outcome.rows;
+    uint64_t imported = json_get_u64(u->answer, "imported", 0);
+    uint64_t done = imported + json_get_u64(u->answer, "damaged", 0);
+    uint64_t rows = u->transfer.outcome.rows;
     return kiln_while(err, "importing '%s': %llu kernels were imported and stay, %llu were not",
-                      a->transfer.outcome.name, (unsigned long long)imported,
+                      u->transfer.outcome.name, (unsigned long long)imported,
                       (unsigned long long)(rows > done ? rows - done : 1));
 }
 
-static enum kiln_code import_step(struct arrival *a, struct import_step *s, bool *ret_more,
+static enum kiln_code import_step(struct upload *u, struct import_step *s, bool *ret_more,
                                   struct kiln_err *err)
 {
     uint64_t lost = 0;
@@ -220,90 +219,90 @@ static enum kiln_code import_step(struct arrival *a, struct import_step *s, bool
     enum kiln_code rc =
         kern_db_each(import->db, import->after, KERNELS_A_STEP, import_row, s, &lost, err);
     *ret_more = s->rows == KERNELS_A_STEP;
-    answer_counts(a->answer, s, lost);
+    answer_counts(u->answer, s, lost);
     if (kern_db_is_damaged(import->db))
-        answer_damage(a->answer, !*ret_more);
+        answer_damage(u->answer, !*ret_more);
     if (!*ret_more || rc) {
         kern_db_destroy(import->db);
         import->db = NULL;
         if (import->damaged_rows)
-            json_set(a->answer, "damaged_rows", KILN_TAKE(import->damaged_rows));
+            json_set(u->answer, "damaged_rows", KILN_TAKE(import->damaged_rows));
     }
-    return s->rc ? stopped_short(a, err) : rc;
+    return s->rc ? stopped_short(u, err) : rc;
 }
 
-static enum kiln_code find_gpu(const struct arrival *a, char gpu[DATABASE_ID_MOST],
+static enum kiln_code find_gpu(const struct upload *u, char gpu[DATABASE_ID_MOST],
                                struct kiln_err *err)
 {
     struct database_id id;
-    const char *given = json_get_text(a->question, "database_id", "");
+    const char *given = json_get_text(u->question, "database_id", "");
     enum kiln_code rc = given[0] ? database_id_parse(bytes_of_text(given), &id, err)
-                                 : database_id_of_file(a->transfer.outcome.name, &id, err);
+                                 : database_id_of_file(u->transfer.outcome.name, &id, err);
     if (!rc && !database_id_is_miopens(&id))
         rc = kiln_fail(err, KILN_INVALID, "MIOpen has no caches for '%.40s'", id.device);
     if (!rc && !database_id_write(&id, gpu))
         rc = kiln_fail(err, KILN_INVALID, "the database id is too long");
     return rc ? kiln_while(err, "which GPU '%s' is for (give its database id)",
-                           a->transfer.outcome.name)
+                           u->transfer.outcome.name)
               : KILN_OK;
 }
 
 /* What takes time: the write lane has others waiting. */
-static enum kiln_code check_cache(struct arrival *a, struct kiln_err *err)
+static enum kiln_code check_cache(struct upload *u, struct kiln_err *err)
 {
     char gpu[DATABASE_ID_MOST];
     struct import *import = NULL;
-    enum kiln_code rc = find_gpu(a, gpu, err);
+    enum kiln_code rc = find_gpu(u, gpu, err);
     if (!rc)
-        rc = open_cache(a, &import, err);
+        rc = open_cache(u, &import, err);
     return rc ? rc : kern_db_examine(import->db, err);
 }
 
-static enum kiln_code take_cache(struct arrival *a, bool *ret_more, struct kiln_err *err)
+static enum kiln_code take_cache(struct upload *u, bool *ret_more, struct kiln_err *err)
 {
     char gpu[DATABASE_ID_MOST], text[VERSIONED_ID_MOST];
-    enum kiln_code rc = find_gpu(a, gpu, err);
+    enum kiln_code rc = find_gpu(u, gpu, err);
     if (rc)
         return rc;
-    database_id_join(gpu, json_get_text(a->question, "version", ""), text);
-    if (!json_get(a->answer, "database_id")) {
-        json_set_text(a->answer, "database_id", text);
-        json_set_text(a->answer, "scope",
-                      json_get_bool(a->question, "for_all", false) ? "everyone" : "own");
+    database_id_join(gpu, json_get_text(u->question, "version", ""), text);
+    if (!json_get(u->answer, "database_id")) {
+        json_set_text(u->answer, "database_id", text);
+        json_set_text(u->answer, "scope",
+                      json_get_bool(u->question, "for_all", false) ? "everyone" : "own");
     }
-    struct import_step step = { .arrival = a, .gpu = gpu, .database_id = text, .err = err };
-    rc = open_cache(a, &step.import, err);
-    return rc ? rc : import_step(a, &step, ret_more, err);
+    struct import_step step = { .upload = u, .gpu = gpu, .database_id = text, .err = err };
+    rc = open_cache(u, &step.import, err);
+    return rc ? rc : import_step(u, &step, ret_more, err);
 }
 
 /* What these names answered before may be another object now. */
-static void forget_replaced(struct arrival *a)
+static void forget_replaced(struct upload *u)
 {
-    struct engine *e = a->engine;
-    struct import *import = a->state;
+    struct engine *e = u->engine;
+    struct import *import = u->state;
     if (!import || import->key_count == 0)
         return;
     for (size_t i = 0; i < import->key_count; i++)
         hot_set_remove(e->hot, &import->keys[i]);
     import->key_count = 0;
-    engine_hot_forgotten(e);
+    e->hot_generation++;
 }
 
-static void finish_import(struct arrival *a)
+static void finish_import(struct upload *u)
 {
-    a->engine->stats.evictions += json_get_u64(a->answer, "evicted", 0);
-    if (json_get_u64(a->answer, "imported", 0) == 0)
+    u->engine->stats.evictions += json_get_u64(u->answer, "evicted", 0);
+    if (json_get_u64(u->answer, "imported", 0) == 0)
         return;
     /* Everyone's may be hot under the key of each user who asked for it.  What is one user's
      * changes what his names lead to alone: a plain id finds the only version, and none beside
      * another. */
-    if (json_get_bool(a->question, "for_all", false))
-        engine_forget_hot(a->engine);
+    if (json_get_bool(u->question, "for_all", false))
+        engine_forget_hot(u->engine);
     else
-        engine_forget_hot_of(a->engine, a->uid);
+        engine_forget_hot_of(u->engine, u->uid);
 }
 
-static const struct arrival_kind import_kind = {
+static const struct upload_kind import_kind = {
     .members = import_members,
     .tier = TRANSFER_DISK,
     .salvage = true,
@@ -331,5 +330,5 @@ enum kiln_code handle_kernel_import(struct engine *e, struct caller *caller,
         json_destroy(question);
         return err->code;
     }
-    return rc ? rc : arrival_begin(e, caller, header, &import_kind, question, err);
+    return rc ? rc : upload_begin(e, caller, header, &import_kind, question, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests about packages: install, list, show, remove, coverage. */
-#include "engine/service/packages/arrivals.h"
+#include "engine/service/packages/uploads.h"
 #include "engine/topology/kfd.h"
 
 #include <string.h>
@@ -44,35 +44,35 @@ static bool may_be_packed(const struct transfer_job *job)
     return size > 4 && memcmp(text + size - 4, ".bz2", 4) == 0;
 }
 
-static enum kiln_code describe_arrival(const struct arrival *a, struct package_arrival *ret_arrival,
-                                       struct kiln_err *err)
+static enum kiln_code describe_upload(const struct upload *u, struct package_arrival *ret_arrival,
+                                      struct kiln_err *err)
 {
-    const struct transfer_outcome *o = &a->transfer.outcome;
-    const char *url = json_get_text(a->question, "url", NULL);
+    const struct transfer_outcome *o = &u->transfer.outcome;
+    const char *url = json_get_text(u->question, "url", NULL);
     *ret_arrival = (struct package_arrival){
         .path = o->path,
         .name = o->name,
         .manifest = bytes_of(o->manifest, o->manifest_size),
         .fetched = o->fetched,
-        .wanted = a->transfer.job.sha256,
-        .may_be_packed = may_be_packed(&a->transfer.job),
-        .source = url ? o->source : json_get_text(a->question, "source", ""),
-        .replace_signed = json_get_bool(a->question, "replace_signed", false),
+        .wanted = u->transfer.job.sha256,
+        .may_be_packed = may_be_packed(&u->transfer.job),
+        .source = url ? o->source : json_get_text(u->question, "source", ""),
+        .replace_signed = json_get_bool(u->question, "replace_signed", false),
     };
     if (!digest_from_hex(o->sha256, &ret_arrival->sha256))
         return kiln_fail(err, KILN_CORRUPT, "the transfer's SHA-256 is none");
     return KILN_OK;
 }
 
-static enum kiln_code check_package(struct arrival *a, struct kiln_err *err)
+static enum kiln_code check_package(struct upload *u, struct kiln_err *err)
 {
-    struct package_arrival arrival;
+    struct package_arrival package;
     struct package_checked *checked = calloc(1, sizeof(*checked));
-    a->state = checked;
+    u->state = checked;
     if (!checked)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot install a package");
-    enum kiln_code rc = describe_arrival(a, &arrival, err);
-    return rc ? rc : package_set_check(a->engine->packages, &arrival, checked, err);
+    enum kiln_code rc = describe_upload(u, &package, err);
+    return rc ? rc : package_set_check(u->engine->packages, &package, checked, err);
 }
 
 /* What is in place is installed, or removed, whether or not that can be written down. */
@@ -83,32 +83,32 @@ static void forget_damage(struct engine *e, const char *name)
         return;
 }
 
-static enum kiln_code take_package(struct arrival *a, bool *ret_more, struct kiln_err *err)
+static enum kiln_code take_package(struct upload *u, bool *ret_more, struct kiln_err *err)
 {
     (void)ret_more;
-    struct package_arrival arrival;
+    struct package_arrival package;
     struct package_info info;
-    enum kiln_code rc = describe_arrival(a, &arrival, err);
+    enum kiln_code rc = describe_upload(u, &package, err);
     if (!rc)
-        rc = package_set_adopt(a->engine->packages, &arrival, a->state, &info, err);
+        rc = package_set_adopt(u->engine->packages, &package, u->state, &info, err);
     if (rc)
         return rc;
-    arrival_taken(a);
-    forget_damage(a->engine, info.name);
-    json_destroy(a->answer);
-    a->answer = info_to_json(&info);
+    upload_taken(u);
+    forget_damage(u->engine, info.name);
+    json_destroy(u->answer);
+    u->answer = info_to_json(&info);
     return KILN_OK;
 }
 
-static void finish_package(struct arrival *a)
+static void finish_package(struct upload *u)
 {
-    if (a->rc)
+    if (u->rc)
         return;
-    engine_forget_hot(a->engine); /* one of the same name may have been replaced */
-    event_note(a->engine, "package_installed", json_get_text(a->answer, "name", ""));
+    engine_forget_hot(u->engine); /* one of the same name may have been replaced */
+    event_note(u->engine, "package_installed", json_get_text(u->answer, "name", ""));
 }
 
-static const struct arrival_kind install_kind = {
+static const struct upload_kind install_kind = {
     .members = install_members,
     .tier = TRANSFER_PACKAGE,
     .check = check_package,
@@ -123,7 +123,7 @@ enum kiln_code handle_package_install(struct engine *e, struct caller *caller,
 {
     struct json *question = NULL;
     enum kiln_code rc = admin_read(header, body, install_members, &question, err);
-    return rc ? rc : arrival_begin(e, caller, header, &install_kind, question, err);
+    return rc ? rc : upload_begin(e, caller, header, &install_kind, question, err);
 }
 
 /* ---- list ---- */
@@ -145,10 +145,10 @@ static void list_refused(void *context, const char *folder, const char *name, co
 static enum kiln_code work_list(struct admin *a)
 {
     struct json *list = json_array(), *refused = json_array();
-    package_set_list(a->engine->packages, list_one, list);
-    package_set_list_refused(a->engine->packages, list_refused, refused);
-    json_set(a->answer, "packages", list);
-    json_set(a->answer, "refused", refused);
+    package_set_list(a->base.engine->packages, list_one, list);
+    package_set_list_refused(a->base.engine->packages, list_refused, refused);
+    json_set(a->base.answer, "packages", list);
+    json_set(a->base.answer, "refused", refused);
     return KILN_OK;
 }
 
@@ -220,25 +220,26 @@ static enum kiln_code show_package(void *context, struct package *package, struc
     enum kiln_code rc = package_rows(package, &info.rows, err);
     if (rc)
         return rc;
-    json_destroy(a->answer);
-    a->answer = info_to_json(&info);
-    uint64_t count = json_get_u64(a->question, "count", ROWS_PAGE);
+    json_destroy(a->base.answer);
+    a->base.answer = info_to_json(&info);
+    uint64_t count = json_get_u64(a->base.question, "count", ROWS_PAGE);
     if (count > ROWS_PAGE)
         count = ROWS_PAGE;
     if (count == 0)
         return KILN_OK;
     struct page page = { .kernels = json_array() };
-    rc = package_each(package, json_get_u64(a->question, "after", 0), count, show_row, &page, err);
+    rc = package_each(package, json_get_u64(a->base.question, "after", 0), count, show_row, &page,
+                      err);
     if (page.full || json_count(page.kernels) == count)
-        json_set_u64(a->answer, "next", page.last);
-    json_set(a->answer, "rows", page.kernels);
+        json_set_u64(a->base.answer, "next", page.last);
+    json_set(a->base.answer, "rows", page.kernels);
     return rc;
 }
 
 static enum kiln_code work_show(struct admin *a)
 {
-    return package_set_use(a->engine->packages, json_get_text(a->question, "name", ""),
-                           show_package, a, &a->err);
+    return package_set_use(a->base.engine->packages, json_get_text(a->base.question, "name", ""),
+                           show_package, a, &a->base.err);
 }
 
 static const struct admin_kind show_kind = {
@@ -259,20 +260,20 @@ enum kiln_code handle_package_show(struct engine *e, struct caller *caller,
 static enum kiln_code work_remove(struct admin *a)
 {
     struct package_info info;
-    enum kiln_code rc = package_set_remove(a->engine->packages,
-                                           json_get_text(a->question, "name", ""), &info, &a->err);
+    enum kiln_code rc = package_set_remove(
+        a->base.engine->packages, json_get_text(a->base.question, "name", ""), &info, &a->base.err);
     if (rc)
         return rc;
-    forget_damage(a->engine, info.name);
-    json_destroy(a->answer);
-    a->answer = info_to_json(&info);
+    forget_damage(a->base.engine, info.name);
+    json_destroy(a->base.answer);
+    a->base.answer = info_to_json(&info);
     return KILN_OK;
 }
 
 static void finish_remove(struct admin *a)
 {
-    engine_forget_hot(a->engine); /* it does not know which package an object is from */
-    event_note(a->engine, "package_removed", json_get_text(a->answer, "name", ""));
+    engine_forget_hot(a->base.engine); /* it does not know which package an object is from */
+    event_note(a->base.engine, "package_removed", json_get_text(a->base.answer, "name", ""));
 }
 
 static const struct admin_kind remove_kind = {
@@ -323,20 +324,20 @@ static struct json *cover_gpu(struct package_set *set, const struct gpu *gpu)
 
 static enum kiln_code work_coverage(struct admin *a)
 {
-    struct engine *e = a->engine;
+    struct engine *e = a->base.engine;
     KILN_AUTO(mem) struct gpu *gpus = calloc(GPUS_MOST, sizeof(*gpus));
     if (!gpus)
-        return kiln_fail(&a->err, KILN_NO_MEMORY, "cannot list the GPUs");
+        return kiln_fail(&a->base.err, KILN_NO_MEMORY, "cannot list the GPUs");
     size_t count = 0;
     char skipped[256] = "";
-    enum kiln_code rc = kfd_gpus(e->kfd_folder, gpus, &count, skipped, &a->err);
+    enum kiln_code rc = kfd_gpus(e->kfd_folder, gpus, &count, skipped, &a->base.err);
     if (rc)
         return rc;
     struct json *list = json_array();
     for (size_t i = 0; i < count; i++)
         json_append(list, cover_gpu(e->packages, &gpus[i]));
-    json_set(a->answer, "gpus", list);
-    json_set_text(a->answer, "skipped", skipped);
+    json_set(a->base.answer, "gpus", list);
+    json_set_text(a->base.answer, "skipped", skipped);
     return KILN_OK;
 }
 

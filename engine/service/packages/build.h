@@ -8,9 +8,9 @@
  *            problems a turn; a lane solves the problems and sorts the kernels as the package has
  *            them.  They are fetched in that order, like a plan's, a window of them at a time, and
  *            written in steps on a lane as they come; the package goes back as a descriptor
- * Ownership  a build frees itself once its answer is out and no step of it runs
+ * Ownership  a deferred request
  * Threading  the engine's thread; while a step runs, the lane alone touches what that step is
- * about. One step of one build runs at a time
+ *            about.  One step of one build runs at a time
  */
 #include "engine/package/package_writer.h"
 #include "engine/service/kernels/fetch.h"
@@ -37,13 +37,8 @@ struct build_item {
 };
 
 struct build {
-    struct service_waiter waiter; /* first member */
-    struct task task;
-    struct engine *engine;
-    struct build *next;             /* in the engine's list */
-    struct build *next_waiting;     /* for its turn */
-    struct json *question, *answer; /* owned */
-    struct json *failures;          /* owned until it is in the answer */
+    struct deferred base;  /* first member */
+    struct json *failures; /* owned until it is in the answer */
     struct target target;
     struct toolchain toolchain; /* a copy */
     enum package_format format;
@@ -55,8 +50,6 @@ struct build {
     size_t item_count, capacity;
     struct build_item **order; /* owned: each kernel once, as the package has them */
     size_t count;
-    uid_t uid;
-    bool is_admin;        /* who asked */
     uint64_t charged;     /* bytes: to its user's budget */
     size_t charged_items; /* of them, kernels */
     size_t begun, ended, failed;
@@ -65,32 +58,24 @@ struct build {
     size_t under_way, fetches_most;
     struct build_item *again; /* to be asked for again: there was no room in the queue */
     uint64_t told_ns;
-    bool step_waits, step_runs;    /* for the turn; on a lane */
     struct package_writer *writer; /* owned */
     char path[PATH_MAX];
     uint64_t rows;
     struct object *file; /* owned reference: the package */
-    enum kiln_code rc;
-    struct kiln_err err;
 };
 
-/* ---- build.c: its end, and the turns that steps take ---- */
+/* ---- build.c: its beginning, its steps and its end ---- */
 
-/* A build of |uid|, in the engine's list; NULL without memory. */
-struct build *build_create(struct engine *e, uid_t uid);
-/* Gives back what the kernel holds; once its row is written, or when it is not needed. */
+struct build *build_create(struct engine *e, struct caller *caller, uint64_t request_id,
+                           struct kiln_err *err);
+static inline struct build *build_of(struct deferred *d) { return (struct build *)d; }
+/* Frees what the kernel holds; once its row is written, or when it is not needed. */
 void build_drop_item(struct build_item *item);
-/* No step may run. */
-void build_destroy(struct build *b);
-struct build *build_of_task(struct task *task);
-/* Nobody waits for it any more: gone at once, or when the step that runs is done. */
-void build_end(struct build *b);
-/* Refuses it to whoever waits, and ends it. */
-void build_fail(struct build *b, const struct kiln_err *why);
-/* |work| on a lane when its turn comes, then |done|, which calls build_end_step first. */
-void build_ask_for_step(struct build *b, void (*work)(struct task *), void (*done)(struct task *));
+/* Runs |step| when it is this user's turn, unless one waits or runs already.  The step's done
+ * begins with build_step_ended. */
+void build_enqueue(struct build *b, const struct deferred_step *step);
 /* False: the build has ended meanwhile, and is gone. */
-bool build_end_step(struct build *b);
+bool build_step_ended(struct build *b);
 
 /* ---- build_kernels.c: the first steps, which kernels ---- */
 
@@ -106,5 +91,4 @@ void build_note_failure(struct build *b, const struct problem *problem, const st
 
 /* ---- build_package.c: the step that writes rows ---- */
 
-void build_write_rows(struct task *task);
-void build_rows_written(struct task *task);
+extern const struct deferred_step build_write_step;

@@ -5,7 +5,7 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/requests/admin.h"
 
-#define BEGUN_A_TURN 64 /* hot ones are there at once: others' turns must come */
+#define BEGUN_AT_ONCE 64 /* hot ones are there at once: others' turns must come */
 #define PROGRESS_EVERY_NS 200000000u
 #define FAILURES_SHOWN 100
 
@@ -21,7 +21,7 @@ static void tell_progress(struct build *b)
     json_set_u64(progress, "done", b->ended);
     json_set_u64(progress, "total", b->count);
     json_set(j, "progress", progress);
-    admin_send(b->engine, b->waiter.caller, b->waiter.request_id, j, FRAME_MORE);
+    admin_send(b->base.engine, b->base.caller, b->base.request_id, j, FRAME_MORE);
 }
 
 void build_note_failure(struct build *b, const struct problem *problem, const struct kiln_err *why)
@@ -77,14 +77,15 @@ static void begin_item(struct build *b, struct build_item *item)
     PROGRAM_JOB_AUTO struct program_job p = { 0 };
     struct fetch_result result = { .err = KILN_ERR_INIT };
     b->under_way++;
-    item->ticket =
-        (struct fetch_ticket){ .uid = b->uid, .priority = PRIORITY_PREFETCH, .ready = item_ready };
+    item->ticket = (struct fetch_ticket){ .uid = b->base.uid,
+                                          .priority = PRIORITY_PREFETCH,
+                                          .ready = item_ready };
     if (program_job_make(item->program, &b->target, &b->toolchain, &p, &result.err)) {
         take_result(item, &result);
         return;
     }
     const struct fetch_want want = { .job = &p.job, .tc = &b->toolchain };
-    if (fetch_begin(b->engine, &want, &item->ticket, &result))
+    if (fetch_begin(b->base.engine, &want, &item->ticket, &result))
         take_result(item, &result);
 }
 
@@ -100,10 +101,10 @@ static struct build_item *next_item(struct build *b)
     return item;
 }
 
-/* Whether there were more than one turn may begin. */
+/* Whether there are more than one loop iteration may begin. */
 static bool begin_more(struct build *b)
 {
-    for (unsigned begun = 0; begun < BEGUN_A_TURN; begun++) {
+    for (unsigned begun = 0; begun < BEGUN_AT_ONCE; begun++) {
         struct build_item *item = next_item(b);
         if (!item)
             return false;
@@ -117,13 +118,13 @@ static void fail_as_it_stops(struct build *b)
 {
     struct kiln_err why = KILN_ERR_INIT;
     why.code = kiln_fail(&why, KILN_UNAVAILABLE, "kilnd is stopping: ask again");
-    build_fail(b, &why);
+    deferred_fail(&b->base, &why, NULL);
 }
 
 /* Whoever is told of the last kernel: the build may be gone when this returns. */
 void build_go_on(struct build *b)
 {
-    if (b->engine->draining) {
+    if (b->base.engine->draining) {
         fail_as_it_stops(b);
         return;
     }
@@ -131,7 +132,7 @@ void build_go_on(struct build *b)
     while (b->ready < b->begun && b->order[b->ready]->ended)
         b->ready++;
     tell_progress(b);
-    /* Without rows to write a step lets the loop turn, and others' builds as well. */
+    /* Without rows to write a step lets other requests in between, and other builds. */
     if (more || b->ready == b->count || b->ready - b->written >= BUILD_ROWS_A_STEP)
-        build_ask_for_step(b, build_write_rows, build_rows_written);
+        build_enqueue(b, &build_write_step);
 }

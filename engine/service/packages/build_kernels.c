@@ -3,8 +3,9 @@
 
 #include "engine/service/budget.h"
 #include "engine/service/kernels/program_job.h"
+#include "engine/service/tuning/tuning_service.h"
 
-#define CHOSEN_A_TURN 256 /* problems, some microseconds each: others' turns must come */
+#define CHOSEN_AT_ONCE 256 /* problems, some microseconds each: others must be served, too */
 
 static int compare_items(const void *a, const void *b)
 {
@@ -91,19 +92,19 @@ static enum kiln_code sort_items(struct build *b, struct kiln_err *err)
     return KILN_OK;
 }
 
-static void solve_work(struct task *task)
+static void solve_problems(struct deferred *d)
 {
-    struct build *b = build_of_task(task);
+    struct build *b = build_of(d);
     KILN_AUTO(mem) struct solution *s = malloc(sizeof(*s));
     struct reader r = reader_of(buffer_view(&b->problems));
     if (!s)
-        b->rc = kiln_fail(&b->err, KILN_NO_MEMORY, "cannot plan the problems");
-    for (size_t i = 0; !b->rc && i < b->problem_count; i++) {
+        b->base.rc = kiln_fail(&b->base.err, KILN_NO_MEMORY, "cannot plan the problems");
+    for (size_t i = 0; !b->base.rc && i < b->problem_count; i++) {
         struct problem problem = problem_read(&r);
-        b->rc = add_problem(b, &problem, &b->choices[i], s, &b->err);
+        b->base.rc = add_problem(b, &problem, &b->choices[i], s, &b->base.err);
     }
-    if (!b->rc)
-        b->rc = sort_items(b, &b->err);
+    if (!b->base.rc)
+        b->base.rc = sort_items(b, &b->base.err);
     buffer_done(&b->problems);
     free(b->choices);
     b->choices = NULL;
@@ -115,7 +116,7 @@ static enum kiln_code charge_more(struct build *b, struct kiln_err *err)
     if (b->count <= b->charged_items)
         return KILN_OK;
     uint64_t bytes = (b->count - b->charged_items) * BUILD_ITEM_BYTES;
-    enum kiln_code rc = budget_take(b->engine->budget, b->uid, bytes, err);
+    enum kiln_code rc = budget_take(b->base.engine->budget, b->base.uid, bytes, err);
     if (rc)
         return kiln_while(err, "keeping %zu kernels", b->count);
     b->charged += bytes;
@@ -123,13 +124,13 @@ static enum kiln_code charge_more(struct build *b, struct kiln_err *err)
     return KILN_OK;
 }
 
-static void solve_done(struct task *task)
+static void gather_kernels(struct deferred *d)
 {
-    struct build *b = build_of_task(task);
-    if (!build_end_step(b))
+    struct build *b = build_of(d);
+    if (!build_step_ended(b))
         return;
-    if (charge_more(b, &b->err))
-        build_fail(b, &b->err);
+    if (charge_more(b, &d->err))
+        deferred_fail(d, &d->err, NULL);
     else
         build_go_on(b);
 }
@@ -148,40 +149,45 @@ static void choose_next(struct build *b, const char *toolchain)
                                     .database_id = b->ids.device,
                                     .driver = "",
                                     .toolchain = toolchain,
-                                    .uid = (uint32_t)b->uid };
+                                    .uid = (uint32_t)b->base.uid };
     struct kiln_err ignored = KILN_ERR_INIT;
     if (problem_check(&problem, &ignored) ||
-        plan_choose(b->engine->tuning, &wish, &b->choices[i], &ignored))
+        plan_choose(tuning_databases(b->base.engine), &wish, &b->choices[i], &ignored))
         b->choices[i] = (struct plan_choice){ .source = PLAN_SOURCE_HEURISTIC };
 }
 
 static void ask_for_next(struct build *b);
 
-static void choose_work(struct task *task) { (void)task; }
+/* Others' requests come in between. */
+static void choose_nothing(struct deferred *d) { (void)d; }
 
-static void choose_done(struct task *task)
+static void choose_some(struct deferred *d)
 {
-    struct build *b = build_of_task(task);
+    struct build *b = build_of(d);
     char toolchain[PLAN_TOOLCHAIN_MOST];
-    if (!build_end_step(b))
+    if (!build_step_ended(b))
         return;
     plan_toolchain_write(&b->toolchain, toolchain);
-    for (unsigned i = 0; i < CHOSEN_A_TURN && b->chosen < b->problem_count; i++)
+    for (unsigned i = 0; i < CHOSEN_AT_ONCE && b->chosen < b->problem_count; i++)
         choose_next(b, toolchain);
     ask_for_next(b);
 }
 
+static const struct deferred_step choose_step = { .lane = LANE_READ,
+                                                  .work = choose_nothing,
+                                                  .done = choose_some };
+static const struct deferred_step solve_step = { .lane = LANE_READ,
+                                                 .work = solve_problems,
+                                                 .done = gather_kernels };
+
 static void ask_for_next(struct build *b)
 {
-    if (b->chosen < b->problem_count)
-        build_ask_for_step(b, choose_work, choose_done);
-    else
-        build_ask_for_step(b, solve_work, solve_done);
+    build_enqueue(b, b->chosen < b->problem_count ? &choose_step : &solve_step);
 }
 
 void build_begin(struct build *b)
 {
-    if (!b->engine->tuning || !b->ids.device[0])
+    if (!tuning_databases(b->base.engine) || !b->ids.device[0])
         b->chosen = b->problem_count; /* no record counts: an empty wish is the heuristic's */
     ask_for_next(b);
 }

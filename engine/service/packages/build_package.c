@@ -40,7 +40,7 @@ static enum kiln_code add_item(struct build *b, const struct build_item *item,
 
 static struct handed_to handed_to_of(const struct build *b)
 {
-    return (struct handed_to){ .uid = b->uid, .is_admin = b->is_admin };
+    return (struct handed_to){ .uid = b->base.uid, .is_admin = b->base.is_admin };
 }
 
 /* Before and while it grows. */
@@ -49,69 +49,81 @@ static enum kiln_code check_room(struct build *b)
     const struct handed_to to = handed_to_of(b);
     struct stat seen = { 0 };
     if (b->writer && stat(b->path, &seen) != 0)
-        return kiln_fail_errno(&b->err, errno, "cannot look at '%s'", b->path);
-    return handed_files_check(b->engine->handed, b->engine->staging, &to, (uint64_t)seen.st_size,
-                              &b->err);
+        return kiln_fail_errno(&b->base.err, errno, "cannot look at '%s'", b->path);
+    return handed_files_check(b->base.engine->handed, b->base.engine->staging, &to,
+                              (uint64_t)seen.st_size, &b->base.err);
 }
 
 static enum kiln_code open_package(struct build *b)
 {
-    snprintf(b->path, sizeof(b->path), "%s/build-%llx-%p", b->engine->staging,
+    snprintf(b->path, sizeof(b->path), "%s/build-%llx-%p", b->base.engine->staging,
              (unsigned long long)clock_monotonic_ns(), (void *)b);
-    return package_writer_create(b->path, b->format, &b->writer, &b->err);
+    return package_writer_create(b->path, b->format, &b->writer, &b->base.err);
 }
 
 static enum kiln_code finish_package(struct build *b)
 {
     if (b->rows == 0)
-        return kiln_fail(&b->err, KILN_UNSUPPORTED, "none of the problems could be built: %s",
+        return kiln_fail(&b->base.err, KILN_UNSUPPORTED, "none of the problems could be built: %s",
                          json_get_text(json_first(b->failures), "text", "there was none"));
-    enum kiln_code rc = package_writer_finish(b->writer, &b->err);
+    enum kiln_code rc = package_writer_finish(b->writer, &b->base.err);
     if (rc)
         return rc;
     package_writer_destroy(b->writer);
     b->writer = NULL;
     const struct handed_to to = handed_to_of(b);
-    rc = handed_files_give(b->engine->handed, b->path, &to, &b->file, &b->err);
+    rc = handed_files_give(b->base.engine->handed, b->path, &to, &b->file, &b->base.err);
     unlink(b->path);
     return rc;
 }
 
-void build_write_rows(struct task *task)
+static void plan_rows(struct deferred *d)
 {
-    struct build *b = build_of_task(task);
-    b->rc = check_room(b);
-    if (!b->rc && !b->writer)
-        b->rc = open_package(b);
-    for (size_t i = b->written; !b->rc && i < b->step_end; i++) {
+    struct build *b = build_of(d);
+    size_t ready = b->ready - b->written;
+    b->step_end = b->written + (ready > BUILD_ROWS_A_STEP ? BUILD_ROWS_A_STEP : ready);
+}
+
+static void write_rows(struct deferred *d)
+{
+    struct build *b = build_of(d);
+    b->base.rc = check_room(b);
+    if (!b->base.rc && !b->writer)
+        b->base.rc = open_package(b);
+    for (size_t i = b->written; !b->base.rc && i < b->step_end; i++) {
         if (!b->order[i]->object)
             continue;
-        b->rc = add_item(b, b->order[i], b->writer, &b->err);
+        b->base.rc = add_item(b, b->order[i], b->writer, &b->base.err);
         b->rows++;
     }
-    if (!b->rc && b->step_end == b->count)
-        b->rc = finish_package(b);
+    if (!b->base.rc && b->step_end == b->count)
+        b->base.rc = finish_package(b);
 }
 
-static void send_package(struct build *b)
+static void note_totals(struct build *b)
 {
-    json_set_u64(b->answer, "kernels", b->rows);
-    json_set_u64(b->answer, "size", b->file->size);
-    json_set(b->answer, "failed", KILN_TAKE(b->failures));
-    json_set_u64(b->answer, "failures", b->failed);
-    admin_send_files(b->engine, b->waiter.caller, b->waiter.request_id, b->answer, &b->file, 1);
-    build_destroy(b);
+    struct json *answer = b->base.answer;
+    json_set_u64(answer, "kernels", b->rows);
+    json_set_u64(answer, "size", b->file->size);
+    json_set(answer, "failed", KILN_TAKE(b->failures));
+    json_set_u64(answer, "failures", b->failed);
 }
 
-void build_rows_written(struct task *task)
+static void end_rows(struct deferred *d)
 {
-    struct build *b = build_of_task(task);
-    if (!build_end_step(b))
+    struct build *b = build_of(d);
+    if (!build_step_ended(b))
         return;
     for (; b->written < b->step_end; b->written++)
         build_drop_item(b->order[b->written]);
-    if (b->file)
-        send_package(b);
-    else
+    if (!b->file) {
         build_go_on(b);
+        return;
+    }
+    note_totals(b);
+    deferred_end(d);
 }
+
+const struct deferred_step build_write_step = {
+    .lane = LANE_READ, .begin = plan_rows, .work = write_rows, .done = end_rows
+};

@@ -246,7 +246,6 @@ enum kiln_code packages_open(struct engine *e, const struct engine_options *o, s
     struct rescan first = { .engine = e, .events = json_array(), .err = KILN_ERR_INIT };
     rescan_work(&first.task);
     tell_events(&first);
-    e->hot_packages = package_set_fingerprint(e->packages);
     return KILN_OK;
 }
 

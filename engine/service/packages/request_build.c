@@ -33,7 +33,7 @@ static enum kiln_code read_problems(struct build *b, int fd, struct kiln_err *er
     b->problem_count = count;
     b->capacity = b->charged_items = count * KERNELS_A_PROBLEM + LIMIT_PLAN_KERNELS;
     uint64_t bytes = b->capacity * BUILD_ITEM_BYTES + size + count * sizeof(*b->choices);
-    rc = budget_take(b->engine->budget, b->uid, bytes, err);
+    rc = budget_take(b->base.engine->budget, b->base.uid, bytes, err);
     if (rc)
         return kiln_while(err, "keeping %zu problems", count);
     b->charged = bytes;
@@ -46,7 +46,7 @@ static enum kiln_code read_problems(struct build *b, int fd, struct kiln_err *er
 
 static enum kiln_code check_question(struct build *b, uid_t uid, struct kiln_err *err)
 {
-    const struct json *q = b->question;
+    const struct json *q = b->base.question;
     const char *format = json_get_text(q, "format", "kdb");
     const char *id = json_get_text(q, "database_id", "");
     const struct toolchain *tc = NULL;
@@ -59,31 +59,17 @@ static enum kiln_code check_question(struct build *b, uid_t uid, struct kiln_err
     if (!rc)
         rc = plan_ids_take(&b->target, bytes_of_text(id), &b->ids, err);
     if (!rc)
-        rc = toolchains_resolve(b->engine, uid, &b->target,
+        rc = toolchains_resolve(b->base.engine, uid, &b->target,
                                 bytes_of_text(json_get_text(q, "toolchain", "")), &tc, err);
-    if (rc == KILN_BUSY)
+    if (rc == KILN_BUSY) {
+        toolchains_keep_asked(b->base.engine);
         return kiln_fail(err, rc, "it is being found out which compiler can do %s: ask again",
                          b->target.text);
+    }
     if (!rc)
         b->toolchain = *tc;
     return rc;
 }
-
-/* A build holds memory, descriptors and a lane's turns: one of a user, also while its last step
- * runs for a caller who left. */
-static enum kiln_code check_place(const struct engine *e, uid_t uid, struct kiln_err *err)
-{
-    for (const struct build *b = e->builds; b; b = b->next) {
-        if (b->uid == uid)
-            return kiln_fail(err, KILN_BUSY,
-                             "a package is being built for user %u already, and each user may have "
-                             "one at a time: ask again when it is done",
-                             (unsigned)uid);
-    }
-    return KILN_OK;
-}
-
-static void cancel_build(struct service_waiter *w) { build_end((struct build *)w); }
 
 enum kiln_code handle_package_build(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
@@ -91,26 +77,22 @@ enum kiln_code handle_package_build(struct engine *e, struct caller *caller,
 {
     if (e->draining)
         return kiln_fail(err, KILN_UNAVAILABLE, "kilnd is stopping: ask again");
-    enum kiln_code rc = check_place(e, caller->uid, err);
-    if (rc)
-        return rc;
-    struct build *b = build_create(e, caller->uid);
+    struct build *b = build_create(e, caller, header->request_id, err);
     if (!b)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request");
-    b->is_admin = caller->role == ROLE_ADMIN;
+        return err->code;
+    struct deferred *d = &b->base;
     buffer_init(&b->problems, PROBLEMS_MOST * PROBLEM_WIRE_SIZE);
-    rc = admin_read(header, body, build_members, &b->question, err);
+    enum kiln_code rc = deferred_join(d, &e->requests->builds, err);
+    if (!rc)
+        rc = admin_read(header, body, build_members, &d->question, err);
     if (!rc && caller->file_count != 1)
         rc = kiln_fail(err, KILN_INVALID, "one file with the problems must come with it");
     if (!rc)
         rc = check_question(b, caller->uid, err);
     if (!rc)
         rc = read_problems(b, caller->files[0], err);
-    if (rc) {
-        build_destroy(b);
-        return rc;
-    }
-    service_waiter_add(&b->waiter, e, caller, header->request_id, cancel_build);
-    build_begin(b);
-    return KILN_OK;
+    rc = deferred_wait_or_destroy(d, rc);
+    if (!rc)
+        build_begin(b);
+    return rc;
 }

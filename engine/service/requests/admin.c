@@ -6,9 +6,6 @@
 
 /* No question is longer; parsing megabytes would hold up everybody else. */
 #define QUESTION_MOST (64u << 10)
-/* Of one user, waiting or running. */
-#define UNANSWERED_MOST 4
-#define UNANSWERED_MOST_ADMIN 32
 
 const struct admin_member admin_no_members[] = { { 0 } };
 
@@ -106,146 +103,89 @@ enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
     return KILN_OK;
 }
 
-/* ---- how many ---- */
-
-static unsigned count_of_uid(const struct engine *e, uid_t uid)
-{
-    unsigned count = 0;
-    for (const struct admin_place *p = e->admin_places; p; p = p->next)
-        count += p->uid == uid;
-    return count;
-}
-
 enum kiln_code admin_place_take(struct admin_place *place, struct engine *e,
                                 const struct caller *caller, struct kiln_err *err)
 {
-    unsigned most = caller->role == ROLE_ADMIN ? UNANSWERED_MOST_ADMIN : UNANSWERED_MOST;
-    unsigned count = count_of_uid(e, caller->uid);
-    if (count >= most)
-        return kiln_fail(err, KILN_BUSY,
-                         "%u administrative requests of user %u are unanswered, %u may be: ask "
-                         "again when they are done",
-                         count, (unsigned)caller->uid, most);
-    *place = (struct admin_place){ .engine = e, .uid = caller->uid, .next = e->admin_places };
-    e->admin_places = place;
-    return KILN_OK;
+    place->base.uid = caller->uid;
+    place->base.is_admin = caller->role == ROLE_ADMIN;
+    return deferred_join(&place->base, &e->requests->admin, err);
 }
 
-void admin_place_give(struct admin_place *place)
-{
-    if (!place->engine)
-        return;
-    struct admin_place **at = &place->engine->admin_places;
-    while (*at != place)
-        at = &(*at)->next;
-    *at = place->next;
-    place->engine = NULL;
-}
+void admin_place_give(struct admin_place *place) { list_remove(&place->base.member); }
 
 /* ---- running on a lane ---- */
 
-static void admin_destroy(struct admin *a)
+static struct admin *admin_of(struct deferred *d) { return (struct admin *)d; }
+
+static void release_admin(struct deferred *d)
 {
-    service_waiter_remove(&a->waiter);
-    admin_place_give(&a->place);
-    json_destroy(a->question);
-    json_destroy(a->answer);
+    struct admin *a = admin_of(d);
     free(a->text);
     ledger_destroy(a->books);
     for (size_t i = 0; i < a->file_count; i++)
         object_unref(a->files[i]);
     free(a->damaged);
-    free(a);
 }
 
-static struct admin *admin_of_task(struct task *t)
+static void begin_admin(struct deferred *d)
 {
-    return (struct admin *)(void *)((char *)t - offsetof(struct admin, task));
-}
-
-/* Scans of the whole store take turns, so that they do not take every reader from the fetches that
- * look up one kernel; and what is quick does not wait for them, nor for the write lane. */
-static struct admin_turn *turn_of(const struct admin *a)
-{
-    bool slow = a->kind->scans || a->kind->lane == LANE_WRITE;
-    return &a->engine->admin_turns[slow ? ADMIN_SCANS : ADMIN_QUICK];
-}
-
-static void start_next(struct admin_turn *turn)
-{
-    struct admin *a = turn->waiting;
-    if (!a || turn->running)
-        return;
-    turn->waiting = a->next_waiting;
-    turn->running = a;
+    struct admin *a = admin_of(d);
     if (a->kind->begin)
         a->kind->begin(a);
-    engine_run(a->engine, a->kind->lane, &a->task);
 }
 
-static void wait_for_turn(struct admin *a)
+static void work_admin(struct deferred *d)
 {
-    struct admin **at = &turn_of(a)->waiting;
-    while (*at)
-        at = &(*at)->next_waiting;
-    *at = a;
-}
-
-/* Nobody wants the answer: what has not begun does not begin. */
-static void cancel_admin(struct service_waiter *w)
-{
-    struct admin *a = (struct admin *)w;
-    struct admin_turn *turn = turn_of(a);
-    service_waiter_remove(w);
-    if (turn->running == a)
-        return; /* freed in done */
-    struct admin **at = &turn->waiting;
-    while (*at != a)
-        at = &(*at)->next_waiting;
-    *at = a->next_waiting;
-    admin_destroy(a);
-}
-
-static void admin_work(struct task *task)
-{
-    struct admin *a = admin_of_task(task);
-    a->rc = a->kind->work(a);
-    if (a->rc || a->kind->finish)
+    struct admin *a = admin_of(d);
+    d->rc = a->kind->work(a);
+    if (d->rc || a->kind->finish)
         return;
-    a->text = json_print(a->answer, false);
+    a->text = json_print(d->answer, false);
     if (!a->text)
         return;
-    json_destroy(a->answer); /* thousands of rows take their time, too */
-    a->answer = NULL;
+    json_destroy(d->answer); /* thousands of rows take their time, too */
+    d->answer = NULL;
 }
 
-static void admin_done(struct task *task)
+static void finish_admin(struct deferred *d)
 {
-    struct admin *a = admin_of_task(task);
-    struct engine *e = a->engine;
-    struct admin_turn *turn = turn_of(a);
-    engine_task_ended(e);
-    turn->running = NULL;
-    start_next(turn);
-    if (!a->rc && a->kind->finish)
+    struct admin *a = admin_of(d);
+    if (!d->rc && a->kind->finish)
         a->kind->finish(a);
     if (a->kind->ended)
         a->kind->ended(a);
     if (a->kind->lane == LANE_WRITE)
-        event_after_write(e, KILN_OK, &a->err); /* a failure is the asker's to hear */
-    struct caller *caller = a->waiter.caller;
-    uint64_t id = a->waiter.request_id;
-    service_waiter_remove(&a->waiter);
-    if (!a->err.code)
-        a->err.code = a->rc; /* an answer without a sentence */
-    struct reply reply = { .request_id = id, .objects = a->files, .object_count = a->file_count };
-    if (caller && !a->rc && !a->text)
-        a->text = json_print(a->answer, false);
-    if (caller && a->rc)
-        service_refuse(e, caller, id, &a->err, NULL);
-    else if (caller)
-        send_text(e, caller, &reply, a->text);
-    admin_destroy(a);
+        event_after_write(d->engine, KILN_OK, &d->err); /* a failure is the asker's to hear */
+    deferred_end(d);
+}
+
+static void reply_admin(struct deferred *d, struct caller *caller)
+{
+    struct admin *a = admin_of(d);
+    struct reply reply = { .request_id = d->request_id,
+                           .objects = a->files,
+                           .object_count = a->file_count };
+    if (!a->text)
+        a->text = json_print(d->answer, false);
+    send_text(d->engine, caller, &reply, a->text);
+}
+
+static const struct deferred_kind deferred_admin = { .size = sizeof(struct admin),
+                                                     .reply = reply_admin,
+                                                     .release = release_admin };
+
+#define ADMIN_STEP(lane_) \
+    [lane_] = { .lane = lane_, .begin = begin_admin, .work = work_admin, .done = finish_admin }
+static const struct deferred_step admin_steps[LANES] = {
+    ADMIN_STEP(LANE_READ),
+    ADMIN_STEP(LANE_WRITE),
+    ADMIN_STEP(LANE_TUNING),
+};
+
+static struct request_queue *queue_of(struct engine *e, const struct admin_kind *kind)
+{
+    bool is_slow = kind->scans || kind->lane == LANE_WRITE;
+    return is_slow ? &e->requests->slow_admin : &e->requests->quick_admin;
 }
 
 enum kiln_code admin_run(struct engine *e, struct caller *caller, const struct frame_header *header,
@@ -255,28 +195,18 @@ enum kiln_code admin_run(struct engine *e, struct caller *caller, const struct f
     enum kiln_code rc = admin_read(header, body, kind->members, &question, err);
     if (rc)
         return rc;
-    struct admin *a = calloc(1, sizeof(*a));
+    const char *ignored;
+    struct admin *a = deferred_create(&deferred_admin, e, caller, header->request_id, err);
     if (!a)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request '%s'",
-                         message_name(header->type));
-    rc = admin_place_take(&a->place, e, caller, err);
-    if (rc) {
-        free(a);
-        return rc;
-    }
-    a->engine = e;
+        return err->code;
     a->kind = kind;
-    a->question = KILN_TAKE(question);
-    a->answer = json_object();
-    a->uid = caller->uid;
-    a->is_admin = caller->role == ROLE_ADMIN;
-    a->toolchains_known = e->described;
+    a->base.question = KILN_TAKE(question);
+    a->base.answer = json_object();
+    a->toolchains_known = toolchains_described(e, &ignored);
     for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++)
         a->toolchains[a->toolchain_count++] = toolchain_table_at(e->toolchains, i)->identity;
-    a->err = KILN_ERR_INIT;
-    a->task = (struct task){ .work = admin_work, .done = admin_done };
-    service_waiter_add(&a->waiter, e, caller, header->request_id, cancel_admin);
-    wait_for_turn(a);
-    start_next(turn_of(a));
-    return KILN_OK;
+    rc = deferred_join(&a->base, &e->requests->admin, err);
+    if (!rc)
+        rc = deferred_enqueue(&a->base, queue_of(e, kind), &admin_steps[kind->lane], err);
+    return deferred_wait_or_destroy(&a->base, rc);
 }

@@ -5,8 +5,8 @@
  * Administrative requests: JSON in, JSON out.
  *
  * Role       reads and checks the question, runs what blocks on a lane, sends the answer
- * Ownership  an admin owns its question and answer and lives until its work is done, also when its
- *            caller left
+ * Ownership  an admin is a deferred request: it lives until its work is done, also when its caller
+ *            left
  * Threading  work runs on a lane, everything else on the engine's thread
  */
 #include "engine/service/internal.h"
@@ -20,19 +20,15 @@ struct admin_member { /* what a question may hold */
 
 #define ADMIN_FILES_MOST 64
 
-struct admin;
-
-/* One of the few administrative requests that a user may have unanswered, or running although he
- * left: leaving and coming again is no way around it.  Zero it. */
+/* For files that do not use deferred yet. */
 struct admin_place {
-    struct engine *engine; /* NULL: none is taken */
-    uid_t uid;
-    struct admin_place *next;
+    struct deferred base;
 };
-/* KILN_BUSY, saying how many there may be. */
 KILN_MUST_CHECK enum kiln_code admin_place_take(struct admin_place *place, struct engine *e,
                                                 const struct caller *caller, struct kiln_err *err);
 void admin_place_give(struct admin_place *place);
+
+struct admin;
 
 struct admin_kind {
     enum lane lane;
@@ -50,19 +46,9 @@ struct admin_kind {
 };
 
 struct admin {
-    struct service_waiter waiter; /* first member */
-    struct task task;
-    struct admin_place place;
-    struct engine *engine;
-    struct admin *next_waiting; /* for its turn */
+    struct deferred base; /* first member; in the group of all administrative requests */
     const struct admin_kind *kind;
-    struct json *question; /* owned */
-    struct json *answer;   /* owned */
-    char *text;            /* owned: the answer as it goes out; NULL: not printed yet */
-    enum kiln_code rc;
-    struct kiln_err err;
-    uid_t uid; /* who asked, and whether as an administrator; the caller may have left */
-    bool is_admin;
+    char *text; /* owned: the answer as it goes out; NULL: not printed yet */
     struct digest toolchains[TOOLCHAINS_MOST]; /* identities of those that are here */
     size_t toolchain_count;
     bool toolchains_known;

@@ -65,7 +65,7 @@ static void add_running(void *context, const struct compile_order *order)
     json_append(a->compiles, j);
 }
 
-static void add_turn(void *context, uid_t uid, enum priority priority, unsigned waiting)
+static void add_waiting(void *context, uid_t uid, enum priority priority, unsigned waiting)
 {
     struct activity *a = context;
     if (uid == NOBODY)
@@ -108,7 +108,7 @@ enum kiln_code handle_activity(struct engine *e, struct caller *caller,
                           .compiles = json_array() };
     json_set(answer, "compiles", a.compiles);
     compile_queue_each_running(e->queue, add_running, &a);
-    compile_queue_each_turn(e->queue, add_turn, &a);
+    compile_queue_each_user(e->queue, add_waiting, &a);
     json_set(answer, "users", users_to_json(&a));
     struct json *others = json_object();
     set_counts(others, &a.others);

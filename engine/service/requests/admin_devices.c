@@ -27,20 +27,20 @@ static struct json *device_to_json(const char *folder, const struct gpu *gpus, s
 
 static enum kiln_code work_devices(struct admin *a)
 {
-    const char *folder = a->engine->kfd_folder;
+    const char *folder = a->base.engine->kfd_folder;
     KILN_AUTO(mem) struct gpu *gpus = calloc(GPUS_MOST, sizeof(*gpus));
     if (!gpus)
-        return kiln_fail(&a->err, KILN_NO_MEMORY, "cannot list the GPUs");
+        return kiln_fail(&a->base.err, KILN_NO_MEMORY, "cannot list the GPUs");
     size_t count = 0;
     char skipped[256] = "";
-    enum kiln_code rc = kfd_gpus(folder, gpus, &count, skipped, &a->err);
+    enum kiln_code rc = kfd_gpus(folder, gpus, &count, skipped, &a->base.err);
     if (rc)
         return rc;
     struct json *list = json_array();
     for (size_t i = 0; i < count; i++)
         json_append(list, device_to_json(folder, gpus, count, &gpus[i]));
-    json_set(a->answer, "devices", list);
-    json_set_text(a->answer, "skipped", skipped);
+    json_set(a->base.answer, "devices", list);
+    json_set_text(a->base.answer, "skipped", skipped);
     return KILN_OK;
 }
 

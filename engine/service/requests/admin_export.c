@@ -69,8 +69,8 @@ static enum kiln_code gather_ids(struct admin *a, uint64_t scope, const char *id
     for (uint64_t got = LIST_STEP; !rc && got == LIST_STEP; first = false) {
         struct digest after = ids->last;
         ids->seen = 0;
-        rc = kernel_store_list(a->engine->store, &filter, first ? NULL : &after, LIST_STEP, note_id,
-                               ids, &a->err);
+        rc = kernel_store_list(a->base.engine->store, &filter, first ? NULL : &after, LIST_STEP,
+                               note_id, ids, &a->base.err);
         got = ids->seen;
     }
     return rc;
@@ -145,45 +145,48 @@ static bool export_one(void *context, const struct kernel_record *r, struct byte
 /* Before and while it grows. */
 static enum kiln_code check_room(struct admin *a, const char *path)
 {
-    const struct handed_to to = { .uid = a->uid, .is_admin = a->is_admin };
+    const struct handed_to to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
     struct stat seen;
     uint64_t size = stat(path, &seen) == 0 ? (uint64_t)seen.st_size : 0;
-    return handed_files_check(a->engine->handed, a->engine->staging, &to, size, &a->err);
+    return handed_files_check(a->base.engine->handed, a->base.engine->staging, &to, size,
+                              &a->base.err);
 }
 
 static enum kiln_code write_cache(struct admin *a, const char *id, const char *path,
                                   struct export_file *x)
 {
     KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = NULL;
-    enum kiln_code rc = kern_db_create(path, &writer, &a->err);
+    enum kiln_code rc = kern_db_create(path, &writer, &a->base.err);
     struct kernel_place place = { 0 };
     x->admin = a;
     x->writer = writer;
-    x->err = &a->err;
+    x->err = &a->base.err;
     for (bool end = false; !rc && !end;) {
         rc = check_room(a, path);
         if (rc)
             break;
-        rc = kernel_store_each_named(a->engine->store, (uint32_t)a->uid, id, &place, KERNELS_A_STEP,
-                                     export_one, x, &end, &a->err);
+        rc = kernel_store_each_named(a->base.engine->store, (uint32_t)a->base.uid, id, &place,
+                                     KERNELS_A_STEP, export_one, x, &end, &a->base.err);
         if (!rc)
             rc = x->rc;
     }
-    return rc ? rc : kern_db_writer_finish(writer, &a->err);
+    return rc ? rc : kern_db_writer_finish(writer, &a->base.err);
 }
 
 static enum kiln_code export_id(struct admin *a, const char *id, struct json *files)
 {
     char path[PATH_MAX], name[VERSIONED_ID_MOST + 8];
-    const char *version = json_get_text(a->question, "version", "");
+    const char *version = json_get_text(a->base.question, "version", "");
     /* Who names a version wants the file that MIOpen looks for. */
     int shown = version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
     struct export_file x = { 0 };
-    const struct handed_to to = { .uid = a->uid, .is_admin = a->is_admin };
-    snprintf(path, sizeof(path), "%s/export-%p-%zu", a->engine->staging, (void *)a, a->file_count);
+    const struct handed_to to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
+    snprintf(path, sizeof(path), "%s/export-%p-%zu", a->base.engine->staging, (void *)a,
+             a->file_count);
     enum kiln_code rc = write_cache(a, id, path, &x);
     if (!rc && x.kernels > 0)
-        rc = handed_files_give(a->engine->handed, path, &to, &a->files[a->file_count], &a->err);
+        rc = handed_files_give(a->base.engine->handed, path, &to, &a->files[a->file_count],
+                               &a->base.err);
     unlink(path);
     if (rc || x.kernels == 0)
         return rc;
@@ -216,37 +219,37 @@ static enum kiln_code check_id(const char *id, const char *version, struct kiln_
 
 static enum kiln_code work_export(struct admin *a)
 {
-    const char *id = json_get_text(a->question, "database_id", "");
-    const char *format = json_get_text(a->question, "format", "ukdb");
+    const char *id = json_get_text(a->base.question, "database_id", "");
+    const char *format = json_get_text(a->base.question, "format", "ukdb");
     if (strcmp(format, "ukdb") != 0)
-        return kiln_fail(&a->err, KILN_INVALID, "there is no format '%.40s' to export: ukdb",
+        return kiln_fail(&a->base.err, KILN_INVALID, "there is no format '%.40s' to export: ukdb",
                          format);
     KILN_AUTO(mem) struct ids *ids = calloc(1, sizeof(*ids));
     if (!ids)
-        return kiln_fail(&a->err, KILN_NO_MEMORY, "cannot export");
-    const char *version = json_get_text(a->question, "version", "");
+        return kiln_fail(&a->base.err, KILN_NO_MEMORY, "cannot export");
+    const char *version = json_get_text(a->base.question, "version", "");
     enum kiln_code rc = database_version_check(
-        bytes_of_text(json_get_text(a->question, "version", "any")), &a->err);
+        bytes_of_text(json_get_text(a->base.question, "version", "any")), &a->base.err);
     if (rc)
         return rc;
     ids->version = version;
-    rc = check_id(id, version, &a->err);
+    rc = check_id(id, version, &a->base.err);
     if (rc)
         return rc;
-    rc = gather_ids(a, a->uid, id, ids);
+    rc = gather_ids(a, a->base.uid, id, ids);
     if (!rc)
         rc = gather_ids(a, KERNEL_SCOPE_EVERYONE, id, ids);
     if (!rc)
-        rc = check_versions(ids, &a->err);
+        rc = check_versions(ids, &a->base.err);
     if (!rc && ids->more)
-        rc = kiln_fail(&a->err, KILN_FULL, "more than %d database ids: name one of them",
+        rc = kiln_fail(&a->base.err, KILN_FULL, "more than %d database ids: name one of them",
                        ADMIN_FILES_MOST);
     struct json *files = json_array();
-    json_set(a->answer, "files", files);
+    json_set(a->base.answer, "files", files);
     for (size_t i = 0; !rc && i < ids->count; i++)
         rc = export_id(a, ids->list[i], files);
     if (!rc && a->file_count == 0)
-        rc = kiln_fail(&a->err, KILN_NOT_FOUND, "there are no imported kernels%s%s to export",
+        rc = kiln_fail(&a->base.err, KILN_NOT_FOUND, "there are no imported kernels%s%s to export",
                        id[0] ? " of " : "", id);
     return rc;
 }
@@ -254,7 +257,7 @@ static enum kiln_code work_export(struct admin *a)
 static void ended_export(struct admin *a)
 {
     for (size_t i = 0; i < a->damaged_count; i++)
-        quarantine_later(a->engine, &a->damaged[i]);
+        quarantine_later(a->base.engine, &a->damaged[i]);
 }
 
 static const struct admin_kind export_kind = {

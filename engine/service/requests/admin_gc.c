@@ -12,7 +12,7 @@ static const struct admin_member gc_members[] = {
 
 static enum kiln_code work_gc(struct admin *a)
 {
-    const struct json *q = a->question;
+    const struct json *q = a->base.question;
     const struct kernel_gc gc = {
         .stale = json_get_bool(q, "stale", false),
         .toolchains = a->toolchains,
@@ -23,34 +23,35 @@ static enum kiln_code work_gc(struct admin *a)
     };
     if (gc.stale && !a->toolchains_known)
         return kiln_fail(
-            &a->err, KILN_UNAVAILABLE,
+            &a->base.err, KILN_UNAVAILABLE,
             "it is not known which compilers are here, so nothing can be called stale: "
             "kilnctl status says why");
     struct kernel_gc_result r = { 0 };
-    enum kiln_code rc = kernel_store_gc(a->engine->store, &gc, &r, &a->err);
-    json_set_bool(a->answer, "dry_run", gc.dry_run);
+    enum kiln_code rc = kernel_store_gc(a->base.engine->store, &gc, &r, &a->base.err);
+    json_set_bool(a->base.answer, "dry_run", gc.dry_run);
     if (gc.shrink)
-        json_set_bool(a->answer, "target_missed", r.missed);
+        json_set_bool(a->base.answer, "target_missed", r.missed);
     if (gc.shrink && gc.dry_run)
-        json_set_bool(a->answer, "estimate", true);
-    json_set_u64(a->answer, "kernels", r.stale_kernels + r.evicted_kernels);
-    json_set_u64(a->answer, "bytes", r.stale_bytes + r.evicted_bytes);
-    json_set_u64(a->answer, "stale_kernels", r.stale_kernels);
-    json_set_u64(a->answer, "stale_bytes", r.stale_bytes);
-    json_set_u64(a->answer, "evicted_kernels", r.evicted_kernels);
-    json_set_u64(a->answer, "evicted_bytes", r.evicted_bytes);
-    json_set_u64(a->answer, "store_bytes_before", r.taken_before);
-    json_set_u64(a->answer, "store_bytes", r.taken_after);
+        json_set_bool(a->base.answer, "estimate", true);
+    json_set_u64(a->base.answer, "kernels", r.stale_kernels + r.evicted_kernels);
+    json_set_u64(a->base.answer, "bytes", r.stale_bytes + r.evicted_bytes);
+    json_set_u64(a->base.answer, "stale_kernels", r.stale_kernels);
+    json_set_u64(a->base.answer, "stale_bytes", r.stale_bytes);
+    json_set_u64(a->base.answer, "evicted_kernels", r.evicted_kernels);
+    json_set_u64(a->base.answer, "evicted_bytes", r.evicted_bytes);
+    json_set_u64(a->base.answer, "store_bytes_before", r.taken_before);
+    json_set_u64(a->base.answer, "store_bytes", r.taken_after);
     return rc;
 }
 
 static void finish_gc(struct admin *a)
 {
-    struct engine *e = a->engine;
-    if (json_get_bool(a->answer, "dry_run", false) || json_get_u64(a->answer, "kernels", 0) == 0)
+    struct engine *e = a->base.engine;
+    if (json_get_bool(a->base.answer, "dry_run", false) ||
+        json_get_u64(a->base.answer, "kernels", 0) == 0)
         return;
-    e->stats.evictions += json_get_u64(a->answer, "evicted_kernels", 0);
-    e->stats.evictions_gc += json_get_u64(a->answer, "evicted_kernels", 0);
+    e->stats.evictions += json_get_u64(a->base.answer, "evicted_kernels", 0);
+    e->stats.evictions_gc += json_get_u64(a->base.answer, "evicted_kernels", 0);
     event_text(e, "cleared", "kernels were collected by request");
 }
 
@@ -83,7 +84,7 @@ static enum kiln_code pin_keys(struct admin *a, const struct json *keys, bool pi
         uint64_t count = 0;
         enum kiln_code rc = admin_find_kernel(a, json_as_text(j, ""), &key);
         if (!rc)
-            rc = kernel_store_pin(a->engine->store, &key, 1, pin, &count, &a->err);
+            rc = kernel_store_pin(a->base.engine->store, &key, 1, pin, &count, &a->base.err);
         if (rc)
             return rc;
         *ret_count += count;
@@ -93,7 +94,7 @@ static enum kiln_code pin_keys(struct admin *a, const struct json *keys, bool pi
 
 static enum kiln_code work_pin(struct admin *a)
 {
-    const struct json *q = a->question, *keys = json_get(q, "keys");
+    const struct json *q = a->base.question, *keys = json_get(q, "keys");
     bool pin = json_get_bool(q, "pin", true);
     const struct kernel_filter filter = {
         .target = json_get_text(q, "target", ""),
@@ -102,15 +103,15 @@ static enum kiln_code work_pin(struct admin *a)
     };
     bool filtered = filter.target[0] || filter.program[0] || filter.database_id[0];
     if (!keys == !filtered || json_count(keys) > KEYS_MOST)
-        return kiln_fail(&a->err, KILN_INVALID,
+        return kiln_fail(&a->base.err, KILN_INVALID,
                          "pin what? give keys (at most %d), or else target, name or database_id",
                          KEYS_MOST);
     uint64_t count = 0;
     enum kiln_code rc =
         keys ? pin_keys(a, keys, pin, &count)
-             : kernel_store_pin_matching(a->engine->store, &filter, pin, &count, &a->err);
-    json_set_bool(a->answer, "pinned", pin);
-    json_set_u64(a->answer, "kernels", count);
+             : kernel_store_pin_matching(a->base.engine->store, &filter, pin, &count, &a->base.err);
+    json_set_bool(a->base.answer, "pinned", pin);
+    json_set_u64(a->base.answer, "kernels", count);
     return rc;
 }
 

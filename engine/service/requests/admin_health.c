@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "engine/service/requests/admin.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <errno.h>
 #include <string.h>
@@ -83,27 +84,28 @@ static struct json *limits_to_json(void)
 static enum kiln_code work_health(struct admin *a)
 {
     struct kernel_check check;
-    bool deep = json_get_bool(a->question, "deep", false);
-    if (deep && !a->is_admin)
-        return kiln_fail(&a->err, KILN_DENIED,
+    bool deep = json_get_bool(a->base.question, "deep", false);
+    if (deep && !a->base.is_admin)
+        return kiln_fail(&a->base.err, KILN_DENIED,
                          "only %s may have a whole database read: ask without 'deep'",
                          ADMINISTRATORS);
     const struct kernel_check_wish anew = { .bytes_most = UINT64_MAX },
                                    soon = { .bytes_most = CHECKED_MOST,
                                             .age_most_s = CHECKED_AGE_MOST_S };
-    enum kiln_code rc = kernel_store_check(a->engine->store, deep ? &anew : &soon, &check, &a->err);
+    enum kiln_code rc =
+        kernel_store_check(a->base.engine->store, deep ? &anew : &soon, &check, &a->base.err);
     if (rc)
         return rc;
-    const char *state = a->engine->tuning_options.directory;
+    const char *state = tuning_directory(a->base.engine);
     struct json *folders = json_array();
     json_append(folders, folder_to_json("cache", check.directory));
     if (state)
         json_append(folders, folder_to_json("state", state));
-    json_set(a->answer, "folders", folders);
-    json_set(a->answer, "cache", cache_to_json(&check, deep));
-    json_set(a->answer, "limits", limits_to_json());
-    json_set_u64(a->answer, "now", clock_wall_s());
-    json_set_u64(a->answer, "uid", geteuid());
+    json_set(a->base.answer, "folders", folders);
+    json_set(a->base.answer, "cache", cache_to_json(&check, deep));
+    json_set(a->base.answer, "limits", limits_to_json());
+    json_set_u64(a->base.answer, "now", clock_wall_s());
+    json_set_u64(a->base.answer, "uid", geteuid());
     return KILN_OK;
 }
 

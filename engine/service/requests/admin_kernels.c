@@ -46,7 +46,7 @@ struct json *kernel_to_json(const struct admin *a, const struct kernel_record *r
     json_set_u64(j, "created", r->created);
     json_set_u64(j, "last_used", r->last_used);
     json_set_u64(j, "uses", r->uses);
-    if (a->is_admin || r->uid == (uint32_t)a->uid)
+    if (a->base.is_admin || r->uid == (uint32_t)a->base.uid)
         json_set_u64(j, "uid", r->uid);
     if (r->database_id && r->database_id[0])
         json_set_text(j, "database_id", r->database_id);
@@ -101,22 +101,22 @@ static void list_one(void *context, const struct kernel_record *r)
 
 static enum kiln_code work_list(struct admin *a)
 {
-    struct kernel_filter filter = filter_of(a->question);
-    filter.by_reader = !a->is_admin; /* in the query: a page's end must not be a hidden one */
-    filter.reader = (uint32_t)a->uid;
-    const char *after = json_get_text(a->question, "after", NULL);
+    struct kernel_filter filter = filter_of(a->base.question);
+    filter.by_reader = !a->base.is_admin; /* in the query: a page's end must not be a hidden one */
+    filter.reader = (uint32_t)a->base.uid;
+    const char *after = json_get_text(a->base.question, "after", NULL);
     struct digest start;
     if (after && !digest_from_hex(after, &start))
-        return kiln_fail(&a->err, KILN_INVALID, "'after' is not a key: '%.70s'", after);
-    uint64_t count = json_get_u64(a->question, "count", LIST_PAGE);
+        return kiln_fail(&a->base.err, KILN_INVALID, "'after' is not a key: '%.70s'", after);
+    uint64_t count = json_get_u64(a->base.question, "count", LIST_PAGE);
     if (count == 0 || count > LIST_PAGE)
         count = LIST_PAGE;
     struct page page = { .admin = a, .kernels = json_array(), .most = (size_t)count };
-    enum kiln_code rc = kernel_store_list(a->engine->store, &filter, after ? &start : NULL,
-                                          page.most + 1, list_one, &page, &a->err);
+    enum kiln_code rc = kernel_store_list(a->base.engine->store, &filter, after ? &start : NULL,
+                                          page.most + 1, list_one, &page, &a->base.err);
     if (page.more)
-        json_set_text(a->answer, "next", page.last);
-    json_set(a->answer, "kernels", page.kernels);
+        json_set_text(a->base.answer, "next", page.last);
+    json_set(a->base.answer, "kernels", page.kernels);
     return rc;
 }
 
@@ -142,19 +142,20 @@ enum kiln_code admin_find_kernel(struct admin *a, const char *prefix, struct dig
     if (!prefix[0] || strlen(prefix) >= DIGEST_HEX_SIZE ||
         strspn(prefix, "0123456789abcdefABCDEF") != strlen(prefix))
         return kiln_fail(
-            &a->err, KILN_INVALID,
+            &a->base.err, KILN_INVALID,
             "'%.70s' is not a key or the beginning of one (1 to 64 hexadecimal digits)", prefix);
-    const uint32_t uid = (uint32_t)a->uid;
-    enum kiln_code rc = kernel_store_match(a->engine->store, prefix, a->is_admin ? NULL : &uid,
-                                           keys, MATCHES_SHOWN, &count, &a->err);
+    const uint32_t uid = (uint32_t)a->base.uid;
+    enum kiln_code rc =
+        kernel_store_match(a->base.engine->store, prefix, a->base.is_admin ? NULL : &uid, keys,
+                           MATCHES_SHOWN, &count, &a->base.err);
     if (rc)
         return rc;
     if (count == 0)
-        return kiln_fail(&a->err, KILN_NOT_FOUND, "no stored kernel's key begins with '%s'",
+        return kiln_fail(&a->base.err, KILN_NOT_FOUND, "no stored kernel's key begins with '%s'",
                          prefix);
     if (count > 1)
-        return kiln_fail(&a->err, KILN_INVALID, "several keys begin with '%s': give more digits",
-                         prefix);
+        return kiln_fail(&a->base.err, KILN_INVALID,
+                         "several keys begin with '%s': give more digits", prefix);
     *ret_key = keys[0];
     return KILN_OK;
 }
@@ -163,32 +164,32 @@ static void show_one(void *context, const struct kernel_record *r)
 {
     struct admin *a = context;
     char hex[DIGEST_HEX_SIZE];
-    json_destroy(a->answer);
-    a->answer = kernel_to_json(a, r);
+    json_destroy(a->base.answer);
+    a->base.answer = kernel_to_json(a, r);
     digest_to_hex(&r->object, hex);
-    json_set_text(a->answer, "object", hex);
+    json_set_text(a->base.answer, "object", hex);
     digest_to_hex(&r->toolchain_id, hex);
-    json_set_text(a->answer, "toolchain_id", hex);
+    json_set_text(a->base.answer, "toolchain_id", hex);
     digest_to_hex(&r->source_id, hex);
-    json_set_text(a->answer, "source_id", hex);
+    json_set_text(a->base.answer, "source_id", hex);
     digest_to_hex(&r->headers_id, hex);
-    json_set_text(a->answer, "headers_id", hex);
+    json_set_text(a->base.answer, "headers_id", hex);
     a->key = r->key;
 }
 
 static enum kiln_code work_show(struct admin *a)
 {
     struct digest key;
-    enum kiln_code rc = admin_find_kernel(a, json_get_text(a->question, "key", ""), &key);
+    enum kiln_code rc = admin_find_kernel(a, json_get_text(a->base.question, "key", ""), &key);
     if (!rc)
-        rc = kernel_store_show(a->engine->store, &key, show_one, a, &a->err);
+        rc = kernel_store_show(a->base.engine->store, &key, show_one, a, &a->base.err);
     return rc;
 }
 
 static void finish_show(struct admin *a)
 {
-    bool hot = hot_set_find(a->engine->hot, &a->key) != NULL;
-    json_set_text(a->answer, "tier", tier_name(hot ? TIER_HOT : TIER_DISK));
+    bool hot = hot_set_find(a->base.engine->hot, &a->key) != NULL;
+    json_set_text(a->base.answer, "tier", tier_name(hot ? TIER_HOT : TIER_DISK));
 }
 
 static const struct admin_kind kernel_show_kind = {
@@ -208,31 +209,33 @@ enum kiln_code handle_kernel_show(struct engine *e, struct caller *caller,
 static void note_owner(void *context, const struct kernel_record *r)
 {
     struct admin *a = context;
-    bool own = r->is_private && r->uid == (uint32_t)a->uid;
-    a->rc = own ? KILN_OK
-                : kiln_fail(&a->err, KILN_DENIED,
-                            "others use this kernel, too: removing it needs an "
-                            "administrator (" ADMINISTRATORS "); you may remove your own private "
-                            "ones");
+    bool own = r->is_private && r->uid == (uint32_t)a->base.uid;
+    a->base.rc =
+        own ? KILN_OK
+            : kiln_fail(&a->base.err, KILN_DENIED,
+                        "others use this kernel, too: removing it needs an "
+                        "administrator (" ADMINISTRATORS "); you may remove your own private "
+                        "ones");
 }
 
 /* Whoever is no administrator removes what answers nobody else. */
 static enum kiln_code check_owner(struct admin *a)
 {
-    if (a->is_admin)
+    if (a->base.is_admin)
         return KILN_OK;
-    enum kiln_code rc = kernel_store_show(a->engine->store, &a->key, note_owner, a, &a->err);
-    return rc ? rc : a->rc;
+    enum kiln_code rc =
+        kernel_store_show(a->base.engine->store, &a->key, note_owner, a, &a->base.err);
+    return rc ? rc : a->base.rc;
 }
 
 static enum kiln_code work_remove(struct admin *a)
 {
-    enum kiln_code rc = admin_find_kernel(a, json_get_text(a->question, "key", ""), &a->key);
+    enum kiln_code rc = admin_find_kernel(a, json_get_text(a->base.question, "key", ""), &a->key);
     if (!rc)
         rc = check_owner(a);
     if (!rc)
-        rc = kernel_store_remove(a->engine->store, &a->key, &a->err);
-    json_set_u64(a->answer, "removed", rc ? 0 : 1);
+        rc = kernel_store_remove(a->base.engine->store, &a->key, &a->base.err);
+    json_set_u64(a->base.answer, "removed", rc ? 0 : 1);
     return rc;
 }
 
@@ -240,10 +243,10 @@ static enum kiln_code work_remove(struct admin *a)
  * removed what was his alone, and the others' stay. */
 static void finish_remove(struct admin *a)
 {
-    if (a->is_admin)
-        engine_forget_hot(a->engine);
+    if (a->base.is_admin)
+        engine_forget_hot(a->base.engine);
     else
-        engine_forget_hot_of(a->engine, a->uid);
+        engine_forget_hot_of(a->base.engine, a->base.uid);
 }
 
 static const struct admin_kind kernel_remove_kind = {
@@ -265,13 +268,13 @@ static enum kiln_code check_clear(struct admin *a, const struct kernel_filter *f
     bool some = filter->target[0] || filter->program[0] || filter->toolchain[0] ||
                 filter->database_id[0] || filter->package[0] || filter->by_uid ||
                 filter->by_scope || filter->older_than;
-    if (!a->is_admin && !filter->by_scope)
-        return kiln_fail(&a->err, KILN_DENIED,
+    if (!a->base.is_admin && !filter->by_scope)
+        return kiln_fail(&a->base.err, KILN_DENIED,
                          "clearing kernels that others use, too, needs an administrator "
                          "(" ADMINISTRATORS "); your own private ones you may drop with 'kilnctl "
                          "clear --own'");
-    if (!some && !json_get_bool(a->question, "all", false))
-        return kiln_fail(&a->err, KILN_INVALID,
+    if (!some && !json_get_bool(a->base.question, "all", false))
+        return kiln_fail(&a->base.err, KILN_INVALID,
                          "clear what? give target, name, uid, toolchain, database_id, package, "
                          "older_than_s, own or all");
     return KILN_OK;
@@ -279,19 +282,19 @@ static enum kiln_code check_clear(struct admin *a, const struct kernel_filter *f
 
 static enum kiln_code work_clear(struct admin *a)
 {
-    struct kernel_filter filter = filter_of(a->question);
-    bool dry_run = json_get_bool(a->question, "dry_run", false);
-    filter.by_scope = json_get_bool(a->question, "own", false);
-    filter.scope = (uint64_t)a->uid;
+    struct kernel_filter filter = filter_of(a->base.question);
+    bool dry_run = json_get_bool(a->base.question, "dry_run", false);
+    filter.by_scope = json_get_bool(a->base.question, "own", false);
+    filter.scope = (uint64_t)a->base.uid;
     if (check_clear(a, &filter))
-        return a->err.code;
+        return a->base.err.code;
     uint64_t count = 0;
     uint64_t bytes = 0;
     enum kiln_code rc =
-        kernel_store_clear(a->engine->store, &filter, dry_run, &count, &bytes, &a->err);
-    json_set_u64(a->answer, "kernels", count);
-    json_set_u64(a->answer, "bytes", bytes);
-    json_set_bool(a->answer, "dry_run", dry_run);
+        kernel_store_clear(a->base.engine->store, &filter, dry_run, &count, &bytes, &a->base.err);
+    json_set_u64(a->base.answer, "kernels", count);
+    json_set_u64(a->base.answer, "bytes", bytes);
+    json_set_bool(a->base.answer, "dry_run", dry_run);
     return rc;
 }
 
@@ -299,17 +302,17 @@ static enum kiln_code work_clear(struct admin *a)
  * Failures are forgotten as well: an administrator who clears wants a fresh try. */
 static void finish_clear(struct admin *a)
 {
-    bool own = json_get_bool(a->question, "own", false);
-    if (json_get_bool(a->answer, "dry_run", false) ||
-        (own && json_get_u64(a->answer, "kernels", 0) == 0))
+    bool own = json_get_bool(a->base.question, "own", false);
+    if (json_get_bool(a->base.answer, "dry_run", false) ||
+        (own && json_get_u64(a->base.answer, "kernels", 0) == 0))
         return;
     if (own) { /* nobody else's look-ups become slower, nor does anybody else hear of it */
-        engine_forget_hot_of(a->engine, a->uid);
+        engine_forget_hot_of(a->base.engine, a->base.uid);
         return;
     }
-    engine_forget_hot(a->engine);
-    failure_memory_clear(a->engine->failures);
-    event_text(a->engine, "cleared", "kernels were cleared by request");
+    engine_forget_hot(a->base.engine);
+    failure_memory_clear(a->base.engine->failures);
+    event_text(a->base.engine, "cleared", "kernels were cleared by request");
 }
 
 static const struct admin_kind clear_kind = {

@@ -4,13 +4,13 @@
 #include "engine/service/budget.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/requests/admin.h"
-#include "engine/service/tuning/tuning_opening.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <string.h>
 
 static enum kiln_code work_usage(struct admin *a)
 {
-    return kernel_store_usage(a->engine->store, &a->usage, &a->err);
+    return kernel_store_usage(a->base.engine->store, &a->usage, &a->base.err);
 }
 
 static void add_counter(struct json *stats, struct json *hits, const char *name, uint64_t value)
@@ -30,19 +30,20 @@ static bool is_writable(struct engine *e)
 
 static void finish_stats(struct admin *a)
 {
-    struct engine *e = a->engine;
+    struct engine *e = a->base.engine;
     struct json *hits = json_object();
-#define STAT(name, metric, values, purpose) add_counter(a->answer, hits, #name, e->stats.name);
-#define LEVEL(name, metric, values, expression, purpose) json_set_u64(a->answer, #name, expression);
+#define STAT(name, metric, values, purpose) add_counter(a->base.answer, hits, #name, e->stats.name);
+#define LEVEL(name, metric, values, expression, purpose) \
+    json_set_u64(a->base.answer, #name, expression);
 #include "engine/service/metrics/metrics.def"
-    json_set(a->answer, "hits", hits);
-    json_set_u64(a->answer, "store_bytes", a->usage.stored_bytes);
-    json_set_u64(a->answer, "store_objects", a->usage.objects);
-    json_set_u64(a->answer, "store_quarantined", a->usage.quarantined);
-    json_set_u64(a->answer, "store_taken_bytes", a->usage.taken_bytes);
-    json_set_bool(a->answer, "store_writable", is_writable(e));
+    json_set(a->base.answer, "hits", hits);
+    json_set_u64(a->base.answer, "store_bytes", a->usage.stored_bytes);
+    json_set_u64(a->base.answer, "store_objects", a->usage.objects);
+    json_set_u64(a->base.answer, "store_quarantined", a->usage.quarantined);
+    json_set_u64(a->base.answer, "store_taken_bytes", a->usage.taken_bytes);
+    json_set_bool(a->base.answer, "store_writable", is_writable(e));
     if (e->host)
-        e->host->add_stats(e->host, a->answer);
+        e->host->add_stats(e->host, a->base.answer);
 }
 
 static const struct admin_kind stats_kind = {
@@ -116,24 +117,25 @@ static struct json *describe_queue(const struct engine *e)
 /* In the order in which somebody reads it: who answers, is it well, what it has. */
 static void finish_status(struct admin *a)
 {
-    struct engine *e = a->engine;
+    struct engine *e = a->base.engine;
     if (e->host)
-        e->host->add_status(e->host, a->answer);
-    json_set_bool(a->answer, "draining", e->draining);
+        e->host->add_status(e->host, a->base.answer);
+    json_set_bool(a->base.answer, "draining", e->draining);
     if (e->notice[0])
-        json_set_text(a->answer, "notice", e->notice);
-    if (!e->described && e->describe_failure[0])
-        json_set_text(a->answer, "toolchains_unknown", e->describe_failure);
-    json_set(a->answer, "queue", describe_queue(e));
-    json_set(a->answer, "hot", describe_hot_set(e));
-    json_set(a->answer, "store", describe_store(e, &a->usage));
-    json_set(a->answer, "tuning", tuning_opening_describe(e));
+        json_set_text(a->base.answer, "notice", e->notice);
+    const char *describe_failure = NULL;
+    if (!toolchains_described(e, &describe_failure) && describe_failure[0])
+        json_set_text(a->base.answer, "toolchains_unknown", describe_failure);
+    json_set(a->base.answer, "queue", describe_queue(e));
+    json_set(a->base.answer, "hot", describe_hot_set(e));
+    json_set(a->base.answer, "store", describe_store(e, &a->usage));
+    json_set(a->base.answer, "tuning", tuning_service_describe(e));
     if (e->data)
-        json_set(a->answer, "built_in_damaged", built_in_describe_damage(e));
+        json_set(a->base.answer, "built_in_damaged", built_in_describe_damage(e));
     struct json *toolchains = json_array();
     for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++)
         json_append(toolchains, toolchain_to_json(toolchain_table_at(e->toolchains, i)));
-    json_set(a->answer, "toolchains", toolchains);
+    json_set(a->base.answer, "toolchains", toolchains);
 }
 
 static const struct admin_kind status_kind = {

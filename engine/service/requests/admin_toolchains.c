@@ -103,19 +103,20 @@ enum kiln_code handle_toolchains(struct engine *e, struct caller *caller,
                                  struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *question = NULL;
+    const char *unknown;
     enum kiln_code rc = admin_read(header, body, members, &question, err);
-    if (!rc && !e->described) {
+    if (!rc && !toolchains_described(e, &unknown)) {
         const struct toolchain *ignored = NULL;
         struct target any;
         rc = target_parse(bytes_of_text("gfx906"), &any, err);
         if (!rc)
             rc = toolchains_resolve(e, caller->uid, &any, (struct bytes){ 0 }, &ignored, err);
     } else if (!rc) {
-        toolchains_forget_doubts(e);
+        toolchains_forget_failures(e);
         rc = probe_wanted(e, caller->uid, question, err);
     }
     if (rc == KILN_BUSY)
-        return toolchains_park(e, caller, header, body, err);
+        return toolchains_wait(e, caller, header, body, err);
     if (rc)
         return rc;
     KILN_AUTO(json) struct json *answer = json_object();

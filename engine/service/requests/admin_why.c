@@ -14,6 +14,7 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/requests/admin.h"
 #include "engine/service/requests/plan_choose.h"
+#include "engine/service/tuning/tuning_service.h"
 #include "engine/store/kernel_name.h"
 
 #include <stdio.h>
@@ -595,7 +596,7 @@ static enum kiln_code solve(struct why *w, const struct problem *problem, const 
                                     .driver = "",
                                     .toolchain = toolchain,
                                     .uid = (uint32_t)w->uid };
-    enum kiln_code rc = plan_choose(w->engine->tuning, &wish, &choice, err);
+    enum kiln_code rc = plan_choose(tuning_databases(w->engine), &wish, &choice, err);
     return rc ? rc : solver_solve(problem, &w->target, &choice.wish, s, err);
 }
 
@@ -711,7 +712,7 @@ enum kiln_code handle_why_miss(struct engine *e, struct caller *caller,
     rc = want_what_is_asked(w, err);
     if (rc) {
         why_destroy(w);
-        return rc == KILN_BUSY ? toolchains_park(e, caller, header, body, err) : rc;
+        return rc == KILN_BUSY ? toolchains_wait(e, caller, header, body, err) : rc;
     }
     w->task = (struct task){ .work = why_work, .done = why_done };
     service_waiter_add(&w->waiter, e, caller, header->request_id, cancel_why);

@@ -37,7 +37,7 @@ static bool travels_inline(const struct outcome_list *list, const struct outcome
                            struct object *object)
 {
     return object->size <= wish->inline_limit && (list->caller->capabilities & CAPABILITY_INLINE) &&
-           object_map(object);
+           object->data;
 }
 
 static void place_object(struct outcome_list *list, const struct outcome_wish *wish,

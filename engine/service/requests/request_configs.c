@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The request configs: a range of a solver's candidates, those that are valid. */
+#include "engine/service/internal.h"
 #include "engine/service/requests/plan_choose.h"
-#include "engine/service/requests/solver_turns.h"
 #include "engine/solver/candidates.h"
 
 /* Points that one answer looks at: 0.5 to 2.4 ms on a lane, as measured, and 430 kB at most. */
 #define POINTS_MOST 4096u
 
 struct configs_request {
-    struct service_waiter waiter; /* first member */
-    struct solver_turn turn;
-    struct engine *engine;
+    struct deferred base; /* first member */
     struct problem problem;
     struct target target;
     const struct solver *solver;
@@ -20,26 +18,10 @@ struct configs_request {
     struct buffer records;
 };
 
-static void configs_destroy(struct configs_request *rq)
+static void release_configs(struct deferred *d)
 {
-    service_waiter_remove(&rq->waiter);
-    buffer_done(&rq->records);
-    free(rq);
+    buffer_done(&((struct configs_request *)d)->records);
 }
-
-static struct configs_request *request_of(struct task *task)
-{
-    return (struct configs_request *)(void *)((char *)task -
-                                              offsetof(struct configs_request, turn.task));
-}
-
-static void cancel_configs(struct service_waiter *w)
-{
-    struct configs_request *rq = (struct configs_request *)w;
-    service_waiter_remove(w);
-    if (solver_turn_withdraw(&rq->turn))
-        configs_destroy(rq);
-} /* else freed in done */
 
 static void put_candidate(struct configs_request *rq, uint32_t index,
                           const struct perf_config *config)
@@ -51,9 +33,9 @@ static void put_candidate(struct configs_request *rq, uint32_t index,
     rq->count++;
 }
 
-static void configs_work(struct task *task)
+static void list_configs(struct deferred *d)
 {
-    struct configs_request *rq = request_of(task);
+    struct configs_request *rq = (struct configs_request *)d;
     const struct perf_space space = solver_space(rq->solver, &rq->problem, &rq->target);
     const struct candidate_order order = candidate_order_of(rq->solver->name, &space);
     uint32_t end = rq->end - rq->first > POINTS_MOST ? rq->first + POINTS_MOST : rq->end;
@@ -65,10 +47,10 @@ static void configs_work(struct task *task)
     }
 }
 
-static void send_candidates(struct configs_request *rq)
+static void send_candidates(struct deferred *d, struct caller *caller)
 {
-    struct engine *e = rq->engine;
-    struct caller *caller = rq->waiter.caller;
+    const struct configs_request *rq = (const struct configs_request *)d;
+    struct engine *e = d->engine;
     const struct message_candidates m = { .next = rq->next,
                                           .count = rq->count,
                                           .configs = buffer_view(&rq->records) };
@@ -77,23 +59,19 @@ static void send_candidates(struct configs_request *rq)
     message_candidates_write(&e->body, &m);
     if (e->body.failed) {
         const struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
-        service_refuse(e, caller, rq->waiter.request_id, &why, NULL);
+        service_refuse(e, caller, d->request_id, &why, NULL);
         return;
     }
     const struct reply reply = { .type = MESSAGE_candidates,
-                                 .request_id = rq->waiter.request_id,
+                                 .request_id = d->request_id,
                                  .body = buffer_view(&e->body) };
     caller->ops->reply(caller, &reply);
 }
 
-static void configs_done(struct task *task)
-{
-    struct configs_request *rq = request_of(task);
-    solver_turn_ended(&rq->turn);
-    if (rq->waiter.caller)
-        send_candidates(rq);
-    configs_destroy(rq);
-}
+static const struct deferred_kind configs_kind = { .size = sizeof(struct configs_request),
+                                                   .reply = send_candidates,
+                                                   .release = release_configs };
+static const struct deferred_step list_step = { .lane = LANE_READ, .work = list_configs };
 
 static enum kiln_code check_range(const struct message_configs *m, struct configs_request *rq,
                                   struct kiln_err *err)
@@ -135,19 +113,12 @@ enum kiln_code handle_configs(struct engine *e, struct caller *caller,
     enum kiln_code rc = message_body_check(&r, MESSAGE_configs, err);
     if (rc)
         return rc;
-    KILN_AUTO(mem) struct configs_request *rq = calloc(1, sizeof(*rq));
+    struct configs_request *rq = deferred_create(&configs_kind, e, caller, header->request_id, err);
     if (!rq)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request");
-    rc = check_configs(caller, &m, rq, err);
-    if (rc)
-        return rc;
+        return err->code;
     buffer_init(&rq->records, LIMIT_FRAME_BODY);
-    rq->engine = e;
-    rq->turn.task = (struct task){ .work = configs_work, .done = configs_done };
-    rc = solver_turn_add(e, caller->uid, &rq->turn, err);
-    if (rc)
-        return rc;
-    struct service_waiter *waiter = &KILN_TAKE(rq)->waiter;
-    service_waiter_add(waiter, e, caller, header->request_id, cancel_configs);
-    return KILN_OK;
+    rc = check_configs(caller, &m, rq, err);
+    if (!rc)
+        rc = deferred_enqueue(&rq->base, &e->requests->solver_questions, &list_step, err);
+    return deferred_wait_or_destroy(&rq->base, rc);
 }

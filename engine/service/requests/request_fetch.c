@@ -22,47 +22,42 @@ struct item {
 #define INLINE_BYTES (8u << 20)
 
 struct fetch_request {
-    struct service_waiter waiter; /* first member */
-    uint32_t remaining;           /* items that are not ready */
+    struct deferred base; /* first member */
+    uint32_t remaining;   /* items that are not ready */
     uint32_t count;
     uint64_t inline_left;     /* bytes */
-    struct item *ready;       /* found in this turn of the loop: they share frames */
+    struct item *ready;       /* found in this loop iteration: they share frames */
     struct item **last_ready; /* where the next one goes */
-    struct task turn;
-    bool turn_is_out; /* the task: it ends the request where that is over */
-    bool is_over;
     struct item items[];
 };
 
-static void request_end(struct fetch_request *rq)
+static bool stop_fetch(struct deferred *d)
 {
-    for (struct item *item = rq->ready; item; item = item->next_ready)
-        object_unref(item->object);
-    rq->ready = NULL;
-    service_waiter_remove(&rq->waiter);
-    rq->is_over = true;
-    if (!rq->turn_is_out)
-        free(rq);
+    struct fetch_request *rq = (struct fetch_request *)d;
+    for (uint32_t i = 0; i < rq->count; i++)
+        fetch_cancel(d->engine, &rq->items[i].ticket);
+    return true;
 }
 
-static void cancel_request(struct service_waiter *w)
+static void release_fetch(struct deferred *d)
 {
-    struct fetch_request *rq = (struct fetch_request *)w;
-    for (uint32_t i = 0; i < rq->count; i++)
-        fetch_cancel(w->engine, &rq->items[i].ticket);
-    request_end(rq);
+    struct fetch_request *rq = (struct fetch_request *)d;
+    for (struct item *item = rq->ready; item; item = item->next_ready)
+        object_unref(item->object);
 }
+
+static const struct deferred_kind fetch_kind = { .stop = stop_fetch, .release = release_fetch };
 
 /* Into the frame at hand; one that is full goes out first: others will follow it. */
 static void add_outcome(struct outcome_list *list, struct item *item,
                         const struct fetch_result *result)
 {
     struct fetch_request *rq = item->request;
-    struct caller *caller = rq->waiter.caller;
+    struct caller *caller = rq->base.caller;
     uint64_t size = result->object ? result->object->size : 0;
     if (outcome_list_is_full(list)) {
-        outcome_list_send(list, caller, rq->waiter.request_id, FRAME_MORE);
-        outcome_list_begin_frame(list, rq->waiter.engine, caller);
+        outcome_list_send(list, caller, rq->base.request_id, FRAME_MORE);
+        outcome_list_begin_frame(list, rq->base.engine, caller);
     }
     if (size > rq->inline_left)
         item->wish.inline_limit = 0;
@@ -88,33 +83,32 @@ static void add_ready(struct outcome_list *list, struct fetch_request *rq)
 /* The request is over with the last of its outcomes, before that one goes out. */
 static void send_outcomes(struct fetch_request *rq, struct outcome_list *list)
 {
-    struct caller *caller = rq->waiter.caller;
-    uint64_t id = rq->waiter.request_id;
+    struct caller *caller = rq->base.caller;
+    uint64_t id = rq->base.request_id;
     bool more = rq->remaining > 0;
     if (!more)
-        request_end(rq);
+        deferred_destroy(&rq->base);
     if (list->count)
         outcome_list_send(list, caller, id, more ? FRAME_MORE : 0);
 }
 
-static void turn_done(struct task *task)
+static void send_ready(struct deferred *d)
 {
-    struct fetch_request *rq =
-        (struct fetch_request *)(void *)((char *)task - offsetof(struct fetch_request, turn));
+    struct fetch_request *rq = (struct fetch_request *)d;
     struct outcome_list list;
-    engine_task_ended(rq->waiter.engine);
-    rq->turn_is_out = false;
-    if (rq->is_over) {
-        free(rq);
+    if (!d->caller) {
+        deferred_destroy(d);
         return;
     }
-    outcome_list_begin_frame(&list, rq->waiter.engine, rq->waiter.caller);
+    outcome_list_begin_frame(&list, d->engine, d->caller);
     add_ready(&list, rq);
     send_outcomes(rq, &list);
 }
 
-/* Until the end of this turn: by then others of its request may be ready, too. */
-static void keep(struct item *item, const struct fetch_result *result)
+static const struct deferred_step send_step = { .done = send_ready };
+
+/* Until the end of this loop iteration: by then others of its request may be ready, too. */
+static void keep_ready(struct item *item, const struct fetch_result *result)
 {
     struct fetch_request *rq = item->request;
     item->object = object_ref(result->object);
@@ -123,11 +117,8 @@ static void keep(struct item *item, const struct fetch_result *result)
     item->next_ready = NULL;
     *rq->last_ready = item;
     rq->last_ready = &item->next_ready;
-    if (rq->turn_is_out)
-        return;
-    rq->turn = (struct task){ .done = turn_done };
-    rq->turn_is_out = true;
-    engine_later(rq->waiter.engine, &rq->turn);
+    if (!rq->base.is_running)
+        deferred_run(&rq->base, &send_step);
 }
 
 static void item_ready(struct fetch_ticket *ticket, const struct fetch_result *result)
@@ -137,10 +128,10 @@ static void item_ready(struct fetch_ticket *ticket, const struct fetch_result *r
     struct outcome_list list;
     rq->remaining--;
     if (result->object && rq->remaining > 0) {
-        keep(item, result);
+        keep_ready(item, result);
         return;
     }
-    outcome_list_begin_frame(&list, rq->waiter.engine, rq->waiter.caller);
+    outcome_list_begin_frame(&list, rq->base.engine, rq->base.caller);
     add_ready(&list, rq);
     add_outcome(&list, item, result);
     send_outcomes(rq, &list);
@@ -158,7 +149,8 @@ static struct fetch_request *request_create(struct engine *e, struct caller *cal
     rq->remaining = count;
     rq->inline_left = INLINE_BYTES;
     rq->last_ready = &rq->ready;
-    service_waiter_add(&rq->waiter, e, caller, id, cancel_request);
+    deferred_init(&rq->base, &fetch_kind, e, caller, id);
+    deferred_wait(&rq->base);
     return rq;
 }
 
@@ -204,7 +196,7 @@ static enum kiln_code check_source(struct engine *e, uid_t uid,
     return rc;
 }
 
-/* KILN_BUSY: park.  Other failures are the item's and stay in |ret_wanted|. */
+/* KILN_BUSY: toolchains_wait.  Other failures are the item's and stay in |ret_wanted|. */
 static enum kiln_code read_source(struct engine *e, uid_t uid, struct bytes body,
                                   struct buffer *storage, struct wanted *ret_wanted)
 {
@@ -307,19 +299,28 @@ static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
     outcome_list_send(&list, caller, id, 0);
 }
 
-/* A request for one kernel. */
+/* A request for one kernel.  What is in memory, as a rule, needs no request that waits. */
 static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64_t id,
                                  const struct wanted *w, struct kiln_err *err)
 {
     struct fetch_result result;
+    struct digest key;
+    struct fetch_ticket ticket = { .uid = caller->uid,
+                                   .priority = w->priority,
+                                   .ready = item_ready };
+    if (w->err.code)
+        result = (struct fetch_result){ .err = w->err };
+    if (w->err.code || fetch_at_hand(e, &w->want, &ticket, &key, &result)) {
+        answer_one(e, caller, id, &w->wish, &result);
+        return KILN_OK;
+    }
     struct fetch_request *rq = request_create(e, caller, id, 1, err);
     if (!rq)
         return err->code;
-    rq->items[0].request = rq;
-    rq->items[0].wish = w->wish;
-    if (!begin(e, w, &rq->items[0], caller, &result))
+    rq->items[0] = (struct item){ .ticket = ticket, .request = rq, .wish = w->wish };
+    if (!fetch_start(e, &w->want, &key, &rq->items[0].ticket, &result))
         return KILN_OK;
-    request_end(rq);
+    deferred_destroy(&rq->base);
     answer_one(e, caller, id, &w->wish, &result);
     return KILN_OK;
 }
@@ -357,7 +358,7 @@ enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
     struct wanted w = { .err = KILN_ERR_INIT };
     enum kiln_code rc = read_source(e, caller->uid, body, &storage, &w);
     if (rc == KILN_BUSY)
-        return toolchains_park(e, caller, header, body, err);
+        return toolchains_wait(e, caller, header, body, err);
     return handle_one(e, caller, header->request_id, &w, err);
 }
 
@@ -438,7 +439,7 @@ static enum kiln_code look_ahead(struct engine *e, uid_t uid, const struct messa
 static void begin_items(struct engine *e, struct fetch_request *rq, const struct message_batch *m,
                         struct buffer *storage)
 {
-    struct caller *caller = rq->waiter.caller;
+    struct caller *caller = rq->base.caller;
     struct reader items = reader_of(m->items);
     struct outcome_list list;
     const uint64_t batch = ++e->figures.batches;
@@ -448,8 +449,10 @@ static void begin_items(struct engine *e, struct fetch_request *rq, const struct
         struct fetch_result result;
         struct item *item = &rq->items[i];
         enum kiln_code rc = read_item(e, caller->uid, &items, storage, &w);
-        if (rc && !w.err.code)
-            kiln_fail(&w.err, rc, "asked again too soon"); /* look_ahead settled this */
+        if (rc && !w.err.code) { /* look_ahead settled this */
+            toolchains_keep_asked(e);
+            kiln_fail(&w.err, rc, "asked again too soon");
+        }
         item->request = rq;
         item->wish = w.wish;
         item->wish.index = i;
@@ -478,7 +481,7 @@ enum kiln_code handle_batch(struct engine *e, struct caller *caller,
     buffer_init(&storage, 2 * LIMIT_OPTIONS_TEXT);
     rc = look_ahead(e, caller->uid, &m, &storage, err);
     if (rc == KILN_BUSY)
-        return toolchains_park(e, caller, header, body, err);
+        return toolchains_wait(e, caller, header, body, err);
     if (rc)
         return rc;
     struct fetch_request *rq = request_create(e, caller, header->request_id, m.count, err);

@@ -3,7 +3,8 @@
 #include "common/clock.h"
 #include "engine/service/requests/leases.h"
 #include "engine/service/tuning/tuning_put.h"
-#include "engine/service/tuning/tuning_terms.h"
+#include "engine/service/tuning/tuning_service.h"
+#include "engine/service/tuning/tuning_validation.h"
 
 #include <string.h>
 
@@ -40,47 +41,27 @@ static void send_leased(struct engine *e, struct caller *caller, uint64_t reques
 /* ---- waiting ---- */
 
 struct lease_wish {
-    struct service_waiter waiter; /* first member */
+    struct deferred base; /* first member; in the group of those that wait */
     struct lease_waiter place;
-    struct lease_wish *next, *previous; /* the engine's list */
-    struct lease_request request;       /* its texts and problem are those below */
+    struct lease_request request; /* its texts and problem are those below */
     char database_id[DATABASE_ID_MOST], solver[LEASE_NAME_MOST + 1];
     struct problem problem;
     uint64_t until_ns;
     bool asks_again; /* somebody left: there is something to be had */
 };
 
-static void wish_destroy(struct lease_wish *wish)
-{
-    struct engine *e = wish->waiter.engine;
-    lease_unwait(&wish->place);
-    service_waiter_remove(&wish->waiter);
-    *(wish->previous ? &wish->previous->next : &e->lease_wishes) = wish->next;
-    if (wish->next)
-        wish->next->previous = wish->previous;
-    free(wish);
-}
+static void release_wish(struct deferred *d) { lease_unwait(&((struct lease_wish *)d)->place); }
 
-static void cancel_wish(struct service_waiter *w) { wish_destroy((struct lease_wish *)w); }
+static const struct deferred_kind wish_kind = { .size = sizeof(struct lease_wish),
+                                                .release = release_wish };
 
 static void grant_wish(struct lease_wish *wish, const struct lease_answer *answer)
 {
-    struct engine *e = wish->waiter.engine;
-    struct caller *caller = wish->waiter.caller;
-    uint64_t id = wish->waiter.request_id;
-    service_waiter_remove(&wish->waiter);
-    send_leased(e, caller, id, answer);
-    wish_destroy(wish);
-}
-
-static void refuse_wish(struct lease_wish *wish, const struct kiln_err *why)
-{
-    struct engine *e = wish->waiter.engine;
-    struct caller *caller = wish->waiter.caller;
-    uint64_t id = wish->waiter.request_id;
-    service_waiter_remove(&wish->waiter);
-    service_refuse(e, caller, id, why, NULL);
-    wish_destroy(wish);
+    struct deferred *d = &wish->base;
+    struct caller *caller = d->caller;
+    deferred_leave(d);
+    send_leased(d->engine, caller, d->request_id, answer);
+    deferred_destroy(d);
 }
 
 /* The table may not be called from here: who is told to ask again does so at the next chance. */
@@ -98,7 +79,8 @@ static void told(struct lease_waiter *place, enum lease_state state)
 static enum kiln_code wait_on(struct lease_wish *wish, bool *ret_waits, struct kiln_err *err)
 {
     bool is_full = false;
-    *ret_waits = lease_wait(wish->waiter.engine->leases, &wish->request, &wish->place, &is_full);
+    *ret_waits =
+        lease_wait(tuning_leases(wish->base.engine), &wish->request, &wish->place, &is_full);
     if (is_full)
         return kiln_fail(err, KILN_BUSY,
                          "%u others wait for this lease already: go on with what "
@@ -113,22 +95,22 @@ static void ask_once_more(struct lease_wish *wish, bool is_last)
     struct kiln_err why = KILN_ERR_INIT;
     struct lease_answer answer;
     bool waits = false;
-    struct engine *e = wish->waiter.engine;
+    struct engine *e = wish->base.engine;
     wish->asks_again = false;
     lease_unwait(&wish->place);
-    enum kiln_code rc = lease_ask(e->leases, wish->waiter.caller, &wish->request, &answer, &why);
+    enum kiln_code rc =
+        lease_ask(tuning_leases(e), wish->base.caller, &wish->request, &answer, &why);
     if (!rc && answer.state == LEASE_TAKEN && !is_last)
         rc = wait_on(wish, &waits, &why);
     if (rc)
-        refuse_wish(wish, &why);
+        deferred_fail(&wish->base, &why, NULL);
     else if (!waits)
         grant_wish(wish, &answer);
 }
 
 static void ask_again(struct engine *e)
 {
-    for (struct lease_wish *wish = e->lease_wishes, *next; wish; wish = next) {
-        next = wish->next;
+    LIST_EACH (&e->requests->lease_waits.members, struct lease_wish, base.member, wish) {
         if (wish->asks_again)
             ask_once_more(wish, /* is_last= */ false);
     }
@@ -136,15 +118,14 @@ static void ask_again(struct engine *e)
 
 void leases_leave(struct engine *e, const struct caller *caller)
 {
-    lease_leave(e->leases, caller);
+    lease_leave(tuning_leases(e), caller);
     ask_again(e);
 }
 
 void leases_tick(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
-    for (struct lease_wish *wish = e->lease_wishes, *next; wish; wish = next) {
-        next = wish->next;
+    LIST_EACH (&e->requests->lease_waits.members, struct lease_wish, base.member, wish) {
         if (now >= wish->until_ns)
             ask_once_more(wish, /* is_last= */ true);
     }
@@ -154,8 +135,8 @@ void leases_drain(struct engine *e)
 {
     struct kiln_err why = KILN_ERR_INIT;
     kiln_fail(&why, KILN_UNAVAILABLE, TUNING_STOPPING);
-    while (e->lease_wishes)
-        refuse_wish(e->lease_wishes, &why);
+    LIST_EACH (&e->requests->lease_waits.members, struct deferred, member, wish)
+        deferred_fail(wish, &why, NULL);
 }
 
 /* ---- lease ---- */
@@ -184,25 +165,18 @@ static enum kiln_code read_lease(const struct message_tuning_lease *m, const str
     return rc;
 }
 
-static enum kiln_code begin_waiting(struct engine *e, struct caller *caller, uint64_t request_id,
-                                    struct lease_wish **wish, uint32_t wait_ms, bool *ret_waits,
-                                    struct kiln_err *err)
+static enum kiln_code wait_for_lease(struct lease_wish *wish, uint32_t wait_ms, bool *ret_waits,
+                                     struct kiln_err *err)
 {
-    struct lease_wish *w = *wish;
-    w->waiter.engine = e;
-    w->place.told = told;
-    w->until_ns =
+    wish->place.told = told;
+    wish->until_ns =
         clock_monotonic_ns() + 1000000ull * (wait_ms < WAIT_MOST_MS ? wait_ms : WAIT_MOST_MS);
-    enum kiln_code rc = wait_on(w, ret_waits, err);
-    if (rc || !*ret_waits)
-        return rc;
-    service_waiter_add(&w->waiter, e, caller, request_id, cancel_wish);
-    w->next = e->lease_wishes;
-    if (w->next)
-        w->next->previous = w;
-    e->lease_wishes = w;
-    *wish = NULL;
-    return KILN_OK;
+    enum kiln_code rc = deferred_join(&wish->base, &wish->base.engine->requests->lease_waits, err);
+    if (!rc)
+        rc = wait_on(wish, ret_waits, err);
+    if (!rc && *ret_waits)
+        deferred_wait(&wish->base);
+    return rc;
 }
 
 enum kiln_code handle_tuning_lease(struct engine *e, struct caller *caller,
@@ -213,20 +187,23 @@ enum kiln_code handle_tuning_lease(struct engine *e, struct caller *caller,
     struct message_tuning_lease m = message_tuning_lease_read(&r);
     struct lease_answer answer;
     bool waits = false;
-    KILN_AUTO(mem) struct lease_wish *wish = calloc(1, sizeof(*wish));
     enum kiln_code rc = message_body_check(&r, MESSAGE_tuning_lease, err);
-    if (!rc && !wish)
-        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
-    if (!rc)
-        rc = read_lease(&m, caller, wish, err);
+    if (rc)
+        return rc;
+    struct lease_wish *wish = deferred_create(&wish_kind, e, caller, header->request_id, err);
+    if (!wish)
+        return err->code;
+    rc = read_lease(&m, caller, wish, err);
     if (!rc)
         rc = tuning_ready(e, err);
     if (!rc)
-        rc = lease_ask(e->leases, caller, &wish->request, &answer, err);
+        rc = lease_ask(tuning_leases(e), caller, &wish->request, &answer, err);
     if (!rc && answer.state == LEASE_TAKEN && (m.flags & LEASE_WAIT) && m.wait_ms > 0)
-        rc = begin_waiting(e, caller, header->request_id, &wish, m.wait_ms, &waits, err);
+        rc = wait_for_lease(wish, m.wait_ms, &waits, err);
     if (!rc && !waits)
         send_leased(e, caller, header->request_id, &answer);
+    if (!waits)
+        deferred_destroy(&wish->base);
     return rc;
 }
 
@@ -271,16 +248,16 @@ static enum kiln_code read_report(const struct message_tuning_report *m, struct 
 
 static void answer_last_report(struct tuning_put *put, struct caller *caller, uint64_t request_id)
 {
-    struct engine *e = put->turn.engine;
+    struct engine *e = put->change.engine;
     const struct tuning_row *row = &put->record->rows[0];
     KILN_AUTO(mem) char *params = bytes_to_text(row->values);
     const struct lease_answer answer = { .state = LEASE_DONE,
                                          .lease = put->lease,
                                          .best = { .params = params,
                                                    .median_ms = row->measured.median_ms } };
-    lease_finish(e->leases, put->lease);
-    if (caller && put->turn.rc)
-        service_refuse(e, caller, request_id, &put->turn.err, NULL);
+    lease_finish(tuning_leases(e), put->lease);
+    if (caller && put->change.rc)
+        service_refuse(e, caller, request_id, &put->change.err, NULL);
     else if (caller)
         send_leased(e, caller, request_id, &answer);
 }
@@ -299,7 +276,7 @@ static enum kiln_code record_best(struct engine *e, struct caller *caller, uint6
                                             .spread_ms = best->spread_ms,
                                             .measured_at = best->measured_at } };
     char key[PROBLEM_KEY_MOST];
-    if (!lease_show(e->leases, answer->lease, &what))
+    if (!lease_show(tuning_leases(e), answer->lease, &what))
         return kiln_fail(err, KILN_NOT_FOUND, "the lease is gone");
     row.place = (struct tuning_place){ .tier = TUNING_TIER_USER,
                                        .uid = what.uid,
@@ -328,18 +305,18 @@ enum kiln_code handle_tuning_report(struct engine *e, struct caller *caller,
     if (!rc)
         rc = read_report(&m, &x, err);
     if (!rc)
-        rc = lease_report(e->leases, caller, m.lease, m.first, &x.best, &answer, err);
+        rc = lease_report(tuning_leases(e), caller, m.lease, m.first, &x.best, &answer, err);
     if (rc)
         return rc;
     uint64_t lease = answer.lease;
     if (answer.state == LEASE_DONE && answer.best.params[0]) {
         rc = record_best(e, caller, header->request_id, &answer, err);
         if (rc)
-            lease_finish(e->leases, lease);
+            lease_finish(tuning_leases(e), lease);
         return rc;
     }
     send_leased(e, caller, header->request_id, &answer);
     if (answer.state == LEASE_DONE)
-        lease_finish(e->leases, lease);
+        lease_finish(tuning_leases(e), lease);
     return KILN_OK;
 }

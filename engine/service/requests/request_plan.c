@@ -10,7 +10,8 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/requests/outcomes.h"
 #include "engine/service/requests/plan_choose.h"
-#include "engine/service/tuning/tuning_terms.h"
+#include "engine/service/tuning/tuning_service.h"
+#include "engine/service/tuning/tuning_validation.h"
 
 #include <stdio.h>
 
@@ -21,7 +22,7 @@ struct part {                   /* one program of the plan */
 };
 
 struct plan_request {
-    struct service_waiter waiter; /* first member */
+    struct deferred base; /* first member */
     uint64_t plan_ns;
     struct outcome_wish wish;
     enum priority priority;
@@ -39,20 +40,19 @@ struct plan_request {
     struct part parts[LIMIT_PLAN_KERNELS];
 };
 
-static void plan_end(struct plan_request *rq)
+static bool stop_plan(struct deferred *d)
 {
+    struct plan_request *rq = (struct plan_request *)d;
     for (uint32_t i = 0; i < rq->solution.program_count; i++)
-        object_unref(rq->parts[i].result.object);
-    service_waiter_remove(&rq->waiter);
-    free(rq);
+        fetch_cancel(d->engine, &rq->parts[i].ticket);
+    return true;
 }
 
-static void cancel_plan(struct service_waiter *w)
+static void release_plan(struct deferred *d)
 {
-    struct plan_request *rq = (struct plan_request *)w;
+    struct plan_request *rq = (struct plan_request *)d;
     for (uint32_t i = 0; i < rq->solution.program_count; i++)
-        fetch_cancel(w->engine, &rq->parts[i].ticket);
-    plan_end(rq);
+        object_unref(rq->parts[i].result.object);
 }
 
 /* ---- the answer ---- */
@@ -93,10 +93,10 @@ static void write_kernel(struct buffer *out, const struct solution *s,
     out->failed |= arguments->failed;
 }
 
-static void send_plan(struct plan_request *rq)
+static void send_plan(struct deferred *d, struct caller *caller)
 {
-    struct engine *e = rq->waiter.engine;
-    struct caller *caller = rq->waiter.caller;
+    struct plan_request *rq = (struct plan_request *)d;
+    struct engine *e = d->engine;
     const struct solution *s = &rq->solution;
     BUFFER_AUTO struct buffer kernels, arguments;
     buffer_init(&kernels, LIMIT_FRAME_BODY);
@@ -131,13 +131,13 @@ static void send_plan(struct plan_request *rq)
     message_planned_write(&e->body, &m);
     if (e->body.failed) {
         struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
-        service_refuse(e, caller, rq->waiter.request_id, &why, NULL);
+        service_refuse(e, caller, rq->base.request_id, &why, NULL);
         outcome_list_done(&list);
         return;
     }
     struct reply reply = {
         .type = MESSAGE_planned,
-        .request_id = rq->waiter.request_id,
+        .request_id = rq->base.request_id,
         .body = buffer_view(&e->body),
         .objects = list.objects,
         .object_count = list.object_count,
@@ -145,6 +145,11 @@ static void send_plan(struct plan_request *rq)
     caller->ops->reply(caller, &reply);
     outcome_list_done(&list);
 }
+
+static const struct deferred_kind plan_kind = { .size = sizeof(struct plan_request),
+                                                .reply = send_plan,
+                                                .stop = stop_plan,
+                                                .release = release_plan };
 
 static void explain(struct engine *e, const struct plan_request *rq, struct kiln_err *err)
 {
@@ -158,9 +163,7 @@ static void explain(struct engine *e, const struct plan_request *rq, struct kiln
 /* The other programs, if any, are of no use now. */
 static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const char *log)
 {
-    struct engine *e = rq->waiter.engine;
-    struct caller *caller = rq->waiter.caller;
-    uint64_t id = rq->waiter.request_id;
+    struct engine *e = rq->base.engine;
     struct kiln_err err = *why;
     if (why->code == KILN_NOT_FOUND && rq->why_not_compile.code) {
         err = rq->why_not_compile;
@@ -169,8 +172,7 @@ static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const
         explain(e, rq, &err);
     }
     kiln_while(&err, "solver %s for %s", rq->solution.solver->name, rq->target.text);
-    service_refuse(e, caller, id, &err, log);
-    cancel_plan(&rq->waiter);
+    deferred_fail(&rq->base, &err, log);
 }
 
 /* Keeps the result; true when the request has ended. */
@@ -186,8 +188,7 @@ static bool take_result(struct part *part, const struct fetch_result *result)
     object_ref(part->result.object);
     if (--rq->remaining > 0)
         return false;
-    send_plan(rq);
-    plan_end(rq);
+    deferred_end(&rq->base);
     return true;
 }
 
@@ -227,7 +228,7 @@ static bool begin_fetch(struct plan_request *rq, const struct program_job *p,
     };
     if (!compiles)
         want.key = kernel_name_packaged(name);
-    return fetch_begin(rq->waiter.engine, &want, &part->ticket, ret_result);
+    return fetch_begin(rq->base.engine, &want, &part->ticket, ret_result);
 }
 
 static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *ret_ended,
@@ -246,7 +247,7 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
     if (rc)
         return rc;
     part->request = rq;
-    part->ticket.uid = rq->waiter.caller->uid;
+    part->ticket.uid = rq->base.caller->uid;
     part->ticket.priority = rq->priority;
     part->ticket.ready = part_ready;
     struct fetch_result result;
@@ -292,7 +293,7 @@ static enum kiln_code choose_solver(struct engine *e, uid_t uid, const struct me
                                     .toolchain = rq->toolchain_identity,
                                     .uid = (uint32_t)uid,
                                     .by_heuristic = m->flags & PLAN_HEURISTIC };
-    rc = plan_choose(e->tuning, &wish, &rq->choice, err);
+    rc = plan_choose(tuning_databases(e), &wish, &rq->choice, err);
     if (!rc)
         rc = solver_solve(&m->problem, &rq->target, &rq->choice.wish, &rq->solution, err);
     return rc;
@@ -353,22 +354,22 @@ enum kiln_code handle_plan(struct engine *e, struct caller *caller,
     enum kiln_code rc = message_body_check(&r, MESSAGE_plan, err);
     if (rc)
         return rc;
-    KILN_AUTO(mem) struct plan_request *rq = calloc(1, sizeof(*rq));
+    struct plan_request *rq = deferred_create(&plan_kind, e, caller, header->request_id, err);
     if (!rq)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a plan");
+        return err->code;
     rc = check_plan(e, caller, &m, rq, err);
-    if (rc == KILN_BUSY)
-        return toolchains_park(e, caller, header, body, err);
-    if (rc)
-        return rc;
     rq->priority = m.priority ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE;
     rq->wish.inline_limit = m.inline_limit;
     rq->wish.no_object = m.flags & FETCH_NO_OBJECT;
+    if (rc) {
+        deferred_destroy(&rq->base);
+        return rc == KILN_BUSY ? toolchains_wait(e, caller, header, body, err) : rc;
+    }
     e->stats.plans_recorded +=
         rq->choice.source == PLAN_SOURCE_FIND || rq->choice.source == PLAN_SOURCE_PERF;
     rq->plan_ns = clock_monotonic_ns() - began;
     histogram_observe(&e->figures.plan, rq->plan_ns, 1);
-    service_waiter_add(&rq->waiter, e, caller, header->request_id, cancel_plan);
-    begin_parts(KILN_TAKE(rq));
+    deferred_wait(&rq->base);
+    begin_parts(rq);
     return KILN_OK;
 }

@@ -4,13 +4,13 @@
  * is to tune.
  *
  * Records are looked up on the engine's thread.  Workspaces and valid points, for which a sample of
- * each solver's space is walked through, are found out on a lane, when the caller's turn has come;
- * the counts are kept for who asks next.
+ * each solver's space is walked through, are found out on a lane, one request at a time; the counts
+ * are kept for whoever asks next.
  */
 #include "engine/service/internal.h"
 #include "engine/service/requests/plan_choose.h"
-#include "engine/service/requests/solver_turns.h"
-#include "engine/service/tuning/tuning_terms.h"
+#include "engine/service/tuning/tuning_service.h"
+#include "engine/service/tuning/tuning_validation.h"
 #include "engine/solver/candidates.h"
 
 #include <stdio.h>
@@ -25,9 +25,7 @@ struct listed { /* one solver, as the answer has it */
 };
 
 struct solutions_request {
-    struct service_waiter waiter; /* first member */
-    struct solver_turn turn;
-    struct engine *engine;
+    struct deferred base; /* first member */
     struct problem problem;
     struct target target;
     struct plan_ids ids;
@@ -35,29 +33,7 @@ struct solutions_request {
     struct plan_known known[PLAN_SOLVERS_MOST];
     struct listed listed[PLAN_SOLVERS_MOST]; /* in order of preference */
     unsigned count;
-    enum kiln_code rc;
-    struct kiln_err err;
 };
-
-static struct solutions_request *request_of(struct task *task)
-{
-    return (struct solutions_request *)(void *)((char *)task -
-                                                offsetof(struct solutions_request, turn.task));
-}
-
-static void solutions_destroy(struct solutions_request *rq)
-{
-    service_waiter_remove(&rq->waiter);
-    free(rq);
-}
-
-static void cancel_solutions(struct service_waiter *w)
-{
-    struct solutions_request *rq = (struct solutions_request *)w;
-    service_waiter_remove(w);
-    if (solver_turn_withdraw(&rq->turn))
-        solutions_destroy(rq);
-} /* else freed in done */
 
 /* ---- the order: as plans prefer them ---- */
 
@@ -116,14 +92,14 @@ static enum kiln_code describe(const struct solutions_request *rq, struct listed
     return rc;
 }
 
-static void solutions_work(struct task *task)
+static void describe_solutions(struct deferred *d)
 {
-    struct solutions_request *rq = request_of(task);
+    struct solutions_request *rq = (struct solutions_request *)d;
     KILN_AUTO(mem) struct solution *s = malloc(sizeof(*s));
     if (!s)
-        rq->rc = kiln_fail(&rq->err, KILN_NO_MEMORY, "cannot solve the problem");
-    for (unsigned i = 0; !rq->rc && i < rq->count; i++)
-        rq->rc = describe(rq, &rq->listed[i], s, &rq->err);
+        d->rc = kiln_fail(&d->err, KILN_NO_MEMORY, "cannot solve the problem");
+    for (unsigned i = 0; !d->rc && i < rq->count; i++)
+        d->rc = describe(rq, &rq->listed[i], s, &d->err);
 }
 
 /* ---- the answer ---- */
@@ -157,9 +133,10 @@ static void put_solution(const struct solutions_request *rq, const struct listed
     message_solution_write(to, &m);
 }
 
-static void send_solved(const struct solutions_request *rq)
+static void send_solved(struct deferred *d, struct caller *caller)
 {
-    struct engine *e = rq->engine;
+    const struct solutions_request *rq = (const struct solutions_request *)d;
+    struct engine *e = d->engine;
     e->records.size = e->body.size = 0;
     e->records.failed = false;
     for (unsigned i = 0; i < rq->count; i++)
@@ -169,13 +146,13 @@ static void send_solved(const struct solutions_request *rq)
     message_solved_write(&e->body, &m);
     if (e->body.failed) {
         const struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
-        service_refuse(e, rq->waiter.caller, rq->waiter.request_id, &why, NULL);
+        service_refuse(e, caller, d->request_id, &why, NULL);
         return;
     }
     const struct reply reply = { .type = MESSAGE_solved,
-                                 .request_id = rq->waiter.request_id,
+                                 .request_id = d->request_id,
                                  .body = buffer_view(&e->body) };
-    rq->waiter.caller->ops->reply(rq->waiter.caller, &reply);
+    caller->ops->reply(caller, &reply);
 }
 
 static void keep_counts(const struct solutions_request *rq)
@@ -184,22 +161,22 @@ static void keep_counts(const struct solutions_request *rq)
         const struct listed *l = &rq->listed[i];
         const struct valid_count count = { l->known->solver, rq->problem, rq->target, l->valid };
         if (l->candidates > 0 && !l->is_counted)
-            valid_counts_keep(&rq->engine->valid_counts, &count);
+            valid_counts_keep(&rq->base.engine->valid_counts, &count);
     }
 }
 
-static void solutions_done(struct task *task)
+static void end_solutions(struct deferred *d)
 {
-    struct solutions_request *rq = request_of(task);
-    solver_turn_ended(&rq->turn);
-    if (!rq->rc)
-        keep_counts(rq);
-    if (rq->waiter.caller && rq->rc)
-        service_refuse(rq->engine, rq->waiter.caller, rq->waiter.request_id, &rq->err, NULL);
-    else if (rq->waiter.caller)
-        send_solved(rq);
-    solutions_destroy(rq);
+    if (!d->rc)
+        keep_counts((struct solutions_request *)d);
+    deferred_end(d);
 }
+
+static const struct deferred_kind solutions_kind = { .size = sizeof(struct solutions_request),
+                                                     .reply = send_solved };
+static const struct deferred_step describe_step = { .lane = LANE_READ,
+                                                    .work = describe_solutions,
+                                                    .done = end_solutions };
 
 /* ---- the question ---- */
 
@@ -244,7 +221,7 @@ static enum kiln_code look_up(struct engine *e, uid_t uid, struct solutions_requ
                                     .driver = rq->driver,
                                     .toolchain = rq->toolchain,
                                     .uid = (uint32_t)uid };
-    rq->count = plan_known_of(e->tuning, &wish, rq->known);
+    rq->count = plan_known_of(tuning_databases(e), &wish, rq->known);
     sort(rq);
     for (unsigned i = 0; i < rq->count; i++) {
         struct listed *l = &rq->listed[i];
@@ -263,23 +240,18 @@ enum kiln_code handle_solutions(struct engine *e, struct caller *caller,
     enum kiln_code rc = message_body_check(&r, MESSAGE_solutions, err);
     if (rc)
         return rc;
-    KILN_AUTO(mem) struct solutions_request *rq = calloc(1, sizeof(*rq));
+    struct solutions_request *rq =
+        deferred_create(&solutions_kind, e, caller, header->request_id, err);
     if (!rq)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request");
-    rq->err = KILN_ERR_INIT;
+        return err->code;
     rc = check_solutions(e, caller, &m, rq, err);
-    if (rc == KILN_BUSY)
-        return toolchains_park(e, caller, header, body, err);
+    if (rc == KILN_BUSY) {
+        deferred_destroy(&rq->base);
+        return toolchains_wait(e, caller, header, body, err);
+    }
     if (!rc)
         rc = look_up(e, caller->uid, rq, err);
-    if (rc)
-        return rc;
-    rq->engine = e;
-    rq->turn.task = (struct task){ .work = solutions_work, .done = solutions_done };
-    rc = solver_turn_add(e, caller->uid, &rq->turn, err);
-    if (rc)
-        return rc;
-    struct service_waiter *waiter = &KILN_TAKE(rq)->waiter;
-    service_waiter_add(waiter, e, caller, header->request_id, cancel_solutions);
-    return KILN_OK;
+    if (!rc)
+        rc = deferred_enqueue(&rq->base, &e->requests->solver_questions, &describe_step, err);
+    return deferred_wait_or_destroy(&rq->base, rc);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests tuning_show and tuning_stats. */
-#include "engine/service/tuning/tuning_ask.h"
+#include "engine/service/tuning/tuning_query.h"
+#include "engine/service/tuning/tuning_state.h"
 
 #include <string.h>
 
@@ -242,9 +243,9 @@ enum kiln_code handle_tuning_show(struct engine *e, struct caller *caller,
     if (rc)
         return rc;
     struct json *problems = json_array();
-    struct showing s = { .tuning = e->tuning,
+    struct showing s = { .tuning = e->tuning->databases,
                          .q = show.q,
-                         .ignores_stale = e->tuning_options.stale == TUNING_IGNORE };
+                         .ignores_stale = e->tuning->options.stale == TUNING_IGNORE };
     json_set(answer, "problems", problems);
     for (unsigned i = 0; i < tuning_keys_count(&show.keys); i++)
         json_append(problems, show_problem(&s, &show.keys, i));
@@ -307,11 +308,12 @@ enum kiln_code handle_tuning_stats(struct engine *e, struct caller *caller,
         rc = tuning_ready(e, err);
     if (rc)
         return rc;
-    struct tuning_stats s = tuning_stats_of(e->tuning);
+    const struct tuning *tuning = e->tuning->databases;
+    struct tuning_stats s = tuning_stats_of(tuning);
     struct json *system = json_array();
     json_set(answer, "system", system);
-    tuning_each_system(e->tuning, add_system, system);
-    add_tiers(answer, e->tuning, &s, caller->uid);
+    tuning_each_system(tuning, add_system, system);
+    add_tiers(answer, tuning, &s, caller->uid);
     json_set_u64(answer, "misses", s.misses);
     json_set_u64(answer, "near", s.near);
     json_set_u64(answer, "stale", s.stale);
@@ -321,10 +323,10 @@ enum kiln_code handle_tuning_stats(struct engine *e, struct caller *caller,
     json_set_u64(answer, "memory_bytes", s.memory_bytes);
     json_set_u64(answer, "disk_bytes", s.disk_bytes);
     json_set_u64(answer, "mapped_bytes", s.mapped_bytes);
-    json_set_u64(answer, "leases", lease_count(e->leases));
-    json_set_text(answer, "policy", policies[e->tuning_options.stale]);
-    if (e->tuning_notice[0])
-        json_set_text(answer, "salvage", e->tuning_notice);
+    json_set_u64(answer, "leases", lease_count(e->tuning->leases));
+    json_set_text(answer, "policy", policies[e->tuning->options.stale]);
+    if (e->tuning->notice[0])
+        json_set_text(answer, "salvage", e->tuning->notice);
     admin_send(e, caller, header->request_id, answer, 0);
     return KILN_OK;
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests tuning_promote, tuning_remove, tuning_vacuum and tuning_backup. */
-#include "engine/service/tuning/tuning_ask.h"
+#include "engine/service/tuning/tuning_query.h"
 #include "engine/service/tuning/tuning_select.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <limits.h>
 
-static void answer_counts(struct tuning_ask *ask)
+static void answer_counts(struct tuning_query *query)
 {
-    const struct tuning_counts *c = &ask->turn.counts;
-    json_set_u64(ask->answer, "records", c->records);
-    json_set_u64(ask->answer, "entries", c->entries);
-    json_set_u64(ask->answer, "replaced", c->replaced);
+    const struct tuning_counts *c = &query->change.counts;
+    json_set_u64(query->answer, "records", c->records);
+    json_set_u64(query->answer, "entries", c->entries);
+    json_set_u64(query->answer, "replaced", c->replaced);
 }
 
 struct change {
@@ -20,14 +21,14 @@ struct change {
 
 /* A name of no problem may be that of a record that is kept verbatim.  Only the walk over the
  * records tells, and a user is told of no others than he may change. */
-static void refuse_unknown(struct tuning_ask *ask, uint64_t found)
+static void refuse_unknown(struct tuning_query *query, uint64_t found)
 {
-    const struct change *c = ask->state;
+    const struct change *c = query->state;
     const struct kiln_err *why = &c->selected.keys.why;
     if (found > 0 || !why->code)
         return;
-    ask->turn.rc = why->code;
-    ask->turn.err = *why;
+    query->change.rc = why->code;
+    query->change.err = *why;
 }
 
 /* ---- promote ---- */
@@ -53,35 +54,35 @@ static enum kiln_code check_uid(const struct json *question, uint32_t *ret_uid, 
     return KILN_OK;
 }
 
-static enum kiln_code check_promote(struct tuning_ask *ask, struct kiln_err *err)
+static enum kiln_code check_promote(struct tuning_query *query, struct kiln_err *err)
 {
-    struct change *c = ask->state;
+    struct change *c = query->state;
     uint32_t uid = 0;
     bool has_uid = false;
-    enum kiln_code rc = tuning_select(ask->question, TUNING_TIER_USER, &c->selected, err);
+    enum kiln_code rc = tuning_select(query->question, TUNING_TIER_USER, &c->selected, err);
     if (!rc)
-        rc = check_uid(ask->question, &uid, &has_uid, err);
+        rc = check_uid(query->question, &uid, &has_uid, err);
     if (!rc && has_uid)
         tuning_select_uid(&c->selected, uid);
     return rc;
 }
 
-static enum kiln_code begin_promote(struct tuning_ask *ask, struct tuning *tuning,
+static enum kiln_code begin_promote(struct tuning_query *query, struct tuning *tuning,
                                     struct kiln_err *err)
 {
-    const struct change *c = ask->state;
-    return tuning_job_promote(tuning, &c->selected.selection, &ask->turn.job, err);
+    const struct change *c = query->state;
+    return tuning_job_promote(tuning, &c->selected.selection, &query->change.job, err);
 }
 
-static void finish_promote(struct tuning_ask *ask)
+static void finish_promote(struct tuning_query *query)
 {
-    refuse_unknown(ask, ask->turn.counts.records);
-    answer_counts(ask);
-    json_set_u64(ask->answer, "added", ask->turn.counts.added);
-    json_set_u64(ask->answer, "conflicts", ask->turn.counts.conflicts);
+    refuse_unknown(query, query->change.counts.records);
+    answer_counts(query);
+    json_set_u64(query->answer, "added", query->change.counts.added);
+    json_set_u64(query->answer, "conflicts", query->change.counts.conflicts);
 }
 
-static const struct tuning_ask_kind promote_kind = {
+static const struct tuning_query_kind promote_kind = {
     .members = promote_members,
     .check = check_promote,
     .begin = begin_promote,
@@ -93,7 +94,7 @@ enum kiln_code handle_tuning_promote(struct engine *e, struct caller *caller,
                                      const struct frame_header *header, struct bytes body,
                                      struct kiln_err *err)
 {
-    return tuning_ask_run(e, caller, header, body, &promote_kind, err);
+    return tuning_query_run(e, caller, header, body, &promote_kind, err);
 }
 
 /* ---- remove ---- */
@@ -122,30 +123,30 @@ static enum kiln_code check_system(const struct json *q, const struct tuning_sel
 }
 
 /* Whose: one's own, unless an administrator names another. */
-static enum kiln_code select_owner(struct tuning_ask *ask, struct tuning_selected *s,
+static enum kiln_code select_owner(struct tuning_query *query, struct tuning_selected *s,
                                    struct kiln_err *err)
 {
     uint32_t uid = 0;
     bool has_uid = false;
-    enum kiln_code rc = check_uid(ask->question, &uid, &has_uid, err);
+    enum kiln_code rc = check_uid(query->question, &uid, &has_uid, err);
     if (rc)
         return rc;
-    if (has_uid && uid != (uint32_t)ask->uid && ask->role != ROLE_ADMIN)
+    if (has_uid && uid != (uint32_t)query->uid && query->role != ROLE_ADMIN)
         return kiln_fail(err, KILN_DENIED,
                          "only an administrator may remove another user's records");
-    tuning_select_uid(s, has_uid ? uid : (uint32_t)ask->uid);
+    tuning_select_uid(s, has_uid ? uid : (uint32_t)query->uid);
     return KILN_OK;
 }
 
-static enum kiln_code check_remove(struct tuning_ask *ask, struct kiln_err *err)
+static enum kiln_code check_remove(struct tuning_query *query, struct kiln_err *err)
 {
-    struct change *c = ask->state;
-    const struct json *q = ask->question;
+    struct change *c = query->state;
+    const struct json *q = query->question;
     enum kiln_code rc = tuning_tier_word(q, "tier", TUNING_TIER_NONE, &c->tier, err);
     if (!rc && c->tier == TUNING_TIER_NONE)
         rc = kiln_fail(err, KILN_INVALID, "which records: give a tier, 'user', 'host' or 'system'");
     if (!rc)
-        rc = tuning_publisher_check(ask->role, c->tier, err);
+        rc = tuning_publisher_check(query->role, c->tier, err);
     if (!rc)
         rc = tuning_select(q, c->tier, &c->selected, err);
     if (rc)
@@ -157,28 +158,28 @@ static enum kiln_code check_remove(struct tuning_ask *ask, struct kiln_err *err)
                          "nothing says which %s records to remove: name a database id, a kind, a "
                          "problem, a solver or an age, or say that all are meant",
                          tuning_tier_name(c->tier));
-    return c->tier == TUNING_TIER_USER ? select_owner(ask, &c->selected, err) : KILN_OK;
+    return c->tier == TUNING_TIER_USER ? select_owner(query, &c->selected, err) : KILN_OK;
 }
 
-static enum kiln_code begin_remove(struct tuning_ask *ask, struct tuning *tuning,
+static enum kiln_code begin_remove(struct tuning_query *query, struct tuning *tuning,
                                    struct kiln_err *err)
 {
-    const struct change *c = ask->state;
+    const struct change *c = query->state;
     const struct tuning_selection *s = &c->selected.selection;
     if (c->tier == TUNING_TIER_SYSTEM)
-        return tuning_job_remove_system(tuning, s->kind, s->database_id, s->backend, &ask->turn.job,
-                                        err);
-    return tuning_job_remove(tuning, s, &ask->turn.job, err);
+        return tuning_job_remove_system(tuning, s->kind, s->database_id, s->backend,
+                                        &query->change.job, err);
+    return tuning_job_remove(tuning, s, &query->change.job, err);
 }
 
-static void finish_remove(struct tuning_ask *ask)
+static void finish_remove(struct tuning_query *query)
 {
-    refuse_unknown(ask, ask->turn.counts.removed);
-    answer_counts(ask);
-    json_set_u64(ask->answer, "removed", ask->turn.counts.removed);
+    refuse_unknown(query, query->change.counts.removed);
+    answer_counts(query);
+    json_set_u64(query->answer, "removed", query->change.counts.removed);
 }
 
-static const struct tuning_ask_kind remove_kind = {
+static const struct tuning_query_kind remove_kind = {
     .members = remove_members,
     .check = check_remove,
     .begin = begin_remove,
@@ -190,32 +191,33 @@ enum kiln_code handle_tuning_remove(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_ask_run(e, caller, header, body, &remove_kind, err);
+    return tuning_query_run(e, caller, header, body, &remove_kind, err);
 }
 
 /* ---- vacuum ---- */
 
-static enum kiln_code begin_vacuum(struct tuning_ask *ask, struct tuning *tuning,
+static enum kiln_code begin_vacuum(struct tuning_query *query, struct tuning *tuning,
                                    struct kiln_err *err)
 {
-    return tuning_job_vacuum(tuning, &ask->turn.job, err);
+    return tuning_job_vacuum(tuning, &query->change.job, err);
 }
 
-static void finish_vacuum(struct tuning_ask *ask)
+static void finish_vacuum(struct tuning_query *query)
 {
-    json_set_u64(ask->answer, "freed", ask->turn.counts.bytes);
-    json_set_u64(ask->answer, "bytes", tuning_stats_of(ask->turn.engine->tuning).disk_bytes);
+    json_set_u64(query->answer, "freed", query->change.counts.bytes);
+    json_set_u64(query->answer, "bytes",
+                 tuning_stats_of(tuning_databases(query->change.engine)).disk_bytes);
 }
 
-static const struct tuning_ask_kind vacuum_kind = { .members = admin_no_members,
-                                                    .begin = begin_vacuum,
-                                                    .finish = finish_vacuum };
+static const struct tuning_query_kind vacuum_kind = { .members = admin_no_members,
+                                                      .begin = begin_vacuum,
+                                                      .finish = finish_vacuum };
 
 enum kiln_code handle_tuning_vacuum(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_ask_run(e, caller, header, body, &vacuum_kind, err);
+    return tuning_query_run(e, caller, header, body, &vacuum_kind, err);
 }
 
 /* ---- backup ---- */
@@ -226,35 +228,35 @@ struct backup {
     bool has_room;
 };
 
-static enum kiln_code begin_backup(struct tuning_ask *ask, struct tuning *tuning,
+static enum kiln_code begin_backup(struct tuning_query *query, struct tuning *tuning,
                                    struct kiln_err *err)
 {
-    struct backup *b = ask->state;
+    struct backup *b = query->state;
     if (!b->has_room) /* that is seen on the lane, first */
         return KILN_OK;
-    tuning_ask_path(ask, b->path, sizeof(b->path));
-    return tuning_job_backup(tuning, b->path, &ask->turn.job, err);
+    tuning_query_path(query, b->path, sizeof(b->path));
+    return tuning_job_backup(tuning, b->path, &query->change.job, err);
 }
 
-static enum kiln_code work_backup(struct tuning_ask *ask, struct tuning *tuning,
+static enum kiln_code work_backup(struct tuning_query *query, struct tuning *tuning,
                                   struct kiln_err *err)
 {
-    struct backup *b = ask->state;
+    struct backup *b = query->state;
     (void)tuning;
     if (!b->has_room) {
-        b->has_room = ask->turn.more = true;
-        return tuning_ask_room(ask, 0, err);
+        b->has_room = query->change.more = true;
+        return tuning_query_check_space(query, 0, err);
     }
-    return tuning_ask_send_file(ask, b->path, &b->bytes, err);
+    return tuning_query_send_file(query, b->path, &b->bytes, err);
 }
 
-static void finish_backup(struct tuning_ask *ask)
+static void finish_backup(struct tuning_query *query)
 {
-    const struct backup *b = ask->state;
-    json_set_u64(ask->answer, "bytes", b->bytes);
+    const struct backup *b = query->state;
+    json_set_u64(query->answer, "bytes", b->bytes);
 }
 
-static const struct tuning_ask_kind backup_kind = {
+static const struct tuning_query_kind backup_kind = {
     .members = admin_no_members,
     .begin = begin_backup,
     .work = work_backup,
@@ -266,5 +268,5 @@ enum kiln_code handle_tuning_backup(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_ask_run(e, caller, header, body, &backup_kind, err);
+    return tuning_query_run(e, caller, header, body, &backup_kind, err);
 }

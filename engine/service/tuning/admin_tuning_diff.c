@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The request tuning_diff: two tiers, a tier and a file, or two files. */
-#include "engine/service/packages/arrivals.h"
-#include "engine/service/tuning/tuning_ask.h"
-#include "engine/service/tuning/tuning_side.h"
+#include "engine/service/packages/uploads.h"
+#include "engine/service/tuning/tuning_query.h"
+#include "engine/service/tuning/tuning_sorted.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +23,9 @@ struct diff {
     char database_id[DATABASE_ID_MOST], backend[TUNING_BACKEND_TEXT];
     enum tuning_tier tiers[2]; /* NONE: a file */
     uint32_t uid;
-    char paths[2][512];       /* of files that have arrived; "": none has */
-    const char *names[2];     /* of files; borrowed from the question */
-    struct tuning_news *news; /* borrowed */
+    char paths[2][512];               /* of files that have arrived; "": none has */
+    const char *names[2];             /* of files; borrowed from the question */
+    struct tuning_progress *progress; /* borrowed */
     uint64_t same, different, only[2];
     struct side sides[2]; /* owned */
     unsigned gathered;    /* of them */
@@ -104,10 +104,10 @@ static void tell(struct diff *d, const struct side_record *record, struct bytes 
 {
     struct json *j = difference(record, solver, what);
     if (a.size > 0)
-        tuning_news_set_value(j, "a", a);
+        tuning_progress_set_value(j, "a", a);
     if (b.size > 0)
-        tuning_news_set_value(j, "b", b);
-    tuning_news_add(d->news, "differences", j);
+        tuning_progress_set_value(j, "b", b);
+    tuning_progress_add(d->progress, "differences", j);
 }
 
 /* The entries of a record, by id. */
@@ -239,8 +239,8 @@ static enum kiln_code gather(struct diff *d, const struct tuning *tuning, unsign
                                     .kind = d->kind,
                                     .database_id = d->database_id,
                                     .backend = d->backend };
-    tuning_news_progress(d->news, "reading", index, 2);
-    side->news = d->news;
+    tuning_progress_set_stage(d->progress, "reading", index, 2);
+    side->progress = d->progress;
     return tier.tier == TUNING_TIER_NONE
                ? side_of_file(side, d->kind, d->paths[index], d->names[index], err)
                : side_of_tier(side, tuning, &tier, err);
@@ -253,8 +253,8 @@ static enum kiln_code work_some(struct diff *d, const struct tuning *tuning, boo
     *ret_more = true;
     if (d->gathered < 2)
         return gather(d, tuning, d->gathered++, err);
-    tuning_news_progress(d->news, "comparing", d->at[0] + d->at[1],
-                         d->sides[0].count + d->sides[1].count);
+    tuning_progress_set_stage(d->progress, "comparing", d->at[0] + d->at[1],
+                              d->sides[0].count + d->sides[1].count);
     *ret_more = compare_some(d);
     return KILN_OK;
 }
@@ -271,24 +271,24 @@ static void answer_diff(const struct diff *d, struct json *answer)
 
 /* ---- two tiers ---- */
 
-static enum kiln_code check_tiers(struct tuning_ask *ask, struct kiln_err *err)
+static enum kiln_code check_tiers(struct tuning_query *query, struct kiln_err *err)
 {
-    struct diff *d = ask->state;
-    d->news = ask->news;
-    return read_diff(ask->question, ask->uid, ask->role, d, err);
+    struct diff *d = query->state;
+    d->progress = query->progress;
+    return read_diff(query->question, query->uid, query->role, d, err);
 }
 
-static enum kiln_code work_tiers(struct tuning_ask *ask, struct tuning *tuning,
+static enum kiln_code work_tiers(struct tuning_query *query, struct tuning *tuning,
                                  struct kiln_err *err)
 {
-    return work_some(ask->state, tuning, &ask->turn.more, err);
+    return work_some(query->state, tuning, &query->change.more, err);
 }
 
-static void finish_tiers(struct tuning_ask *ask) { answer_diff(ask->state, ask->answer); }
+static void finish_tiers(struct tuning_query *query) { answer_diff(query->state, query->answer); }
 
 static void tiers_done(void *state) { diff_done(state); }
 
-static const struct tuning_ask_kind tiers_kind = {
+static const struct tuning_query_kind tiers_kind = {
     .members = diff_members,
     .check = check_tiers,
     .work = work_tiers,
@@ -299,16 +299,16 @@ static const struct tuning_ask_kind tiers_kind = {
 
 /* ---- with files ---- */
 
-struct file_diff { /* a->state */
-    struct tuning_turn turn;
-    struct arrival *arrival;
-    struct tuning_news *news; /* owned */
+struct file_diff { /* u->state */
+    struct tuning_change change;
+    struct upload *upload;
+    struct tuning_progress *progress; /* owned */
     struct diff diff;
 };
 
-static struct file_diff *file_diff_of(struct tuning_turn *turn)
+static struct file_diff *file_diff_of(struct tuning_change *change)
 {
-    return (struct file_diff *)(void *)((char *)turn - offsetof(struct file_diff, turn));
+    return (struct file_diff *)(void *)((char *)change - offsetof(struct file_diff, change));
 }
 
 static void file_diff_destroy(void *state)
@@ -319,98 +319,99 @@ static void file_diff_destroy(void *state)
             unlink(f->diff.paths[i]);
     }
     diff_done(&f->diff);
-    tuning_news_destroy(f->news);
+    tuning_progress_destroy(f->progress);
     free(f);
 }
 
-static enum kiln_code begin_files(struct tuning_turn *turn, struct tuning *tuning,
+static enum kiln_code begin_files(struct tuning_change *change, struct tuning *tuning,
                                   struct kiln_err *err)
 {
     (void)tuning;
-    return file_diff_of(turn)->arrival->waiter.caller ? KILN_OK : (err->code = KILN_CANCELLED);
+    return file_diff_of(change)->upload->waiter.caller ? KILN_OK : (err->code = KILN_CANCELLED);
 }
 
-static enum kiln_code work_files(struct tuning_turn *turn, struct tuning *tuning,
+static enum kiln_code work_files(struct tuning_change *change, struct tuning *tuning,
                                  struct kiln_err *err)
 {
-    return work_some(&file_diff_of(turn)->diff, tuning, &turn->more, err);
+    return work_some(&file_diff_of(change)->diff, tuning, &change->more, err);
 }
 
-static bool tell_files(struct tuning_turn *turn)
+static bool send_files_progress(struct tuning_change *change)
 {
-    struct file_diff *f = file_diff_of(turn);
-    return tuning_tell(&f->arrival->waiter, f->news);
+    struct file_diff *f = file_diff_of(change);
+    return tuning_send_progress(&f->upload->waiter, f->progress);
 }
 
-static void files_ended(struct tuning_turn *turn)
+static void files_ended(struct tuning_change *change)
 {
-    struct file_diff *f = file_diff_of(turn);
-    struct arrival *a = f->arrival;
-    a->rc = turn->rc;
-    a->err = turn->err;
-    if (a->rc && !a->err.code)
-        a->err.code = a->rc;
-    answer_diff(&f->diff, a->answer);
-    tuning_set_count(a->answer, "left_out", tuning_news_left_out(f->news));
-    arrival_end(a);
+    struct file_diff *f = file_diff_of(change);
+    struct upload *u = f->upload;
+    u->rc = change->rc;
+    u->err = change->err;
+    if (u->rc && !u->err.code)
+        u->err.code = u->rc;
+    answer_diff(&f->diff, u->answer);
+    tuning_set_count(u->answer, "left_out", tuning_progress_left_out(f->progress));
+    upload_end(u);
 }
 
-static const struct tuning_turn_kind turn_kind = {
-    .begin = begin_files, .work = work_files, .tell = tell_files, .ended = files_ended
-};
+static const struct tuning_change_kind change_kind = { .begin = begin_files,
+                                                       .work = work_files,
+                                                       .send_progress = send_files_progress,
+                                                       .ended = files_ended };
 
-static enum kiln_code file_diff_create(struct arrival *a, struct kiln_err *err)
+static enum kiln_code file_diff_create(struct upload *u, struct kiln_err *err)
 {
     struct file_diff *f = calloc(1, sizeof(*f));
     if (!f)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
-    a->state = f;
-    f->arrival = a;
-    f->turn.kind = &turn_kind;
-    enum kiln_code rc = tuning_news_create(&f->news, err);
+    u->state = f;
+    f->upload = u;
+    f->change.kind = &change_kind;
+    enum kiln_code rc = tuning_progress_create(&f->progress, err);
     if (rc)
         return rc;
-    f->diff.news = f->news;
-    f->turn.events = tuning_news_events(f->news);
-    return read_diff(a->question, a->uid, a->role, &f->diff, err);
+    f->diff.progress = f->progress;
+    f->change.events = tuning_progress_events(f->progress);
+    return read_diff(u->question, u->uid, u->role, &f->diff, err);
 }
 
 /* |ret_more|: another file is still to come, and is asked for. */
-static enum kiln_code take_file(struct arrival *a, bool *ret_more, struct kiln_err *err)
+static enum kiln_code take_file(struct upload *u, bool *ret_more, struct kiln_err *err)
 {
-    enum kiln_code rc = a->state ? KILN_OK : file_diff_create(a, err);
-    struct file_diff *f = a->state;
+    enum kiln_code rc = u->state ? KILN_OK : file_diff_create(u, err);
+    struct file_diff *f = u->state;
     if (rc)
         return rc;
     struct diff *d = &f->diff;
     int here = d->tiers[0] == TUNING_TIER_NONE && !d->paths[0][0] ? 0 : 1;
-    memcpy(d->paths[here], a->transfer.outcome.path, sizeof(d->paths[here]));
-    arrival_taken(a);
+    memcpy(d->paths[here], u->transfer.outcome.path, sizeof(d->paths[here]));
+    upload_taken(u);
     *ret_more = here == 0 && d->tiers[1] == TUNING_TIER_NONE;
     if (*ret_more)
-        arrival_next(a, 1, d->names[1]);
+        upload_next(u, 1, d->names[1]);
     return KILN_OK;
 }
 
-static void pass_file(struct arrival *a)
+static void pass_file(struct upload *u)
 {
     struct kiln_err why = KILN_ERR_INIT;
     bool more = false;
-    enum kiln_code rc = take_file(a, &more, &why);
+    enum kiln_code rc = take_file(u, &more, &why);
     if (!rc && more)
         return;
-    if (!rc) { /* it may have ended, and |a| with it, when this returns well */
-        struct file_diff *f = a->state;
-        rc = tuning_queue_add(a->engine, a->uid, &f->turn, &why);
+    if (!rc) { /* it may have ended, and |u| with it, when this returns well */
+        struct file_diff *f = u->state;
+        rc = tuning_queue_add(u->engine, u->uid, &f->change, &why);
     }
     if (rc) {
-        a->rc = rc;
-        a->err = why;
-        arrival_end(a);
+        u->rc = rc;
+        u->err = why;
+        upload_end(u);
     }
 }
 
-static const struct arrival_kind files_kind = {
+static const struct upload_kind files_kind = {
     .members = diff_members,
     .tier = TRANSFER_TUNING,
     .salvage = true,
@@ -446,7 +447,7 @@ enum kiln_code handle_tuning_diff(struct engine *e, struct caller *caller,
     if (rc)
         return rc;
     if (caller->file_count == 0)
-        return tuning_ask_run(e, caller, header, body, &tiers_kind, err);
+        return tuning_query_run(e, caller, header, body, &tiers_kind, err);
     json_set_text(question, "name", diff.names[0] ? diff.names[0] : diff.names[1]);
-    return arrival_begin(e, caller, header, &files_kind, KILN_TAKE(question), err);
+    return upload_begin(e, caller, header, &files_kind, KILN_TAKE(question), err);
 }

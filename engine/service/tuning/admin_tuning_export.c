@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The request tuning_export: MIOpen's files of what is recorded here. */
-#include "engine/service/tuning/tuning_ask.h"
+#include "engine/service/tuning/tuning_query.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ static const struct admin_member export_members[] = {
 };
 
 struct export
-{                              /* ask->state */
+{                              /* query->state */
     struct tuning_export what; /* of the file in hand */
     bool has_kind, is_sqlite;
     enum tuning_kind kind;
@@ -56,10 +56,10 @@ static enum kiln_code read_version(const struct json *q, struct export *x, struc
     return rc;
 }
 
-static enum kiln_code check_export(struct tuning_ask *ask, struct kiln_err *err)
+static enum kiln_code check_export(struct tuning_query *query, struct kiln_err *err)
 {
-    const struct json *q = ask->question;
-    struct export *x = ask->state;
+    const struct json *q = query->question;
+    struct export *x = query->state;
     enum kiln_code rc = tuning_tier_word(q, "tier", TUNING_TIER_SYSTEM, &x->what.tier, err);
     if (!rc)
         rc = tuning_kind_word(q, &x->kind, &x->has_kind, err);
@@ -71,7 +71,7 @@ static enum kiln_code check_export(struct tuning_ask *ask, struct kiln_err *err)
         rc = read_words(q, x, err);
     if (!rc)
         rc = read_version(q, x, err);
-    x->what.uid = x->what.tier == TUNING_TIER_USER ? (uint32_t)ask->uid : TUNING_NOBODY;
+    x->what.uid = x->what.tier == TUNING_TIER_USER ? (uint32_t)query->uid : TUNING_NOBODY;
     x->what.merged = json_get_bool(q, "merged", false);
     return rc;
 }
@@ -143,25 +143,25 @@ static void gather(const struct tuning *tuning, struct export *x)
 
 static enum kiln_code ask_room(void *context, uint64_t bytes, struct kiln_err *err)
 {
-    return tuning_ask_room(context, bytes, err);
+    return tuning_query_check_space(context, bytes, err);
 }
 
-static enum kiln_code export_one(struct tuning_ask *ask, struct tuning *tuning,
+static enum kiln_code export_one(struct tuning_query *query, struct tuning *tuning,
                                  const struct tuning_file_name *name, struct kiln_err *err)
 {
-    struct export *x = ask->state;
+    struct export *x = query->state;
     char path[PATH_MAX], shown[128];
     struct tuning_counts counts = { .records = 0 };
     uint64_t bytes = 0;
-    tuning_ask_path(ask, path, sizeof(path));
+    tuning_query_path(query, path, sizeof(path));
     x->what.name = *name;
     x->what.room = ask_room;
-    x->what.context = ask;
+    x->what.context = query;
     enum kiln_code rc = tuning_export_file(tuning, &x->what, path, &counts, err);
     if (rc == KILN_NOT_FOUND)
         return KILN_OK;
     if (!rc)
-        rc = tuning_ask_send_file(ask, path, &bytes, err);
+        rc = tuning_query_send_file(query, path, &bytes, err);
     if (rc)
         return rc;
     struct json *file = json_object();
@@ -178,12 +178,12 @@ static enum kiln_code export_one(struct tuning_ask *ask, struct tuning *tuning,
 }
 
 /* What is to be written, and whether it may be. */
-static enum kiln_code plan_export(struct tuning_ask *ask, const struct tuning *tuning,
+static enum kiln_code plan_export(struct tuning_query *query, const struct tuning *tuning,
                                   struct kiln_err *err)
 {
-    struct export *x = ask->state;
+    struct export *x = query->state;
     x->files = json_array();
-    json_set(ask->answer, "files", x->files);
+    json_set(query->answer, "files", x->files);
     gather(tuning, x);
     x->is_gathered = true;
     if (x->more)
@@ -193,10 +193,10 @@ static enum kiln_code plan_export(struct tuning_ask *ask, const struct tuning *t
     return KILN_OK;
 }
 
-static enum kiln_code end_export(const struct tuning_ask *ask, struct kiln_err *err)
+static enum kiln_code end_export(const struct tuning_query *query, struct kiln_err *err)
 {
-    const struct export *x = ask->state;
-    if (ask->file_count == 0)
+    const struct export *x = query->state;
+    if (query->file_count == 0)
         return kiln_fail(err, KILN_NOT_FOUND, "there are no %s records%s%s to export",
                          tuning_tier_name(x->what.tier), x->database_id[0] ? " of " : "",
                          x->database_id);
@@ -204,21 +204,21 @@ static enum kiln_code end_export(const struct tuning_ask *ask, struct kiln_err *
 }
 
 /* A step for each file. */
-static enum kiln_code work_export(struct tuning_ask *ask, struct tuning *tuning,
+static enum kiln_code work_export(struct tuning_query *query, struct tuning *tuning,
                                   struct kiln_err *err)
 {
-    struct export *x = ask->state;
-    enum kiln_code rc = x->is_gathered ? KILN_OK : plan_export(ask, tuning, err);
+    struct export *x = query->state;
+    enum kiln_code rc = x->is_gathered ? KILN_OK : plan_export(query, tuning, err);
     if (!rc && x->written < x->count) {
-        rc = export_one(ask, tuning, &x->names[x->written++], err);
+        rc = export_one(query, tuning, &x->names[x->written++], err);
         if (!rc)
-            tuning_news_progress(ask->news, "writing", x->written, x->count);
+            tuning_progress_set_stage(query->progress, "writing", x->written, x->count);
     }
-    ask->turn.more = x->written < x->count;
-    return rc || ask->turn.more ? rc : end_export(ask, err);
+    query->change.more = x->written < x->count;
+    return rc || query->change.more ? rc : end_export(query, err);
 }
 
-static const struct tuning_ask_kind export_kind = {
+static const struct tuning_query_kind export_kind = {
     .members = export_members,
     .check = check_export,
     .work = work_export,
@@ -229,5 +229,5 @@ enum kiln_code handle_tuning_export(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_ask_run(e, caller, header, body, &export_kind, err);
+    return tuning_query_run(e, caller, header, body, &export_kind, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests tuning_import and tuning_merge: MIOpen's tuning files on their way in. */
-#include "engine/service/packages/arrivals.h"
-#include "engine/service/tuning/tuning_ask.h"
+#include "engine/service/packages/uploads.h"
+#include "engine/service/tuning/tuning_query.h"
 
 #include "common/fs.h"
 
@@ -15,25 +15,25 @@ static const struct admin_member import_members[] = {
     { "url", MEMBER_TEXT },     { "sha256", MEMBER_TEXT },      { 0 },
 };
 
-struct import { /* a->state: what becomes of a file that has arrived */
-    struct tuning_turn turn;
-    struct arrival *arrival;
-    struct tuning_news *news; /* owned */
+struct import { /* u->state: what becomes of a file that has arrived */
+    struct tuning_change change;
+    struct upload *upload;
+    struct tuning_progress *progress; /* owned */
     struct tuning_file_name name;
     enum tuning_tier tier;
     bool merges;
     bool knows_format;
 };
 
-static struct import *import_of(struct tuning_turn *turn)
+static struct import *import_of(struct tuning_change *change)
 {
-    return (struct import *)(void *)((char *)turn - offsetof(struct import, turn));
+    return (struct import *)(void *)((char *)change - offsetof(struct import, change));
 }
 
 static void import_destroy(void *state)
 {
     struct import *import = state;
-    tuning_news_destroy(import->news);
+    tuning_progress_destroy(import->progress);
     free(import);
 }
 
@@ -50,10 +50,10 @@ static bool parse_for(const char *id, const char *name, struct tuning_file_name 
 }
 
 /* What the question says counts; what it does not say, the file's name does. */
-static enum kiln_code read_name(const struct arrival *a, struct tuning_file_name *ret_name,
+static enum kiln_code read_name(const struct upload *u, struct tuning_file_name *ret_name,
                                 struct kiln_err *err)
 {
-    const struct json *q = a->question;
+    const struct json *q = u->question;
     const char *backend = json_get_text(q, "backend", NULL);
     bool has_kind = false;
     enum tuning_kind kind = TUNING_FIND;
@@ -63,14 +63,14 @@ static enum kiln_code read_name(const struct arrival *a, struct tuning_file_name
         rc = tuning_database_id_word(q, id, err);
     if (rc)
         return rc;
-    rc = tuning_file_name_parse(a->transfer.outcome.name, ret_name, err);
-    if (rc && id[0] && parse_for(id, a->transfer.outcome.name, ret_name))
+    rc = tuning_file_name_parse(u->transfer.outcome.name, ret_name, err);
+    if (rc && id[0] && parse_for(id, u->transfer.outcome.name, ret_name))
         rc = KILN_OK;
     if (rc && !(has_kind && id[0]))
         return kiln_while(err,
                           "what '%.100s' holds (give its kind and its database id; to kilnctl: "
                           "--kind and --db-id)",
-                          a->transfer.outcome.name);
+                          u->transfer.outcome.name);
     if (rc || (has_kind && kind != ret_name->kind)) { /* nothing of the name can be relied on */
         *ret_name = (struct tuning_file_name){ .kind = kind };
         *err = KILN_ERR_INIT;
@@ -79,7 +79,7 @@ static enum kiln_code read_name(const struct arrival *a, struct tuning_file_name
         memcpy(ret_name->database_id, id, sizeof(id));
     if (ret_name->database_id[0] == '\0')
         return kiln_fail(err, KILN_INVALID, "which device '%.100s' is for: give its database id",
-                         a->transfer.outcome.name);
+                         u->transfer.outcome.name);
     if (!backend && ret_name->backend[0])
         backend = ret_name->backend;
     return tuning_backend_take(ret_name->kind, ret_name->database_id,
@@ -103,72 +103,72 @@ static enum kiln_code read_format(const char *path, enum tuning_format *ret_form
 
 static enum kiln_code choose_tier(struct import *import, struct kiln_err *err)
 {
-    const struct json *question = import->arrival->question;
+    const struct json *question = import->upload->question;
     enum tuning_tier otherwise =
         import->merges || import->name.is_user ? TUNING_TIER_USER : TUNING_TIER_SYSTEM;
     enum kiln_code rc = tuning_tier_word(question, "tier", otherwise, &import->tier, err);
-    return rc ? rc : tuning_publisher_check(import->arrival->role, import->tier, err);
+    return rc ? rc : tuning_publisher_check(import->upload->role, import->tier, err);
 }
 
-/* ---- its turn ---- */
+/* ---- its slot in the queue ---- */
 
-static const char *source_of(const struct arrival *a)
+static const char *source_of(const struct upload *u)
 {
-    const struct transfer_outcome *o = &a->transfer.outcome;
-    return json_get_text(a->question, "name", o->source[0] ? o->source : o->name);
+    const struct transfer_outcome *o = &u->transfer.outcome;
+    return json_get_text(u->question, "name", o->source[0] ? o->source : o->name);
 }
 
-static enum kiln_code begin_import(struct tuning_turn *turn, struct tuning *tuning,
+static enum kiln_code begin_import(struct tuning_change *change, struct tuning *tuning,
                                    struct kiln_err *err)
 {
-    struct import *import = import_of(turn);
-    const struct arrival *a = import->arrival;
-    if (!a->waiter.caller)
+    struct import *import = import_of(change);
+    const struct upload *u = import->upload;
+    if (!u->waiter.caller)
         return err->code = KILN_CANCELLED;
-    turn->more = !import->knows_format; /* first it is looked into, on the lane */
-    if (turn->more)
+    change->more = !import->knows_format; /* first it is looked into, on the lane */
+    if (change->more)
         return KILN_OK;
     char library[64];
     const struct tuning_import what = {
-        .path = a->transfer.outcome.path,
-        .source_name = source_of(a),
+        .path = u->transfer.outcome.path,
+        .source_name = source_of(u),
         .name = import->name,
         .tier = import->tier,
-        .uid = (uint32_t)a->uid,
-        .strict = json_get_bool(a->question, "strict", false),
+        .uid = (uint32_t)u->uid,
+        .strict = json_get_bool(u->question, "strict", false),
         .library = library,
     };
     snprintf(library, sizeof(library), "MIOpen%s%s", import->name.version[0] ? " " : "",
              import->name.version);
-    return import->merges ? tuning_job_merge(tuning, &what, &turn->job, err)
-                          : tuning_job_import(tuning, &what, &turn->job, err);
+    return import->merges ? tuning_job_merge(tuning, &what, &change->job, err)
+                          : tuning_job_import(tuning, &what, &change->job, err);
 }
 
-static enum kiln_code look_into(struct tuning_turn *turn, struct tuning *tuning,
+static enum kiln_code look_into(struct tuning_change *change, struct tuning *tuning,
                                 struct kiln_err *err)
 {
-    struct import *import = import_of(turn);
+    struct import *import = import_of(change);
     (void)tuning;
     if (import->knows_format)
         return KILN_OK;
     import->knows_format = true;
-    return read_format(import->arrival->transfer.outcome.path, &import->name.format, err);
+    return read_format(import->upload->transfer.outcome.path, &import->name.format, err);
 }
 
-static bool tell_import(struct tuning_turn *turn)
+static bool send_import_progress(struct tuning_change *change)
 {
-    struct import *import = import_of(turn);
-    return tuning_tell(&import->arrival->waiter, import->news);
+    struct import *import = import_of(change);
+    return tuning_send_progress(&import->upload->waiter, import->progress);
 }
 
 static void answer_import(const struct import *import, struct json *answer)
 {
-    const struct tuning_counts *c = &import->turn.counts;
+    const struct tuning_counts *c = &import->change.counts;
     json_set_text(answer, "kind", tuning_kind_name(import->name.kind));
     json_set_text(answer, "database_id", import->name.database_id);
     json_set_text(answer, "backend", import->name.backend);
     json_set_text(answer, "tier", tuning_tier_name(import->tier));
-    json_set_text(answer, "source", source_of(import->arrival));
+    json_set_text(answer, "source", source_of(import->upload));
     json_set_u64(answer, "records", c->records);
     json_set_u64(answer, "entries", c->entries);
     json_set_u64(answer, "added", c->added);
@@ -185,72 +185,73 @@ static void answer_import(const struct import *import, struct json *answer)
                      c->records > c->added + c->replaced ? c->records - c->added - c->replaced : 0);
     }
     tuning_set_count(answer, "left_out",
-                     tuning_news_left_out(import->news) -
-                         tuning_news_left_out_of(import->news, "verbatim"));
+                     tuning_progress_left_out(import->progress) -
+                         tuning_progress_left_out_of(import->progress, "verbatim"));
     tuning_set_count(answer, "verbatim_left_out",
-                     tuning_news_left_out_of(import->news, "verbatim"));
+                     tuning_progress_left_out_of(import->progress, "verbatim"));
 }
 
-static void import_ended(struct tuning_turn *turn)
+static void import_ended(struct tuning_change *change)
 {
-    struct import *import = import_of(turn);
-    struct arrival *a = import->arrival;
-    a->rc = turn->rc;
-    a->err = turn->err;
-    if (a->rc && !a->err.code)
-        a->err.code = a->rc;
-    if (!a->rc) {
-        a->engine->stats.tuning_imports++;
-        answer_import(import, a->answer);
+    struct import *import = import_of(change);
+    struct upload *u = import->upload;
+    u->rc = change->rc;
+    u->err = change->err;
+    if (u->rc && !u->err.code)
+        u->err.code = u->rc;
+    if (!u->rc) {
+        u->engine->stats.tuning_imports++;
+        answer_import(import, u->answer);
     }
-    arrival_end(a);
+    upload_end(u);
 }
 
-static const struct tuning_turn_kind turn_kind = {
-    .begin = begin_import, .work = look_into, .tell = tell_import, .ended = import_ended
-};
+static const struct tuning_change_kind change_kind = { .begin = begin_import,
+                                                       .work = look_into,
+                                                       .send_progress = send_import_progress,
+                                                       .ended = import_ended };
 
 /* ---- arriving ---- */
 
-static const struct arrival_kind merge_kind;
+static const struct upload_kind merge_kind;
 
-static enum kiln_code import_create(struct arrival *a, struct kiln_err *err)
+static enum kiln_code import_create(struct upload *u, struct kiln_err *err)
 {
     struct import *import = calloc(1, sizeof(*import));
     if (!import)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
-    a->state = import;
-    import->arrival = a;
-    import->merges = a->kind == &merge_kind;
-    import->turn.kind = &turn_kind;
-    enum kiln_code rc = tuning_news_create(&import->news, err);
+    u->state = import;
+    import->upload = u;
+    import->merges = u->kind == &merge_kind;
+    import->change.kind = &change_kind;
+    enum kiln_code rc = tuning_progress_create(&import->progress, err);
     if (!rc)
-        import->turn.events = tuning_news_events(import->news);
+        import->change.events = tuning_progress_events(import->progress);
     return rc;
 }
 
-static void pass_import(struct arrival *a)
+static void pass_import(struct upload *u)
 {
-    a->rc = import_create(a, &a->err);
-    struct import *import = a->state;
-    if (!a->rc)
-        a->rc = read_name(a, &import->name, &a->err);
-    if (!a->rc)
-        a->rc = choose_tier(import, &a->err);
-    enum kiln_code rc = a->rc;
-    if (!rc) { /* it may have ended, and |a| with it, when this returns well */
+    u->rc = import_create(u, &u->err);
+    struct import *import = u->state;
+    if (!u->rc)
+        u->rc = read_name(u, &import->name, &u->err);
+    if (!u->rc)
+        u->rc = choose_tier(import, &u->err);
+    enum kiln_code rc = u->rc;
+    if (!rc) { /* it may have ended, and |u| with it, when this returns well */
         struct kiln_err why = KILN_ERR_INIT;
-        rc = tuning_queue_add(a->engine, a->uid, &import->turn, &why);
+        rc = tuning_queue_add(u->engine, u->uid, &import->change, &why);
         if (rc)
-            a->err = why;
+            u->err = why;
     }
     if (rc) {
-        a->rc = rc;
-        arrival_end(a);
+        u->rc = rc;
+        upload_end(u);
     }
 }
 
-static const struct arrival_kind import_kind = {
+static const struct upload_kind import_kind = {
     .members = import_members,
     .tier = TRANSFER_TUNING,
     .salvage = true,
@@ -260,7 +261,7 @@ static const struct arrival_kind import_kind = {
     .state_destroy = import_destroy,
 };
 
-static const struct arrival_kind merge_kind = {
+static const struct upload_kind merge_kind = {
     .members = import_members,
     .tier = TRANSFER_TUNING,
     .salvage = true,
@@ -302,13 +303,13 @@ static enum kiln_code check_question(struct engine *e, const struct caller *call
 
 static enum kiln_code begin(struct engine *e, struct caller *caller,
                             const struct frame_header *header, struct bytes body,
-                            const struct arrival_kind *kind, struct kiln_err *err)
+                            const struct upload_kind *kind, struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *question = NULL;
     enum kiln_code rc = admin_read(header, body, import_members, &question, err);
     if (!rc)
         rc = check_question(e, caller, question, kind == &merge_kind, err);
-    return rc ? rc : arrival_begin(e, caller, header, kind, KILN_TAKE(question), err);
+    return rc ? rc : upload_begin(e, caller, header, kind, KILN_TAKE(question), err);
 }
 
 enum kiln_code handle_tuning_import(struct engine *e, struct caller *caller,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The request tuning_verify: what should be measured again, and what is damaged. */
-#include "engine/service/tuning/tuning_ask.h"
+#include "engine/service/tuning/tuning_query.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,9 +14,9 @@ struct entry { /* a measured one, borrowed from the table */
     const struct tuning_row *row;
 };
 
-struct verify { /* ask->state */
+struct verify { /* query->state */
     char driver[TUNING_ORIGIN_TEXT], toolchain[TUNING_ORIGIN_TEXT], database_id[DATABASE_ID_MOST];
-    struct tuning_ask *ask;
+    struct tuning_query *query;
     struct entry *entries; /* owned during work */
     size_t count, most;
     bool is_out_of_memory;
@@ -28,11 +28,11 @@ struct verify { /* ask->state */
     bool is_stale_known;
 };
 
-static enum kiln_code check_verify(struct tuning_ask *ask, struct kiln_err *err)
+static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *err)
 {
-    const struct json *q = ask->question;
-    struct verify *v = ask->state;
-    v->ask = ask;
+    const struct json *q = query->question;
+    struct verify *v = query->state;
+    v->query = query;
     enum kiln_code rc = tuning_database_id_word(q, v->database_id, err);
     if (!rc)
         rc = tuning_text_take("driver", bytes_of_text(json_get_text(q, "driver", "")),
@@ -62,7 +62,7 @@ static bool grow(struct verify *v)
 static bool gather_record(void *context, const struct tuning_held *held)
 {
     struct verify *v = context;
-    if (tuning_news_is_stopped(v->ask->news))
+    if (tuning_progress_is_stopped(v->query->progress))
         return false;
     v->checked++;
     for (size_t i = 0; i < held->row_count; i++) {
@@ -104,7 +104,7 @@ static void tell_stale(struct verify *v, const struct entry *e)
     json_set_text(j, "driver", o->driver ? o->driver : "");
     json_set_text(j, "toolchain", o->toolchain ? o->toolchain : "");
     json_set_u64(j, "measured_at", e->row->measured.measured_at);
-    tuning_news_add(v->ask->news, "stale", j);
+    tuning_progress_add(v->query->progress, "stale", j);
     v->stale++;
 }
 
@@ -128,8 +128,8 @@ static enum kiln_code find_stale(struct verify *v, const struct tuning *tuning,
                                  struct kiln_err *err)
 {
     const struct tuning_selection selection = { .database_id = v->database_id,
-                                                .by_uid = v->ask->role != ROLE_ADMIN,
-                                                .uid = (uint32_t)v->ask->uid };
+                                                .by_uid = v->query->role != ROLE_ADMIN,
+                                                .uid = (uint32_t)v->query->uid };
     tuning_each(tuning, &selection, gather_record, v);
     if (v->is_out_of_memory)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot check the records: out of memory");
@@ -146,7 +146,7 @@ static void tell_damaged(struct verify *v, const char *what, const char *why)
     struct json *j = json_object();
     json_set_text(j, "what", what);
     json_set_text(j, "why", why);
-    tuning_news_add(v->ask->news, "damaged", j);
+    tuning_progress_add(v->query->progress, "damaged", j);
     v->damaged++;
 }
 
@@ -172,7 +172,7 @@ static bool check_system(void *context, const struct tuning_system *system)
         if (tuning_index_verify(system->index, &why) != KILN_OK)
             tell_damaged(v, what, why.text);
     }
-    tuning_news_progress(v->ask->news, "reading", v->checked, 0);
+    tuning_progress_set_stage(v->query->progress, "reading", v->checked, 0);
     return false;
 }
 
@@ -186,12 +186,12 @@ static bool check_next_system(struct verify *v, const struct tuning *tuning)
 }
 
 /* A step each: the measured entries, one system database after the other, tuning.db. */
-static enum kiln_code work_verify(struct tuning_ask *ask, struct tuning *tuning,
+static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tuning,
                                   struct kiln_err *err)
 {
-    struct verify *v = ask->state;
+    struct verify *v = query->state;
     struct kiln_err why = KILN_ERR_INIT;
-    ask->turn.more = true;
+    query->change.more = true;
     if (!v->is_stale_known) {
         enum kiln_code rc = find_stale(v, tuning, err);
         free(v->entries);
@@ -201,22 +201,22 @@ static enum kiln_code work_verify(struct tuning_ask *ask, struct tuning *tuning,
     }
     if (check_next_system(v, tuning))
         return KILN_OK;
-    ask->turn.more = false;
+    query->change.more = false;
     if (tuning_check_db(tuning, &why) != KILN_OK)
         tell_damaged(v, "tuning.db", why.text);
     return KILN_OK;
 }
 
-static void finish_verify(struct tuning_ask *ask)
+static void finish_verify(struct tuning_query *query)
 {
-    const struct verify *v = ask->state;
-    json_set_u64(ask->answer, "checked", v->checked);
-    tuning_set_count(ask->answer, "unchecked", v->unchecked);
-    json_set_u64(ask->answer, "stale", v->stale);
-    json_set_u64(ask->answer, "damaged", v->damaged);
+    const struct verify *v = query->state;
+    json_set_u64(query->answer, "checked", v->checked);
+    tuning_set_count(query->answer, "unchecked", v->unchecked);
+    json_set_u64(query->answer, "stale", v->stale);
+    json_set_u64(query->answer, "damaged", v->damaged);
 }
 
-static const struct tuning_ask_kind verify_kind = {
+static const struct tuning_query_kind verify_kind = {
     .members = verify_members,
     .check = check_verify,
     .work = work_verify,
@@ -228,5 +228,5 @@ enum kiln_code handle_tuning_verify(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_ask_run(e, caller, header, body, &verify_kind, err);
+    return tuning_query_run(e, caller, header, body, &verify_kind, err);
 }

@@ -2,7 +2,8 @@
 /* The requests tuning_get and tuning_put. */
 #include "common/clock.h"
 #include "engine/service/tuning/tuning_put.h"
-#include "engine/service/tuning/tuning_terms.h"
+#include "engine/service/tuning/tuning_state.h"
+#include "engine/service/tuning/tuning_validation.h"
 
 #include <string.h>
 
@@ -38,7 +39,7 @@ static enum kiln_code read_get(struct engine *e, struct caller *caller,
     if (!rc)
         rc = tuning_kind_take(m.kind, &kind, err);
     if (!rc)
-        rc = tuning_database_take(kind, m.database_id, m.backend, &e->tuning_asked[kind], err);
+        rc = tuning_database_take(kind, m.database_id, m.backend, &e->tuning->asked[kind], err);
     if (!rc)
         rc = tuning_text_take("driver", m.driver, TUNING_ORIGIN_TEXT, get->driver, err);
     if (!rc)
@@ -56,7 +57,7 @@ static enum kiln_code read_get(struct engine *e, struct caller *caller,
                                               .uid = (uint32_t)caller->uid,
                                               .nearest = m.flags & TUNING_NEAREST };
     get->wants_measurements = m.flags & TUNING_MEASUREMENTS;
-    get->database = e->tuning_asked[kind];
+    get->database = e->tuning->asked[kind];
     get->problems = reader_of(m.problems);
     get->count = m.count;
     get->next = get->written = 0;
@@ -157,7 +158,7 @@ static void answer_next(struct get *get)
     get->question.backend = get->database.backend;
     get->question.driver = get->driver;
     get->question.toolchain = get->toolchain;
-    enum kiln_code rc = tuning_find(get->engine->tuning, &get->question, &answer, &why);
+    enum kiln_code rc = tuning_find(get->engine->tuning->databases, &get->question, &answer, &why);
     count_answer(get->engine, rc, &answer);
     if (rc)
         put_failure(get, get->next, rc, &why);
@@ -403,11 +404,11 @@ static enum kiln_code read_entries(const struct message_tuning_put *m, struct me
 
 static void answer_put(struct tuning_put *put, struct caller *caller, uint64_t request_id)
 {
-    struct engine *e = put->turn.engine;
+    struct engine *e = put->change.engine;
     if (!caller)
         return;
-    if (put->turn.rc) {
-        service_refuse(e, caller, request_id, &put->turn.err, NULL);
+    if (put->change.rc) {
+        service_refuse(e, caller, request_id, &put->change.err, NULL);
         return;
     }
     const struct message_recorded m = { .count = (uint32_t)put->record->count };

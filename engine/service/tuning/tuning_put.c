@@ -2,60 +2,61 @@
 #include "engine/service/tuning/tuning_put.h"
 
 #include "engine/service/budget.h"
+#include "engine/service/tuning/tuning_state.h"
 
-static struct tuning_put *put_of(struct tuning_turn *turn)
+static struct tuning_put *put_of(struct tuning_change *change)
 {
-    return (struct tuning_put *)(void *)((char *)turn - offsetof(struct tuning_put, turn));
+    return (struct tuning_put *)(void *)((char *)change - offsetof(struct tuning_put, change));
 }
 
 static void put_destroy(struct tuning_put *put)
 {
     service_waiter_remove(&put->waiter);
     if (put->charged)
-        budget_give(put->turn.engine->budget, put->turn.uid, put->charged);
+        budget_give(put->change.engine->budget, put->change.uid, put->charged);
     record_destroy(put->record);
     free(put);
 }
 
-/* ---- its turn ---- */
+/* ---- its slot in the queue ---- */
 
-static enum kiln_code begin_put(struct tuning_turn *turn, struct tuning *tuning,
+static enum kiln_code begin_put(struct tuning_change *change, struct tuning *tuning,
                                 struct kiln_err *err)
 {
-    struct tuning_put *put = put_of(turn);
-    const struct tuning_options *options = &turn->engine->tuning_options;
+    struct tuning_put *put = put_of(change);
+    const struct tuning_options *options = &change->engine->tuning->options;
     if (!options->directory && !options->data) /* of a program that has data inside it is known */
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "this kiln has no state folder: what is measured cannot be kept now");
     enum kiln_code rc =
-        tuning_job_put(tuning, put->record->rows, put->record->count, &turn->job, err);
+        tuning_job_put(tuning, put->record->rows, put->record->count, &change->job, err);
     if (!rc && put->is_once)
-        tuning_job_once(turn->job, &put->token);
+        tuning_job_once(change->job, &put->token);
     return rc;
 }
 
-static void put_ended(struct tuning_turn *turn)
+static void put_ended(struct tuning_change *change)
 {
-    struct tuning_put *put = put_of(turn);
+    struct tuning_put *put = put_of(change);
     struct caller *caller = put->waiter.caller;
     uint64_t id = put->waiter.request_id;
-    turn->engine->stats.tuning_puts += turn->rc == KILN_OK && turn->counts.records > 0;
-    if (turn->rc && !turn->err.code)
-        turn->err.code = turn->rc;
+    change->engine->stats.tuning_puts += change->rc == KILN_OK && change->counts.records > 0;
+    if (change->rc && !change->err.code)
+        change->err.code = change->rc;
     service_waiter_remove(&put->waiter);
     put->kind->answer(put, caller, id);
     put_destroy(put);
 }
 
-static const struct tuning_turn_kind turn_kind = { .begin = begin_put,
-                                                   .ended = put_ended,
-                                                   .is_short = true };
+static const struct tuning_change_kind change_kind = { .begin = begin_put,
+                                                       .ended = put_ended,
+                                                       .is_short = true };
 
 static void cancel_put(struct service_waiter *w)
 {
     struct tuning_put *put = (struct tuning_put *)w;
     service_waiter_remove(w);
-    if (!put->kind->stays && tuning_queue_withdraw(&put->turn))
+    if (!put->kind->stays && tuning_queue_withdraw(&put->change))
         put_destroy(put);
 }
 
@@ -89,11 +90,11 @@ enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller, uint64_
     put->is_once = what->token != NULL;
     if (what->token)
         put->token = *what->token;
-    put->turn.kind = &turn_kind;
-    put->turn.engine = e;
-    put->turn.uid = caller->uid;
+    put->change.kind = &change_kind;
+    put->change.engine = e;
+    put->change.uid = caller->uid;
     service_waiter_add(&put->waiter, e, caller, request_id, cancel_put);
-    rc = tuning_queue_add(e, caller->uid, &put->turn, err);
+    rc = tuning_queue_add(e, caller->uid, &put->change, err);
     if (rc)
         put_destroy(put);
     return rc;

@@ -4,7 +4,7 @@
 /*
  * A measured record on its way into tuning.db.
  *
- * Role       the request tuning_put, and the end of a lease: a turn of the queue, then an answer
+ * Role       the request tuning_put, and the end of a lease: a slot of the queue, then an answer
  * Ownership  a put owns a copy of its rows and frees itself once it was answered
  * Threading  the engine's thread
  */
@@ -15,13 +15,13 @@ struct tuning_put;
 
 struct tuning_put_kind {
     bool stays; /* goes on when its caller has left: it is the work of several */
-    /* turn.rc says how it ended; waiter.caller is NULL when the caller left. */
+    /* change.rc says how it ended; waiter.caller is NULL when the caller left. */
     void (*answer)(struct tuning_put *put, struct caller *caller, uint64_t request_id);
 };
 
 struct tuning_put {
     struct service_waiter waiter; /* first member */
-    struct tuning_turn turn;
+    struct tuning_change change;
     const struct tuning_put_kind *kind;
     struct record *record;         /* owned */
     struct tuning_put_token token; /* where |is_once| */

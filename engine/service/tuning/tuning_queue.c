@@ -1,33 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_queue.h"
 
-#include <string.h>
+#include "common/clock.h"
+#include "engine/service/tuning/tuning_state.h"
 
-/* Turns that wait: each is a request somebody wants answered within his time-out. */
-#define WAITING_MOST 1024u
-#define WAITING_MOST_UID 64u
-/* Short turns that go before a step of a long one. */
-#define SHORTS_MOST 32u
-
-static struct tuning_turn *turn_of_task(struct task *task)
-{
-    return (struct tuning_turn *)(void *)((char *)task - offsetof(struct tuning_turn, task));
-}
+/* Changes that wait, of either queue: each is a request whose client waits with a time-out. */
+#define WAITING_MAX 1024u
+#define WAITING_MAX_UID 64u
+/* Short changes that go before a step of a long one. */
+#define SHORTS_MAX 32u
 
 static void start_next(struct engine *e);
-static void pause_turn(struct tuning_turn *turn);
 
-enum kiln_code tuning_ready(const struct engine *e, struct kiln_err *err)
+static struct tuning_change *change_of_item(struct fair_item *item)
 {
-    if (e->draining)
-        return kiln_fail(err, KILN_UNAVAILABLE, TUNING_STOPPING);
-    if (!e->tuning)
-        return kiln_fail(err, KILN_UNAVAILABLE, "there are no tuning databases now: %s",
-                         e->tuning_trouble);
-    return KILN_OK;
+    return item ? LIST_ENTRY(item, struct tuning_change, item) : NULL;
 }
 
-/* ---- one turn ---- */
+static struct fair_queue *queue_of(struct tuning_queue *queue, const struct tuning_change *change)
+{
+    return &queue->waiting[change->kind->is_short];
+}
+
+/* ---- one change ---- */
 
 static void add_counts(struct tuning_counts *to, const struct tuning_counts *more)
 {
@@ -43,221 +38,195 @@ static void add_counts(struct tuning_counts *to, const struct tuning_counts *mor
     to->before += more->before;
 }
 
-static void drop_job(struct tuning_turn *turn)
+static void drop_job(struct tuning_change *change)
 {
-    if (turn->job)
-        add_counts(&turn->counts, tuning_job_counts(turn->job));
-    tuning_job_destroy(turn->job);
-    turn->job = NULL;
+    if (change->job)
+        add_counts(&change->counts, tuning_job_counts(change->job));
+    tuning_job_destroy(change->job);
+    change->job = NULL;
 }
 
-static void end(struct tuning_turn *turn)
+/* Users are served by the time that they keep the lane. */
+static void charge_user(struct tuning_change *change)
 {
-    turn->engine->tuning_running = NULL;
-    turn->kind->ended(turn);
+    fair_queue_charge(queue_of(&change->engine->tuning->queue, change), change->uid,
+                      change->worked_ns);
+    change->worked_ns = 0;
 }
 
-static void work(struct task *task)
+static void end_change(struct tuning_change *change)
 {
-    struct tuning_turn *turn = turn_of_task(task);
-    if (turn->stepping) { /* only to let others come in between */
-        if (turn->taken)
-            tuning_job_clear(turn->job);
+    change->engine->tuning->queue.running = NULL;
+    charge_user(change);
+    change->kind->ended(change);
+}
+
+static void work_step(struct tuning_change *change)
+{
+    struct tuning *databases = change->engine->tuning->databases;
+    if (change->stepping) { /* only to let others come in between */
+        if (change->taken)
+            tuning_job_clear(change->job);
         return;
     }
-    if (turn->job)
-        turn->rc = tuning_job_work(turn->job, &turn->events, &turn->err);
-    if (!turn->rc && turn->kind->work)
-        turn->rc = turn->kind->work(turn, turn->engine->tuning, &turn->err);
+    if (change->job)
+        change->rc = tuning_job_work(change->job, &change->events, &change->err);
+    if (!change->rc && change->kind->work)
+        change->rc = change->kind->work(change, databases, &change->err);
+}
+
+static void work_on_lane(struct task *task)
+{
+    struct tuning_change *change = LIST_ENTRY(task, struct tuning_change, task);
+    uint64_t begun_ns = clock_monotonic_ns();
+    work_step(change);
+    change->worked_ns += clock_monotonic_ns() - begun_ns;
 }
 
 /* False: its next job could not be made. */
-static bool begin(struct tuning_turn *turn)
+static bool begin_step(struct tuning_change *change)
 {
-    turn->more = turn->stepping = turn->taken = false;
-    turn->rc = turn->kind->begin(turn, turn->engine->tuning, &turn->err);
-    if (turn->rc) {
-        turn->more = false;
+    struct engine *e = change->engine;
+    change->more = change->stepping = change->taken = false;
+    change->rc = change->kind->begin(change, e->tuning->databases, &change->err);
+    if (change->rc) {
+        change->more = false;
         return false;
     }
-    engine_run(turn->engine, LANE_TUNING, &turn->task);
+    engine_run(e, LANE_TUNING, &change->task);
     return true;
 }
 
-static void done(struct task *task)
+static bool send_progress(struct tuning_change *change)
 {
-    struct tuning_turn *turn = turn_of_task(task);
-    struct engine *e = turn->engine;
+    return change->kind->send_progress && change->kind->send_progress(change);
+}
+
+static void lane_done(struct task *task)
+{
+    struct tuning_change *change = LIST_ENTRY(task, struct tuning_change, task);
+    struct engine *e = change->engine;
+    struct tuning_queue *queue = &e->tuning->queue;
     engine_task_ended(e);
-    bool again = turn->kind->tell && turn->kind->tell(turn);
-    if (!turn->rc && turn->job && !turn->taken) {
-        turn->taken = tuning_job_take(e->tuning, turn->job);
+    bool again = send_progress(change);
+    if (!change->rc && change->job && !change->taken) {
+        change->taken = tuning_job_take(e->tuning->databases, change->job);
         again = true; /* for the rest, or to clear away what was replaced */
     }
     if (again) {
-        turn->stepping = true;
-        engine_run(e, LANE_TUNING, &turn->task);
+        change->stepping = true;
+        engine_run(e, LANE_TUNING, &change->task);
         return;
     }
-    drop_job(turn);
-    if (!turn->rc && turn->more && e->draining)
-        turn->rc = kiln_fail(&turn->err, KILN_UNAVAILABLE, TUNING_STOPPING);
-    if (!turn->rc && turn->more)
-        pause_turn(turn);
-    else
-        end(turn);
+    drop_job(change);
+    if (!change->rc && change->more && e->draining)
+        change->rc = kiln_fail(&change->err, KILN_UNAVAILABLE, TUNING_STOPPING);
+    if (!change->rc && change->more) {
+        queue->running = NULL;
+        queue->paused = change;
+    } else {
+        end_change(change);
+    }
     start_next(e);
 }
 
 /* ---- all of them ---- */
 
-static void pause_turn(struct tuning_turn *turn)
+void tuning_queue_init(struct tuning_queue *queue)
 {
-    turn->engine->tuning_running = NULL;
-    turn->engine->tuning_paused = turn;
+    static const struct fair_queue_options options = { .max = WAITING_MAX,
+                                                       .max_uid = WAITING_MAX_UID,
+                                                       .noun = "changes of tuning records" };
+    *queue = (struct tuning_queue){ .running = NULL };
+    for (int i = 0; i < 2; i++)
+        fair_queue_init(&queue->waiting[i], &options);
 }
 
-/* The list is in order of rounds, so the first of either kind is the next. */
-static struct tuning_turn *take_first(struct engine *e, bool is_short)
+void tuning_queue_done(struct tuning_queue *queue)
 {
-    struct tuning_turn **at = &e->tuning_turns;
-    while (*at && (*at)->kind->is_short != is_short)
-        at = &(*at)->next;
-    struct tuning_turn *turn = *at;
-    if (!turn)
-        return NULL;
-    *at = turn->next;
-    e->tuning_rounds[is_short] = turn->round;
-    return turn;
+    for (int i = 0; i < 2; i++)
+        fair_queue_done(&queue->waiting[i]);
 }
 
-static struct tuning_turn *take_long(struct engine *e)
+static struct tuning_change *pop_waiting(struct tuning_queue *queue, bool is_short)
 {
-    struct tuning_turn *turn = e->tuning_paused;
-    e->tuning_paused = NULL;
-    if (!turn)
-        turn = take_first(e, /* is_short= */ false);
-    if (turn)
-        e->tuning_shorts = 0;
-    return turn;
+    return change_of_item(fair_queue_pop(&queue->waiting[is_short]));
 }
 
-static struct tuning_turn *take_next(struct engine *e)
+static struct tuning_change *take_long(struct tuning_queue *queue)
 {
-    struct tuning_turn *turn = NULL;
-    if (e->tuning_shorts >= SHORTS_MOST)
-        turn = take_long(e);
-    if (!turn) {
-        turn = take_first(e, /* is_short= */ true);
-        e->tuning_shorts += turn != NULL;
+    struct tuning_change *change = queue->paused;
+    queue->paused = NULL;
+    if (!change)
+        change = pop_waiting(queue, /* is_short= */ false);
+    if (change)
+        queue->shorts = 0;
+    return change;
+}
+
+static struct tuning_change *take_next(struct tuning_queue *queue)
+{
+    struct tuning_change *change = NULL;
+    if (queue->shorts >= SHORTS_MAX)
+        change = take_long(queue);
+    if (!change) {
+        change = pop_waiting(queue, /* is_short= */ true);
+        queue->shorts += change != NULL;
     }
-    return turn ? turn : take_long(e);
+    return change ? change : take_long(queue);
 }
 
 static void start_next(struct engine *e)
 {
-    while (!e->tuning_running) {
-        struct tuning_turn *turn = take_next(e);
-        if (!turn)
+    struct tuning_queue *queue = &e->tuning->queue;
+    while (!queue->running) {
+        struct tuning_change *change = take_next(queue);
+        if (!change)
             return;
-        e->tuning_running = turn;
-        if (!begin(turn))
-            end(turn);
+        queue->running = change;
+        if (!begin_step(change))
+            end_change(change);
     }
 }
 
-static bool is_of_same(const struct tuning_turn *other, const struct tuning_turn *turn)
-{
-    return other && other->uid == turn->uid && other->kind->is_short == turn->kind->is_short;
-}
-
-/* A user's second turn is behind the first of everybody else. */
-static void insert(struct engine *e, struct tuning_turn *turn)
-{
-    turn->round = e->tuning_rounds[turn->kind->is_short];
-    turn->round += is_of_same(e->tuning_running, turn) || is_of_same(e->tuning_paused, turn);
-    for (const struct tuning_turn *t = e->tuning_turns; t; t = t->next) {
-        if (is_of_same(t, turn))
-            turn->round = t->round + 1;
-    }
-    struct tuning_turn **at = &e->tuning_turns;
-    while (*at && ((*at)->kind->is_short != turn->kind->is_short || (*at)->round <= turn->round))
-        at = &(*at)->next;
-    turn->next = *at;
-    *at = turn;
-}
-
-static enum kiln_code check_room(const struct engine *e, uid_t uid, struct kiln_err *err)
-{
-    unsigned all = 0, own = 0;
-    for (const struct tuning_turn *t = e->tuning_turns; t; t = t->next) {
-        all++;
-        own += t->uid == uid;
-    }
-    if (own >= WAITING_MOST_UID)
-        return kiln_fail(err, KILN_BUSY,
-                         "%u changes of tuning records of yours (uid %u) wait, as many as may: ask "
-                         "again when some are done",
-                         own, (unsigned)uid);
-    if (all >= WAITING_MOST)
-        return kiln_fail(err, KILN_BUSY,
-                         "%u changes of tuning records wait, as many as may: ask again when some "
-                         "are done",
-                         all);
-    return KILN_OK;
-}
-
-enum kiln_code tuning_queue_add(struct engine *e, uid_t uid, struct tuning_turn *turn,
+enum kiln_code tuning_queue_add(struct engine *e, uid_t uid, struct tuning_change *change,
                                 struct kiln_err *err)
 {
     enum kiln_code rc = tuning_ready(e, err);
     if (!rc)
-        rc = check_room(e, uid, err);
+        rc = fair_queue_push(queue_of(&e->tuning->queue, change), uid, &change->item, err);
     if (rc)
         return rc;
-    turn->engine = e;
-    turn->uid = uid;
-    turn->err = KILN_ERR_INIT;
-    turn->task = (struct task){ .work = work, .done = done };
-    insert(e, turn);
+    change->engine = e;
+    change->uid = uid;
+    change->err = KILN_ERR_INIT;
+    change->task = (struct task){ .work = work_on_lane, .done = lane_done };
     start_next(e);
     return KILN_OK;
 }
 
-bool tuning_queue_withdraw(struct tuning_turn *turn)
+bool tuning_queue_withdraw(struct tuning_change *change)
 {
-    struct tuning_turn **at = &turn->engine->tuning_turns;
-    while (*at && *at != turn)
-        at = &(*at)->next;
-    if (!*at)
-        return false;
-    *at = turn->next;
-    return true;
+    return fair_queue_remove(queue_of(&change->engine->tuning->queue, change), &change->item);
 }
 
-static struct tuning_turn *take_any(struct engine *e)
+static struct tuning_change *take_any(struct tuning_queue *queue)
 {
-    struct tuning_turn *turn = e->tuning_turns;
-    if (turn) {
-        e->tuning_turns = turn->next;
-        return turn;
-    }
-    turn = e->tuning_paused;
-    e->tuning_paused = NULL;
-    return turn;
+    struct tuning_change *change = pop_waiting(queue, /* is_short= */ true);
+    return change ? change : take_long(queue);
 }
 
 void tuning_queue_drain(struct engine *e)
 {
-    for (struct tuning_turn *turn = take_any(e); turn; turn = take_any(e)) {
-        turn->rc = kiln_fail(&turn->err, KILN_UNAVAILABLE, TUNING_STOPPING);
-        turn->kind->ended(turn);
+    struct tuning_queue *queue = &e->tuning->queue;
+    for (struct tuning_change *change; (change = take_any(queue));) {
+        change->rc = kiln_fail(&change->err, KILN_UNAVAILABLE, TUNING_STOPPING);
+        change->kind->ended(change);
     }
 }
 
 void tuning_queue_tick(struct engine *e)
 {
-    struct tuning_turn *turn = e->tuning_running;
-    if (turn && turn->kind->tell)
-        (void)turn->kind->tell(turn);
+    if (e->tuning->queue.running)
+        (void)send_progress(e->tuning->queue.running);
 }

@@ -2,46 +2,50 @@
 #pragma once
 
 /*
- * What the tuning databases are asked to do, one thing after the other.
+ * Changes of the tuning databases, one at a time.
  *
- * Role       a turn's job is made on the engine's thread, worked off on LANE_TUNING, then taken
- *            over in parts between which look-ups are served.  What reads all of the databases
- *            (exports, a diff) has a turn too.  Users take turns, and what is short goes before
- *            what is long: between the steps of a long turn short ones have theirs, and never
- *            another long one
- * Ownership  a turn is part of a request and belongs to it until it was added; from then on to the
- *            queue until |ended|, or until it is withdrawn
+ * Role       a change's job is made on the engine's thread, worked off on LANE_TUNING, then taken
+ *            over in parts between which look-ups are served.  Reading all of the databases (an
+ *            export, a diff) is queued as a change, too.
+ *            Two fair queues hold what waits.  Short changes go before long ones, also between the
+ *            steps of a long one, but never so many that the long one waits for good.  Another long
+ *            one begins only when the first has ended
+ * Ownership  a change is part of a request and belongs to it until it was added; from then on to
+ *            the queue until |ended|, or until it is withdrawn
  * Threading  the engine's thread, but for |work| and the job's events
  */
+#include "engine/jobs/fair_queue.h"
 #include "engine/service/internal.h"
 
 #define TUNING_STOPPING "kilnd is stopping: ask again"
 
-struct tuning_turn;
+struct tuning_change;
 
-struct tuning_turn_kind {
-    /* On the engine's thread, when its turn has come: makes turn->job, or leaves it NULL where
-     * there is only |work|.  Sets turn->more when it wants to be called again after this one;
-     * |work| may too. Short turns come in between: nothing that they change may be borrowed from
-     * step to step. */
-    enum kiln_code (*begin)(struct tuning_turn *turn, struct tuning *tuning, struct kiln_err *err);
+struct tuning_change_kind {
+    /* On the engine's thread, when the change may begin: makes change->job, or leaves it NULL where
+     * there is only |work|.  Sets change->more to be called again for another step; |work| may do
+     * so, too.  Short changes come between steps: a step may not borrow what they change. */
+    enum kiln_code (*begin)(struct tuning_change *change, struct tuning *tuning,
+                            struct kiln_err *err);
     /* On the lane, after the job; may be NULL. */
-    enum kiln_code (*work)(struct tuning_turn *turn, struct tuning *tuning, struct kiln_err *err);
-    /* On the engine's thread, now and then: sends a frame of what there is to tell; false when
-     * there is nothing.  May be NULL. */
-    bool (*tell)(struct tuning_turn *turn);
-    /* Once, on the engine's thread: turn->rc and turn->err say how.  The turn is the callee's. */
-    void (*ended)(struct tuning_turn *turn);
+    enum kiln_code (*work)(struct tuning_change *change, struct tuning *tuning,
+                           struct kiln_err *err);
+    /* On the engine's thread, now and then: sends a frame of progress; false when there is nothing
+     * to send.  May be NULL. */
+    bool (*send_progress)(struct tuning_change *change);
+    /* Once, on the engine's thread: change->rc and change->err say how.  The change is the
+     * callee's. */
+    void (*ended)(struct tuning_change *change);
     bool is_short; /* changes a record or two */
 };
 
-struct tuning_turn {
+struct tuning_change {
     struct task task;
-    const struct tuning_turn_kind *kind;
+    struct fair_item item;
+    const struct tuning_change_kind *kind;
     struct engine *engine;
-    struct tuning_turn *next;
     uid_t uid;
-    uint64_t round;         /* when its user's turn is */
+    uint64_t worked_ns;     /* on the lane, not yet charged to the user */
     struct tuning_job *job; /* owned */
     struct tuning_job_events events;
     struct tuning_counts counts; /* of its jobs so far */
@@ -50,15 +54,23 @@ struct tuning_turn {
     struct kiln_err err;
 };
 
-/* KILN_OK, or KILN_UNAVAILABLE with the reason. */
-KILN_MUST_CHECK enum kiln_code tuning_ready(const struct engine *e, struct kiln_err *err);
-/* |turn| has its kind and, where it wants some, its events.  It may have ended before this returns.
- * KILN_BUSY when too many wait, of |uid| or in all; KILN_UNAVAILABLE. */
+struct tuning_queue {
+    struct fair_queue waiting[2];  /* of struct tuning_change: long ones, short ones */
+    struct tuning_change *running; /* borrowed; NULL: none */
+    struct tuning_change *paused;  /* borrowed: a long one between two of its steps; NULL: none */
+    unsigned shorts;               /* short ones since the last step of a long one */
+};
+
+void tuning_queue_init(struct tuning_queue *queue);
+/* Only when it is empty; accepts a zeroed one. */
+void tuning_queue_done(struct tuning_queue *queue);
+/* |change| has its kind and, where it wants some, its events.  It may have ended before this
+ * returns.  KILN_BUSY when too many wait, of |uid| or in all; KILN_UNAVAILABLE. */
 KILN_MUST_CHECK enum kiln_code tuning_queue_add(struct engine *e, uid_t uid,
-                                                struct tuning_turn *turn, struct kiln_err *err);
+                                                struct tuning_change *change, struct kiln_err *err);
 /* True: it had not begun, and is the caller's again. */
-bool tuning_queue_withdraw(struct tuning_turn *turn);
-/* What waits ends as KILN_UNAVAILABLE. */
+bool tuning_queue_withdraw(struct tuning_change *change);
+/* Changes that wait end as KILN_UNAVAILABLE. */
 void tuning_queue_drain(struct engine *e);
-/* Tells how far the running one is. */
+/* Sends the progress of the running one. */
 void tuning_queue_tick(struct engine *e);

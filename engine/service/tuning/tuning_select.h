@@ -7,7 +7,7 @@
  * Ownership  the selection borrows from the struct, which is not copied, and from the question
  * Threading  plain values
  */
-#include "engine/service/tuning/tuning_terms.h"
+#include "engine/service/tuning/tuning_validation.h"
 
 #define TUNING_SELECTED_KEYS 6 /* a command line names three problems, each with two keys */
 

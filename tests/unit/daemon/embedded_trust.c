@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which folders the engine in a job's process makes its own, and whose variables it believes. */
-#include "daemon/embedded/own_folder.h"
+#include "common/own_folder.h"
 #include "daemon/embedded/places.h"
 
 #include "common/fs.h"

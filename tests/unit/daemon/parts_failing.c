@@ -182,7 +182,7 @@ static void a_closer_that_cannot_be_had_is_told(void **state)
     expect_failures(make_closer, NULL, "calloc", ENOMEM, KILN_NO_MEMORY, "");
     expect_failures(make_closer, NULL, "pthread_mutex_init", ENOMEM, KILN_NO_MEMORY,
                     "cannot make what closes the files of clients");
-    fail_call("calloc", 2, ENOMEM);
+    fail_call("calloc", 4, ENOMEM);
     assert_int_equal(make_closer(NULL, &err), KILN_NO_MEMORY);
     assert_true(calls_failed());
     assert_says(err.text, "no memory for another connection");
@@ -208,16 +208,31 @@ static void connections_are_closed_though_there_is_no_memory_to_note_them(void *
 {
     (void)state;
     struct closer *closer = NULL;
-    static const char *const calls[] = { "malloc", "calloc" };
     must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
-    for (size_t i = 0; i < 2; i++) {
+    for (unsigned nth = 1; nth <= 3; nth++) {
         int far, near = unread_socket(&far);
-        fail_call(calls[i], 1, ENOMEM);
+        fail_call("calloc", nth, ENOMEM);
         closer_take_socket(closer, 1000, near);
         assert_true(calls_failed());
         wait_until_closed(near);
         close(far);
     }
+    closer_destroy(closer);
+}
+
+static void a_file_of_a_user_who_joined_is_closed_though_there_is_no_memory(void **state)
+{
+    (void)state;
+    struct closer *closer = NULL;
+    must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
+    must(closer_join(closer, 1000, &err), err);
+    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    closer_charge(closer, 1000, 1);
+    fail_calls("calloc", ENOMEM);
+    closer_take(closer, 1000, file);
+    wait_until_closed(file);
+    assert_false(calls_failed()); /* none was needed */
+    closer_leave(closer, 1000);
     closer_destroy(closer);
 }
 
@@ -369,7 +384,7 @@ static void nothing_is_said_of_parts_that_are_not_there_yet(void **state)
     struct host host;
     struct listener listener = { .fd = -1, .path = "some.sock" };
     load("--cache=on");
-    host_init(&host, &config, &listener, NULL, NULL);
+    host_init(&host, &config, &listener, NULL);
     KILN_AUTO(json) struct json *status = json_object();
     KILN_AUTO(json) struct json *stats = json_object();
     host.base.add_status(&host.base, status);
@@ -499,6 +514,7 @@ int main(void)
         PART_TEST(a_user_without_an_account_is_refused),
         PART_TEST(a_closer_that_cannot_be_had_is_told),
         PART_TEST(connections_are_closed_though_there_is_no_memory_to_note_them),
+        PART_TEST(a_file_of_a_user_who_joined_is_closed_though_there_is_no_memory),
         PART_TEST(connections_are_closed_by_the_next_thread_that_can_be_had),
         PART_TEST(what_still_waits_at_the_end_is_given_up),
         PART_TEST(limits_that_cannot_be_asked_or_raised_are_the_usual_ones),

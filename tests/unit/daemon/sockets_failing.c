@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* kilnd's sockets where the system refuses: what is said, and that nothing stays open or behind. */
 #include "common/fs.h"
-#include "daemon/manager/parcel.h"
 #include "daemon/server/listener.h"
 #include "daemon/server/peer.h"
 #include "daemon/workers/launch.h"
@@ -291,62 +290,6 @@ static void who_is_in_very_many_groups_is_known_by_each(void **state)
     assert_int_equal(status, 0);
 }
 
-/* ---- parcels ---- */
-
-static enum kiln_code pack_and_unpack(void *context, struct kiln_err *err)
-{
-    int ends[2] = { -1, -1 };
-    PARCEL_AUTO struct parcel parcel = { 0 };
-    (void)context;
-    KILN_AUTO(fd) int file = dup(STDERR_FILENO);
-    enum kiln_code rc = parcel_pack(bytes_of_text("index"), &file, 1, ends, err);
-    if (!rc)
-        rc = parcel_unpack(ends[0], &parcel, err);
-    if (!rc) {
-        assert_int_equal(parcel.count, 1);
-        assert_true(bytes_equal_text(buffer_view(&parcel.index), "index"));
-    }
-    fd_auto(&ends[0]);
-    fd_auto(&ends[1]);
-    return rc;
-}
-
-static void a_parcel_is_there_whole_or_why_not_is_told(void **state)
-{
-    struct fixture *f = *state;
-    static const struct {
-        const char *call, *says;
-        int error;
-        enum kiln_code code;
-    } cases[] = {
-        { "socketpair", "cannot make a pair of sockets", EMFILE, KILN_IO },
-        { "memfd_create", "cannot make the memory file", EMFILE, KILN_IO },
-        { "write", "cannot write 5 bytes", ENOSPC, KILN_FULL },
-        { "sendmsg", "cannot put 1 descriptors aside", ETOOMANYREFS, KILN_IO },
-        { "calloc", "out of memory", ENOMEM, KILN_NO_MEMORY },
-        { "recvmsg", "cannot take descriptors out", EIO, KILN_IO },
-        { "pread", "cannot read", EIO, KILN_IO },
-        { "realloc", "cannot hold 5 bytes", ENOMEM, KILN_NO_MEMORY },
-    };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        expect_failures(pack_and_unpack, NULL, cases[i].call, cases[i].error, cases[i].code,
-                        cases[i].says);
-    expect_no_harm(pack_and_unpack, NULL, "recvmsg", EINTR);
-    assert_int_equal(with(f, pack_and_unpack, "fcntl", 1, EPERM), KILN_DENIED);
-    assert_says(f->err.text, "cannot seal a memory file");
-    assert_int_equal(with(f, pack_and_unpack, "fcntl", 2, EPERM), KILN_CORRUPT);
-    assert_says(f->err.text, "its index is no sealed memory file");
-    for (unsigned nth = 1; nth < 3; nth++) {
-        assert_int_equal(with(f, pack_and_unpack, "getsockopt", nth, EIO), KILN_INVALID);
-        assert_says(f->err.text, "it is no socket that kilnd packs");
-    }
-    assert_int_equal(with(f, pack_and_unpack, "getsockopt", 3, EIO), KILN_DENIED);
-    assert_int_equal(
-        parcel_pack(bytes_of_text(""), NULL, PARCEL_FILES_MOST + 1, (int[2]){ 0 }, &f->err),
-        KILN_FULL);
-    assert_says(f->err.text, "at most 32768 fit");
-}
-
 /* ---- kiln-launch ---- */
 
 struct exchange {
@@ -489,7 +432,6 @@ int main(void)
         SOCKET_TEST(sockets_of_other_kinds_are_not_adopted),
         SOCKET_TEST(a_peer_that_cannot_be_told_is_refused),
         SOCKET_TEST(who_is_in_very_many_groups_is_known_by_each),
-        SOCKET_TEST(a_parcel_is_there_whole_or_why_not_is_told),
         SOCKET_TEST(a_request_to_launch_arrives_or_why_not_is_told),
         SOCKET_TEST(a_request_that_makes_no_sense_launches_nothing),
         SOCKET_TEST(reports_of_what_was_launched_outlive_interruptions),

@@ -82,7 +82,6 @@ int set_up(void **state)
         .lanes = f.lanes,
         .program = FAKE_TRANSFER,
         .at_once = 2,
-        .waiting_most_uid = 3,
         .timeout_ms = 60000,
         .silence_ms = 60000,
         .exit_ms = 60000,

@@ -78,8 +78,6 @@ static const struct embedded_entry fake_entry = { .version = EMBEDDED_ENTRY_VERS
                                                   .answers = answers };
 
 /* In the place of libkiln's own. */
-bool fallback_is_first(void) { return false; }
-
 enum kiln_code fallback_entry(const struct embedded_entry **ret_entry,
                               struct embedded_options *ret_options, struct kiln_err *err)
 {

@@ -70,7 +70,7 @@ static void compile_all(struct fixture *f)
         fake_executor_compile(&f->executor, bytes_of_text("object"));
 }
 
-static void users_take_turns_and_each_ones_orders_stay_in_order(void **state)
+static void users_alternate_and_the_orders_of_each_stay_in_order(void **state)
 {
     struct fixture *f = *state;
     must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err); /* occupies the one compiler */
@@ -105,7 +105,7 @@ static void a_promoted_prefetch_overtakes_the_others(void **state)
     assert_string_equal(f->finished, "0qp");
 }
 
-static void an_order_two_users_wait_for_comes_in_the_better_turn(void **state)
+static void an_order_that_two_users_wait_for_gets_the_better_place(void **state)
 {
     struct fixture *f = *state;
     must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err);
@@ -182,7 +182,7 @@ static void draining_fails_what_waits_and_lets_what_runs_end(void **state)
 struct seen {
     char running[ORDERS + 1]; /* names, the latest first */
     unsigned waiting[ORDERS]; /* by uid */
-    unsigned turns;
+    unsigned users;
 };
 
 static void see_order(void *context, const struct compile_order *order)
@@ -192,19 +192,19 @@ static void see_order(void *context, const struct compile_order *order)
     assert_true(order->started_ns >= order->queued_ns && order->queued_ns > 0);
 }
 
-static void see_turn(void *context, uid_t uid, enum priority priority, unsigned waiting)
+static void see_user(void *context, uid_t uid, enum priority priority, unsigned waiting)
 {
     struct seen *seen = context;
     (void)priority;
-    seen->turns++;
+    seen->users++;
     seen->waiting[uid] += waiting;
 }
 
 static struct seen look(const struct fixture *f)
 {
-    struct seen seen = { .turns = 0 };
+    struct seen seen = { .users = 0 };
     compile_queue_each_running(f->queue, see_order, &seen);
-    compile_queue_each_turn(f->queue, see_turn, &seen);
+    compile_queue_each_user(f->queue, see_user, &seen);
     return seen;
 }
 
@@ -219,7 +219,7 @@ static void what_runs_and_who_waits_can_be_seen_until_it_is_over(void **state)
     must(submit(f, 'q', 2, PRIORITY_PREFETCH), f->err);
     struct seen seen = look(f);
     assert_string_equal(seen.running, "cba");
-    assert_int_equal(seen.turns, 3);
+    assert_int_equal(seen.users, 3);
     assert_int_equal(seen.waiting[1], 3);
     assert_int_equal(seen.waiting[2], 1);
 
@@ -228,7 +228,7 @@ static void what_runs_and_who_waits_can_be_seen_until_it_is_over(void **state)
     compile_all(f);
     seen = look(f);
     assert_string_equal(seen.running, "");
-    assert_int_equal(seen.turns, 0);
+    assert_int_equal(seen.users, 0);
 }
 
 #define QUEUE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -236,10 +236,10 @@ static void what_runs_and_who_waits_can_be_seen_until_it_is_over(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        QUEUE_TEST(users_take_turns_and_each_ones_orders_stay_in_order),
+        QUEUE_TEST(users_alternate_and_the_orders_of_each_stay_in_order),
         QUEUE_TEST(interactive_goes_before_prefetch),
         QUEUE_TEST(a_promoted_prefetch_overtakes_the_others),
-        QUEUE_TEST(an_order_two_users_wait_for_comes_in_the_better_turn),
+        QUEUE_TEST(an_order_that_two_users_wait_for_gets_the_better_place),
         QUEUE_TEST(no_more_run_than_there_are_compilers),
         QUEUE_TEST(a_waiting_order_can_be_cancelled_and_a_running_one_cannot),
         QUEUE_TEST(one_user_cannot_fill_the_queue_for_the_others),

@@ -2,6 +2,7 @@
 #include "engine/jobs/fair_queue.h"
 #include "tests/support/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define ITEMS 32
@@ -146,7 +147,7 @@ static void a_moved_item_waits_behind_those_of_its_new_user(void **state)
     push_each(f, 1, "abcd");
     push_each(f, 2, "x");
     assert_int_equal(fair_queue_place_of(item_named(f, 'd')), 3);
-    assert_true(fair_queue_move(&f->queue, item_named(f, 'd'), 2));
+    assert_true(fair_queue_move(&f->queue, item_named(f, 'd'), &f->queue, 2));
     assert_int_equal(fair_queue_place_of(item_named(f, 'd')), 1);
     assert_string_equal(pop_some(f, 5), "axbdc");
 }
@@ -192,6 +193,55 @@ static void only_users_with_waiting_items_are_visited(void **state)
     assert_int_equal(fair_queue_count_of(&f->queue, 1), 2);
 }
 
+static bool is_allowed(void *context, const struct fair_item *item)
+{
+    const struct named_item *named = (const struct named_item *)item;
+    return !strchr(context, named->name);
+}
+
+static char pop_unless(struct fixture *f, const char *barred)
+{
+    char names[ITEMS];
+    snprintf(names, sizeof(names), "%s", barred);
+    struct fair_item *item = fair_queue_pop_if(&f->queue, is_allowed, names);
+    return item ? ((struct named_item *)item)->name : '-';
+}
+
+static void a_user_whose_item_may_not_start_is_passed_over(void **state)
+{
+    struct fixture *f = *state;
+    push_each(f, 1, "ab");
+    push_each(f, 2, "c");
+    assert_int_equal(pop_unless(f, "a"), 'c');
+    assert_int_equal(pop_unless(f, "a"), '-'); /* nor does b overtake a */
+    assert_int_equal(pop_unless(f, ""), 'a');
+}
+
+static void a_user_who_was_passed_over_earns_no_credit(void **state)
+{
+    struct fixture *f = *state;
+    push_each(f, 1, "abc");
+    push_each(f, 2, "defgh");
+    for (int i = 0; i < 3; i++)
+        pop_unless(f, "a");
+    assert_string_equal(pop_some(f, 5), "agbhc");
+}
+
+static void a_reservation_outlasts_the_items(void **state)
+{
+    struct fixture *f = *state;
+    assert_true(fair_queue_reserve(&f->queue, 1));
+    push_each(f, 1, "a");
+    push_each(f, 2, "b");
+    pop_some(f, 2);
+    push_each(f, 2, "c");
+    pop_some(f, 1);
+    assert_false(list_is_empty(&f->queue.users));
+    fair_queue_release(&f->queue, 1);
+    fair_queue_charge(&f->queue, 2, 0);
+    assert_null(fair_queue_peek(&f->queue));
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -207,6 +257,9 @@ int main(void)
         CASE(each_user_and_all_together_are_bounded),
         CASE(a_closed_queue_takes_nothing_and_can_be_emptied),
         CASE(only_users_with_waiting_items_are_visited),
+        CASE(a_user_whose_item_may_not_start_is_passed_over),
+        CASE(a_user_who_was_passed_over_earns_no_credit),
+        CASE(a_reservation_outlasts_the_items),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

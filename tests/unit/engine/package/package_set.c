@@ -167,32 +167,6 @@ static void packages_come_and_go(void **state)
     assert_false(package_set_covers(f->set, bytes_of_text(MI210)));
 }
 
-static void the_fingerprint_changes_with_every_package_and_only_then(void **state)
-{
-    struct fixture *f = *state;
-    rescan(f);
-    struct digest none = package_set_fingerprint(f->set);
-    const char *path = put_package(f, f->other, "gfx90a68.kdb", 0, 5);
-    rescan(f);
-    struct digest one = package_set_fingerprint(f->set);
-    assert_false(digest_equal(&none, &one));
-    rescan(f);
-    struct digest again = package_set_fingerprint(f->set);
-    assert_true(digest_equal(&one, &again));
-
-    put_package(f, f->folder, "gfx90a68.kdb", 5, 5);
-    assert_int_equal(rename(path_in(f->folder, "gfx90a68.kdb"), path_in(f->other, "gfx90a68.kdb")),
-                     0);
-    rescan(f);
-    struct digest other = package_set_fingerprint(f->set);
-    assert_false(digest_equal(&one, &other));
-
-    unlink(path);
-    rescan(f);
-    struct digest gone = package_set_fingerprint(f->set);
-    assert_true(digest_equal(&none, &gone));
-}
-
 static void a_replaced_package_went_and_came(void **state)
 {
     struct fixture *f = *state;
@@ -672,7 +646,6 @@ int main(void)
         TEST(what_is_shunned_is_a_miss_in_that_package_alone),
         TEST(says_when_there_is_no_memory_for_an_object),
         TEST(packages_come_and_go),
-        TEST(the_fingerprint_changes_with_every_package_and_only_then),
         TEST(a_replaced_package_went_and_came),
         TEST(where_nothing_changed_no_file_is_opened),
         TEST(folders_may_appear_later),

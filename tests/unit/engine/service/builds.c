@@ -587,9 +587,7 @@ static void a_user_has_one_build_at_a_time_and_others_have_theirs(void **state)
     begin_quietly(f, &again, &problem, 1);
     begin_quietly(f, &other, &problem, 1);
 
-    assert_reply_refuses(&again, 0, KILN_BUSY,
-                         "a package is being built for user 1000 already, and each user may have "
-                         "one at a time");
+    assert_reply_refuses(&again, 0, KILN_BUSY, "package builds: user 1000 has 1 unanswered");
     assert_int_equal(other.reply_count, 0);
     fake_executor_run_tasks(&f->engine.executor);
     compile_all(f);
@@ -615,7 +613,7 @@ static void whoever_leaves_a_build_that_runs_has_no_second_before_it_ended(void 
 
     begin_quietly(f, &f->user, &problem, 1);
 
-    assert_reply_refuses(&f->user, 0, KILN_BUSY, "ask again when it is done");
+    assert_reply_refuses(&f->user, 0, KILN_BUSY, "user 1000 has 1 unanswered");
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_forget_replies(&f->user);
     begin_quietly(f, &f->user, &problem, 1);

@@ -227,7 +227,7 @@ static void who_leaves_during_the_import_ends_it_after_the_step(void **state)
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
-    assert_null(f->engine.engine->arrivals);
+    assert_null(f->engine.engine->uploads);
     uint64_t there = counter(f, "store_objects");
     assert_true(there > 0 && there < MANY);
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);

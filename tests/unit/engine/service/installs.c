@@ -402,7 +402,7 @@ static void whoever_leaves_has_the_transfer_cancelled(void **state)
     fake_executor_transfer_progress(&f->engine.executor, "fetching", 1, 2);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
-    assert_null(f->engine.engine->arrivals);
+    assert_null(f->engine.engine->uploads);
     test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
     assert_int_equal(counted(f, "copy", "cancelled"), 1);
 }
@@ -585,7 +585,7 @@ static void one_package_is_verified_at_a_time_also_when_its_asker_leaves(void **
     must(
         test_caller_send(&f->admin, &f->engine, MESSAGE_package_verify, 2, bytes_of_text(question)),
         f->engine.err);
-    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "being verified already");
+    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "verifications of packages: 1");
 
     test_caller_leave(&f->admin, &f->engine);
     fake_executor_run_tasks(&f->engine.executor);

@@ -482,10 +482,10 @@ static void a_user_has_no_more_than_256_waiting(void **state)
     (void)ask(f, &f->ann, 258);
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, KILN_BUSY,
-                         "256 questions about solvers and their configs by user 1000 wait");
+                         "256 questions about solvers and their configs of user 1000 wait");
     const struct message_solutions m = question();
     (void)send(f, &f->ann, &m);
-    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "by user 1000 wait");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "of user 1000 wait");
     must(ask(f, &f->bob, 1), f->engine.err);
     test_caller_leave(&f->ann, &f->engine);
     fake_executor_run_tasks(&f->engine.executor);

@@ -3,6 +3,7 @@
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
+#include "engine/service/tuning/tuning_state.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -439,7 +440,7 @@ static void one_user_cannot_fill_the_queue(void **state)
         assert_int_equal(f->ann.reply_count, 0);
     }
     tuning_send_put(f, &f->ann, &put, false);
-    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "64 changes of tuning records of yours");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "64 changes of tuning records of user 1000");
     test_caller_forget_replies(&f->ann);
     tuning_send_put(f, &f->bob, &put, false);
     assert_int_equal(f->bob.reply_count, 0);
@@ -507,7 +508,7 @@ static void without_its_folder_everything_else_goes_on_and_status_says_why(void 
     struct tuning_users *f = *state;
     block_folder(f);
     tuning_reopen(f);
-    assert_null(f->engine.engine->tuning);
+    assert_null(f->engine.engine->tuning->databases);
     struct put put = find_put("Mine", 1);
     tuning_send_put(f, &f->ann, &put, true);
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "blocked");
@@ -527,8 +528,8 @@ static void when_the_folder_can_be_made_it_is_opened_without_a_restart(void **st
     assert_int_equal(unlink(f->file), 0);
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_null(f->engine.engine->tuning); /* ten seconds are not over */
-    f->engine.engine->tuning_retry_ns = 0;
+    assert_null(f->engine.engine->tuning->databases); /* ten seconds are not over */
+    f->engine.engine->tuning->retry_ns = 0;
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
     struct put put = find_put("Mine", 1);
@@ -586,7 +587,7 @@ static void without_a_backend_a_record_has_the_devices_own(void **state)
         put.m.database_id = bytes_of_text(ways[i].id);
         put.m.backend = bytes_of_text("");
         tuning_put(f, &f->ann, &put);
-        tuning_each(f->engine.engine->tuning, &of_device, note_backend, backend);
+        tuning_each(f->engine.engine->tuning->databases, &of_device, note_backend, backend);
         assert_string_equal(backend, ways[i].backend);
     }
 }

@@ -3,6 +3,7 @@
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -281,7 +282,7 @@ static bool note_index(void *context, const struct tuning_system *system)
 static void damage_index(struct tuning_users *f)
 {
     char name[128] = "", path[256];
-    tuning_each_system(f->engine.engine->tuning, note_index, name);
+    tuning_each_system(tuning_databases(f->engine.engine), note_index, name);
     snprintf(path, sizeof(path), "%s/%s", f->engine.state, name);
     KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CLOEXEC);
     assert_true(fd >= 0);
@@ -310,7 +311,7 @@ static void verify_does_not_count_what_it_cannot_open(void **state)
     assert_int_equal(answer_number(fine, "checked"), 2);
     assert_null(json_get(fine, "unchecked"));
     char name[128] = "", path[256];
-    tuning_each_system(f->engine.engine->tuning, note_index, name);
+    tuning_each_system(tuning_databases(f->engine.engine), note_index, name);
     snprintf(path, sizeof(path), "%s/%s", f->engine.state, name);
     assert_int_equal(unlink(path), 0);
     tuning_reopen(f);
@@ -536,7 +537,7 @@ static void an_unrecorded_problem_is_answered_with_its_keys(void **state)
 /* As an older kiln, or a damaged file, may have left it. */
 static void put_key(struct tuning_users *f, enum tuning_kind kind, const char *key)
 {
-    struct tuning *tuning = f->engine.engine->tuning;
+    struct tuning *tuning = tuning_databases(f->engine.engine);
     KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
     const struct tuning_row row = {
         .place = { .tier = TUNING_TIER_USER,

@@ -3,6 +3,7 @@
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
+#include "engine/service/tuning/tuning_service.h"
 
 #include <math.h>
 #include <string.h>
@@ -106,7 +107,7 @@ static void the_best_of_all_shares_is_recorded_and_found(void **state)
     assert_true(bytes_equal_text(answer.value, "ConvAsm1x1U:1,2"));
     assert_int_equal(answer.tier, 3);
     assert_int_equal(answer.measurement_count, 1);
-    assert_int_equal(lease_count(f->engine.engine->leases), 0);
+    assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
 static void the_record_says_where_the_best_was_measured_and_not_the_last_share(void **state)
@@ -227,7 +228,7 @@ static void what_a_dead_process_held_goes_to_one_that_waits(void **state)
     assert_int_equal(got.first, held.first);
     assert_int_equal(got.count, held.count);
     test_caller_leave(&second, &f->engine);
-    assert_int_equal(lease_count(f->engine.engine->leases), 0);
+    assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
 static void who_waited_long_enough_is_told_how_things_stand(void **state)
@@ -261,7 +262,7 @@ static void a_wish_is_cancelled_and_its_caller_may_leave(void **state)
     assert_int_equal(reply_error(&rank, 0).code, KILN_CANCELLED);
     send_lease(f, &rank, &waits);
     test_caller_leave(&rank, &f->engine);
-    assert_null(f->engine.engine->lease_wishes);
+    assert_true(list_is_empty(&f->engine.engine->requests->lease_waits.members));
 }
 
 static void the_best_is_recorded_although_its_last_reporter_leaves(void **state)
@@ -322,7 +323,7 @@ static void leases_for_what_cannot_be_recorded_are_refused(void **state)
         send_lease(f, &f->ann, &bad[i]);
         assert_reply_refuses(&f->ann, 0, i == 0 ? KILN_UNSUPPORTED : KILN_INVALID, "");
     }
-    assert_int_equal(lease_count(f->engine.engine->leases), 0);
+    assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
 static void at_stop_who_waits_is_put_off(void **state)

@@ -183,60 +183,30 @@ static void store_many(struct fixture *f)
     must(reopen(f, ROOMY), f->err);
 }
 
-static void damage_that_is_not_there_any_more_moves_nothing(void **state)
+static void damage_that_a_look_up_met_empties_the_cache(void **state)
 {
     struct fixture *f = *state;
     store_many(f);
-    for (unsigned times = 1; times < 4; times++) {
-        atomic_store(&f->store->file_damaged, true); /* as a reader does */
-        stored(f, (struct kernel){ .number = 100 + times, .size = 100 });
-        assert_int_equal(f->store->doubts, times);
-        assert_false(atomic_load(&f->store->file_damaged));
-    }
-    assert_int_equal(files(f, "kernels.db.damaged"), 0);
-    assert_true(holds(f, 1));
-}
-
-static void a_disk_that_reads_rubbish_once_while_the_file_is_looked_at_moves_nothing(void **state)
-{
-    struct fixture *f = *state;
-    store_many(f);
-    atomic_store(&f->store->file_damaged, true);
-    rubbish_reads = 1;
+    atomic_store(&f->store->file_damaged, true); /* as a reader does */
     stored(f, (struct kernel){ .number = 100, .size = 100 });
-    assert_int_equal(rubbish_reads, 0);
-    assert_int_equal(files(f, "kernels.db.damaged"), 0);
-    assert_true(holds(f, 1));
-    assert_true(holds(f, 39));
-}
-
-static void after_so_many_doubts_the_look_up_is_believed(void **state)
-{
-    struct fixture *f = *state;
-    store_many(f);
-    unsigned doubts = 0;
-    while (files(f, "kernels.db.damaged") == 0) {
-        doubts++;
-        atomic_store(&f->store->file_damaged, true);
-        stored(f, (struct kernel){ .number = 100, .size = 100 });
-        assert_true(doubts < 100);
-    }
-    assert_int_equal(doubts, 17);
-    assert_int_equal(f->store->doubts, 0); /* the new file begins without */
-    assert_false(holds(f, 1));
+    assert_false(atomic_load(&f->store->file_damaged));
+    assert_int_equal(usage(f).kernels, 1);
     assert_true(holds(f, 100));
+    assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_REPLACED);
 }
 
-static void doubts_are_those_of_one_file(void **state)
+static void a_disk_that_reads_rubbish_once_costs_no_kernel(void **state)
 {
     struct fixture *f = *state;
     store_many(f);
-    atomic_store(&f->store->file_damaged, true);
+    for (unsigned n = 1; n < 40; n++) {
+        rubbish_reads = 1;
+        assert_true(holds(f, n));
+        rubbish_reads = 0;
+    }
+    assert_false(atomic_load(&f->store->file_damaged));
     stored(f, (struct kernel){ .number = 100, .size = 100 });
-    assert_int_equal(f->store->doubts, 1);
-    assert_int_equal(unlink(f->file), 0);
-    stored(f, (struct kernel){ .number = 101, .size = 100 });
-    assert_int_equal(f->store->doubts, 0);
+    assert_int_equal(usage(f).kernels, 40);
 }
 
 /* ---- what is tried again ---- */
@@ -255,7 +225,7 @@ static void a_clearing_that_is_tried_again_tells_all_that_it_removed(void **stat
     assert_int_equal(damages.use, 0);
     assert_int_equal(count, 40);
     assert_int_equal(usage(f).kernels, 0);
-    assert_int_equal(files(f, "kernels.db.damaged"), 0);
+    assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_NONE);
 }
 
 static void what_was_done_is_done_though_no_page_could_be_given_back(void **state)
@@ -273,7 +243,6 @@ static void what_was_done_is_done_though_no_page_could_be_given_back(void **stat
     stored(f, (struct kernel){ .number = 4, .size = 100 });
     assert_false(f->store->giving_back);
     assert_true(holds(f, 2));
-    assert_int_equal(files(f, "kernels.db.damaged"), 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
@@ -288,10 +257,8 @@ int main(void)
         TEST(what_was_found_lately_is_told_again_without_looking),
         TEST(damage_that_was_found_is_told_again),
         TEST(damage_that_is_seen_and_another_file_are_looked_at_anew),
-        TEST(damage_that_is_not_there_any_more_moves_nothing),
-        TEST(a_disk_that_reads_rubbish_once_while_the_file_is_looked_at_moves_nothing),
-        TEST(after_so_many_doubts_the_look_up_is_believed),
-        TEST(doubts_are_those_of_one_file),
+        TEST(damage_that_a_look_up_met_empties_the_cache),
+        TEST(a_disk_that_reads_rubbish_once_costs_no_kernel),
         TEST(a_clearing_that_is_tried_again_tells_all_that_it_removed),
         TEST(what_was_done_is_done_though_no_page_could_be_given_back),
     };

@@ -109,7 +109,7 @@ static void a_database_put_in_its_place_is_used_without_the_log_of_the_old_one(v
                      1);
 }
 
-static void nonsense_put_in_its_place_is_moved_aside(void **state)
+static void nonsense_put_in_its_place_is_replaced(void **state)
 {
     struct fixture *f = *state;
     keep(f, 1);
@@ -120,7 +120,7 @@ static void nonsense_put_in_its_place_is_moved_aside(void **state)
     keep(f, 2);
 
     assert_true(kernel_store_take_notice(f->store, f->notice));
-    assert_non_null(strstr(f->notice, "moved to"));
+    assert_non_null(strstr(f->notice, "was damaged"));
     assert_true(holds(f, 2));
 }
 
@@ -294,7 +294,7 @@ int main(void)
         TEST(a_removed_folder_is_made_anew_with_all_that_belongs_there),
         TEST(an_emptied_folder_is_filled_anew),
         TEST(a_database_put_in_its_place_is_used_without_the_log_of_the_old_one),
-        TEST(nonsense_put_in_its_place_is_moved_aside),
+        TEST(nonsense_put_in_its_place_is_replaced),
         TEST(a_folder_that_cannot_be_made_anew_is_tried_again_at_each_write),
         TEST(a_second_daemon_is_refused_with_the_pid_of_the_first),
         TEST(a_store_that_was_removed_under_us_and_taken_is_not_taken_back),

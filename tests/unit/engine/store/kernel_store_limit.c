@@ -224,30 +224,6 @@ static void a_much_smaller_limit_takes_effect_in_steps(void **state)
     assert_true(holds(f, 9000));
 }
 
-static void a_damaged_copy_goes_before_any_kernel(void **state)
-{
-    struct fixture *f = *state;
-    char copy[200];
-    assert_int_equal(reopen(f, SIX), KILN_OK);
-    close_store(f);
-    snprintf(copy, sizeof(copy), "%s.damaged-1", f->file);
-    FILE *file = fopen(copy, "w");
-    assert_non_null(file);
-    for (unsigned i = 0; i < 500000; i++)
-        fputc('x', file);
-    fclose(file);
-    assert_int_equal(reopen(f, SIX), KILN_OK);
-    assert_true(usage(f).taken_bytes > 500000);
-    stored(f, large(1, NOW));
-    assert_int_equal(files(f, "kernels.db.damaged-"), 1);
-
-    for (unsigned i = 2; i <= 6; i++)
-        assert_int_equal(stored(f, large(i, NOW)), 0);
-
-    assert_int_equal(files(f, "kernels.db.damaged-"), 0);
-    assert_int_equal(usage(f).kernels, 6);
-}
-
 /* ---- pins ---- */
 
 static uint64_t pin(struct fixture *f, unsigned from, unsigned to, bool pinned)
@@ -350,7 +326,6 @@ int main(void)
         TEST(a_smaller_limit_takes_effect_with_the_next_put),
         TEST(a_limit_that_is_changed_counts_with_the_next_put),
         TEST(a_much_smaller_limit_takes_effect_in_steps),
-        TEST(a_damaged_copy_goes_before_any_kernel),
         TEST(pinned_kernels_are_never_evicted),
         TEST(a_pinned_kernel_that_is_stored_again_stays_pinned),
         TEST(a_put_that_only_pinned_kernels_could_make_room_for_is_refused),

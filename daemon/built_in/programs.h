@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The programs that compile for a program with the engine linked in, and where they may write.
+ *
+ * Threading  pure functions of the environment and the filesystem; may block
+ */
+#include "common/err.h"
+#include "common/paths.h"
+
+struct built_in_programs {
+    char compiler[PATH_TEXT_MOST]; /* kiln-compiler */
+    char launch[PATH_TEXT_MOST];   /* kiln-launch, which starts it */
+    char temp[PATH_TEXT_MOST];     /* where its folders are made */
+};
+
+/* KILN_UNAVAILABLE, with what to do, where one of them is missing, and in a program that has more
+ * rights than the user who started it: that user's environment names these programs. */
+KILN_MUST_CHECK enum kiln_code built_in_programs_find(struct built_in_programs *ret_programs,
+                                                      struct kiln_err *err);

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/embed/direct_executor.h"
+
+#include <assert.h>
+
+static struct direct_executor *self_of(struct executor *base)
+{
+    return (struct direct_executor *)base;
+}
+
+/* ---- lists ---- */
+
+static void init_list(struct task_list *list)
+{
+    *list = (struct task_list){ .last = &list->first };
+}
+
+static void append_task(struct task_list *list, struct task *task)
+{
+    task->next = NULL;
+    *list->last = task;
+    list->last = &task->next;
+}
+
+/* NULL when the list is empty. */
+static struct task *take_task(struct task_list *list)
+{
+    struct task *task = list->first;
+    if (!task)
+        return NULL;
+    list->first = task->next;
+    if (!list->first)
+        list->last = &list->first;
+    return task;
+}
+
+static void move_list(struct task_list *to, struct task_list *from)
+{
+    if (from->first)
+        *to = *from;
+    init_list(from);
+}
+
+/* ---- what the engine calls ---- */
+
+/* One task at a time keeps every order that lanes promise. */
+static void run_on_lane(struct executor *base, enum lane lane, struct task *task)
+{
+    (void)lane;
+    append_task(&self_of(base)->tasks, task);
+}
+
+static void run_later(struct executor *base, struct task *task)
+{
+    append_task(&self_of(base)->later, task);
+}
+
+static void take_compile(struct executor *base, struct compile_task *task)
+{
+    struct direct_executor *x = self_of(base);
+    assert(!x->compile);
+    x->compile = task;
+    x->compile_has_begun = false;
+}
+
+static unsigned compile_slots(struct executor *base) { return self_of(base)->compiler ? 1 : 0; }
+
+static const struct executor_ops ops = {
+    .run = run_on_lane,
+    .later = run_later,
+    .compile = take_compile,
+    .compile_slots = compile_slots,
+};
+
+void direct_executor_init(struct direct_executor *x, struct embed_compiler *compiler)
+{
+    *x = (struct direct_executor){ .base.ops = &ops, .compiler = compiler };
+    init_list(&x->tasks);
+    init_list(&x->later);
+    init_list(&x->due);
+    init_list(&x->due_later);
+}
+
+/* ---- what the caller runs ---- */
+
+static void begin_compile(struct direct_executor *x)
+{
+    struct compile_task *task = x->compile;
+    x->compile_has_begun = true;
+    task->outcome = COMPILE_OUTCOME_INIT;
+    x->compiler->ops->begin(x->compiler, &task->job, &task->outcome);
+}
+
+bool direct_executor_compiles(const struct direct_executor *x)
+{
+    return x->compile && x->compile_has_begun;
+}
+
+void direct_executor_end_compile(struct direct_executor *x)
+{
+    struct compile_task *task = x->compile;
+    x->compile = NULL; /* done may hand over the next one */
+    task->done(task);
+}
+
+/* A task may be freed by its done. */
+static bool run_due_task(struct direct_executor *x)
+{
+    struct task *task = take_task(&x->due);
+    if (task)
+        task->work(task);
+    else
+        task = take_task(&x->due_later);
+    if (task)
+        task->done(task);
+    return task != NULL;
+}
+
+bool direct_executor_step(struct direct_executor *x)
+{
+    if (x->compile && !x->compile_has_begun) {
+        begin_compile(x);
+        return true;
+    }
+    if (run_due_task(x))
+        return true;
+    move_list(&x->due, &x->tasks);
+    move_list(&x->due_later, &x->later);
+    return run_due_task(x);
+}

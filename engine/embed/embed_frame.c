@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/embed/embed_frame.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+/* The body with its zero-copy segments in their places. */
+static void copy_body(uint8_t *to, const struct reply *reply)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < reply->inlay_count; i++) {
+        const struct inlay *inlay = &reply->inlays[i];
+        memcpy(to, reply->body.data + at, inlay->at - at);
+        to += inlay->at - at;
+        memcpy(to, inlay->object->data, inlay->object->size);
+        to += inlay->object->size;
+        at = inlay->at;
+    }
+    if (reply->body.size > at)
+        memcpy(to, reply->body.data + at, reply->body.size - at);
+}
+
+static bool copy_descriptors(struct embed_frame *frame, const struct reply *reply)
+{
+    for (size_t i = 0; i < reply->object_count; i++) {
+        frame->descriptors[i] = fcntl(reply->objects[i]->fd, F_DUPFD_CLOEXEC, EMBED_FD_MIN);
+        if (frame->descriptors[i] < 0)
+            return false;
+        frame->header.descriptors++;
+    }
+    return true;
+}
+
+enum kiln_code embed_frame_create(const struct reply *reply, uint16_t version,
+                                  struct embed_frame **ret_frame)
+{
+    size_t size = reply->body.size + inlaid_size(reply->inlays, reply->inlay_count);
+    struct embed_frame *frame = malloc(sizeof(*frame) + size);
+    if (!frame)
+        return KILN_NO_MEMORY;
+    frame->header = (struct frame_header){ .version = version ? version : FRAME_VERSION,
+                                           .type = (uint16_t)reply->type,
+                                           .request_id = reply->request_id,
+                                           .body_size = (uint32_t)size,
+                                           .flags = reply->flags };
+    if (!copy_descriptors(frame, reply)) {
+        embed_frame_destroy(frame);
+        return KILN_FULL;
+    }
+    copy_body(frame->body, reply);
+    *ret_frame = frame;
+    return KILN_OK;
+}
+
+void embed_frame_destroy(struct embed_frame *frame)
+{
+    for (size_t i = 0; frame && i < frame->header.descriptors; i++)
+        close(frame->descriptors[i]);
+    free(frame);
+}
+
+void embed_frame_hand_out(struct embed_frame *frame, struct transport_frame *ret_frame)
+{
+    *ret_frame = (struct transport_frame){ .header = frame->header,
+                                           .body = bytes_of(frame->body, frame->header.body_size),
+                                           .descriptors = frame->descriptors,
+                                           .descriptor_count = frame->header.descriptors };
+    frame->header.descriptors = 0; /* they are the receiver's */
+}
+
+void embed_frame_list_init(struct embed_frame_list *list)
+{
+    *list = (struct embed_frame_list){ .last = &list->first };
+}
+
+void embed_frame_append(struct embed_frame_list *list, struct embed_frame *frame)
+{
+    frame->next = NULL;
+    *list->last = frame;
+    list->last = &frame->next;
+}
+
+struct embed_frame *embed_frame_take(struct embed_frame_list *list)
+{
+    struct embed_frame *frame = list->first;
+    if (!frame)
+        return NULL;
+    list->first = frame->next;
+    if (!list->first)
+        list->last = &list->first;
+    return frame;
+}

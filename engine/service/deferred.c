@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/deferred.h"
+
+#include "common/clock.h"
+#include "engine/service/metrics/request_figures.h"
+#include "engine/service/requests/admin.h"
+
+#include <stdlib.h>
+
+/* ---- beginning ---- */
+
+void deferred_init(struct deferred *d, const struct deferred_kind *kind, struct engine *e,
+                   struct caller *caller, uint64_t request_id)
+{
+    d->kind = kind;
+    d->engine = e;
+    d->caller = caller;
+    d->request_id = request_id;
+    d->uid = caller->uid;
+    d->role = caller->role;
+    d->is_admin = caller->role == ROLE_ADMIN;
+}
+
+void *deferred_create(const struct deferred_kind *kind, struct engine *e, struct caller *caller,
+                      uint64_t request_id, struct kiln_err *err)
+{
+    struct deferred *d = calloc(1, kind->size);
+    if (d)
+        deferred_init(d, kind, e, caller, request_id);
+    else
+        kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
+    return d;
+}
+
+void deferred_wait(struct deferred *d)
+{
+    list_prepend(&d->caller->unanswered, &d->link);
+    d->caller->in_flight++;
+    request_waits(&d->engine->figures, d);
+}
+
+enum kiln_code deferred_wait_or_destroy(struct deferred *d, enum kiln_code rc)
+{
+    if (rc)
+        deferred_destroy(d);
+    else
+        deferred_wait(d);
+    return rc;
+}
+
+void service_waiter_add(struct deferred *w, struct engine *e, struct caller *caller,
+                        uint64_t request_id, void (*cancel)(struct deferred *))
+{
+    deferred_init(w, NULL, e, caller, request_id);
+    w->cancel = cancel;
+    deferred_wait(w);
+}
+
+/* ---- how many there may be ---- */
+
+static enum kiln_code check_group(const struct deferred *d, const struct request_group *group,
+                                  struct kiln_err *err)
+{
+    unsigned all = 0, own = 0;
+    unsigned max = group->max - (d->is_admin ? 0 : group->kept_for_admin);
+    unsigned max_uid = d->is_admin ? group->max_uid_admin : group->max_uid;
+    LIST_EACH (&group->members, struct deferred, member, other) {
+        all++;
+        own += other->uid == d->uid;
+    }
+    if (max_uid && own >= max_uid)
+        return kiln_fail(err, KILN_BUSY,
+                         "%s: user %u has %u unanswered, the maximum of one user: ask again when "
+                         "some are done",
+                         group->noun, (unsigned)d->uid, own);
+    if (group->max && all >= max)
+        return kiln_fail(err, KILN_BUSY,
+                         "%s: %u are under way, the maximum: ask again when some are done",
+                         group->noun, all);
+    return KILN_OK;
+}
+
+enum kiln_code deferred_join(struct deferred *d, struct request_group *group, struct kiln_err *err)
+{
+    enum kiln_code rc = check_group(d, group, err);
+    if (rc)
+        return rc;
+    d->group = group;
+    list_append(&group->members, &d->member);
+    return KILN_OK;
+}
+
+/* ---- steps ---- */
+
+static struct deferred *deferred_of_task(struct task *task)
+{
+    return LIST_ENTRY(task, struct deferred, task);
+}
+
+static void step_work(struct task *task)
+{
+    struct deferred *d = deferred_of_task(task);
+    uint64_t began = clock_monotonic_ns();
+    d->step->work(d);
+    d->worked_ns = clock_monotonic_ns() - began;
+}
+
+static void start_next(struct request_queue *queue);
+
+/* What a step took beyond the unit that each pays counts against its user. */
+static void leave_lane(struct deferred *d)
+{
+    struct request_queue *queue = d->queue;
+    d->queue = NULL;
+    if (!queue)
+        return;
+    if (d->worked_ns > FAIR_QUEUE_UNIT)
+        fair_queue_charge(&queue->waiting, d->uid, d->worked_ns - FAIR_QUEUE_UNIT);
+    queue->running = NULL;
+    start_next(queue);
+}
+
+static void free_deferred(struct deferred *d)
+{
+    if (d->kind->release)
+        d->kind->release(d);
+    json_destroy(d->question);
+    json_destroy(d->answer);
+    free(d);
+}
+
+static void step_done(struct task *task)
+{
+    struct deferred *d = deferred_of_task(task);
+    engine_task_ended(d->engine);
+    d->is_running = false;
+    leave_lane(d);
+    if (d->is_over)
+        free_deferred(d);
+    else if (d->step->done)
+        d->step->done(d);
+    else
+        deferred_end(d);
+}
+
+static void start_step(struct deferred *d)
+{
+    d->is_running = true;
+    if (d->step->begin)
+        d->step->begin(d);
+    d->task = (struct task){ .work = step_work, .done = step_done };
+    if (d->step->work)
+        engine_run(d->engine, d->step->lane, &d->task);
+    else
+        engine_later(d->engine, &d->task);
+}
+
+void deferred_run(struct deferred *d, const struct deferred_step *step)
+{
+    d->step = step;
+    start_step(d);
+}
+
+static void start_next(struct request_queue *queue)
+{
+    if (queue->running)
+        return;
+    struct fair_item *item = fair_queue_pop(&queue->waiting);
+    if (!item)
+        return;
+    queue->running = LIST_ENTRY(item, struct deferred, slot);
+    start_step(queue->running);
+}
+
+enum kiln_code deferred_enqueue(struct deferred *d, struct request_queue *queue,
+                                const struct deferred_step *step, struct kiln_err *err)
+{
+    enum kiln_code rc = fair_queue_push(&queue->waiting, d->uid, &d->slot, err);
+    if (rc)
+        return rc;
+    d->queue = queue;
+    d->step = step;
+    start_next(queue);
+    return KILN_OK;
+}
+
+void request_queue_init(struct request_queue *queue, const struct fair_queue_options *options)
+{
+    fair_queue_init(&queue->waiting, options);
+    queue->running = NULL;
+}
+
+void request_queue_done(struct request_queue *queue) { fair_queue_done(&queue->waiting); }
+
+/* ---- end ---- */
+
+static bool leave_caller(struct deferred *d)
+{
+    if (!list_holds(&d->link))
+        return false;
+    list_remove(&d->link);
+    d->caller->in_flight--;
+    return true;
+}
+
+void deferred_leave(struct deferred *d)
+{
+    if (leave_caller(d))
+        request_waits_no_more(&d->engine->figures, d);
+    d->caller = NULL;
+}
+
+void deferred_forget(struct deferred *d)
+{
+    if (leave_caller(d))
+        d->engine->figures.in_flight--;
+    d->caller = NULL;
+}
+
+void deferred_destroy(struct deferred *d)
+{
+    deferred_leave(d);
+    if (d->queue && !d->is_running)
+        fair_queue_remove(&d->queue->waiting, &d->slot);
+    list_remove(&d->member);
+    if (d->is_running)
+        d->is_over = true;
+    else
+        free_deferred(d);
+}
+
+void deferred_cancel(struct deferred *d)
+{
+    if (d->cancel) {
+        d->cancel(d);
+        return;
+    }
+    deferred_leave(d);
+    if ((!d->kind->stop || d->kind->stop(d)) && !d->is_running)
+        deferred_destroy(d);
+}
+
+void deferred_fail(struct deferred *d, const struct kiln_err *why, const char *log)
+{
+    struct caller *caller = d->caller;
+    if (caller)
+        service_refuse(d->engine, caller, d->request_id, why, log);
+    deferred_cancel(d);
+}
+
+void deferred_end(struct deferred *d)
+{
+    struct caller *caller = d->caller;
+    deferred_leave(d);
+    if (d->rc && !d->err.code)
+        d->err.code = d->rc; /* an answer without a message */
+    if (caller && d->rc)
+        service_refuse(d->engine, caller, d->request_id, &d->err, NULL);
+    else if (caller && d->kind->reply)
+        d->kind->reply(d, caller);
+    else if (caller)
+        admin_send(d->engine, caller, d->request_id, d->answer, 0);
+    deferred_destroy(d);
+}

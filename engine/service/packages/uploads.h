@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Uploads: requests that bring a file, such as a package, a cache of MIOpen or a tuning database.
+ *
+ * Role       has kiln-transfer fetch, unpack and check the file (the executor's transfer), reports
+ *            its progress, then hands the checked file to the request's kind.  Refuses uploads
+ *            beyond the limits of engine/jobs/transfer_limits.h
+ * Ownership  an upload lives until its last task is done, also when its caller left; the staged
+ *            file is removed unless it was moved away
+ * Threading  the engine's thread; check runs on LANE_READ, take on LANE_WRITE
+ */
+#include "engine/service/requests/admin.h"
+
+struct upload;
+
+struct upload_kind {
+    const struct admin_member *members; /* of the question */
+    enum transfer_tier tier;            /* as its transfers are counted */
+    bool salvage;                       /* as transfer_job.salvage */
+    uint64_t size_limit; /* bytes of the file; 0: as large as a package or a cache may be */
+    bool unchecked;      /* as transfer_job.unchecked; the second file is no manifest */
+    /* Instead of check and take, on the engine's thread: the file is at transfer.outcome.path;
+     * calls upload_next or, in the end, upload_end.  May be NULL. */
+    void (*pass)(struct upload *u);
+    /* Once, on a read lane, before the first take: what reads the whole file; may be NULL. */
+    enum kiln_code (*check)(struct upload *u, struct kiln_err *err);
+    /* On the write lane, again and again until *ret_more stays false: takes the checked file. */
+    enum kiln_code (*take)(struct upload *u, bool *ret_more, struct kiln_err *err);
+    /* On the engine's thread after it; may be NULL. */
+    void (*finish)(struct upload *u);
+    /* On the engine's thread after each take that ended well or badly; may be NULL. */
+    void (*taken)(struct upload *u);
+    /* Of |state|, at the end, on a read lane; may be NULL where there is none. */
+    void (*state_destroy)(void *state);
+};
+
+struct upload {
+    struct service_waiter waiter; /* first member */
+    struct transfer_task transfer;
+    struct task task;
+    const struct upload_kind *kind;
+    struct engine *engine;
+    struct upload *next, *previous; /* the engine's list */
+    int files[LIMIT_REQUEST_FILES]; /* owned; -1 */
+    struct json *question;          /* owned; the job borrows from it */
+    struct json *answer;            /* owned; take fills it */
+    uid_t uid;
+    bool is_admin;
+    enum role role;
+    bool more;
+    bool has_arrived; /* no transfer is out */
+    enum kiln_code rc;
+    struct kiln_err err;
+    void *state; /* take's own: where it stands */
+};
+
+/* Answers later.  |url| borrowed from |question|, which is taken over; NULL: the file that came
+ * with the request. */
+KILN_MUST_CHECK enum kiln_code upload_begin(struct engine *e, struct caller *caller,
+                                            const struct frame_header *header,
+                                            const struct upload_kind *kind, struct json *question,
+                                            struct kiln_err *err);
+/* Answers as u->rc and u->err say; |u| is not the caller's any more.  The file and |state| go on a
+ * read lane. */
+void upload_end(struct upload *u);
+/* Fetches the |index|-th file (from 0) that came with the request, called |name|; pass is called
+ * again. */
+void upload_next(struct upload *u, unsigned index, const char *name);
+/* The staged file was moved away. */
+void upload_taken(struct upload *u);
+/* Ends them all early. */
+void uploads_cancel(struct engine *e);

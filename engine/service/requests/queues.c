@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/requests/queues.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+/* Of one user, waiting or running. */
+#define ADMIN_MAX_UID 4
+#define ADMIN_MAX_UID_ADMIN 32
+/* Questions that wait: each is a client's call that has a time-out.  A user may have a process for
+ * every GPU of a host, and each asks for one at a time. */
+#define SOLVER_QUESTIONS_MAX 1024
+#define SOLVER_QUESTIONS_MAX_UID 256
+
+static void init_group(struct request_group *group, const char *noun)
+{
+    *group = (struct request_group){ .noun = noun };
+    list_init(&group->members);
+}
+
+/* A group bounds what waits in these. */
+static void init_unbounded(struct request_queue *queue)
+{
+    const struct fair_queue_options options = { .max = UINT_MAX,
+                                                .max_uid = UINT_MAX,
+                                                .noun = "requests" };
+    request_queue_init(queue, &options);
+}
+
+enum kiln_code requests_create(struct requests **ret_requests, struct kiln_err *err)
+{
+    const struct fair_queue_options questions = { .max = SOLVER_QUESTIONS_MAX,
+                                                  .max_uid = SOLVER_QUESTIONS_MAX_UID,
+                                                  .noun =
+                                                      "questions about solvers and their configs" };
+    struct requests *r = calloc(1, sizeof(*r));
+    if (!r)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the queues of requests");
+    init_group(&r->admin, "administrative requests");
+    r->admin.max_uid = ADMIN_MAX_UID;
+    r->admin.max_uid_admin = ADMIN_MAX_UID_ADMIN;
+    init_group(&r->verifications, "verifications of packages");
+    r->verifications.max = 1; /* a reader reads the whole package */
+    /* A build holds memory, descriptors and a lane's time. */
+    init_group(&r->builds, "package builds");
+    r->builds.max_uid = r->builds.max_uid_admin = 1;
+    init_group(&r->lease_waits, "requests for a lease"); /* engine/tuning/lease.c bounds them */
+    init_unbounded(&r->quick_admin);
+    init_unbounded(&r->slow_admin);
+    init_unbounded(&r->build_steps);
+    request_queue_init(&r->solver_questions, &questions);
+    *ret_requests = r;
+    return KILN_OK;
+}
+
+void requests_destroy(struct requests *r)
+{
+    if (!r)
+        return;
+    request_queue_done(&r->quick_admin);
+    request_queue_done(&r->slow_admin);
+    request_queue_done(&r->solver_questions);
+    request_queue_done(&r->build_steps);
+    free(r);
+}

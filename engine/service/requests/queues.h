@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The groups and queues of deferred requests, with their limits.
+ *
+ * Ownership  the engine's; requests join and leave by themselves
+ * Threading  the engine's thread
+ */
+#include "engine/service/deferred.h"
+
+struct requests {
+    struct request_group admin; /* administrative requests */
+    struct request_group verifications;
+    struct request_group builds;
+    struct request_group lease_waits;
+    struct request_queue quick_admin;
+    /* Scans of the whole store run one at a time, so that they do not take every reader from the
+     * fetches that look up one kernel; what is quick does not wait for them, nor for writes. */
+    struct request_queue slow_admin;
+    /* Walks of tuning spaces take milliseconds: one at a time, so that look-ups of kernels have
+     * the other readers. */
+    struct request_queue solver_questions;
+    struct request_queue build_steps; /* one step of one build runs at a time */
+};
+
+KILN_MUST_CHECK enum kiln_code requests_create(struct requests **ret_requests,
+                                               struct kiln_err *err);
+/* No request may be left. */
+void requests_destroy(struct requests *requests);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Opens the tuning databases: at start, and again later if the disk did not allow it.
+ *
+ * Threading  the engine's thread; a later try runs on LANE_TUNING
+ */
+#include "engine/service/internal.h"
+
+struct tuning_service;
+
+/* At start.  KILN_OK also where a later try may help; service->trouble says why then. */
+KILN_MUST_CHECK enum kiln_code tuning_open_first(struct tuning_service *service,
+                                                 struct kiln_err *err);
+/* Tries again when it is time. */
+void tuning_open_retry_tick(struct engine *e);

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/tuning/tuning_sorted.h"
+
+#include "common/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define TEXTS_MOST (1ull << 30)
+
+void side_done(struct side *side)
+{
+    free(side->records);
+    buffer_done(&side->texts);
+    *side = (struct side){ .count = 0 };
+}
+
+static bool add(struct side *side, struct side_record record)
+{
+    side->is_too_long |= side->count == SIDE_RECORDS_MOST;
+    if (side->is_too_long || tuning_progress_is_stopped(side->progress))
+        return false;
+    if (side->count == side->most) {
+        size_t most = side->most ? 2 * side->most : 4096;
+        struct side_record *more = realloc(side->records, most * sizeof(*more));
+        side->is_out_of_memory |= !more;
+        if (!more)
+            return false;
+        side->records = more;
+        side->most = most;
+    }
+    side->records[side->count++] = record;
+    return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct side_record *x = a, *y = b;
+    return bytes_compare(x->key, y->key);
+}
+
+/* The texts stay where they are from now on. */
+static void point_to_copies(struct side *side)
+{
+    for (size_t i = 0; i < side->count; i++) {
+        struct side_record *r = &side->records[i];
+        r->key.data = side->texts.data + r->at;
+        r->value.data = r->key.data + r->key.size;
+    }
+}
+
+static bool add_copy(struct side *side, struct bytes key, struct bytes value)
+{
+    struct side_record copy = { .key = { NULL, key.size },
+                                .value = { NULL, value.size },
+                                .at = side->texts.size };
+    buffer_put(&side->texts, key.data, key.size);
+    buffer_put(&side->texts, value.data, value.size);
+    return !side->texts.failed && add(side, copy);
+}
+
+static enum kiln_code sort(struct side *side, struct kiln_err *err)
+{
+    if (tuning_progress_is_stopped(side->progress))
+        return err->code = KILN_CANCELLED;
+    if (side->is_too_long)
+        return kiln_fail(err, KILN_FULL,
+                         "there are more than %u records on one side, too many to compare",
+                         SIDE_RECORDS_MOST);
+    if (side->is_out_of_memory || side->texts.failed)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot compare so many records: out of memory");
+    if (side->count > 0)
+        qsort(side->records, side->count, sizeof(*side->records), compare);
+    return KILN_OK;
+}
+
+/* ---- a tier ---- */
+
+static bool add_held(void *context, const struct tuning_held *held)
+{
+    return add_copy(context, held->place.key, held->value);
+}
+
+struct system_walk {
+    struct side *side;
+    const struct side_tier *tier;
+    struct kiln_err *err;
+    bool is_found;
+    enum kiln_code rc;
+};
+
+static bool add_system(void *context, const struct tuning_system *system)
+{
+    struct system_walk *walk = context;
+    const struct tuning_system_file *file = system->file;
+    struct tuning_index_record record;
+    if (file->kind != walk->tier->kind || strcmp(file->database_id, walk->tier->database_id) != 0 ||
+        strcmp(file->backend, walk->tier->backend) != 0)
+        return true;
+    walk->is_found = true;
+    if (!system->index)
+        walk->rc = kiln_fail(walk->err, KILN_CORRUPT, "%s", system->why);
+    /* A reader of its own would be needed to count damage: look-ups do that. */
+    for (uint64_t i = 0; system->index && i < tuning_index_count(system->index); i++) {
+        if (!tuning_index_at((struct tuning_index *)system->index, i, &record))
+            continue;
+        if (!add(walk->side, (struct side_record){ .key = record.key, .value = record.value }))
+            return false;
+    }
+    return false;
+}
+
+enum kiln_code side_of_tier(struct side *side, const struct tuning *tuning,
+                            const struct side_tier *tier, struct kiln_err *err)
+{
+    *side = (struct side){ .kind = tier->kind, .progress = side->progress };
+    if (tier->tier == TUNING_TIER_SYSTEM) {
+        struct system_walk walk = { .side = side, .tier = tier, .err = err };
+        tuning_each_system(tuning, add_system, &walk);
+        if (!walk.is_found)
+            return kiln_fail(err, KILN_NOT_FOUND,
+                             "there is no system %s database of '%s': 'kilnctl db stats' lists "
+                             "those that were imported",
+                             tuning_kind_name(tier->kind), tier->database_id);
+        return walk.rc ? walk.rc : sort(side, err);
+    }
+    const struct tuning_selection selection = { .tier = tier->tier,
+                                                .uid = tier->uid,
+                                                .by_uid = true,
+                                                .by_kind = true,
+                                                .kind = tier->kind,
+                                                .database_id = tier->database_id,
+                                                .backend = tier->backend };
+    buffer_init(&side->texts, TEXTS_MOST);
+    tuning_each(tuning, &selection, add_held, side);
+    point_to_copies(side);
+    return sort(side, err);
+}
+
+/* ---- a file ---- */
+
+/* Text PerfDbs of old have FindDb's keys; what is stored has those of today. */
+static struct bytes key_of(enum tuning_kind kind, struct bytes key, char text[PROBLEM_KEY_MOST])
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    struct problem problem;
+    if (kind != TUNING_PERF || perf_key_parse(key, &problem, &ignored) == KILN_OK ||
+        find_key_parse(key, &problem, &ignored) != KILN_OK)
+        return key;
+    size_t size = perf_key_write(&problem, text);
+    return size > 0 ? bytes_of(text, size) : key;
+}
+
+static bool add_record(void *context, const struct tuning_record *record)
+{
+    struct side *side = context;
+    char text[PROBLEM_KEY_MOST];
+    struct bytes key = key_of(side->kind, record->key, text);
+    return add_copy(side, key, record->value);
+}
+
+static bool leave_out(void *context, uint64_t line, const char *why)
+{
+    const struct side *side = context;
+    (void)line;
+    (void)why;
+    return !tuning_progress_is_stopped(side->progress);
+}
+
+static enum kiln_code read_text(enum tuning_kind kind, int fd, size_t size,
+                                const struct tuning_reader_events *events, struct kiln_err *err)
+{
+    if (size == 0)
+        return KILN_OK;
+    void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (map == MAP_FAILED)
+        return kiln_fail_errno(err, errno, "cannot map it");
+    enum kiln_code rc = tuning_text_read(kind, bytes_of(map, size), events, err);
+    munmap(map, size);
+    return rc;
+}
+
+static enum kiln_code read_file(struct side *side, const char *path, struct kiln_err *err)
+{
+    static const char magic[16] = "SQLite format 3";
+    const struct tuning_reader_events events = { .record = add_record,
+                                                 .bad = leave_out,
+                                                 .context = side };
+    char head[sizeof(magic)];
+    struct stat seen;
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &seen) != 0)
+        return kiln_fail_errno(err, errno, "cannot read it");
+    if (fs_read_at(fd, head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+        memcmp(head, magic, sizeof(magic)) == 0)
+        return perf_db_read(path, &events, err);
+    return read_text(side->kind, fd, (size_t)seen.st_size, &events, err);
+}
+
+enum kiln_code side_of_file(struct side *side, enum tuning_kind kind, const char *path,
+                            const char *name, struct kiln_err *err)
+{
+    *side = (struct side){ .kind = kind, .progress = side->progress };
+    buffer_init(&side->texts, TEXTS_MOST);
+    enum kiln_code rc = read_file(side, path, err);
+    if (side->is_out_of_memory || side->is_too_long || side->texts.failed ||
+        tuning_progress_is_stopped(side->progress))
+        return sort(side, err);
+    if (rc)
+        return kiln_while(err, "reading '%.100s'", name);
+    point_to_copies(side);
+    return sort(side, err);
+}

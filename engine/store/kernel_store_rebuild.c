@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/store/kernel_store_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+/* The file is a cache: where it is damaged it is removed and an empty one takes its place.  All in
+ * it can be compiled again, and a file that was wrong once is not worth trusting in part. */
+
+/* What SQLite keeps beside a database; the file itself comes first. */
+static const char *const suffixes[] = { "", "-wal", "-shm" };
+#define SUFFIXES (sizeof(suffixes) / sizeof(suffixes[0]))
+
+static enum kiln_code remove_files(const struct kernel_store *store, size_t from,
+                                   struct kiln_err *err)
+{
+    for (size_t i = from; i < SUFFIXES; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), STORE_FILE "%s", suffixes[i]);
+        if (unlinkat(store->folder, name, 0) != 0 && errno != ENOENT)
+            return kiln_fail_errno(err, errno, "cannot remove '%s/%s'", store->directory, name);
+    }
+    return KILN_OK;
+}
+
+enum kiln_code store_open_or_rebuild(struct kernel_store *store, const char *damage,
+                                     char notice[512], struct kiln_err *err)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    if (!damage) {
+        enum kiln_code rc = store_open_all(store, &why);
+        if (rc == KILN_CORRUPT) /* a disk that fails to read once has not damaged the file */
+            rc = store_open_all(store, &why);
+        if (rc != KILN_CORRUPT) {
+            *err = why;
+            return rc;
+        }
+        damage = why.text;
+    }
+    enum kiln_code rc = remove_files(store, 0, err);
+    if (!rc)
+        rc = store_open_all(store, err);
+    if (!rc)
+        snprintf(notice, 512,
+                 "the kernel cache '%.180s' was damaged (%.200s): it was removed, and an empty one "
+                 "made",
+                 store->path, damage);
+    return rc;
+}
+
+/* ---- while it is open ---- */
+
+static void say_removed(const struct kernel_store *store, char notice[512])
+{
+    if (store->made_file)
+        snprintf(notice, 512,
+                 "the kernel cache '%.300s' was removed while kilnd ran: a new one was made",
+                 store->path);
+    else
+        snprintf(
+            notice, 512,
+            "the kernel cache '%.300s' was replaced while kilnd ran: what is there now is used",
+            store->path);
+}
+
+static enum kiln_code open_again(struct kernel_store *store, const char *damage, char notice[512],
+                                 struct kiln_err *err)
+{
+    enum kiln_code rc = store_folder_open(store, err);
+    /* SQLite would play the log of the file that is gone into the one that took its place. */
+    if (!rc && store->removed)
+        rc = remove_files(store, 1, err);
+    if (rc)
+        return rc;
+    /* The damage was in a file that is gone. */
+    return store_open_or_rebuild(store, store->removed ? NULL : damage, notice, err);
+}
+
+/* SQLite has one index of the log for all connections of a process: one that could not be written
+ * to when the first of them opened it stays so until the last has closed it. */
+static bool readers_stand_in_the_way(const struct kernel_store *store)
+{
+    uint64_t log = 0;
+    return store_file_size(store, STORE_LOG, &log) && faccessat(store->folder, ".", W_OK, 0) == 0;
+}
+
+enum kiln_code store_reopen(struct kernel_store *store, const char *damage, struct kiln_err *err)
+{
+    char notice[512] = "";
+    if (store->inode && !store_file_is_in_place(store))
+        store->removed = true; /* until it is told */
+    /* While only writing fails, readers go on until there is something better. */
+    bool keeps_readers =
+        !store->writer && !damage && !store->removed && !readers_stand_in_the_way(store);
+    if (!keeps_readers) {
+        db_pool_hold(&store->readers, true);
+        store_close_all(store);
+    }
+    enum kiln_code rc = open_again(store, damage, notice, err);
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (rc && !keeps_readers && store_folder_look(store, &ignored) == KILN_OK)
+        (void)!store_open_reading(store, &ignored);
+    db_pool_hold(&store->readers, false);
+    if (rc)
+        return rc;
+    if (store->removed && !*notice)
+        say_removed(store, notice);
+    store->removed = false;
+    atomic_store(&store->file_damaged, false);
+    if (*notice)
+        store_say(store, KERNEL_NOTICE_REPLACED, notice);
+    return KILN_OK;
+}
+
+enum kiln_code store_wipe(struct kernel_store *store, struct kiln_err *err)
+{
+    db_pool_hold(&store->readers, true);
+    store_close_all(store);
+    enum kiln_code rc = remove_files(store, 0, err);
+    if (!rc)
+        rc = store_open_all(store, err);
+    db_pool_hold(&store->readers, false);
+    return rc;
+}

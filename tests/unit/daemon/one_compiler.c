@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* The kiln-compiler process of a program with the engine linked in. */
+#include "tests/support/test.h"
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "daemon/built_in/one_compiler.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PATIENT (clock_monotonic_ns() + 60000000000ull)
+#define REPORT_MS 100
+#define SOON (clock_monotonic_ns() + 50000000ull)
+
+struct fixture {
+    char folder[64]; /* for programs of the test; temp/ in it for those of compilers */
+    struct embed_compiler *compiler;
+    struct compile_job job;
+    struct compile_outcome outcome;
+};
+
+/* ---- a fixture ---- */
+
+static char *path_in(struct fixture *f, const char *name, char path[128])
+{
+    snprintf(path, 128, "%s/%s", f->folder, name);
+    return path;
+}
+
+/* A kiln-compiler that is a script, beside a kiln-launch. */
+static void use_script(struct fixture *f, const char *text)
+{
+    char script[128], launch[128];
+    int fd = open(path_in(f, "kiln-compiler", script), O_CREAT | O_TRUNC | O_WRONLY, 0755);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    assert_int_equal(symlink(KILN_BIN "/kiln-launch", path_in(f, "kiln-launch", launch)), 0);
+    setenv("KILN_COMPILER", script, 1);
+}
+
+static int set_up(void **state)
+{
+    static struct fixture fixture;
+    char temp[128];
+    fixture = (struct fixture){ .compiler = one_compiler(),
+                                .job = { .kind = COMPILE_DESCRIBE, .origin = COMPILE_OF_KILN } };
+    strcpy(fixture.folder, "/tmp/kiln-test-one-XXXXXX");
+    assert_non_null(mkdtemp(fixture.folder));
+    assert_int_equal(mkdir(path_in(&fixture, "temp", temp), 0700), 0);
+    unsetenv("XDG_RUNTIME_DIR");
+    setenv("TMPDIR", temp, 1);
+    setenv("KILN_COMPILER", KILN_BIN "/kiln-compiler", 1);
+    *state = &fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    f->compiler->ops->stop(f->compiler);
+    fs_remove_tree(AT_FDCWD, f->folder);
+    return 0;
+}
+
+static void begin_job(struct fixture *f)
+{
+    f->outcome = COMPILE_OUTCOME_INIT;
+    f->compiler->ops->begin(f->compiler, &f->job, &f->outcome);
+}
+
+static void describe(struct fixture *f)
+{
+    begin_job(f);
+    assert_true(f->compiler->ops->wait(f->compiler, PATIENT));
+    must(f->outcome.err.code, f->outcome.err);
+    assert_int_equal(f->outcome.end, COMPILE_DONE);
+    assert_true(f->outcome.object_size > 0);
+    compile_outcome_done(&f->outcome);
+}
+
+static void expect_unavailable(struct fixture *f, const char *words)
+{
+    assert_int_equal(f->outcome.end, COMPILE_UNAVAILABLE);
+    assert_int_equal(f->outcome.err.code, KILN_UNAVAILABLE);
+    assert_says(f->outcome.err.text, words);
+    compile_outcome_done(&f->outcome);
+}
+
+static unsigned count_files(const char *folder)
+{
+    unsigned count = 0;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (struct dirent *e; (e = readdir(dir));)
+        count += e->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+/* The first process with |text| in its command line; 0: there is none. */
+static pid_t find_process(const char *text)
+{
+    pid_t found = 0;
+    DIR *all = opendir("/proc");
+    for (struct dirent *e; !found && (e = readdir(all));) {
+        char path[300], line[1000];
+        snprintf(path, sizeof(path), "/proc/%s/cmdline", e->d_name);
+        int fd = e->d_name[0] >= '1' && e->d_name[0] <= '9' ? open(path, O_RDONLY) : -1;
+        ssize_t got = fd >= 0 ? read(fd, line, sizeof(line)) : -1;
+        if (got > 0 && memmem(line, (size_t)got, text, strlen(text)))
+            found = (pid_t)strtol(e->d_name, NULL, 10);
+        if (fd >= 0)
+            close(fd);
+    }
+    closedir(all);
+    return found;
+}
+
+/* ---- what works ---- */
+
+static void one_process_does_several_jobs_of_kilns_own(void **state)
+{
+    struct fixture *f = *state;
+    describe(f);
+    pid_t first = find_process(f->folder);
+    assert_true(first > 0);
+    describe(f);
+    assert_int_equal(find_process(f->folder), first);
+}
+
+static void the_process_is_no_child_of_the_program(void **state)
+{
+    struct fixture *f = *state;
+    describe(f);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+}
+
+static void after_stop_nothing_is_left(void **state)
+{
+    struct fixture *f = *state;
+    unsigned files = count_files("/proc/self/fd");
+    describe(f);
+    f->compiler->ops->stop(f->compiler);
+    assert_int_equal(count_files("/proc/self/fd"), files);
+    assert_int_equal(count_files(getenv("TMPDIR")), 0);
+    assert_int_equal(find_process(f->folder), 0);
+    describe(f); /* and it can begin anew */
+}
+
+static void a_process_is_replaced_after_a_clients_source(void **state)
+{
+    struct fixture *f = *state;
+    f->job.origin = COMPILE_OF_CLIENT;
+    describe(f);
+    assert_int_equal(find_process(f->folder), 0);
+    describe(f);
+}
+
+static void a_process_that_was_killed_between_two_jobs_is_replaced(void **state)
+{
+    struct fixture *f = *state;
+    describe(f);
+    pid_t first = find_process(f->folder);
+    kill(first, SIGKILL);
+    while (find_process(f->folder))
+        poll(NULL, 0, 1);
+    poll(NULL, 0, REPORT_MS); /* kiln-launch tells of it after it has gone */
+    describe(f);
+}
+
+/* ---- what fails ---- */
+
+static void without_the_program_its_name_is_told(void **state)
+{
+    struct fixture *f = *state;
+    setenv("KILN_COMPILER", "/nonexistent/kiln-compiler", 1);
+    begin_job(f);
+    assert_true(f->compiler->ops->wait(f->compiler, PATIENT));
+    expect_unavailable(f, "'/nonexistent/kiln-compiler' (KILN_COMPILER) cannot be run");
+}
+
+static void a_program_that_does_not_know_its_flags_is_of_another_build(void **state)
+{
+    struct fixture *f = *state;
+    use_script(f, "#!/bin/sh\nexit 2\n");
+    begin_job(f);
+    assert_true(f->compiler->ops->wait(f->compiler, PATIENT));
+    expect_unavailable(f, "is of another, it does not know its flags");
+}
+
+static void a_program_that_dies_at_once_is_told(void **state)
+{
+    struct fixture *f = *state;
+    use_script(f, "#!/bin/sh\nkill -SEGV $$\n");
+    begin_job(f);
+    assert_true(f->compiler->ops->wait(f->compiler, PATIENT));
+    expect_unavailable(f, "died of signal 11");
+    f->compiler->ops->stop(f->compiler);
+    assert_int_equal(count_files(getenv("TMPDIR")), 0);
+}
+
+static void a_wait_ends_at_its_deadline_and_by_wake(void **state)
+{
+    struct fixture *f = *state;
+    use_script(f, "#!/bin/sh\nexec sleep 600\n");
+    begin_job(f);
+    assert_false(f->compiler->ops->wait(f->compiler, SOON));
+    f->compiler->ops->wake(f->compiler);
+    uint64_t before = clock_monotonic_ns();
+    assert_false(f->compiler->ops->wait(f->compiler, PATIENT));
+    assert_true(clock_monotonic_ns() - before < 30000000000ull);
+    f->compiler->ops->stop(f->compiler);
+    expect_unavailable(f, "was stopped");
+    assert_int_equal(count_files(getenv("TMPDIR")), 0);
+}
+
+#define COMPILER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        COMPILER_TEST(one_process_does_several_jobs_of_kilns_own),
+        COMPILER_TEST(the_process_is_no_child_of_the_program),
+        COMPILER_TEST(after_stop_nothing_is_left),
+        COMPILER_TEST(a_process_is_replaced_after_a_clients_source),
+        COMPILER_TEST(a_process_that_was_killed_between_two_jobs_is_replaced),
+        COMPILER_TEST(without_the_program_its_name_is_told),
+        COMPILER_TEST(a_program_that_does_not_know_its_flags_is_of_another_build),
+        COMPILER_TEST(a_program_that_dies_at_once_is_told),
+        COMPILER_TEST(a_wait_ends_at_its_deadline_and_by_wake),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/db/pool.h"
+
+#include "tests/support/test.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct fixture {
+    struct db_pool pool;
+    unsigned opens_left; /* more than that fail */
+    atomic_uint open;    /* connections */
+    struct kiln_err err;
+};
+
+static atomic_uint *open_count;
+
+static enum kiln_code open_one(void *context, void **ret_connection, struct kiln_err *err)
+{
+    struct fixture *f = context;
+    if (f->opens_left == 0)
+        return kiln_fail(err, KILN_IO, "there is no more");
+    f->opens_left--;
+    atomic_fetch_add(&f->open, 1);
+    *ret_connection = malloc(1);
+    return KILN_OK;
+}
+
+static void close_one(void *connection)
+{
+    atomic_fetch_sub(open_count, 1);
+    free(connection);
+}
+
+static int setup(void **state)
+{
+    static struct fixture f;
+    const struct db_pool_options options = {
+        .open = open_one, .close = close_one, .context = &f, .max = 3
+    };
+    f = (struct fixture){ .opens_left = 100 };
+    open_count = &f.open;
+    db_pool_init(&f.pool, &options);
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    db_pool_done(&f->pool);
+    assert_int_equal(atomic_load(&f->open), 0);
+    return 0;
+}
+
+static void opens_more_connections_up_to_its_maximum_when_they_are_wanted(void **state)
+{
+    struct fixture *f = *state;
+    void *taken[3];
+    must(db_pool_open(&f->pool, 1, &f->err), f->err);
+    assert_int_equal(atomic_load(&f->open), 1);
+    for (unsigned i = 0; i < 3; i++)
+        assert_non_null(taken[i] = db_pool_take(&f->pool));
+    assert_int_equal(atomic_load(&f->open), 3);
+    assert_ptr_not_equal(taken[0], taken[1]);
+    for (unsigned i = 0; i < 3; i++)
+        db_pool_return(&f->pool, taken[i]);
+    for (unsigned i = 0; i < 3; i++)
+        assert_non_null(taken[i] = db_pool_take(&f->pool));
+    assert_int_equal(atomic_load(&f->open), 3);
+    for (unsigned i = 0; i < 3; i++)
+        db_pool_return(&f->pool, taken[i]);
+}
+
+static void opens_all_connections_at_once_where_asked(void **state)
+{
+    struct fixture *f = *state;
+    must(db_pool_open(&f->pool, DB_POOL_MAX, &f->err), f->err);
+    assert_int_equal(atomic_load(&f->open), 3);
+}
+
+static void a_closed_pool_has_no_connection(void **state)
+{
+    struct fixture *f = *state;
+    assert_null(db_pool_take(&f->pool));
+    must(db_pool_open(&f->pool, 2, &f->err), f->err);
+    db_pool_close(&f->pool);
+    assert_int_equal(atomic_load(&f->open), 0);
+    assert_null(db_pool_take(&f->pool));
+}
+
+static void a_pool_that_cannot_be_opened_again_stays_as_it_was(void **state)
+{
+    struct fixture *f = *state;
+    must(db_pool_open(&f->pool, 2, &f->err), f->err);
+    f->opens_left = 1;
+    assert_int_equal(db_pool_open(&f->pool, 2, &f->err), KILN_IO);
+    assert_int_equal(atomic_load(&f->open), 2);
+    void *one = db_pool_take(&f->pool);
+    assert_non_null(one);
+    db_pool_return(&f->pool, one);
+}
+
+static void *return_later(void *context)
+{
+    void **connection = context;
+    const struct timespec while_others_wait = { .tv_nsec = 20000000 };
+    nanosleep(&while_others_wait, NULL);
+    db_pool_return(connection[0], connection[1]);
+    return NULL;
+}
+
+/* Ends only if an acquirer waits for the connection that comes back. */
+static void a_connection_that_cannot_be_opened_is_waited_for(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t thread;
+    must(db_pool_open(&f->pool, 1, &f->err), f->err);
+    f->opens_left = 0;
+    void *first = db_pool_take(&f->pool);
+    void *context[] = { &f->pool, first };
+    assert_int_equal(pthread_create(&thread, NULL, return_later, context), 0);
+    assert_ptr_equal(db_pool_take(&f->pool), first);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    db_pool_return(&f->pool, first);
+}
+
+/* As an exchange of the file: the old connection is closed once it has come back. */
+static void new_connections_replace_the_old_ones_when_these_have_come_back(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t thread;
+    must(db_pool_open(&f->pool, 1, &f->err), f->err);
+    void *context[] = { &f->pool, db_pool_take(&f->pool) };
+    assert_int_equal(pthread_create(&thread, NULL, return_later, context), 0);
+    must(db_pool_open(&f->pool, 2, &f->err), f->err);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(atomic_load(&f->open), 2);
+}
+
+static void *release_later(void *context)
+{
+    const struct timespec while_others_wait = { .tv_nsec = 20000000 };
+    nanosleep(&while_others_wait, NULL);
+    struct fixture *f = context;
+    must(db_pool_open(&f->pool, 1, &f->err), f->err);
+    return NULL;
+}
+
+static void an_acquirer_of_a_pool_that_is_held_blocks_until_it_is_open_again(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t thread;
+    must(db_pool_open(&f->pool, 1, &f->err), f->err);
+    db_pool_hold(&f->pool, true);
+    db_pool_close(&f->pool);
+    assert_int_equal(pthread_create(&thread, NULL, release_later, f), 0);
+    void *connection = db_pool_take(&f->pool);
+    assert_non_null(connection);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    db_pool_return(&f->pool, connection);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(opens_more_connections_up_to_its_maximum_when_they_are_wanted),
+        TEST(opens_all_connections_at_once_where_asked),
+        TEST(a_closed_pool_has_no_connection),
+        TEST(a_pool_that_cannot_be_opened_again_stays_as_it_was),
+        TEST(a_connection_that_cannot_be_opened_is_waited_for),
+        TEST(new_connections_replace_the_old_ones_when_these_have_come_back),
+        TEST(an_acquirer_of_a_pool_that_is_held_blocks_until_it_is_open_again),
+    };
+    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
+}

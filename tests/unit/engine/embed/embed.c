@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: MIT */
+/* The transport of a program with the engine linked in. */
+#include "tests/support/test.h"
+
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/messages.h"
+#include "engine/data/engine_data.h"
+#include "engine/embed/embed.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PATIENT \
+    (clock_monotonic_ns() + 60000000000ull) /* an answer that never comes is a failure */
+#define SOON (clock_monotonic_ns() + 20000000ull)
+#define PINGS 500
+#define CHILD_S 60
+#define TARGET "opencl:test"
+#define DESCRIPTION                                                               \
+    "{\"toolchains\":[{\"name\":\"opencl\",\"version\":\"test\",\"path\":\"/x\"," \
+    "\"family\":\"opencl\",\"only_target\":\"" TARGET "\",\"identity\":"          \
+    "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}]}"
+
+/* ---- a compiler that answers when it may ---- */
+
+struct fake_compiler {
+    struct embed_compiler base; /* first member */
+    struct compile_outcome *outcome;
+    const struct compile_job *job;
+    int wake_fd;
+    atomic_bool may_end, stays_in_begin, is_in_begin;
+    unsigned begun, stopped, forgotten;
+};
+
+static struct fake_compiler *fake_of(struct embed_compiler *base)
+{
+    return (struct fake_compiler *)base;
+}
+
+static void fake_begin(struct embed_compiler *base, const struct compile_job *job,
+                       struct compile_outcome *outcome)
+{
+    struct fake_compiler *c = fake_of(base);
+    c->begun++;
+    c->job = job;
+    c->outcome = outcome;
+    atomic_store(&c->is_in_begin, true);
+    while (atomic_load(&c->stays_in_begin))
+        poll(NULL, 0, 1);
+}
+
+static bool fake_wait(struct embed_compiler *base, uint64_t deadline_ns)
+{
+    struct fake_compiler *c = fake_of(base);
+    struct kiln_err err = KILN_ERR_INIT;
+    const char *text = c->job->kind == COMPILE_DESCRIBE ? DESCRIPTION : "object";
+    uint64_t count;
+    while (!atomic_load(&c->may_end)) {
+        struct pollfd polled = { .fd = c->wake_fd, .events = POLLIN };
+        if (poll(&polled, 1, 1) > 0 && read(c->wake_fd, &count, sizeof(count)) > 0)
+            return false;
+        if (clock_monotonic_ns() >= deadline_ns)
+            return false;
+    }
+    *c->outcome = COMPILE_OUTCOME_INIT;
+    c->outcome->end = COMPILE_DONE;
+    must(fs_memfd("kiln-test", &c->outcome->object_fd, &err), err);
+    must(fs_write_all(c->outcome->object_fd, bytes_of_text(text), &err), err);
+    must(fs_seal(c->outcome->object_fd, &err), err);
+    c->outcome->object_size = strlen(text);
+    c->job = NULL;
+    return true;
+}
+
+static void fake_wake(struct embed_compiler *base)
+{
+    const uint64_t one = 1;
+    (void)!write(fake_of(base)->wake_fd, &one, sizeof(one));
+}
+
+static void fake_stop(struct embed_compiler *base)
+{
+    struct fake_compiler *c = fake_of(base);
+    c->stopped++;
+    if (!c->job)
+        return;
+    *c->outcome = COMPILE_OUTCOME_INIT;
+    c->outcome->end = COMPILE_UNAVAILABLE;
+    kiln_fail(&c->outcome->err, KILN_UNAVAILABLE, "stopped");
+    c->job = NULL;
+}
+
+static void fake_forget(struct embed_compiler *base)
+{
+    struct fake_compiler *c = fake_of(base);
+    c->forgotten++;
+    c->job = NULL;
+}
+
+static const struct embed_compiler_ops fake_ops = { .begin = fake_begin,
+                                                    .wait = fake_wait,
+                                                    .wake = fake_wake,
+                                                    .stop = fake_stop,
+                                                    .forget = fake_forget };
+
+/* ---- a fixture ---- */
+
+struct fixture {
+    struct fake_compiler compiler;
+    struct embed_setup setup;
+    struct transport *t; /* greeted */
+    struct kiln_err err;
+};
+
+static const struct engine_data no_data;
+
+static void send_request(struct transport *t, enum message_type type, uint64_t id,
+                         struct bytes body)
+{
+    BUFFER_AUTO struct buffer frame;
+    struct kiln_err err = KILN_ERR_INIT;
+    uint8_t raw[FRAME_HEADER_SIZE];
+    const struct frame_header header = { .version = FRAME_VERSION,
+                                         .type = (uint16_t)type,
+                                         .request_id = id,
+                                         .body_size = (uint32_t)body.size };
+    frame_header_write(raw, &header);
+    buffer_init(&frame, 100000);
+    buffer_put(&frame, raw, sizeof(raw));
+    buffer_put(&frame, body.data, body.size);
+    must(t->ops->send(t, buffer_view(&frame), &err), err);
+}
+
+static void send_ping(struct transport *t, uint64_t id, size_t size)
+{
+    static const uint8_t payload[4096];
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 10000);
+    message_ping_write(&body, &(struct message_ping){ .payload = bytes_of(payload, size) });
+    send_request(t, MESSAGE_ping, id, buffer_view(&body));
+}
+
+static void send_hello(struct transport *t)
+{
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 1000);
+    message_hello_write(&body, &(struct message_hello){ .oldest_version = FRAME_VERSION,
+                                                        .newest_version = FRAME_VERSION,
+                                                        .capabilities = CAPABILITIES_HERE });
+    send_request(t, MESSAGE_hello, 1, buffer_view(&body));
+}
+
+/* A kernel of |program|, which has to be compiled. */
+static void send_fetch(struct transport *t, uint64_t id, const char *program)
+{
+    const struct message_fetch_source m = { .target = bytes_of_text(TARGET),
+                                            .program = bytes_of_text(program),
+                                            .source = bytes_of_text("kernel void k() {}") };
+    BUFFER_AUTO struct buffer body;
+    buffer_init(&body, 10000);
+    message_fetch_source_write(&body, &m);
+    send_request(t, MESSAGE_fetch_source, id, buffer_view(&body));
+}
+
+/* The next frame must be of |type| and answer |id|. */
+static void expect_frame(struct transport *t, enum message_type type, uint64_t id)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct transport_frame frame;
+    must(t->ops->receive(t, PATIENT, &frame, &err), err);
+    assert_int_equal(frame.header.type, type);
+    assert_int_equal(frame.header.request_id, id);
+    transport_frame_done(&frame);
+}
+
+static struct transport *connect_and_greet(const struct embed_setup *setup)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct transport *t;
+    must(embed_connect(setup, &t, &err), err);
+    send_hello(t);
+    expect_frame(t, MESSAGE_welcome, 1);
+    return t;
+}
+
+static int open_fixture(void **state, bool compiles)
+{
+    static struct fixture fixture;
+    fixture = (struct fixture){ .compiler.base.ops = &fake_ops, .err = KILN_ERR_INIT };
+    fixture.compiler.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fixture.setup = (struct embed_setup){ .data = &no_data,
+                                          .compiler = compiles ? &fixture.compiler.base : NULL };
+    fixture.t = connect_and_greet(&fixture.setup);
+    *state = &fixture;
+    return 0;
+}
+
+static int set_up(void **state) { return open_fixture(state, /* compiles= */ false); }
+static int set_up_compiler(void **state) { return open_fixture(state, /* compiles= */ true); }
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    transport_destroy(f->t);
+    close(f->compiler.wake_fd);
+    return 0;
+}
+
+/* malloc as the linker puts it in place of libc's. */
+static atomic_size_t malloc_fails_from; /* bytes; 0: never */
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    size_t from = atomic_load(&malloc_fails_from);
+    return from && size >= from ? NULL : __real_malloc(size);
+}
+
+/* ---- requests and answers ---- */
+
+static void answers_come_in_the_order_of_the_requests(void **state)
+{
+    struct fixture *f = *state;
+    for (uint64_t id = 2; id < 12; id++)
+        send_ping(f->t, id, id);
+    for (uint64_t id = 2; id < 12; id++)
+        expect_frame(f->t, MESSAGE_pong, id);
+}
+
+static void a_refused_request_is_answered_and_the_next_one_too(void **state)
+{
+    struct fixture *f = *state;
+    send_request(f->t, MESSAGE_ping, 2, bytes_of_text("no ping"));
+    expect_frame(f->t, MESSAGE_error, 2);
+    send_ping(f->t, 3, 0);
+    expect_frame(f->t, MESSAGE_pong, 3);
+}
+
+static void a_connection_without_hello_ends_once_the_reason_is_read(void **state)
+{
+    struct fixture *f = *state;
+    struct transport_frame frame;
+    struct transport *t;
+    must(embed_connect(&f->setup, &t, &f->err), f->err);
+    send_ping(t, 2, 0);
+    expect_frame(t, MESSAGE_error, 2);
+    assert_int_equal(t->ops->receive(t, PATIENT, &frame, &f->err), KILN_UNAVAILABLE);
+    transport_destroy(t);
+}
+
+static void a_frame_that_lies_about_its_size_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t raw[FRAME_HEADER_SIZE];
+    const struct frame_header header = {
+        .version = FRAME_VERSION, .type = MESSAGE_ping, .request_id = 2, .body_size = 10
+    };
+    frame_header_write(raw, &header);
+    assert_int_equal(f->t->ops->send(f->t, bytes_of(raw, sizeof(raw)), &f->err), KILN_INVALID);
+    assert_int_equal(f->t->ops->send(f->t, bytes_of(raw, 3), &f->err), KILN_INVALID);
+}
+
+static void without_memory_for_an_answer_its_reader_is_told(void **state)
+{
+    struct fixture *f = *state;
+    struct transport_frame frame;
+    atomic_store(&malloc_fails_from, 4000); /* below it what the request itself needs */
+    send_ping(f->t, 2, 4096);
+    atomic_store(&malloc_fails_from, 0);
+    assert_int_equal(f->t->ops->receive(f->t, PATIENT, &frame, &f->err), KILN_NO_MEMORY);
+    transport_destroy(f->t);
+    f->t = connect_and_greet(&f->setup);
+}
+
+static void a_receiver_without_an_answer_times_out(void **state)
+{
+    struct fixture *f = *state;
+    struct transport_frame frame;
+    assert_int_equal(f->t->ops->receive(f->t, SOON, &frame, &f->err), KILN_TIMED_OUT);
+    send_ping(f->t, 2, 0);
+    expect_frame(f->t, MESSAGE_pong, 2);
+}
+
+/* ---- two threads ---- */
+
+static void *ping_often(void *context)
+{
+    const struct embed_setup *setup = context;
+    struct transport *t = connect_and_greet(setup);
+    for (uint64_t id = 2; id < PINGS; id++) {
+        send_ping(t, id, id % 100);
+        expect_frame(t, MESSAGE_pong, id);
+    }
+    transport_destroy(t);
+    return NULL;
+}
+
+static void two_threads_have_their_own_answers(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t other;
+    assert_int_equal(pthread_create(&other, NULL, ping_often, &f->setup), 0);
+    ping_often(&f->setup);
+    pthread_join(other, NULL);
+}
+
+static void *receive_until_stopped(void *context)
+{
+    struct transport *t = context;
+    struct kiln_err err = KILN_ERR_INIT;
+    struct transport_frame frame;
+    return (void *)(intptr_t)t->ops->receive(t, PATIENT, &frame, &err);
+}
+
+static void check_stop(struct fixture *f)
+{
+    pthread_t other;
+    void *rc;
+    assert_int_equal(pthread_create(&other, NULL, receive_until_stopped, f->t), 0);
+    poll(NULL, 0, 20); /* most likely it waits by now; right in either case */
+    f->t->ops->stop(f->t);
+    pthread_join(other, &rc);
+    assert_int_equal((intptr_t)rc, KILN_UNAVAILABLE);
+}
+
+static void stop_ends_a_receive_of_another_thread(void **state) { check_stop(*state); }
+
+static void stop_ends_a_receive_that_waits_for_the_compiler(void **state)
+{
+    struct fixture *f = *state;
+    send_fetch(f->t, 2, "k.cl");
+    check_stop(f);
+}
+
+static void others_are_answered_while_one_waits_for_the_compiler(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t waits;
+    send_fetch(f->t, 2, "k.cl");
+    assert_int_equal(pthread_create(&waits, NULL, receive_until_stopped, f->t), 0);
+    ping_often(&f->setup);
+    f->t->ops->stop(f->t);
+    pthread_join(waits, NULL);
+}
+
+/* ---- compiles ---- */
+
+static void a_compiled_kernel_comes_as_a_sealed_file(void **state)
+{
+    struct fixture *f = *state;
+    struct transport_frame frame;
+    char content[16] = "";
+    atomic_store(&f->compiler.may_end, true);
+    send_fetch(f->t, 2, "k.cl");
+    must(f->t->ops->receive(f->t, PATIENT, &frame, &f->err), f->err);
+    assert_int_equal(frame.header.type, MESSAGE_kernels);
+    assert_int_equal(frame.descriptor_count, 1);
+    assert_int_equal(pread(frame.descriptors[0], content, sizeof(content), 0), 6);
+    assert_string_equal(content, "object");
+    assert_true(fcntl(frame.descriptors[0], F_GET_SEALS) & F_SEAL_WRITE);
+    assert_true(fcntl(frame.descriptors[0], F_GETFD) & FD_CLOEXEC);
+    transport_frame_done(&frame);
+    assert_int_equal(f->compiler.begun, 2); /* which toolchains there are, then the kernel */
+}
+
+static void a_compile_goes_on_after_a_time_out(void **state)
+{
+    struct fixture *f = *state;
+    struct transport_frame frame;
+    send_fetch(f->t, 2, "k.cl");
+    assert_int_equal(f->t->ops->receive(f->t, SOON, &frame, &f->err), KILN_TIMED_OUT);
+    atomic_store(&f->compiler.may_end, true);
+    expect_frame(f->t, MESSAGE_kernels, 2);
+    assert_int_equal(f->compiler.begun, 2);
+}
+
+static void closing_stops_a_compile_that_has_an_unanswered_request(void **state)
+{
+    struct fixture *f = *state;
+    struct transport_frame frame;
+    send_fetch(f->t, 2, "k.cl");
+    assert_int_equal(f->t->ops->receive(f->t, SOON, &frame, &f->err), KILN_TIMED_OUT);
+    transport_destroy(f->t);
+    assert_true(f->compiler.stopped > 0);
+    assert_null(f->compiler.job);
+    f->t = connect_and_greet(&f->setup);
+}
+
+static void closing_with_unread_answers_drops_them(void **state)
+{
+    struct fixture *f = *state;
+    struct transport_frame frame;
+    atomic_store(&f->compiler.may_end, true);
+    send_fetch(f->t, 2, "k.cl");
+    send_fetch(f->t, 3, "other.cl");
+    send_ping(f->t, 4, 10);
+    must(f->t->ops->receive(f->t, PATIENT, &frame, &f->err), f->err);
+    transport_frame_done(&frame);
+    transport_destroy(f->t);
+    f->t = connect_and_greet(&f->setup);
+}
+
+/* ---- fork ---- */
+
+static int wait_status(pid_t child)
+{
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* What goes wrong in a child shows by its status: 0 is fine. */
+static int use_in_child(struct fixture *f)
+{
+    struct transport_frame frame;
+    struct transport *t;
+    alarm(CHILD_S);
+    if (f->t->ops->receive(f->t, PATIENT, &frame, &f->err) != KILN_UNAVAILABLE)
+        return 1;
+    if (!strstr(f->err.text, "before fork"))
+        return 2;
+    if (embed_connect(&f->setup, &t, &f->err))
+        return 3;
+    send_hello(t);
+    if (t->ops->receive(t, PATIENT, &frame, &f->err) || frame.header.type != MESSAGE_welcome)
+        return 4;
+    transport_frame_done(&frame);
+    transport_destroy(t);
+    transport_destroy(f->t); /* its parent's: only freed */
+    return 0;
+}
+
+static void a_child_of_fork_has_an_engine_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    send_ping(f->t, 2, 10);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(use_in_child(f));
+    assert_int_equal(wait_status(child), 0);
+    expect_frame(f->t, MESSAGE_pong, 2);
+}
+
+static void a_child_lets_go_of_its_parents_compiler(void **state)
+{
+    struct fixture *f = *state;
+    struct transport_frame frame;
+    send_fetch(f->t, 2, "k.cl");
+    assert_int_equal(f->t->ops->receive(f->t, SOON, &frame, &f->err), KILN_TIMED_OUT);
+    pid_t child = fork();
+    if (child == 0) {
+        int wrong = use_in_child(f);
+        _exit(wrong ? wrong : f->compiler.forgotten == 1 ? 0 : 9);
+    }
+    assert_int_equal(wait_status(child), 0);
+    atomic_store(&f->compiler.may_end, true);
+    expect_frame(f->t, MESSAGE_kernels, 2);
+}
+
+/* The first thing that an engine has compiled is asked for when it opens. */
+static void *open_once(void *context)
+{
+    struct fixture *f = context;
+    f->t = connect_and_greet(&f->setup);
+    return NULL;
+}
+
+static int connect_in_lost_child(const struct fixture *f)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct transport *t;
+    alarm(CHILD_S);
+    for (int i = 0; i < 2; i++) {
+        if (embed_connect(&f->setup, &t, &err) != KILN_UNAVAILABLE)
+            return 1;
+        if (!strstr(err.text, "forked while another thread was inside"))
+            return 2;
+    }
+    return 0;
+}
+
+static void a_child_that_was_forked_while_a_thread_was_inside_is_told(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t inside;
+    transport_destroy(f->t);
+    atomic_store(&f->compiler.is_in_begin, false);
+    atomic_store(&f->compiler.stays_in_begin, true);
+    assert_int_equal(pthread_create(&inside, NULL, open_once, f), 0);
+    while (!atomic_load(&f->compiler.is_in_begin))
+        poll(NULL, 0, 1);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(connect_in_lost_child(f));
+    atomic_store(&f->compiler.stays_in_begin, false);
+    pthread_join(inside, NULL);
+    assert_int_equal(wait_status(child), 0);
+    send_ping(f->t, 3, 0);
+    expect_frame(f->t, MESSAGE_pong, 3);
+}
+
+#define EMBED_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define COMPILER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_compiler, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EMBED_TEST(answers_come_in_the_order_of_the_requests),
+        EMBED_TEST(a_refused_request_is_answered_and_the_next_one_too),
+        EMBED_TEST(a_connection_without_hello_ends_once_the_reason_is_read),
+        EMBED_TEST(a_frame_that_lies_about_its_size_is_refused),
+        EMBED_TEST(without_memory_for_an_answer_its_reader_is_told),
+        EMBED_TEST(a_receiver_without_an_answer_times_out),
+        EMBED_TEST(two_threads_have_their_own_answers),
+        EMBED_TEST(stop_ends_a_receive_of_another_thread),
+        COMPILER_TEST(stop_ends_a_receive_that_waits_for_the_compiler),
+        COMPILER_TEST(others_are_answered_while_one_waits_for_the_compiler),
+        COMPILER_TEST(a_compiled_kernel_comes_as_a_sealed_file),
+        COMPILER_TEST(a_compile_goes_on_after_a_time_out),
+        COMPILER_TEST(closing_stops_a_compile_that_has_an_unanswered_request),
+        COMPILER_TEST(closing_with_unread_answers_drops_them),
+        EMBED_TEST(a_child_of_fork_has_an_engine_of_its_own),
+        COMPILER_TEST(a_child_lets_go_of_its_parents_compiler),
+        COMPILER_TEST(a_child_that_was_forked_while_a_thread_was_inside_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* What is told goes out in frames that the protocol has room for. */
+#include "tests/support/test.h"
+
+#include "common/limits.h"
+#include "engine/service/tuning/tuning_progress.h"
+
+#include <string.h>
+
+static int setup(void **state)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    struct tuning_progress *progress = NULL;
+    must(tuning_progress_create(&progress, &err), err);
+    *state = progress;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    tuning_progress_destroy(*state);
+    return 0;
+}
+
+/* Bytes that JSON writes six times as long. */
+static void add_of(struct tuning_progress *progress, size_t size)
+{
+    KILN_AUTO(mem) char *text = malloc(size);
+    struct json *item = json_object();
+    memset(text, 1, size);
+    tuning_progress_set_value(item, "a", bytes_of(text, size));
+    tuning_progress_add(progress, "differences", item);
+}
+
+static void a_long_value_is_told_by_its_beginning_and_its_size(void **state)
+{
+    char text[2000];
+    (void)state;
+    KILN_AUTO(json) struct json *item = json_object();
+    memset(text, 'x', sizeof(text));
+    tuning_progress_set_value(item, "a", bytes_of(text, PROGRESS_VALUE_MAX));
+    tuning_progress_set_value(item, "b", bytes_of(text, PROGRESS_VALUE_MAX + 1));
+    tuning_progress_set_value(item, "c", bytes_of(NULL, 0));
+    assert_int_equal(strlen(json_get_text(item, "a", "")), PROGRESS_VALUE_MAX);
+    assert_string_equal(json_get_text(item, "b", "") + PROGRESS_VALUE_MAX, "... (1025 bytes)");
+    assert_string_equal(json_get_text(item, "c", "?"), "");
+}
+
+static void items_of_many_bytes_go_in_more_frames_than_short_ones(void **state)
+{
+    struct tuning_progress *progress = *state;
+    size_t items = 0, frames = 0;
+    for (int i = 0; i < 2000; i++)
+        add_of(progress, PROGRESS_VALUE_MAX);
+    for (struct json *frame = tuning_progress_take(progress); frame;
+         frame = tuning_progress_take(progress)) {
+        KILN_AUTO(mem) char *text = json_print(frame, false);
+        assert_true(strlen(text) < 2u << 20);
+        items += json_count(json_get(frame, "differences"));
+        frames++;
+        json_destroy(frame);
+    }
+    assert_int_equal(items, 2000);
+    assert_true(frames > 2);
+    assert_int_equal(tuning_progress_left_out(progress), 0);
+}
+
+static void more_bytes_than_are_kept_are_counted(void **state)
+{
+    struct tuning_progress *progress = *state;
+    for (int i = 0; i < 6000; i++)
+        add_of(progress, PROGRESS_VALUE_MAX);
+    uint64_t left_out = tuning_progress_left_out(progress);
+    assert_true(left_out > 0 && left_out < 1000);
+}
+
+static void add_number(struct tuning_progress *progress, const char *list, unsigned number)
+{
+    struct json *item = json_object();
+    json_set_u64(item, "line", number);
+    tuning_progress_add(progress, list, item);
+}
+
+/* What is merely worth knowing leaves room for what is wrong. */
+static void a_list_that_is_full_takes_no_room_from_another(void **state)
+{
+    struct tuning_progress *progress = *state;
+    size_t items = 0;
+    for (unsigned i = 0; i < PROGRESS_ITEMS_MAX + 7; i++)
+        add_number(progress, "verbatim", i);
+    add_number(progress, "bad", 1);
+    assert_int_equal(tuning_progress_left_out_of(progress, "verbatim"), 7);
+    assert_int_equal(tuning_progress_left_out_of(progress, "bad"), 0);
+    assert_int_equal(tuning_progress_left_out(progress), 7);
+    for (struct json *frame = tuning_progress_take(progress); frame;
+         frame = tuning_progress_take(progress)) {
+        items += json_count(json_get(frame, "bad"));
+        json_destroy(frame);
+    }
+    assert_int_equal(items, 1);
+}
+
+static void lists_that_take_turns_go_in_few_frames(void **state)
+{
+    struct tuning_progress *progress = *state;
+    size_t frames = 0, items = 0;
+    for (unsigned i = 0; i < 3000; i++)
+        add_number(progress, i % 2 ? "verbatim" : "bad", i);
+    for (struct json *frame = tuning_progress_take(progress); frame;
+         frame = tuning_progress_take(progress)) {
+        items += json_count(json_get(frame, "bad")) + json_count(json_get(frame, "verbatim"));
+        frames++;
+        json_destroy(frame);
+    }
+    assert_int_equal(items, 3000);
+    assert_int_equal(frames, 4);
+}
+
+static void what_comes_after_a_frame_was_taken_goes_in_another(void **state)
+{
+    struct tuning_progress *progress = *state;
+    add_number(progress, "bad", 1);
+    json_destroy(tuning_progress_take(progress));
+    assert_null(tuning_progress_take(progress));
+    add_number(progress, "bad", 2);
+    KILN_AUTO(json) struct json *frame = tuning_progress_take(progress);
+    assert_int_equal(json_get_u64(json_first(json_get(frame, "bad")), "line", 0), 2);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_long_value_is_told_by_its_beginning_and_its_size),
+        TEST(items_of_many_bytes_go_in_more_frames_than_short_ones),
+        TEST(more_bytes_than_are_kept_are_counted),
+        TEST(a_list_that_is_full_takes_no_room_from_another),
+        TEST(lists_that_take_turns_go_in_few_frames),
+        TEST(what_comes_after_a_frame_was_taken_goes_in_another),
+    };
+    return cmocka_run_group_tests_name("tuning_progress", tests, NULL, NULL);
+}

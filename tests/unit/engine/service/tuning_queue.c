@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* Who has the tuning databases when: users take turns, short before long, nobody for too long. */
+#include "tests/unit/engine/service/tuning_fixture.h"
+
+#include "engine/service/internal.h"
+#include "engine/service/tuning/tuning_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static uint64_t clock_step_ns; /* that each look at the clock takes more than it does */
+
+uint64_t __real_clock_monotonic_ns(void);
+uint64_t __wrap_clock_monotonic_ns(void);
+uint64_t __wrap_clock_monotonic_ns(void)
+{
+    static uint64_t ahead_ns;
+    ahead_ns += clock_step_ns;
+    return __real_clock_monotonic_ns() + ahead_ns;
+}
+
+static int teardown(void **state)
+{
+    clock_step_ns = 0;
+    return tuning_teardown(state);
+}
+
+static void send(struct tuning_users *f, struct test_caller *c, enum message_type type,
+                 const char *question)
+{
+    test_caller_forget_replies(c);
+    must(test_caller_send(c, &f->engine, type, 3, bytes_of_text(question)), f->engine.err);
+}
+
+static void run_until_answered(struct tuning_users *f, const struct test_caller *c)
+{
+    while (c->reply_count == 0)
+        assert_true(fake_executor_run_task(&f->engine.executor));
+}
+
+/* ---- turns ---- */
+
+static void a_user_who_sends_many_puts_lets_another_in_after_his_first(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1);
+    tuning_send_put(f, &f->ann, &put, false);
+    tuning_send_put(f, &f->ann, &put, false);
+    tuning_send_put(f, &f->ann, &put, false);
+    tuning_send_put(f, &f->bob, &put, false);
+    tuning_send_put(f, &f->bob, &put, false);
+
+    run_until_answered(f, &f->bob);
+
+    assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
+    assert_int_equal(f->ann.reply_count, 1);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->bob.reply_count, 2);
+    assert_int_equal(f->ann.reply_count, 3);
+}
+
+static void a_put_goes_before_an_export_that_waits(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1);
+    tuning_put(f, &f->ann, &put);
+    tuning_send_put(f, &f->publisher, &put, false); /* has the lane */
+    send(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+    tuning_send_put(f, &f->bob, &put, false);
+
+    run_until_answered(f, &f->bob);
+
+    assert_int_equal(f->ann.reply_count, 0);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_true(f->ann.reply_count > 0);
+}
+
+static void puts_do_not_keep_an_export_waiting_for_good(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1);
+    tuning_put(f, &f->bob, &put);
+    tuning_send_put(f, &f->ann, &put, false);
+    send(f, &f->bob, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
+    for (int i = 0; i < 60; i++)
+        tuning_send_put(f, i % 2 ? &f->ann : &f->publisher, &put, false);
+
+    run_until_answered(f, &f->bob);
+
+    assert_int_not_equal(f->engine.engine->tuning->queue.waiting[true].count, 0);
+    test_caller_forget_replies(&f->ann);
+    test_caller_forget_replies(&f->publisher);
+    fake_executor_run_tasks(&f->engine.executor);
+}
+
+/* ---- steps ---- */
+
+static void puts_come_in_between_the_steps_of_a_verification(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1);
+    tuning_import_system(f);
+    send(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    tuning_send_put(f, &f->bob, &put, false);
+
+    run_until_answered(f, &f->bob);
+
+    assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
+    for (size_t i = 0; i < f->ann.reply_count; i++)
+        assert_int_equal(f->ann.replies[i].flags, FRAME_MORE);
+    fake_executor_run_tasks(&f->engine.executor);
+    KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
+    assert_int_equal(answer_number(a, "checked"), 1);
+    assert_int_equal(answer_number(a, "damaged"), 0);
+}
+
+static void a_comparison_goes_on_with_what_it_read_before_a_put(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1), other = find_put("Other", 2);
+    tuning_import_system(f);
+    tuning_put(f, &f->ann, &put);
+    send(f, &f->ann, MESSAGE_tuning_diff,
+         "{\"kind\":\"find\",\"database_id\":\"" ID
+         "\",\"a_tier\":\"user\",\"b_tier\":\"system\"}");
+    assert_true(fake_executor_run_task(&f->engine.executor)); /* the user's records */
+    test_caller_leave(&f->bob, &f->engine); /* another connection of the same user */
+    test_caller_join(&f->bob, &f->engine, 1000, ROLE_USE);
+    must(test_caller_hello(&f->bob, &f->engine), f->engine.err);
+    tuning_send_put(f, &f->bob, &other, false);
+    run_until_answered(f, &f->bob);
+    fake_executor_run_tasks(&f->engine.executor);
+    KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
+    assert_int_equal(answer_number(a, "a_records"), 1);
+    assert_int_equal(answer_number(a, "different"), 1);
+    KILN_AUTO(json) struct json *frame = tuning_told(&f->ann, "differences");
+    assert_int_equal(json_count(json_get(frame, "differences")), 3); /* Mine, and two of system */
+}
+
+static void who_leaves_between_two_steps_is_worked_for_no_longer(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_import_system(f);
+    send(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    assert_true(fake_executor_run_task(&f->engine.executor));
+    test_caller_cancel(&f->ann, &f->engine, 3);
+    unsigned before = f->engine.executor.tasks_of[LANE_TUNING];
+
+    fake_executor_run_tasks(&f->engine.executor);
+
+    assert_true(f->engine.executor.tasks_of[LANE_TUNING] <= before + 1);
+    assert_null(f->engine.engine->tuning->queue.paused);
+    assert_null(f->engine.engine->tuning->queue.running);
+}
+
+static void at_stop_what_stands_between_two_steps_is_put_off(void **state)
+{
+    struct tuning_users *f = *state;
+    struct put put = find_put("Mine", 1);
+    tuning_import_system(f);
+    send(f, &f->ann, MESSAGE_tuning_verify, "{}");
+    tuning_send_put(f, &f->bob, &put, false);
+    while (!f->engine.engine->tuning->queue.paused)
+        assert_true(fake_executor_run_task(&f->engine.executor));
+
+    engine_drain(f->engine.engine);
+
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_UNAVAILABLE, "stopping");
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
+}
+
+/* ---- look-ups ---- */
+
+static void a_long_batch_of_look_ups_lets_others_in(void **state)
+{
+    struct tuning_users *f = *state;
+    tuning_import_system(f);
+    clock_step_ns = 10000000;
+
+    tuning_ask_many(f, &f->ann, 0, 0, 3);
+
+    assert_int_equal(f->ann.reply_count, 1);
+    assert_int_equal(f->ann.replies[0].flags, FRAME_MORE);
+    fake_executor_run_tasks(&f->engine.executor);
+    assert_int_equal(f->ann.reply_count, 3);
+    assert_int_equal(f->ann.replies[2].flags, 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, tuning_setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(a_user_who_sends_many_puts_lets_another_in_after_his_first),
+        TEST(a_put_goes_before_an_export_that_waits),
+        TEST(puts_do_not_keep_an_export_waiting_for_good),
+        TEST(puts_come_in_between_the_steps_of_a_verification),
+        TEST(a_comparison_goes_on_with_what_it_read_before_a_put),
+        TEST(who_leaves_between_two_steps_is_worked_for_no_longer),
+        TEST(at_stop_what_stands_between_two_steps_is_put_off),
+        TEST(a_long_batch_of_look_ups_lets_others_in),
+    };
+    return cmocka_run_group_tests_name("tuning turns", tests, NULL, NULL);
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* Which database a look-up is in: checked once, remembered while the same one is asked for. */
+#include "engine/service/tuning/tuning_validation.h"
+#include "tests/support/test.h"
+
+#include <string.h>
+
+struct fixture {
+    struct tuning_database known;
+    struct kiln_err err;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .err = KILN_ERR_INIT };
+    *state = &f;
+    return 0;
+}
+
+static unsigned parsed; /* database ids */
+
+enum kiln_code __real_database_id_parse(struct bytes text, struct database_id *ret_id,
+                                        struct kiln_err *err);
+enum kiln_code __wrap_database_id_parse(struct bytes text, struct database_id *ret_id,
+                                        struct kiln_err *err);
+
+enum kiln_code __wrap_database_id_parse(struct bytes text, struct database_id *ret_id,
+                                        struct kiln_err *err)
+{
+    parsed++;
+    return __real_database_id_parse(text, ret_id, err);
+}
+
+static enum kiln_code ask(struct fixture *f, enum tuning_kind kind, const char *id,
+                          const char *backend)
+{
+    parsed = 0;
+    f->err = KILN_ERR_INIT;
+    return tuning_database_take(kind, bytes_of_text(id), bytes_of_text(backend), &f->known,
+                                &f->err);
+}
+
+static void assert_known(const struct fixture *f, const char *id, const char *backend)
+{
+    assert_string_equal(f->known.id, id);
+    assert_string_equal(f->known.backend, backend);
+}
+
+static void a_database_is_checked_once_and_then_known(void **state)
+{
+    struct fixture *f = *state;
+    must(ask(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
+    assert_true(parsed > 0);
+    must(ask(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
+    assert_int_equal(parsed, 0);
+    assert_known(f, "gfx90a68", "HIP");
+    must(ask(f, TUNING_FIND, "gfx906_60", "OpenCL"), f->err);
+    assert_true(parsed > 0);
+    assert_known(f, "gfx906_60", "OpenCL");
+}
+
+/* What is left out is not what was asked for before, but what the device has. */
+static void a_backend_that_is_left_out_is_the_devices(void **state)
+{
+    struct fixture *f = *state;
+    must(ask(f, TUNING_FIND, "gfx90a68", "OpenCL"), f->err);
+    must(ask(f, TUNING_FIND, "gfx90a68", ""), f->err);
+    assert_known(f, "gfx90a68", "HIP");
+    must(ask(f, TUNING_FIND, "gfx90a68", ""), f->err);
+    assert_known(f, "gfx90a68", "HIP");
+}
+
+static void another_backend_of_a_known_device_is_checked(void **state)
+{
+    struct fixture *f = *state;
+    must(ask(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
+    assert_int_equal(ask(f, TUNING_FIND, "gfx90a68", "CUDA"), KILN_INVALID);
+    assert_int_equal(ask(f, TUNING_FIND, "gfx90a68", "HIP2"), KILN_INVALID);
+    assert_known(f, "gfx90a68", "HIP");
+}
+
+static void perf_has_no_backend_whatever_is_known(void **state)
+{
+    struct fixture *f = *state;
+    must(ask(f, TUNING_PERF, "gfx90a68", ""), f->err);
+    assert_known(f, "gfx90a68", "");
+    must(ask(f, TUNING_PERF, "gfx90a68", ""), f->err);
+    assert_int_equal(parsed, 0);
+    assert_int_equal(ask(f, TUNING_PERF, "gfx90a68", "HIP"), KILN_INVALID);
+    assert_says(f->err.text, "records of perf have no backend");
+    assert_known(f, "gfx90a68", "");
+}
+
+/* Nothing is known at first, which is no database, and what begins alike is another one. */
+static void what_is_no_database_is_refused_and_changes_nothing(void **state)
+{
+    static const char *const wrong[] = { "", "gfx90a68 ", "68", "gfx90a68\n" };
+    struct fixture *f = *state;
+    for (unsigned turn = 0; turn < 2; turn++) {
+        for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+            assert_int_not_equal(ask(f, TUNING_PERF, wrong[i], ""), KILN_OK);
+        assert_known(f, turn ? "gfx90a68" : "", "");
+        must(ask(f, TUNING_PERF, "gfx90a68", ""), f->err);
+    }
+    must(ask(f, TUNING_PERF, "gfx90a", ""), f->err);
+    assert_known(f, "gfx90a", "");
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, set_up)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_database_is_checked_once_and_then_known),
+        TEST(a_backend_that_is_left_out_is_the_devices),
+        TEST(another_backend_of_a_known_device_is_checked),
+        TEST(perf_has_no_backend_whatever_is_known),
+        TEST(what_is_no_database_is_refused_and_changes_nothing),
+    };
+    return cmocka_run_group_tests_name("tuning_validation", tests, NULL, NULL);
+}
