@@ -60,7 +60,8 @@ void flight_count_result(struct engine *e, const struct fetch_result *r,
 
 static bool is_damaged(const struct flight *f)
 {
-    return f->damaged || f->shared_damaged || f->by_key.damaged[0] || f->by_name.damaged[0];
+    return f->look.damaged || f->look.shared_damaged || f->look.by_key.damaged[0] ||
+           f->look.by_name.damaged[0];
 }
 
 static bool is_refusal(const struct flight *f, enum kiln_code code)
@@ -75,7 +76,7 @@ static enum miss_reason reason_of(const struct flight *f, enum kiln_code code)
         return MISS_UNCACHED;
     if (is_damaged(f))
         return MISS_DAMAGED;
-    if (f->trouble.code)
+    if (f->look.trouble.code)
         return MISS_STORE;
     if (!f->source && code)
         return MISS_UNKNOWN;
@@ -152,13 +153,13 @@ void flight_deliver_object(struct flight *f, enum tier tier)
     };
     if (tier != TIER_COMPILED)
         flight_label_object(f);
-    if (f->has_shared_key && !f->object->is_private) { /* the key of a name is one user's */
+    if (f->look.has_shared_key && !f->object->is_private) { /* the key of a name is one user's */
         f->object->is_named = true;
         f->object->owner = (uint32_t)f->uid;
     }
     keep_hot(f, &f->asked);
-    if (f->is_shared)
-        recency_touch(f->engine, &f->shared_key);
+    if (f->look.is_shared)
+        recency_touch(f->engine, &f->look.shared_key);
     deliver(f, &result);
 }
 
