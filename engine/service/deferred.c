@@ -248,7 +248,7 @@ void deferred_fail(struct deferred *d, const struct kiln_err *why, const char *l
     deferred_cancel(d);
 }
 
-void deferred_end(struct deferred *d)
+void deferred_answer(struct deferred *d)
 {
     struct caller *caller = d->caller;
     deferred_leave(d);
@@ -260,5 +260,10 @@ void deferred_end(struct deferred *d)
         d->kind->reply(d, caller);
     else if (caller)
         admin_send(d->engine, caller, d->request_id, d->answer, 0);
+}
+
+void deferred_end(struct deferred *d)
+{
+    deferred_answer(d);
     deferred_destroy(d);
 }

@@ -136,7 +136,9 @@ void request_queue_done(struct request_queue *queue);
 
 /* ---- its end ---- */
 
-/* Answers as rc, err and answer say, unless the caller left, and destroys it. */
+/* Answers as rc, err and answer say, unless the caller left. */
+void deferred_answer(struct deferred *d);
+/* The same, and destroys it. */
 void deferred_end(struct deferred *d);
 /* Refuses it with |why| and cancels what is under way. */
 void deferred_fail(struct deferred *d, const struct kiln_err *why, const char *log);

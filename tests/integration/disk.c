@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define IN_MEMORY "a job keeps all in memory then (integration.embedded)"
+
 struct fixture {
     struct daemon_process daemon;
     struct program_result result;
@@ -42,6 +44,8 @@ static int teardown(void **state)
     daemon_process_remove(&f->daemon);
     return 0;
 }
+
+FIXTURE(disk, setup, teardown);
 
 /* A small disk under the cache folder, which this process and those it starts see, nobody else. */
 static void mount_disk(struct fixture *f, const char *options)
@@ -158,7 +162,7 @@ static void expect_prefetch_not_stored(struct fixture *f)
     expect_prefetch_says(f, problems, "gfx906");
 }
 
-static void a_full_disk_is_said_and_served_through_until_it_has_room(void **state)
+TEST(disk, a_full_disk_is_said_and_served_through_until_it_has_room)
 {
     struct fixture *f = *state;
     mount_disk(f, "size=8m,mode=0700");
@@ -188,7 +192,7 @@ static void a_full_disk_is_said_and_served_through_until_it_has_room(void **stat
     assert_int_equal(numbered_tier(&f->daemon, 7), KILN_TIER_DISK);
 }
 
-static void a_disk_that_is_full_from_the_start_keeps_nobody_from_work(void **state)
+TEST(disk, a_disk_that_is_full_from_the_start_keeps_nobody_from_work)
 {
     struct fixture *f = *state;
     mount_disk(f, "size=8m,mode=0700");
@@ -202,9 +206,10 @@ static void a_disk_that_is_full_from_the_start_keeps_nobody_from_work(void **sta
     expect_health(f, "\"ok\"");
     expect_kept(f, 1);
 }
+LONG_IN_A_JOB(a_disk_that_is_full_from_the_start_keeps_nobody_from_work)
 
 /* SQLite needs free space to remove a row.  Removing the file needs none. */
-static void with_nothing_free_gc_says_what_helps_and_clearing_all_makes_room(void **state)
+TEST(disk, with_nothing_free_gc_says_what_helps_and_clearing_all_makes_room)
 {
     struct fixture *f = *state;
     mount_disk(f, "size=16m,mode=0700");
@@ -227,6 +232,7 @@ static void with_nothing_free_gc_says_what_helps_and_clearing_all_makes_room(voi
     assert_int_equal(daemon_stat(&f->daemon, "store_objects"), 0);
     expect_kept(f, 40);
 }
+LONG_IN_A_JOB(with_nothing_free_gc_says_what_helps_and_clearing_all_makes_room)
 
 static void remount(struct fixture *f, unsigned long flags)
 {
@@ -234,7 +240,7 @@ static void remount(struct fixture *f, unsigned long flags)
         fail_msg("cannot remount '%s'", f->cache);
 }
 
-static void a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not(void **state)
+TEST(disk, a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not)
 {
     struct fixture *f = *state;
     mount_disk(f, "size=8m,mode=0700");
@@ -255,6 +261,7 @@ static void a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not(voi
     expect_health(f, "\"ok\"");
     expect_kept(f, 2);
 }
+FOR_KILND_ONLY(a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not, IN_MEMORY)
 
 /* ---- filesystems of other machines ---- */
 
@@ -283,7 +290,7 @@ static void expect_refused(struct fixture *f, const char *folder, const char *na
     assert_says(f->result.output, setting);
 }
 
-static void a_network_filesystem_is_refused_under_either_folder(void **state)
+TEST(disk, a_network_filesystem_is_refused_under_either_folder)
 {
     struct fixture *f = *state;
     char folder[128];
@@ -304,19 +311,4 @@ static void a_network_filesystem_is_refused_under_either_folder(void **state)
     pretend("0x6969", "/absent"); /* so that nothing else refused it */
     daemon_process_start(&f->daemon);
 }
-
-#define IN_MEMORY "a job keeps all in memory then (integration.embedded)"
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_full_disk_is_said_and_served_through_until_it_has_room),
-        long_in_a_job(TEST(a_disk_that_is_full_from_the_start_keeps_nobody_from_work)),
-        long_in_a_job(TEST(with_nothing_free_gc_says_what_helps_and_clearing_all_makes_room)),
-        for_kilnd_only(IN_MEMORY,
-                       TEST(a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not)),
-        for_kilnd_only(IN_MEMORY, TEST(a_network_filesystem_is_refused_under_either_folder)),
-    };
-    return cmocka_run_group_tests_name("disk", tests, NULL, NULL);
-}
+FOR_KILND_ONLY(a_network_filesystem_is_refused_under_either_folder, IN_MEMORY)

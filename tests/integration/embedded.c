@@ -20,7 +20,7 @@
 
 /* ---- several ---- */
 
-static void eight_cold_jobs_share_a_store_and_compile_every_kernel_once(void **state)
+TEST(embedded, eight_cold_jobs_share_a_store_and_compile_every_kernel_once)
 {
     struct fixture *f = *state;
     const unsigned kernels = 4;
@@ -46,7 +46,7 @@ static void eight_cold_jobs_share_a_store_and_compile_every_kernel_once(void **s
     end_jobs(f);
 }
 
-static void jobs_outlive_the_one_that_served_and_go_over_to_a_kilnd(void **state)
+TEST(embedded, jobs_outlive_the_one_that_served_and_go_over_to_a_kilnd)
 {
     struct fixture *f = *state;
     struct wish wish = { f, KILN_RUNG_DAEMON };
@@ -73,7 +73,7 @@ static void jobs_outlive_the_one_that_served_and_go_over_to_a_kilnd(void **state
     expect_sound_store(f);
 }
 
-static void a_kilnd_that_stays_away_is_replaced(void **state)
+TEST(embedded, a_kilnd_that_stays_away_is_replaced)
 {
     struct fixture *f = *state;
     struct wish wish = { f, KILN_RUNG_EMBEDDED };
@@ -174,7 +174,7 @@ static void expect_memory_and_why(struct fixture *f, unsigned job)
 }
 
 /* Its store stays its own: whom it served, and who comes while it is stopped, does without. */
-static void a_stopped_job_is_left_alone_and_goes_on_later(void **state)
+TEST(embedded, a_stopped_job_is_left_alone_and_goes_on_later)
 {
     struct fixture *f = *state;
     atomic_store(&f->shared->allowed, 0);
@@ -239,7 +239,7 @@ static void expect_the_same_compile(struct fixture *f, unsigned job, char first[
     assert_int_equal(strncmp(compile, first, strlen(first)), 0);
 }
 
-static void a_kernel_that_eight_jobs_run_at_once_is_compiled_once(void **state)
+TEST(embedded, a_kernel_that_eight_jobs_run_at_once_is_compiled_once)
 {
     struct fixture *f = *state;
     if (!has_opencl(f)) {
@@ -334,7 +334,7 @@ static int connection_of(struct fixture *f, unsigned job)
     return fd;
 }
 
-static void what_is_kept_in_memory_is_bounded(void **state)
+TEST(embedded, what_is_kept_in_memory_is_bounded)
 {
     struct fixture *f = *state;
     if (getenv("KILN_TEST_VALGRIND")) { /* scripts/test-valgrind */
@@ -417,7 +417,7 @@ static int with_a_home_of_others(struct fixture *f)
     return use_once(f);
 }
 
-static void without_a_home_all_is_in_memory(void **state)
+TEST(embedded, without_a_home_all_is_in_memory)
 {
     struct fixture *f = *state;
     run_as_job(f, without_a_home);
@@ -427,7 +427,7 @@ static void without_a_home_all_is_in_memory(void **state)
     assert_int_not_equal(access(f->store, F_OK), 0);
 }
 
-static void in_a_home_that_cannot_be_written_to_all_is_in_memory(void **state)
+TEST(embedded, in_a_home_that_cannot_be_written_to_all_is_in_memory)
 {
     struct fixture *f = *state;
     run_as_job(f, with_a_home_of_others);
@@ -441,7 +441,7 @@ static int with_one_folder_of_two(struct fixture *f)
     return use_once(f);
 }
 
-static void where_one_folder_cannot_be_written_to_all_is_in_memory(void **state)
+TEST(embedded, where_one_folder_cannot_be_written_to_all_is_in_memory)
 {
     struct fixture *f = *state;
     run_as_job(f, with_one_folder_of_two);
@@ -470,7 +470,7 @@ static int without_fallback(struct fixture *f)
     return 0;
 }
 
-static void who_wants_no_fallback_gets_the_error(void **state)
+TEST(embedded, who_wants_no_fallback_gets_the_error)
 {
     struct fixture *f = *state;
     run_as_job(f, without_fallback);
@@ -491,7 +491,7 @@ static int without_the_library(struct fixture *f)
     return 0;
 }
 
-static void without_the_library_the_error_names_both_reasons(void **state)
+TEST(embedded, without_the_library_the_error_names_both_reasons)
 {
     run_as_job(*state, without_the_library);
 }
@@ -510,26 +510,7 @@ static int without_a_compiler(struct fixture *f)
     return 0;
 }
 
-static void without_a_compiler_what_needs_one_is_told_so(void **state)
+TEST(embedded, without_a_compiler_what_needs_one_is_told_so)
 {
     run_as_job(*state, without_a_compiler);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EMBEDDED_TEST(eight_cold_jobs_share_a_store_and_compile_every_kernel_once),
-        EMBEDDED_TEST(jobs_outlive_the_one_that_served_and_go_over_to_a_kilnd),
-        EMBEDDED_TEST(a_kilnd_that_stays_away_is_replaced),
-        EMBEDDED_TEST(a_stopped_job_is_left_alone_and_goes_on_later),
-        EMBEDDED_TEST(a_kernel_that_eight_jobs_run_at_once_is_compiled_once),
-        EMBEDDED_TEST(what_is_kept_in_memory_is_bounded),
-        EMBEDDED_TEST(without_a_home_all_is_in_memory),
-        EMBEDDED_TEST(in_a_home_that_cannot_be_written_to_all_is_in_memory),
-        EMBEDDED_TEST(where_one_folder_cannot_be_written_to_all_is_in_memory),
-        EMBEDDED_TEST(who_wants_no_fallback_gets_the_error),
-        EMBEDDED_TEST(without_the_library_the_error_names_both_reasons),
-        EMBEDDED_TEST(without_a_compiler_what_needs_one_is_told_so),
-    };
-    return cmocka_run_group_tests_name("embedded", tests, NULL, NULL);
 }

@@ -82,7 +82,7 @@ static int open_and_close_in_threads(struct fixture *f)
 }
 
 /* One waits for an engine to end, another starts the next. */
-static void threads_that_each_open_and_close_are_all_served(void **state)
+TEST(embedded, threads_that_each_open_and_close_are_all_served)
 {
     struct fixture *f = *state;
     run_as_job(f, open_and_close_in_threads);
@@ -118,7 +118,7 @@ static int have_no_file_left(struct fixture *f)
     return 0;
 }
 
-static void a_job_without_a_free_descriptor_is_told_and_loses_no_store(void **state)
+TEST(embedded, a_job_without_a_free_descriptor_is_told_and_loses_no_store)
 {
     struct fixture *f = *state;
     run_as_job(f, have_no_file_left);
@@ -148,21 +148,11 @@ static int be_served_or_told(struct fixture *f)
     return 0;
 }
 
-static void a_job_with_few_descriptors_is_served_or_told(void **state)
+TEST(embedded, a_job_with_few_descriptors_is_served_or_told)
 {
     struct fixture *f = *state;
     for (unsigned count = FEWEST; count <= ENOUGH; count += 2) {
         atomic_store(&f->shared->allowed, count);
         run_as_job(f, be_served_or_told);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EMBEDDED_TEST(threads_that_each_open_and_close_are_all_served),
-        EMBEDDED_TEST(a_job_without_a_free_descriptor_is_told_and_loses_no_store),
-        EMBEDDED_TEST(a_job_with_few_descriptors_is_served_or_told),
-    };
-    return cmocka_run_group_tests_name("embedded_descriptors", tests, NULL, NULL);
 }

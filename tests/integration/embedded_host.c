@@ -54,7 +54,7 @@ static int use_libuv_too(struct fixture *f)
     exit(0);
 }
 
-static void a_job_may_use_libuv_itself(void **state)
+TEST(embedded, a_job_may_use_libuv_itself)
 {
     struct fixture *f = *state;
     run_as_job(f, use_libuv_too);
@@ -125,7 +125,7 @@ static int look_in_descendants(struct fixture *f)
     return 0;
 }
 
-static void all_that_a_job_forks_have_its_files_and_no_others(void **state)
+TEST(embedded, all_that_a_job_forks_have_its_files_and_no_others)
 {
 #ifdef __SANITIZE_THREAD__
     print_message("skipped: the sanitizer's threads share the job's files\n");
@@ -168,7 +168,7 @@ static int wait_for_all_children(struct fixture *f)
     return 0;
 }
 
-static void no_wait_and_no_handler_of_a_job_sees_a_compiler(void **state)
+TEST(embedded, no_wait_and_no_handler_of_a_job_sees_a_compiler)
 {
     run_as_job(*state, wait_for_all_children);
 }
@@ -180,7 +180,7 @@ static int wait_as_a_subreaper(struct fixture *f)
 }
 
 /* Process 1 of a container is one. */
-static void so_it_is_in_a_job_that_orphans_come_to(void **state)
+TEST(embedded, so_it_is_in_a_job_that_orphans_come_to)
 {
     if (getenv("KILN_TEST_VALGRIND")) { /* scripts/test-valgrind */
         print_message("skipped: valgrind has clone() for threads and vfork alone\n");
@@ -268,7 +268,7 @@ static void expect_no_compiler_to_outlive(struct fixture *f, enum end end)
     }
 }
 
-static void no_compiler_outlives_a_job_however_it_ends(void **state)
+TEST(embedded, no_compiler_outlives_a_job_however_it_ends)
 {
     struct fixture *f = *state;
     if (access("/proc/self/task", R_OK) != 0) {
@@ -278,16 +278,4 @@ static void no_compiler_outlives_a_job_however_it_ends(void **state)
     for (enum end end = 0; end < ENDS; end++)
         expect_no_compiler_to_outlive(f, end);
     prctl(PR_SET_CHILD_SUBREAPER, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EMBEDDED_TEST(a_job_may_use_libuv_itself),
-        EMBEDDED_TEST(all_that_a_job_forks_have_its_files_and_no_others),
-        EMBEDDED_TEST(no_wait_and_no_handler_of_a_job_sees_a_compiler),
-        EMBEDDED_TEST(so_it_is_in_a_job_that_orphans_come_to),
-        EMBEDDED_TEST(no_compiler_outlives_a_job_however_it_ends),
-    };
-    return cmocka_run_group_tests_name("embedded_host", tests, NULL, NULL);
 }

@@ -100,7 +100,7 @@ static int keep_what_is_the_jobs(struct fixture *f)
     return 0;
 }
 
-static void a_jobs_signals_umask_and_standard_error_stay_its_own(void **state)
+TEST(embedded, a_jobs_signals_umask_and_standard_error_stay_its_own)
 {
     struct fixture *f = *state;
     run_as_job(f, keep_what_is_the_jobs);
@@ -113,7 +113,7 @@ static int be_silent(struct fixture *f)
     return use_once(f);
 }
 
-static void the_notice_can_be_hidden(void **state)
+TEST(embedded, the_notice_can_be_hidden)
 {
     struct fixture *f = *state;
     run_as_job(f, be_silent);
@@ -139,10 +139,7 @@ static int fork_after_use(struct fixture *f)
     return 0;
 }
 
-static void a_child_of_fork_has_a_client_of_its_own(void **state)
-{
-    run_as_job(*state, fork_after_use);
-}
+TEST(embedded, a_child_of_fork_has_a_client_of_its_own) { run_as_job(*state, fork_after_use); }
 
 /* A child has no store of its own: what its parent had open there is not the child's. */
 static int be_orphaned(struct fixture *f)
@@ -209,7 +206,7 @@ static int leave_an_orphan(struct fixture *f)
     return 0;
 }
 
-static void a_child_whose_parent_has_ended_serves_itself_from_memory(void **state)
+TEST(embedded, a_child_whose_parent_has_ended_serves_itself_from_memory)
 {
     struct fixture *f = *state;
     not_with_thread_sanitizer("the sanitizer starts no threads after fork");
@@ -237,7 +234,7 @@ static int leave_a_child_behind(struct fixture *f)
     return 2;
 }
 
-static void a_child_that_outlives_a_job_keeps_nothing_locked(void **state)
+TEST(embedded, a_child_that_outlives_a_job_keeps_nothing_locked)
 {
     struct fixture *f = *state;
     not_with_thread_sanitizer("the sanitizer takes two tables of descriptors for one");
@@ -326,7 +323,7 @@ static int write_and_fork(struct fixture *f)
 
 /* The engine's library has files of its own, which it may not take for those of a child, nor of a
  * job that ends. */
-static void what_a_job_and_its_child_write_at_their_ends_is_written(void **state)
+TEST(embedded, what_a_job_and_its_child_write_at_their_ends_is_written)
 {
     struct fixture *f = *state;
     run_as_job(f, write_and_fork);
@@ -351,7 +348,7 @@ static int close_everything(struct fixture *f)
     exit(0);
 }
 
-static void a_job_may_close_all_files_that_it_finds(void **state)
+TEST(embedded, a_job_may_close_all_files_that_it_finds)
 {
     struct fixture *f = *state;
     not_with_thread_sanitizer("the sanitizer's threads share the job's files");
@@ -372,7 +369,7 @@ static int have_nobody_at_standard_error(struct fixture *f)
     return 0;
 }
 
-static void a_job_whose_standard_error_nobody_reads_goes_on(void **state)
+TEST(embedded, a_job_whose_standard_error_nobody_reads_goes_on)
 {
     run_as_job(*state, have_nobody_at_standard_error);
 }
@@ -402,7 +399,7 @@ static int wait_for_children_of_all_kinds(struct fixture *f)
     return 0;
 }
 
-static void a_job_that_waits_for_all_children_has_its_kernels(void **state)
+TEST(embedded, a_job_that_waits_for_all_children_has_its_kernels)
 {
     run_as_job(*state, wait_for_children_of_all_kinds);
 }
@@ -428,10 +425,7 @@ static int ask_as_administrator(struct fixture *f)
     return 0;
 }
 
-static void a_job_administers_its_own_engine(void **state)
-{
-    run_as_job(*state, ask_as_administrator);
-}
+TEST(embedded, a_job_administers_its_own_engine) { run_as_job(*state, ask_as_administrator); }
 
 /* ---- its end ---- */
 
@@ -450,7 +444,7 @@ static int close_while_the_engine_cannot_end(struct fixture *f)
     return 0;
 }
 
-static void a_client_is_closed_though_the_engine_does_not_end(void **state)
+TEST(embedded, a_client_is_closed_though_the_engine_does_not_end)
 {
     run_as_job(*state, close_while_the_engine_cannot_end);
 }
@@ -594,7 +588,7 @@ static void expect_nothing_lost_by(struct fixture *f, enum way way)
 }
 
 /* What was acknowledged was on disk before; whom it served, others go on by one of themselves. */
-static void a_job_that_ends_without_closing_loses_nothing(void **state)
+TEST(embedded, a_job_that_ends_without_closing_loses_nothing)
 {
     struct fixture *f = *state;
     expect_nothing_lost_by(f, BY_EXIT);
@@ -603,7 +597,7 @@ static void a_job_that_ends_without_closing_loses_nothing(void **state)
     expect_nothing_lost_by(f, BY_KILL);
 }
 
-static void it_ends_with_its_last_thread_and_loses_nothing(void **state)
+TEST(embedded, it_ends_with_its_last_thread_and_loses_nothing)
 {
     struct fixture *f = *state;
     not_with_thread_sanitizer("the sanitizer's own thread stays");
@@ -635,7 +629,7 @@ static int end_while_a_thread_asks(struct fixture *f)
     exit(0);
 }
 
-static void a_job_may_end_while_a_thread_asks(void **state)
+TEST(embedded, a_job_may_end_while_a_thread_asks)
 {
     struct fixture *f = *state;
     run_as_job(f, end_while_a_thread_asks);
@@ -644,7 +638,7 @@ static void a_job_may_end_while_a_thread_asks(void **state)
 
 /* ---- libkiln itself ---- */
 
-static void libkiln_may_be_unloaded(void **state)
+TEST(embedded, libkiln_may_be_unloaded)
 {
     struct fixture *f = *state;
     pid_t pid = fork();
@@ -659,26 +653,4 @@ static void libkiln_may_be_unloaded(void **state)
     int status = wait_program(pid);
     if (status)
         fail_msg("status %d: '%s'", status, stderr_of(f, 0));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EMBEDDED_TEST(a_jobs_signals_umask_and_standard_error_stay_its_own),
-        EMBEDDED_TEST(the_notice_can_be_hidden),
-        EMBEDDED_TEST(a_child_of_fork_has_a_client_of_its_own),
-        EMBEDDED_TEST(a_child_whose_parent_has_ended_serves_itself_from_memory),
-        EMBEDDED_TEST(a_child_that_outlives_a_job_keeps_nothing_locked),
-        EMBEDDED_TEST(what_a_job_and_its_child_write_at_their_ends_is_written),
-        EMBEDDED_TEST(a_job_may_close_all_files_that_it_finds),
-        EMBEDDED_TEST(a_job_whose_standard_error_nobody_reads_goes_on),
-        EMBEDDED_TEST(a_job_that_waits_for_all_children_has_its_kernels),
-        EMBEDDED_TEST(a_job_administers_its_own_engine),
-        EMBEDDED_TEST(a_client_is_closed_though_the_engine_does_not_end),
-        EMBEDDED_TEST(a_job_that_ends_without_closing_loses_nothing),
-        EMBEDDED_TEST(it_ends_with_its_last_thread_and_loses_nothing),
-        EMBEDDED_TEST(a_job_may_end_while_a_thread_asks),
-        EMBEDDED_TEST(libkiln_may_be_unloaded),
-    };
-    return cmocka_run_group_tests_name("embedded_process", tests, NULL, NULL);
 }

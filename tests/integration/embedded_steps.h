@@ -37,7 +37,7 @@ struct fixture {
 int embedded_setup(void **state);
 int embedded_teardown(void **state);
 
-#define EMBEDDED_TEST(name) cmocka_unit_test_setup_teardown(name, embedded_setup, embedded_teardown)
+FIXTURE(embedded, embedded_setup, embedded_teardown);
 
 /* ---- in a job ---- */
 

@@ -13,6 +13,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#define PROGRAM "kilnd's own program is asked: its flags, settings, sockets"
+
+#define SIGNALS "a job's signals are its own"
+
 struct fixture {
     struct daemon_process daemon;
     struct program_result result;
@@ -34,6 +38,8 @@ static int teardown(void **state)
     daemon_process_remove(&f->daemon);
     return 0;
 }
+
+FIXTURE(lifecycle, setup, teardown);
 
 static int bound(int type, const char *path)
 {
@@ -74,7 +80,7 @@ static void expect_ping(struct fixture *f)
 
 /* ---- start and stop ---- */
 
-static void starts_answers_and_leaves_nothing_behind_at_sigterm(void **state)
+TEST(lifecycle, starts_answers_and_leaves_nothing_behind_at_sigterm)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
@@ -86,7 +92,7 @@ static void starts_answers_and_leaves_nothing_behind_at_sigterm(void **state)
     assert_int_equal(leftovers(f), 0);
 }
 
-static void sigint_ends_it_like_sigterm(void **state)
+TEST(lifecycle, sigint_ends_it_like_sigterm)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
@@ -94,6 +100,7 @@ static void sigint_ends_it_like_sigterm(void **state)
     assert_int_equal(daemon_process_wait(&f->daemon), 0);
     assert_int_equal(leftovers(f), 0);
 }
+FOR_KILND_ONLY(sigint_ends_it_like_sigterm, SIGNALS)
 
 /* kilnd's log so far; owned by the caller. */
 static char *read_log(const struct fixture *f)
@@ -117,7 +124,7 @@ _Noreturn static void become_daemon(const struct fixture *f)
     _exit(127);
 }
 
-static void a_state_folder_on_a_network_filesystem_is_refused(void **state)
+TEST(lifecycle, a_state_folder_on_a_network_filesystem_is_refused)
 {
     struct fixture *f = *state;
     f->daemon.keep_log = true;
@@ -139,9 +146,10 @@ static void a_state_folder_on_a_network_filesystem_is_refused(void **state)
     assert_says(text, "set the state folder (--state-dir) to a folder on a local disk");
     assert_int_equal(leftovers(f), 0);
 }
+FOR_KILND_ONLY(a_state_folder_on_a_network_filesystem_is_refused, PROGRAM)
 
 /* A signal that is blocked and waits comes the moment that kilnd lets it. */
-static void a_stop_that_waits_before_it_starts_is_done_in_order(void **state)
+TEST(lifecycle, a_stop_that_waits_before_it_starts_is_done_in_order)
 {
     struct fixture *f = *state;
     if (getenv("KILN_TEST_VALGRIND")) { /* scripts/test-valgrind */
@@ -160,9 +168,10 @@ static void a_stop_that_waits_before_it_starts_is_done_in_order(void **state)
     assert_int_equal(daemon_process_wait(&f->daemon), 0);
     assert_int_equal(leftovers(f), 0);
 }
+FOR_KILND_ONLY(a_stop_that_waits_before_it_starts_is_done_in_order, SIGNALS)
 
 /* The system itself sends the signal as soon as there is a file that would have to go again. */
-static void a_stop_while_it_makes_its_socket_leaves_nothing_behind(void **state)
+TEST(lifecycle, a_stop_while_it_makes_its_socket_leaves_nothing_behind)
 {
     struct fixture *f = *state;
     int go[2];
@@ -187,8 +196,9 @@ static void a_stop_while_it_makes_its_socket_leaves_nothing_behind(void **state)
     assert_int_equal(status, 0);
     assert_int_equal(leftovers(f), 0);
 }
+FOR_KILND_ONLY(a_stop_while_it_makes_its_socket_leaves_nothing_behind, SIGNALS)
 
-static void a_start_that_fails_says_why_and_leaves_nothing(void **state)
+TEST(lifecycle, a_start_that_fails_says_why_and_leaves_nothing)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--cache-dir",
@@ -198,10 +208,11 @@ static void a_start_that_fails_says_why_and_leaves_nothing(void **state)
     assert_says(f->result.output, "/dev/null");
     assert_int_equal(leftovers(f), 0);
 }
+FOR_KILND_ONLY(a_start_that_fails_says_why_and_leaves_nothing, PROGRAM)
 
 /* ---- sockets ---- */
 
-static void a_dead_daemons_socket_is_taken_over(void **state)
+TEST(lifecycle, a_dead_daemons_socket_is_taken_over)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
@@ -213,7 +224,7 @@ static void a_dead_daemons_socket_is_taken_over(void **state)
     assert_int_equal(leftovers(f), 0); /* nor the dead one's folders */
 }
 
-static void a_live_daemons_socket_is_refused_with_its_pid(void **state)
+TEST(lifecycle, a_live_daemons_socket_is_refused_with_its_pid)
 {
     struct fixture *f = *state;
     char pid[32];
@@ -224,8 +235,9 @@ static void a_live_daemons_socket_is_refused_with_its_pid(void **state)
     assert_says(f->result.output, pid);
     expect_ping(f); /* the first is unharmed */
 }
+FOR_KILND_ONLY(a_live_daemons_socket_is_refused_with_its_pid, PROGRAM)
 
-static void a_socket_handed_over_by_systemd_is_used(void **state)
+TEST(lifecycle, a_socket_handed_over_by_systemd_is_used)
 {
     struct fixture *f = *state;
     int fd = bound(SOCK_STREAM, f->daemon.socket);
@@ -248,6 +260,7 @@ static void a_socket_handed_over_by_systemd_is_used(void **state)
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     assert_int_equal(access(f->daemon.socket, F_OK), 0); /* systemd's, not ours to remove */
 }
+FOR_KILND_ONLY(a_socket_handed_over_by_systemd_is_used, PROGRAM)
 
 /* ---- settings ---- */
 
@@ -261,7 +274,7 @@ static void write_file(const struct fixture *f, const char *name, const char *co
     fclose(file);
 }
 
-static void an_unknown_setting_is_refused_with_file_and_key(void **state)
+TEST(lifecycle, an_unknown_setting_is_refused_with_file_and_key)
 {
     struct fixture *f = *state;
     char path[256];
@@ -272,16 +285,18 @@ static void an_unknown_setting_is_refused_with_file_and_key(void **state)
     assert_says(f->result.output, path);
     assert_says(f->result.output, "colour");
 }
+FOR_KILND_ONLY(an_unknown_setting_is_refused_with_file_and_key, PROGRAM)
 
-static void an_unknown_flag_is_refused_by_name(void **state)
+TEST(lifecycle, an_unknown_flag_is_refused_by_name)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "kilnd", "--nonsense", NULL);
     assert_int_equal(f->result.status, 2);
     assert_says(f->result.output, "unknown flag '--nonsense'");
 }
+FOR_KILND_ONLY(an_unknown_flag_is_refused_by_name, PROGRAM)
 
-static void checking_the_configuration_starts_nothing(void **state)
+TEST(lifecycle, checking_the_configuration_starts_nothing)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--cache-dir",
@@ -290,8 +305,9 @@ static void checking_the_configuration_starts_nothing(void **state)
     assert_says(f->result.output, "flag --cache-dir");
     assert_int_equal(access(f->daemon.socket, F_OK), -1);
 }
+FOR_KILND_ONLY(checking_the_configuration_starts_nothing, PROGRAM)
 
-static void every_setting_shows_where_it_came_from(void **state)
+TEST(lifecycle, every_setting_shows_where_it_came_from)
 {
     struct fixture *f = *state;
     char path[256];
@@ -311,6 +327,7 @@ static void every_setting_shows_where_it_came_from(void **state)
     assert_says(json_get_text(ttl, "origin", ""), path);
     assert_says(json_get_text(json_get(config, "hot_limit"), "origin", ""), "default");
 }
+FOR_KILND_ONLY(every_setting_shows_where_it_came_from, PROGRAM)
 
 /* ---- whom compilers run as ---- */
 
@@ -322,7 +339,7 @@ static bool has_idle_workers(void *context)
     return json_get_u64(json_get(status, "workers"), "idle", 0) > 0;
 }
 
-static void the_status_shows_what_confines_compilers(void **state)
+TEST(lifecycle, the_status_shows_what_confines_compilers)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
@@ -337,7 +354,7 @@ static void the_status_shows_what_confines_compilers(void **state)
         assert_int_equal(json_get_u64(workers, "uid", 0), geteuid());
 }
 
-static void a_compiler_user_that_is_not_there_is_refused_at_the_start(void **state)
+TEST(lifecycle, a_compiler_user_that_is_not_there_is_refused_at_the_start)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--compiler-user",
@@ -346,6 +363,7 @@ static void a_compiler_user_that_is_not_there_is_refused_at_the_start(void **sta
     assert_says(f->result.output, "there is no user 'no-such-user'");
     assert_int_equal(leftovers(f), 0);
 }
+FOR_KILND_ONLY(a_compiler_user_that_is_not_there_is_refused_at_the_start, PROGRAM)
 
 /* A compiler that only root may run. */
 static void copy_compiler(const struct fixture *f, char path[256])
@@ -359,7 +377,7 @@ static void copy_compiler(const struct fixture *f, char path[256])
     must(fs_write_all(fd, buffer_view(&program), &err), err);
 }
 
-static void a_compiler_that_cannot_change_its_user_refuses_to_start(void **state)
+TEST(lifecycle, a_compiler_that_cannot_change_its_user_refuses_to_start)
 {
     struct fixture *f = *state;
     char path[256];
@@ -380,6 +398,7 @@ static void a_compiler_that_cannot_change_its_user_refuses_to_start(void **state
     assert_says(log, "may not run this very program");
     assert_says(log, "exited with status 4 before it was ready");
 }
+FOR_KILND_ONLY(a_compiler_that_cannot_change_its_user_refuses_to_start, PROGRAM)
 
 /* ---- stopping while a client waits ---- */
 
@@ -399,7 +418,7 @@ static int waiting_client(struct fixture *f)
     return fd;
 }
 
-static void a_client_that_waits_at_sigterm_is_served_first(void **state)
+TEST(lifecycle, a_client_that_waits_at_sigterm_is_served_first)
 {
     struct fixture *f = *state;
     static struct raw_frame frame;
@@ -422,7 +441,7 @@ static void a_client_that_waits_at_sigterm_is_served_first(void **state)
     assert_int_equal(leftovers(f), 0);
 }
 
-static void a_client_that_waits_beyond_the_drain_limit_is_left(void **state)
+TEST(lifecycle, a_client_that_waits_beyond_the_drain_limit_is_left)
 {
     struct fixture *f = *state;
     f->daemon.arguments[0] = "--drain-timeout";
@@ -434,37 +453,4 @@ static void a_client_that_waits_beyond_the_drain_limit_is_left(void **state)
     raw_expect_closed(fd);
     assert_int_equal(daemon_process_wait(&f->daemon), 0);
     assert_int_equal(leftovers(f), 0);
-}
-
-#define PROGRAM "kilnd's own program is asked: its flags, settings, sockets"
-#define SIGNALS "a job's signals are its own"
-#define LIFECYCLE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LIFECYCLE_TEST(starts_answers_and_leaves_nothing_behind_at_sigterm),
-        for_kilnd_only(SIGNALS, LIFECYCLE_TEST(sigint_ends_it_like_sigterm)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(a_state_folder_on_a_network_filesystem_is_refused)),
-        for_kilnd_only(SIGNALS,
-                       LIFECYCLE_TEST(a_stop_that_waits_before_it_starts_is_done_in_order)),
-        for_kilnd_only(SIGNALS,
-                       LIFECYCLE_TEST(a_stop_while_it_makes_its_socket_leaves_nothing_behind)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(a_start_that_fails_says_why_and_leaves_nothing)),
-        LIFECYCLE_TEST(a_dead_daemons_socket_is_taken_over),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(a_live_daemons_socket_is_refused_with_its_pid)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(a_socket_handed_over_by_systemd_is_used)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(an_unknown_setting_is_refused_with_file_and_key)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(an_unknown_flag_is_refused_by_name)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(checking_the_configuration_starts_nothing)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(every_setting_shows_where_it_came_from)),
-        LIFECYCLE_TEST(the_status_shows_what_confines_compilers),
-        for_kilnd_only(PROGRAM,
-                       LIFECYCLE_TEST(a_compiler_user_that_is_not_there_is_refused_at_the_start)),
-        for_kilnd_only(PROGRAM,
-                       LIFECYCLE_TEST(a_compiler_that_cannot_change_its_user_refuses_to_start)),
-        LIFECYCLE_TEST(a_client_that_waits_at_sigterm_is_served_first),
-        LIFECYCLE_TEST(a_client_that_waits_beyond_the_drain_limit_is_left),
-    };
-    return cmocka_run_group_tests_name("lifecycle", tests, NULL, NULL);
 }

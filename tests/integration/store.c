@@ -46,6 +46,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(store, setup, teardown);
+
 /* Without memory of its own: what is served is served from disk. */
 static void start(struct fixture *f, const char *flag, const char *value)
 {
@@ -108,7 +110,7 @@ static bool has_settled(void *context)
            s->all;
 }
 
-static void a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned(void **state)
+TEST(store, a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned)
 {
     struct fixture *f = *state;
     const unsigned first = 4, all = 44;
@@ -133,6 +135,7 @@ static void a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned(
     restart(f, "--cache", "read-only"); /* so that asking changes nothing */
     assert_int_equal(stored_among(f, all), all - evictions);
 }
+LONG_IN_A_JOB(a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned)
 
 /* ---- gc ---- */
 
@@ -144,7 +147,7 @@ static unsigned long long told(struct fixture *f, const char *member)
     return json_get_u64(json, member, 0);
 }
 
-static void gc_to_a_size_leaves_that_much_and_what_is_pinned(void **state)
+TEST(store, gc_to_a_size_leaves_that_much_and_what_is_pinned)
 {
     struct fixture *f = *state;
     const unsigned all = 12;
@@ -179,7 +182,7 @@ static void make_stale(struct fixture *f, const char *where)
     start(f, NULL, NULL);
 }
 
-static void gc_drops_what_compilers_made_that_are_gone(void **state)
+TEST(store, gc_drops_what_compilers_made_that_are_gone)
 {
     struct fixture *f = *state;
     start(f, NULL, NULL);
@@ -198,10 +201,11 @@ static void gc_drops_what_compilers_made_that_are_gone(void **state)
     assert_int_equal(numbered_tier(&f->daemon, 2), KILN_TIER_DISK);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
 }
+LONG_IN_A_JOB(gc_drops_what_compilers_made_that_are_gone)
 
 /* ---- switches ---- */
 
-static void a_cache_that_is_off_keeps_nothing_and_memory_serves(void **state)
+TEST(store, a_cache_that_is_off_keeps_nothing_and_memory_serves)
 {
     struct fixture *f = *state;
     f->daemon.arguments[0] = "--cache";
@@ -218,7 +222,7 @@ static void a_cache_that_is_off_keeps_nothing_and_memory_serves(void **state)
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_COMPILED);
 }
 
-static void a_read_only_cache_serves_what_it_has_and_changes_nothing(void **state)
+TEST(store, a_read_only_cache_serves_what_it_has_and_changes_nothing)
 {
     struct fixture *f = *state;
     start(f, NULL, NULL);
@@ -247,7 +251,7 @@ static int tier_with(struct fixture *f, const char *name, const char *value, uns
     return tier;
 }
 
-static void a_client_whose_cache_is_off_neither_uses_nor_fills_it(void **state)
+TEST(store, a_client_whose_cache_is_off_neither_uses_nor_fills_it)
 {
     static const char *const names[] = { "KILN_DISABLE_CACHE", "MIOPEN_DISABLE_CACHE" };
     struct fixture *f = *state;
@@ -272,6 +276,7 @@ static void a_client_whose_cache_is_off_neither_uses_nor_fills_it(void **state)
     assert_int_equal(daemon_stat(&f->daemon, "store_objects"), 1);
     assert_int_equal(numbered_tier(&f->daemon, 9), KILN_TIER_COMPILED); /* nobody kept it */
 }
+LONG_IN_A_JOB(a_client_whose_cache_is_off_neither_uses_nor_fills_it)
 
 /* ---- why a kernel is missing ---- */
 
@@ -294,7 +299,7 @@ static void expect_parts(struct fixture *f, const char *expected, const char *pr
     assert_string_equal(json_get_bool(answer, "found", false) ? "found" : parts, expected);
 }
 
-static void why_miss_names_each_part_that_differs(void **state)
+TEST(store, why_miss_names_each_part_that_differs)
 {
     struct fixture *f = *state;
     start(f, NULL, NULL);
@@ -347,7 +352,7 @@ static void store_edited(struct fixture *f, const char *options)
     numbered_stored(&f->daemon, 1);
 }
 
-static void why_miss_names_an_edited_source_and_header(void **state)
+TEST(store, why_miss_names_an_edited_source_and_header)
 {
     struct fixture *f = *state;
     start(f, NULL, NULL);
@@ -361,8 +366,9 @@ static void why_miss_names_an_edited_source_and_header(void **state)
 
     expect_parts(f, "source, headers", PROBLEM("16"), "gfx90a", "hiprtc");
 }
+LONG_IN_A_JOB(why_miss_names_an_edited_source_and_header)
 
-static void why_miss_names_other_compute_units(void **state)
+TEST(store, why_miss_names_other_compute_units)
 {
     struct fixture *f = *state;
     char package[160];
@@ -378,21 +384,4 @@ static void why_miss_names_other_compute_units(void **state)
     assert_says(f->result.output,
                 "{\"part\":\"compute units\",\"wanted\":\"gfx90a6e\",\"there\":\"gfx90a68\"}");
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        long_in_a_job(TEST(a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned)),
-        TEST(gc_to_a_size_leaves_that_much_and_what_is_pinned),
-        long_in_a_job(TEST(gc_drops_what_compilers_made_that_are_gone)),
-        TEST(a_cache_that_is_off_keeps_nothing_and_memory_serves),
-        TEST(a_read_only_cache_serves_what_it_has_and_changes_nothing),
-        long_in_a_job(TEST(a_client_whose_cache_is_off_neither_uses_nor_fills_it)),
-        TEST(why_miss_names_each_part_that_differs),
-        long_in_a_job(TEST(why_miss_names_an_edited_source_and_header)),
-        long_in_a_job(TEST(why_miss_names_other_compute_units)),
-    };
-    return cmocka_run_group_tests_name("store", tests, NULL, NULL);
-}
+LONG_IN_A_JOB(why_miss_names_other_compute_units)

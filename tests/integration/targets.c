@@ -82,6 +82,8 @@ static int teardown(void **state)
     return 0;
 }
 
+TEST_PROGRAM(setup, teardown)
+
 struct search {
     const char *name;
     bool found;
@@ -199,7 +201,7 @@ static void build_all(struct fixture *f, const char *target)
 }
 
 #define TARGET_TEST(name) \
-    static void resnet50_builds_for_##name(void **state) { build_all(*state, #name); }
+    TEST(plain, resnet50_builds_for_##name) { build_all(*state, #name); }
 
 TARGET_TEST(gfx906)
 TARGET_TEST(gfx908)
@@ -209,18 +211,3 @@ TARGET_TEST(gfx1030)
 TARGET_TEST(gfx1100)
 TARGET_TEST(gfx1201)
 TARGET_TEST(sm_90)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resnet50_builds_for_gfx906),
-        cmocka_unit_test(resnet50_builds_for_gfx908),
-        cmocka_unit_test(resnet50_builds_for_gfx90a),
-        cmocka_unit_test(resnet50_builds_for_gfx942),
-        cmocka_unit_test(resnet50_builds_for_gfx1030),
-        cmocka_unit_test(resnet50_builds_for_gfx1100),
-        cmocka_unit_test(resnet50_builds_for_gfx1201),
-        cmocka_unit_test(resnet50_builds_for_sm_90),
-    };
-    return cmocka_run_group_tests_name("targets", tests, setup, teardown);
-}

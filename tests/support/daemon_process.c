@@ -280,30 +280,12 @@ long daemon_process_memory(const struct daemon_process *d, const char *name)
 
 /* ---- what is kilnd's alone ---- */
 
-static void say_why(void **state)
-{
-    print_message("skipped with the engine in a job: %s\n", (const char *)*state);
-    skip();
-}
-
-struct CMUnitTest test_for_kilnd_only(const char *why, struct CMUnitTest test)
-{
-    if (!daemon_process_is_embedded())
-        return test;
-    return (struct CMUnitTest){ .name = test.name,
-                                .test_func = say_why,
-                                .initial_state = (void *)(uintptr_t)why };
-}
-
-struct CMUnitTest test_long_in_a_job(struct CMUnitTest test)
+const char *test_too_long_in_a_job(void)
 {
     const char *whole = getenv("KILN_TEST_WHOLE");
-    return whole && strcmp(whole, "1") == 0
-               ? test
-               : test_for_kilnd_only(
-                     "it takes long, and others ask the same of it (KILN_TEST_WHOLE=1 "
-                     "runs it)",
-                     test);
+    if (!daemon_process_is_embedded() || (whole && strcmp(whole, "1") == 0))
+        return NULL;
+    return "it takes long, and others ask the same of it (KILN_TEST_WHOLE=1 runs it)";
 }
 
 /* ---- programs ---- */

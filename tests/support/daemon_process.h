@@ -5,7 +5,7 @@
  * A real kilnd over a private folder, and programs run beside it.  With KILN_TEST_BACKEND=embedded
  * the engine in a job's process (embedded_job.c) takes its place: what is about serving works there
  * as well, the flags of its settings too; other users and what kilnd's program does do not
- * (for_kilnd_only).
+ * (FOR_KILND_ONLY).
  *
  * Ownership  daemon_process_stop (or _remove) ends what was started; only own children are
  *            signalled
@@ -54,14 +54,21 @@ long daemon_process_memory(const struct daemon_process *d, const char *name);
 /* Stops it if it runs, and removes the folder. */
 void daemon_process_remove(struct daemon_process *d);
 
-/* For the list of tests: the test; or, with the engine in a job, one that says |why| and is
- * skipped, and neither sets up nor tears down.  Not where the group's set-up has a state of its
- * own. */
-#define for_kilnd_only(why, ...) test_for_kilnd_only((why), (struct CMUnitTest)__VA_ARGS__)
-struct CMUnitTest test_for_kilnd_only(const char *why, struct CMUnitTest test);
+/* Behind a TEST: with the engine in a job it is skipped, neither sets up nor tears down, and says
+ * |why|. */
+#define FOR_KILND_ONLY(name, why)                                        \
+    static void __attribute__((constructor)) for_kilnd_only_##name(void) \
+    {                                                                    \
+        if (daemon_process_is_embedded())                                \
+            name##_case.skip = (why);                                    \
+    }
 /* The same for one that would pass there; KILN_TEST_WHOLE=1 has it run. */
-#define long_in_a_job(...) test_long_in_a_job((struct CMUnitTest)__VA_ARGS__)
-struct CMUnitTest test_long_in_a_job(struct CMUnitTest test);
+#define LONG_IN_A_JOB(name)                                             \
+    static void __attribute__((constructor)) long_in_a_job_##name(void) \
+    {                                                                   \
+        name##_case.skip = test_too_long_in_a_job();                    \
+    }
+const char *test_too_long_in_a_job(void);
 
 #define FOR_ONE_USER "a job serves its own user alone"
 

@@ -69,7 +69,7 @@ static void look_done(struct task *task)
 void flight_look(struct flight *f)
 {
     f->stage = LOOKING;
-    f->generation = f->engine->hot_generation;
+    f->generation = hot_set_generation(f->engine->hot);
     f->look.store = f->engine->store;
     f->look.packages = f->engine->packages;
     f->look.uid = f->uid;

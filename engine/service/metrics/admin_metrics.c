@@ -239,7 +239,7 @@ static void write_store_limits(struct page *p)
 {
     if (p->usage)
         put_for(p, "disk", p->usage->limit_bytes);
-    put_for(p, "hot", p->e->hot_limit_bytes);
+    put_for(p, "hot", hot_set_limit_bytes(p->e->hot));
 }
 
 static void write_store_writable(struct page *p)

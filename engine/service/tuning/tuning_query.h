@@ -34,17 +34,12 @@ struct tuning_query_kind {
 };
 
 struct tuning_query {
-    struct service_waiter waiter; /* first member */
+    struct deferred base; /* first member; in the group of all administrative requests */
     struct tuning_change change;
-    struct admin_place place;
     const struct tuning_query_kind *kind;
-    struct json *question;                  /* owned */
-    struct json *answer;                    /* owned */
     struct tuning_progress *progress;       /* owned */
     struct object *files[ADMIN_FILES_MOST]; /* owned references: descriptors of the answer */
     size_t file_count;
-    uid_t uid;
-    enum role role;
     void *state; /* owned; of the kind */
 };
 
@@ -63,8 +58,8 @@ KILN_MUST_CHECK enum kiln_code tuning_query_check_space(const struct tuning_quer
  */
 KILN_MUST_CHECK enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *path,
                                                       uint64_t *ret_bytes, struct kiln_err *err);
-/* Sends a frame of |progress| to the caller of |waiter|; false: there is none, or nobody to tell,
+/* Sends a frame of |progress| to the caller of |request|; false: there is none, or nobody to tell,
  * who is collected for no longer. */
-bool tuning_send_progress(struct service_waiter *waiter, struct tuning_progress *progress);
+bool tuning_send_progress(const struct deferred *request, struct tuning_progress *progress);
 /* Puts NAME into the answer where it is not 0. */
 void tuning_set_count(struct json *answer, const char *name, uint64_t count);

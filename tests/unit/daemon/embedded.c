@@ -56,6 +56,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(embedded, set_up, tear_down);
+
 /* ---- a leader ---- */
 
 static void listen_there(struct fixture *f)
@@ -69,7 +71,7 @@ static void listen_there(struct fixture *f)
 
 static uint64_t in_ms(unsigned ms) { return clock_monotonic_ns() + ms * 1000000ull; }
 
-static void where_nobody_listens_somebody_may_lead(void **state)
+TEST(embedded, where_nobody_listens_somebody_may_lead)
 {
     struct fixture *f = *state;
     assert_int_equal(leader_connect(f->socket, in_ms(LONG_MS), &f->fd, &f->err), KILN_UNAVAILABLE);
@@ -79,7 +81,7 @@ static void where_nobody_listens_somebody_may_lead(void **state)
     assert_int_equal(leader_connect(f->socket, in_ms(LONG_MS), &f->fd, &f->err), KILN_UNAVAILABLE);
 }
 
-static void a_leader_that_does_not_answer_is_given_up(void **state)
+TEST(embedded, a_leader_that_does_not_answer_is_given_up)
 {
     struct fixture *f = *state;
     listen_there(f);
@@ -88,7 +90,7 @@ static void a_leader_that_does_not_answer_is_given_up(void **state)
     assert_says(f->err.text, "stopped or stuck");
 }
 
-static void one_that_refuses_new_connections_for_good_is_given_up(void **state)
+TEST(embedded, one_that_refuses_new_connections_for_good_is_given_up)
 {
     struct fixture *f = *state;
     listen_there(f);
@@ -97,7 +99,7 @@ static void one_that_refuses_new_connections_for_good_is_given_up(void **state)
 }
 
 /* The last test: what it asks is there once for a process. */
-static void a_leader_is_waited_for_no_longer_than_a_call_may_and_all_calls_count(void **state)
+TEST(embedded, a_leader_is_waited_for_no_longer_than_a_call_may_and_all_calls_count)
 {
     struct fixture *f = *state;
     const struct embedded_entry *entry = &kiln_embedded_entry;
@@ -129,7 +131,7 @@ static void a_leader_is_waited_for_no_longer_than_a_call_may_and_all_calls_count
 
 /* ---- folders ---- */
 
-static void folders_are_the_users_own_and_private(void **state)
+TEST(embedded, folders_are_the_users_own_and_private)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -144,7 +146,7 @@ static void folders_are_the_users_own_and_private(void **state)
     assert_int_equal(strncmp(f->places.cache, f->folder, strlen(f->folder)), 0);
 }
 
-static void without_a_home_there_is_memory(void **state)
+TEST(embedded, without_a_home_there_is_memory)
 {
     struct fixture *f = *state;
     unsetenv("HOME");
@@ -153,7 +155,7 @@ static void without_a_home_there_is_memory(void **state)
     assert_says(f->places.why, "neither XDG_CACHE_HOME nor HOME is set");
 }
 
-static void a_path_too_long_for_a_socket_has_another_or_there_is_memory(void **state)
+TEST(embedded, a_path_too_long_for_a_socket_has_another_or_there_is_memory)
 {
     struct fixture *f = *state;
     char home[256];
@@ -168,7 +170,7 @@ static void a_path_too_long_for_a_socket_has_another_or_there_is_memory(void **s
     assert_says(f->places.socket, "/kiln/embedded.sock");
 }
 
-static void what_is_to_be_in_memory_touches_no_folder(void **state)
+TEST(embedded, what_is_to_be_in_memory_touches_no_folder)
 {
     struct fixture *f = *state;
     char made[128];
@@ -196,7 +198,7 @@ static void put_program(struct fixture *f, const char *name, char lib[128], char
     f->options.library_folder = lib;
 }
 
-static void kiln_transfer_is_found_from_where_the_library_lies(void **state)
+TEST(embedded, kiln_transfer_is_found_from_where_the_library_lies)
 {
     struct fixture *f = *state;
     char lib[128], path[128];
@@ -207,7 +209,7 @@ static void kiln_transfer_is_found_from_where_the_library_lies(void **state)
     assert_says(f->places.transfer, "/lib/../bin/kiln-transfer");
 }
 
-static void a_compiler_is_found_from_where_the_library_lies(void **state)
+TEST(embedded, a_compiler_is_found_from_where_the_library_lies)
 {
     struct fixture *f = *state;
     char lib[128], path[128];
@@ -227,7 +229,7 @@ static void a_compiler_is_found_from_where_the_library_lies(void **state)
     assert_says(f->places.keeper, "/bin/kiln-launch");
 }
 
-static void what_is_to_keep_a_compiler_is_missed(void **state)
+TEST(embedded, what_is_to_keep_a_compiler_is_missed)
 {
     struct fixture *f = *state;
     char lib[128], path[128];
@@ -238,7 +240,7 @@ static void what_is_to_keep_a_compiler_is_missed(void **state)
 }
 
 /* Also of a program that asks no kilnd. */
-static void one_that_is_not_installed_is_to_be_installed_or_named(void **state)
+TEST(embedded, one_that_is_not_installed_is_to_be_installed_or_named)
 {
     struct fixture *f = *state;
     f->options.library_folder = NULL;
@@ -252,7 +254,7 @@ static void one_that_is_not_installed_is_to_be_installed_or_named(void **state)
     assert_null(strstr(f->places.no_compiler, "kilnd"));
 }
 
-static void without_one_the_sentence_says_what_was_looked_for(void **state)
+TEST(embedded, without_one_the_sentence_says_what_was_looked_for)
 {
     struct fixture *f = *state;
     setenv("KILN_COMPILER", "/nonexistent", 1);
@@ -263,26 +265,4 @@ static void without_one_the_sentence_says_what_was_looked_for(void **state)
     f->options.no_compilers = true; /* then none is looked for */
     embedded_places_find(&f->options, &f->places);
     assert_string_equal(f->places.compiler, "");
-}
-
-#define EMBEDDED_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EMBEDDED_TEST(where_nobody_listens_somebody_may_lead),
-        EMBEDDED_TEST(a_leader_that_does_not_answer_is_given_up),
-        EMBEDDED_TEST(one_that_refuses_new_connections_for_good_is_given_up),
-        EMBEDDED_TEST(folders_are_the_users_own_and_private),
-        EMBEDDED_TEST(without_a_home_there_is_memory),
-        EMBEDDED_TEST(a_path_too_long_for_a_socket_has_another_or_there_is_memory),
-        EMBEDDED_TEST(what_is_to_be_in_memory_touches_no_folder),
-        EMBEDDED_TEST(a_compiler_is_found_from_where_the_library_lies),
-        EMBEDDED_TEST(what_is_to_keep_a_compiler_is_missed),
-        EMBEDDED_TEST(kiln_transfer_is_found_from_where_the_library_lies),
-        EMBEDDED_TEST(one_that_is_not_installed_is_to_be_installed_or_named),
-        EMBEDDED_TEST(without_one_the_sentence_says_what_was_looked_for),
-        EMBEDDED_TEST(a_leader_is_waited_for_no_longer_than_a_call_may_and_all_calls_count),
-    };
-    return cmocka_run_group_tests_name("embedded", tests, NULL, NULL);
 }

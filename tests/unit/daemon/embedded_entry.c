@@ -270,9 +270,8 @@ static int fork_during_the_first_connect(void)
     return 0;
 }
 
-static void a_child_forked_during_the_first_connect_has_its_own(void **state)
+TEST(plain, a_child_forked_during_the_first_connect_has_its_own)
 {
-    (void)state;
     as_a_job(fork_during_the_first_connect);
 }
 
@@ -296,9 +295,8 @@ static int begin_while_a_fork_begins(void)
     return 0;
 }
 
-static void so_it_has_where_that_connect_came_while_the_fork_began(void **state)
+TEST(plain, so_it_has_where_that_connect_came_while_the_fork_began)
 {
-    (void)state;
 #if !__GLIBC_PREREQ(2, 36)
     print_message("skipped: this C library lets nothing be registered while it forks\n");
     skip();
@@ -327,11 +325,7 @@ static int lead_while_another_asks(void)
     return 0;
 }
 
-static void who_leads_is_not_told_that_it_follows(void **state)
-{
-    (void)state;
-    as_a_job(lead_while_another_asks);
-}
+TEST(plain, who_leads_is_not_told_that_it_follows) { as_a_job(lead_while_another_asks); }
 
 /* The leader that it asks may be this very process by now. */
 static int go_while_another_asks(void)
@@ -355,11 +349,7 @@ static int go_while_another_asks(void)
     return 0;
 }
 
-static void an_engine_does_not_end_while_a_call_is_to_have_it(void **state)
-{
-    (void)state;
-    as_a_job(go_while_another_asks);
-}
+TEST(plain, an_engine_does_not_end_while_a_call_is_to_have_it) { as_a_job(go_while_another_asks); }
 
 static int go_while_another_asks_in_vain(void)
 {
@@ -379,11 +369,7 @@ static int go_while_another_asks_in_vain(void)
     return 0;
 }
 
-static void it_ends_once_that_call_has_failed(void **state)
-{
-    (void)state;
-    as_a_job(go_while_another_asks_in_vain);
-}
+TEST(plain, it_ends_once_that_call_has_failed) { as_a_job(go_while_another_asks_in_vain); }
 
 static int take_the_number_of_the_hosts_end(void)
 {
@@ -397,9 +383,8 @@ static int take_the_number_of_the_hosts_end(void)
     return 0;
 }
 
-static void a_file_of_the_jobs_at_the_hosts_number_stays_open(void **state)
+TEST(plain, a_file_of_the_jobs_at_the_hosts_number_stays_open)
 {
-    (void)state;
     as_a_job(take_the_number_of_the_hosts_end);
 }
 
@@ -424,9 +409,8 @@ static int have_another_at_the_hosts_number(void)
     return 0;
 }
 
-static void a_host_takes_no_socket_of_the_jobs_for_its_end(void **state)
+TEST(plain, a_host_takes_no_socket_of_the_jobs_for_its_end)
 {
-    (void)state;
     as_a_job(have_another_at_the_hosts_number);
 }
 
@@ -462,9 +446,8 @@ static int connect_short_of_threads(void)
 }
 
 /* By a limit of the job's (RLIMIT_NPROC): another that leads is not waited for. */
-static void who_is_short_of_threads_is_told_at_once_and_leads_later(void **state)
+TEST(plain, who_is_short_of_threads_is_told_at_once_and_leads_later)
 {
-    (void)state;
     as_a_job(connect_short_of_threads);
 }
 
@@ -478,9 +461,8 @@ static int have_a_host_that_is_busy(void)
     return 0;
 }
 
-static void a_host_that_fails_as_busy_is_not_one_that_is_led(void **state)
+TEST(plain, a_host_that_fails_as_busy_is_not_one_that_is_led)
 {
-    (void)state;
     as_a_job(have_a_host_that_is_busy);
 }
 
@@ -494,9 +476,8 @@ static int connect_after_one_that_failed_in_the_end(void)
     return 0;
 }
 
-static void what_fails_once_it_was_told_to_stop_is_nobodys_failure(void **state)
+TEST(plain, what_fails_once_it_was_told_to_stop_is_nobodys_failure)
 {
-    (void)state;
     as_a_job(connect_after_one_that_failed_in_the_end);
 }
 
@@ -522,9 +503,8 @@ static int fork_after_a_failure(void)
     return 0;
 }
 
-static void a_failure_is_told_to_its_own_process_alone(void **state)
+TEST(plain, a_failure_is_told_to_its_own_process_alone)
 {
-    (void)state;
 #ifdef __SANITIZE_THREAD__
     print_message("skipped: the sanitizer starts no threads after fork\n");
     skip();
@@ -563,27 +543,4 @@ static int connect_and_settle_in_threads(void)
 }
 
 /* A host ends while several wait for that, and one of them starts the next. */
-static void threads_that_come_and_go_are_each_served(void **state)
-{
-    (void)state;
-    as_a_job(connect_and_settle_in_threads);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_child_forked_during_the_first_connect_has_its_own),
-        cmocka_unit_test(so_it_has_where_that_connect_came_while_the_fork_began),
-        cmocka_unit_test(who_leads_is_not_told_that_it_follows),
-        cmocka_unit_test(an_engine_does_not_end_while_a_call_is_to_have_it),
-        cmocka_unit_test(it_ends_once_that_call_has_failed),
-        cmocka_unit_test(a_file_of_the_jobs_at_the_hosts_number_stays_open),
-        cmocka_unit_test(a_host_takes_no_socket_of_the_jobs_for_its_end),
-        cmocka_unit_test(who_is_short_of_threads_is_told_at_once_and_leads_later),
-        cmocka_unit_test(a_host_that_fails_as_busy_is_not_one_that_is_led),
-        cmocka_unit_test(what_fails_once_it_was_told_to_stop_is_nobodys_failure),
-        cmocka_unit_test(a_failure_is_told_to_its_own_process_alone),
-        cmocka_unit_test(threads_that_come_and_go_are_each_served),
-    };
-    return cmocka_run_group_tests_name("embedded_entry", tests, NULL, NULL);
-}
+TEST(plain, threads_that_come_and_go_are_each_served) { as_a_job(connect_and_settle_in_threads); }

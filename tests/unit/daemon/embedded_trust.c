@@ -61,6 +61,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(trust, set_up, tear_down);
+
 /* As for root, with a folder of another user's. */
 static void be_root_in_anothers_folder(struct fixture *f)
 {
@@ -80,7 +82,7 @@ static void expect_nothing_made(const struct fixture *f)
     assert_int_not_equal(access(below, F_OK), 0);
 }
 
-static void a_folder_in_ones_own_is_made_private(void **state)
+TEST(trust, a_folder_in_ones_own_is_made_private)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -90,7 +92,7 @@ static void a_folder_in_ones_own_is_made_private(void **state)
     must(own_folder_make(f->path, &f->err), f->err); /* once it is there */
 }
 
-static void root_makes_nothing_in_another_users_folder(void **state)
+TEST(trust, root_makes_nothing_in_another_users_folder)
 {
     struct fixture *f = *state;
     be_root_in_anothers_folder(f);
@@ -103,7 +105,7 @@ static void root_makes_nothing_in_another_users_folder(void **state)
     expect_nothing_made(f);
 }
 
-static void root_follows_no_link_of_another_users(void **state)
+TEST(trust, root_follows_no_link_of_another_users)
 {
     struct fixture *f = *state;
     char link[128];
@@ -113,7 +115,7 @@ static void root_follows_no_link_of_another_users(void **state)
     assert_int_equal(own_folder_check(link, &f->err), KILN_DENIED);
 }
 
-static void a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one(void **state)
+TEST(trust, a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one)
 {
     struct fixture *f = *state;
     assert_int_equal(chmod(f->folder, 0777), 0);
@@ -124,7 +126,7 @@ static void a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one(void **s
     must(own_folder_make(f->path, &f->err), f->err);
 }
 
-static void one_that_is_there_already_has_to_be_this_users_alone(void **state)
+TEST(trust, one_that_is_there_already_has_to_be_this_users_alone)
 {
     struct fixture *f = *state;
     must(own_folder_make(f->path, &f->err), f->err);
@@ -135,7 +137,7 @@ static void one_that_is_there_already_has_to_be_this_users_alone(void **state)
     assert_int_not_equal(own_folder_check("/nonexistent", &f->err), KILN_OK);
 }
 
-static void a_compilers_files_go_where_nobody_can_swap_them(void **state)
+TEST(trust, a_compilers_files_go_where_nobody_can_swap_them)
 {
     struct fixture *f = *state;
     char program[128];
@@ -156,7 +158,7 @@ static void a_compilers_files_go_where_nobody_can_swap_them(void **state)
     unsetenv("KILN_COMPILER");
 }
 
-static void a_program_with_more_rights_believes_no_variable(void **state)
+TEST(trust, a_program_with_more_rights_believes_no_variable)
 {
     struct fixture *f = *state;
     is_privileged = true;
@@ -168,20 +170,4 @@ static void a_program_with_more_rights_believes_no_variable(void **state)
     assert_says(f->places.no_compiler, "setuid");
     expect_nothing_made(f);
     unsetenv("KILN_COMPILER");
-}
-
-#define TRUST_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TRUST_TEST(a_folder_in_ones_own_is_made_private),
-        TRUST_TEST(root_makes_nothing_in_another_users_folder),
-        TRUST_TEST(root_follows_no_link_of_another_users),
-        TRUST_TEST(a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one),
-        TRUST_TEST(one_that_is_there_already_has_to_be_this_users_alone),
-        TRUST_TEST(a_compilers_files_go_where_nobody_can_swap_them),
-        TRUST_TEST(a_program_with_more_rights_believes_no_variable),
-    };
-    return cmocka_run_group_tests_name("embedded_trust", tests, NULL, NULL);
 }

@@ -82,9 +82,11 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(loop, set_up, tear_down);
+
 static void say(const struct ear *ear) { assert_int_equal(write(ear->ends[1], ".", 1), 1); }
 
-static void what_stays_readable_is_told_every_turn_until_nobody_wants_it(void **state)
+TEST(loop, what_stays_readable_is_told_every_turn_until_nobody_wants_it)
 {
     struct fixture *f = *state;
     say(&f->a);
@@ -104,7 +106,7 @@ static void what_stays_readable_is_told_every_turn_until_nobody_wants_it(void **
 }
 
 /* The kernel gives both at once. */
-static void one_that_another_closes_hears_no_more_though_it_was_due(void **state)
+TEST(loop, one_that_another_closes_hears_no_more_though_it_was_due)
 {
     struct fixture *f = *state;
     f->a.closes = &f->b;
@@ -115,7 +117,7 @@ static void one_that_another_closes_hears_no_more_though_it_was_due(void **state
     assert_int_equal(f->a.heard + f->b.heard, 1);
 }
 
-static void a_hang_up_is_told_as_what_is_waited_for(void **state)
+TEST(loop, a_hang_up_is_told_as_what_is_waited_for)
 {
     struct fixture *f = *state;
     loop_watch_want(&f->b.watch, 0); /* who waits for nothing is told nothing */
@@ -133,7 +135,7 @@ static void a_hang_up_is_told_as_what_is_waited_for(void **state)
     assert_int_equal(f->b.heard, 1);
 }
 
-static void a_pipe_that_nobody_reads_is_broken(void **state)
+TEST(loop, a_pipe_that_nobody_reads_is_broken)
 {
     struct fixture *f = *state;
     struct ear pipe_end = { .ends = { -1, -1 } };
@@ -153,7 +155,7 @@ static void a_pipe_that_nobody_reads_is_broken(void **state)
     close(ends[1]);
 }
 
-static void what_cannot_be_watched_is_told_and_leaves_nothing_open(void **state)
+TEST(loop, what_cannot_be_watched_is_told_and_leaves_nothing_open)
 {
     struct fixture *f = *state;
     struct loop_watch watch = { .events = 0 };
@@ -183,7 +185,7 @@ static void stop_the_first(struct loop_timer *timer)
     loop_timer_stop(&f->timer);
 }
 
-static void after_zero_it_is_the_next_turn_and_events_come_all_the_same(void **state)
+TEST(loop, after_zero_it_is_the_next_turn_and_events_come_all_the_same)
 {
     struct fixture *f = *state;
     loop_timer_init(f->loop, &f->timer, &f->owner, fire_again);
@@ -197,7 +199,7 @@ static void after_zero_it_is_the_next_turn_and_events_come_all_the_same(void **s
     }
 }
 
-static void one_of_the_same_turn_may_be_stopped_and_started_anew(void **state)
+TEST(loop, one_of_the_same_turn_may_be_stopped_and_started_anew)
 {
     struct fixture *f = *state;
     loop_timer_init(f->loop, &f->other, &f->owner, stop_the_first);
@@ -211,7 +213,7 @@ static void one_of_the_same_turn_may_be_stopped_and_started_anew(void **state)
     assert_false(loop_timer_is_running(&f->timer));
 }
 
-static void libuvs_own_timers_are_for_the_next_turn_alone(void **state)
+TEST(loop, libuvs_own_timers_are_for_the_next_turn_alone)
 {
     struct fixture *f = *state;
     uv_timer_t timer;
@@ -236,7 +238,7 @@ static unsigned count_files(void)
     return count;
 }
 
-static void nothing_of_a_loop_stays_with_the_process_nor_is_made_in_a_child(void **state)
+TEST(loop, nothing_of_a_loop_stays_with_the_process_nor_is_made_in_a_child)
 {
     struct fixture *f = *state;
     struct loop *loop = NULL;
@@ -250,22 +252,4 @@ static void nothing_of_a_loop_stays_with_the_process_nor_is_made_in_a_child(void
         _exit(count_files() == files ? 0 : 1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-}
-
-#define LOOP_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LOOP_TEST(what_stays_readable_is_told_every_turn_until_nobody_wants_it),
-        LOOP_TEST(one_that_another_closes_hears_no_more_though_it_was_due),
-        LOOP_TEST(a_hang_up_is_told_as_what_is_waited_for),
-        LOOP_TEST(a_pipe_that_nobody_reads_is_broken),
-        LOOP_TEST(what_cannot_be_watched_is_told_and_leaves_nothing_open),
-        LOOP_TEST(after_zero_it_is_the_next_turn_and_events_come_all_the_same),
-        LOOP_TEST(one_of_the_same_turn_may_be_stopped_and_started_anew),
-        LOOP_TEST(libuvs_own_timers_are_for_the_next_turn_alone),
-        LOOP_TEST(nothing_of_a_loop_stays_with_the_process_nor_is_made_in_a_child),
-    };
-    return cmocka_run_group_tests_name("job_loop", tests, NULL, NULL);
 }

@@ -56,6 +56,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kept, set_up, tear_down);
+
 static void on_exited(struct worker_process *process, int status, int signal)
 {
     struct fixture *f = LOOP_OWNER_OF(struct fixture, process, process);
@@ -101,7 +103,7 @@ static void expect_no_child(void)
     assert_int_equal(errno, ECHILD);
 }
 
-static void its_end_is_told_and_no_wait_sees_it(void **state)
+TEST(kept, its_end_is_told_and_no_wait_sees_it)
 {
     struct fixture *f = *state;
     must(start(f, "printf hello >&3; exit 7"), f->err);
@@ -114,7 +116,7 @@ static void its_end_is_told_and_no_wait_sees_it(void **state)
     expect_no_child();
 }
 
-static void the_signal_that_ended_it_is_told(void **state)
+TEST(kept, the_signal_that_ended_it_is_told)
 {
     struct fixture *f = *state;
     must(start(f, "kill -ABRT $$"), f->err);
@@ -122,7 +124,7 @@ static void the_signal_that_ended_it_is_told(void **state)
     assert_int_equal(f->signal, SIGABRT);
 }
 
-static void a_kill_ends_it_with_what_it_started(void **state)
+TEST(kept, a_kill_ends_it_with_what_it_started)
 {
     struct fixture *f = *state;
     must(start(f, "sleep 1000 & printf up >&3; wait"), f->err);
@@ -133,7 +135,7 @@ static void a_kill_ends_it_with_what_it_started(void **state)
     assert_string_equal(hear(f), "");
 }
 
-static void what_it_leaves_behind_ends_with_it(void **state)
+TEST(kept, what_it_leaves_behind_ends_with_it)
 {
     struct fixture *f = *state;
     must(start(f, "setsid sleep 1000 & printf up >&3"), f->err);
@@ -143,7 +145,7 @@ static void what_it_leaves_behind_ends_with_it(void **state)
     expect_no_child();
 }
 
-static void it_ends_when_it_is_let_go_of(void **state)
+TEST(kept, it_ends_when_it_is_let_go_of)
 {
     struct fixture *f = *state;
     must(start(f, "printf up >&3; sleep 1000"), f->err);
@@ -153,7 +155,7 @@ static void it_ends_when_it_is_let_go_of(void **state)
     assert_int_equal(f->exits, 0);
 }
 
-static void it_ends_with_what_keeps_it(void **state)
+TEST(kept, it_ends_with_what_keeps_it)
 {
     struct fixture *f = *state;
     must(start(f, "printf $PPID >&3; exec sleep 1000"), f->err);
@@ -176,7 +178,7 @@ static int want_it_and_go(struct fixture *f, int waits)
     return strcmp(hear(f), "up") == 0 ? 0 : 2;
 }
 
-static void it_ends_with_who_wanted_it_though_a_child_of_that_lives_on(void **state)
+TEST(kept, it_ends_with_who_wanted_it_though_a_child_of_that_lives_on)
 {
     struct fixture *f = *state;
     const char *const arguments[] = { "sh", "-c", "printf up >&3; exec sleep 1000", NULL };
@@ -200,7 +202,7 @@ static void it_ends_with_who_wanted_it_though_a_child_of_that_lives_on(void **st
     close(line[1]);
 }
 
-static void a_keeper_that_is_not_there_is_named(void **state)
+TEST(kept, a_keeper_that_is_not_there_is_named)
 {
     struct fixture *f = *state;
     f->keeper.program = "/nonexistent/kiln-launch";
@@ -209,28 +211,17 @@ static void a_keeper_that_is_not_there_is_named(void **state)
     expect_no_child();
 }
 
-#define KEPT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        KEPT_TEST(its_end_is_told_and_no_wait_sees_it),
-        KEPT_TEST(the_signal_that_ended_it_is_told),
-        KEPT_TEST(a_kill_ends_it_with_what_it_started),
-        KEPT_TEST(what_it_leaves_behind_ends_with_it),
-        KEPT_TEST(it_ends_when_it_is_let_go_of),
-        KEPT_TEST(it_ends_with_what_keeps_it),
-        KEPT_TEST(it_ends_with_who_wanted_it_though_a_child_of_that_lives_on),
-        KEPT_TEST(a_keeper_that_is_not_there_is_named),
-    };
     static const int refusals[] = { ENOSYS, EPERM };
-    int failed = cmocka_run_group_tests_name("kept", tests, NULL, NULL);
+    int failed = test_run(NULL);
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
         pid_t pid = fork();
         if (pid == 0) {
             if (!refuse_call(SYS_pidfd_open, refusals[i]))
                 _exit(1);
-            _exit(cmocka_run_group_tests_name("kept without pidfd_open", tests, NULL, NULL));
+            print_message("without pidfd_open (%s):\n", strerror(refusals[i]));
+            _exit(test_run(NULL));
         }
         int status;
         failed += pid < 0 || waitpid(pid, &status, 0) != pid || status != 0;

@@ -157,6 +157,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(fallback, set_up, tear_down);
+
 static void open_client(struct fixture *f, const char *fallback, unsigned patience_ms)
 {
     char text[16];
@@ -192,7 +194,7 @@ static void expect_engine_because(struct fixture *f, const char *reason)
 
 /* ---- a kilnd that is there, but not for us ---- */
 
-static void a_kilnd_that_refuses_this_libkiln_is_passed_over(void **state)
+TEST(fallback, a_kilnd_that_refuses_this_libkiln_is_passed_over)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
@@ -202,7 +204,7 @@ static void a_kilnd_that_refuses_this_libkiln_is_passed_over(void **state)
     assert_int_equal(f->kilnd.connections, 1);
 }
 
-static void so_is_one_of_another_version(void **state)
+TEST(fallback, so_is_one_of_another_version)
 {
     struct fixture *f = *state;
     f->kilnd.version = 9;
@@ -210,7 +212,7 @@ static void so_is_one_of_another_version(void **state)
     expect_engine_because(f, "fake 9 speaks protocol version 9");
 }
 
-static void so_is_one_that_this_user_may_not_reach(void **state)
+TEST(fallback, so_is_one_that_this_user_may_not_reach)
 {
     struct fixture *f = *state;
     connect_errno = EACCES;
@@ -219,7 +221,7 @@ static void so_is_one_that_this_user_may_not_reach(void **state)
     assert_int_equal(f->kilnd.connections, 0);
 }
 
-static void so_is_one_without_room_after_a_while(void **state)
+TEST(fallback, so_is_one_without_room_after_a_while)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "too many connections";
@@ -233,7 +235,7 @@ static void so_is_one_without_room_after_a_while(void **state)
     expect_engine_because(f, "no room for a new connection");
 }
 
-static void so_is_one_that_does_not_answer_hello(void **state)
+TEST(fallback, so_is_one_that_does_not_answer_hello)
 {
     struct fixture *f = *state;
     f->kilnd.silent = true;
@@ -241,7 +243,7 @@ static void so_is_one_that_does_not_answer_hello(void **state)
     expect_engine_because(f, "does not answer hello");
 }
 
-static void brief_calls_add_up_to_the_same_patience(void **state)
+TEST(fallback, brief_calls_add_up_to_the_same_patience)
 {
     struct fixture *f = *state;
     f->kilnd.silent = true;
@@ -253,7 +255,7 @@ static void brief_calls_add_up_to_the_same_patience(void **state)
     expect_engine_because(f, "does not answer hello");
 }
 
-static void whoever_wants_no_fallback_gets_the_refusal(void **state)
+TEST(fallback, whoever_wants_no_fallback_gets_the_refusal)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
@@ -263,7 +265,7 @@ static void whoever_wants_no_fallback_gets_the_refusal(void **state)
     assert_int_equal(entry.connects, 0);
 }
 
-static void where_the_engine_fails_too_both_are_told_and_kilnd_is_asked_again(void **state)
+TEST(fallback, where_the_engine_fails_too_both_are_told_and_kilnd_is_asked_again)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
@@ -278,7 +280,7 @@ static void where_the_engine_fails_too_both_are_told_and_kilnd_is_asked_again(vo
 }
 
 /* A kilnd may return, what this process lacks does not. */
-static void an_engine_that_fails_where_no_kilnd_is_says_what_of(void **state)
+TEST(fallback, an_engine_that_fails_where_no_kilnd_is_says_what_of)
 {
     struct fixture *f = *state;
     connect_errno = ENOENT;
@@ -289,7 +291,7 @@ static void an_engine_that_fails_where_no_kilnd_is_says_what_of(void **state)
     assert_says(f->err.text, "the engine is broken");
 }
 
-static void an_engine_that_is_late_has_timed_out(void **state)
+TEST(fallback, an_engine_that_is_late_has_timed_out)
 {
     struct fixture *f = *state;
     connect_errno = ENOENT;
@@ -302,7 +304,7 @@ static void an_engine_that_is_late_has_timed_out(void **state)
     must(ping(f, 0), f->err);
 }
 
-static void a_patience_that_is_no_time_is_refused(void **state)
+TEST(fallback, a_patience_that_is_no_time_is_refused)
 {
     struct fixture *f = *state;
     static const char *const wrong[] = { "0", "-1", "5s", "x", "3600001", " 7" };
@@ -316,7 +318,7 @@ static void a_patience_that_is_no_time_is_refused(void **state)
 
 /* ---- the way back ---- */
 
-static void a_kilnd_that_still_refuses_is_looked_at_and_left_alone(void **state)
+TEST(fallback, a_kilnd_that_still_refuses_is_looked_at_and_left_alone)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
@@ -329,7 +331,7 @@ static void a_kilnd_that_still_refuses_is_looked_at_and_left_alone(void **state)
     assert_int_equal(entry.connects, 1);
 }
 
-static void one_that_lets_us_in_is_gone_over_to(void **state)
+TEST(fallback, one_that_lets_us_in_is_gone_over_to)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
@@ -347,7 +349,7 @@ static void one_that_lets_us_in_is_gone_over_to(void **state)
     assert_string_equal(status(f).reason, "");
 }
 
-static void one_that_takes_connections_alone_is_not(void **state)
+TEST(fallback, one_that_takes_connections_alone_is_not)
 {
     struct fixture *f = *state;
     f->kilnd.silent = true;
@@ -362,7 +364,7 @@ static void one_that_takes_connections_alone_is_not(void **state)
 
 /* ---- another process of the user's that serves ---- */
 
-static void one_that_falls_silent_is_given_up_once_it_is_dead(void **state)
+TEST(fallback, one_that_falls_silent_is_given_up_once_it_is_dead)
 {
     struct fixture *f = *state;
     connect_errno = ENOENT;
@@ -376,7 +378,7 @@ static void one_that_falls_silent_is_given_up_once_it_is_dead(void **state)
     assert_true(f->engine.requests >= 2); /* it was sent again */
 }
 
-static void brief_calls_find_it_out_too(void **state)
+TEST(fallback, brief_calls_find_it_out_too)
 {
     struct fixture *f = *state;
     connect_errno = ENOENT;
@@ -389,7 +391,7 @@ static void brief_calls_find_it_out_too(void **state)
     assert_int_equal(entry.connects, 2);
 }
 
-static void the_engine_of_this_process_is_never_doubted(void **state)
+TEST(fallback, the_engine_of_this_process_is_never_doubted)
 {
     struct fixture *f = *state;
     connect_errno = ENOENT;
@@ -409,7 +411,7 @@ static void take_lines(int fd, char *text, size_t size)
     text[got > 0 ? got : 0] = '\0';
 }
 
-static void what_was_said_of_the_place_is_corrected(void **state)
+TEST(fallback, what_was_said_of_the_place_is_corrected)
 {
     struct fixture *f = *state;
     char text[4096];
@@ -438,31 +440,4 @@ static void what_was_said_of_the_place_is_corrected(void **state)
     assert_says(text, "is kept in '/the/store'");
     assert_says(second, "nothing it compiles is kept");
     assert_string_equal(strchr(second + 1, '\n'), "\n"); /* and no third */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_was_said_of_the_place_is_corrected),
-        TEST(a_kilnd_that_refuses_this_libkiln_is_passed_over),
-        TEST(so_is_one_of_another_version),
-        TEST(so_is_one_that_this_user_may_not_reach),
-        TEST(so_is_one_without_room_after_a_while),
-        TEST(so_is_one_that_does_not_answer_hello),
-        TEST(brief_calls_add_up_to_the_same_patience),
-        TEST(whoever_wants_no_fallback_gets_the_refusal),
-        TEST(where_the_engine_fails_too_both_are_told_and_kilnd_is_asked_again),
-        TEST(an_engine_that_fails_where_no_kilnd_is_says_what_of),
-        TEST(an_engine_that_is_late_has_timed_out),
-        TEST(a_patience_that_is_no_time_is_refused),
-        TEST(a_kilnd_that_still_refuses_is_looked_at_and_left_alone),
-        TEST(one_that_lets_us_in_is_gone_over_to),
-        TEST(one_that_takes_connections_alone_is_not),
-        TEST(one_that_falls_silent_is_given_up_once_it_is_dead),
-        TEST(brief_calls_find_it_out_too),
-        TEST(the_engine_of_this_process_is_never_doubted),
-    };
-    return cmocka_run_group_tests_name("fallback", tests, NULL, NULL);
 }

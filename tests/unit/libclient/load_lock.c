@@ -83,6 +83,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(load, set_up, tear_down);
+
 /* ---- the ways to load it: 0 where all of it was there ---- */
 
 static int as_the_engine(void)
@@ -192,36 +194,31 @@ static void expect_of_a_fork(int (*how)(void), int expected)
     assert_int_equal(WEXITSTATUS(status), expected);
 }
 
-static void a_child_forked_while_the_engine_is_loaded_has_all_of_it(void **state)
+TEST(load, a_child_forked_while_the_engine_is_loaded_has_all_of_it)
 {
-    (void)state;
     expect_of_a_fork(as_the_engine, 0);
 }
 
-static void a_child_forked_while_a_runtime_is_loaded_has_all_of_it(void **state)
+TEST(load, a_child_forked_while_a_runtime_is_loaded_has_all_of_it)
 {
-    (void)state;
     expect_of_a_fork(as_a_runtime, 0);
 }
 
 /* Whoever has the lock may be waiting for who forks. */
-static void an_engine_whose_load_does_not_end_keeps_no_process_from_forking(void **state)
+TEST(load, an_engine_whose_load_does_not_end_keeps_no_process_from_forking)
 {
-    (void)state;
     ahead_ns = 3600000000000ull;
     expect_of_a_fork(as_the_engine, KILN_UNAVAILABLE);
 }
 
-static void nor_does_such_a_runtime(void **state)
+TEST(load, nor_does_such_a_runtime)
 {
-    (void)state;
     ahead_ns = 3600000000000ull;
     expect_of_a_fork(as_a_runtime, KILN_UNAVAILABLE);
 }
 
-static void who_forks_while_it_loads_waits_for_nobody(void **state)
+TEST(load, who_forks_while_it_loads_waits_for_nobody)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     load_lock();
     pid_t pid = fork();
@@ -240,18 +237,4 @@ static void who_forks_while_it_loads_waits_for_nobody(void **state)
     load_lock();
     must(load_check(&err), err);
     load_unlock();
-}
-
-#define LOAD_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LOAD_TEST(a_child_forked_while_the_engine_is_loaded_has_all_of_it),
-        LOAD_TEST(a_child_forked_while_a_runtime_is_loaded_has_all_of_it),
-        LOAD_TEST(an_engine_whose_load_does_not_end_keeps_no_process_from_forking),
-        LOAD_TEST(nor_does_such_a_runtime),
-        LOAD_TEST(who_forks_while_it_loads_waits_for_nobody),
-    };
-    return cmocka_run_group_tests_name("load_lock", tests, NULL, NULL);
 }

@@ -121,6 +121,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(privileged, set_up, tear_down);
+
 _Noreturn static void start(const struct fixture *f, const char *work, int fd)
 {
     static const struct {
@@ -191,7 +193,7 @@ static bool is_there(const struct fixture *f, const char *below)
     return access(path, F_OK) == 0;
 }
 
-static void a_setuid_program_is_led_to_no_other_kilnd(void **state)
+TEST(privileged, a_setuid_program_is_led_to_no_other_kilnd)
 {
     struct fixture *f = *state;
     run_without_more_rights(f, "ask");
@@ -202,7 +204,7 @@ static void a_setuid_program_is_led_to_no_other_kilnd(void **state)
     assert_null(strstr(f->said, f->folder));
 }
 
-static void a_setuid_program_is_led_to_no_library(void **state)
+TEST(privileged, a_setuid_program_is_led_to_no_library)
 {
     struct fixture *f = *state;
     run_without_more_rights(f, "load");
@@ -214,7 +216,7 @@ static void a_setuid_program_is_led_to_no_library(void **state)
     assert_null(strstr(f->said, f->folder));
 }
 
-static void a_setuid_program_writes_no_journal_where_it_is_told_to(void **state)
+TEST(privileged, a_setuid_program_writes_no_journal_where_it_is_told_to)
 {
     struct fixture *f = *state;
     char state_folder[64];
@@ -229,16 +231,9 @@ static void a_setuid_program_writes_no_journal_where_it_is_told_to(void **state)
     assert_false(is_there(f, "home"));
 }
 
-#define PRIVILEGED_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(int argc, char **argv)
 {
     if (argc > 1)
         return be_the_copy(argv[1]);
-    const struct CMUnitTest tests[] = {
-        PRIVILEGED_TEST(a_setuid_program_is_led_to_no_other_kilnd),
-        PRIVILEGED_TEST(a_setuid_program_is_led_to_no_library),
-        PRIVILEGED_TEST(a_setuid_program_writes_no_journal_where_it_is_told_to),
-    };
-    return cmocka_run_group_tests_name("privileged", tests, NULL, NULL);
+    return test_run(NULL);
 }

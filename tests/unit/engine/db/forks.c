@@ -82,6 +82,8 @@ static int setup(void **state)
     return 0;
 }
 
+TEST_PROGRAM(setup, NULL)
+
 /* ---- what takes them ---- */
 
 static sqlite3 *open_db(const char *folder, const char *rest)
@@ -157,13 +159,12 @@ static size_t place_of(const int *order, size_t count, int id)
     return 0;
 }
 
-static void fork_takes_the_locks_in_sqlites_order(void **state)
+TEST(plain, fork_takes_the_locks_in_sqlites_order)
 {
     char folder[] = "/tmp/kiln-forks-XXXXXX";
     bool seen[IDS][IDS];
     int order[IDS];
     unsigned pairs = 0;
-    (void)state;
     assert_non_null(mkdtemp(folder));
     use_sqlite(folder);
     fs_remove_tree(AT_FDCWD, folder);
@@ -177,12 +178,4 @@ static void fork_takes_the_locks_in_sqlites_order(void **state)
         }
     }
     assert_true(pairs > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fork_takes_the_locks_in_sqlites_order),
-    };
-    return cmocka_run_group_tests(tests, setup, NULL);
 }
