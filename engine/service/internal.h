@@ -71,7 +71,7 @@ struct engine {
 
 /* tasks.c: runs |task| on a lane and counts it; its done calls engine_task_ended first. */
 void engine_run(struct engine *e, enum lane lane, struct task *task);
-/* The same for done alone, at the end of the turn. */
+/* The same for done alone, at the end of this loop iteration. */
 void engine_later(struct engine *e, struct task *task);
 void engine_task_ended(struct engine *e);
 

@@ -88,7 +88,6 @@ TEST(caches, a_cache_that_a_writer_holds_open_is_imported_whole)
     writer_do(&w, "rollback; delete from kern_db"); /* and nobody was in its way */
     writer_kill(&w);
 }
-LONG_IN_A_JOB(a_cache_that_a_writer_holds_open_is_imported_whole)
 
 TEST(caches, a_cache_that_a_writer_holds_open_is_installed_whole)
 {
@@ -104,7 +103,6 @@ TEST(caches, a_cache_that_a_writer_holds_open_is_installed_whole)
     expect_rows(f, KILN_TIER_PACKAGE);
     writer_kill(&w);
 }
-LONG_IN_A_JOB(a_cache_that_a_writer_holds_open_is_installed_whole)
 
 /* ---- out ---- */
 
@@ -169,4 +167,3 @@ TEST(caches, import_export_import_export_is_the_identity)
     expect_rows(f, KILN_TIER_DISK);
     kilnctl_fails(f, 1, "is there already", "kernel", "export", f->folder); /* replaces nothing */
 }
-LONG_IN_A_JOB(import_export_import_export_is_the_identity)

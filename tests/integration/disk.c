@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define IN_MEMORY "a job keeps all in memory then (integration.embedded)"
-
 struct fixture {
     struct daemon_process daemon;
     struct program_result result;
@@ -206,7 +204,6 @@ TEST(disk, a_disk_that_is_full_from_the_start_keeps_nobody_from_work)
     expect_health(f, "\"ok\"");
     expect_kept(f, 1);
 }
-LONG_IN_A_JOB(a_disk_that_is_full_from_the_start_keeps_nobody_from_work)
 
 /* SQLite needs free space to remove a row.  Removing the file needs none. */
 TEST(disk, with_nothing_free_gc_says_what_helps_and_clearing_all_makes_room)
@@ -232,7 +229,6 @@ TEST(disk, with_nothing_free_gc_says_what_helps_and_clearing_all_makes_room)
     assert_int_equal(daemon_stat(&f->daemon, "store_objects"), 0);
     expect_kept(f, 40);
 }
-LONG_IN_A_JOB(with_nothing_free_gc_says_what_helps_and_clearing_all_makes_room)
 
 static void remount(struct fixture *f, unsigned long flags)
 {
@@ -261,7 +257,6 @@ TEST(disk, a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not)
     expect_health(f, "\"ok\"");
     expect_kept(f, 2);
 }
-FOR_KILND_ONLY(a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not, IN_MEMORY)
 
 /* ---- filesystems of other machines ---- */
 
@@ -311,4 +306,3 @@ TEST(disk, a_network_filesystem_is_refused_under_either_folder)
     pretend("0x6969", "/absent"); /* so that nothing else refused it */
     daemon_process_start(&f->daemon);
 }
-FOR_KILND_ONLY(a_network_filesystem_is_refused_under_either_folder, IN_MEMORY)

@@ -231,7 +231,6 @@ TEST(doctor, who_is_not_in_the_group_joins_it_and_logs_in_again)
     expect_status(&f->result, 0, "user nobody may use it");
     assert_says(f->result.output, "you may use it");
 }
-FOR_KILND_ONLY(who_is_not_in_the_group_joins_it_and_logs_in_again, FOR_ONE_USER)
 
 TEST(doctor, settings_that_may_not_be_read_hide_no_folder)
 {
@@ -250,7 +249,6 @@ TEST(doctor, settings_that_may_not_be_read_hide_no_folder)
     assert_says(f->result.output, "state folder");
     assert_null(strstr(f->result.output, "fail    settings"));
 }
-FOR_KILND_ONLY(settings_that_may_not_be_read_hide_no_folder, FOR_ONE_USER)
 
 static void pretend(const char *type, const char *folder)
 {
@@ -291,7 +289,6 @@ TEST(doctor, a_cache_on_nfs_is_moved_where_it_says)
     daemon_process_start(&f->daemon);
     doctor_ok(f);
 }
-FOR_KILND_ONLY(a_cache_on_nfs_is_moved_where_it_says, "kilnd's settings name its folders")
 
 TEST(doctor, settings_that_are_no_json_are_named)
 {
@@ -370,7 +367,6 @@ TEST(doctor, a_damaged_kernels_db_is_cured_by_the_command_it_prints)
         assert_int_equal(daemon_process_stop(&f->daemon), 0);
     }
 }
-LONG_IN_A_JOB(a_damaged_kernels_db_is_cured_by_the_command_it_prints)
 
 TEST(doctor, compilers_that_are_switched_off_need_no_installing)
 {
@@ -563,7 +559,6 @@ TEST(doctor, top_sorts_resizes_outlives_a_restart_and_quits)
     close(t.fd);
     assert_int_equal(wait_program(t.pid), 0);
 }
-LONG_IN_A_JOB(top_sorts_resizes_outlives_a_restart_and_quits)
 
 TEST(doctor, one_look_needs_no_terminal)
 {

@@ -131,7 +131,6 @@ TEST(find, what_kilnd_cannot_record_is_measured_and_warned_of)
     assert_says(f->result.output, "warning: measured, but not recorded: ");
     assert_says(f->result.output, "Verifies OK");
 }
-FOR_KILND_ONLY(what_kilnd_cannot_record_is_measured_and_warned_of, "a job keeps all in memory then")
 
 TEST(find, what_one_process_found_the_next_one_plans_with)
 {
@@ -221,7 +220,6 @@ TEST(find, what_one_process_tuned_the_next_one_plans_with)
     planned = choice_of(result_of(f));
     expect_same(&tuned, &planned);
 }
-LONG_IN_A_JOB(what_one_process_tuned_the_next_one_plans_with)
 
 TEST(find, clean_takes_the_users_config_away)
 {
@@ -234,7 +232,6 @@ TEST(find, clean_takes_the_users_config_away)
     driver(f, "-s", "1", "-S", TUNED, "--budget", "1s"); /* so there is something to search */
     assert_true(json_get_u64(solver_of(result_of(f), TUNED), "tried", 0) > 0);
 }
-LONG_IN_A_JOB(clean_takes_the_users_config_away)
 
 /* ---- cut off, and shared ---- */
 
@@ -299,7 +296,6 @@ TEST(find, two_processes_share_a_search)
     driver(f, "-s", "1", "-S", TUNED); /* it is recorded */
     assert_int_equal(json_get_u64(solver_of(result_of(f), TUNED), "tried", 9), 0);
 }
-LONG_IN_A_JOB(two_processes_share_a_search)
 
 /* Its lease went with the first. */
 TEST(find, a_search_outlives_the_daemon_that_it_began_with)
@@ -317,4 +313,3 @@ TEST(find, a_search_outlives_the_daemon_that_it_began_with)
     driver(f, "-s", "1", "-S", TUNED); /* it is recorded */
     assert_int_equal(json_get_u64(solver_of(result_of(f), TUNED), "tried", 9), 0);
 }
-LONG_IN_A_JOB(a_search_outlives_the_daemon_that_it_began_with)

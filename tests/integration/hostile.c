@@ -81,7 +81,6 @@ TEST(hostile, half_a_frame_and_a_hang_up_harm_nobody)
     close(fd);
     raw_expect_pong(f->bystander);
 }
-LONG_IN_A_JOB(half_a_frame_and_a_hang_up_harm_nobody)
 
 TEST(hostile, an_unknown_request_is_answered_and_the_connection_lives)
 {
@@ -90,7 +89,6 @@ TEST(hostile, an_unknown_request_is_answered_and_the_connection_lives)
     raw_expect_error(f->bystander, KILN_INVALID, "unknown request type 4242");
     raw_expect_pong(f->bystander);
 }
-LONG_IN_A_JOB(an_unknown_request_is_answered_and_the_connection_lives)
 
 TEST(hostile, a_version_we_do_not_speak_is_told_so)
 {
@@ -105,7 +103,6 @@ TEST(hostile, a_version_we_do_not_speak_is_told_so)
     raw_expect_closed(fd);
     close(fd);
 }
-LONG_IN_A_JOB(a_version_we_do_not_speak_is_told_so)
 
 TEST(hostile, a_path_as_an_option_is_refused_by_name)
 {
@@ -214,7 +211,6 @@ TEST(hostile, one_byte_at_a_time_is_slow_but_right)
     assert_int_equal(frame.header.type, MESSAGE_pong);
     close(fd);
 }
-LONG_IN_A_JOB(one_byte_at_a_time_is_slow_but_right)
 
 TEST(hostile, descriptors_sent_unasked_are_closed)
 {
@@ -301,4 +297,3 @@ TEST(hostile, what_root_alone_may_read_does_not_show_in_a_log)
     assert_false(closed);
     assert_true(open);
 }
-FOR_KILND_ONLY(what_root_alone_may_read_does_not_show_in_a_log, "its compilers run as its own user")

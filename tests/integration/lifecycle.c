@@ -100,7 +100,6 @@ TEST(lifecycle, sigint_ends_it_like_sigterm)
     assert_int_equal(daemon_process_wait(&f->daemon), 0);
     assert_int_equal(leftovers(f), 0);
 }
-FOR_KILND_ONLY(sigint_ends_it_like_sigterm, SIGNALS)
 
 /* kilnd's log so far; owned by the caller. */
 static char *read_log(const struct fixture *f)
@@ -146,7 +145,6 @@ TEST(lifecycle, a_state_folder_on_a_network_filesystem_is_refused)
     assert_says(text, "set the state folder (--state-dir) to a folder on a local disk");
     assert_int_equal(leftovers(f), 0);
 }
-FOR_KILND_ONLY(a_state_folder_on_a_network_filesystem_is_refused, PROGRAM)
 
 /* A signal that is blocked and waits comes the moment that kilnd lets it. */
 TEST(lifecycle, a_stop_that_waits_before_it_starts_is_done_in_order)
@@ -168,7 +166,6 @@ TEST(lifecycle, a_stop_that_waits_before_it_starts_is_done_in_order)
     assert_int_equal(daemon_process_wait(&f->daemon), 0);
     assert_int_equal(leftovers(f), 0);
 }
-FOR_KILND_ONLY(a_stop_that_waits_before_it_starts_is_done_in_order, SIGNALS)
 
 /* The system itself sends the signal as soon as there is a file that would have to go again. */
 TEST(lifecycle, a_stop_while_it_makes_its_socket_leaves_nothing_behind)
@@ -196,7 +193,6 @@ TEST(lifecycle, a_stop_while_it_makes_its_socket_leaves_nothing_behind)
     assert_int_equal(status, 0);
     assert_int_equal(leftovers(f), 0);
 }
-FOR_KILND_ONLY(a_stop_while_it_makes_its_socket_leaves_nothing_behind, SIGNALS)
 
 TEST(lifecycle, a_start_that_fails_says_why_and_leaves_nothing)
 {
@@ -208,7 +204,6 @@ TEST(lifecycle, a_start_that_fails_says_why_and_leaves_nothing)
     assert_says(f->result.output, "/dev/null");
     assert_int_equal(leftovers(f), 0);
 }
-FOR_KILND_ONLY(a_start_that_fails_says_why_and_leaves_nothing, PROGRAM)
 
 /* ---- sockets ---- */
 
@@ -235,7 +230,6 @@ TEST(lifecycle, a_live_daemons_socket_is_refused_with_its_pid)
     assert_says(f->result.output, pid);
     expect_ping(f); /* the first is unharmed */
 }
-FOR_KILND_ONLY(a_live_daemons_socket_is_refused_with_its_pid, PROGRAM)
 
 TEST(lifecycle, a_socket_handed_over_by_systemd_is_used)
 {
@@ -260,7 +254,6 @@ TEST(lifecycle, a_socket_handed_over_by_systemd_is_used)
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
     assert_int_equal(access(f->daemon.socket, F_OK), 0); /* systemd's, not ours to remove */
 }
-FOR_KILND_ONLY(a_socket_handed_over_by_systemd_is_used, PROGRAM)
 
 /* ---- settings ---- */
 
@@ -285,7 +278,6 @@ TEST(lifecycle, an_unknown_setting_is_refused_with_file_and_key)
     assert_says(f->result.output, path);
     assert_says(f->result.output, "colour");
 }
-FOR_KILND_ONLY(an_unknown_setting_is_refused_with_file_and_key, PROGRAM)
 
 TEST(lifecycle, an_unknown_flag_is_refused_by_name)
 {
@@ -294,7 +286,6 @@ TEST(lifecycle, an_unknown_flag_is_refused_by_name)
     assert_int_equal(f->result.status, 2);
     assert_says(f->result.output, "unknown flag '--nonsense'");
 }
-FOR_KILND_ONLY(an_unknown_flag_is_refused_by_name, PROGRAM)
 
 TEST(lifecycle, checking_the_configuration_starts_nothing)
 {
@@ -305,7 +296,6 @@ TEST(lifecycle, checking_the_configuration_starts_nothing)
     assert_says(f->result.output, "flag --cache-dir");
     assert_int_equal(access(f->daemon.socket, F_OK), -1);
 }
-FOR_KILND_ONLY(checking_the_configuration_starts_nothing, PROGRAM)
 
 TEST(lifecycle, every_setting_shows_where_it_came_from)
 {
@@ -327,7 +317,6 @@ TEST(lifecycle, every_setting_shows_where_it_came_from)
     assert_says(json_get_text(ttl, "origin", ""), path);
     assert_says(json_get_text(json_get(config, "hot_limit"), "origin", ""), "default");
 }
-FOR_KILND_ONLY(every_setting_shows_where_it_came_from, PROGRAM)
 
 /* ---- whom compilers run as ---- */
 
@@ -348,7 +337,7 @@ TEST(lifecycle, the_status_shows_what_confines_compilers)
     const struct json *workers = json_get(status, "workers");
     assert_true(json_is_bool(json_get(workers, "landlock")));
     assert_string_not_equal(json_get_text(workers, "user", ""), "");
-    if (geteuid() == 0 && !daemon_process_is_embedded()) /* a job's are the job's user */
+    if (geteuid() == 0)
         assert_int_not_equal(json_get_u64(workers, "uid", 0), 0);
     else
         assert_int_equal(json_get_u64(workers, "uid", 0), geteuid());
@@ -363,7 +352,6 @@ TEST(lifecycle, a_compiler_user_that_is_not_there_is_refused_at_the_start)
     assert_says(f->result.output, "there is no user 'no-such-user'");
     assert_int_equal(leftovers(f), 0);
 }
-FOR_KILND_ONLY(a_compiler_user_that_is_not_there_is_refused_at_the_start, PROGRAM)
 
 /* A compiler that only root may run. */
 static void copy_compiler(const struct fixture *f, char path[256])
@@ -398,7 +386,6 @@ TEST(lifecycle, a_compiler_that_cannot_change_its_user_refuses_to_start)
     assert_says(log, "may not run this very program");
     assert_says(log, "exited with status 4 before it was ready");
 }
-FOR_KILND_ONLY(a_compiler_that_cannot_change_its_user_refuses_to_start, PROGRAM)
 
 /* ---- stopping while a client waits ---- */
 

@@ -173,7 +173,6 @@ TEST(packages, the_same_inputs_make_the_same_bytes)
     assert_true(daemon_stat(&f->daemon, "compiles") > 0);
     assert_true(daemon_stat(&f->daemon, "compiles") < kernels); /* both gfx90a packages share */
 }
-LONG_IN_A_JOB(the_same_inputs_make_the_same_bytes)
 
 /* As MIOpen's own tools would look at it. */
 TEST(packages, a_built_kdb_is_a_database_of_miopens)
@@ -427,7 +426,6 @@ TEST(packages, each_flipped_byte_is_noticed_and_the_old_package_stays)
     }
     expect_served_by_packages(f, &products[0]);
 }
-LONG_IN_A_JOB(each_flipped_byte_is_noticed_and_the_old_package_stays)
 
 TEST(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
 {
@@ -527,7 +525,6 @@ TEST(packages, a_package_put_into_a_folder_comes_and_goes)
     expect_listed(f, KDB, false);
     expect_nothing_served(f, &products[0]);
 }
-LONG_IN_A_JOB(a_package_put_into_a_folder_comes_and_goes)
 
 int main(int argc, char **argv)
 {

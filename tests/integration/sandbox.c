@@ -221,7 +221,6 @@ TEST(sandbox, a_template_bomb_ends_at_the_memory_limit)
     assert_says(text, "memory");
     still_compiles(f);
 }
-LONG_IN_A_JOB(a_template_bomb_ends_at_the_memory_limit)
 
 static bool all_are_idle(void *context)
 {
@@ -255,7 +254,6 @@ TEST(sandbox, a_compile_without_end_is_ended)
     assert_int_equal(daemon_stat(&f->daemon, "worker_timeouts"), 1);
     assert_true(wait_until(all_are_idle, f)); /* another has taken its place */
 }
-LONG_IN_A_JOB(a_compile_without_end_is_ended)
 
 /* ---- what a compiler process works for ---- */
 
@@ -336,7 +334,6 @@ TEST(sandbox, two_sources_of_one_client_are_compiled_by_two_processes)
     assert_int_equal(daemon_stat(&f->daemon, "worker_starts"), before + 2);
     assert_int_equal(daemon_stat(&f->daemon, "worker_crashes"), 0);
 }
-FOR_KILND_ONLY(two_sources_of_one_client_are_compiled_by_two_processes, CHILDREN)
 
 TEST(sandbox, neither_does_another_user_get_one_that_had_a_source)
 {
@@ -353,7 +350,6 @@ TEST(sandbox, neither_does_another_user_get_one_that_had_a_source)
     spend_compiler(f, f->fd);
     close(alice);
 }
-FOR_KILND_ONLY(neither_does_another_user_get_one_that_had_a_source, FOR_ONE_USER)
 
 TEST(sandbox, kilns_own_sources_are_compiled_by_one_process)
 {
@@ -371,7 +367,6 @@ TEST(sandbox, kilns_own_sources_are_compiled_by_one_process)
                      1 + daemon_stat(&f->daemon, "probes"));
     spend_compiler(f, f->fd); /* may be its last */
 }
-FOR_KILND_ONLY(kilns_own_sources_are_compiled_by_one_process, CHILDREN)
 
 static bool each_job_had_a_process(void *context)
 {
@@ -394,7 +389,6 @@ TEST(sandbox, but_not_those_for_a_target_that_no_compiler_knows)
     assert_true(daemon_stat(&f->daemon, "compiles") > 0);
     assert_true(wait_until(each_job_had_a_process, f));
 }
-FOR_KILND_ONLY(but_not_those_for_a_target_that_no_compiler_knows, CHILDREN)
 
 TEST(sandbox, a_queue_of_sources_gets_a_process_for_each)
 {
@@ -419,7 +413,6 @@ TEST(sandbox, a_queue_of_sources_gets_a_process_for_each)
     assert_int_equal(daemon_stat(&f->daemon, "worker_crashes"), 0);
     assert_true(wait_until(all_are_idle, f));
 }
-LONG_IN_A_JOB(a_queue_of_sources_gets_a_process_for_each)
 
 /* ---- hosts that give less ---- */
 
@@ -529,11 +522,10 @@ static unsigned lines_about(const struct fixture *f, const char *what)
     return count;
 }
 
-/* In kilnd's log; a job writes none. */
+/* In kilnd's log. */
 static void expect_lines(const struct fixture *f, const char *what, unsigned count)
 {
-    if (!daemon_process_is_embedded())
-        assert_int_equal(lines_about(f, what), count);
+    assert_int_equal(lines_about(f, what), count);
 }
 
 struct saying {
@@ -551,8 +543,7 @@ static bool is_in_log(void *context)
 static void expect_said(const struct fixture *f, const char *what)
 {
     struct saying saying = { f, what };
-    if (!daemon_process_is_embedded())
-        assert_true(wait_until(is_in_log, &saying));
+    assert_true(wait_until(is_in_log, &saying));
 }
 
 static void expect_missing(struct fixture *f, const char *layer)
@@ -589,8 +580,6 @@ TEST(sandbox, before_a_compiler_has_said_what_it_has_nothing_is_claimed)
     }
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
 }
-FOR_KILND_ONLY(before_a_compiler_has_said_what_it_has_nothing_is_claimed,
-               "no setting of a job's names its compiler")
 
 TEST(sandbox, what_this_host_gives_is_shown)
 {
@@ -711,7 +700,6 @@ TEST(sandbox, a_compiler_that_stays_root_is_none)
     assert_says(text, "before it was ready");
     expect_said(f, "alone, as the setting compiler_user asks");
 }
-FOR_KILND_ONLY(a_compiler_that_stays_root_is_none, FOR_ONE_USER)
 
 /* By each toolchain that this host has. */
 static void every_toolchain_compiles(struct fixture *f)

@@ -135,7 +135,6 @@ TEST(store, a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned)
     restart(f, "--cache", "read-only"); /* so that asking changes nothing */
     assert_int_equal(stored_among(f, all), all - evictions);
 }
-LONG_IN_A_JOB(a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned)
 
 /* ---- gc ---- */
 
@@ -201,7 +200,6 @@ TEST(store, gc_drops_what_compilers_made_that_are_gone)
     assert_int_equal(numbered_tier(&f->daemon, 2), KILN_TIER_DISK);
     assert_int_equal(numbered_tier(&f->daemon, 0), KILN_TIER_COMPILED);
 }
-LONG_IN_A_JOB(gc_drops_what_compilers_made_that_are_gone)
 
 /* ---- switches ---- */
 
@@ -276,7 +274,6 @@ TEST(store, a_client_whose_cache_is_off_neither_uses_nor_fills_it)
     assert_int_equal(daemon_stat(&f->daemon, "store_objects"), 1);
     assert_int_equal(numbered_tier(&f->daemon, 9), KILN_TIER_COMPILED); /* nobody kept it */
 }
-LONG_IN_A_JOB(a_client_whose_cache_is_off_neither_uses_nor_fills_it)
 
 /* ---- why a kernel is missing ---- */
 
@@ -366,7 +363,6 @@ TEST(store, why_miss_names_an_edited_source_and_header)
 
     expect_parts(f, "source, headers", PROBLEM("16"), "gfx90a", "hiprtc");
 }
-LONG_IN_A_JOB(why_miss_names_an_edited_source_and_header)
 
 TEST(store, why_miss_names_other_compute_units)
 {
@@ -384,4 +380,3 @@ TEST(store, why_miss_names_other_compute_units)
     assert_says(f->result.output,
                 "{\"part\":\"compute units\",\"wanted\":\"gfx90a6e\",\"there\":\"gfx90a68\"}");
 }
-LONG_IN_A_JOB(why_miss_names_other_compute_units)

@@ -19,7 +19,6 @@
 #ifndef EVERY
 #define EVERY 4
 #endif
-#define EVERY_IN_A_JOB 35
 
 struct fixture {
     struct daemon_process daemon;
@@ -63,7 +62,7 @@ static int setup(void **state)
     daemon_process_start_in_whole_sandbox(&f.daemon);
     read_problems(&f, KILN_SOURCE "/scripts/networks/resnet50.txt");
     assert_int_equal(f.count, 69);
-    keep_every(&f, daemon_process_is_embedded() ? EVERY_IN_A_JOB : EVERY);
+    keep_every(&f, EVERY);
     struct kiln_client_options options = { .size = sizeof(options),
                                            .socket_path = f.daemon.socket,
                                            .timeout_ms = 600000 };

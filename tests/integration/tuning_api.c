@@ -520,7 +520,6 @@ TEST(tuning_api, a_user_neither_sees_nor_changes_what_is_anothers)
     assert_int_equal(take_lease(f), 100 + KILN_LEASE_GRANTED);
     assert_int_equal(as_another(f, take_lease), 100 + KILN_LEASE_GRANTED);
 }
-FOR_KILND_ONLY(a_user_neither_sees_nor_changes_what_is_anothers, FOR_ONE_USER)
 
 /* ---- leases ---- */
 

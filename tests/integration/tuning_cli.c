@@ -230,7 +230,6 @@ TEST(tuning_cli, a_user_changes_only_what_is_his_own)
     kilnctl_ok(f, "db", "get", KEY, "--db-id", "gfx90a68");
     assert_says(f->result.output, "MyOwn");
 }
-FOR_KILND_ONLY(a_user_changes_only_what_is_his_own, FOR_ONE_USER)
 
 TEST(tuning_cli, a_file_that_may_not_be_read_is_denied)
 {
@@ -240,7 +239,6 @@ TEST(tuning_cli, a_file_that_may_not_be_read_is_denied)
     kilnctl_fails(f, 4, "Permission denied", "db", "import", "--tier", "user", f->own, f->system);
     assert_says(f->result.output, "3 records, 4 entries, of find HIP for gfx90a68 in tier user");
 }
-FOR_KILND_ONLY(a_file_that_may_not_be_read_is_denied, FOR_ONE_USER)
 
 TEST(tuning_cli, what_is_promoted_is_everyones)
 {
@@ -254,7 +252,6 @@ TEST(tuning_cli, what_is_promoted_is_everyones)
     kilnctl_ok(f, "db", "get", KEY, "--db-id", "gfx90a68");
     assert_says(f->result.output, "host");
 }
-FOR_KILND_ONLY(what_is_promoted_is_everyones, FOR_ONE_USER)
 
 TEST(tuning_cli, a_merge_shows_what_contradicts_what_is_recorded)
 {

@@ -204,7 +204,6 @@ TEST(work, eight_cold_ranks_cost_each_kernel_one_compile)
                          daemon_stat(&f->daemon, "misses"),
                      fetches);
 }
-LONG_IN_A_JOB(eight_cold_ranks_cost_each_kernel_one_compile)
 
 /* ---- kill -9 ---- */
 
@@ -269,7 +268,6 @@ TEST(work, ranks_that_wait_are_served_after_kills_and_restarts)
     assert_true(daemon_stat(&f->daemon, "hits.disk") > 0);
     assert_int_equal(daemon_stat(&f->daemon, "quarantined"), 0);
 }
-LONG_IN_A_JOB(ranks_that_wait_are_served_after_kills_and_restarts)
 
 TEST(work, a_compiler_that_aborts_costs_one_request_and_is_remembered)
 {
@@ -330,7 +328,6 @@ TEST(work, a_job_runs_verified_and_the_next_process_compiles_nothing)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
     assert_true(daemon_stat(&f->daemon, "hits.disk") > 0);
 }
-LONG_IN_A_JOB(a_job_runs_verified_and_the_next_process_compiles_nothing)
 
 TEST(work, a_target_of_another_machine_is_a_clear_refusal)
 {

@@ -20,7 +20,7 @@ void packages_close(struct engine *e);
 /* Limits of |options|, for what arrives from now on; the folders are looked at with the next tick,
  * as keys may have come or gone. */
 void packages_set_limits(struct engine *e, const struct engine_options *options);
-/* Tells of GPUs that no package fits, unless that was told since the last boot. */
+/* Reports GPUs that no package fits, unless they were reported since the last boot. */
 void packages_start(struct engine *e);
 /* About once a second. */
 void packages_tick(struct engine *e);

@@ -24,15 +24,15 @@ struct upload_kind {
     /* Instead of check and take, on the engine's thread: the file is at transfer.outcome.path;
      * calls upload_next or, in the end, upload_end.  May be NULL. */
     void (*pass)(struct upload *u);
-    /* Once, on a read lane, before the first take: what reads the whole file; may be NULL. */
+    /* Once, on LANE_READ, before the first take: reads the whole file; may be NULL. */
     enum kiln_code (*check)(struct upload *u, struct kiln_err *err);
-    /* On the write lane, again and again until *ret_more stays false: takes the checked file. */
+    /* On LANE_WRITE, again and again until *ret_more stays false: takes the checked file. */
     enum kiln_code (*take)(struct upload *u, bool *ret_more, struct kiln_err *err);
     /* On the engine's thread after it; may be NULL. */
     void (*finish)(struct upload *u);
     /* On the engine's thread after each take that ended well or badly; may be NULL. */
     void (*taken)(struct upload *u);
-    /* Of |state|, at the end, on a read lane; may be NULL where there is none. */
+    /* Of |state|, at the end, on LANE_READ; may be NULL where there is none. */
     void (*state_destroy)(void *state);
 };
 

@@ -13,12 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static void why_destroy(struct why *w)
+static void release_why(struct deferred *d)
 {
-    admin_place_give(&w->place);
-    service_waiter_remove(&w->waiter);
-    json_destroy(w->question);
-    json_destroy(w->answer);
+    struct why *w = (struct why *)d;
     json_destroy(w->nearest);
     for (size_t i = 0; i < sizeof(w->texts) / sizeof(w->texts[0]); i++)
         free(w->texts[i]);
@@ -29,7 +26,6 @@ static void why_destroy(struct why *w)
         buffer_done(&w->programs[i].name);
         buffer_done(&w->programs[i].args);
     }
-    free(w);
 }
 
 static enum kiln_code want(struct why *w, const struct kernel_record *record)
@@ -40,7 +36,7 @@ static enum kiln_code want(struct why *w, const struct kernel_record *record)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         w->texts[i] = strdup(texts[i] ? texts[i] : "");
         if (!w->texts[i])
-            return kiln_fail(&w->err, KILN_NO_MEMORY, "cannot keep a kernel's record");
+            return kiln_fail(&w->base.err, KILN_NO_MEMORY, "cannot keep a kernel's record");
     }
     w->wanted.target = w->texts[0];
     w->wanted.toolchain = w->texts[1];
@@ -56,9 +52,9 @@ static enum kiln_code want(struct why *w, const struct kernel_record *record)
 static void take_stored(void *context, const struct kernel_record *record)
 {
     struct why *w = context;
-    bool visible = !record->is_private || record->uid == (uint32_t)w->uid || w->is_admin;
+    bool visible = !record->is_private || record->uid == (uint32_t)w->base.uid || w->base.is_admin;
     if (visible)
-        w->rc = want(w, record);
+        w->base.rc = want(w, record);
 }
 
 /* Looks as a fetch does, so that the two cannot disagree. */
@@ -70,10 +66,10 @@ static void look_as_fetch(struct why *w, const struct wanted_program *p)
         .args = p ? buffer_view(&p->args) : (struct bytes){ 0 },
         .target = bytes_of_text(w->by_name ? "" : w->target.text),
     };
-    struct kernel_look look = { .store = w->engine->store,
-                                .packages = w->engine->packages,
-                                .uid = w->uid,
-                                .reader = { .uid = (uint32_t)w->uid },
+    struct kernel_look look = { .store = w->base.engine->store,
+                                .packages = w->base.engine->packages,
+                                .uid = w->base.uid,
+                                .reader = { .uid = (uint32_t)w->base.uid },
                                 .asked = w->key,
                                 .name = p && w->use_packages ? &name : NULL,
                                 .has_shared_key = w->by_name,
@@ -95,16 +91,17 @@ static enum kiln_code look_for(struct why *w, const struct wanted_program *p)
 {
     look_as_fetch(w, p);
     if (!p) {
-        enum kiln_code rc = kernel_store_show(w->engine->store, &w->key, take_stored, w, &w->err);
+        enum kiln_code rc =
+            kernel_store_show(w->base.engine->store, &w->key, take_stored, w, &w->base.err);
         if (rc && rc != KILN_NOT_FOUND)
             return rc;
     } else if (!w->found && !w->elsewhere[0] &&
-               package_set_find_elsewhere(w->engine->packages, bytes_of_text(w->database_id),
+               package_set_find_elsewhere(w->base.engine->packages, bytes_of_text(w->database_id),
                                           buffer_view(&p->name), buffer_view(&p->args),
                                           w->elsewhere, w->elsewhere_id)) {
         w->elsewhere[0] = '\0';
     }
-    return w->rc;
+    return w->base.rc;
 }
 
 /* The first that is missing; when none is, the first. */
@@ -160,49 +157,38 @@ static enum kiln_code find_namesakes(struct why *w)
     const struct kernel_record named = { .program = p->name_text,
                                          .options = p->args_text,
                                          .database_id = w->database_id };
-    enum kiln_code rc = kernel_store_nearest(w->engine->store, &named, (uint32_t)w->uid,
-                                             why_compare_namesake, w, &w->err);
+    enum kiln_code rc = kernel_store_nearest(w->base.engine->store, &named, (uint32_t)w->base.uid,
+                                             why_compare_namesake, w, &w->base.err);
     w->namesakes_told = true;
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
-static void why_work(struct task *task)
+static void why_work(struct deferred *d)
 {
-    struct why *w = (struct why *)(void *)((char *)task - offsetof(struct why, task));
+    struct why *w = (struct why *)d;
     char hex[DIGEST_HEX_SIZE], sentence[1024];
     enum kiln_code rc = w->program_count ? look_for_programs(w) : look_for(w, NULL);
     why_name_elsewhere(w);
     if (!rc)
         rc = find_namesakes(w);
     if (!rc && w->wanted.program)
-        rc = kernel_store_nearest(w->engine->store, &w->wanted, (uint32_t)w->uid, why_compare, w,
-                                  &w->err);
+        rc = kernel_store_nearest(w->base.engine->store, &w->wanted, (uint32_t)w->base.uid,
+                                  why_compare, w, &w->base.err);
     if (rc && rc != KILN_NOT_FOUND)
-        w->rc = rc;
+        w->base.rc = rc;
     digest_to_hex(&w->key, hex);
     write_sentence(w, sentence, sizeof(sentence));
-    json_set_text(w->answer, "key", hex);
-    json_set_bool(w->answer, "found", w->found);
+    json_set_text(w->base.answer, "key", hex);
+    json_set_bool(w->base.answer, "found", w->found);
     if (w->found)
-        json_set_text(w->answer, "tier", tier_name(w->package[0] ? TIER_PACKAGE : TIER_DISK));
-    json_set_text(w->answer, "sentence", sentence);
-    json_set(w->answer, "nearest", KILN_TAKE(w->nearest));
+        json_set_text(w->base.answer, "tier", tier_name(w->package[0] ? TIER_PACKAGE : TIER_DISK));
+    json_set_text(w->base.answer, "sentence", sentence);
+    json_set(w->base.answer, "nearest", KILN_TAKE(w->nearest));
 }
 
-static void why_done(struct task *task)
-{
-    struct why *w = (struct why *)(void *)((char *)task - offsetof(struct why, task));
-    struct engine *e = w->engine;
-    engine_task_ended(e);
-    struct caller *caller = w->waiter.caller;
-    uint64_t id = w->waiter.request_id;
-    service_waiter_remove(&w->waiter);
-    if (caller && w->rc)
-        service_refuse(e, caller, id, &w->err, NULL);
-    else if (caller)
-        admin_send(e, caller, id, w->answer, 0);
-    why_destroy(w);
-}
+static const struct deferred_kind deferred_why = { .size = sizeof(struct why),
+                                                   .release = release_why };
+static const struct deferred_step why_step = { .lane = LANE_READ, .work = why_work };
 
 /* ---- the request ---- */
 
@@ -214,7 +200,7 @@ static const struct admin_member why_members[] = {
 
 static void note_toolchains(struct why *w)
 {
-    const struct toolchain_table *table = w->engine->toolchains;
+    const struct toolchain_table *table = w->base.engine->toolchains;
     for (size_t i = 0; i < toolchain_table_count(table) && i < TOOLCHAINS_MOST; i++) {
         const struct toolchain *tc = toolchain_table_at(table, i);
         struct known_toolchain *here = &w->here[w->here_count++];
@@ -223,37 +209,30 @@ static void note_toolchains(struct why *w)
     }
 }
 
-static void cancel_why(struct service_waiter *w) { service_waiter_remove(w); } /* freed in done */
-
 enum kiln_code handle_why_miss(struct engine *e, struct caller *caller,
                                const struct frame_header *header, struct bytes body,
                                struct kiln_err *err)
 {
-    struct why *w = calloc(1, sizeof(*w));
+    struct why *w = deferred_create(&deferred_why, e, caller, header->request_id, err);
     if (!w)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request");
-    w->engine = e;
-    w->uid = caller->uid;
-    w->is_admin = caller->role == ROLE_ADMIN;
-    w->answer = json_object();
+        return err->code;
+    w->base.answer = json_object();
     w->nearest = json_array();
-    w->err = KILN_ERR_INIT;
     w->why_not_compile = KILN_ERR_INIT;
     note_toolchains(w);
-    enum kiln_code rc = admin_read(header, body, why_members, &w->question, err);
+    enum kiln_code rc = admin_read(header, body, why_members, &w->base.question, err);
     if (!rc)
-        rc = admin_place_take(&w->place, e, caller, err);
+        rc = deferred_join(&w->base, &e->requests->admin, err);
     if (rc) {
-        why_destroy(w);
+        deferred_destroy(&w->base);
         return rc;
     }
     rc = why_read_question(w, err);
     if (rc) {
-        why_destroy(w);
+        deferred_destroy(&w->base);
         return rc == KILN_BUSY ? toolchains_wait(e, caller, header, body, err) : rc;
     }
-    w->task = (struct task){ .work = why_work, .done = why_done };
-    service_waiter_add(&w->waiter, e, caller, header->request_id, cancel_why);
-    engine_run(e, LANE_READ, &w->task);
+    deferred_wait(&w->base);
+    deferred_run(&w->base, &why_step);
     return KILN_OK;
 }

@@ -25,14 +25,8 @@ struct known_toolchain {
 };
 
 struct why {
-    struct service_waiter waiter; /* first member */
-    struct task task;
-    struct admin_place place;
-    struct engine *engine;
-    struct json *question, *answer; /* owned */
-    struct json *nearest;           /* owned until it is in the answer */
-    uid_t uid;
-    bool is_admin;
+    struct deferred base; /* first member; in the group of all administrative requests */
+    struct json *nearest; /* owned until it is in the answer */
     struct target target;
     struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
     char database_id[DATABASE_ID_MOST];
@@ -52,8 +46,6 @@ struct why {
     const struct wanted_program *missing; /* of |programs|: what the nearest are compared with */
     struct kernel_record wanted;          /* its texts lie in: */
     char *texts[5]; /* owned: target, toolchain, program, options, database id */
-    enum kiln_code rc;
-    struct kiln_err err;
 };
 
 /* why_question.c: fills what is wanted.  KILN_BUSY: a toolchain is being tried, park the request.

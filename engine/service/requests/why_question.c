@@ -48,7 +48,7 @@ static enum kiln_code want_program(struct why *w, const struct solution_program 
         .toolchain = tc->name,
         .program = program->name,
         .options = p->options,
-        .database_id = json_get_text(w->question, "database_id", ""),
+        .database_id = json_get_text(w->base.question, "database_id", ""),
     };
     const struct kernel_name name = { .database_id = bytes_of_text(w->database_id),
                                       .name = buffer_view(&p->name),
@@ -61,12 +61,12 @@ static enum kiln_code want_program(struct why *w, const struct solution_program 
 
 static enum kiln_code choose_toolchain(struct why *w, struct kiln_err *err)
 {
-    const char *forced = json_get_text(w->question, "toolchain", "");
+    const char *forced = json_get_text(w->base.question, "toolchain", "");
     const struct toolchain *tc = NULL;
     w->use_packages =
-        !forced[0] && package_set_covers(w->engine->packages, bytes_of_text(w->database_id));
-    enum kiln_code rc =
-        toolchains_resolve(w->engine, w->uid, &w->target, bytes_of_text(forced), &tc, err);
+        !forced[0] && package_set_covers(w->base.engine->packages, bytes_of_text(w->database_id));
+    enum kiln_code rc = toolchains_resolve(w->base.engine, w->base.uid, &w->target,
+                                           bytes_of_text(forced), &tc, err);
     if (!rc)
         w->toolchain = *tc;
     if (!rc || rc == KILN_BUSY || forced[0])
@@ -81,8 +81,8 @@ static enum kiln_code read_problem(const struct why *w, struct problem *ret_prob
                                    struct kiln_err *err)
 {
     struct driver_line line;
-    enum kiln_code rc =
-        driver_line_parse(bytes_of_text(json_get_text(w->question, "problem", "")), &line, err);
+    enum kiln_code rc = driver_line_parse(
+        bytes_of_text(json_get_text(w->base.question, "problem", "")), &line, err);
     if (rc == KILN_NOT_FOUND || (!rc && !driver_line_problem(&line, 0, ret_problem)))
         rc = kiln_fail(err, KILN_INVALID, "the line states no problem");
     return rc ? rc : problem_check(ret_problem, err);
@@ -98,13 +98,13 @@ static enum kiln_code solve(struct why *w, const struct problem *problem, const 
         plan_toolchain_write(&w->toolchain, toolchain);
     const struct plan_wish wish = { .problem = problem,
                                     .target = &w->target,
-                                    .solver =
-                                        bytes_of_text(json_get_text(w->question, "solver", "")),
+                                    .solver = bytes_of_text(
+                                        json_get_text(w->base.question, "solver", "")),
                                     .database_id = device,
                                     .driver = "",
                                     .toolchain = toolchain,
-                                    .uid = (uint32_t)w->uid };
-    enum kiln_code rc = plan_choose(tuning_databases(w->engine), &wish, &choice, err);
+                                    .uid = (uint32_t)w->base.uid };
+    enum kiln_code rc = plan_choose(tuning_databases(w->base.engine), &wish, &choice, err);
     return rc ? rc : solver_solve(problem, &w->target, &choice.wish, s, err);
 }
 
@@ -118,11 +118,12 @@ static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
     enum kiln_code rc = read_problem(w, &problem, err);
     if (!rc)
         rc = plan_target_take(CAPABILITIES_HERE,
-                              bytes_of_text(json_get_text(w->question, "target", "")), &w->target,
-                              err);
+                              bytes_of_text(json_get_text(w->base.question, "target", "")),
+                              &w->target, err);
     if (!rc)
-        rc = plan_ids_take(&w->target, bytes_of_text(json_get_text(w->question, "database_id", "")),
-                           &ids, err);
+        rc = plan_ids_take(&w->target,
+                           bytes_of_text(json_get_text(w->base.question, "database_id", "")), &ids,
+                           err);
     if (!rc) {
         memcpy(w->database_id, ids.package, sizeof(ids.package));
         rc = choose_toolchain(w, err);
@@ -136,7 +137,7 @@ static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
 
 static enum kiln_code want_name(struct why *w, struct kiln_err *err)
 {
-    const char *given = json_get_text(w->question, "database_id", "");
+    const char *given = json_get_text(w->base.question, "database_id", "");
     struct bytes plain, version;
     struct database_id id;
     struct wanted_program *p = &w->programs[w->program_count++];
@@ -149,8 +150,8 @@ static enum kiln_code want_name(struct why *w, struct kiln_err *err)
     if (rc || !database_id_write(&id, w->database_id))
         return rc ? kiln_while(err, "which device is it for")
                   : kiln_fail(err, KILN_INVALID, "the database id is too long");
-    const char *name = json_get_text(w->question, "name", "");
-    const char *args = json_get_text(w->question, "args", "");
+    const char *name = json_get_text(w->base.question, "name", "");
+    const char *args = json_get_text(w->base.question, "args", "");
     buffer_put(&p->name, name, strlen(name));
     buffer_put(&p->args, args, strlen(args));
     if (p->name.failed || p->args.failed)
@@ -160,15 +161,15 @@ static enum kiln_code want_name(struct why *w, struct kiln_err *err)
     p->record = (struct kernel_record){ .program = p->name_text,
                                         .options = p->args_text,
                                         .database_id = given };
-    p->key =
-        kernel_name_key(w->uid, bytes_of_text(given), buffer_view(&p->name), buffer_view(&p->args));
+    p->key = kernel_name_key(w->base.uid, bytes_of_text(given), buffer_view(&p->name),
+                             buffer_view(&p->args));
     return rc;
 }
 
 enum kiln_code why_read_question(struct why *w, struct kiln_err *err)
 {
-    const char *key = json_get_text(w->question, "key", NULL);
-    bool problem = json_get(w->question, "problem"), name = json_get(w->question, "name");
+    const char *key = json_get_text(w->base.question, "key", NULL);
+    bool problem = json_get(w->base.question, "problem"), name = json_get(w->base.question, "name");
     if ((key != NULL) + problem + name != 1)
         return kiln_fail(err, KILN_INVALID,
                          "why is what missing? give a key, or a problem, or a kernel's name with "

@@ -221,7 +221,6 @@ TEST(timers, one_that_starts_itself_again_does_not_hold_up_a_turn_that_took_long
     close(ends[1]);
 }
 
-#ifndef KILN_TEST_JOB_LOOP /* where there is no time-out at all */
 /* Else the kernel sets and takes back a time-out with every request. */
 TEST(timers, one_that_waits_gives_the_wait_for_events_no_time_out)
 {
@@ -231,7 +230,6 @@ TEST(timers, one_that_waits_gives_the_wait_for_events_no_time_out)
 
     assert_int_equal(uv_backend_timeout(&f->loop->uv), -1);
 }
-#endif
 
 /* ---- no loop ---- */
 

@@ -2,7 +2,6 @@
 /* A process that forks while another thread of it loads a library: the child has all of it. */
 #include "libclient/load_lock.h"
 
-#include "libclient/connection/fallback.h"
 #include "libclient/device/dynamic_library.h"
 #include "tests/support/test.h"
 
@@ -60,7 +59,6 @@ static int set_up(void **state)
     assert_int_equal(pipe2(f->hears, O_CLOEXEC), 0);
     tell_library("SLOW_LIBRARY_SAYS", f->says[1]);
     tell_library("SLOW_LIBRARY_HEARS", f->hears[0]);
-    setenv("KILN_EMBEDDED_LIBRARY", SLOW_LIBRARY, 1);
     f->library = (struct dynamic_library){ .kind = "slow",
                                            .what = "the slow library",
                                            .file_variable = "KILN_SLOW_LIBRARY",
@@ -86,18 +84,6 @@ static int tear_down(void **state)
 FIXTURE(load, set_up, tear_down);
 
 /* ---- the ways to load it: 0 where all of it was there ---- */
-
-static int as_the_engine(void)
-{
-    const struct embedded_entry *entry;
-    struct embedded_options options;
-    struct kiln_err err = KILN_ERR_INIT;
-    int fd;
-    if (fallback_entry(&entry, &options, &err))
-        return err.code;
-    enum kiln_code rc = entry->connect(&options, &fd, &err);
-    return rc == KILN_UNSUPPORTED ? 0 : (int)rc;
-}
 
 static int as_a_runtime(void)
 {
@@ -194,24 +180,13 @@ static void expect_of_a_fork(int (*how)(void), int expected)
     assert_int_equal(WEXITSTATUS(status), expected);
 }
 
-TEST(load, a_child_forked_while_the_engine_is_loaded_has_all_of_it)
-{
-    expect_of_a_fork(as_the_engine, 0);
-}
-
 TEST(load, a_child_forked_while_a_runtime_is_loaded_has_all_of_it)
 {
     expect_of_a_fork(as_a_runtime, 0);
 }
 
-/* Whoever has the lock may be waiting for who forks. */
-TEST(load, an_engine_whose_load_does_not_end_keeps_no_process_from_forking)
-{
-    ahead_ns = 3600000000000ull;
-    expect_of_a_fork(as_the_engine, KILN_UNAVAILABLE);
-}
-
-TEST(load, nor_does_such_a_runtime)
+/* Whoever has the lock may be waiting for the thread that forks. */
+TEST(load, a_load_that_does_not_end_keeps_no_process_from_forking)
 {
     ahead_ns = 3600000000000ull;
     expect_of_a_fork(as_a_runtime, KILN_UNAVAILABLE);

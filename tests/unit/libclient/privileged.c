@@ -47,7 +47,7 @@ static void load_libraries(void)
     struct kiln_error err = { .code = 0 };
     struct kiln_device *device = NULL;
     ping(&(struct kiln_client_options){ .size = sizeof(struct kiln_client_options),
-                                        .fallback = "embedded",
+                                        .fallback = "private",
                                         .socket_path = "/nonexistent/kilnd.sock" });
     kiln_device_open("cuda:0", &device, &err);
     printf("%s\n", err.text);
@@ -128,7 +128,7 @@ _Noreturn static void start(const struct fixture *f, const char *work, int fd)
     static const struct {
         const char *variable, *below;
     } set[] = {
-        { "KILN_SOCKET", "sock" },        { "KILN_EMBEDDED_LIBRARY", "led.so" },
+        { "KILN_SOCKET", "sock" },        { "KILN_KILND", "kilnd" },
         { "KILN_CUDA_LIBRARY", "cu.so" }, { "XDG_STATE_HOME", "state" },
         { "XDG_RUNTIME_DIR", "run" },     { "HOME", "home" },
     };
@@ -204,16 +204,17 @@ TEST(privileged, a_setuid_program_is_led_to_no_other_kilnd)
     assert_null(strstr(f->said, f->folder));
 }
 
-TEST(privileged, a_setuid_program_is_led_to_no_library)
+TEST(privileged, a_setuid_program_is_led_to_no_library_and_starts_no_kilnd)
 {
     struct fixture *f = *state;
     run_without_more_rights(f, "load");
-    assert_says(f->said, "led.so");
+    assert_says(f->said, "/kilnd' (KILN_KILND)");
     assert_says(f->said, "cu.so");
 
     run_setuid(f, "load");
 
     assert_null(strstr(f->said, f->folder));
+    assert_says(f->said, "it starts no kilnd");
 }
 
 TEST(privileged, a_setuid_program_writes_no_journal_where_it_is_told_to)

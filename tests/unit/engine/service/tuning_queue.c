@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who has the tuning databases when: users take turns, short before long, nobody for too long. */
+/* The order of changes of the tuning databases: fair by user, short before long, no long waits. */
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
@@ -25,7 +25,7 @@ static int teardown(void **state)
     return tuning_teardown(state);
 }
 
-FIXTURE(tuning_turns, tuning_setup, teardown);
+FIXTURE(tuning_order, tuning_setup, teardown);
 
 static void send(struct tuning_users *f, struct test_caller *c, enum message_type type,
                  const char *question)
@@ -40,9 +40,9 @@ static void run_until_answered(struct tuning_users *f, const struct test_caller 
         assert_true(fake_executor_run_task(&f->engine.executor));
 }
 
-/* ---- turns ---- */
+/* ---- order ---- */
 
-TEST(tuning_turns, a_user_who_sends_many_puts_lets_another_in_after_his_first)
+TEST(tuning_order, a_user_who_sends_many_puts_lets_another_in_after_his_first)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -61,12 +61,12 @@ TEST(tuning_turns, a_user_who_sends_many_puts_lets_another_in_after_his_first)
     assert_int_equal(f->ann.reply_count, 3);
 }
 
-TEST(tuning_turns, a_put_goes_before_an_export_that_waits)
+TEST(tuning_order, a_put_goes_before_an_export_that_waits)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
-    tuning_send_put(f, &f->publisher, &put, false); /* has the lane */
+    tuning_send_put(f, &f->publisher, &put, false); /* runs */
     send(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
     tuning_send_put(f, &f->bob, &put, false);
 
@@ -77,7 +77,7 @@ TEST(tuning_turns, a_put_goes_before_an_export_that_waits)
     assert_true(f->ann.reply_count > 0);
 }
 
-TEST(tuning_turns, puts_do_not_keep_an_export_waiting_for_good)
+TEST(tuning_order, puts_do_not_keep_an_export_waiting_for_good)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -97,7 +97,7 @@ TEST(tuning_turns, puts_do_not_keep_an_export_waiting_for_good)
 
 /* ---- steps ---- */
 
-TEST(tuning_turns, puts_come_in_between_the_steps_of_a_verification)
+TEST(tuning_order, puts_come_in_between_the_steps_of_a_verification)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -116,7 +116,7 @@ TEST(tuning_turns, puts_come_in_between_the_steps_of_a_verification)
     assert_int_equal(answer_number(a, "damaged"), 0);
 }
 
-TEST(tuning_turns, a_comparison_goes_on_with_what_it_read_before_a_put)
+TEST(tuning_order, a_comparison_goes_on_with_what_it_read_before_a_put)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1), other = find_put("Other", 2);
@@ -139,7 +139,7 @@ TEST(tuning_turns, a_comparison_goes_on_with_what_it_read_before_a_put)
     assert_int_equal(json_count(json_get(frame, "differences")), 3); /* Mine, and two of system */
 }
 
-TEST(tuning_turns, who_leaves_between_two_steps_is_worked_for_no_longer)
+TEST(tuning_order, work_stops_between_two_steps_when_the_caller_leaves)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -155,7 +155,7 @@ TEST(tuning_turns, who_leaves_between_two_steps_is_worked_for_no_longer)
     assert_null(f->engine.engine->tuning->queue.running);
 }
 
-TEST(tuning_turns, at_stop_what_stands_between_two_steps_is_put_off)
+TEST(tuning_order, a_paused_change_is_refused_when_the_engine_drains)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -174,7 +174,7 @@ TEST(tuning_turns, at_stop_what_stands_between_two_steps_is_put_off)
 
 /* ---- look-ups ---- */
 
-TEST(tuning_turns, a_long_batch_of_look_ups_lets_others_in)
+TEST(tuning_order, a_long_batch_of_look_ups_lets_others_in)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Which folders the engine in a job's process makes its own, and whose variables it believes. */
+/* Which directories are a user's own, and so which a private kilnd has. */
 #include "common/own_folder.h"
-#include "daemon/embedded/places.h"
 
 #include "common/fs.h"
+#include "common/private_folders.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,18 +19,10 @@ struct fixture {
     char folder[64];
     char path[128]; /* below it, not there */
     struct kiln_err err;
-    struct embedded_options options;
-    struct embedded_places places;
+    struct private_folders folders;
 };
 
-static bool is_privileged, seems_root;
-
-unsigned long __real_getauxval(unsigned long type);
-unsigned long __wrap_getauxval(unsigned long type);
-unsigned long __wrap_getauxval(unsigned long type)
-{
-    return type == AT_SECURE && is_privileged ? 1 : __real_getauxval(type);
-}
+static bool seems_root;
 
 uid_t __real_geteuid(void);
 uid_t __wrap_geteuid(void);
@@ -41,7 +32,7 @@ static int set_up(void **state)
 {
     static struct fixture f;
     f = (struct fixture){ .err = KILN_ERR_INIT };
-    is_privileged = seems_root = false;
+    seems_root = false;
     snprintf(f.folder, sizeof(f.folder), "/tmp/kiln-test-XXXXXX");
     assert_non_null(mkdtemp(f.folder));
     snprintf(f.path, sizeof(f.path), "%s/a/b", f.folder);
@@ -99,9 +90,10 @@ TEST(trust, root_makes_nothing_in_another_users_folder)
     assert_int_equal(own_folder_make(f->path, &f->err), KILN_DENIED);
     assert_says(f->err.text, f->folder);
     assert_says(f->err.text, "belongs to user");
-    embedded_places_find(&f->options, &f->places); /* HOME is that user's: sudo */
-    assert_true(f->places.memory);
-    assert_says(f->places.why, "belongs to user");
+    (void)!private_folders_find(&f->folders, &f->err); /* HOME is that user's: sudo */
+    assert_null(strstr(f->folders.cache, f->folder));
+    assert_null(strstr(f->folders.state, f->folder));
+    assert_says(f->folders.why_temporary, "belongs to user");
     expect_nothing_made(f);
 }
 
@@ -137,37 +129,18 @@ TEST(trust, one_that_is_there_already_has_to_be_this_users_alone)
     assert_int_not_equal(own_folder_check("/nonexistent", &f->err), KILN_OK);
 }
 
-TEST(trust, a_compilers_files_go_where_nobody_can_swap_them)
+TEST(trust, a_path_too_long_for_a_socket_is_replaced_by_a_temporary_directory)
 {
     struct fixture *f = *state;
-    char program[128];
-    const char *const names[] = { "kiln-compiler", "kiln-launch" };
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(program, sizeof(program), "%s/%s", f->folder, names[1 - i]);
-        int fd = open(program, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
-        assert_true(fd >= 0);
-        close(fd);
-    }
-    setenv("KILN_COMPILER", program, 1);
+    char cache[256];
+    snprintf(cache, sizeof(cache), "%s/%0100d", f->folder, 0);
+    setenv("XDG_CACHE_HOME", cache, 1);
     setenv("TMPDIR", f->folder, 1);
-    embedded_places_find(&f->options, &f->places);
-    assert_string_equal(f->places.temp, f->folder);
-    assert_int_equal(chmod(f->folder, 0777), 0);
-    embedded_places_find(&f->options, &f->places);
-    assert_string_equal(f->places.temp, "/tmp");
-    unsetenv("KILN_COMPILER");
-}
-
-TEST(trust, a_program_with_more_rights_believes_no_variable)
-{
-    struct fixture *f = *state;
-    is_privileged = true;
-    setenv("KILN_COMPILER", "/bin/sh", 1);
-    embedded_places_find(&f->options, &f->places);
-    assert_true(f->places.memory);
-    assert_says(f->places.why, "setuid");
-    assert_string_equal(f->places.compiler, "");
-    assert_says(f->places.no_compiler, "setuid");
-    expect_nothing_made(f);
-    unsetenv("KILN_COMPILER");
+    must(private_folders_find(&f->folders, &f->err), f->err);
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("TMPDIR");
+    assert_says(f->folders.cache, "/kiln-private-");
+    assert_says(f->folders.state, "/.local/state/kiln/private");
+    assert_says(f->folders.why_temporary, "longer than a socket");
+    assert_says(f->folders.socket, f->folders.cache);
 }
