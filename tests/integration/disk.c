@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-
 struct fixture {
     struct daemon_process daemon;
     struct program_result result;
