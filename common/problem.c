@@ -32,7 +32,7 @@ struct bound {
 };
 
 /* No real size comes near; keeps every product below within 64 bits. */
-#define SIZE_MOST (1u << 24)
+#define DIMENSION_MAX (1u << 24)
 #define SMALL_MOST (1u << 16)
 #define BOUND(name, field, least, most)                    \
     {                                                      \
@@ -46,13 +46,13 @@ static const struct bound bounds[] = {
     BOUND("in_layout", x_layout, 0, LAYOUT_CHANNELS_LAST),
     BOUND("fil_layout", w_layout, 0, LAYOUT_CHANNELS_LAST),
     BOUND("out_layout", y_layout, 0, LAYOUT_CHANNELS_LAST),
-    BOUND("batchsize", n, 1, SIZE_MOST),
-    BOUND("in_channels", c, 1, SIZE_MOST),
-    BOUND("out_channels", k, 1, SIZE_MOST),
-    BOUND("group_count", groups, 1, SIZE_MOST),
-    BOUND("in_d", in.d, 1, SIZE_MOST),
-    BOUND("in_h", in.h, 1, SIZE_MOST),
-    BOUND("in_w", in.w, 1, SIZE_MOST),
+    BOUND("batchsize", n, 1, DIMENSION_MAX),
+    BOUND("in_channels", c, 1, DIMENSION_MAX),
+    BOUND("out_channels", k, 1, DIMENSION_MAX),
+    BOUND("group_count", groups, 1, DIMENSION_MAX),
+    BOUND("in_d", in.d, 1, DIMENSION_MAX),
+    BOUND("in_h", in.h, 1, DIMENSION_MAX),
+    BOUND("in_w", in.w, 1, DIMENSION_MAX),
     BOUND("fil_d", filter.d, 1, SMALL_MOST),
     BOUND("fil_h", filter.h, 1, SMALL_MOST),
     BOUND("fil_w", filter.w, 1, SMALL_MOST),

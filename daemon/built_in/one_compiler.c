@@ -107,11 +107,11 @@ static void end_process(struct one_compiler *c)
 /* ---- the end of a job ---- */
 
 static void finish(struct one_compiler *c, enum compile_end end, const char *text,
-                   const struct worker_result *result)
+                   const struct worker_result *collected)
 {
     struct compile_outcome *outcome = c->outcome;
     if (c->state == PROCESS_BUSY) {
-        worker_collect(&c->files, end, text, result, outcome);
+        worker_collect(&c->files, end, text, collected, outcome);
         outcome->wall_ns = clock_monotonic_ns() - c->started_ns;
     } else {
         *outcome = COMPILE_OUTCOME_INIT;

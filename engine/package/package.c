@@ -354,7 +354,7 @@ enum kiln_code package_check(struct package *package,
                              bool (*progress)(void *context, uint64_t done, uint64_t rows),
                              void *context, struct package_report *ret_report, struct kiln_err *err)
 {
-    struct package_progress tell = { .tell = progress, .context = context };
+    struct package_progress notify = { .tell = progress, .context = context };
     struct package_report report = { 0 };
     enum kiln_code rc = check_file(package, &report, err);
     if (rc)
@@ -362,7 +362,7 @@ enum kiln_code package_check(struct package *package,
     void *connection = db_pool_take(&package->connections);
     rc = package->ops->rows(connection, &report.rows, err);
     if (!rc)
-        rc = package->ops->check(connection, &tell, &report, err);
+        rc = package->ops->check(connection, &notify, &report, err);
     db_pool_return(&package->connections, connection);
     if (!rc && report.good + report.damaged < report.rows)
         rc = kiln_fail(err, KILN_CORRUPT, "'%s' has rows that only its index knows",

@@ -27,7 +27,7 @@ static bool is_of(const struct audience *audience, const struct caller *c)
 }
 
 /* To all subscribers, or to those of |audience|. */
-static void tell(struct engine *e, const struct json *event, const struct audience *audience)
+static void send_event(struct engine *e, const struct json *event, const struct audience *audience)
 {
     KILN_AUTO(mem) char *text = json_print(event, false);
     if (!text)
@@ -49,7 +49,7 @@ static void tell(struct engine *e, const struct json *event, const struct audien
 
 void service_event(struct engine *e, struct json *event)
 {
-    tell(e, event, /* audience= */ NULL);
+    send_event(e, event, /* audience= */ NULL);
     json_destroy(event);
 }
 
@@ -112,13 +112,13 @@ void event_kernel(struct engine *e, const char *name, const struct digest *key,
     json_set_text(event, "end", compile_end_name(outcome->end));
     json_set_number(event, "seconds", (double)outcome->wall_ns / 1e9);
     if (!outcome->err.code) {
-        tell(e, event, /* audience= */ NULL);
+        send_event(e, event, /* audience= */ NULL);
         return;
     }
     /* What a compiler says quotes the source. */
-    tell(e, event, &(struct audience){ .uid = source->uid, .knows = false });
+    send_event(e, event, &(struct audience){ .uid = source->uid, .knows = false });
     json_set_text(event, "text", outcome->err.text);
-    tell(e, event, &(struct audience){ .uid = source->uid, .knows = true });
+    send_event(e, event, &(struct audience){ .uid = source->uid, .knows = true });
 }
 
 void event_text(struct engine *e, const char *name, const char *text)
@@ -147,7 +147,7 @@ void event_report_key(struct engine *e, const char *name, const struct digest *k
     KILN_AUTO(json) struct json *event = event_begin(name);
     json_set_text(event, "text", text);
     /* It may be somebody's private kernel. */
-    tell(e, event, &(struct audience){ .uid = (uid_t)-1, .knows = true });
+    send_event(e, event, &(struct audience){ .uid = (uid_t)-1, .knows = true });
 }
 
 void event_note(struct engine *e, const char *name, const char *text)

@@ -15,13 +15,13 @@ static void check_packet(struct bytes packet)
 {
     struct kiln_err err = KILN_ERR_INIT;
     enum worker_message message;
-    struct worker_result result;
+    struct worker_result collected;
     int ends[2];
     fuzz_expect(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "a socket pair");
     if (send(ends[0], packet.data, packet.size, 0) >= 0 &&
-        worker_receive(ends[1], &message, &result, &err) == KILN_OK) {
+        worker_receive(ends[1], &message, &collected, &err) == KILN_OK) {
         fuzz_expect(message == WORKER_READY || message == WORKER_RESULT, "a message there is");
-        fuzz_expect(memchr(result.text, '\0', sizeof(result.text)), "its text is terminated");
+        fuzz_expect(memchr(collected.text, '\0', sizeof(collected.text)), "its text is terminated");
     }
     close(ends[0]);
     close(ends[1]);
@@ -30,13 +30,13 @@ static void check_packet(struct bytes packet)
 static void check_files(struct bytes part)
 {
     struct reader r = reader_of(part);
-    struct worker_result result = { .end = (enum compile_end)(reader_u8(&r) % 8u) };
+    struct worker_result collected = { .end = (enum compile_end)(reader_u8(&r) % 8u) };
     unsigned how = reader_u8(&r);
     struct bytes object = fuzz_part(&r);
     struct worker_files files = { .object_fd = fuzz_memfd(object, how & 1),
                                   .log_fd = fuzz_memfd(fuzz_rest(&r), how & 2) };
     struct compile_outcome outcome = COMPILE_OUTCOME_INIT;
-    worker_collect(&files, result.end, "it ended", how & 4 ? NULL : &result, &outcome);
+    worker_collect(&files, collected.end, "it ended", how & 4 ? NULL : &collected, &outcome);
     fuzz_expect((outcome.end == COMPILE_DONE) == (outcome.object_fd >= 0),
                 "an object where it ended well, and only there");
     fuzz_expect(outcome.object_fd < 0 || fs_is_sealed(outcome.object_fd), "a sealed one");

@@ -30,7 +30,7 @@
  * again before it is looked at, it could go on for ever. */
 #define TRIES_MAX 8u
 
-#define FAILURES_MAX 96 /* more than one list of targets leads to */
+#define FAILED_PROBES_MAX 96 /* more than one list of targets leads to */
 
 /* A probe that failed for a reason that may pass: it is tried again after a while. */
 struct failed_probe {
@@ -43,7 +43,7 @@ struct toolchain_probes {
     struct list under_way;   /* of struct probe; owned: describes and probes */
     unsigned tries;          /* that the request at hand had before this one */
     uint64_t describe_at_ns; /* when to ask (again) */
-    struct failed_probe failures[FAILURES_MAX];
+    struct failed_probe failures[FAILED_PROBES_MAX];
     unsigned next_failure;
     char describe_failure[512];
     bool is_described;
@@ -459,7 +459,7 @@ static void note_failure(struct engine *e, const struct probe *p, enum compile_e
 {
     uint64_t life = end == COMPILE_UNAVAILABLE ? NOT_NOW_NS : FAILURE_NS;
     struct toolchain_probes *probes = e->probes;
-    struct failed_probe *f = &probes->failures[probes->next_failure++ % FAILURES_MAX];
+    struct failed_probe *f = &probes->failures[probes->next_failure++ % FAILED_PROBES_MAX];
     if (f->until_ns)
         forget_failure(e, f);
     *f = (struct failed_probe){ .target = p->target, .until_ns = clock_monotonic_ns() + life };
@@ -471,7 +471,7 @@ void toolchains_forget_failures(struct engine *e)
     uint64_t now = clock_monotonic_ns();
     if (e->probes->tries > 0)
         return; /* what a request waited for counts for it, however long it waited for the rest */
-    for (size_t i = 0; i < FAILURES_MAX; i++) {
+    for (size_t i = 0; i < FAILED_PROBES_MAX; i++) {
         struct failed_probe *f = &e->probes->failures[i];
         if (f->until_ns && f->until_ns <= now)
             forget_failure(e, f);

@@ -95,11 +95,11 @@ static struct worker_result receive(int socket_fd)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct pollfd wait = { .fd = socket_fd, .events = POLLIN };
-    struct worker_result result = { 0 };
+    struct worker_result collected = { 0 };
     enum worker_message message;
     assert_int_equal(poll(&wait, 1, -1), 1);
-    must(worker_receive(socket_fd, &message, &result, &err), err);
-    return result;
+    must(worker_receive(socket_fd, &message, &collected, &err), err);
+    return collected;
 }
 
 /* With a compiler of which kilnd knows version |id|; 0: any will do. */
@@ -125,8 +125,8 @@ static struct compile_outcome run(uint8_t id)
     close(ends[1]);
     receive(ends[0]); /* that it is ready */
     must(worker_send_job(ends[0], &job, &files, &err), err);
-    struct worker_result result = receive(ends[0]);
-    worker_collect(&files, COMPILE_CRASHED, "", &result, &outcome);
+    struct worker_result collected = receive(ends[0]);
+    worker_collect(&files, COMPILE_CRASHED, "", &collected, &outcome);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     close(ends[0]);

@@ -58,9 +58,9 @@ static void send_bytes(struct fixture *f, const void *bytes, size_t size)
 }
 
 static enum kiln_code receive(struct fixture *f, enum worker_message *message,
-                              struct worker_result *result)
+                              struct worker_result *collected)
 {
-    return worker_receive(f->daemon_fd, message, result, &f->err);
+    return worker_receive(f->daemon_fd, message, collected, &f->err);
 }
 
 static void receive_job(struct fixture *f, int fds[WORKER_JOB_FILES])
@@ -140,25 +140,25 @@ TEST(connected, receiving_does_not_wait)
 {
     struct fixture *f = *state;
     enum worker_message message;
-    struct worker_result result;
-    assert_int_equal(receive(f, &message, &result), KILN_BUSY);
+    struct worker_result collected;
+    assert_int_equal(receive(f, &message, &collected), KILN_BUSY);
 }
 
 TEST(connected, a_closed_socket_is_unavailable)
 {
     struct fixture *f = *state;
     enum worker_message message;
-    struct worker_result result;
+    struct worker_result collected;
     fd_auto(&f->worker_fd);
     f->worker_fd = -1;
-    assert_int_equal(receive(f, &message, &result), KILN_UNAVAILABLE);
+    assert_int_equal(receive(f, &message, &collected), KILN_UNAVAILABLE);
 }
 
 TEST(connected, ready_and_result_are_told_apart)
 {
     struct fixture *f = *state;
     enum worker_message message;
-    struct worker_result result, sent = { .end = COMPILE_MEMORY, .text = "why", .cpu_ns = 5 };
+    struct worker_result collected, sent = { .end = COMPILE_MEMORY, .text = "why", .cpu_ns = 5 };
     BUFFER_AUTO struct buffer ready, b;
     buffer_init(&ready, WORKER_PACKET_MOST);
     const struct sandbox_report sandbox = { .has = LAYERS_ALL & ~(1u << LAYER_network),
@@ -169,23 +169,23 @@ TEST(connected, ready_and_result_are_told_apart)
     worker_result_write(&b, &sent);
     send_bytes(f, ready.data, ready.size);
     send_bytes(f, b.data, b.size);
-    must(receive(f, &message, &result), f->err);
+    must(receive(f, &message, &collected), f->err);
     assert_int_equal(message, WORKER_READY);
-    assert_int_equal(result.sandbox.has, sandbox.has);
-    assert_int_equal(result.sandbox.landlock, 7);
-    assert_string_equal(result.sandbox.why, "network: not here");
-    must(receive(f, &message, &result), f->err);
+    assert_int_equal(collected.sandbox.has, sandbox.has);
+    assert_int_equal(collected.sandbox.landlock, 7);
+    assert_string_equal(collected.sandbox.why, "network: not here");
+    must(receive(f, &message, &collected), f->err);
     assert_int_equal(message, WORKER_RESULT);
-    assert_int_equal(result.end, COMPILE_MEMORY);
-    assert_string_equal(result.text, "why");
-    assert_int_equal(result.cpu_ns, 5);
+    assert_int_equal(collected.end, COMPILE_MEMORY);
+    assert_string_equal(collected.text, "why");
+    assert_int_equal(collected.cpu_ns, 5);
 }
 
 TEST(connected, packets_that_are_no_message_are_refused)
 {
     struct fixture *f = *state;
     enum worker_message message;
-    struct worker_result result;
+    struct worker_result collected;
     static const struct {
         uint8_t bytes[24];
         size_t size;
@@ -205,7 +205,7 @@ TEST(connected, packets_that_are_no_message_are_refused)
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         send_bytes(f, bad[i].bytes, bad[i].size);
-        assert_int_equal(receive(f, &message, &result), KILN_INVALID);
+        assert_int_equal(receive(f, &message, &collected), KILN_INVALID);
     }
 }
 
@@ -224,7 +224,7 @@ TEST(connected, a_greeting_that_makes_no_sense_is_refused)
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         enum worker_message message;
-        struct worker_result result;
+        struct worker_result collected;
         BUFFER_AUTO struct buffer b;
         buffer_init(&b, WORKER_PACKET_MOST);
         buffer_put_u8(&b, WORKER_READY);
@@ -233,7 +233,7 @@ TEST(connected, a_greeting_that_makes_no_sense_is_refused)
         buffer_put_sized(&b, bytes_of_text(bad[i].why));
         buffer_put_sized(&b, bytes_of_text(KILN_VERSION));
         send_bytes(f, b.data, b.size);
-        assert_int_equal(receive(f, &message, &result), KILN_INVALID);
+        assert_int_equal(receive(f, &message, &collected), KILN_INVALID);
         assert_says(f->err.text, "damaged greeting");
     }
 }
@@ -243,21 +243,21 @@ TEST(connected, a_greeting_of_another_release_is_refused)
     struct fixture *f = *state;
     static const struct sandbox_report sandbox = { .has = LAYERS_ALL, .landlock = 7 };
     enum worker_message message;
-    struct worker_result result;
+    struct worker_result collected;
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, WORKER_PACKET_MOST);
     worker_ready_write(&b, &sandbox);
     send_bytes(f, b.data, b.size);
-    must(receive(f, &message, &result), f->err);
+    must(receive(f, &message, &collected), f->err);
 
     b.data[b.size - 1]++;
     send_bytes(f, b.data, b.size);
-    assert_int_equal(receive(f, &message, &result), KILN_INVALID);
+    assert_int_equal(receive(f, &message, &collected), KILN_INVALID);
     assert_says(f->err.text, "another release than " KILN_VERSION);
 
     b.size -= 4 + strlen(KILN_VERSION); /* as before releases were told */
     send_bytes(f, b.data, b.size);
-    assert_int_equal(receive(f, &message, &result), KILN_INVALID);
+    assert_int_equal(receive(f, &message, &collected), KILN_INVALID);
     assert_says(f->err.text, "damaged greeting");
 }
 
@@ -265,23 +265,23 @@ TEST(connected, control_characters_in_a_sentence_become_blanks)
 {
     struct fixture *f = *state;
     enum worker_message message;
-    struct worker_result result, sent = { .end = COMPILE_REFUSED, .text = "a\n\x1b[31mb" };
+    struct worker_result collected, sent = { .end = COMPILE_REFUSED, .text = "a\n\x1b[31mb" };
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, WORKER_PACKET_MOST);
     worker_result_write(&b, &sent);
     send_bytes(f, b.data, b.size);
-    must(receive(f, &message, &result), f->err);
-    assert_string_equal(result.text, "a  [31mb");
+    must(receive(f, &message, &collected), f->err);
+    assert_string_equal(collected.text, "a  [31mb");
 }
 
 TEST(plain, a_finished_object_is_sealed)
 {
     struct worker_files files = new_files();
-    struct worker_result result = { .end = COMPILE_DONE, .cpu_ns = 7, .peak_rss = 8 };
+    struct worker_result collected = { .end = COMPILE_DONE, .cpu_ns = 7, .peak_rss = 8 };
     struct compile_outcome outcome;
     put(files.object_fd, "object");
     put(files.log_fd, "warning\n");
-    worker_collect(&files, COMPILE_CRASHED, NULL, &result, &outcome);
+    worker_collect(&files, COMPILE_CRASHED, NULL, &collected, &outcome);
     assert_int_equal(outcome.end, COMPILE_DONE);
     assert_int_equal(outcome.err.code, KILN_OK);
     assert_true(fs_is_sealed(outcome.object_fd));
@@ -295,12 +295,12 @@ TEST(plain, a_finished_object_is_sealed)
 TEST(plain, an_object_that_is_still_mapped_for_writing_is_not_taken)
 {
     struct worker_files files = new_files();
-    struct worker_result result = { .end = COMPILE_DONE };
+    struct worker_result collected = { .end = COMPILE_DONE };
     struct compile_outcome outcome;
     put(files.object_fd, "object");
     void *held = mmap(NULL, 6, PROT_READ | PROT_WRITE, MAP_SHARED, files.object_fd, 0);
     assert_ptr_not_equal(held, MAP_FAILED);
-    worker_collect(&files, COMPILE_DONE, NULL, &result, &outcome);
+    worker_collect(&files, COMPILE_DONE, NULL, &collected, &outcome);
     assert_int_equal(outcome.end, COMPILE_CRASHED);
     assert_int_equal(outcome.err.code, KILN_COMPILE_FAILED);
     assert_int_equal(outcome.object_fd, -1);
@@ -311,10 +311,10 @@ TEST(plain, an_object_that_is_still_mapped_for_writing_is_not_taken)
 TEST(plain, an_object_beyond_the_limit_is_not_taken)
 {
     struct worker_files files = new_files();
-    struct worker_result result = { .end = COMPILE_DONE };
+    struct worker_result collected = { .end = COMPILE_DONE };
     struct compile_outcome outcome;
     assert_int_equal(ftruncate(files.object_fd, (off_t)LIMIT_CODE_OBJECT + 1), 0);
-    worker_collect(&files, COMPILE_DONE, NULL, &result, &outcome);
+    worker_collect(&files, COMPILE_DONE, NULL, &collected, &outcome);
     assert_int_equal(outcome.end, COMPILE_OUTPUT);
     assert_int_equal(outcome.object_fd, -1);
     compile_outcome_done(&outcome);
@@ -336,9 +336,9 @@ TEST(plain, the_log_of_a_worker_that_died_is_kept)
 TEST(plain, an_absent_toolchain_is_unavailable_and_not_a_failed_compile)
 {
     struct worker_files files = new_files();
-    struct worker_result result = { .end = COMPILE_UNAVAILABLE, .text = "no hiprtc" };
+    struct worker_result collected = { .end = COMPILE_UNAVAILABLE, .text = "no hiprtc" };
     struct compile_outcome outcome;
-    worker_collect(&files, COMPILE_CRASHED, NULL, &result, &outcome);
+    worker_collect(&files, COMPILE_CRASHED, NULL, &collected, &outcome);
     assert_int_equal(outcome.err.code, KILN_UNAVAILABLE);
     assert_string_equal(outcome.err.text, "no hiprtc");
     assert_null(outcome.log);
