@@ -88,26 +88,26 @@ enum kiln_code paths_state_folder(char path[PATH_TEXT_MOST], struct kiln_err *er
     return folder(&state, path, err);
 }
 
-static enum kiln_code embedded_folder(const struct place *place, char path[PATH_TEXT_MOST],
-                                      struct kiln_err *err)
+static enum kiln_code private_folder(const struct place *place, char path[PATH_TEXT_MOST],
+                                     struct kiln_err *err)
 {
     const char *base = absolute_variable(place->variable);
     const char *home = absolute_variable("HOME");
     if (base)
-        return put(path, err, "%s/kiln/embedded", base);
+        return put(path, err, "%s/kiln/private", base);
     if (!home)
         return kiln_fail(err, KILN_INVALID, "neither %s nor HOME is set", place->variable);
-    return put(path, err, "%s/%s/kiln/embedded", home, place->below_home);
+    return put(path, err, "%s/%s/kiln/private", home, place->below_home);
 }
 
-enum kiln_code paths_embedded_cache(char path[PATH_TEXT_MOST], struct kiln_err *err)
+enum kiln_code paths_private_cache(char path[PATH_TEXT_MOST], struct kiln_err *err)
 {
-    return embedded_folder(&cache, path, err);
+    return private_folder(&cache, path, err);
 }
 
-enum kiln_code paths_embedded_state(char path[PATH_TEXT_MOST], struct kiln_err *err)
+enum kiln_code paths_private_state(char path[PATH_TEXT_MOST], struct kiln_err *err)
 {
-    return embedded_folder(&state, path, err);
+    return private_folder(&state, path, err);
 }
 
 enum kiln_code paths_config_folder(char path[PATH_TEXT_MOST], struct kiln_err *err)

@@ -21,12 +21,10 @@ KILN_MUST_CHECK enum kiln_code paths_daemon_socket(char path[PATH_TEXT_MOST], st
 KILN_MUST_CHECK enum kiln_code paths_client_socket(char path[PATH_TEXT_MOST], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_cache_folder(char path[PATH_TEXT_MOST], struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code paths_state_folder(char path[PATH_TEXT_MOST], struct kiln_err *err);
-/* Of the engine in a job's own process (daemon/embedded), root's too: XDG's folder, else the one
- * below HOME. */
-KILN_MUST_CHECK enum kiln_code paths_embedded_cache(char path[PATH_TEXT_MOST],
-                                                    struct kiln_err *err);
-KILN_MUST_CHECK enum kiln_code paths_embedded_state(char path[PATH_TEXT_MOST],
-                                                    struct kiln_err *err);
+/* Of a user's private kilnd (common/private_folders.h), root's too: in XDG's directory, else in the
+ * one below HOME. */
+KILN_MUST_CHECK enum kiln_code paths_private_cache(char path[PATH_TEXT_MOST], struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code paths_private_state(char path[PATH_TEXT_MOST], struct kiln_err *err);
 /* Folder of kilnd.json. */
 KILN_MUST_CHECK enum kiln_code paths_config_folder(char path[PATH_TEXT_MOST], struct kiln_err *err);
 /* A program of ours (kiln-compiler): beside the running one, as in a build folder; else at

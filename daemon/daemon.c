@@ -31,6 +31,7 @@ struct daemon {
     struct inherited inherited;
     struct manager manager;
     struct reload reload;
+    uint64_t busy_ms; /* when there was a client, or work, last */
 };
 
 static struct daemon *daemon_of(struct serving *serving)
@@ -135,16 +136,35 @@ static void on_hang_up(struct loop_signal *signal, int number)
 
 /* ---- start ---- */
 
+/* Whoever has connected by then, and is not accepted yet, has its connection broken and connects
+ * anew. */
+static void end_when_idle(struct daemon *d)
+{
+    uint64_t limit_ms = config_number(d->config, CONFIG_idle_exit);
+    uint64_t now_ms = loop_now_ms(d->serving.loop);
+    if (!limit_ms || d->serving.phase != SERVING_RUNS)
+        return;
+    const struct serving *s = &d->serving;
+    if (!server_is_empty(s->server) || pool_out(s->pool) > 0 || transfers_out(s->transfers) > 0)
+        d->busy_ms = now_ms;
+    else if (now_ms - d->busy_ms >= limit_ms)
+        start_drain(d);
+}
+
 static void on_tick(struct serving *serving)
 {
-    manager_tick(&daemon_of(serving)->manager);
+    struct daemon *d = daemon_of(serving);
+    manager_tick(&d->manager);
     log_tell_withheld();
+    end_when_idle(d);
 }
 
 static enum kiln_code open_socket(struct daemon *d, struct kiln_err *err)
 {
     const struct config *c = d->config;
-    enum kiln_code rc = kept_socket_open(&d->inherited, config_text(c, CONFIG_socket),
+    enum kiln_code rc =
+        c->is_private ? kept_socket_open_private(config_text(c, CONFIG_socket), &d->listener, err)
+                      : kept_socket_open(&d->inherited, config_text(c, CONFIG_socket),
                                          config_text(c, CONFIG_socket_group), &d->listener, err);
     return rc ? rc : config_use_socket(d->config, d->listener.path, d->listener.inherited, err);
 }
@@ -233,6 +253,7 @@ static enum kiln_code open_serving(struct daemon *d, struct kiln_err *err)
                                              .engine = &settings.options,
                                              .limits = &limits,
                                              .listener = &d->listener,
+                                             .own_user_only = c->is_private,
                                              .publish_group =
                                                  config_text(c, CONFIG_publish_group) };
     return serving_open(&d->serving, &options, err);
@@ -328,6 +349,7 @@ static void tell_transfers_user(const struct daemon *d)
 static void serve(struct daemon *d)
 {
     const struct serving *s = &d->serving;
+    d->busy_ms = loop_now_ms(s->loop);
     d->host.pool = s->pool;
     d->host.server = s->server;
     d->manager.server = s->server;

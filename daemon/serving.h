@@ -5,8 +5,8 @@
  * What serves: the engine with everything that it needs to run, and the server in front of it.
  *
  * Role       loop, lanes, compilers, transfers, engine, server: what is opened and closed in which
- *            order.  kilnd is a program around it (daemon.c), libkiln-embedded.so a thread of a
- *            job's process (embedded/): so nothing here, nor in what it starts, touches what is
+ *            order.  kilnd is a program around it (daemon.c), the engine in libkiln.a a thread of
+ *            a job's process (embedded/): so nothing here, nor in what it starts, touches what is
  *            the whole process's: signals, environment, umask, working folder, standard error
  *            (but for the log, whose sink the host sets)
  * Ownership  embed it, zeroed; owns all that it opens, borrows what options point to

@@ -3,6 +3,7 @@
 
 #include "engine/service/budget.h"
 #include "engine/service/kernels/built_in.h"
+#include "engine/service/kernels/flight.h"
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/service/metrics/ledger_tasks.h"
 #include "engine/service/packages/packages.h"
@@ -30,6 +31,10 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
                                            .limit = o->queue_limit,
                                            .limit_uid = o->queue_limit_uid };
     enum kiln_code rc = kernel_store_open(&store, &e->store, e->notice, err);
+    if (!rc)
+        rc = store_upkeep_create(&e->upkeep, err);
+    if (!rc)
+        rc = flights_create(&e->flights, err);
     if (!rc)
         rc = hot_set_create(&hot, &e->hot, err);
     if (!rc)
@@ -61,7 +66,6 @@ enum kiln_code engine_open(const struct engine_options *options, struct engine *
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the engine");
     e->executor = options->executor;
     e->host = options->host;
-    e->hot_limit_bytes = options->hot_limit_bytes;
     e->data = options->data;
     buffer_init(&e->records, LIMIT_FRAME_BODY);
     buffer_init(&e->body, LIMIT_FRAME_BODY);
@@ -85,11 +89,12 @@ void engine_close(struct engine *e)
     figures_close(&e->figures);
     budget_destroy(e->budget);
     failure_memory_destroy(e->failures);
-    hash_table_done(&e->flights);
+    flights_destroy(e->flights);
     compile_queue_destroy(e->queue);
     toolchains_destroy(e->probes);
     toolchain_table_destroy(e->toolchains);
     hot_set_destroy(e->hot);
+    store_upkeep_destroy(e->upkeep);
     kernel_store_destroy(e->store);
     packages_close(e);
     tuning_service_destroy(e->tuning);
@@ -124,15 +129,14 @@ void engine_drain(struct engine *e)
 
 bool engine_idle(const struct engine *e)
 {
-    return e->tasks_out == 0 && e->flight_count == 0 && toolchains_settled(e) && !e->callers &&
-           !e->uploads && compile_queue_running(e->queue) == 0;
+    return e->tasks_out == 0 && flights_count(e->flights) == 0 && toolchains_settled(e) &&
+           !e->callers && uploads_idle(e) && compile_queue_running(e->queue) == 0;
 }
 
 void engine_set_limits(struct engine *e, const struct engine_options *o)
 {
     const struct hot_set_options hot = { .limit_bytes = o->hot_limit_bytes,
                                          .limit_count = o->hot_limit_count };
-    e->hot_limit_bytes = o->hot_limit_bytes;
     hot_set_set_limits(e->hot, &hot);
     kernel_store_set_limits(e->store, o->store_limit_bytes, o->store_limit_bytes_uid);
     compile_queue_set_limits(e->queue, o->queue_limit, o->queue_limit_uid);

@@ -42,17 +42,10 @@ static bool may_leave(void *context)
     return fallback_may_leave(client->fallback);
 }
 
-static bool greeted(void *context, enum kiln_code rc, uint64_t deadline_ns,
-                    const struct kiln_err *err)
+static bool greeted(void *context, enum kiln_code rc, const struct kiln_err *err)
 {
     const struct kiln_client *client = context;
-    return fallback_greeted(client->fallback, rc, deadline_ns, err);
-}
-
-static bool is_gone(void *context, uint64_t deadline_ns)
-{
-    const struct kiln_client *client = context;
-    return fallback_is_gone(client->fallback, deadline_ns);
+    return fallback_greeted(client->fallback, rc, err);
 }
 
 static enum kiln_code open_main_exchange(struct kiln_client *client, struct kiln_err *err)
@@ -61,7 +54,6 @@ static enum kiln_code open_main_exchange(struct kiln_client *client, struct kiln
         .connect = connect_somewhere,
         .may_leave = may_leave,
         .greeted = greeted,
-        .is_gone = is_gone,
         .patience_ns = fallback_patience_ns(client->fallback),
         .context = client,
         .software = client->software,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/clock.h"
 #include "libclient/client.h"
+#include "libclient/connection/substitute.h"
 #include "libclient/sized.h"
 
 #include <stdio.h>
@@ -62,7 +63,7 @@ static void fill_status(struct kiln_client *client, struct kiln_status *s)
     exchange_status(client->exchange, &x);
     char instead[sizeof(s->reason)];
     bool is_here = x.answered && fallback_serves(client->fallback, instead, sizeof(instead));
-    s->rung = !x.answered ? KILN_RUNG_NONE : is_here ? KILN_RUNG_EMBEDDED : KILN_RUNG_DAEMON;
+    s->rung = !x.answered ? KILN_RUNG_NONE : is_here ? substitute.rung : KILN_RUNG_DAEMON;
     snprintf(s->socket_path, sizeof(s->socket_path), "%s", client->socket_path);
     snprintf(s->daemon, sizeof(s->daemon), "%s", x.greeting.software);
     s->daemon_pid = (int)x.greeting.pid;

@@ -70,7 +70,7 @@ ONLY_IN = {  # header of a library that is not ours -> the only places that may 
     "cJSON.h": ("common/json",),
     "nettle/": ("engine/digest",),
     "curses.h": ("cli/kilnctl/top_screen.c",),
-    "dlfcn.h": ("libclient/device", "libclient/connection/fallback_entry.c", "engine/compile"),
+    "dlfcn.h": ("libclient/device", "libclient/connection/private_kilnd.c", "engine/compile"),
     "CL/": ("libclient/device", "engine/compile"),
 }
 # The public headers (<kiln/...>) are for those who stand outside: libkiln itself, the programs of

@@ -228,7 +228,9 @@ static bool take_request(struct config *config, const struct flag *flag)
             return true;
         }
     }
-    return false;
+    bool is_private = !flag->value && strcmp(flag->name, "--private") == 0;
+    config->is_private |= is_private;
+    return is_private;
 }
 
 static enum kiln_code take_flag(struct config *config, const struct flag *flag,
@@ -338,12 +340,14 @@ enum kiln_code config_load(int argc, const char *const *argv, const char *const 
     }
     if (!rc)
         rc = take_standards(c, err);
-    if (!rc)
+    if (!rc && (file || !c->is_private))
         rc = take_files(c, file, err);
     if (!rc)
         rc = take_variables(c, environment, &file, err);
     if (!rc)
         rc = take_flags(c, argc - 1, argv + 1, &file, err);
+    if (!rc && c->is_private)
+        rc = config_make_private(c, err);
     if (!rc)
         rc = config_fill_defaults(c, err);
     if (!rc)

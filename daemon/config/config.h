@@ -4,12 +4,12 @@
 /*
  * kilnd's settings, each with where it came from.
  *
- * Role       later sources win: the default; kilnd.json, then the .json files of kilnd.json.d in
- *            the order of their names (in /etc/kiln for root, else $XDG_CONFIG_HOME/kiln), or
- *            the one file of --config instead; the variables KILND_(KEY); the flags.  The table
- *            is daemon/config/config.def
- * Ownership  a plain value
- * Threading  loaded by one thread; the one in force is changed on the loop (daemon/config/reload.h)
+ * Role       with --private: private_folders.h says where things are, and neither kilnd.json nor
+ *            its drop-ins are read; else later sources win: the default; kilnd.json, then the .json
+ * files of kilnd.json.d in the order of their names (in /etc/kiln for root, else
+ * $XDG_CONFIG_HOME/kiln), or the one file of --config instead; the variables KILND_(KEY); the
+ * flags.  The table is daemon/config/config.def Ownership  a plain value Threading  loaded by one
+ * thread; the one in force is changed on the loop (daemon/config/reload.h)
  */
 #include "daemon/config/config_value.h"
 
@@ -33,6 +33,7 @@ enum config_request { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION, CONFIG_CHECK };
 struct config {
     struct config_entry entries[CONFIG_KEYS];
     enum config_request request; /* what else the flags asked for */
+    bool is_private;             /* --private: of one user, with directories of its own */
 };
 
 extern const struct setting config_table[CONFIG_KEYS];
@@ -63,6 +64,8 @@ void config_print_help(void);
 
 /* Works out the defaults that depend on the host, for keys that nothing set. */
 KILN_MUST_CHECK enum kiln_code config_fill_defaults(struct config *config, struct kiln_err *err);
+/* What --private changes: directories and socket, unless flags name them, and some defaults. */
+KILN_MUST_CHECK enum kiln_code config_make_private(struct config *config, struct kiln_err *err);
 /* The default of cache_limit for that folder. */
 uint64_t config_cache_limit(const char *folder);
 /* "--cache-dir" or "KILND_CACHE_DIR" of "cache_dir". */

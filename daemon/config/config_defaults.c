@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/config/config.h"
 
+#include "common/private_folders.h"
 #include "daemon/workers/worker_user.h"
 
 #include <errno.h>
@@ -21,6 +22,9 @@
 #endif
 
 #define CACHE_MOST (20ull << 30)
+/* Of a private kilnd: until it ends by itself, and what its jobs may wait for while it stops. */
+#define PRIVATE_IDLE_EXIT_MS 60000
+#define PRIVATE_DRAIN_MS 5000
 #define CACHE_SHARE 10          /* of the filesystem: one part in so many */
 #define CACHE_UNIT (1ull << 20) /* rounded to, for whoever reads it */
 
@@ -190,6 +194,42 @@ enum kiln_code config_fill_defaults(struct config *c, struct kiln_err *err)
     return KILN_OK;
 }
 
+static bool is_by_flag(const struct config *c, enum config_key key)
+{
+    return strncmp(c->entries[key].origin, "flag", 4) == 0;
+}
+
+static void set_private_text(struct config *c, enum config_key key, const char *text)
+{
+    if (is_by_flag(c, key))
+        return;
+    snprintf(c->entries[key].value.text, sizeof(c->entries[key].value.text), "%s", text);
+    snprintf(c->entries[key].origin, sizeof(c->entries[key].origin), "--private");
+}
+
+static void set_private_number(struct config *c, enum config_key key, uint64_t number)
+{
+    if (!config_is_default(c, key))
+        return;
+    c->entries[key].value.number = number;
+    snprintf(c->entries[key].origin, sizeof(c->entries[key].origin), "--private");
+}
+
+enum kiln_code config_make_private(struct config *c, struct kiln_err *err)
+{
+    struct private_folders folders;
+    enum kiln_code rc = private_folders_find(&folders, err);
+    if (rc)
+        return rc;
+    set_private_text(c, CONFIG_cache_dir, folders.cache);
+    set_private_text(c, CONFIG_state_dir, folders.state);
+    set_private_text(c, CONFIG_socket, folders.socket);
+    set_private_text(c, CONFIG_descriptor_store, "off");
+    set_private_number(c, CONFIG_idle_exit, PRIVATE_IDLE_EXIT_MS);
+    set_private_number(c, CONFIG_drain_timeout, PRIVATE_DRAIN_MS);
+    return KILN_OK;
+}
+
 enum kiln_code config_use_socket(struct config *c, const char *path, bool inherited,
                                  struct kiln_err *err)
 {
@@ -210,6 +250,8 @@ void config_print_help(void)
         "Serves compiled kernels to the processes of this host.\n\n"
         "  --help          show this\n"
         "  --version       show the version\n"
+        "  --private       serve one user from directories below ~/.cache and ~/.local/state, as\n"
+        "                  libkiln starts it where no other kilnd answers; reads no kilnd.json\n"
         "  --check-config  read the configuration, say what is wrong with it, and exit\n"
         "  --config FILE   read FILE instead of kilnd.json and kilnd.json.d/*.json in /etc/kiln\n"
         "                  (root) or $XDG_CONFIG_HOME/kiln (variable KILND_CONFIG)\n\n"

@@ -4,7 +4,14 @@
 #include "common/log.h"
 #include "daemon/manager/manager.h"
 
+#include "common/fs.h"
+
+#include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
+
+#define HANDED_SOCKET 3
+#define HANDED_LOCK 4
 
 /* What an earlier kilnd gave the manager: its socket, or a descriptor that this version does not
  * use (earlier ones gave it the hot set). */
@@ -63,6 +70,25 @@ enum kiln_code kept_socket_open(struct inherited *in, const char *path, const ch
     }
     rc = resume(in, path, group, ret_listener, err);
     return rc == KILN_NOT_FOUND ? listener_open(path, group, ret_listener, err) : rc;
+}
+
+static bool is_handed(const char *path)
+{
+    struct sockaddr_un address = { 0 };
+    socklen_t size = sizeof(address);
+    return getsockname(HANDED_SOCKET, (struct sockaddr *)&address, &size) == 0 &&
+           address.sun_family == AF_UNIX &&
+           strncmp(address.sun_path, path, sizeof(address.sun_path)) == 0;
+}
+
+enum kiln_code kept_socket_open_private(const char *path, struct listener *ret_listener,
+                                        struct kiln_err *err)
+{
+    if (!is_handed(path))
+        return listener_open(path, "", ret_listener, err);
+    fcntl(HANDED_LOCK, F_SETFD, FD_CLOEXEC);
+    fs_write_pid(HANDED_LOCK);
+    return listener_adopt(HANDED_SOCKET, ret_listener, err);
 }
 
 void kept_socket_drop(struct inherited *in)

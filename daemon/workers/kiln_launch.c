@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kiln-launch: starts one process for kilnd, in a unit of the service manager's, or several for the
- * engine in a job's process, whose children they are not to be.
+ * kiln-launch: starts one process for kilnd, in a unit of the service manager, or several compilers
+ * for a program with the engine inside (libkiln.a), whose children they must not be.
  *
  *     kiln-launch PROGRAM
  *     descriptor 3 is a connection of kilnd's (a socket unit with Accept=yes); LISTEN_FDS says so
  *
  *     kiln-launch --keep
- *     descriptor 3 is a connection of the engine's, by which programs come, each with a connection
- *     of its own (daemon/workers/keeper.h)
+ *     descriptor 3 is a connection to that program, which sends programs to start, each with a
+ *     connection of its own (daemon/built_in/one_compiler.c)
  *
  *   main     waits for what to start (daemon/workers/launch.h)
  *   become   in the child: the connection's descriptor 3, its folder, its program

@@ -536,7 +536,6 @@ static void fill_options(struct pool *p, const struct pool_options *options)
         .temp = &p->temp,
         .program = p->program,
         .service = p->service,
-        .keeper = options->keeper,
         .outside = p->outside,
         .require_sandbox = options->require_sandbox,
         .limits = options->limits,

@@ -21,7 +21,6 @@ struct pool_options {
     struct lanes *lanes;     /* borrowed */
     const char *program;     /* path of kiln-compiler; copied */
     const char *service;     /* of the unit that starts it; NULL, "": there is none; copied */
-    struct keeper *keeper;   /* of worker_spawn; NULL: children of ours; borrowed */
     const char *temp_base;   /* folder for temporary files of children; made if absent */
     struct worker_user user; /* whom workers become, or whom the unit names */
     unsigned workers;        /* at least 1 */

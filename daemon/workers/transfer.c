@@ -174,7 +174,6 @@ enum kiln_code transfers_create(const struct transfers_options *options,
         .lanes = options->lanes,
         .program = program,
         .service = service,
-        .keeper = options->keeper,
         .user = options->user,
         .disk_part = 2 * options->at_once, /* half stays, however many take their share */
         .timeout_ms = options->timeout_ms,

@@ -21,7 +21,6 @@ struct transfers_options {
     struct lanes *lanes;     /* borrowed */
     const char *program;     /* path of kiln-transfer; copied */
     const char *service;     /* of the unit that starts it; NULL, "": there is none; copied */
-    struct keeper *keeper;   /* as in pool_options */
     struct worker_user user; /* whom its processes become */
     unsigned at_once;        /* at least 1 */
     unsigned for_admins;     /* of those; one user has one less of the rest, but at least 1 */

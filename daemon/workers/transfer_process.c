@@ -367,9 +367,7 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
         folder = open(p->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     const struct worker_spawn spawn = { .program = o->program,
                                         .service = o->service,
-                                        .keeper = o->keeper,
-                                        .arguments =
-                                            is_launched(p) || o->keeper ? launched : arguments,
+                                        .arguments = is_launched(p) ? launched : arguments,
                                         .fd_3 = their_fd,
                                         .folder = folder };
     if (is_launched(p) && folder < 0)

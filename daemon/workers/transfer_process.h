@@ -32,7 +32,6 @@ struct transfer_process_options {
     struct lanes *lanes;     /* borrowed */
     const char *program;     /* borrowed */
     const char *service;     /* borrowed: of the unit that starts it; "": there is none */
-    struct keeper *keeper;   /* borrowed: of worker_spawn */
     struct worker_user user; /* whom it becomes or the unit names, and whose its folder is */
     unsigned disk_part;      /* as in transfer_job */
     uint64_t timeout_ms;     /* wall clock of one transfer */

@@ -221,7 +221,6 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
     const struct worker_spawn spawn = {
         .program = w->options->program,
         .service = w->options->service,
-        .keeper = w->options->keeper,
         .arguments = arguments,
         .fd_3 = their_fd,
         .folder = -1,

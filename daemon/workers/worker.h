@@ -39,7 +39,6 @@ struct worker_options {
     struct temp_root *temp;       /* borrowed */
     const char *program;          /* borrowed: path of kiln-compiler */
     const char *service;          /* borrowed: of the unit that starts it; "": there is none */
-    struct keeper *keeper;        /* borrowed: of worker_spawn */
     const char *outside;          /* borrowed: namespaces that it must not be in */
     bool require_sandbox;         /* one that lacks a layer is not used */
     struct process_limits limits; /* it sets them; limits.jobs: how many before it is replaced */

@@ -95,39 +95,6 @@ static enum kiln_code start_launched(struct loop *loop, struct worker_process *p
     return rc ? rc : ask(loop, p, owner, spawn, err);
 }
 
-/* What it starts has the other end of |control|. */
-static enum kiln_code pass_to_keeper(const struct worker_spawn *spawn, int fd_2, int *ret_control,
-                                     struct kiln_err *err)
-{
-    int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
-        return kiln_fail_errno(err, errno, "cannot make a socket for '%s'", spawn->program);
-    enum kiln_code rc = keeper_pass(spawn->keeper, spawn->program, ends[1], fd_2, err);
-    close(ends[1]);
-    if (rc)
-        close(ends[0]);
-    else
-        *ret_control = ends[0];
-    return rc;
-}
-
-static enum kiln_code start_kept(struct loop *loop, struct worker_process *p,
-                                 struct loop_owner *owner, const struct worker_spawn *spawn,
-                                 struct kiln_err *err)
-{
-    int fd_2;
-    enum kiln_code rc = process_words_open(loop, &p->words, owner, spawn->arguments[0], &fd_2, err);
-    if (rc)
-        return rc;
-    rc = pass_to_keeper(spawn, fd_2, &p->control, err);
-    close(fd_2);
-    if (!rc)
-        rc = ask(loop, p, owner, spawn, err);
-    if (rc)
-        process_words_close(&p->words);
-    return rc;
-}
-
 enum kiln_code worker_process_start(struct loop *loop, struct worker_process *process,
                                     struct loop_owner *owner, const struct worker_spawn *spawn,
                                     struct kiln_err *err)
@@ -135,10 +102,8 @@ enum kiln_code worker_process_start(struct loop *loop, struct worker_process *pr
     *process = (struct worker_process){ .control = -1,
                                         .uid = (uid_t)-1,
                                         .lost_ms = spawn->lost_ms ? spawn->lost_ms : LOST_MS };
-    if (*spawn->service)
-        return start_launched(loop, process, owner, spawn, err);
-    return spawn->keeper ? start_kept(loop, process, owner, spawn, err)
-                         : start_child(loop, process, owner, spawn, err);
+    return *spawn->service ? start_launched(loop, process, owner, spawn, err)
+                           : start_child(loop, process, owner, spawn, err);
 }
 
 void worker_process_kill(struct worker_process *p)

@@ -2,10 +2,8 @@
 #pragma once
 
 /*
- * The process of a worker: a child of ours; or one that a unit of the service manager's starts for
- * us (kiln-launch), as the user, in the control group and with the rights that the unit names; or,
- * where our process is somebody else's, one of a kiln-launch that is nobody's child (keeper.h): who
- * waits for all children of this process does not wait for ours.
+ * The process of a worker: a child of kilnd, or one that a unit of the service manager starts for
+ * kilnd (kiln-launch), as the user, in the control group and with the rights that the unit names.
  *
  * Ownership  embedded in its owner, which may be freed once all its handles have closed
  * Threading  the loop's thread; |exited| never comes from within a call
@@ -13,11 +11,9 @@
 #include "daemon/loop/process.h"
 #include "daemon/loop/timer.h"
 #include "daemon/loop/watch.h"
-#include "daemon/workers/keeper.h"
 #include "daemon/workers/process_words.h"
 
-/* In place of an exit status: the service manager did not start it, or ended its unit; or its
- * keeper is gone. */
+/* In place of an exit status: the service manager did not start it, or ended its unit. */
 #define WORKER_PROCESS_LOST (-1)
 
 struct worker_process {
@@ -34,9 +30,8 @@ struct worker_process {
 };
 
 struct worker_spawn {
-    const char *program;   /* of a child; the unit names that of the others */
-    const char *service;   /* path of the unit's socket; "": there is none */
-    struct keeper *keeper; /* borrowed: starts one that is no child of ours; NULL: it is */
+    const char *program; /* of a child; the unit names that of the others */
+    const char *service; /* path of the unit's socket; "": there is none */
     /* NULL-terminated, with the program's name first, which outlives the process. */
     const char *const *arguments;
     int fd_3;         /* borrowed: becomes the process's descriptor 3 */

@@ -61,12 +61,22 @@ static enum kiln_code refuse_network(const struct db_folder_options *o, struct k
     return o->allow_network_fs ? KILN_OK : fs_refuse_network(o->path, setting, err);
 }
 
-static enum kiln_code open_folder(struct db_folder *folder, struct kiln_err *err)
+/* Tells backup programs that nothing here is worth keeping (bford.info/cachedir). */
+static void tag_as_cache(int folder)
+{
+    static const char tag[] = "Signature: 8a477f597d28d172789f06886806bc55\n"
+                              "# This folder is a cache of kiln; it may be deleted at any time.\n";
+    KILN_AUTO(fd)
+    int fd = openat(folder, "CACHEDIR.TAG", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (fd >= 0 && fs_write_all(fd, bytes_of_text(tag), &ignored) != KILN_OK)
+        unlinkat(folder, "CACHEDIR.TAG", 0);
+}
+
+static enum kiln_code open_directory(struct db_folder *folder, struct kiln_err *err)
 {
     const struct db_folder_options *o = &folder->options;
     struct stat seen;
-    if (fs_make_folders(o->path, err) != KILN_OK)
-        return advise(o, "", err);
     enum kiln_code rc = refuse_network(o, err);
     if (rc)
         return rc;
@@ -75,7 +85,28 @@ static enum kiln_code open_folder(struct db_folder *folder, struct kiln_err *err
         kiln_fail_errno(err, errno, "cannot open the %s '%s'", o->what, o->path);
         return advise(o, "make the folder writable, or ", err);
     }
-    return refuse_others(o, o->what, "", &seen, err);
+    char what[64];
+    snprintf(what, sizeof(what), "the %s", o->what);
+    rc = refuse_others(o, what, "", &seen, err);
+    if (rc)
+        close_fd(&folder->fd); /* so that nobody takes it for one that passed */
+    return rc;
+}
+
+static enum kiln_code make_directory(struct db_folder *folder, struct kiln_err *err)
+{
+    if (fs_make_folders(folder->options.path, err) != KILN_OK)
+        return advise(&folder->options, "", err);
+    enum kiln_code rc = open_directory(folder, err);
+    if (!rc && folder->options.is_cache)
+        tag_as_cache(folder->fd);
+    return rc;
+}
+
+static bool is_absent(const char *path)
+{
+    struct stat seen;
+    return stat(path, &seen) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
 /* ---- the lock ---- */
@@ -94,20 +125,14 @@ static enum kiln_code refuse_locked(const struct db_folder_options *o, int fd, s
                      who, o->what, o->path, o->setting);
 }
 
-static void write_pid(int fd)
-{
-    char text[32];
-    int size = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)size, 0) < 0)
-        return; /* only for the sentence that another daemon prints */
-}
-
 /* The file stays when we end: removing it would need care against one who just opened it. */
-static enum kiln_code take_lock(struct db_folder *folder, struct kiln_err *err)
+static enum kiln_code take_lock(struct db_folder *folder, bool writing, struct kiln_err *err)
 {
     const struct db_folder_options *o = &folder->options;
-    KILN_AUTO(fd)
-    int fd = openat(folder->fd, o->lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int flags = (writing ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW;
+    KILN_AUTO(fd) int fd = openat(folder->fd, o->lock, flags, 0600);
+    if (fd < 0 && !writing && errno == ENOENT)
+        return KILN_OK; /* no process has the folder, and none will learn that this one does */
     if (fd < 0) {
         kiln_fail_errno(err, errno, "cannot open '%s/%s'", o->path, o->lock);
         return advise(o, "make the folder writable, or ", err);
@@ -116,19 +141,61 @@ static enum kiln_code take_lock(struct db_folder *folder, struct kiln_err *err)
         return errno == EWOULDBLOCK
                    ? refuse_locked(o, fd, err)
                    : kiln_fail_errno(err, errno, "cannot lock '%s/%s'", o->path, o->lock);
-    write_pid(fd);
+    if (writing)
+        fs_write_pid(fd);
     folder->lock = fd;
     fd = -1;
     return KILN_OK;
 }
 
+/* ---- what may be removed while it is open ---- */
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static bool directory_is_in_place(const struct db_folder *folder)
+{
+    struct stat opened, named;
+    return folder->fd >= 0 && fstat(folder->fd, &opened) == 0 &&
+           stat(folder->options.path, &named) == 0 && is_same_file(&opened, &named);
+}
+
+static bool lock_is_in_place(const struct db_folder *folder)
+{
+    struct stat opened, named;
+    return folder->lock >= 0 && fstat(folder->lock, &opened) == 0 &&
+           fstatat(folder->fd, folder->options.lock, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           is_same_file(&opened, &named);
+}
+
+enum kiln_code db_folder_refresh(struct db_folder *folder, bool writing, struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    if (!directory_is_in_place(folder)) {
+        db_folder_close(folder);
+        if (!writing && is_absent(folder->options.path))
+            return KILN_OK;
+        rc = writing ? make_directory(folder, err) : open_directory(folder, err);
+    }
+    if (rc || lock_is_in_place(folder))
+        return rc;
+    close_fd(&folder->lock);
+    return take_lock(folder, writing, err);
+}
+
+void db_folder_init(struct db_folder *folder, const struct db_folder_options *options)
+{
+    *folder = (struct db_folder){ .options = *options, .fd = -1, .lock = -1 };
+}
+
 enum kiln_code db_folder_open(const struct db_folder_options *options, struct db_folder *ret_folder,
                               struct kiln_err *err)
 {
-    struct db_folder folder = { .options = *options, .fd = -1, .lock = -1 };
-    enum kiln_code rc = open_folder(&folder, err);
-    if (!rc)
-        rc = take_lock(&folder, err);
+    struct db_folder folder;
+    db_folder_init(&folder, options);
+    enum kiln_code rc = db_folder_refresh(&folder, /* writing= */ true, err);
     if (rc) {
         db_folder_close(&folder);
         return rc;
@@ -158,7 +225,7 @@ enum kiln_code db_folder_look(const struct db_folder *folder, const char *name,
         kiln_fail(err, KILN_INVALID, "'%s/%s' is not a file", o->path, name);
         return advise(o, "remove it, or ", err);
     }
-    enum kiln_code rc = refuse_others(o, "the database", name, &seen, err);
+    enum kiln_code rc = refuse_others(o, o->file, name, &seen, err);
     if (!rc)
         *ret_seen = seen;
     return rc;

@@ -20,6 +20,8 @@ struct db_folder_options {
     const char *setting;  /* what sets another one: "--state-dir" */
     const char *variable; /* likewise, for who is not root: "XDG_STATE_HOME" */
     const char *lock;     /* name of the lock file in it */
+    const char *file;     /* for messages: "the database" */
+    bool is_cache;        /* tagged so for backup programs (CACHEDIR.TAG) */
     bool allow_network_fs;
 };
 
@@ -33,6 +35,12 @@ struct db_folder {
 KILN_MUST_CHECK enum kiln_code db_folder_open(const struct db_folder_options *options,
                                               struct db_folder *ret_folder, struct kiln_err *err);
 void db_folder_close(struct db_folder *folder); /* accepts one that failed to open */
+/* Of a zeroed folder with its options: not open. */
+void db_folder_init(struct db_folder *folder, const struct db_folder_options *options);
+/* Opens what is not open, or is no longer at its place: the directory, its lock.  Not |writing|:
+ * makes and changes nothing; there may be no directory then, and no lock to take. */
+KILN_MUST_CHECK enum kiln_code db_folder_refresh(struct db_folder *folder, bool writing,
+                                                 struct kiln_err *err);
 
 /* KILN_NOT_FOUND without a sentence where |name| is absent; KILN_INVALID where it is no file,
  * KILN_DENIED where it is not ours alone.  Opens nothing: closing a descriptor drops SQLite's

@@ -171,8 +171,8 @@ void compile_queue_each_running(const struct compile_queue *q,
                                 void (*visit)(void *context, const struct compile_order *order),
                                 void *context)
 {
-    LIST_EACH(&q->running, struct compile_order, running, order)
-    visit(context, order);
+    LIST_EACH (&q->running, struct compile_order, running, order)
+        visit(context, order);
 }
 
 struct user_visit {

@@ -48,14 +48,6 @@ enum kiln_code deferred_wait_or_destroy(struct deferred *d, enum kiln_code rc)
     return rc;
 }
 
-void service_waiter_add(struct deferred *w, struct engine *e, struct caller *caller,
-                        uint64_t request_id, void (*cancel)(struct deferred *))
-{
-    deferred_init(w, NULL, e, caller, request_id);
-    w->cancel = cancel;
-    deferred_wait(w);
-}
-
 /* ---- how many there may be ---- */
 
 static enum kiln_code check_group(const struct deferred *d, const struct request_group *group,
@@ -231,10 +223,6 @@ void deferred_destroy(struct deferred *d)
 
 void deferred_cancel(struct deferred *d)
 {
-    if (d->cancel) {
-        d->cancel(d);
-        return;
-    }
     deferred_leave(d);
     if ((!d->kind->stop || d->kind->stop(d)) && !d->is_running)
         deferred_destroy(d);
@@ -248,7 +236,7 @@ void deferred_fail(struct deferred *d, const struct kiln_err *why, const char *l
     deferred_cancel(d);
 }
 
-void deferred_end(struct deferred *d)
+void deferred_answer(struct deferred *d)
 {
     struct caller *caller = d->caller;
     deferred_leave(d);
@@ -260,5 +248,10 @@ void deferred_end(struct deferred *d)
         d->kind->reply(d, caller);
     else if (caller)
         admin_send(d->engine, caller, d->request_id, d->answer, 0);
+}
+
+void deferred_end(struct deferred *d)
+{
+    deferred_answer(d);
     deferred_destroy(d);
 }

@@ -99,7 +99,6 @@ struct deferred {
     struct json *answer;
     enum kiln_code rc;
     struct kiln_err err;
-    void (*cancel)(struct deferred *d); /* of a struct service_waiter; NULL */
 };
 
 #define DEFERRED_OF_MEMBER(link) LIST_ENTRY(link, struct deferred, member)
@@ -136,7 +135,9 @@ void request_queue_done(struct request_queue *queue);
 
 /* ---- its end ---- */
 
-/* Answers as rc, err and answer say, unless the caller left, and destroys it. */
+/* Answers as rc, err and answer say, unless the caller left. */
+void deferred_answer(struct deferred *d);
+/* The same, and destroys it. */
 void deferred_end(struct deferred *d);
 /* Refuses it with |why| and cancels what is under way. */
 void deferred_fail(struct deferred *d, const struct kiln_err *why, const char *log);
@@ -148,10 +149,3 @@ void deferred_forget(struct deferred *d);
 void deferred_cancel(struct deferred *d);
 /* Leaves the caller, the queue and the group, and frees it: after its step, if one runs. */
 void deferred_destroy(struct deferred *d);
-
-/* ---- for files that do not use deferred yet ---- */
-
-#define service_waiter deferred
-void service_waiter_add(struct deferred *w, struct engine *e, struct caller *caller,
-                        uint64_t request_id, void (*cancel)(struct deferred *));
-#define service_waiter_remove deferred_leave

@@ -24,8 +24,6 @@
 #include "engine/tuning/lease.h"
 #include "engine/tuning/tuning.h"
 
-#define TOUCHES_MOST 4096 /* kernels whose use is remembered between two writes of recency */
-
 struct stats {
 #define STAT(name, purpose) uint64_t name;
 #include "engine/service/metrics/stats.def"
@@ -41,8 +39,6 @@ struct engine {
     bool checking_item;             /* one of its items is being checked */
     struct kernel_store *store;
     struct hot_set *hot;
-    uint64_t
-        hot_generation; /* of what it may hold: look-ups under way when it changed are not kept */
     struct package_set *packages;
     struct toolchain_table *toolchains;
     struct compile_queue *queue;
@@ -52,12 +48,10 @@ struct engine {
     struct figures figures;
     struct history history;
     uint64_t instance;
-    uint64_t hot_limit_bytes;
     char notice[512]; /* what opening the store had to say; "" when nothing */
 
     struct caller *callers;    /* borrowed, joined */
-    struct hash_table flights; /* owned struct flight */
-    unsigned flight_count;
+    struct flights *flights;   /* owned: in-flight requests of kernels */
     unsigned tasks_out;        /* handed to a lane and not done */
     struct requests *requests; /* owned: what waits, and how much may */
 
@@ -65,37 +59,20 @@ struct engine {
     bool draining;
 
     struct handed_files *handed; /* owned: what went out with answers and is still open */
-    bool sweeping;               /* a look at them is out */
 
-    struct upload *uploads; /* owned: packages and caches on their way in */
-    unsigned upload_count;
-    char *package_folder; /* owned; "": none */
-    char *staging;        /* owned: folder in it that they arrive in; "": none */
-    char *kfd_folder;     /* owned: where the GPUs are told of */
-    char *trusted_keys;   /* owned: folder of public keys */
-    uint64_t package_limit;
-    uint64_t import_limit; /* bytes of a cache that a user brings */
-    bool require_signature;
-    bool rescanning; /* a look at the package folders is out */
-    uint64_t rescan_at_ns;
-
-    struct tuning_service *tuning; /* owned */
+    struct package_service *package_service; /* owned: uploads, directories, limits */
+    struct tuning_service *tuning;           /* owned */
 
     struct valid_counts valid_counts;
 
-    struct digest touched[TOUCHES_MOST]; /* used since the last write of recency, by slot */
-    bool is_touched[TOUCHES_MOST];
-    unsigned touched_count;
-    uint64_t touched_at_ns;
-    bool touching; /* a write of recency is out */
-    bool tidying;  /* so is a step of tidying */
+    struct store_upkeep *upkeep; /* owned */
 
     struct buffer records, body; /* scratch of the reply being built */
 };
 
 /* tasks.c: runs |task| on a lane and counts it; its done calls engine_task_ended first. */
 void engine_run(struct engine *e, enum lane lane, struct task *task);
-/* The same for done alone, at the end of the turn. */
+/* The same for done alone, at the end of this loop iteration. */
 void engine_later(struct engine *e, struct task *task);
 void engine_task_ended(struct engine *e);
 

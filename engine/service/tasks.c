@@ -15,14 +15,6 @@ void engine_later(struct engine *e, struct task *task)
 
 void engine_task_ended(struct engine *e) { e->tasks_out--; }
 
-void engine_forget_hot_of(struct engine *e, uid_t uid)
-{
-    hot_set_remove_of(e->hot, (uint32_t)uid);
-    e->hot_generation++;
-}
+void engine_forget_hot_of(struct engine *e, uid_t uid) { hot_set_remove_of(e->hot, (uint32_t)uid); }
 
-void engine_forget_hot(struct engine *e)
-{
-    hot_set_clear(e->hot);
-    e->hot_generation++;
-}
+void engine_forget_hot(struct engine *e) { hot_set_clear(e->hot); }

@@ -20,6 +20,7 @@ struct hot_set {
     struct list by_use;        /* the same entries, most recently used first */
     uint64_t bytes;
     uint64_t evictions;
+    uint64_t generation;
 };
 
 static uint64_t cost_of(const struct object *object)
@@ -84,6 +85,13 @@ struct object *hot_set_find(struct hot_set *set, const struct digest *key)
     return e->object;
 }
 
+static void remove_key(struct hot_set *set, const struct digest *key)
+{
+    struct entry *e = find(set, key);
+    if (e)
+        drop(set, e);
+}
+
 void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object)
 {
     uint64_t cost = cost_of(object);
@@ -93,7 +101,7 @@ void hot_set_insert(struct hot_set *set, const struct digest *key, struct object
     if (!e)
         return;
     *e = (struct entry){ .key = *key, .object = object_ref(object) };
-    hot_set_remove(set, key);
+    remove_key(set, key);
     make_room(set, cost, 1);
     hash_table_add(&set->entries, &e->by_key, digest_hash(key));
     list_prepend(&set->by_use, &e->by_use);
@@ -102,15 +110,15 @@ void hot_set_insert(struct hot_set *set, const struct digest *key, struct object
 
 void hot_set_remove(struct hot_set *set, const struct digest *key)
 {
-    struct entry *e = find(set, key);
-    if (e)
-        drop(set, e);
+    remove_key(set, key);
+    set->generation++;
 }
 
 void hot_set_clear(struct hot_set *set)
 {
     LIST_EACH (&set->by_use, struct entry, by_use, e)
         drop(set, e);
+    set->generation++;
 }
 
 void hot_set_remove_of(struct hot_set *set, uint32_t owner)
@@ -118,6 +126,7 @@ void hot_set_remove_of(struct hot_set *set, uint32_t owner)
     LIST_EACH (&set->by_use, struct entry, by_use, e)
         if ((e->object->is_private || e->object->is_named) && e->object->owner == owner)
             drop(set, e);
+    set->generation++;
 }
 
 void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *options)
@@ -126,6 +135,8 @@ void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *optio
     make_room(set, 0, 0);
 }
 
+uint64_t hot_set_generation(const struct hot_set *set) { return set->generation; }
+uint64_t hot_set_limit_bytes(const struct hot_set *set) { return set->limits.limit_bytes; }
 uint64_t hot_set_bytes(const struct hot_set *set) { return set->bytes; }
 unsigned hot_set_count(const struct hot_set *set) { return (unsigned)set->entries.count; }
 uint64_t hot_set_evictions(const struct hot_set *set) { return set->evictions; }

@@ -32,8 +32,11 @@ void hot_set_remove(struct hot_set *set, const struct digest *key);
 void hot_set_clear(struct hot_set *set);
 /* Those that only |owner|, a uid, may have, and everyone's under names that he asked for. */
 void hot_set_remove_of(struct hot_set *set, uint32_t owner);
+/* Grows with each of the three above: what a look-up found before may be out of date. */
+uint64_t hot_set_generation(const struct hot_set *set);
 /* Other limits from now on; what they have no room for goes. */
 void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *options);
+uint64_t hot_set_limit_bytes(const struct hot_set *set);
 uint64_t hot_set_bytes(const struct hot_set *set);
 unsigned hot_set_count(const struct hot_set *set);
 uint64_t hot_set_evictions(const struct hot_set *set);

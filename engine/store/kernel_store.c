@@ -83,7 +83,8 @@ static enum kiln_code open_without_writing(struct kernel_store *store, struct ki
     store->opening = KERNEL_NOTICE_TROUBLE;
     struct kiln_err err = KILN_ERR_INIT;
     enum kernel_health_state state = store_health_of(store, why->code);
-    if (state == KERNEL_HEALTH_OK || store_folder_look(store, &err) != KILN_OK)
+    if (state == KERNEL_HEALTH_OK ||
+        db_folder_refresh(&store->folder, /* writing= */ false, &err) != KILN_OK)
         return why->code;
     enum kiln_code rc = store_open_reading(store, &err);
     if (why->code == KILN_DENIED && (rc == KILN_NOT_FOUND || rc == KILN_DENIED))
@@ -97,7 +98,7 @@ static enum kiln_code open_without_writing(struct kernel_store *store, struct ki
 static enum kiln_code open_to_write(struct kernel_store *store, char notice[512],
                                     struct kiln_err *err)
 {
-    enum kiln_code rc = store_folder_open(store, err);
+    enum kiln_code rc = db_folder_refresh(&store->folder, /* writing= */ true, err);
     if (!rc)
         rc = store_open_or_rebuild(store, /* damage= */ NULL, notice, err);
     store->opening = notice[0] ? KERNEL_NOTICE_REPLACED : KERNEL_NOTICE_NONE;
@@ -107,7 +108,7 @@ static enum kiln_code open_to_write(struct kernel_store *store, char notice[512]
 static enum kiln_code open_to_read(struct kernel_store *store, char notice[512],
                                    struct kiln_err *err)
 {
-    enum kiln_code rc = store_folder_look(store, err);
+    enum kiln_code rc = db_folder_refresh(&store->folder, /* writing= */ false, err);
     if (rc)
         return rc;
     rc = store_open_reading(store, err);
@@ -128,8 +129,6 @@ static struct kernel_store *create(const struct kernel_store_options *options)
     KILN_AUTO(kernel_store) struct kernel_store *store = calloc(1, sizeof(*store));
     if (!store)
         return NULL;
-    store->folder = store->lock = -1;
-    store->allow_network_fs = options->allow_network_fs;
     store->nothing_there = true; /* until it is opened */
     pthread_mutex_init(&store->mutex, NULL);
     store_readers_init(store, options->readers);
@@ -137,6 +136,7 @@ static struct kernel_store *create(const struct kernel_store_options *options)
     store->quota_bytes_uid = options->quota_bytes_uid;
     store->mode = options->mode;
     store->directory = strdup(options->directory);
+    store_folder_init(store, options->allow_network_fs);
     if (asprintf(&store->path, "%s/" STORE_FILE, options->directory) < 0)
         store->path = NULL; /* asprintf leaves it undefined */
     if (asprintf(&store->log_path, "%s/" STORE_LOG, options->directory) < 0)
@@ -178,7 +178,7 @@ void kernel_store_destroy(struct kernel_store *store)
         return;
     store_close_all(store);
     codec_destroy(store->codec);
-    store_folder_close(store);
+    db_folder_close(&store->folder);
     db_pool_done(&store->readers);
     pthread_mutex_destroy(&store->mutex);
     free(store->log_path);

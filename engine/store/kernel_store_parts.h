@@ -7,7 +7,7 @@
  *   kernel_store.c             open, close, the way into everything that writes
  *   kernel_store_rebuild.c     another file in place of one that is damaged or gone
  *   kernel_store_health.c      whether writing works, and when to try again
- *   kernel_store_folder.c      the folder, its lock, and whether the file is still there
+ *   kernel_store_folder.c      the file in its folder, and whether it is still there
  *   kernel_store_readers.c     connections for look-ups, in a pool
  *   kernel_record.c            what is known about a kernel: out of a row, into a filter
  *   kernel_store_read.c        get, show, list, match, usage, probes
@@ -25,6 +25,7 @@
  *   kernel_store_check.c       whether the file as a whole is sound
  *   kernel_store_history.c     samples of the counters, the slowest compiles (likewise)
  */
+#include "engine/db/folder.h"
 #include "engine/db/pool.h"
 #include "engine/db/query.h"
 #include "engine/store/codec_zstd.h"
@@ -78,11 +79,9 @@ struct kernel_store {
     _Atomic uint64_t quota_bytes_uid;
     enum kernel_store_mode mode;
     enum kernel_notice opening; /* what opening had to say */
-    bool allow_network_fs;
 
     /* The write lane's. */
-    int folder;   /* owned; -1 when closed */
-    int lock;     /* owned; held while we live: one daemon a folder */
+    struct db_folder folder; /* locked while the store is open: one daemon a folder */
     dev_t device; /* the file that is open, to tell it from one put in its place; 0: none was */
     ino_t inode;
     bool made_file;        /* it was not there when we opened */
@@ -122,12 +121,8 @@ bool digest_is_known(const struct digest *digest);
 
 /* ---- folder and file ---- */
 
-/* Opens the folder, made where it is absent, and takes its lock; what is open and still in place
- * stays so.  KILN_BUSY, naming the other's pid, while another daemon lives there. */
-KILN_MUST_CHECK enum kiln_code store_folder_open(struct kernel_store *store, struct kiln_err *err);
-/* The same without making or changing anything: there may be no folder, and no lock to take. */
-KILN_MUST_CHECK enum kiln_code store_folder_look(struct kernel_store *store, struct kiln_err *err);
-void store_folder_close(struct kernel_store *store);
+/* Once, before it is opened (db_folder_refresh). */
+void store_folder_init(struct kernel_store *store, bool allow_network_fs);
 /* Makes the file where it is absent; refuses what is not our own. */
 KILN_MUST_CHECK enum kiln_code store_file_make(struct kernel_store *store, struct kiln_err *err);
 /* KILN_NOT_FOUND, without a sentence, where it is absent; refuses what is not our own. */

@@ -114,6 +114,7 @@ static enum kiln_code open_folder(struct tuning_db *db, bool allow_network_fs, s
                                          .setting = "--state-dir",
                                          .variable = "XDG_STATE_HOME",
                                          .lock = LOCK_NAME,
+                                         .file = "the database",
                                          .allow_network_fs = allow_network_fs };
     return db_folder_open(&options, &db->folder, err);
 }

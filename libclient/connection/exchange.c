@@ -16,7 +16,6 @@ static void drop_connection(struct exchange *x, const char *why)
     transport_destroy(KILN_TAKE(x->transport));
     x->broken = false;
     x->stopping = false;
-    x->silent = false;
     x->generation++;
     snprintf(x->status.reason, sizeof(x->status.reason), "%s", why);
     struct request *next;
@@ -60,34 +59,12 @@ static enum kiln_code establish(struct exchange *x, uint64_t deadline_ns, struct
     return KILN_OK;
 }
 
-/* Until when the next frame is waited for before somebody looks whether one will come at all. */
-static uint64_t next_look(const struct exchange *x, uint64_t deadline_ns)
-{
-    if (!x->options.is_gone)
-        return deadline_ns;
-    uint64_t look_ns = clock_monotonic_ns() + x->options.patience_ns;
-    return look_ns < deadline_ns ? look_ns : deadline_ns;
-}
-
-/* Leader only: nothing came for a while. */
-static void look_after_other_side(struct exchange *x, uint64_t deadline_ns)
-{
-    x->silent = false;
-    pthread_mutex_unlock(&x->mutex);
-    bool is_gone = x->options.is_gone(x->options.context, deadline_ns);
-    pthread_mutex_lock(&x->mutex);
-    if (is_gone)
-        drop_connection(x, "who serves does not answer any more");
-}
-
 /* One step of the leader: connect, or read a frame. */
 static enum kiln_code lead(struct exchange *x, struct waiter *me, uint64_t deadline_ns,
                            struct kiln_err *err)
 {
     if (x->broken)
         drop_connection(x, "the connection to kilnd broke");
-    if (x->transport && x->silent)
-        look_after_other_side(x, deadline_ns);
     if (!x->transport)
         return establish(x, deadline_ns, err);
     exchange_send_waiting(x);
@@ -95,25 +72,18 @@ static enum kiln_code lead(struct exchange *x, struct waiter *me, uint64_t deadl
         return KILN_OK; /* one of ours could not be sent, and ended */
     struct transport *t = x->transport;
     struct transport_frame frame;
-    uint64_t look_ns = next_look(x, deadline_ns);
     pthread_mutex_unlock(&x->mutex);
-    enum kiln_code rc = t->ops->receive(t, look_ns, &frame, err);
+    enum kiln_code rc = t->ops->receive(t, deadline_ns, &frame, err);
     pthread_mutex_lock(&x->mutex);
     switch (rc) {
     case KILN_OK:
-        x->silent = false;
         exchange_deliver(x, me, &frame);
         transport_frame_done(&frame);
         if (x->broken)
             drop_connection(x, "kilnd's answers made no sense");
         return KILN_OK;
     case KILN_BUSY: return KILN_OK;
-    case KILN_TIMED_OUT:
-        x->silent = x->options.is_gone;
-        if (look_ns == deadline_ns)
-            return kiln_fail(err, rc, "kilnd did not answer in time");
-        look_after_other_side(x, deadline_ns);
-        return KILN_OK;
+    case KILN_TIMED_OUT: return kiln_fail(err, rc, "kilnd did not answer in time");
     case KILN_UNAVAILABLE: drop_connection(x, err->text); return KILN_OK;
     default:
         exchange_fail_everyone(x, err);

@@ -95,14 +95,9 @@ struct exchange_options {
     /* Whether |connect| would lead to a better place than the connection that there is: asked when
      * a request begins and nothing is unanswered.  NULL: never. */
     bool (*may_leave)(void *context);
-    /* As link_wish's; |patience_ns| is |is_gone|'s too. */
-    bool (*greeted)(void *context, enum kiln_code rc, uint64_t deadline_ns,
-                    const struct kiln_err *err);
+    /* As link_wish's. */
+    bool (*greeted)(void *context, enum kiln_code rc, const struct kiln_err *err);
     uint64_t patience_ns;
-    /* Whether the other side, silent for |patience_ns| or until the last call's time was up, is to
-     * be given up: what is unanswered goes by another connection then.  Takes as long as that, or
-     * until |deadline_ns|.  NULL: never. */
-    bool (*is_gone)(void *context, uint64_t deadline_ns);
     void *context;
     const char *software; /* for hello; copied */
 };

@@ -18,7 +18,6 @@ struct exchange {
     bool broken;                 /* the transport must be replaced */
     bool stopping;               /* the daemon reads no more: ask the next one */
     bool leading;                /* a thread reads, or connects */
-    bool silent;                 /* the last that was asked of this transport was in vain */
     bool reached;                /* a daemon took a connection of ours once */
     struct waiter *asleep;       /* first of those who may lead next */
 

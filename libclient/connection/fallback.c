@@ -2,8 +2,8 @@
 #include "libclient/connection/fallback.h"
 
 #include "common/clock.h"
-#include "libclient/connection/built_in.h"
 #include "libclient/connection/look.h"
+#include "libclient/connection/substitute.h"
 #include "libclient/connection/transport_socket.h"
 #include "libclient/load_lock.h"
 
@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #define MODE_VARIABLE "KILN_FALLBACK"
@@ -30,30 +29,16 @@ struct fallback {
     struct fallback_options options;
     bool off;
     unsigned patience_ms;
-    pid_t pid;                                    /* whose engine it is */
-    atomic_bool serves;                           /* the last connection is the engine's */
-    atomic_bool is_led;                           /* and that engine is another process's */
-    _Atomic(const struct embedded_entry *) entry; /* NULL: not asked for yet */
-    pthread_mutex_t mutex;                        /* of all below; held briefly */
-    bool reached;                                 /* a kilnd took a connection once */
-    uint64_t asked_ns;    /* since when kilnd is asked in vain; 0: it welcomed us */
-    enum kiln_code final; /* it is there and not for us, |why|; OK: that is not known */
+    atomic_bool serves;    /* the last connection is the substitute's */
+    pthread_mutex_t mutex; /* of all below; held briefly */
+    bool reached;          /* a kilnd took a connection once */
+    uint64_t asked_ns;     /* since when kilnd is asked in vain; 0: it welcomed us */
+    enum kiln_code final;  /* it is there and not for us, |why|; OK: that is not known */
     struct look look;
     char why[512]; /* the last connection is not kilnd's */
 };
 
-/* ---- one line, once for each place that it names ---- */
-
-/* Where what is compiled goes, as the end of a sentence. */
-static void say_place(const struct embedded_status *status, char *text, size_t size)
-{
-    if (status->role == EMBEDDED_MEMORY && status->why[0])
-        snprintf(text, size, "nothing it compiles is kept (%.300s)", status->why);
-    else if (status->role == EMBEDDED_MEMORY)
-        snprintf(text, size, "nothing it compiles is kept");
-    else
-        snprintf(text, size, "what it compiles is kept in '%.300s'", status->folder);
-}
+/* ---- one line, once for each process ---- */
 
 /* Where nobody reads it, that is no reason to end: SIGPIPE of this write, and only of it, is taken
  * back. */
@@ -70,31 +55,18 @@ static void write_line(const char *line, size_t size)
     pthread_sigmask(SIG_SETMASK, &before, /* old= */ NULL);
 }
 
-/* What was said of the place must stay true, or the other is said too. */
-static bool is_news(const struct embedded_status *status)
+static void give_notice(const char *why)
 {
-    static atomic_uint told; /* by this process: a bit for each */
-    unsigned bit = status->role == EMBEDDED_MEMORY ? 2 : 1;
-    unsigned before = atomic_fetch_or(&told, bit);
-    return before == 0 || (bit == 2 && before == 1);
-}
-
-static void give_notice(const struct embedded_entry *entry, const char *why)
-{
+    static atomic_bool is_given;
     const char *wanted = getenv(NOTICE_VARIABLE);
-    struct embedded_status status;
-    char place[400], line[1100];
-    if (wanted && strcmp(wanted, "off") == 0)
+    char place[450], line[1100];
+    if ((wanted && strcmp(wanted, "off") == 0) || atomic_exchange(&is_given, true))
         return;
-    entry->status(&status);
-    if (!is_news(&status))
-        return;
-    say_place(&status, place, sizeof(place));
-    int size =
-        snprintf(line, sizeof(line),
-                 "kiln: %.450s; this process serves itself meanwhile, %s; to have an error "
-                 "instead: " MODE_VARIABLE "=off, to hide this line: " NOTICE_VARIABLE "=off\n",
-                 why, place);
+    substitute.describe(place, sizeof(place));
+    int size = snprintf(line, sizeof(line),
+                        "kiln: %.400s; meanwhile %s; to have an error instead: " MODE_VARIABLE
+                        "=off, to hide this line: " NOTICE_VARIABLE "=off\n",
+                        why, place);
     if (size > 0)
         write_line(line, (size_t)size);
 }
@@ -107,10 +79,10 @@ static enum kiln_code read_word(const char *word, bool *ret_off, struct kiln_err
     if (!word)
         word = getenv(MODE_VARIABLE);
     *ret_off = word && strcmp(word, "off") == 0;
-    if (!word || !word[0] || *ret_off || strcmp(word, "embedded") == 0)
+    if (!word || !word[0] || *ret_off || strcmp(word, substitute.word) == 0)
         return KILN_OK;
-    return kiln_fail(err, KILN_INVALID, "%s is '%.100s': it may be 'embedded' or 'off'", origin,
-                     word);
+    return kiln_fail(err, KILN_INVALID, "%s is '%.100s': it may be '%s' or 'off'", origin, word,
+                     substitute.word);
 }
 
 static enum kiln_code read_patience(unsigned *ret_ms, struct kiln_err *err)
@@ -146,7 +118,6 @@ enum kiln_code fallback_create(const struct fallback_options *options,
     f->options = *options;
     f->off = off;
     f->patience_ms = patience_ms;
-    f->pid = getpid();
     load_lock_watch();
     *ret_fallback = f;
     return KILN_OK;
@@ -156,9 +127,6 @@ void fallback_destroy(struct fallback *f)
 {
     if (!f)
         return;
-    const struct embedded_entry *entry = atomic_load(&f->entry);
-    if (entry && getpid() == f->pid)
-        entry->settle();
     look_end(&f->look);
     free(f);
 }
@@ -167,57 +135,17 @@ uint64_t fallback_patience_ns(const struct fallback *f) { return f->patience_ms 
 
 /* ---- connections ---- */
 
-/* With the transport that it belongs to. */
-static void on_gone(void *context)
+/* Waiting for kilnd to return does not help a host that lacks something. */
+static bool lasts_longer(enum kiln_code other, enum kiln_code kilnd)
 {
-    struct fallback *f = context;
-    if (getpid() == f->pid)
-        atomic_load(&f->entry)->let_go();
-}
-
-/* The engine's end of |fd| is another process's. */
-static bool is_led_by_other(int fd)
-{
-    struct ucred peer;
-    socklen_t size = sizeof(peer);
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid != getpid();
-}
-
-static enum kiln_code connect_here(struct fallback *f, uint64_t deadline_ns,
-                                   struct transport **ret_transport, struct kiln_err *err)
-{
-    const struct embedded_entry *entry;
-    struct embedded_options options;
-    int fd = -1;
-    enum kiln_code rc = fallback_entry(&entry, &options, err);
-    if (rc)
-        return rc;
-    atomic_store(&f->entry, entry);
-    options.leader_ms = f->patience_ms;
-    options.deadline_ns = deadline_ns;
-    rc = entry->connect(&options, &fd, err);
-    if (rc)
-        return kiln_while(err, "the engine in this process cannot serve");
-    atomic_store(&f->is_led, is_led_by_other(fd));
-    rc = transport_socket_adopt(fd, ret_transport, err);
-    if (rc)
-        entry->let_go();
-    else
-        transport_socket_on_gone(*ret_transport, on_gone, f);
-    return rc;
-}
-
-/* Whoever waits for a kilnd to return has no use for waiting: this process lacks something. */
-static bool lasts_longer(enum kiln_code engine, enum kiln_code kilnd)
-{
-    return engine == KILN_IO && (kilnd == KILN_UNAVAILABLE || kilnd == KILN_BUSY);
+    return other == KILN_IO && (kilnd == KILN_UNAVAILABLE || kilnd == KILN_BUSY);
 }
 
 static enum kiln_code fall(struct fallback *f, uint64_t deadline_ns,
                            struct transport **ret_transport, struct kiln_err *err)
 {
     struct kiln_err why = *err;
-    enum kiln_code rc = connect_here(f, deadline_ns, ret_transport, err);
+    enum kiln_code rc = substitute.connect(deadline_ns, ret_transport, err);
     pthread_mutex_lock(&f->mutex);
     snprintf(f->why, sizeof(f->why), "%s", why.text);
     look_later(&f->look);
@@ -227,19 +155,19 @@ static enum kiln_code fall(struct fallback *f, uint64_t deadline_ns,
     if (rc) {
         struct kiln_err second = *err;
         return kiln_fail(err, rc == KILN_TIMED_OUT || lasts_longer(rc, why.code) ? rc : why.code,
-                         "%s; nor does this process serve itself: %s", why.text, second.text);
+                         "%.240s; and nothing serves in its place: %s", why.text, second.text);
     }
     atomic_store(&f->serves, true);
     return KILN_OK;
 }
 
-static bool is_first(const struct fallback *f) { return !f->off && built_in_is_here(); }
+static bool is_first(const struct fallback *f) { return !f->off && substitute.is_first; }
 
 /* What the program was built to do is worth no notice. */
-static enum kiln_code connect_first(struct fallback *f, struct transport **ret_transport,
-                                    struct kiln_err *err)
+static enum kiln_code connect_first(struct fallback *f, uint64_t deadline_ns,
+                                    struct transport **ret_transport, struct kiln_err *err)
 {
-    enum kiln_code rc = built_in_connect(ret_transport, err);
+    enum kiln_code rc = substitute.connect(deadline_ns, ret_transport, err);
     if (rc)
         return rc;
     pthread_mutex_lock(&f->mutex);
@@ -286,7 +214,7 @@ enum kiln_code fallback_connect(struct fallback *f, uint64_t deadline_ns,
                                 struct transport **ret_transport, struct kiln_err *err)
 {
     if (is_first(f))
-        return connect_first(f, ret_transport, err);
+        return connect_first(f, deadline_ns, ret_transport, err);
     bool falls;
     enum kiln_code rc = connect_to_kilnd(f, ret_transport, &falls, err);
     if (rc && falls && !f->off)
@@ -296,7 +224,6 @@ enum kiln_code fallback_connect(struct fallback *f, uint64_t deadline_ns,
     return rc;
 }
 
-/* Who serves has opened what it keeps by now, so it is known where that is. */
 static void tell_user(struct fallback *f)
 {
     char why[sizeof(f->why)];
@@ -305,16 +232,16 @@ static void tell_user(struct fallback *f)
     pthread_mutex_lock(&f->mutex);
     memcpy(why, f->why, sizeof(why));
     pthread_mutex_unlock(&f->mutex);
-    give_notice(atomic_load(&f->entry), why);
+    give_notice(why);
 }
 
-bool fallback_greeted(struct fallback *f, enum kiln_code rc, uint64_t deadline_ns,
-                      const struct kiln_err *err)
+bool fallback_greeted(struct fallback *f, enum kiln_code rc, const struct kiln_err *err)
 {
     if (atomic_load(&f->serves)) {
+        substitute.greeted(rc);
         if (rc == KILN_OK)
             tell_user(f);
-        return rc == KILN_TIMED_OUT && fallback_is_gone(f, deadline_ns);
+        return false;
     }
     pthread_mutex_lock(&f->mutex);
     if (!rc)
@@ -326,12 +253,6 @@ bool fallback_greeted(struct fallback *f, enum kiln_code rc, uint64_t deadline_n
     }
     pthread_mutex_unlock(&f->mutex);
     return is_refusal;
-}
-
-bool fallback_is_gone(struct fallback *f, uint64_t deadline_ns)
-{
-    return atomic_load(&f->serves) && atomic_load(&f->is_led) &&
-           !atomic_load(&f->entry)->answers(f->patience_ms, deadline_ns);
 }
 
 bool fallback_may_leave(struct fallback *f)
@@ -352,13 +273,10 @@ bool fallback_serves(struct fallback *f, char *ret_reason, size_t size)
 {
     if (!atomic_load(&f->serves))
         return false;
-    struct embedded_status status = { .role = EMBEDDED_MEMORY };
     char place[400];
-    if (atomic_load(&f->entry))
-        atomic_load(&f->entry)->status(&status);
-    say_place(&status, place, sizeof(place));
+    substitute.describe(place, sizeof(place));
     pthread_mutex_lock(&f->mutex);
-    snprintf(ret_reason, size, "%.250s; this process serves itself, %.200s", f->why, place);
+    snprintf(ret_reason, size, "%.250s; %.250s", f->why, place);
     pthread_mutex_unlock(&f->mutex);
     return true;
 }

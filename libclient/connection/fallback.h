@@ -2,14 +2,13 @@
 #pragma once
 
 /*
- * The rung below the daemon: where kilnd cannot be had, the same engine in this process.
+ * The rung below the host's kilnd: what serves where that cannot be had (substitute.h).
  *
  * Role       decides when that is (KILN_FALLBACK, kiln_client_options.fallback), opens connections
  *            to it, says so once on standard error, and tells when kilnd is back
  * Ownership  one for a client; must outlive the transports that it made
  * Threading  any thread
  */
-#include "common/embedded_entry.h"
 #include "common/transport.h"
 
 struct fallback;
@@ -24,35 +23,22 @@ struct fallback_options {
 KILN_MUST_CHECK enum kiln_code fallback_create(const struct fallback_options *options,
                                                struct fallback **ret_fallback,
                                                struct kiln_err *err);
-/* Waits until what the engine answered is kept; in a child of fork, where nothing of it is ours,
- * only frees.  Accepts NULL. */
+/* Accepts NULL. */
 void fallback_destroy(struct fallback *fallback);
 
-/* A connection to kilnd, else to the engine here; codes as transport_socket_connect().  A kilnd
+/* A connection to kilnd, else to its substitute; codes as transport_socket_connect().  A kilnd
  * that was there before, or that is busy, is waited for, some seconds, before it is given up. */
 KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback, uint64_t deadline_ns,
                                                 struct transport **ret_transport,
                                                 struct kiln_err *err);
 /* How the greeting on the last connection went; true: the next one is to somebody else.  So it is
  * where a kilnd refuses us, is of another version, or is silent for |patience|. */
-bool fallback_greeted(struct fallback *fallback, enum kiln_code rc, uint64_t deadline_ns,
-                      const struct kiln_err *err);
-/* Whether who serves the last connection is another job that does not answer: it is stopped.  Asks
- * for as long as |patience|, in all. */
-bool fallback_is_gone(struct fallback *fallback, uint64_t deadline_ns);
+bool fallback_greeted(struct fallback *fallback, enum kiln_code rc, const struct kiln_err *err);
 /* How long silence is taken for work (KILN_FALLBACK_PATIENCE). */
 uint64_t fallback_patience_ns(const struct fallback *fallback);
 /* The last connection was not kilnd's, and now a kilnd would serve us: asked before requests; looks
  * every few seconds at most. */
 bool fallback_may_leave(struct fallback *fallback);
 
-/* Whether the last connection is the engine's here; |ret_reason|: why it is not kilnd's. */
+/* Whether the last connection is the substitute's; |ret_reason|: why it is not kilnd's. */
 bool fallback_serves(struct fallback *fallback, char *ret_reason, size_t size);
-
-/* ---- fallback_entry.c: the engine's way in ---- */
-
-/* Of the library, opened at the first call.  The options are what the entry's connect is to be
- * given.  Fails with a sentence where there is none. */
-KILN_MUST_CHECK enum kiln_code fallback_entry(const struct embedded_entry **ret_entry,
-                                              struct embedded_options *ret_options,
-                                              struct kiln_err *err);

@@ -8,10 +8,10 @@
 #define BACK_OFF_LEAST_MS 10u
 #define BACK_OFF_MOST_MS 500u
 
-static bool leads_elsewhere(const struct link_wish *wish, enum kiln_code rc, uint64_t deadline_ns,
+static bool leads_elsewhere(const struct link_wish *wish, enum kiln_code rc,
                             const struct kiln_err *err)
 {
-    return wish->greeted && wish->greeted(wish->context, rc, deadline_ns, err);
+    return wish->greeted && wish->greeted(wish->context, rc, err);
 }
 
 static uint64_t next_look(const struct link_wish *wish, uint64_t deadline_ns)
@@ -29,7 +29,7 @@ static enum kiln_code hear(const struct link_wish *wish, struct transport *t, ui
     for (;;) {
         uint64_t by = next_look(wish, deadline_ns);
         enum kiln_code rc = greeting_hear(t, by, ret_greeting, err);
-        *ret_elsewhere = leads_elsewhere(wish, rc, deadline_ns, err);
+        *ret_elsewhere = leads_elsewhere(wish, rc, err);
         if (rc != KILN_TIMED_OUT || *ret_elsewhere || by == deadline_ns)
             return rc;
     }
@@ -49,7 +49,7 @@ static enum kiln_code open_once(const struct link_wish *wish, uint64_t deadline_
     if (!rc)
         rc = hear(wish, t, deadline_ns, ret_greeting, ret_elsewhere, err);
     else
-        *ret_elsewhere = leads_elsewhere(wish, rc, deadline_ns, err);
+        *ret_elsewhere = leads_elsewhere(wish, rc, err);
     if (!rc)
         *ret_transport = KILN_TAKE(t);
     return rc;

@@ -19,8 +19,7 @@ struct link_wish {
     bool reached_before;  /* a daemon was there once: it is waited for */
     /* How a greeting went; KILN_TIMED_OUT: there is no answer for |patience_ns|.  True: |connect|
      * leads elsewhere now, and is called at once.  NULL: it never does. */
-    bool (*greeted)(void *context, enum kiln_code rc, uint64_t deadline_ns,
-                    const struct kiln_err *err);
+    bool (*greeted)(void *context, enum kiln_code rc, const struct kiln_err *err);
     uint64_t patience_ns; /* 0: as long as there is time */
 };
 

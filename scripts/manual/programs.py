@@ -14,6 +14,8 @@ KILND_FLAGS = (
     ("version", "", "", "show the version"),
     ("check-config", "", "", "read the configuration, print each setting with where it came from, "
                              "or say what is wrong with it, and exit"),
+    ("private", "", "", "serve this user alone, from directories below ~/.cache and ~/.local/state: "
+                        "libkiln starts it where no other kilnd answers; kilnd.json is not read"),
     ("config", "", "FILE", "read `FILE` instead of kilnd.json and kilnd.json.d/*.json"),
 )
 

@@ -3,13 +3,10 @@
 /* What the benchmarks' figures rest on: percentiles, processes that start together, contents. */
 #include "tests/bench/direct_team.h"
 #include "tests/bench/floor.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <stdio.h>
 
@@ -44,18 +41,18 @@ static int tear_down(void **state)
     return rmdir(f->folder);
 }
 
+FIXTURE(bench, set_up, tear_down);
+
 /* ---- percentiles ---- */
 
-static void the_median_of_an_odd_number_is_the_middle_one(void **state)
+TEST(bench, the_median_of_an_odd_number_is_the_middle_one)
 {
-    (void)state;
     uint64_t samples[] = { 9, 1, 5 };
     assert_int_equal(bench_percentile(samples, 3, 0.5), 5);
 }
 
-static void a_percentile_is_a_sample_that_covers_the_fraction(void **state)
+TEST(bench, a_percentile_is_a_sample_that_covers_the_fraction)
 {
-    (void)state;
     uint64_t samples[100];
     for (unsigned i = 0; i < 100; i++)
         samples[i] = 100 - i;
@@ -64,9 +61,8 @@ static void a_percentile_is_a_sample_that_covers_the_fraction(void **state)
     assert_int_equal(bench_percentile(samples, 100, 1.0), 100);
 }
 
-static void one_sample_is_every_percentile(void **state)
+TEST(bench, one_sample_is_every_percentile)
 {
-    (void)state;
     uint64_t sample = 7;
     assert_int_equal(bench_percentile(&sample, 1, 0.5), 7);
     assert_int_equal(bench_percentile(&sample, 1, 0.99), 7);
@@ -83,7 +79,7 @@ static enum kiln_code meet_and_mark(void *context, unsigned index, struct kiln_e
     return KILN_OK;
 }
 
-static void every_client_runs_once_and_meets_the_others(void **state)
+TEST(bench, every_client_runs_once_and_meets_the_others)
 {
     struct fixture *f = *state;
     assert_int_equal(bench_fan_out(CLIENTS, meet_and_mark, f->shared, &f->err), KILN_OK);
@@ -100,7 +96,7 @@ static enum kiln_code fail_before_the_gate(void *context, unsigned index, struct
     return KILN_OK;
 }
 
-static void a_client_that_fails_ends_those_that_wait_for_it(void **state)
+TEST(bench, a_client_that_fails_ends_those_that_wait_for_it)
 {
     struct fixture *f = *state;
     enum kiln_code rc = bench_fan_out(CLIENTS, fail_before_the_gate, f->shared, &f->err);
@@ -116,14 +112,14 @@ static enum kiln_code vanish(void *context, unsigned index, struct kiln_err *err
     _exit(3);
 }
 
-static void a_client_that_vanishes_is_an_error(void **state)
+TEST(bench, a_client_that_vanishes_is_an_error)
 {
     struct fixture *f = *state;
     assert_int_equal(bench_fan_out(1, vanish, NULL, &f->err), KILN_IO);
     assert_string_equal(f->err.text, "client 0: ended without a word");
 }
 
-static void too_many_clients_are_refused(void **state)
+TEST(bench, too_many_clients_are_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(bench_fan_out(100000, vanish, NULL, &f->err), KILN_INVALID);
@@ -131,9 +127,8 @@ static void too_many_clients_are_refused(void **state)
 
 /* ---- contents ---- */
 
-static void an_object_is_the_same_each_time_and_unlike_the_next(void **state)
+TEST(bench, an_object_is_the_same_each_time_and_unlike_the_next)
 {
-    (void)state;
     struct content content = { CONTENT_CODE, 1001, 2, 0 };
     uint8_t first[1001], again[1001], next[1001];
     content_make(&content, 0, first);
@@ -143,9 +138,8 @@ static void an_object_is_the_same_each_time_and_unlike_the_next(void **state)
     assert_memory_not_equal(first, next, sizeof(first));
 }
 
-static void keys_differ_by_kind_size_and_index(void **state)
+TEST(bench, keys_differ_by_kind_size_and_index)
 {
-    (void)state;
     struct content a = { CONTENT_CODE, 4096, 2, 0 }, b = { CONTENT_POOR, 4096, 2, 0 },
                    c = { CONTENT_CODE, 8192, 2, 0 };
     struct digest keys[] = { content_key(&a, 0), content_key(&a, 1), content_key(&b, 0),
@@ -158,7 +152,7 @@ static void keys_differ_by_kind_size_and_index(void **state)
 
 /* ---- the bare server ---- */
 
-static void the_bare_server_sends_as_many_descriptors_as_asked_for(void **state)
+TEST(bench, the_bare_server_sends_as_many_descriptors_as_asked_for)
 {
     struct fixture *f = *state;
     struct content content = { CONTENT_RANDOM, 100, 3, 0 };
@@ -190,7 +184,7 @@ static void the_bare_server_sends_as_many_descriptors_as_asked_for(void **state)
 
 /* ---- compilers without kiln ---- */
 
-static void a_compiler_that_is_no_library_makes_no_team(void **state)
+TEST(bench, a_compiler_that_is_no_library_makes_no_team)
 {
     struct fixture *f = *state;
     struct bench_options options = { .quick = true };
@@ -201,24 +195,4 @@ static void a_compiler_that_is_no_library_makes_no_team(void **state)
     assert_int_equal(direct_team_run(&team, 1, &wall, &f->err), KILN_UNAVAILABLE);
     assert_non_null(strstr(f->err.text, "'clang' is not a library"));
     assert_true(wall < 0);
-}
-
-#define BENCH_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        BENCH_TEST(the_median_of_an_odd_number_is_the_middle_one),
-        BENCH_TEST(a_percentile_is_a_sample_that_covers_the_fraction),
-        BENCH_TEST(one_sample_is_every_percentile),
-        BENCH_TEST(every_client_runs_once_and_meets_the_others),
-        BENCH_TEST(a_client_that_fails_ends_those_that_wait_for_it),
-        BENCH_TEST(a_client_that_vanishes_is_an_error),
-        BENCH_TEST(too_many_clients_are_refused),
-        BENCH_TEST(an_object_is_the_same_each_time_and_unlike_the_next),
-        BENCH_TEST(keys_differ_by_kind_size_and_index),
-        BENCH_TEST(the_bare_server_sends_as_many_descriptors_as_asked_for),
-        BENCH_TEST(a_compiler_that_is_no_library_makes_no_team),
-    };
-    return cmocka_run_group_tests_name("bench", tests, NULL, NULL);
 }

@@ -26,6 +26,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(clocks, set_up, tear_down);
+
 /* What looks at times, one way or the other. */
 static void asks_for_all(struct scene *s)
 {
@@ -63,7 +65,7 @@ static void jump(struct scene *s, int64_t realtime_ns)
     scene_is_sound(s);
 }
 
-static void serves_on_when_the_wall_clock_jumps(void **state)
+TEST(clocks, serves_on_when_the_wall_clock_jumps)
 {
     struct scene *s = *state;
     jump(s, DAY_NS);
@@ -74,7 +76,7 @@ static void serves_on_when_the_wall_clock_jumps(void **state)
     scene_survives(s);
 }
 
-static void starts_again_in_another_year(void **state)
+TEST(clocks, starts_again_in_another_year)
 {
     struct scene *s = *state;
     static const int64_t jumps_ns[] = { 20 * YEAR_NS, -40 * YEAR_NS, DAY_NS };
@@ -88,7 +90,7 @@ static void starts_again_in_another_year(void **state)
 }
 
 /* As after a machine was put to sleep with its processes, or moved. */
-static void serves_on_when_all_clocks_are_a_day_ahead(void **state)
+TEST(clocks, serves_on_when_all_clocks_are_a_day_ahead)
 {
     struct scene *s = *state;
     s->plan->monotonic_ns = DAY_NS;
@@ -96,15 +98,4 @@ static void serves_on_when_all_clocks_are_a_day_ahead(void **state)
     scene_stop(s);
     s->plan->monotonic_ns = 0;
     scene_survives(s);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(serves_on_when_the_wall_clock_jumps),
-        TEST(starts_again_in_another_year),
-        TEST(serves_on_when_all_clocks_are_a_day_ahead),
-    };
-    return cmocka_run_group_tests_name("clocks", tests, NULL, NULL);
 }

@@ -202,47 +202,41 @@ static bool notices(void (*act)(struct trial *t), unsigned kind)
                    kind);
 }
 
-static void a_sound_operation_loses_nothing(void **state)
+TEST(plain, a_sound_operation_loses_nothing)
 {
     static const unsigned kinds[] = { KIND_FULL,       KIND_WRITE, KIND_WRITE_SHORT,
                                       KIND_DESCRIPTOR, KIND_NAME,  KIND_INTERRUPTED,
                                       KIND_KILL,       KIND_TEAR,  KIND_STEP };
-    (void)state;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         assert_false(notices(act_soundly, kinds[i]));
 }
 
-static void a_descriptor_that_is_left_open_is_noticed(void **state)
+TEST(plain, a_descriptor_that_is_left_open_is_noticed)
 {
-    (void)state;
     assert_true(notices(act_leaking, KIND_FULL));
     assert_false(notices(act_leaking, KIND_NAME)); /* nothing was opened */
 }
 
-static void who_cannot_take_a_short_or_interrupted_write_is_noticed(void **state)
+TEST(plain, who_cannot_take_a_short_or_interrupted_write_is_noticed)
 {
-    (void)state;
     assert_true(notices(act_hastily, KIND_WRITE_SHORT));
     assert_true(notices(act_hastily, KIND_INTERRUPTED));
     assert_false(notices(act_hastily, KIND_FULL));
 }
 
-static void a_failure_without_a_sentence_is_noticed(void **state)
+TEST(plain, a_failure_without_a_sentence_is_noticed)
 {
-    (void)state;
     assert_true(notices(act_silently, KIND_WRITE));
 }
 
-static void what_was_acknowledged_and_is_not_there_is_noticed(void **state)
+TEST(plain, what_was_acknowledged_and_is_not_there_is_noticed)
 {
-    (void)state;
     assert_true(notices(act_lying, KIND_WRITE));
     assert_true(notices(act_lying, KIND_DESCRIPTOR));
 }
 
-static void stores_that_do_not_add_up_are_noticed(void **state)
+TEST(plain, stores_that_do_not_add_up_are_noticed)
 {
-    (void)state;
     for (size_t i = 0; i < STORES; i++) {
         const struct broken *store = &stores[i];
         const struct operation look = {
@@ -251,17 +245,4 @@ static void stores_that_do_not_add_up_are_noticed(void **state)
         if (is_lost(look, KIND_KILL) != (*store->sql != '\0'))
             fail_msg("'%s' is taken for the opposite", store->name);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sound_operation_loses_nothing),
-        cmocka_unit_test(a_descriptor_that_is_left_open_is_noticed),
-        cmocka_unit_test(who_cannot_take_a_short_or_interrupted_write_is_noticed),
-        cmocka_unit_test(a_failure_without_a_sentence_is_noticed),
-        cmocka_unit_test(what_was_acknowledged_and_is_not_there_is_noticed),
-        cmocka_unit_test(stores_that_do_not_add_up_are_noticed),
-    };
-    return cmocka_run_group_tests_name("harness", tests, NULL, NULL);
 }

@@ -53,8 +53,6 @@ class Table(unittest.TestCase):
         self.assertEqual(engine[1:], ["--go-on", "--every", "5", "--only", "a", "--memory-every",
                                       "300"])
         self.assertEqual(daemon[1:], ["--go-on", "--every", "13", "--only", "b", "--most", "2"])
-        job = self.script.command_of(pathlib.Path("job_faults"), "b", options)
-        self.assertEqual(job[1:], daemon[1:])
 
     def test_an_operation_without_the_fault_is_not_asked_for_it(self):
         with tempfile.TemporaryDirectory() as folder:

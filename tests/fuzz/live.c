@@ -437,7 +437,7 @@ static void run_rounds(struct fixture *f, uint64_t from, uint64_t count, uint64_
     }
 }
 
-static void serves_others_and_keeps_nothing_after_mutated_conversations(void **state)
+TEST(plain, serves_others_and_keeps_nothing_after_mutated_conversations)
 {
     struct fixture *f = *state;
     run_rounds(f, wish.from, WARM_ROUNDS, 0);
@@ -480,6 +480,8 @@ static int teardown(void **state)
     return 0;
 }
 
+TEST_PROGRAM(setup, teardown)
+
 static void read_arguments(int argc, char **argv)
 {
     const struct {
@@ -509,8 +511,5 @@ int main(int argc, char **argv)
 {
     read_arguments(argc, argv);
     printf("seed %llu\n", (unsigned long long)wish.seed);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(serves_others_and_keeps_nothing_after_mutated_conversations),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return test_run(NULL);
 }

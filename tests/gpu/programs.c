@@ -31,6 +31,8 @@ static int teardown(void **state)
     return 0;
 }
 
+TEST_PROGRAM(setup, teardown)
+
 static void skip_without_nvrtc(const struct fixture *f)
 {
     if (f->result.status && strstr(f->result.output, NO_NVRTC)) {
@@ -39,7 +41,7 @@ static void skip_without_nvrtc(const struct fixture *f)
     }
 }
 
-static void a_first_pass_meets_every_forward_layer(void **state)
+TEST(plain, a_first_pass_meets_every_forward_layer)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "first_pass", "--device", "opencl:0", LINES, NULL);
@@ -59,7 +61,7 @@ static void a_first_pass_meets_every_forward_layer(void **state)
     assert_true(seconds >= json_get_number(warm, "open_s", 1e9) && seconds > 0);
 }
 
-static void a_first_pass_takes_another_batch_type_and_layout(void **state)
+TEST(plain, a_first_pass_takes_another_batch_type_and_layout)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "first_pass", "--device", "opencl:0", "--batch", "3",
@@ -67,7 +69,7 @@ static void a_first_pass_takes_another_batch_type_and_layout(void **state)
     assert_int_equal(f->result.status, 0);
 }
 
-static void a_first_pass_says_why_it_cannot(void **state)
+TEST(plain, a_first_pass_says_why_it_cannot)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "first_pass", "--device", "opencl:99", LINES, NULL);
@@ -86,7 +88,7 @@ static void a_first_pass_says_why_it_cannot(void **state)
     assert_int_equal(f->result.status, 2);
 }
 
-static void trials_compile_for_gpus_that_are_not_here(void **state)
+TEST(plain, trials_compile_for_gpus_that_are_not_here)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "gpu_trials", "--compile-only", "--target", "sm_90a",
@@ -98,7 +100,7 @@ static void trials_compile_for_gpus_that_are_not_here(void **state)
 
 /* Every way in which bulk copies feed a product: numbered through, rows of pixels, residues; and
  * groups that last. */
-static void bulk_copies_compile_for_hopper(void **state)
+TEST(plain, bulk_copies_compile_for_hopper)
 {
     struct fixture *f = *state;
 #define CHANNELS_LAST " --in_layout NHWC --fil_layout NHWC --out_layout NHWC"
@@ -126,7 +128,7 @@ static void bulk_copies_compile_for_hopper(void **state)
     assert_says(f->result.output, "of 9 problems: ");
 }
 
-static void trials_are_refused_with_a_reason(void **state)
+TEST(plain, trials_are_refused_with_a_reason)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "gpu_trials", "--compile-only", "--target", "sm_90a", NULL);
@@ -142,7 +144,7 @@ static void trials_are_refused_with_a_reason(void **state)
     assert_says(f->result.output, "7,7");
 }
 
-static void peaks_compile_for_gpus_with_and_without_their_own_instructions(void **state)
+TEST(plain, peaks_compile_for_gpus_with_and_without_their_own_instructions)
 {
     struct fixture *f = *state;
     static const char *const targets[] = { "sm_80", "sm_90a" };
@@ -151,18 +153,4 @@ static void peaks_compile_for_gpus_with_and_without_their_own_instructions(void 
         skip_without_nvrtc(f);
         assert_int_equal(f->result.status, 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_first_pass_meets_every_forward_layer),
-        cmocka_unit_test(a_first_pass_takes_another_batch_type_and_layout),
-        cmocka_unit_test(a_first_pass_says_why_it_cannot),
-        cmocka_unit_test(trials_compile_for_gpus_that_are_not_here),
-        cmocka_unit_test(bulk_copies_compile_for_hopper),
-        cmocka_unit_test(trials_are_refused_with_a_reason),
-        cmocka_unit_test(peaks_compile_for_gpus_with_and_without_their_own_instructions),
-    };
-    return cmocka_run_group_tests_name("programs", tests, setup, teardown);
 }

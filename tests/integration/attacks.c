@@ -46,6 +46,8 @@ static int end(void **state)
     return 0;
 }
 
+TEST_PROGRAM(begin, end)
+
 static int set_up(void **state)
 {
     attack_connect(*state);
@@ -60,6 +62,8 @@ static int tear_down(void **state)
     attack_disconnect(a);
     return 0;
 }
+
+FIXTURE(attack, set_up, tear_down);
 
 static void victim_imports(struct arena *a)
 {
@@ -77,7 +81,7 @@ static unsigned long long stat_of(struct arena *a, const char *name)
 
 /* ---- to answer in another's place ---- */
 
-static void what_the_attacker_imports_answers_the_attacker_alone(void **state)
+TEST(attack, what_the_attacker_imports_answers_the_attacker_alone)
 {
     struct arena *a = *state;
     attack_need_root();
@@ -94,7 +98,7 @@ static void what_the_attacker_imports_answers_the_attacker_alone(void **state)
     assert_int_equal(attack_fetch_name(a->attacker, SECRET_PROGRAM, SECRET_ARGS).size, 21000);
 }
 
-static void nothing_for_everyone_is_taken_from_a_user(void **state)
+TEST(attack, nothing_for_everyone_is_taken_from_a_user)
 {
     struct arena *a = *state;
     char text[512];
@@ -121,7 +125,7 @@ static void nothing_for_everyone_is_taken_from_a_user(void **state)
 
 /* Objects come in by their owner's import, or from our own compiler: no request brings both a key
  * and an object, whatever its number. */
-static void no_request_stores_an_object_under_a_key(void **state)
+TEST(attack, no_request_stores_an_object_under_a_key)
 {
     struct arena *a = *state;
     char text[512];
@@ -149,7 +153,7 @@ static int see_mode(const char *path, const struct stat *seen, int type, struct 
     return 0;
 }
 
-static void nobody_else_writes_where_kilnd_keeps_things(void **state)
+TEST(attack, nobody_else_writes_where_kilnd_keeps_things)
 {
     static const char *const folders[] = { "cache", "state" };
     struct arena *a = *state;
@@ -163,7 +167,7 @@ static void nobody_else_writes_where_kilnd_keeps_things(void **state)
 
 /* ---- to drop ---- */
 
-static void the_attacker_neither_drops_nor_unpins_nor_cools_what_others_have(void **state)
+TEST(attack, the_attacker_neither_drops_nor_unpins_nor_cools_what_others_have)
 {
     struct arena *a = *state;
     static const struct {
@@ -229,7 +233,7 @@ static void tell_no_secret(struct arena *a, enum message_type type, const char *
 
 #define PROBLEM_LINE "conv -n 2 -c 4 -H 8 -W 8 -k 8 -y 3 -x 3 -p 1 -q 1 -u 1 -v 1 -l 1 -j 1 -F 1"
 
-static void nothing_that_is_the_victims_alone_is_told_to_the_attacker(void **state)
+TEST(attack, nothing_that_is_the_victims_alone_is_told_to_the_attacker)
 {
     struct arena *a = *state;
     static const struct {
@@ -283,7 +287,7 @@ static void nothing_that_is_the_victims_alone_is_told_to_the_attacker(void **sta
 }
 
 /* Events go to whoever subscribes: what is private makes none. */
-static void what_the_victim_does_with_his_own_makes_no_event(void **state)
+TEST(attack, what_the_victim_does_with_his_own_makes_no_event)
 {
     struct arena *a = *state;
     static struct raw_frame frame;
@@ -301,7 +305,7 @@ static void what_the_victim_does_with_his_own_makes_no_event(void **state)
 
 /* ---- to find out ---- */
 
-static void a_key_that_is_guessed_right_is_answered_like_one_that_is_not_there(void **state)
+TEST(attack, a_key_that_is_guessed_right_is_answered_like_one_that_is_not_there)
 {
     struct arena *a = *state;
     char wrong[DIGEST_HEX_SIZE], question[128], texts[2][512];
@@ -338,7 +342,7 @@ static void a_key_that_is_guessed_right_is_answered_like_one_that_is_not_there(v
 
 /* ---- leases ---- */
 
-static void a_lease_is_neither_reported_nor_taken_by_another(void **state)
+TEST(attack, a_lease_is_neither_reported_nor_taken_by_another)
 {
     struct arena *a = *state;
     char text[512];
@@ -365,7 +369,7 @@ static void a_lease_is_neither_reported_nor_taken_by_another(void **state)
 
 /* ---- to use up ---- */
 
-static void one_users_connections_leave_room_for_the_others(void **state)
+TEST(attack, one_users_connections_leave_room_for_the_others)
 {
     struct arena *a = *state;
     int held[CONNECTIONS_MOST];
@@ -398,7 +402,7 @@ static unsigned count_outcomes(int fd, unsigned count, enum kiln_code wanted)
 
 #define QUEUED 12
 
-static void one_users_queue_leaves_room_for_the_others(void **state)
+TEST(attack, one_users_queue_leaves_room_for_the_others)
 {
     struct arena *a = *state;
     const char *source = "extern \"C\" __attribute__((global)) void k(float *y) { *y = N; }\n";
@@ -421,7 +425,7 @@ static void one_users_queue_leaves_room_for_the_others(void **state)
     assert_in_range(refused, 1, QUEUED - 4);
 }
 
-static void one_users_records_leave_room_for_the_others(void **state)
+TEST(attack, one_users_records_leave_room_for_the_others)
 {
     struct arena *a = *state;
     attack_need_root();
@@ -433,7 +437,7 @@ static void one_users_records_leave_room_for_the_others(void **state)
     assert_int_equal(attack_ask(a->attacker, MESSAGE_tuning_remove, FORGET_OWN, NULL), KILN_OK);
 }
 
-static void one_users_leases_leave_room_for_the_others(void **state)
+TEST(attack, one_users_leases_leave_room_for_the_others)
 {
     struct arena *a = *state;
     attack_need_root();
@@ -443,7 +447,7 @@ static void one_users_leases_leave_room_for_the_others(void **state)
     assert_int_equal(attack_lease_take(a->victim, 99).state, LEASE_OUTCOME_GRANTED);
 }
 
-static void one_users_kernels_leave_room_for_the_others(void **state)
+TEST(attack, one_users_kernels_leave_room_for_the_others)
 {
     struct arena *a = *state;
     attack_need_root();
@@ -455,7 +459,7 @@ static void one_users_kernels_leave_room_for_the_others(void **state)
 
 /* ---- whom the kernel cannot name ---- */
 
-static void the_overflow_uid_is_served_and_has_nothing_of_its_own(void **state)
+TEST(attack, the_overflow_uid_is_served_and_has_nothing_of_its_own)
 {
     struct arena *a = *state;
     char text[512];
@@ -499,7 +503,7 @@ static int attack_by_library(const struct arena *a)
     return 0;
 }
 
-static void through_the_library_it_is_the_same(void **state)
+TEST(attack, through_the_library_it_is_the_same)
 {
     struct arena *a = *state;
     attack_need_root();
@@ -510,29 +514,4 @@ static void through_the_library_it_is_the_same(void **state)
         _exit(attack_by_library(a));
     assert_int_equal(wait_program(pid), 0);
     assert_int_equal(attack_fetch_name(a->victim, SECRET_PROGRAM, SECRET_ARGS).code, KILN_OK);
-}
-
-#define ATTACK(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ATTACK(what_the_attacker_imports_answers_the_attacker_alone),
-        ATTACK(nothing_for_everyone_is_taken_from_a_user),
-        ATTACK(no_request_stores_an_object_under_a_key),
-        ATTACK(nobody_else_writes_where_kilnd_keeps_things),
-        ATTACK(the_attacker_neither_drops_nor_unpins_nor_cools_what_others_have),
-        ATTACK(nothing_that_is_the_victims_alone_is_told_to_the_attacker),
-        ATTACK(what_the_victim_does_with_his_own_makes_no_event),
-        ATTACK(a_key_that_is_guessed_right_is_answered_like_one_that_is_not_there),
-        ATTACK(a_lease_is_neither_reported_nor_taken_by_another),
-        ATTACK(one_users_connections_leave_room_for_the_others),
-        ATTACK(one_users_queue_leaves_room_for_the_others),
-        ATTACK(one_users_records_leave_room_for_the_others),
-        ATTACK(one_users_leases_leave_room_for_the_others),
-        ATTACK(one_users_kernels_leave_room_for_the_others),
-        ATTACK(the_overflow_uid_is_served_and_has_nothing_of_its_own),
-        ATTACK(through_the_library_it_is_the_same),
-    };
-    return cmocka_run_group_tests_name("attacks", tests, begin, end);
 }

@@ -53,6 +53,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(attack, set_up, tear_down);
+
 /* ---- descriptors of kilnd ---- */
 
 struct count {
@@ -125,7 +127,7 @@ static void give_each(struct arena *a, const struct taker *taker)
     }
 }
 
-static void whatever_comes_in_place_of_a_file_is_refused_and_closed(void **state)
+TEST(attack, whatever_comes_in_place_of_a_file_is_refused_and_closed)
 {
     struct arena *a = *state;
     attack_need_root();
@@ -136,7 +138,7 @@ static void whatever_comes_in_place_of_a_file_is_refused_and_closed(void **state
 }
 
 /* With O_PATH anybody may open what he may not read: nobody opens it anew with more rights. */
-static void a_descriptor_that_may_not_read_does_not_get_its_file_read(void **state)
+TEST(attack, a_descriptor_that_may_not_read_does_not_get_its_file_read)
 {
     struct arena *a = *state;
     char text[512];
@@ -169,7 +171,7 @@ static void *change(void *context)
     return NULL;
 }
 
-static void a_file_that_shrinks_and_grows_while_it_is_read_harms_nobody(void **state)
+TEST(attack, a_file_that_shrinks_and_grows_while_it_is_read_harms_nobody)
 {
     struct arena *a = *state;
     struct changing c = { .file = -1 };
@@ -202,7 +204,7 @@ static bool takes_files(unsigned type)
     return false;
 }
 
-static void a_request_that_takes_no_file_refuses_one(void **state)
+TEST(attack, a_request_that_takes_no_file_refuses_one)
 {
     static const unsigned types[] = {
 #define KILN_REQUEST(name, number, who, body, purpose) number,
@@ -227,7 +229,7 @@ static void a_request_that_takes_no_file_refuses_one(void **state)
     no_more_than(a, before);
 }
 
-static void other_numbers_than_announced_are_refused_and_closed(void **state)
+TEST(attack, other_numbers_than_announced_are_refused_and_closed)
 {
     static const struct {
         unsigned announced, sent;
@@ -272,16 +274,4 @@ static int begin(void **state)
     return 0;
 }
 
-#define ATTACK(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ATTACK(whatever_comes_in_place_of_a_file_is_refused_and_closed),
-        ATTACK(a_descriptor_that_may_not_read_does_not_get_its_file_read),
-        ATTACK(a_file_that_shrinks_and_grows_while_it_is_read_harms_nobody),
-        ATTACK(a_request_that_takes_no_file_refuses_one),
-        ATTACK(other_numbers_than_announced_are_refused_and_closed),
-    };
-    return cmocka_run_group_tests_name("attacks_descriptors", tests, begin, end);
-}
+TEST_PROGRAM(begin, end)

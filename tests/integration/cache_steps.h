@@ -34,6 +34,7 @@ int remove_large_cache(void **state);
 
 int caches_setup(void **state);
 int caches_teardown(void **state);
+FIXTURE(caches, caches_setup, caches_teardown);
 /* Copies it to |f|->path. */
 void use_large_cache(struct caches *f);
 void use_small_cache(struct caches *f);

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static void every_row_of_an_imported_cache_is_served_byte_for_byte(void **state)
+TEST_PROGRAM(write_large_cache, remove_large_cache)
+
+TEST(caches, every_row_of_an_imported_cache_is_served_byte_for_byte)
 {
     struct caches *f = *state;
     char counted[64];
@@ -22,7 +24,7 @@ static void every_row_of_an_imported_cache_is_served_byte_for_byte(void **state)
     expect_rows(f, KILN_TIER_DISK);
 }
 
-static void every_row_of_an_installed_cache_is_served_byte_for_byte(void **state)
+TEST(caches, every_row_of_an_installed_cache_is_served_byte_for_byte)
 {
     struct caches *f = *state;
     use_large_cache(f);
@@ -36,7 +38,7 @@ static void every_row_of_an_installed_cache_is_served_byte_for_byte(void **state
     expect_rows(f, KILN_TIER_PACKAGE);
 }
 
-static void several_caches_are_imported_at_once(void **state)
+TEST(caches, several_caches_are_imported_at_once)
 {
     struct caches *f = *state;
     char other[160];
@@ -70,7 +72,7 @@ static void open_live_cache(struct caches *f, struct writer *w)
     shell(f->folder, "test -s " CACHE "-wal");
 }
 
-static void a_cache_that_a_writer_holds_open_is_imported_whole(void **state)
+TEST(caches, a_cache_that_a_writer_holds_open_is_imported_whole)
 {
     struct caches *f = *state;
     struct writer w;
@@ -87,7 +89,7 @@ static void a_cache_that_a_writer_holds_open_is_imported_whole(void **state)
     writer_kill(&w);
 }
 
-static void a_cache_that_a_writer_holds_open_is_installed_whole(void **state)
+TEST(caches, a_cache_that_a_writer_holds_open_is_installed_whole)
 {
     struct caches *f = *state;
     struct writer w;
@@ -111,7 +113,7 @@ static void export_to(struct caches *f, const char *folder)
     kilnctl_ok(f, "kernel", "export", "--format", "ukdb", path);
 }
 
-static void an_export_is_what_miopen_itself_would_have_written(void **state)
+TEST(caches, an_export_is_what_miopen_itself_would_have_written)
 {
     struct caches *f = *state;
     use_large_cache(f);
@@ -143,7 +145,7 @@ static void an_export_is_what_miopen_itself_would_have_written(void **state)
                   "kernel_hash, uncompressed_size) values('a', 'b', x'00', 'c', 0)\"");
 }
 
-static void import_export_import_export_is_the_identity(void **state)
+TEST(caches, import_export_import_export_is_the_identity)
 {
     struct caches *f = *state;
     char first[160];
@@ -164,20 +166,4 @@ static void import_export_import_export_is_the_identity(void **state)
     shell(f->daemon.folder, "cmp first/" CACHE " second/" CACHE);
     expect_rows(f, KILN_TIER_DISK);
     kilnctl_fails(f, 1, "is there already", "kernel", "export", f->folder); /* replaces nothing */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, caches_setup, caches_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_row_of_an_imported_cache_is_served_byte_for_byte),
-        TEST(every_row_of_an_installed_cache_is_served_byte_for_byte),
-        TEST(several_caches_are_imported_at_once),
-        long_in_a_job(TEST(a_cache_that_a_writer_holds_open_is_imported_whole)),
-        long_in_a_job(TEST(a_cache_that_a_writer_holds_open_is_installed_whole)),
-        TEST(an_export_is_what_miopen_itself_would_have_written),
-        long_in_a_job(TEST(import_export_import_export_is_the_identity)),
-    };
-    return cmocka_run_group_tests_name("caches", tests, write_large_cache, remove_large_cache);
 }

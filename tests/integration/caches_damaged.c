@@ -71,7 +71,7 @@ static void put_bytes(const struct caches *f, long at, struct bytes bytes)
     assert_int_equal(pwrite(fd, bytes.data, bytes.size, at), bytes.size);
 }
 
-static void of_a_cache_with_a_damaged_row_all_others_are_imported(void **state)
+TEST(caches, of_a_cache_with_a_damaged_row_all_others_are_imported)
 {
     struct caches *f = *state;
     use_small_cache(f);
@@ -98,7 +98,7 @@ static long leaf_of(const struct caches *f, size_t at)
     return atol(text);
 }
 
-static void of_a_cache_with_a_lost_page_all_other_rows_are_imported(void **state)
+TEST(caches, of_a_cache_with_a_lost_page_all_other_rows_are_imported)
 {
     static const uint8_t nothing[4096];
     struct caches *f = *state;
@@ -112,7 +112,7 @@ static void of_a_cache_with_a_lost_page_all_other_rows_are_imported(void **state
     expect_sentence(f, &d);
 }
 
-static void of_a_cache_cut_short_the_beginning_is_imported(void **state)
+TEST(caches, of_a_cache_cut_short_the_beginning_is_imported)
 {
     struct caches *f = *state;
     use_small_cache(f);
@@ -139,7 +139,7 @@ static void leave_log(struct caches *f)
     writer_kill(&w);
 }
 
-static void of_a_damaged_log_all_but_the_damage_is_imported(void **state)
+TEST(caches, of_a_damaged_log_all_but_the_damage_is_imported)
 {
     struct caches *f = *state;
     leave_log(f);
@@ -152,7 +152,7 @@ static void of_a_damaged_log_all_but_the_damage_is_imported(void **state)
     assert_says(f->result.output, "the write-ahead log of '" CACHE "' is damaged: 1 of its pages");
 }
 
-static void a_log_makes_good_for_a_cache_whose_beginning_is_lost(void **state)
+TEST(caches, a_log_makes_good_for_a_cache_whose_beginning_is_lost)
 {
     static const uint8_t nothing[512];
     struct caches *f = *state;
@@ -167,7 +167,7 @@ static void a_log_makes_good_for_a_cache_whose_beginning_is_lost(void **state)
 }
 
 /* What cannot be rolled back stays as the dead writer left it. */
-static void of_a_cache_whose_journal_is_cut_short_nothing_wrong_is_imported(void **state)
+TEST(caches, of_a_cache_whose_journal_is_cut_short_nothing_wrong_is_imported)
 {
     struct caches *f = *state;
     struct writer w;
@@ -183,7 +183,7 @@ static void of_a_cache_whose_journal_is_cut_short_nothing_wrong_is_imported(void
     assert_true(d.imported < SMALL_CACHE_ROWS);
 }
 
-static void of_what_is_no_cache_nothing_is_imported(void **state)
+TEST(caches, of_what_is_no_cache_nothing_is_imported)
 {
     struct caches *f = *state;
     use_small_cache(f);
@@ -192,20 +192,4 @@ static void of_what_is_no_cache_nothing_is_imported(void **state)
     struct damage d = import_damaged(f);
 
     assert_int_equal(d.imported, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, caches_setup, caches_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(of_a_cache_with_a_damaged_row_all_others_are_imported),
-        TEST(of_a_cache_with_a_lost_page_all_other_rows_are_imported),
-        TEST(of_a_cache_cut_short_the_beginning_is_imported),
-        TEST(of_a_damaged_log_all_but_the_damage_is_imported),
-        TEST(a_log_makes_good_for_a_cache_whose_beginning_is_lost),
-        TEST(of_a_cache_whose_journal_is_cut_short_nothing_wrong_is_imported),
-        TEST(of_what_is_no_cache_nothing_is_imported),
-    };
-    return cmocka_run_group_tests_name("caches_damaged", tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ static void find_key(struct caches *f, size_t at, bool is_private, char key[65])
     snprintf(key, 65, "%s", json_get_text(j, "key", ""));
 }
 
-static void what_somebody_imports_is_nobody_elses_unless_an_admin_gives_it_to_all(void **state)
+TEST(caches, what_somebody_imports_is_nobody_elses_unless_an_admin_gives_it_to_all)
 {
     struct caches *f = *state;
     char key[65];
@@ -107,7 +107,7 @@ static void need_programs_for_all(struct caches *f)
     }
 }
 
-static void each_user_exports_and_gives_away_what_is_his_own(void **state)
+TEST(caches, each_user_exports_and_gives_away_what_is_his_own)
 {
     struct caches *f = *state;
     char file[160], warm[160];
@@ -133,15 +133,4 @@ static void each_user_exports_and_gives_away_what_is_his_own(void **state)
     kilnctl_ok(f, "clear", "--uid", "45001", "--yes");
     assert_int_equal(fetch_as_another(f, 5, NULL), KILN_E_NOT_FOUND);
     expect_rows(f, KILN_TIER_NONE);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, caches_setup, caches_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_somebody_imports_is_nobody_elses_unless_an_admin_gives_it_to_all),
-        TEST(each_user_exports_and_gives_away_what_is_his_own),
-    };
-    return cmocka_run_group_tests_name("caches_private", tests, NULL, NULL);
 }

@@ -43,6 +43,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(disk, setup, teardown);
+
 /* A small disk under the cache folder, which this process and those it starts see, nobody else. */
 static void mount_disk(struct fixture *f, const char *options)
 {
@@ -158,7 +160,7 @@ static void expect_prefetch_not_stored(struct fixture *f)
     expect_prefetch_says(f, problems, "gfx906");
 }
 
-static void a_full_disk_is_said_and_served_through_until_it_has_room(void **state)
+TEST(disk, a_full_disk_is_said_and_served_through_until_it_has_room)
 {
     struct fixture *f = *state;
     mount_disk(f, "size=8m,mode=0700");
@@ -188,7 +190,7 @@ static void a_full_disk_is_said_and_served_through_until_it_has_room(void **stat
     assert_int_equal(numbered_tier(&f->daemon, 7), KILN_TIER_DISK);
 }
 
-static void a_disk_that_is_full_from_the_start_keeps_nobody_from_work(void **state)
+TEST(disk, a_disk_that_is_full_from_the_start_keeps_nobody_from_work)
 {
     struct fixture *f = *state;
     mount_disk(f, "size=8m,mode=0700");
@@ -204,7 +206,7 @@ static void a_disk_that_is_full_from_the_start_keeps_nobody_from_work(void **sta
 }
 
 /* SQLite needs free space to remove a row.  Removing the file needs none. */
-static void with_nothing_free_gc_says_what_helps_and_clearing_all_makes_room(void **state)
+TEST(disk, with_nothing_free_gc_says_what_helps_and_clearing_all_makes_room)
 {
     struct fixture *f = *state;
     mount_disk(f, "size=16m,mode=0700");
@@ -234,7 +236,7 @@ static void remount(struct fixture *f, unsigned long flags)
         fail_msg("cannot remount '%s'", f->cache);
 }
 
-static void a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not(void **state)
+TEST(disk, a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not)
 {
     struct fixture *f = *state;
     mount_disk(f, "size=8m,mode=0700");
@@ -283,7 +285,7 @@ static void expect_refused(struct fixture *f, const char *folder, const char *na
     assert_says(f->result.output, setting);
 }
 
-static void a_network_filesystem_is_refused_under_either_folder(void **state)
+TEST(disk, a_network_filesystem_is_refused_under_either_folder)
 {
     struct fixture *f = *state;
     char folder[128];
@@ -303,20 +305,4 @@ static void a_network_filesystem_is_refused_under_either_folder(void **state)
 
     pretend("0x6969", "/absent"); /* so that nothing else refused it */
     daemon_process_start(&f->daemon);
-}
-
-#define IN_MEMORY "a job keeps all in memory then (integration.embedded)"
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_full_disk_is_said_and_served_through_until_it_has_room),
-        long_in_a_job(TEST(a_disk_that_is_full_from_the_start_keeps_nobody_from_work)),
-        long_in_a_job(TEST(with_nothing_free_gc_says_what_helps_and_clearing_all_makes_room)),
-        for_kilnd_only(IN_MEMORY,
-                       TEST(a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not)),
-        for_kilnd_only(IN_MEMORY, TEST(a_network_filesystem_is_refused_under_either_folder)),
-    };
-    return cmocka_run_group_tests_name("disk", tests, NULL, NULL);
 }

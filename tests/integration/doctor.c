@@ -71,6 +71,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(doctor, setup, teardown);
+
 static void need_other_users(void)
 {
     bool logs = getenv("KILN_TEST_VALGRIND"); /* scripts/test-valgrind: the log is root's */
@@ -135,7 +137,7 @@ static void doctor_fails(struct fixture *f, const char *what, const char *advice
 
 /* ---- each trouble, and its end ---- */
 
-static void a_missing_socket_is_mended_by_starting_what_it_says(void **state)
+TEST(doctor, a_missing_socket_is_mended_by_starting_what_it_says)
 {
     struct fixture *f = *state;
     char advice[200];
@@ -154,7 +156,7 @@ static void a_missing_socket_is_mended_by_starting_what_it_says(void **state)
     assert_says(f->result.output, "sound");
 }
 
-static void the_json_says_what_failed(void **state)
+TEST(doctor, the_json_says_what_failed)
 {
     struct fixture *f = *state;
     put_file(in_folder(f, "settings.json"), "{}");
@@ -199,7 +201,7 @@ static void doctor_as_nobody(struct fixture *f, bool is_new_login, const char *s
     f->result.status = wait_program(pid);
 }
 
-static void who_is_not_in_the_group_joins_it_and_logs_in_again(void **state)
+TEST(doctor, who_is_not_in_the_group_joins_it_and_logs_in_again)
 {
     struct fixture *f = *state;
     static const char *const arguments[] = { "--socket-group", GROUP };
@@ -230,7 +232,7 @@ static void who_is_not_in_the_group_joins_it_and_logs_in_again(void **state)
     assert_says(f->result.output, "you may use it");
 }
 
-static void settings_that_may_not_be_read_hide_no_folder(void **state)
+TEST(doctor, settings_that_may_not_be_read_hide_no_folder)
 {
     struct fixture *f = *state;
     need_other_users();
@@ -259,7 +261,7 @@ static void pretend(const char *type, const char *folder)
     setenv("KILN_TEST_F_FOLDER", folder, 1);
 }
 
-static void a_cache_on_nfs_is_moved_where_it_says(void **state)
+TEST(doctor, a_cache_on_nfs_is_moved_where_it_says)
 {
     struct fixture *f = *state;
     char settings[512], advice[300];
@@ -288,7 +290,7 @@ static void a_cache_on_nfs_is_moved_where_it_says(void **state)
     doctor_ok(f);
 }
 
-static void settings_that_are_no_json_are_named(void **state)
+TEST(doctor, settings_that_are_no_json_are_named)
 {
     struct fixture *f = *state;
     put_file(in_folder(f, "settings.json"), "{\"cache_dir\":");
@@ -320,7 +322,7 @@ static void show_compilers(struct fixture *f)
     unmount_all(f);
 }
 
-static void a_host_without_a_compiler_gets_one(void **state)
+TEST(doctor, a_host_without_a_compiler_gets_one)
 {
     struct fixture *f = *state;
     need_mounts();
@@ -345,7 +347,7 @@ static void damage_page(const struct fixture *f, unsigned page)
                      sizeof(noise));
 }
 
-static void a_damaged_kernels_db_is_cured_by_the_command_it_prints(void **state)
+TEST(doctor, a_damaged_kernels_db_is_cured_by_the_command_it_prints)
 {
     struct fixture *f = *state;
     char cure[64];
@@ -366,7 +368,7 @@ static void a_damaged_kernels_db_is_cured_by_the_command_it_prints(void **state)
     }
 }
 
-static void compilers_that_are_switched_off_need_no_installing(void **state)
+TEST(doctor, compilers_that_are_switched_off_need_no_installing)
 {
     static const char *const arguments[] = { "--workers", "0" };
     struct fixture *f = *state;
@@ -386,7 +388,7 @@ static bool is_content(void *context)
     return f->result.status == 0;
 }
 
-static void a_full_disk_is_well_again_when_there_is_room(void **state)
+TEST(doctor, a_full_disk_is_well_again_when_there_is_room)
 {
     struct fixture *f = *state;
     const char *cache = f->daemon.cache;
@@ -412,7 +414,7 @@ static void pretend_gpu(struct fixture *f)
              "vendor_id 4098\ndevice_id 29711\nunique_id 81985529216486895\n");
 }
 
-static void a_package_for_another_gpu_is_joined_by_the_right_one(void **state)
+TEST(doctor, a_package_for_another_gpu_is_joined_by_the_right_one)
 {
     struct fixture *f = *state;
     need_mounts();
@@ -446,7 +448,7 @@ static void put_systemctl(struct fixture *f, const char *state)
     assert_int_equal(chmod(in_folder(f, "bin/systemctl"), 0755), 0);
 }
 
-static void what_systemd_knows_is_asked(void **state)
+TEST(doctor, what_systemd_knows_is_asked)
 {
     struct fixture *f = *state;
     char path[4096], *before = strdup(getenv("PATH"));
@@ -535,7 +537,7 @@ static bool has_ended(void *context)
     return kill(t->pid, 0) != 0 || strstr(t->text, "\x1b[?1049l") != NULL;
 }
 
-static void top_sorts_resizes_outlives_a_restart_and_quits(void **state)
+TEST(doctor, top_sorts_resizes_outlives_a_restart_and_quits)
 {
     struct fixture *f = *state;
     static struct terminal t;
@@ -558,7 +560,7 @@ static void top_sorts_resizes_outlives_a_restart_and_quits(void **state)
     assert_int_equal(wait_program(t.pid), 0);
 }
 
-static void one_look_needs_no_terminal(void **state)
+TEST(doctor, one_look_needs_no_terminal)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
@@ -572,7 +574,7 @@ static void one_look_needs_no_terminal(void **state)
 
 /* ---- report ---- */
 
-static void a_report_of_a_fresh_kilnd_is_one_file(void **state)
+TEST(doctor, a_report_of_a_fresh_kilnd_is_one_file)
 {
     struct fixture *f = *state;
     const char *page = in_folder(f, "kiln.html");
@@ -584,30 +586,4 @@ static void a_report_of_a_fresh_kilnd_is_one_file(void **state)
     shell_says("kiln.html", f->daemon.folder, "ls -A | grep html");
     put_file(page, "other");
     kilnctl_fails(f, 2, "it is no report", "report", "-o", page);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_missing_socket_is_mended_by_starting_what_it_says),
-        TEST(the_json_says_what_failed),
-        for_kilnd_only("kilnd's settings name its folders",
-                       TEST(a_cache_on_nfs_is_moved_where_it_says)),
-        TEST(settings_that_are_no_json_are_named),
-        long_in_a_job(TEST(top_sorts_resizes_outlives_a_restart_and_quits)),
-        TEST(one_look_needs_no_terminal),
-        TEST(a_report_of_a_fresh_kilnd_is_one_file),
-        /* From here on this process has mounts of its own. */
-        for_kilnd_only(FOR_ONE_USER, TEST(who_is_not_in_the_group_joins_it_and_logs_in_again)),
-        for_kilnd_only(FOR_ONE_USER, TEST(settings_that_may_not_be_read_hide_no_folder)),
-        TEST(a_host_without_a_compiler_gets_one),
-        long_in_a_job(TEST(a_damaged_kernels_db_is_cured_by_the_command_it_prints)),
-        TEST(compilers_that_are_switched_off_need_no_installing),
-        TEST(a_full_disk_is_well_again_when_there_is_room),
-        TEST(a_package_for_another_gpu_is_joined_by_the_right_one),
-        TEST(what_systemd_knows_is_asked),
-    };
-    return cmocka_run_group_tests_name("doctor", tests, NULL, NULL);
 }

@@ -38,6 +38,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(find, setup, teardown);
+
 static void start(struct fixture *f)
 {
     daemon_process_start(&f->daemon);
@@ -113,7 +115,7 @@ static void expect_same(const struct choice *a, const struct choice *b)
 /* ---- find ---- */
 
 /* Others may write to the folder of its records, so kilnd has none. */
-static void what_kilnd_cannot_record_is_measured_and_warned_of(void **state)
+TEST(find, what_kilnd_cannot_record_is_measured_and_warned_of)
 {
     struct fixture *f = *state;
     shell(f->daemon.folder, "mkdir -p '%s' && chmod 0770 '%s'", f->daemon.state, f->daemon.state);
@@ -130,7 +132,7 @@ static void what_kilnd_cannot_record_is_measured_and_warned_of(void **state)
     assert_says(f->result.output, "Verifies OK");
 }
 
-static void what_one_process_found_the_next_one_plans_with(void **state)
+TEST(find, what_one_process_found_the_next_one_plans_with)
 {
     struct fixture *f = *state;
     start(f);
@@ -153,7 +155,7 @@ static void what_one_process_found_the_next_one_plans_with(void **state)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), compiles);
 }
 
-static void fast_times_and_records_nothing(void **state)
+TEST(find, fast_times_and_records_nothing)
 {
     struct fixture *f = *state;
     start(f);
@@ -165,7 +167,7 @@ static void fast_times_and_records_nothing(void **state)
     expect_measured(result_of(f), TUNED);
 }
 
-static void a_solver_that_is_named_is_run_without_a_find(void **state)
+TEST(find, a_solver_that_is_named_is_run_without_a_find)
 {
     struct fixture *f = *state;
     start(f);
@@ -175,7 +177,7 @@ static void a_solver_that_is_named_is_run_without_a_find(void **state)
     assert_string_equal(json_get_text(r, "solver", ""), "ConvDirectNaive");
 }
 
-static void without_a_daemon_both_say_so(void **state)
+TEST(find, without_a_daemon_both_say_so)
 {
     struct fixture *f = *state;
     start(f);
@@ -188,7 +190,7 @@ static void without_a_daemon_both_say_so(void **state)
 
 /* ---- tune ---- */
 
-static void what_one_process_tuned_the_next_one_plans_with(void **state)
+TEST(find, what_one_process_tuned_the_next_one_plans_with)
 {
     struct fixture *f = *state;
     start(f);
@@ -219,7 +221,7 @@ static void what_one_process_tuned_the_next_one_plans_with(void **state)
     expect_same(&tuned, &planned);
 }
 
-static void clean_takes_the_users_config_away(void **state)
+TEST(find, clean_takes_the_users_config_away)
 {
     struct fixture *f = *state;
     start(f);
@@ -247,7 +249,7 @@ static bool has_results(void *context)
     return count >= 2;
 }
 
-static void a_tune_that_was_killed_goes_on_where_it_was(void **state)
+TEST(find, a_tune_that_was_killed_goes_on_where_it_was)
 {
     struct fixture *f = *state;
     start(f);
@@ -277,7 +279,7 @@ static void expect_good_end(pid_t pid, int out)
         fail_msg("status %d: %s", status, text);
 }
 
-static void two_processes_share_a_search(void **state)
+TEST(find, two_processes_share_a_search)
 {
     struct fixture *f = *state;
     start(f);
@@ -296,7 +298,7 @@ static void two_processes_share_a_search(void **state)
 }
 
 /* Its lease went with the first. */
-static void a_search_outlives_the_daemon_that_it_began_with(void **state)
+TEST(find, a_search_outlives_the_daemon_that_it_began_with)
 {
     struct fixture *f = *state;
     start(f);
@@ -310,24 +312,4 @@ static void a_search_outlives_the_daemon_that_it_began_with(void **state)
     expect_good_end(pid, out);
     driver(f, "-s", "1", "-S", TUNED); /* it is recorded */
     assert_int_equal(json_get_u64(solver_of(result_of(f), TUNED), "tried", 9), 0);
-}
-
-#define FIND_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FIND_TEST(what_one_process_found_the_next_one_plans_with),
-        for_kilnd_only("a job keeps all in memory then",
-                       FIND_TEST(what_kilnd_cannot_record_is_measured_and_warned_of)),
-        FIND_TEST(fast_times_and_records_nothing),
-        FIND_TEST(a_solver_that_is_named_is_run_without_a_find),
-        FIND_TEST(without_a_daemon_both_say_so),
-        long_in_a_job(FIND_TEST(what_one_process_tuned_the_next_one_plans_with)),
-        long_in_a_job(FIND_TEST(clean_takes_the_users_config_away)),
-        FIND_TEST(a_tune_that_was_killed_goes_on_where_it_was),
-        long_in_a_job(FIND_TEST(two_processes_share_a_search)),
-        long_in_a_job(FIND_TEST(a_search_outlives_the_daemon_that_it_began_with)),
-    };
-    return cmocka_run_group_tests_name("find_tune", tests, NULL, NULL);
 }

@@ -36,9 +36,11 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(hostile, setup, teardown);
+
 static long resident(const struct fixture *f) { return daemon_process_memory(&f->daemon, "VmRSS"); }
 
-static void bytes_that_are_no_frame_close_the_connection(void **state)
+TEST(hostile, bytes_that_are_no_frame_close_the_connection)
 {
     struct fixture *f = *state;
     int fd = raw_connect(&f->daemon);
@@ -49,7 +51,7 @@ static void bytes_that_are_no_frame_close_the_connection(void **state)
     assert_true(daemon_stat(&f->daemon, "protocol_errors") >= 1);
 }
 
-static void a_frame_that_claims_too_much_is_refused_before_its_body(void **state)
+TEST(hostile, a_frame_that_claims_too_much_is_refused_before_its_body)
 {
     struct fixture *f = *state;
     struct frame_header h = { .version = 1, .type = MESSAGE_ping, .body_size = 0xfffffff0u };
@@ -62,7 +64,7 @@ static void a_frame_that_claims_too_much_is_refused_before_its_body(void **state
     raw_expect_pong(f->bystander);
 }
 
-static void half_a_frame_and_a_hang_up_harm_nobody(void **state)
+TEST(hostile, half_a_frame_and_a_hang_up_harm_nobody)
 {
     struct fixture *f = *state;
     struct frame_header h = { .version = 1, .type = MESSAGE_fetch, .body_size = 36 };
@@ -80,7 +82,7 @@ static void half_a_frame_and_a_hang_up_harm_nobody(void **state)
     raw_expect_pong(f->bystander);
 }
 
-static void an_unknown_request_is_answered_and_the_connection_lives(void **state)
+TEST(hostile, an_unknown_request_is_answered_and_the_connection_lives)
 {
     struct fixture *f = *state;
     raw_send_frame(f->bystander, 4242, 7, bytes_of_text("what"));
@@ -88,7 +90,7 @@ static void an_unknown_request_is_answered_and_the_connection_lives(void **state
     raw_expect_pong(f->bystander);
 }
 
-static void a_version_we_do_not_speak_is_told_so(void **state)
+TEST(hostile, a_version_we_do_not_speak_is_told_so)
 {
     struct fixture *f = *state;
     struct message_hello m = { .oldest_version = 200, .newest_version = 201 };
@@ -102,7 +104,7 @@ static void a_version_we_do_not_speak_is_told_so(void **state)
     close(fd);
 }
 
-static void a_path_as_an_option_is_refused_by_name(void **state)
+TEST(hostile, a_path_as_an_option_is_refused_by_name)
 {
     struct fixture *f = *state;
     static struct raw_frame frame;
@@ -126,7 +128,7 @@ static void a_path_as_an_option_is_refused_by_name(void **state)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
 }
 
-static void a_hundred_megabytes_of_source_are_refused_without_growth(void **state)
+TEST(hostile, a_hundred_megabytes_of_source_are_refused_without_growth)
 {
     struct fixture *f = *state;
     long before = resident(f);
@@ -150,7 +152,7 @@ static void a_hundred_megabytes_of_source_are_refused_without_growth(void **stat
     assert_true(resident(f) - before < 20000);
 }
 
-static void a_client_that_never_reads_is_bounded_and_delays_nobody(void **state)
+TEST(hostile, a_client_that_never_reads_is_bounded_and_delays_nobody)
 {
     struct fixture *f = *state;
     long before = resident(f);
@@ -188,7 +190,7 @@ static void a_client_that_never_reads_is_bounded_and_delays_nobody(void **state)
     raw_expect_pong(f->bystander);
 }
 
-static void one_byte_at_a_time_is_slow_but_right(void **state)
+TEST(hostile, one_byte_at_a_time_is_slow_but_right)
 {
     struct fixture *f = *state;
     static struct raw_frame frame;
@@ -210,7 +212,7 @@ static void one_byte_at_a_time_is_slow_but_right(void **state)
     close(fd);
 }
 
-static void descriptors_sent_unasked_are_closed(void **state)
+TEST(hostile, descriptors_sent_unasked_are_closed)
 {
     struct fixture *f = *state;
     int fd = raw_greeted(&f->daemon);
@@ -279,7 +281,7 @@ static bool answer_quotes(struct fixture *f, const char *file, const char *optio
     return memmem(frame.body, frame.header.body_size, "hidden_word", strlen("hidden_word"));
 }
 
-static void what_root_alone_may_read_does_not_show_in_a_log(void **state)
+TEST(hostile, what_root_alone_may_read_does_not_show_in_a_log)
 {
     struct fixture *f = *state;
     char folder[64], file[128];
@@ -294,25 +296,4 @@ static void what_root_alone_may_read_does_not_show_in_a_log(void **state)
     fs_remove_tree(AT_FDCWD, folder);
     assert_false(closed);
     assert_true(open);
-}
-
-#define HOSTILE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        HOSTILE_TEST(bytes_that_are_no_frame_close_the_connection),
-        HOSTILE_TEST(a_frame_that_claims_too_much_is_refused_before_its_body),
-        long_in_a_job(HOSTILE_TEST(half_a_frame_and_a_hang_up_harm_nobody)),
-        long_in_a_job(HOSTILE_TEST(an_unknown_request_is_answered_and_the_connection_lives)),
-        long_in_a_job(HOSTILE_TEST(a_version_we_do_not_speak_is_told_so)),
-        HOSTILE_TEST(a_path_as_an_option_is_refused_by_name),
-        HOSTILE_TEST(a_hundred_megabytes_of_source_are_refused_without_growth),
-        HOSTILE_TEST(a_client_that_never_reads_is_bounded_and_delays_nobody),
-        long_in_a_job(HOSTILE_TEST(one_byte_at_a_time_is_slow_but_right)),
-        HOSTILE_TEST(descriptors_sent_unasked_are_closed),
-        for_kilnd_only("its compilers run as its own user",
-                       HOSTILE_TEST(what_root_alone_may_read_does_not_show_in_a_log)),
-    };
-    return cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
 }

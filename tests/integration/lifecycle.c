@@ -13,6 +13,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#define PROGRAM "kilnd's own program is asked: its flags, settings, sockets"
+
+#define SIGNALS "a job's signals are its own"
+
 struct fixture {
     struct daemon_process daemon;
     struct program_result result;
@@ -34,6 +38,8 @@ static int teardown(void **state)
     daemon_process_remove(&f->daemon);
     return 0;
 }
+
+FIXTURE(lifecycle, setup, teardown);
 
 static int bound(int type, const char *path)
 {
@@ -74,7 +80,7 @@ static void expect_ping(struct fixture *f)
 
 /* ---- start and stop ---- */
 
-static void starts_answers_and_leaves_nothing_behind_at_sigterm(void **state)
+TEST(lifecycle, starts_answers_and_leaves_nothing_behind_at_sigterm)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
@@ -86,7 +92,7 @@ static void starts_answers_and_leaves_nothing_behind_at_sigterm(void **state)
     assert_int_equal(leftovers(f), 0);
 }
 
-static void sigint_ends_it_like_sigterm(void **state)
+TEST(lifecycle, sigint_ends_it_like_sigterm)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
@@ -117,7 +123,7 @@ _Noreturn static void become_daemon(const struct fixture *f)
     _exit(127);
 }
 
-static void a_state_folder_on_a_network_filesystem_is_refused(void **state)
+TEST(lifecycle, a_state_folder_on_a_network_filesystem_is_refused)
 {
     struct fixture *f = *state;
     f->daemon.keep_log = true;
@@ -141,7 +147,7 @@ static void a_state_folder_on_a_network_filesystem_is_refused(void **state)
 }
 
 /* A signal that is blocked and waits comes the moment that kilnd lets it. */
-static void a_stop_that_waits_before_it_starts_is_done_in_order(void **state)
+TEST(lifecycle, a_stop_that_waits_before_it_starts_is_done_in_order)
 {
     struct fixture *f = *state;
     if (getenv("KILN_TEST_VALGRIND")) { /* scripts/test-valgrind */
@@ -162,7 +168,7 @@ static void a_stop_that_waits_before_it_starts_is_done_in_order(void **state)
 }
 
 /* The system itself sends the signal as soon as there is a file that would have to go again. */
-static void a_stop_while_it_makes_its_socket_leaves_nothing_behind(void **state)
+TEST(lifecycle, a_stop_while_it_makes_its_socket_leaves_nothing_behind)
 {
     struct fixture *f = *state;
     int go[2];
@@ -188,7 +194,7 @@ static void a_stop_while_it_makes_its_socket_leaves_nothing_behind(void **state)
     assert_int_equal(leftovers(f), 0);
 }
 
-static void a_start_that_fails_says_why_and_leaves_nothing(void **state)
+TEST(lifecycle, a_start_that_fails_says_why_and_leaves_nothing)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--cache-dir",
@@ -201,7 +207,7 @@ static void a_start_that_fails_says_why_and_leaves_nothing(void **state)
 
 /* ---- sockets ---- */
 
-static void a_dead_daemons_socket_is_taken_over(void **state)
+TEST(lifecycle, a_dead_daemons_socket_is_taken_over)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
@@ -213,7 +219,7 @@ static void a_dead_daemons_socket_is_taken_over(void **state)
     assert_int_equal(leftovers(f), 0); /* nor the dead one's folders */
 }
 
-static void a_live_daemons_socket_is_refused_with_its_pid(void **state)
+TEST(lifecycle, a_live_daemons_socket_is_refused_with_its_pid)
 {
     struct fixture *f = *state;
     char pid[32];
@@ -225,7 +231,7 @@ static void a_live_daemons_socket_is_refused_with_its_pid(void **state)
     expect_ping(f); /* the first is unharmed */
 }
 
-static void a_socket_handed_over_by_systemd_is_used(void **state)
+TEST(lifecycle, a_socket_handed_over_by_systemd_is_used)
 {
     struct fixture *f = *state;
     int fd = bound(SOCK_STREAM, f->daemon.socket);
@@ -261,7 +267,7 @@ static void write_file(const struct fixture *f, const char *name, const char *co
     fclose(file);
 }
 
-static void an_unknown_setting_is_refused_with_file_and_key(void **state)
+TEST(lifecycle, an_unknown_setting_is_refused_with_file_and_key)
 {
     struct fixture *f = *state;
     char path[256];
@@ -273,7 +279,7 @@ static void an_unknown_setting_is_refused_with_file_and_key(void **state)
     assert_says(f->result.output, "colour");
 }
 
-static void an_unknown_flag_is_refused_by_name(void **state)
+TEST(lifecycle, an_unknown_flag_is_refused_by_name)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "kilnd", "--nonsense", NULL);
@@ -281,7 +287,7 @@ static void an_unknown_flag_is_refused_by_name(void **state)
     assert_says(f->result.output, "unknown flag '--nonsense'");
 }
 
-static void checking_the_configuration_starts_nothing(void **state)
+TEST(lifecycle, checking_the_configuration_starts_nothing)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--cache-dir",
@@ -291,7 +297,7 @@ static void checking_the_configuration_starts_nothing(void **state)
     assert_int_equal(access(f->daemon.socket, F_OK), -1);
 }
 
-static void every_setting_shows_where_it_came_from(void **state)
+TEST(lifecycle, every_setting_shows_where_it_came_from)
 {
     struct fixture *f = *state;
     char path[256];
@@ -322,7 +328,7 @@ static bool has_idle_workers(void *context)
     return json_get_u64(json_get(status, "workers"), "idle", 0) > 0;
 }
 
-static void the_status_shows_what_confines_compilers(void **state)
+TEST(lifecycle, the_status_shows_what_confines_compilers)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
@@ -331,13 +337,13 @@ static void the_status_shows_what_confines_compilers(void **state)
     const struct json *workers = json_get(status, "workers");
     assert_true(json_is_bool(json_get(workers, "landlock")));
     assert_string_not_equal(json_get_text(workers, "user", ""), "");
-    if (geteuid() == 0 && !daemon_process_is_embedded()) /* a job's are the job's user */
+    if (geteuid() == 0)
         assert_int_not_equal(json_get_u64(workers, "uid", 0), 0);
     else
         assert_int_equal(json_get_u64(workers, "uid", 0), geteuid());
 }
 
-static void a_compiler_user_that_is_not_there_is_refused_at_the_start(void **state)
+TEST(lifecycle, a_compiler_user_that_is_not_there_is_refused_at_the_start)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--compiler-user",
@@ -359,7 +365,7 @@ static void copy_compiler(const struct fixture *f, char path[256])
     must(fs_write_all(fd, buffer_view(&program), &err), err);
 }
 
-static void a_compiler_that_cannot_change_its_user_refuses_to_start(void **state)
+TEST(lifecycle, a_compiler_that_cannot_change_its_user_refuses_to_start)
 {
     struct fixture *f = *state;
     char path[256];
@@ -399,7 +405,7 @@ static int waiting_client(struct fixture *f)
     return fd;
 }
 
-static void a_client_that_waits_at_sigterm_is_served_first(void **state)
+TEST(lifecycle, a_client_that_waits_at_sigterm_is_served_first)
 {
     struct fixture *f = *state;
     static struct raw_frame frame;
@@ -422,7 +428,7 @@ static void a_client_that_waits_at_sigterm_is_served_first(void **state)
     assert_int_equal(leftovers(f), 0);
 }
 
-static void a_client_that_waits_beyond_the_drain_limit_is_left(void **state)
+TEST(lifecycle, a_client_that_waits_beyond_the_drain_limit_is_left)
 {
     struct fixture *f = *state;
     f->daemon.arguments[0] = "--drain-timeout";
@@ -434,37 +440,4 @@ static void a_client_that_waits_beyond_the_drain_limit_is_left(void **state)
     raw_expect_closed(fd);
     assert_int_equal(daemon_process_wait(&f->daemon), 0);
     assert_int_equal(leftovers(f), 0);
-}
-
-#define PROGRAM "kilnd's own program is asked: its flags, settings, sockets"
-#define SIGNALS "a job's signals are its own"
-#define LIFECYCLE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LIFECYCLE_TEST(starts_answers_and_leaves_nothing_behind_at_sigterm),
-        for_kilnd_only(SIGNALS, LIFECYCLE_TEST(sigint_ends_it_like_sigterm)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(a_state_folder_on_a_network_filesystem_is_refused)),
-        for_kilnd_only(SIGNALS,
-                       LIFECYCLE_TEST(a_stop_that_waits_before_it_starts_is_done_in_order)),
-        for_kilnd_only(SIGNALS,
-                       LIFECYCLE_TEST(a_stop_while_it_makes_its_socket_leaves_nothing_behind)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(a_start_that_fails_says_why_and_leaves_nothing)),
-        LIFECYCLE_TEST(a_dead_daemons_socket_is_taken_over),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(a_live_daemons_socket_is_refused_with_its_pid)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(a_socket_handed_over_by_systemd_is_used)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(an_unknown_setting_is_refused_with_file_and_key)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(an_unknown_flag_is_refused_by_name)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(checking_the_configuration_starts_nothing)),
-        for_kilnd_only(PROGRAM, LIFECYCLE_TEST(every_setting_shows_where_it_came_from)),
-        LIFECYCLE_TEST(the_status_shows_what_confines_compilers),
-        for_kilnd_only(PROGRAM,
-                       LIFECYCLE_TEST(a_compiler_user_that_is_not_there_is_refused_at_the_start)),
-        for_kilnd_only(PROGRAM,
-                       LIFECYCLE_TEST(a_compiler_that_cannot_change_its_user_refuses_to_start)),
-        LIFECYCLE_TEST(a_client_that_waits_at_sigterm_is_served_first),
-        LIFECYCLE_TEST(a_client_that_waits_beyond_the_drain_limit_is_left),
-    };
-    return cmocka_run_group_tests_name("lifecycle", tests, NULL, NULL);
 }

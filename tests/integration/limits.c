@@ -45,6 +45,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(limits, setup, teardown);
+
 static bool all_are_idle(void *context)
 {
     struct fixture *f = context;
@@ -91,16 +93,13 @@ static unsigned count_refusals(int fd)
     }
 }
 
-/* The limit is reached after a few. */
-static unsigned sources(void) { return daemon_process_is_embedded() ? 40 : SOURCES; }
-
 static void send_large_sources(int fd)
 {
     char *source = malloc(SOURCE_SIZE);
     assert_non_null(source);
     memset(source, '\n', SOURCE_SIZE);
     memcpy(source, PROGRAM, sizeof(PROGRAM) - 1);
-    for (unsigned i = 0; i < sources(); i++) {
+    for (unsigned i = 0; i < (unsigned)SOURCES; i++) {
         char options[32];
         snprintf(options, sizeof(options), "-DN=%u", i);
         raw_send_source(fd, 100 + i, TARGET, options, bytes_of(source, SOURCE_SIZE));
@@ -108,7 +107,7 @@ static void send_large_sources(int fd)
     free(source);
 }
 
-static void sources_that_wait_are_bounded_in_bytes(void **state)
+TEST(limits, sources_that_wait_are_bounded_in_bytes)
 {
     struct fixture *f = *state;
     if (getenv("KILN_TEST_VALGRIND")) { /* scripts/test-valgrind */
@@ -125,7 +124,7 @@ static void sources_that_wait_are_bounded_in_bytes(void **state)
     unsigned refused = count_refusals(f->client);
 
     /* The limit has room for four; two more may be in compilers' hands. */
-    assert_in_range(refused, sources() - 8, sources() - 1);
+    assert_in_range(refused, (unsigned)SOURCES - 8, (unsigned)SOURCES - 1);
     long most = daemon_process_memory(&f->daemon, "VmHWM");
     if (most > RESIDENT_MOST_KB)
         fail_msg("kilnd had %ld kB in memory", most);
@@ -140,7 +139,7 @@ static void fill_with_requests(struct fixture *f)
         raw_send_source(f->client, 1 + i, TARGET, "", bytes_of_text(PROGRAM));
 }
 
-static void requests_beyond_the_limit_are_refused(void **state)
+TEST(limits, requests_beyond_the_limit_are_refused)
 {
     struct fixture *f = *state;
     hold_compilers(f);
@@ -150,7 +149,7 @@ static void requests_beyond_the_limit_are_refused(void **state)
     release_compilers(f);
 }
 
-static void a_request_can_be_cancelled_at_the_limit(void **state)
+TEST(limits, a_request_can_be_cancelled_at_the_limit)
 {
     struct fixture *f = *state;
     static struct raw_frame frame;
@@ -189,7 +188,7 @@ static unsigned compiles_that_wait(struct fixture *f)
 
 static bool none_waits(void *context) { return compiles_that_wait(context) == 0; }
 
-static void tries_of_made_up_targets_are_bounded_and_go_with_who_asked(void **state)
+TEST(limits, tries_of_made_up_targets_are_bounded_and_go_with_who_asked)
 {
     static struct raw_frame frame;
     struct fixture *f = *state;
@@ -214,7 +213,7 @@ static void tries_of_made_up_targets_are_bounded_and_go_with_who_asked(void **st
 
 /* ---- members of administrative requests ---- */
 
-static void members_that_make_no_sense_are_refused_by_name(void **state)
+TEST(limits, members_that_make_no_sense_are_refused_by_name)
 {
     struct fixture *f = *state;
     static const struct {
@@ -236,18 +235,4 @@ static void members_that_make_no_sense_are_refused_by_name(void **state)
         raw_expect_error(f->client, KILN_INVALID, bad[i].named);
     }
     raw_expect_pong(f->client);
-}
-
-#define LIMITS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LIMITS_TEST(sources_that_wait_are_bounded_in_bytes),
-        LIMITS_TEST(requests_beyond_the_limit_are_refused),
-        LIMITS_TEST(a_request_can_be_cancelled_at_the_limit),
-        LIMITS_TEST(tries_of_made_up_targets_are_bounded_and_go_with_who_asked),
-        LIMITS_TEST(members_that_make_no_sense_are_refused_by_name),
-    };
-    return cmocka_run_group_tests_name("limits", tests, NULL, NULL);
 }

@@ -33,6 +33,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(logs, setup, teardown);
+
 /* All that it wrote until it stopped; owned by the caller. */
 static char *log_of_a_life(struct fixture *f)
 {
@@ -47,7 +49,7 @@ static char *log_of_a_life(struct fixture *f)
     return bytes_to_text(buffer_view(&log));
 }
 
-static void as_text_each_line_begins_with_its_level(void **state)
+TEST(logs, as_text_each_line_begins_with_its_level)
 {
     struct fixture *f = *state;
     KILN_AUTO(mem) char *log = log_of_a_life(f);
@@ -56,7 +58,7 @@ static void as_text_each_line_begins_with_its_level(void **state)
     assert_says(log, "info: stopped\n");
 }
 
-static void as_json_each_line_is_an_object_with_an_id(void **state)
+TEST(logs, as_json_each_line_is_an_object_with_an_id)
 {
     struct fixture *f = *state;
     unsigned lines = 0;
@@ -88,7 +90,7 @@ static void name_the_stream(void *context)
     setenv("JOURNAL_STREAM", text, 1);
 }
 
-static void a_stream_of_a_journal_that_cannot_be_reached_gets_lines_with_priorities(void **state)
+TEST(logs, a_stream_of_a_journal_that_cannot_be_reached_gets_lines_with_priorities)
 {
     struct fixture *f = *state;
     if (access(JOURNAL, F_OK) == 0)
@@ -106,7 +108,7 @@ static void name_another_stream(void *context)
     setenv("JOURNAL_STREAM", "1:1", 1); /* of a parent, whose child writes somewhere else */
 }
 
-static void a_stream_that_is_not_the_journals_gets_plain_lines(void **state)
+TEST(logs, a_stream_that_is_not_the_journals_gets_plain_lines)
 {
     struct fixture *f = *state;
     f->daemon.prepare = name_another_stream;
@@ -115,7 +117,7 @@ static void a_stream_that_is_not_the_journals_gets_plain_lines(void **state)
     assert_null(strstr(log, "<6>"));
 }
 
-static void a_journal_that_is_asked_for_and_not_there_is_a_refusal(void **state)
+TEST(logs, a_journal_that_is_asked_for_and_not_there_is_a_refusal)
 {
     struct fixture *f = *state;
     if (access(JOURNAL, F_OK) == 0)
@@ -125,18 +127,4 @@ static void a_journal_that_is_asked_for_and_not_there_is_a_refusal(void **state)
     assert_int_equal(f->result.status, 2);
     assert_says(f->result.output, "log_format journal: cannot reach journald at '" JOURNAL "'");
     assert_says(f->result.output, "set it to text or json");
-}
-
-#define LOGS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LOGS_TEST(as_text_each_line_begins_with_its_level),
-        LOGS_TEST(as_json_each_line_is_an_object_with_an_id),
-        LOGS_TEST(a_stream_of_a_journal_that_cannot_be_reached_gets_lines_with_priorities),
-        LOGS_TEST(a_stream_that_is_not_the_journals_gets_plain_lines),
-        LOGS_TEST(a_journal_that_is_asked_for_and_not_there_is_a_refusal),
-    };
-    return cmocka_run_group_tests_name("logs", tests, NULL, NULL);
 }

@@ -411,7 +411,11 @@ static void report(struct load *load)
                   plan.seconds);
 }
 
-static void metrics_agree_with_what_clients_counted(void **state)
+static int setup(void **state);
+static int teardown(void **state);
+FIXTURE(metrics, setup, teardown);
+
+TEST(metrics, metrics_agree_with_what_clients_counted)
 {
     struct load *load = *state;
     static struct metrics_page first, before;
@@ -470,8 +474,5 @@ int main(int argc, char **argv)
     plan.clients = argument(argc, argv, 3, plan.clients);
     if (plan.clients > CLIENTS_MOST)
         plan.clients = CLIENTS_MOST;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(metrics_agree_with_what_clients_counted, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL);
 }

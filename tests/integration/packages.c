@@ -122,6 +122,8 @@ static int remove_all(void **state)
     return 0;
 }
 
+TEST_PROGRAM(build_all, remove_all)
+
 /* A daemon's worth of folders, with copies of what was built; it trusts "ops". */
 static int setup(void **state)
 {
@@ -138,6 +140,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(packages, setup, teardown);
+
 static void start_with(struct fixture *f, const char *flag, const char *value)
 {
     f->daemon.arguments[2] = flag;
@@ -153,7 +157,7 @@ static void serve_files(struct fixture *f)
 
 /* ---- what a build makes ---- */
 
-static void the_same_inputs_make_the_same_bytes(void **state)
+TEST(packages, the_same_inputs_make_the_same_bytes)
 {
     struct fixture *f = *state;
     unsigned long long kernels = 0;
@@ -171,7 +175,7 @@ static void the_same_inputs_make_the_same_bytes(void **state)
 }
 
 /* As MIOpen's own tools would look at it. */
-static void a_built_kdb_is_a_database_of_miopens(void **state)
+TEST(packages, a_built_kdb_is_a_database_of_miopens)
 {
     struct fixture *f = *state;
     shell_says("ok", f->files, "sqlite3 " KDB " 'pragma integrity_check'");
@@ -245,7 +249,7 @@ static void expect_downloads(struct fixture *f, const char *result, unsigned cou
         fail_msg("not %u '%s' but %.90s", count, result, line ? line + 1 : "none");
 }
 
-static void packages_from_urls_serve_a_host_without_compilers(void **state)
+TEST(packages, packages_from_urls_serve_a_host_without_compilers)
 {
     struct fixture *f = *state;
     serve_files(f);
@@ -279,7 +283,7 @@ static void packages_from_urls_serve_a_host_without_compilers(void **state)
     expect_status(&f->result, 0, "");
 }
 
-static void a_package_of_kilns_own_format_serves_as_well(void **state)
+TEST(packages, a_package_of_kilns_own_format_serves_as_well)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
@@ -291,7 +295,7 @@ static void a_package_of_kilns_own_format_serves_as_well(void **state)
     expect_nothing_served(f, &products[2]);
 }
 
-static void other_compute_units_are_another_device(void **state)
+TEST(packages, other_compute_units_are_another_device)
 {
     struct fixture *f = *state;
     const struct product other = { .target = "gfx90a", .database_id = "gfx90a6e" };
@@ -306,7 +310,7 @@ static void other_compute_units_are_another_device(void **state)
     expect_served_by_packages(f, &other);
 }
 
-static void a_client_whose_cache_is_off_takes_nothing_from_packages(void **state)
+TEST(packages, a_client_whose_cache_is_off_takes_nothing_from_packages)
 {
     struct fixture *f = *state;
     start_with(f, "--workers", "0");
@@ -359,7 +363,7 @@ static void expect_refused(struct fixture *f, const char *from, const char *word
     expect_files(f->state, before);
 }
 
-static void what_is_wrong_about_a_download_refuses_it_without_a_trace(void **state)
+TEST(packages, what_is_wrong_about_a_download_refuses_it_without_a_trace)
 {
     struct fixture *f = *state;
     serve_files(f);
@@ -399,7 +403,7 @@ static void what_is_wrong_about_a_download_refuses_it_without_a_trace(void **sta
 }
 
 /* Some bytes of the package, every byte of the manifest that says something. */
-static void each_flipped_byte_is_noticed_and_the_old_package_stays(void **state)
+TEST(packages, each_flipped_byte_is_noticed_and_the_old_package_stays)
 {
     struct fixture *f = *state;
     start_with(f, "--workers", "0");
@@ -423,7 +427,7 @@ static void each_flipped_byte_is_noticed_and_the_old_package_stays(void **state)
     expect_served_by_packages(f, &products[0]);
 }
 
-static void a_kilnd_killed_while_it_fetches_leaves_no_trace(void **state)
+TEST(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
 {
     struct fixture *f = *state;
     int fd;
@@ -476,7 +480,7 @@ static void expect_listed(struct fixture *f, const char *name, bool wanted)
         fail_msg("'%s' is %s: %s", name, wanted ? "not listed" : "still listed", f->result.output);
 }
 
-static void where_signatures_are_required_nothing_unsigned_counts(void **state)
+TEST(packages, where_signatures_are_required_nothing_unsigned_counts)
 {
     struct fixture *f = *state;
     shell(f->files, "mkdir ../vendor && cp " KDB " ../vendor && rm " KDB ".manifest");
@@ -504,7 +508,7 @@ static void where_signatures_are_required_nothing_unsigned_counts(void **state)
 
 /* ---- folders that others look after ---- */
 
-static void a_package_put_into_a_folder_comes_and_goes(void **state)
+TEST(packages, a_package_put_into_a_folder_comes_and_goes)
 {
     struct fixture *f = *state;
     f->daemon.arguments[4] = "--package-path";
@@ -522,23 +526,8 @@ static void a_package_put_into_a_folder_comes_and_goes(void **state)
     expect_nothing_served(f, &products[0]);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        long_in_a_job(TEST(the_same_inputs_make_the_same_bytes)),
-        TEST(a_built_kdb_is_a_database_of_miopens),
-        TEST(packages_from_urls_serve_a_host_without_compilers),
-        TEST(a_package_of_kilns_own_format_serves_as_well),
-        TEST(other_compute_units_are_another_device),
-        TEST(a_client_whose_cache_is_off_takes_nothing_from_packages),
-        TEST(what_is_wrong_about_a_download_refuses_it_without_a_trace),
-        long_in_a_job(TEST(each_flipped_byte_is_noticed_and_the_old_package_stays)),
-        TEST(a_kilnd_killed_while_it_fetches_leaves_no_trace),
-        TEST(where_signatures_are_required_nothing_unsigned_counts),
-        long_in_a_job(TEST(a_package_put_into_a_folder_comes_and_goes)),
-    };
     setenv("no_proxy", "127.0.0.1,localhost", 1);
-    return cmocka_run_group_tests_name("packages", tests, build_all, remove_all);
+    return test_main(argc, argv);
 }

@@ -66,6 +66,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(plan_records, set_up, tear_down);
+
 static void reopen(struct fixture *f)
 {
     kiln_client_close(f->client);
@@ -153,7 +155,7 @@ static void candidates(struct fixture *f, const char *solver, uint32_t first, ui
 
 /* ---- what is recorded is planned with ---- */
 
-static void the_fastest_that_was_found_is_planned_with_from_then_on(void **state)
+TEST(plan_records, the_fastest_that_was_found_is_planned_with_from_then_on)
 {
     struct fixture *f = *state;
     struct kiln_solutions *list = NULL;
@@ -209,7 +211,7 @@ static void tune(struct fixture *f, const struct kiln_solution *s, const char *b
     assert_int_equal(outcome, KILN_LEASE_DONE);
 }
 
-static void shares_of_a_lease_cover_every_config_and_the_best_is_planned_with(void **state)
+TEST(plan_records, shares_of_a_lease_cover_every_config_and_the_best_is_planned_with)
 {
     struct fixture *f = *state;
     struct kiln_solutions *list = NULL;
@@ -235,7 +237,7 @@ static void shares_of_a_lease_cover_every_config_and_the_best_is_planned_with(vo
     kiln_solutions_free(list);
 }
 
-static void the_order_of_candidates_outlives_the_daemon(void **state)
+TEST(plan_records, the_order_of_candidates_outlives_the_daemon)
 {
     struct fixture *f = *state;
     struct kiln_solutions *list = NULL;
@@ -255,7 +257,7 @@ static void the_order_of_candidates_outlives_the_daemon(void **state)
     kiln_solutions_free(list);
 }
 
-static void what_is_stale_by_the_toolchain_of_a_plan_is_told(void **state)
+TEST(plan_records, what_is_stale_by_the_toolchain_of_a_plan_is_told)
 {
     struct fixture *f = *state;
     const struct seen seen = plan(f);
@@ -282,17 +284,4 @@ static void what_is_stale_by_the_toolchain_of_a_plan_is_told(void **state)
     must(kiln_find_get(f->client, &f->problem, &options, 0, &tuned, &f->err), f->err);
     assert_int_equal(kiln_tuned_is_stale(tuned), 1);
     kiln_tuned_free(tuned);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_fastest_that_was_found_is_planned_with_from_then_on),
-        TEST(shares_of_a_lease_cover_every_config_and_the_best_is_planned_with),
-        TEST(the_order_of_candidates_outlives_the_daemon),
-        TEST(what_is_stale_by_the_toolchain_of_a_plan_is_told),
-    };
-    return cmocka_run_group_tests_name("plan_records", tests, NULL, NULL);
 }

@@ -47,6 +47,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(reload, setup, teardown);
+
 static bool log_has(void *context)
 {
     struct fixture *f = context;
@@ -94,7 +96,7 @@ static unsigned long long hot_limit_in_force(struct fixture *f)
     return json_get_u64(json_get(status, "hot"), "limit_bytes", 0);
 }
 
-static void a_limit_that_was_changed_counts_at_once(void **state)
+TEST(reload, a_limit_that_was_changed_counts_at_once)
 {
     struct fixture *f = *state;
     char text[256];
@@ -106,14 +108,14 @@ static void a_limit_that_was_changed_counts_at_once(void **state)
     assert_int_equal(hot_limit_in_force(f), 32u << 20);
 }
 
-static void a_key_that_was_taken_out_is_the_default_again(void **state)
+TEST(reload, a_key_that_was_taken_out_is_the_default_again)
 {
     struct fixture *f = *state;
     reload(f, "{\"workers\": 1}", "all of it is in force");
     expect_setting(f, "hot_limit", "512MiB");
 }
 
-static void the_log_level_changes_at_once(void **state)
+TEST(reload, the_log_level_changes_at_once)
 {
     struct fixture *f = *state;
     reload(f, "{\"workers\": 1, \"log_level\": \"debug\", \"log_format\": \"json\"}",
@@ -121,7 +123,7 @@ static void the_log_level_changes_at_once(void **state)
     expect_setting(f, "log_level", "debug");
 }
 
-static void what_needs_a_restart_waits_and_is_shown(void **state)
+TEST(reload, what_needs_a_restart_waits_and_is_shown)
 {
     struct fixture *f = *state;
     reload(f, "{\"workers\": 2, \"require_signature\": \"yes\"}",
@@ -139,14 +141,14 @@ static void what_needs_a_restart_waits_and_is_shown(void **state)
     assert_null(strstr(f->result.output, "after_restart"));
 }
 
-static void a_flag_still_wins_over_the_file(void **state)
+TEST(reload, a_flag_still_wins_over_the_file)
 {
     struct fixture *f = *state;
     reload(f, "{\"workers\": 1, \"queue\": 7}", "all of it is in force");
     expect_setting(f, "queue", "500");
 }
 
-static void a_broken_file_changes_nothing_and_is_named_with_its_key(void **state)
+TEST(reload, a_broken_file_changes_nothing_and_is_named_with_its_key)
 {
     struct fixture *f = *state;
     char words[512];
@@ -162,7 +164,7 @@ static void a_broken_file_changes_nothing_and_is_named_with_its_key(void **state
     expect_setting(f, "hot_limit", "64MiB");
 }
 
-static void a_format_that_cannot_be_had_changes_nothing(void **state)
+TEST(reload, a_format_that_cannot_be_had_changes_nothing)
 {
     struct fixture *f = *state;
     if (access("/run/systemd/journal/socket", F_OK) == 0)
@@ -171,20 +173,4 @@ static void a_format_that_cannot_be_had_changes_nothing(void **state)
            "log_format journal: cannot reach journald");
     expect_setting(f, "hot_limit", "64MiB");
     expect_setting(f, "log_format", "auto");
-}
-
-#define RELOAD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RELOAD_TEST(a_limit_that_was_changed_counts_at_once),
-        RELOAD_TEST(a_key_that_was_taken_out_is_the_default_again),
-        RELOAD_TEST(the_log_level_changes_at_once),
-        RELOAD_TEST(what_needs_a_restart_waits_and_is_shown),
-        RELOAD_TEST(a_flag_still_wins_over_the_file),
-        RELOAD_TEST(a_broken_file_changes_nothing_and_is_named_with_its_key),
-        RELOAD_TEST(a_format_that_cannot_be_had_changes_nothing),
-    };
-    return cmocka_run_group_tests_name("reload", tests, NULL, NULL);
 }

@@ -151,6 +151,8 @@ static int remove_all(void **state)
     return 0;
 }
 
+TEST_PROGRAM(build_all, remove_all)
+
 /* ---- the other host ---- */
 
 static int setup(void **state)
@@ -171,6 +173,8 @@ static int teardown(void **state)
     daemon_process_remove(&j->host.daemon);
     return 0;
 }
+
+FIXTURE(resnet50, setup, teardown);
 
 static void serve_files(struct journey *j)
 {
@@ -282,7 +286,7 @@ static void expect_no_plan(struct site *s, const struct product *p)
     kiln_client_close(client);
 }
 
-static void a_network_is_served_by_packages_that_came_over_a_broken_line(void **state)
+TEST(resnet50, a_network_is_served_by_packages_that_came_over_a_broken_line)
 {
     struct journey *j = *state;
     serve_files(j);
@@ -327,7 +331,7 @@ static void sign(struct journey *j, const struct product *p, const char *key)
     kilnctl_ok(&j->host, "pkg", "sign", "--key", file(key), file(p->file));
 }
 
-static void a_flipped_byte_or_a_strangers_signature_leaves_no_trace(void **state)
+TEST(resnet50, a_flipped_byte_or_a_strangers_signature_leaves_no_trace)
 {
     struct journey *j = *state;
     char from[URL_MOST];
@@ -349,14 +353,8 @@ static void a_flipped_byte_or_a_strangers_signature_leaves_no_trace(void **state
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(a_network_is_served_by_packages_that_came_over_a_broken_line),
-        TEST(a_flipped_byte_or_a_strangers_signature_leaves_no_trace),
-    };
     setenv("no_proxy", "127.0.0.1,localhost", 1);
-    return cmocka_run_group_tests_name("resnet50", tests, build_all, remove_all);
+    return test_main(argc, argv);
 }

@@ -69,6 +69,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(restart, setup, teardown);
+
 static void argue(struct fixture *f, const char *name, const char *value)
 {
     size_t count = 0;
@@ -200,7 +202,7 @@ static bool has_status(void *context)
 
 static bool has_reloaded(void *context) { return service_manager_counts(context).ready == 2; }
 
-static void the_manager_is_told_of_start_work_reload_and_stop(void **state)
+TEST(restart, the_manager_is_told_of_start_work_reload_and_stop)
 {
     struct fixture *f = *state;
     char text[256];
@@ -225,7 +227,7 @@ static void the_manager_is_told_of_start_work_reload_and_stop(void **state)
 
 static bool is_fed(void *context) { return service_manager_counts(context).watchdog >= 3; }
 
-static void the_watchdog_is_fed_while_the_loop_turns(void **state)
+TEST(restart, the_watchdog_is_fed_while_the_loop_turns)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
@@ -241,7 +243,7 @@ static void the_watchdog_is_fed_while_the_loop_turns(void **state)
     assert_int_equal(kill(f->daemon.pid, SIGCONT), 0);
 }
 
-static void a_watchdog_for_another_process_is_not_fed(void **state)
+TEST(restart, a_watchdog_for_another_process_is_not_fed)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
@@ -254,7 +256,7 @@ static void a_watchdog_for_another_process_is_not_fed(void **state)
     assert_int_equal(service_manager_counts(&f->manager).watchdog, 0);
 }
 
-static void a_watchdog_that_is_no_number_is_told(void **state)
+TEST(restart, a_watchdog_that_is_no_number_is_told)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
@@ -273,7 +275,7 @@ static void expect_nothing_compiled(struct fixture *f)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
 }
 
-static void the_managers_own_socket_is_not_given_back_to_it(void **state)
+TEST(restart, the_managers_own_socket_is_not_given_back_to_it)
 {
     struct fixture *f = *state;
     start(f, true);
@@ -283,7 +285,7 @@ static void the_managers_own_socket_is_not_given_back_to_it(void **state)
     assert_int_equal(service_manager_counts(&f->manager).stored, 0);
 }
 
-static void a_manager_without_a_descriptor_store_is_not_given_the_socket(void **state)
+TEST(restart, a_manager_without_a_descriptor_store_is_not_given_the_socket)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, false); /* neither setting nor FDSTORE */
@@ -293,7 +295,7 @@ static void a_manager_without_a_descriptor_store_is_not_given_the_socket(void **
     assert_int_equal(service_manager_counts(&f->manager).stored, 0);
 }
 
-static void a_manager_that_announces_a_descriptor_store_gets_the_socket(void **state)
+TEST(restart, a_manager_that_announces_a_descriptor_store_gets_the_socket)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, false);
@@ -303,7 +305,7 @@ static void a_manager_that_announces_a_descriptor_store_gets_the_socket(void **s
     assert_int_equal(service_manager_kept(&f->manager, "kiln-listen-"), 1);
 }
 
-static void the_socket_comes_through_a_kill(void **state)
+TEST(restart, the_socket_comes_through_a_kill)
 {
     struct fixture *f = *state;
     struct stat before, after;
@@ -324,7 +326,7 @@ static ino_t inode_of(const char *path)
     return seen.st_ino;
 }
 
-static void a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd(void **state)
+TEST(restart, a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd)
 {
     struct fixture *f = *state;
     start(f, false);
@@ -342,7 +344,7 @@ static void a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd(v
     expect_nothing_compiled(f);
 }
 
-static void a_socket_that_nobody_kept_is_made_anew(void **state)
+TEST(restart, a_socket_that_nobody_kept_is_made_anew)
 {
     struct fixture *f = *state;
     start(f, false);
@@ -357,7 +359,7 @@ static void a_socket_that_nobody_kept_is_made_anew(void **state)
     assert_int_equal(service_manager_kept(&f->manager, "kiln-listen-"), 1);
 }
 
-static void a_kept_socket_whose_file_is_gone_is_not_used(void **state)
+TEST(restart, a_kept_socket_whose_file_is_gone_is_not_used)
 {
     struct fixture *f = *state;
     start(f, false);
@@ -384,7 +386,7 @@ static int pipe_end(void)
     return ends[0];
 }
 
-static void descriptors_that_kilnd_does_not_use_are_closed(void **state)
+TEST(restart, descriptors_that_kilnd_does_not_use_are_closed)
 {
     struct fixture *f = *state;
     argue(f, "--descriptor-store", "on");
@@ -399,7 +401,7 @@ static void descriptors_that_kilnd_does_not_use_are_closed(void **state)
     expect_ping(f);
 }
 
-static void two_sockets_are_refused(void **state)
+TEST(restart, two_sockets_are_refused)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
@@ -438,7 +440,7 @@ static bool all_ready(void *context)
     return atomic_load(&((struct load *)context)->ready) == CLIENTS;
 }
 
-static void sixteen_clients_at_work_do_not_notice_restarts(void **state)
+TEST(restart, sixteen_clients_at_work_do_not_notice_restarts)
 {
     struct fixture *f = *state;
     struct load *load = f->load;
@@ -469,29 +471,9 @@ static void sixteen_clients_at_work_do_not_notice_restarts(void **state)
                   (double)atomic_load(&load->slowest_ns) / 1e6);
 }
 
-#define RESTART_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        RESTART_TEST(the_manager_is_told_of_start_work_reload_and_stop),
-        RESTART_TEST(the_watchdog_is_fed_while_the_loop_turns),
-        RESTART_TEST(a_watchdog_for_another_process_is_not_fed),
-        RESTART_TEST(a_watchdog_that_is_no_number_is_told),
-        RESTART_TEST(the_managers_own_socket_is_not_given_back_to_it),
-        RESTART_TEST(a_manager_without_a_descriptor_store_is_not_given_the_socket),
-        RESTART_TEST(a_manager_that_announces_a_descriptor_store_gets_the_socket),
-        RESTART_TEST(the_socket_comes_through_a_kill),
-        RESTART_TEST(a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd),
-        RESTART_TEST(a_socket_that_nobody_kept_is_made_anew),
-        RESTART_TEST(a_kept_socket_whose_file_is_gone_is_not_used),
-        RESTART_TEST(descriptors_that_kilnd_does_not_use_are_closed),
-        RESTART_TEST(two_sockets_are_refused),
-        RESTART_TEST(sixteen_clients_at_work_do_not_notice_restarts),
-    };
     if (argc > 1)
         restarts = (unsigned)strtoul(argv[1], NULL, 10);
-    if (argc > 2)
-        cmocka_set_test_filter(argv[2]);
-    return cmocka_run_group_tests_name("restart", tests, NULL, NULL);
+    return test_run(argc > 2 ? argv[2] : NULL);
 }

@@ -20,6 +20,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define CHILDREN "it looks for the compiler among the children, of which a job has none"
+
 #define KERNEL "extern \"C\" __attribute__((global)) void k(int *y) { y[0] = VALUE; }\n"
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define ADDRESSES_ARE_LIMITED false /* a sanitizer takes terabytes of them */
@@ -59,6 +61,8 @@ static int teardown(void **state)
     daemon_process_remove(&f->daemon);
     return 0;
 }
+
+FIXTURE(sandbox, setup, teardown);
 
 static void start(struct fixture *f)
 {
@@ -148,7 +152,7 @@ static unsigned programs_that_have(int fd, const char *path)
     return count;
 }
 
-static void what_kilnd_was_started_with_is_open_to_kilnd_alone(void **state)
+TEST(sandbox, what_kilnd_was_started_with_is_open_to_kilnd_alone)
 {
     struct fixture *f = *state;
     char path[160];
@@ -166,7 +170,7 @@ static void what_kilnd_was_started_with_is_open_to_kilnd_alone(void **state)
 
 /* ---- sources that mean ill ---- */
 
-static void options_that_load_code_or_name_files_are_refused(void **state)
+TEST(sandbox, options_that_load_code_or_name_files_are_refused)
 {
     struct fixture *f = *state;
     static const char *const bad[] = {
@@ -203,7 +207,7 @@ static char *bomb_source(void)
     return source;
 }
 
-static void a_template_bomb_ends_at_the_memory_limit(void **state)
+TEST(sandbox, a_template_bomb_ends_at_the_memory_limit)
 {
     struct fixture *f = *state;
     char text[512];
@@ -237,7 +241,7 @@ static const char endless_source[] =
     "template <unsigned long N> struct Walk<N, 0> { static constexpr unsigned long value = N; };\n"
     "static_assert(Walk<1, 60>::value != 1, \"\");\n" KERNEL;
 
-static void a_compile_without_end_is_ended(void **state)
+TEST(sandbox, a_compile_without_end_is_ended)
 {
     struct fixture *f = *state;
     char text[512];
@@ -319,7 +323,7 @@ static void start_one_compiler(struct fixture *f)
     need_compiler(f);
 }
 
-static void two_sources_of_one_client_are_compiled_by_two_processes(void **state)
+TEST(sandbox, two_sources_of_one_client_are_compiled_by_two_processes)
 {
     struct fixture *f = *state;
     start_one_compiler(f);
@@ -331,7 +335,7 @@ static void two_sources_of_one_client_are_compiled_by_two_processes(void **state
     assert_int_equal(daemon_stat(&f->daemon, "worker_crashes"), 0);
 }
 
-static void neither_does_another_user_get_one_that_had_a_source(void **state)
+TEST(sandbox, neither_does_another_user_get_one_that_had_a_source)
 {
     struct fixture *f = *state;
     if (geteuid() != 0) {
@@ -347,7 +351,7 @@ static void neither_does_another_user_get_one_that_had_a_source(void **state)
     close(alice);
 }
 
-static void kilns_own_sources_are_compiled_by_one_process(void **state)
+TEST(sandbox, kilns_own_sources_are_compiled_by_one_process)
 {
     struct fixture *f = *state;
     start_one_compiler(f);
@@ -372,7 +376,7 @@ static bool each_job_had_a_process(void *context)
 }
 
 /* The target is a client's word, and no compiler knows it. */
-static void but_not_those_for_a_target_that_no_compiler_knows(void **state)
+TEST(sandbox, but_not_those_for_a_target_that_no_compiler_knows)
 {
     struct fixture *f = *state;
     start_one_compiler(f);
@@ -386,7 +390,7 @@ static void but_not_those_for_a_target_that_no_compiler_knows(void **state)
     assert_true(wait_until(each_job_had_a_process, f));
 }
 
-static void a_queue_of_sources_gets_a_process_for_each(void **state)
+TEST(sandbox, a_queue_of_sources_gets_a_process_for_each)
 {
     enum { SOURCES = 12 };
     struct fixture *f = *state;
@@ -518,11 +522,10 @@ static unsigned lines_about(const struct fixture *f, const char *what)
     return count;
 }
 
-/* In kilnd's log; a job writes none. */
+/* In kilnd's log. */
 static void expect_lines(const struct fixture *f, const char *what, unsigned count)
 {
-    if (!daemon_process_is_embedded())
-        assert_int_equal(lines_about(f, what), count);
+    assert_int_equal(lines_about(f, what), count);
 }
 
 struct saying {
@@ -540,8 +543,7 @@ static bool is_in_log(void *context)
 static void expect_said(const struct fixture *f, const char *what)
 {
     struct saying saying = { f, what };
-    if (!daemon_process_is_embedded())
-        assert_true(wait_until(is_in_log, &saying));
+    assert_true(wait_until(is_in_log, &saying));
 }
 
 static void expect_missing(struct fixture *f, const char *layer)
@@ -563,7 +565,7 @@ static void expect_doctor_fails(struct fixture *f, const char *says)
 }
 
 /* A sanitizer looks at what each of these answers leaves behind, and at kilnd's end. */
-static void before_a_compiler_has_said_what_it_has_nothing_is_claimed(void **state)
+TEST(sandbox, before_a_compiler_has_said_what_it_has_nothing_is_claimed)
 {
     enum { QUESTIONS = 16 };
     struct fixture *f = *state;
@@ -579,7 +581,7 @@ static void before_a_compiler_has_said_what_it_has_nothing_is_claimed(void **sta
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
 }
 
-static void what_this_host_gives_is_shown(void **state)
+TEST(sandbox, what_this_host_gives_is_shown)
 {
     struct fixture *f = *state;
     KILN_AUTO(json) struct json *status = NULL;
@@ -593,7 +595,7 @@ static void what_this_host_gives_is_shown(void **state)
     assert_says(f->result.output, "workers.sandbox.layers.seccomp");
 }
 
-static void without_namespaces_compilers_run_and_one_line_says_so(void **state)
+TEST(sandbox, without_namespaces_compilers_run_and_one_line_says_so)
 {
     struct fixture *f = *state;
     f->daemon.prepare = forbid_namespaces;
@@ -608,7 +610,7 @@ static void without_namespaces_compilers_run_and_one_line_says_so(void **state)
     expect_lines(f, "CAP_SYS_ADMIN", 1); /* and what to do */
 }
 
-static void without_namespaces_no_compiler_starts_where_they_are_required(void **state)
+TEST(sandbox, without_namespaces_no_compiler_starts_where_they_are_required)
 {
     struct fixture *f = *state;
     char text[512];
@@ -625,7 +627,7 @@ static void without_namespaces_no_compiler_starts_where_they_are_required(void *
     assert_int_equal(daemon_stat(&f->daemon, "worker_crashes"), 0);
 }
 
-static void without_landlock_no_compiler_starts_where_it_is_required(void **state)
+TEST(sandbox, without_landlock_no_compiler_starts_where_it_is_required)
 {
     struct fixture *f = *state;
     char text[512];
@@ -638,7 +640,7 @@ static void without_landlock_no_compiler_starts_where_it_is_required(void **stat
     expect_missing(f, "landlock");
 }
 
-static void without_a_filter_of_calls_no_compiler_starts_where_it_is_required(void **state)
+TEST(sandbox, without_a_filter_of_calls_no_compiler_starts_where_it_is_required)
 {
     struct fixture *f = *state;
     char text[512];
@@ -673,17 +675,17 @@ static void lacks(struct fixture *f, void (*prepare)(void *context), const char 
     still_compiles(f);
 }
 
-static void capabilities_that_may_come_back_are_told(void **state)
+TEST(sandbox, capabilities_that_may_come_back_are_told)
 {
     lacks(*state, forbid_giving_up_capabilities, "capabilities");
 }
 
-static void privileges_that_may_be_gained_are_told(void **state)
+TEST(sandbox, privileges_that_may_be_gained_are_told)
 {
     lacks(*state, forbid_no_new_privileges, "no_new_privileges");
 }
 
-static void a_compiler_that_stays_root_is_none(void **state)
+TEST(sandbox, a_compiler_that_stays_root_is_none)
 {
     struct fixture *f = *state;
     char text[512];
@@ -733,7 +735,7 @@ static void every_toolchain_compiles(struct fixture *f)
 }
 
 /* Wherever all layers are to be had, as a packaged kilnd finds them. */
-static void where_every_layer_is_required_and_there_compilers_do_their_work(void **state)
+TEST(sandbox, where_every_layer_is_required_and_there_compilers_do_their_work)
 {
     struct fixture *f = *state;
     KILN_AUTO(json) struct json *status = NULL;
@@ -750,36 +752,4 @@ static void where_every_layer_is_required_and_there_compilers_do_their_work(void
     }
     need_compiler(f);
     every_toolchain_compiles(f);
-}
-
-#define CHILDREN "it looks for the compiler among the children, of which a job has none"
-#define SANDBOX_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SANDBOX_TEST(what_kilnd_was_started_with_is_open_to_kilnd_alone),
-        SANDBOX_TEST(options_that_load_code_or_name_files_are_refused),
-        long_in_a_job(SANDBOX_TEST(a_template_bomb_ends_at_the_memory_limit)),
-        long_in_a_job(SANDBOX_TEST(a_compile_without_end_is_ended)),
-        for_kilnd_only(CHILDREN,
-                       SANDBOX_TEST(two_sources_of_one_client_are_compiled_by_two_processes)),
-        for_kilnd_only(FOR_ONE_USER,
-                       SANDBOX_TEST(neither_does_another_user_get_one_that_had_a_source)),
-        for_kilnd_only(CHILDREN, SANDBOX_TEST(kilns_own_sources_are_compiled_by_one_process)),
-        for_kilnd_only(CHILDREN, SANDBOX_TEST(but_not_those_for_a_target_that_no_compiler_knows)),
-        long_in_a_job(SANDBOX_TEST(a_queue_of_sources_gets_a_process_for_each)),
-        for_kilnd_only("no setting of a job's names its compiler",
-                       SANDBOX_TEST(before_a_compiler_has_said_what_it_has_nothing_is_claimed)),
-        SANDBOX_TEST(what_this_host_gives_is_shown),
-        SANDBOX_TEST(without_namespaces_compilers_run_and_one_line_says_so),
-        SANDBOX_TEST(without_namespaces_no_compiler_starts_where_they_are_required),
-        SANDBOX_TEST(without_landlock_no_compiler_starts_where_it_is_required),
-        SANDBOX_TEST(without_a_filter_of_calls_no_compiler_starts_where_it_is_required),
-        SANDBOX_TEST(capabilities_that_may_come_back_are_told),
-        SANDBOX_TEST(privileges_that_may_be_gained_are_told),
-        for_kilnd_only(FOR_ONE_USER, SANDBOX_TEST(a_compiler_that_stays_root_is_none)),
-        SANDBOX_TEST(where_every_layer_is_required_and_there_compilers_do_their_work),
-    };
-    return cmocka_run_group_tests_name("sandbox", tests, NULL, NULL);
 }

@@ -46,6 +46,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(store, setup, teardown);
+
 /* Without memory of its own: what is served is served from disk. */
 static void start(struct fixture *f, const char *flag, const char *value)
 {
@@ -108,7 +110,7 @@ static bool has_settled(void *context)
            s->all;
 }
 
-static void a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned(void **state)
+TEST(store, a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned)
 {
     struct fixture *f = *state;
     const unsigned first = 4, all = 44;
@@ -144,7 +146,7 @@ static unsigned long long told(struct fixture *f, const char *member)
     return json_get_u64(json, member, 0);
 }
 
-static void gc_to_a_size_leaves_that_much_and_what_is_pinned(void **state)
+TEST(store, gc_to_a_size_leaves_that_much_and_what_is_pinned)
 {
     struct fixture *f = *state;
     const unsigned all = 12;
@@ -179,7 +181,7 @@ static void make_stale(struct fixture *f, const char *where)
     start(f, NULL, NULL);
 }
 
-static void gc_drops_what_compilers_made_that_are_gone(void **state)
+TEST(store, gc_drops_what_compilers_made_that_are_gone)
 {
     struct fixture *f = *state;
     start(f, NULL, NULL);
@@ -201,7 +203,7 @@ static void gc_drops_what_compilers_made_that_are_gone(void **state)
 
 /* ---- switches ---- */
 
-static void a_cache_that_is_off_keeps_nothing_and_memory_serves(void **state)
+TEST(store, a_cache_that_is_off_keeps_nothing_and_memory_serves)
 {
     struct fixture *f = *state;
     f->daemon.arguments[0] = "--cache";
@@ -218,7 +220,7 @@ static void a_cache_that_is_off_keeps_nothing_and_memory_serves(void **state)
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_COMPILED);
 }
 
-static void a_read_only_cache_serves_what_it_has_and_changes_nothing(void **state)
+TEST(store, a_read_only_cache_serves_what_it_has_and_changes_nothing)
 {
     struct fixture *f = *state;
     start(f, NULL, NULL);
@@ -247,7 +249,7 @@ static int tier_with(struct fixture *f, const char *name, const char *value, uns
     return tier;
 }
 
-static void a_client_whose_cache_is_off_neither_uses_nor_fills_it(void **state)
+TEST(store, a_client_whose_cache_is_off_neither_uses_nor_fills_it)
 {
     static const char *const names[] = { "KILN_DISABLE_CACHE", "MIOPEN_DISABLE_CACHE" };
     struct fixture *f = *state;
@@ -294,7 +296,7 @@ static void expect_parts(struct fixture *f, const char *expected, const char *pr
     assert_string_equal(json_get_bool(answer, "found", false) ? "found" : parts, expected);
 }
 
-static void why_miss_names_each_part_that_differs(void **state)
+TEST(store, why_miss_names_each_part_that_differs)
 {
     struct fixture *f = *state;
     start(f, NULL, NULL);
@@ -347,7 +349,7 @@ static void store_edited(struct fixture *f, const char *options)
     numbered_stored(&f->daemon, 1);
 }
 
-static void why_miss_names_an_edited_source_and_header(void **state)
+TEST(store, why_miss_names_an_edited_source_and_header)
 {
     struct fixture *f = *state;
     start(f, NULL, NULL);
@@ -362,7 +364,7 @@ static void why_miss_names_an_edited_source_and_header(void **state)
     expect_parts(f, "source, headers", PROBLEM("16"), "gfx90a", "hiprtc");
 }
 
-static void why_miss_names_other_compute_units(void **state)
+TEST(store, why_miss_names_other_compute_units)
 {
     struct fixture *f = *state;
     char package[160];
@@ -377,22 +379,4 @@ static void why_miss_names_other_compute_units(void **state)
 
     assert_says(f->result.output,
                 "{\"part\":\"compute units\",\"wanted\":\"gfx90a6e\",\"there\":\"gfx90a68\"}");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        long_in_a_job(TEST(a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned)),
-        TEST(gc_to_a_size_leaves_that_much_and_what_is_pinned),
-        long_in_a_job(TEST(gc_drops_what_compilers_made_that_are_gone)),
-        TEST(a_cache_that_is_off_keeps_nothing_and_memory_serves),
-        TEST(a_read_only_cache_serves_what_it_has_and_changes_nothing),
-        long_in_a_job(TEST(a_client_whose_cache_is_off_neither_uses_nor_fills_it)),
-        TEST(why_miss_names_each_part_that_differs),
-        long_in_a_job(TEST(why_miss_names_an_edited_source_and_header)),
-        long_in_a_job(TEST(why_miss_names_other_compute_units)),
-    };
-    return cmocka_run_group_tests_name("store", tests, NULL, NULL);
 }

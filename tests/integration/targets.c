@@ -19,7 +19,6 @@
 #ifndef EVERY
 #define EVERY 4
 #endif
-#define EVERY_IN_A_JOB 35
 
 struct fixture {
     struct daemon_process daemon;
@@ -63,7 +62,7 @@ static int setup(void **state)
     daemon_process_start_in_whole_sandbox(&f.daemon);
     read_problems(&f, KILN_SOURCE "/scripts/networks/resnet50.txt");
     assert_int_equal(f.count, 69);
-    keep_every(&f, daemon_process_is_embedded() ? EVERY_IN_A_JOB : EVERY);
+    keep_every(&f, EVERY);
     struct kiln_client_options options = { .size = sizeof(options),
                                            .socket_path = f.daemon.socket,
                                            .timeout_ms = 600000 };
@@ -81,6 +80,8 @@ static int teardown(void **state)
     daemon_process_remove(&f->daemon);
     return 0;
 }
+
+TEST_PROGRAM(setup, teardown)
 
 struct search {
     const char *name;
@@ -199,7 +200,7 @@ static void build_all(struct fixture *f, const char *target)
 }
 
 #define TARGET_TEST(name) \
-    static void resnet50_builds_for_##name(void **state) { build_all(*state, #name); }
+    TEST(plain, resnet50_builds_for_##name) { build_all(*state, #name); }
 
 TARGET_TEST(gfx906)
 TARGET_TEST(gfx908)
@@ -209,18 +210,3 @@ TARGET_TEST(gfx1030)
 TARGET_TEST(gfx1100)
 TARGET_TEST(gfx1201)
 TARGET_TEST(sm_90)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resnet50_builds_for_gfx906),
-        cmocka_unit_test(resnet50_builds_for_gfx908),
-        cmocka_unit_test(resnet50_builds_for_gfx90a),
-        cmocka_unit_test(resnet50_builds_for_gfx942),
-        cmocka_unit_test(resnet50_builds_for_gfx1030),
-        cmocka_unit_test(resnet50_builds_for_gfx1100),
-        cmocka_unit_test(resnet50_builds_for_gfx1201),
-        cmocka_unit_test(resnet50_builds_for_sm_90),
-    };
-    return cmocka_run_group_tests_name("targets", tests, setup, teardown);
-}

@@ -30,7 +30,9 @@ static int teardown(void **state)
     return 0;
 }
 
-static void a_command_that_is_none_exits_with_two(void **state)
+FIXTURE(tools, setup, teardown);
+
+TEST(tools, a_command_that_is_none_exits_with_two)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "kilnctl", "no-such-command", NULL);
@@ -38,7 +40,7 @@ static void a_command_that_is_none_exits_with_two(void **state)
     assert_says(f->result.output, "no-such-command");
 }
 
-static void without_a_daemon_the_exit_status_is_three(void **state)
+TEST(tools, without_a_daemon_the_exit_status_is_three)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "kilnctl", "status", NULL);
@@ -54,7 +56,7 @@ static bool nobody_may_run_programs(struct fixture *f)
     return f->result.status == 0;
 }
 
-static void what_needs_an_administrator_exits_with_four(void **state)
+TEST(tools, what_needs_an_administrator_exits_with_four)
 {
     struct fixture *f = *state;
     if (geteuid() != 0) {
@@ -77,7 +79,7 @@ static void what_needs_an_administrator_exits_with_four(void **state)
     assert_says(f->result.output, "needs an administrator");
 }
 
-static void what_is_not_there_exits_with_five(void **state)
+TEST(tools, what_is_not_there_exits_with_five)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
@@ -86,15 +88,13 @@ static void what_is_not_there_exits_with_five(void **state)
     assert_says(f->result.output, "0123456789abcdef");
 }
 
-static void the_configuration_is_shown_where_one_is_read(void **state)
+TEST(tools, the_configuration_is_shown_where_one_is_read)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
     run_program(&f->daemon, &f->result, "kilnctl", "config", NULL);
-    assert_int_equal(f->result.status, daemon_process_is_embedded() ? 1 : 0);
-    assert_says(f->result.output, daemon_process_is_embedded()
-                                      ? "kilnd's configuration is not read here"
-                                      : "hot_limit");
+    assert_int_equal(f->result.status, 0);
+    assert_says(f->result.output, "hot_limit");
 }
 
 /* ---- events ---- */
@@ -110,7 +110,7 @@ static struct json *next_event(FILE *events)
     return event;
 }
 
-static void events_tell_of_each_compile_as_it_happens(void **state)
+TEST(tools, events_tell_of_each_compile_as_it_happens)
 {
     struct fixture *f = *state;
     int fd;
@@ -139,19 +139,4 @@ static void events_tell_of_each_compile_as_it_happens(void **state)
     assert_int_equal(daemon_process_stop(&f->daemon), 0); /* a listener does not hold it up */
     assert_int_equal(wait_program(listener), 3);
     fclose(events);
-}
-
-#define TOOLS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TOOLS_TEST(a_command_that_is_none_exits_with_two),
-        TOOLS_TEST(without_a_daemon_the_exit_status_is_three),
-        for_kilnd_only(FOR_ONE_USER, TOOLS_TEST(what_needs_an_administrator_exits_with_four)),
-        TOOLS_TEST(what_is_not_there_exits_with_five),
-        TOOLS_TEST(the_configuration_is_shown_where_one_is_read),
-        TOOLS_TEST(events_tell_of_each_compile_as_it_happens),
-    };
-    return cmocka_run_group_tests_name("tools", tests, NULL, NULL);
 }

@@ -100,6 +100,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(transfer, set_up, tear_down);
+
 static void on_progress(struct transfer_task *task, const struct transfer_progress *progress)
 {
     struct transfer *t = (struct transfer *)(void *)task;
@@ -183,7 +185,7 @@ static bool serve(struct fixture *f)
 
 /* ---- tests ---- */
 
-static void a_signed_package_arrives_though_the_line_is_cut_twice(void **state)
+TEST(transfer, a_signed_package_arrives_though_the_line_is_cut_twice)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -213,7 +215,7 @@ static void a_signed_package_arrives_though_the_line_is_cut_twice(void **state)
     assert_int_equal(unlink(o->path), 0);
 }
 
-static void progress_comes_no_more_than_five_times_a_second(void **state)
+TEST(transfer, progress_comes_no_more_than_five_times_a_second)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -230,7 +232,7 @@ static void progress_comes_no_more_than_five_times_a_second(void **state)
     assert_int_equal(unlink(o->path), 0);
 }
 
-static void a_flipped_bit_behind_a_signature_leaves_no_trace(void **state)
+TEST(transfer, a_flipped_bit_behind_a_signature_leaves_no_trace)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -247,7 +249,7 @@ static void a_flipped_bit_behind_a_signature_leaves_no_trace(void **state)
     assert_says(o->err.text, "its manifest describes");
 }
 
-static void a_package_that_is_not_there_is_said_with_its_url(void **state)
+TEST(transfer, a_package_that_is_not_there_is_said_with_its_url)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -263,7 +265,7 @@ static void a_package_that_is_not_there_is_said_with_its_url(void **state)
     assert_says(o->err.text, t.url);
 }
 
-static void a_damaged_package_is_called_by_its_name(void **state)
+TEST(transfer, a_damaged_package_is_called_by_its_name)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -329,7 +331,7 @@ static unsigned entries_in(const char *folder)
 
 static bool has_line(const char *text, const char *line) { return strstr(text, line); }
 
-static void its_process_is_another_user_who_can_gain_nothing(void **state)
+TEST(transfer, its_process_is_another_user_who_can_gain_nothing)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -360,7 +362,7 @@ static void its_process_is_another_user_who_can_gain_nothing(void **state)
     assert_true(has_line(status, "\nNoNewPrivs:\t1\n"));
 }
 
-static void a_process_killed_in_the_middle_leaves_no_trace(void **state)
+TEST(transfer, a_process_killed_in_the_middle_leaves_no_trace)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -381,7 +383,7 @@ static void a_process_killed_in_the_middle_leaves_no_trace(void **state)
                         "kiln-transfer died of SIGKILL (Killed) while fetching");
 }
 
-static void a_cancelled_transfer_leaves_no_trace(void **state)
+TEST(transfer, a_cancelled_transfer_leaves_no_trace)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -441,7 +443,7 @@ static pid_t start_fetching(struct fixture *f, char folder[160])
 
 static bool is_empty(void *context) { return entries_in(context) == 0; }
 
-static void a_process_that_is_told_to_go_leaves_nothing(void **state)
+TEST(transfer, a_process_that_is_told_to_go_leaves_nothing)
 {
     struct fixture *f = *state;
     char folder[160];
@@ -456,7 +458,7 @@ static void a_process_that_is_told_to_go_leaves_nothing(void **state)
     assert_int_equal(rmdir(folder), 0); /* which is not its own */
 }
 
-static void a_process_whose_kilnd_dies_leaves_nothing(void **state)
+TEST(transfer, a_process_whose_kilnd_dies_leaves_nothing)
 {
     struct fixture *f = *state;
     char folder[160];
@@ -528,7 +530,7 @@ static void expect_full_disk(struct fixture *f, const char *name)
     assert_int_equal(status, 0);
 }
 
-static void a_full_disk_is_said_and_left_as_it_was(void **state)
+TEST(transfer, a_full_disk_is_said_and_left_as_it_was)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -536,7 +538,7 @@ static void a_full_disk_is_said_and_left_as_it_was(void **state)
     expect_full_disk(f, PACKAGE);
 }
 
-static void a_disk_that_fills_up_while_unpacking_is_said_too(void **state)
+TEST(transfer, a_disk_that_fills_up_while_unpacking_is_said_too)
 {
     struct fixture *f = *state;
     int fd = open(package_path(&f->p, "zeros"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -583,7 +585,7 @@ static void serve_by_tls(struct fixture *f, char certificate[256])
 }
 
 /* Opening a pipe may wait, opening a device may do something. */
-static void what_is_no_file_is_not_opened(void **state)
+TEST(transfer, what_is_no_file_is_not_opened)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -598,7 +600,7 @@ static void what_is_no_file_is_not_opened(void **state)
     assert_int_equal(entries_in(f->p.staging), 0);
 }
 
-static void a_server_whose_authority_nobody_knows_is_refused(void **state)
+TEST(transfer, a_server_whose_authority_nobody_knows_is_refused)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -616,7 +618,7 @@ static void a_server_whose_authority_nobody_knows_is_refused(void **state)
     assert_int_equal(t.attempts, 0); /* it did not come to fetching: the manifest was first */
 }
 
-static void an_authority_of_ones_own_can_be_named(void **state)
+TEST(transfer, an_authority_of_ones_own_can_be_named)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -635,7 +637,7 @@ static void an_authority_of_ones_own_can_be_named(void **state)
     assert_int_equal(unlink(o->path), 0);
 }
 
-static void a_redirect_from_https_to_http_is_not_followed(void **state)
+TEST(transfer, a_redirect_from_https_to_http_is_not_followed)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -689,7 +691,7 @@ static int snapshot(struct fixture *f, const char *path, struct json **ret_json,
     return wait_program(pid);
 }
 
-static void a_snapshot_of_a_users_cache_is_passed_on(void **state)
+TEST(transfer, a_snapshot_of_a_users_cache_is_passed_on)
 {
     struct fixture *f = *state;
     KILN_AUTO(json) struct json *json = NULL;
@@ -722,7 +724,7 @@ static void a_snapshot_of_a_users_cache_is_passed_on(void **state)
     assert_int_equal(unlink(o->path), 0);
 }
 
-static void a_snapshot_that_cannot_be_taken_is_said(void **state)
+TEST(transfer, a_snapshot_that_cannot_be_taken_is_said)
 {
     struct fixture *f = *state;
     KILN_AUTO(json) struct json *json = NULL;
@@ -738,11 +740,10 @@ static void a_snapshot_that_cannot_be_taken_is_said(void **state)
 
 /* ---- by hand ---- */
 
-static void the_program_says_that_it_is_of_no_use_by_hand(void **state)
+TEST(transfer, the_program_says_that_it_is_of_no_use_by_hand)
 {
     struct program_result result;
     struct daemon_process d;
-    (void)state;
     daemon_process_init(&d);
 
     run_program(&d, &result, "kiln-transfer", NULL);
@@ -756,30 +757,8 @@ static void the_program_says_that_it_is_of_no_use_by_hand(void **state)
     daemon_process_remove(&d);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(a_signed_package_arrives_though_the_line_is_cut_twice),
-        TEST(progress_comes_no_more_than_five_times_a_second),
-        TEST(a_flipped_bit_behind_a_signature_leaves_no_trace),
-        TEST(a_package_that_is_not_there_is_said_with_its_url),
-        TEST(a_damaged_package_is_called_by_its_name),
-        TEST(its_process_is_another_user_who_can_gain_nothing),
-        TEST(a_process_killed_in_the_middle_leaves_no_trace),
-        TEST(a_cancelled_transfer_leaves_no_trace),
-        TEST(a_process_that_is_told_to_go_leaves_nothing),
-        TEST(a_process_whose_kilnd_dies_leaves_nothing),
-        TEST(a_full_disk_is_said_and_left_as_it_was),
-        TEST(a_disk_that_fills_up_while_unpacking_is_said_too),
-        TEST(what_is_no_file_is_not_opened),
-        TEST(a_server_whose_authority_nobody_knows_is_refused),
-        TEST(an_authority_of_ones_own_can_be_named),
-        TEST(a_redirect_from_https_to_http_is_not_followed),
-        TEST(a_snapshot_of_a_users_cache_is_passed_on),
-        TEST(a_snapshot_that_cannot_be_taken_is_said),
-        TEST(the_program_says_that_it_is_of_no_use_by_hand),
-    };
     setenv("no_proxy", "127.0.0.1,localhost", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_main(argc, argv);
 }

@@ -66,6 +66,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(tuning_api, set_up, tear_down);
+
 /* ---- problems and records ---- */
 
 static struct kiln_problem problem_of(uint32_t n)
@@ -183,7 +185,7 @@ static void expect_record(const struct kiln_tuned *tuned, uint32_t n)
     assert_int_equal(kiln_tuned_tier(tuned), KILN_TUNING_SYSTEM);
 }
 
-static void an_imported_record_is_answered_entry_by_entry(void **state)
+TEST(tuning_api, an_imported_record_is_answered_entry_by_entry)
 {
     struct fixture *f = *state;
     import(f);
@@ -201,7 +203,7 @@ static void an_imported_record_is_answered_entry_by_entry(void **state)
     assert_int_equal(find(f, 25), KILN_E_NOT_FOUND);
 }
 
-static void a_batch_answers_each_problem_in_its_place(void **state)
+TEST(tuning_api, a_batch_answers_each_problem_in_its_place)
 {
     struct fixture *f = *state;
     static struct kiln_problem problems[ASKED];
@@ -221,7 +223,7 @@ static void a_batch_answers_each_problem_in_its_place(void **state)
     }
 }
 
-static void a_neighbour_is_answered_to_who_wants_one(void **state)
+TEST(tuning_api, a_neighbour_is_answered_to_who_wants_one)
 {
     struct fixture *f = *state;
     double batch, spatial;
@@ -241,7 +243,7 @@ static void a_neighbour_is_answered_to_who_wants_one(void **state)
 
 /* ---- recording ---- */
 
-static void what_is_recorded_is_there_with_who_measured_it(void **state)
+TEST(tuning_api, what_is_recorded_is_there_with_who_measured_it)
 {
     struct fixture *f = *state;
     must(put(f->client, 900, KILN_TUNING_USER, 0.5, &f->err), f->err);
@@ -272,7 +274,7 @@ static void what_is_recorded_is_there_with_who_measured_it(void **state)
     assert_int_equal(kiln_tuned_is_stale(f->tuned), 1);
 }
 
-static void parameters_are_recorded_beside_times(void **state)
+TEST(tuning_api, parameters_are_recorded_beside_times)
 {
     struct fixture *f = *state;
     struct kiln_problem problem = problem_of(1);
@@ -289,7 +291,7 @@ static void parameters_are_recorded_beside_times(void **state)
     assert_int_equal(find(f, 1), KILN_E_NOT_FOUND);
 }
 
-static void the_users_record_counts_before_the_hosts_and_that_before_the_imported(void **state)
+TEST(tuning_api, the_users_record_counts_before_the_hosts_and_that_before_the_imported)
 {
     struct fixture *f = *state;
     import(f);
@@ -309,7 +311,7 @@ static void the_users_record_counts_before_the_hosts_and_that_before_the_importe
     assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_SYSTEM);
 }
 
-static void what_was_recorded_outlives_a_killed_daemon(void **state)
+TEST(tuning_api, what_was_recorded_outlives_a_killed_daemon)
 {
     struct fixture *f = *state;
     import(f);
@@ -426,7 +428,7 @@ static void relay_stop(struct relay *r)
     close(r->listening);
 }
 
-static void a_measurement_whose_confirmation_was_lost_counts_once(void **state)
+TEST(tuning_api, a_measurement_whose_confirmation_was_lost_counts_once)
 {
     struct fixture *f = *state;
     struct relay relay;
@@ -496,7 +498,7 @@ static int take_lease(struct fixture *f)
     return rc ? rc : 100 + state;
 }
 
-static void a_user_neither_sees_nor_changes_what_is_anothers(void **state)
+TEST(tuning_api, a_user_neither_sees_nor_changes_what_is_anothers)
 {
     struct fixture *f = *state;
     if (geteuid() != 0) {
@@ -635,7 +637,7 @@ static void expect_each_once(int log)
         assert_int_equal(measured_count[i], 1);
 }
 
-static void processes_share_what_is_to_be_measured_though_one_is_killed(void **state)
+TEST(tuning_api, processes_share_what_is_to_be_measured_though_one_is_killed)
 {
     struct fixture *f = *state;
     struct kiln_problem problem = problem_of(1);
@@ -684,7 +686,7 @@ static void *wait_for_lease(void *argument)
     return rc || state != KILN_LEASE_GRANTED ? f : NULL;
 }
 
-static void a_lease_that_cannot_be_shared_goes_to_who_waits_when_its_holder_leaves(void **state)
+TEST(tuning_api, a_lease_that_cannot_be_shared_goes_to_who_waits_when_its_holder_leaves)
 {
     struct fixture *f = *state;
     pthread_t waiting;
@@ -703,7 +705,7 @@ static void a_lease_that_cannot_be_shared_goes_to_who_waits_when_its_holder_leav
     f->client = NULL;
 }
 
-static void a_lease_does_not_outlive_the_daemon_that_gave_it(void **state)
+TEST(tuning_api, a_lease_does_not_outlive_the_daemon_that_gave_it)
 {
     struct fixture *f = *state;
     struct kiln_problem problem = problem_of(7);
@@ -730,25 +732,4 @@ static void a_lease_does_not_outlive_the_daemon_that_gave_it(void **state)
     assert_int_equal(got, KILN_LEASE_GRANTED);
     must(kiln_lease_report(f->client, &lease, &r, 0, &got, &lease, &f->err), f->err);
     assert_int_equal(got, KILN_LEASE_DONE);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_imported_record_is_answered_entry_by_entry),
-        TEST(a_batch_answers_each_problem_in_its_place),
-        TEST(a_neighbour_is_answered_to_who_wants_one),
-        TEST(what_is_recorded_is_there_with_who_measured_it),
-        TEST(parameters_are_recorded_beside_times),
-        TEST(the_users_record_counts_before_the_hosts_and_that_before_the_imported),
-        TEST(what_was_recorded_outlives_a_killed_daemon),
-        TEST(a_measurement_whose_confirmation_was_lost_counts_once),
-        for_kilnd_only(FOR_ONE_USER, TEST(a_user_neither_sees_nor_changes_what_is_anothers)),
-        TEST(processes_share_what_is_to_be_measured_though_one_is_killed),
-        TEST(a_lease_that_cannot_be_shared_goes_to_who_waits_when_its_holder_leaves),
-        TEST(a_lease_does_not_outlive_the_daemon_that_gave_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,9 +60,11 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(tuning_cli, set_up, tear_down);
+
 /* ---- in and out ---- */
 
-static void an_imported_find_db_comes_out_byte_for_byte(void **state)
+TEST(tuning_cli, an_imported_find_db_comes_out_byte_for_byte)
 {
     struct node *f = *state;
 
@@ -78,7 +80,7 @@ static void an_imported_find_db_comes_out_byte_for_byte(void **state)
     assert_says(f->result.output, "3 the same, 0 different, 0 only in a, 0 only in b");
 }
 
-static void a_folder_is_imported_with_what_is_packed_in_it(void **state)
+TEST(tuning_cli, a_folder_is_imported_with_what_is_packed_in_it)
 {
     struct node *f = *state;
     shell(f->in, "bzip2 " SYSTEM " && echo nothing >README");
@@ -90,7 +92,7 @@ static void a_folder_is_imported_with_what_is_packed_in_it(void **state)
     shell(f->daemon.folder, "bunzip2 in/" SYSTEM ".bz2 && cmp in/" SYSTEM " out/" SYSTEM);
 }
 
-static void the_genuine_databases_come_out_as_they_went_in(void **state)
+TEST(tuning_cli, the_genuine_databases_come_out_as_they_went_in)
 {
     struct node *f = *state;
     static const char *const names[] = { "gfx942130.HIP.fdb.txt", "gfx900_56.OpenCL.fdb.txt" };
@@ -108,7 +110,7 @@ static void the_genuine_databases_come_out_as_they_went_in(void **state)
     }
 }
 
-static void a_bad_line_is_told_by_its_number_and_the_rest_is_taken(void **state)
+TEST(tuning_cli, a_bad_line_is_told_by_its_number_and_the_rest_is_taken)
 {
     struct node *f = *state;
     char told[320];
@@ -122,7 +124,7 @@ static void a_bad_line_is_told_by_its_number_and_the_rest_is_taken(void **state)
     kilnctl_fails(f, 5, "nothing is recorded", "db", "get", OTHER_KEY, "--db-id", "gfx90a68");
 }
 
-static void a_strict_import_takes_nothing_of_a_file_with_a_bad_line(void **state)
+TEST(tuning_cli, a_strict_import_takes_nothing_of_a_file_with_a_bad_line)
 {
     struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->system);
@@ -134,7 +136,7 @@ static void a_strict_import_takes_nothing_of_a_file_with_a_bad_line(void **state
     assert_says(f->result.output, "0.0321");
 }
 
-static void what_was_imported_is_there_after_a_restart(void **state)
+TEST(tuning_cli, what_was_imported_is_there_after_a_restart)
 {
     struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->system, f->own);
@@ -147,7 +149,7 @@ static void what_was_imported_is_there_after_a_restart(void **state)
 
 /* ---- look-ups ---- */
 
-static void a_problem_is_shown_by_key_and_by_command_line(void **state)
+TEST(tuning_cli, a_problem_is_shown_by_key_and_by_command_line)
 {
     struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->system, f->own);
@@ -165,7 +167,7 @@ static void a_problem_is_shown_by_key_and_by_command_line(void **state)
     assert_int_equal(json_get_u64(entry, "workspace", 0), 4096);
 }
 
-static void a_neighbour_is_shown_only_when_asked_for(void **state)
+TEST(tuning_cli, a_neighbour_is_shown_only_when_asked_for)
 {
     struct node *f = *state;
     const char *third = "64-56-56-3x3-64-56-56-128-1x1-1x1-1x1-0-NCHW-FP32-F";
@@ -175,7 +177,7 @@ static void a_neighbour_is_shown_only_when_asked_for(void **state)
     assert_says(f->result.output, "nearest is " KEY " (batch 4x, spatial 1x)");
 }
 
-static void of_a_problem_that_is_not_recorded_the_keys_are_shown(void **state)
+TEST(tuning_cli, of_a_problem_that_is_not_recorded_the_keys_are_shown)
 {
     struct node *f = *state;
     kilnctl_fails(f, 5, "nothing is recorded", "db", "get", "--db-id", "gfx90a68",
@@ -185,7 +187,7 @@ static void of_a_problem_that_is_not_recorded_the_keys_are_shown(void **state)
                 "perf key 2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF\n");
 }
 
-static void what_names_no_problem_is_refused_with_the_place(void **state)
+TEST(tuning_cli, what_names_no_problem_is_refused_with_the_place)
 {
     struct node *f = *state;
     kilnctl(f, "db", "get", "64-56-", "--db-id", "gfx90a68");
@@ -210,7 +212,7 @@ static void be_another(struct node *f)
     }
 }
 
-static void a_user_changes_only_what_is_his_own(void **state)
+TEST(tuning_cli, a_user_changes_only_what_is_his_own)
 {
     struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->own); /* root's */
@@ -229,7 +231,7 @@ static void a_user_changes_only_what_is_his_own(void **state)
     assert_says(f->result.output, "MyOwn");
 }
 
-static void a_file_that_may_not_be_read_is_denied(void **state)
+TEST(tuning_cli, a_file_that_may_not_be_read_is_denied)
 {
     struct node *f = *state;
     be_another(f);
@@ -238,7 +240,7 @@ static void a_file_that_may_not_be_read_is_denied(void **state)
     assert_says(f->result.output, "3 records, 4 entries, of find HIP for gfx90a68 in tier user");
 }
 
-static void what_is_promoted_is_everyones(void **state)
+TEST(tuning_cli, what_is_promoted_is_everyones)
 {
     struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->own);
@@ -251,7 +253,7 @@ static void what_is_promoted_is_everyones(void **state)
     assert_says(f->result.output, "host");
 }
 
-static void a_merge_shows_what_contradicts_what_is_recorded(void **state)
+TEST(tuning_cli, a_merge_shows_what_contradicts_what_is_recorded)
 {
     struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->own);
@@ -262,7 +264,7 @@ static void a_merge_shows_what_contradicts_what_is_recorded(void **state)
     assert_says(f->result.output, "\"time_ms\":0.01,"); /* of two without statistics the faster */
 }
 
-static void a_system_database_is_dropped_as_a_whole(void **state)
+TEST(tuning_cli, a_system_database_is_dropped_as_a_whole)
 {
     struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->system);
@@ -274,7 +276,7 @@ static void a_system_database_is_dropped_as_a_whole(void **state)
 
 /* ---- MIOpen's jobs ---- */
 
-static void a_job_starts_with_all_there_is_and_gives_back_what_it_found(void **state)
+TEST(tuning_cli, a_job_starts_with_all_there_is_and_gives_back_what_it_found)
 {
     struct node *f = *state;
     char expected[400];
@@ -302,7 +304,7 @@ static void a_job_starts_with_all_there_is_and_gives_back_what_it_found(void **s
 }
 
 /* The tables as MIOpen's classes make them come from kilnd itself. */
-static void a_jobs_perf_db_is_taken_with_the_log_beside_it(void **state)
+TEST(tuning_cli, a_jobs_perf_db_is_taken_with_the_log_beside_it)
 {
     struct node *f = *state;
     const char *perf = "2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF";
@@ -319,7 +321,7 @@ static void a_jobs_perf_db_is_taken_with_the_log_beside_it(void **state)
     assert_says(f->result.output, "/user/gfx90a68_1.1.0.udb: unchanged\n");
 }
 
-static void a_jobs_kernels_come_out_and_go_back_in(void **state)
+TEST(caches, a_jobs_kernels_come_out_and_go_back_in)
 {
     struct caches *c = *state;
     char out[160], find[200];
@@ -351,7 +353,7 @@ static void a_jobs_kernels_come_out_and_go_back_in(void **state)
 
 /* ---- care ---- */
 
-static void a_backup_is_a_database_that_holds_the_records(void **state)
+TEST(tuning_cli, a_backup_is_a_database_that_holds_the_records)
 {
     struct node *f = *state;
     char path[200];
@@ -365,33 +367,4 @@ static void a_backup_is_a_database_that_holds_the_records(void **state)
     kilnctl_ok(f, "db", "verify");
     assert_says(f->result.output,
                 "1 record checked\n0 entries to be measured again\n0 databases damaged\n");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_imported_find_db_comes_out_byte_for_byte),
-        TEST(a_folder_is_imported_with_what_is_packed_in_it),
-        TEST(the_genuine_databases_come_out_as_they_went_in),
-        TEST(a_bad_line_is_told_by_its_number_and_the_rest_is_taken),
-        TEST(a_strict_import_takes_nothing_of_a_file_with_a_bad_line),
-        TEST(what_was_imported_is_there_after_a_restart),
-        TEST(a_problem_is_shown_by_key_and_by_command_line),
-        TEST(a_neighbour_is_shown_only_when_asked_for),
-        TEST(of_a_problem_that_is_not_recorded_the_keys_are_shown),
-        TEST(what_names_no_problem_is_refused_with_the_place),
-        for_kilnd_only(FOR_ONE_USER, TEST(a_user_changes_only_what_is_his_own)),
-        for_kilnd_only(FOR_ONE_USER, TEST(a_file_that_may_not_be_read_is_denied)),
-        for_kilnd_only(FOR_ONE_USER, TEST(what_is_promoted_is_everyones)),
-        TEST(a_merge_shows_what_contradicts_what_is_recorded),
-        TEST(a_system_database_is_dropped_as_a_whole),
-        TEST(a_job_starts_with_all_there_is_and_gives_back_what_it_found),
-        TEST(a_jobs_perf_db_is_taken_with_the_log_beside_it),
-        cmocka_unit_test_setup_teardown(a_jobs_kernels_come_out_and_go_back_in, caches_setup,
-                                        caches_teardown),
-        TEST(a_backup_is_a_database_that_holds_the_records),
-    };
-    return cmocka_run_group_tests_name("tuning_cli", tests, NULL, NULL);
 }

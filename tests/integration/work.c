@@ -50,6 +50,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(work, setup, teardown);
+
 /* In a child: PoCL loaded into the test would make its sanitizer report PoCL's leaks. */
 static void need_opencl(struct fixture *f)
 {
@@ -186,7 +188,7 @@ static void expect_all_served(struct fixture *f, const pid_t pids[CLIENTS])
     }
 }
 
-static void eight_cold_ranks_cost_each_kernel_one_compile(void **state)
+TEST(work, eight_cold_ranks_cost_each_kernel_one_compile)
 {
     struct fixture *f = *state;
     pid_t pids[CLIENTS];
@@ -243,7 +245,7 @@ static bool kill_at(struct fixture *f, unsigned long long compiles)
 
 /* clang makes the same bytes of the same source each time: so a kernel must come back unchanged
  * also where a kill cost its first object, which PoCL's would not. */
-static void ranks_that_wait_are_served_after_kills_and_restarts(void **state)
+TEST(work, ranks_that_wait_are_served_after_kills_and_restarts)
 {
     struct fixture *f = *state;
     static const unsigned long long moments[] = { 0, 1, 4, 0, 2, 6 };
@@ -267,7 +269,7 @@ static void ranks_that_wait_are_served_after_kills_and_restarts(void **state)
     assert_int_equal(daemon_stat(&f->daemon, "quarantined"), 0);
 }
 
-static void a_compiler_that_aborts_costs_one_request_and_is_remembered(void **state)
+TEST(work, a_compiler_that_aborts_costs_one_request_and_is_remembered)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
@@ -298,7 +300,7 @@ static void a_compiler_that_aborts_costs_one_request_and_is_remembered(void **st
     assert_int_equal(f->result.status, 0); /* and hiprtc still serves what it can */
 }
 
-static void a_job_runs_verified_and_the_next_process_compiles_nothing(void **state)
+TEST(work, a_job_runs_verified_and_the_next_process_compiles_nothing)
 {
     struct fixture *f = *state;
     const char *file = KILN_SOURCE "/scripts/networks/smoke.txt";
@@ -327,7 +329,7 @@ static void a_job_runs_verified_and_the_next_process_compiles_nothing(void **sta
     assert_true(daemon_stat(&f->daemon, "hits.disk") > 0);
 }
 
-static void a_target_of_another_machine_is_a_clear_refusal(void **state)
+TEST(work, a_target_of_another_machine_is_a_clear_refusal)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
@@ -337,18 +339,4 @@ static void a_target_of_another_machine_is_a_clear_refusal(void **state)
     assert_int_equal(f->result.status, 1);
     assert_says(f->result.output, "opencl:some-other-cpu");
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
-}
-
-#define WORK_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        long_in_a_job(WORK_TEST(eight_cold_ranks_cost_each_kernel_one_compile)),
-        long_in_a_job(WORK_TEST(ranks_that_wait_are_served_after_kills_and_restarts)),
-        WORK_TEST(a_compiler_that_aborts_costs_one_request_and_is_remembered),
-        long_in_a_job(WORK_TEST(a_job_runs_verified_and_the_next_process_compiles_nothing)),
-        WORK_TEST(a_target_of_another_machine_is_a_clear_refusal),
-    };
-    return cmocka_run_group_tests_name("work", tests, NULL, NULL);
 }

@@ -47,10 +47,9 @@ static void see(void *context, const struct amdgpu_kernel *kernel)
     seen->last = *kernel;
 }
 
-static void reads_a_kernels_resources_past_what_it_does_not_know(void **state)
+TEST(plain, reads_a_kernels_resources_past_what_it_does_not_know)
 {
     struct seen seen = { .count = 0 };
-    (void)state;
     assert_int_equal(amdgpu_metadata_kernels(bytes_of(metadata, sizeof(metadata) - 1), see, &seen),
                      1);
     assert_int_equal(seen.count, 1);
@@ -60,24 +59,22 @@ static void reads_a_kernels_resources_past_what_it_does_not_know(void **state)
     assert_int_equal(seen.last.agprs, 0);
 }
 
-static void metadata_cut_anywhere_is_damaged(void **state)
+TEST(plain, metadata_cut_anywhere_is_damaged)
 {
     struct seen seen = { .count = 0 };
-    (void)state;
     for (size_t size = 0; size < sizeof(metadata) - 1; size++)
         assert_true(amdgpu_metadata_kernels(bytes_of(metadata, size), see, &seen) == SIZE_MAX);
 }
 
-static void nesting_without_end_is_damaged(void **state)
+TEST(plain, nesting_without_end_is_damaged)
 {
     struct seen seen = { .count = 0 };
     char lists[4096] = "\x81\xa1x";
-    (void)state;
     memset(lists + 3, 0x91, sizeof(lists) - 3);
     assert_true(amdgpu_metadata_kernels(bytes_of(lists, sizeof(lists)), see, &seen) == SIZE_MAX);
 }
 
-static void kernels_that_are_no_list_of_maps_are_damaged(void **state)
+TEST(plain, kernels_that_are_no_list_of_maps_are_damaged)
 {
     struct seen seen = { .count = 0 };
     static const char number[] = "\x81\xae"
@@ -86,7 +83,6 @@ static void kernels_that_are_no_list_of_maps_are_damaged(void **state)
     static const char numbers[] = "\x81\xae"
                                   "amdhsa.kernels"
                                   "\x91\x01";
-    (void)state;
     assert_true(amdgpu_metadata_kernels(bytes_of(number, sizeof(number) - 1), see, &seen) ==
                 SIZE_MAX);
     assert_true(amdgpu_metadata_kernels(bytes_of(numbers, sizeof(numbers) - 1), see, &seen) ==
@@ -121,36 +117,21 @@ static struct object object_with_note(uint32_t type)
     return o;
 }
 
-static void the_note_is_found_among_the_sections(void **state)
+TEST(plain, the_note_is_found_among_the_sections)
 {
     struct seen seen = { .count = 0 };
     struct object o = object_with_note(32);
-    (void)state;
     assert_int_equal(amdgpu_kernels(bytes_of(&o, sizeof(o)), see, &seen), 1);
     assert_int_equal(seen.last.vgprs, 200);
 }
 
-static void an_object_without_the_note_says_nothing(void **state)
+TEST(plain, an_object_without_the_note_says_nothing)
 {
     struct seen seen = { .count = 0 };
     struct object o = object_with_note(3);
-    (void)state;
     assert_true(amdgpu_kernels(bytes_of(&o, sizeof(o)), see, &seen) == SIZE_MAX);
     assert_true(amdgpu_kernels(bytes_of("no ELF", 6), see, &seen) == SIZE_MAX);
     o = object_with_note(32);
     o.note.n_descsz++; /* beyond the section */
     assert_true(amdgpu_kernels(bytes_of(&o, sizeof(o)), see, &seen) == SIZE_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_a_kernels_resources_past_what_it_does_not_know),
-        cmocka_unit_test(metadata_cut_anywhere_is_damaged),
-        cmocka_unit_test(nesting_without_end_is_damaged),
-        cmocka_unit_test(kernels_that_are_no_list_of_maps_are_damaged),
-        cmocka_unit_test(the_note_is_found_among_the_sections),
-        cmocka_unit_test(an_object_without_the_note_says_nothing),
-    };
-    return cmocka_run_group_tests_name("amdgpu_notes", tests, NULL, NULL);
 }

@@ -6,15 +6,12 @@
 #include "cli/driver/storage.h"
 #include "tests/kernels/random_problem.h"
 #include "tests/kernels/trial.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define NAIVE "ConvDirectNaive"
 /* Compiling is what takes the time: a tenth of a second each on one core. */
@@ -74,23 +71,26 @@ static void expect_random_problems_right(struct fixture *f, enum direction direc
     assert_int_equal(wrong, 0);
 }
 
-static void forward_of_random_problems_matches_the_reference(void **state)
+static int forget_trial(void **state);
+FIXTURE(trial, forget_trial, NULL);
+
+TEST(trial, forward_of_random_problems_matches_the_reference)
 {
     expect_random_problems_right(*state, DIRECTION_FORWARD);
 }
 
-static void backward_data_of_random_problems_matches_the_reference(void **state)
+TEST(trial, backward_data_of_random_problems_matches_the_reference)
 {
     expect_random_problems_right(*state, DIRECTION_BACKWARD_DATA);
 }
 
-static void backward_weights_of_random_problems_matches_the_reference(void **state)
+TEST(trial, backward_weights_of_random_problems_matches_the_reference)
 {
     expect_random_problems_right(*state, DIRECTION_BACKWARD_WEIGHTS);
 }
 
 /* Pixels that no output reads must come out as zero, not as whatever was there. */
-static void backward_data_clears_what_no_output_read(void **state)
+TEST(trial, backward_data_clears_what_no_output_read)
 {
     struct problem problem = flat(DIRECTION_BACKWARD_DATA, TYPE_FLOAT32);
     problem.in = (struct extent){ 1, 9, 9 };
@@ -99,7 +99,7 @@ static void backward_data_clears_what_no_output_read(void **state)
 }
 
 /* Kernels may store two blocks at once, or a row of one: by whether widths are even. */
-static void backward_data_clears_between_pixels_whatever_the_width(void **state)
+TEST(trial, backward_data_clears_between_pixels_whatever_the_width)
 {
     static const uint32_t widths[] = { 8, 10, 9 };
     unsigned wrong = 0;
@@ -115,7 +115,7 @@ static void backward_data_clears_between_pixels_whatever_the_width(void **state)
     assert_int_equal(wrong, 0);
 }
 
-static void taps_that_only_meet_padding_get_zero_weights(void **state)
+TEST(trial, taps_that_only_meet_padding_get_zero_weights)
 {
     struct problem problem = flat(DIRECTION_BACKWARD_WEIGHTS, TYPE_FLOAT16);
     problem.filter = (struct extent){ 1, 5, 5 };
@@ -125,7 +125,7 @@ static void taps_that_only_meet_padding_get_zero_weights(void **state)
     assert_true(is_right(*state, &problem, DATA_EXACT, 2));
 }
 
-static void a_long_sum_stays_within_its_rounding_bound(void **state)
+TEST(trial, a_long_sum_stays_within_its_rounding_bound)
 {
     struct problem problem = flat(DIRECTION_BACKWARD_WEIGHTS, TYPE_FLOAT32);
     problem.n = 8;
@@ -136,7 +136,7 @@ static void a_long_sum_stays_within_its_rounding_bound(void **state)
     assert_true(is_right(*state, &problem, DATA_GENERAL, 3));
 }
 
-static void one_program_of_the_naive_solver_serves_every_batch_size(void **state)
+TEST(trial, one_program_of_the_naive_solver_serves_every_batch_size)
 {
     struct fixture *f = *state;
     struct solver_wish wish = { .solver = bytes_of_text(NAIVE) };
@@ -198,13 +198,13 @@ static void expect_all_patterns_unchanged(struct fixture *f, const struct solver
 }
 
 /* y = x * 1 for every 16-bit pattern: loads and stores must be exact inverses. */
-static void every_half_is_loaded_and_stored_unchanged(void **state)
+TEST(trial, every_half_is_loaded_and_stored_unchanged)
 {
     struct problem problem = image_of_all_patterns(TYPE_FLOAT16);
     expect_of_every_solver(*state, &problem, expect_all_patterns_unchanged, TYPE_FLOAT16, 1);
 }
 
-static void every_bfloat16_is_loaded_and_stored_unchanged(void **state)
+TEST(trial, every_bfloat16_is_loaded_and_stored_unchanged)
 {
     struct problem problem = image_of_all_patterns(TYPE_BFLOAT16);
     expect_of_every_solver(*state, &problem, expect_all_patterns_unchanged, TYPE_BFLOAT16, 1);
@@ -247,14 +247,14 @@ static void expect_products_rounded(struct fixture *f, enum data_type type, doub
     expect_of_every_solver(f, &problem, expect_products_rounded_to_even, type, scale);
 }
 
-static void half_results_round_to_even_and_overflow_to_infinity(void **state)
+TEST(trial, half_results_round_to_even_and_overflow_to_infinity)
 {
     expect_products_rounded(*state, TYPE_FLOAT16, 1);
     expect_products_rounded(*state, TYPE_FLOAT16, 24);
     expect_products_rounded(*state, TYPE_FLOAT16, 0x1p-24);
 }
 
-static void bfloat16_results_round_to_even_and_overflow_to_infinity(void **state)
+TEST(trial, bfloat16_results_round_to_even_and_overflow_to_infinity)
 {
     expect_products_rounded(*state, TYPE_BFLOAT16, 1);
     expect_products_rounded(*state, TYPE_BFLOAT16, 0x1p116);
@@ -269,9 +269,7 @@ static int forget_trial(void **state)
     return 0;
 }
 
-#define DEVICE_TEST(name) cmocka_unit_test_setup(name, forget_trial)
-
-int main(void)
+int main(int argc, char **argv)
 {
     char why[256] = "";
     shared.target = (struct target){ .family = TARGET_OPENCL, .text = "opencl:test:1" };
@@ -280,21 +278,7 @@ int main(void)
         fprintf(stderr, "skipped: %s\n", why);
         return 77;
     }
-    const struct CMUnitTest tests[] = {
-        DEVICE_TEST(forward_of_random_problems_matches_the_reference),
-        DEVICE_TEST(backward_data_of_random_problems_matches_the_reference),
-        DEVICE_TEST(backward_weights_of_random_problems_matches_the_reference),
-        DEVICE_TEST(backward_data_clears_what_no_output_read),
-        DEVICE_TEST(backward_data_clears_between_pixels_whatever_the_width),
-        DEVICE_TEST(taps_that_only_meet_padding_get_zero_weights),
-        DEVICE_TEST(a_long_sum_stays_within_its_rounding_bound),
-        DEVICE_TEST(one_program_of_the_naive_solver_serves_every_batch_size),
-        DEVICE_TEST(every_half_is_loaded_and_stored_unchanged),
-        DEVICE_TEST(every_bfloat16_is_loaded_and_stored_unchanged),
-        DEVICE_TEST(half_results_round_to_even_and_overflow_to_infinity),
-        DEVICE_TEST(bfloat16_results_round_to_even_and_overflow_to_infinity),
-    };
-    int failed = cmocka_run_group_tests_name("conv_numerics", tests, NULL, NULL);
+    int failed = test_main(argc, argv);
     opencl_close(shared.device);
     return failed;
 }

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/reference.h"
 #include "cli/driver/storage.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* Worked out by hand: a 3x3 image, a 2x2 filter, a pad of one on every side, stride 2. */
 static struct kiln_problem by_hand(uint32_t direction)
@@ -43,35 +40,31 @@ static void expect(const struct kiln_problem *problem, const double *want, size_
     }
 }
 
-static void forward_slides_the_filter_unflipped_over_the_padded_image(void **state)
+TEST(plain, forward_slides_the_filter_unflipped_over_the_padded_image)
 {
-    (void)state;
     struct kiln_problem problem = by_hand(KILN_FORWARD);
     /* windows: (0 0 / 0 1), (0 0 / 2 3), (0 4 / 0 7), (5 6 / 8 9) */
     const double want[] = { 1000, 3200, 7040, 9865 };
     expect(&problem, want, 4);
 }
 
-static void backward_data_spreads_each_output_over_its_window(void **state)
+TEST(plain, backward_data_spreads_each_output_over_its_window)
 {
-    (void)state;
     struct kiln_problem problem = by_hand(KILN_BACKWARD_DATA);
     const double want[] = { 1000, 200, 2000, 30, 4, 40, 3000, 400, 4000 };
     expect(&problem, want, 9);
 }
 
-static void backward_weights_sums_what_each_tap_met(void **state)
+TEST(plain, backward_weights_sums_what_each_tap_met)
 {
-    (void)state;
     struct kiln_problem problem = by_hand(KILN_BACKWARD_WEIGHTS);
     /* tap 00 met 0 0 0 5; 01: 0 0 4 6; 10: 0 2 0 8; 11: 1 3 7 9 */
     const double want[] = { 4 * 5, 3 * 4 + 4 * 6, 2 * 2 + 4 * 8, 1 + 2 * 3 + 3 * 7 + 4 * 9 };
     expect(&problem, want, 4);
 }
 
-static void dilation_spreads_the_taps_and_groups_keep_channels_apart(void **state)
+TEST(plain, dilation_spreads_the_taps_and_groups_keep_channels_apart)
 {
-    (void)state;
     struct kiln_problem problem = by_hand(KILN_FORWARD);
     problem.c = problem.k = problem.groups = 2;
     problem.in[1] = 1; /* two channels of 1x4 */
@@ -84,9 +77,8 @@ static void dilation_spreads_the_taps_and_groups_keep_channels_apart(void **stat
     expect(&problem, want, 4);
 }
 
-static void layouts_only_change_where_elements_lie(void **state)
+TEST(plain, layouts_only_change_where_elements_lie)
 {
-    (void)state;
     struct kiln_problem problem = by_hand(KILN_FORWARD);
     problem.c = problem.k = 2;
     problem.in[1] = problem.in[2] = problem.filter[1] = problem.filter[2] = 1;
@@ -104,9 +96,8 @@ static void layouts_only_change_where_elements_lie(void **state)
     expect(&problem, swapped, 4);
 }
 
-static void the_number_of_threads_changes_nothing(void **state)
+TEST(plain, the_number_of_threads_changes_nothing)
 {
-    (void)state;
     struct kiln_problem problem = by_hand(KILN_FORWARD);
     enum { SIDE = 40 };
     double x[SIDE * SIDE], one[SIDE * SIDE], many[SIDE * SIDE];
@@ -126,9 +117,8 @@ struct stored {
     uint16_t bits;
 };
 
-static void stores_round_to_nearest_with_ties_to_even(void **state)
+TEST(plain, stores_round_to_nearest_with_ties_to_even)
 {
-    (void)state;
     static const struct stored cases[] = {
         { KILN_FLOAT16, 1, 0x3c00 },
         { KILN_FLOAT16, -2, 0xc000 },
@@ -158,9 +148,8 @@ static void stores_round_to_nearest_with_ties_to_even(void **state)
     }
 }
 
-static void every_16_bit_value_survives_a_load_and_a_store(void **state)
+TEST(plain, every_16_bit_value_survives_a_load_and_a_store)
 {
-    (void)state;
     for (uint32_t type = KILN_FLOAT16; type <= KILN_BFLOAT16; type++) {
         for (unsigned i = 0; i < 65536; i++) {
             uint16_t before = (uint16_t)i, after = 0;
@@ -180,9 +169,8 @@ static struct reference_verdict judge(const float got[4], double quantum)
     return reference_compare(&problem, got, want, magnitude, &rounding);
 }
 
-static void exact_data_must_come_out_exact(void **state)
+TEST(plain, exact_data_must_come_out_exact)
 {
-    (void)state;
     const float right[4] = { 1, 2, 3, 4 }, off[4] = { 1, 2, 3.0000002f, 4 };
     assert_int_equal(judge(right, STORAGE_QUANTUM).wrong, 0);
     assert_int_equal(judge(off, 0).wrong, 0);
@@ -193,9 +181,8 @@ static void exact_data_must_come_out_exact(void **state)
     assert_true(verdict.bound == 0);
 }
 
-static void what_was_not_written_is_wrong(void **state)
+TEST(plain, what_was_not_written_is_wrong)
 {
-    (void)state;
     float got[4] = { 1, 2, 3, 4 };
     memset(&got[1], 0xff, sizeof(got[1]));
     struct reference_verdict verdict = judge(got, 0);
@@ -210,9 +197,8 @@ static double bound_of(const struct kiln_problem *problem, const char *solver, c
     return rounding_bound(&rounding, 1);
 }
 
-static void the_bound_grows_with_the_terms_but_not_in_proportion(void **state)
+TEST(plain, the_bound_grows_with_the_terms_but_not_in_proportion)
 {
-    (void)state;
     struct kiln_problem problem = by_hand(KILN_FORWARD);
     double four_terms = bound_of(&problem, NULL, NULL);
     problem.c = 250000;
@@ -221,9 +207,8 @@ static void the_bound_grows_with_the_terms_but_not_in_proportion(void **state)
     assert_true(million_terms > 1000 * 0x1p-24 && million_terms < 10000 * 0x1p-24);
 }
 
-static void winograd_may_round_more_with_larger_tiles_and_never_as_much_as_a_term(void **state)
+TEST(plain, winograd_may_round_more_with_larger_tiles_and_never_as_much_as_a_term)
 {
-    (void)state;
     struct kiln_problem problem = by_hand(KILN_FORWARD);
     problem.c = 2048;
     double small = bound_of(&problem, "ConvWinograd", "2,1");
@@ -234,9 +219,8 @@ static void winograd_may_round_more_with_larger_tiles_and_never_as_much_as_a_ter
     assert_true(large < 8 * least_term); /* of an average term, 1/4, a small part */
 }
 
-static void winograd_s_backward_weights_round_with_the_tiles_of_all_images(void **state)
+TEST(plain, winograd_s_backward_weights_round_with_the_tiles_of_all_images)
 {
-    (void)state;
     struct kiln_problem problem = by_hand(KILN_BACKWARD_WEIGHTS);
     problem.n = 64;
     problem.in[1] = problem.in[2] = 28;
@@ -249,9 +233,8 @@ static void winograd_s_backward_weights_round_with_the_tiles_of_all_images(void 
     assert_true(more_images > 4 * large && more_images < 8 * large);
 }
 
-static void fill_makes_no_zero_and_never_the_same_twice(void **state)
+TEST(plain, fill_makes_no_zero_and_never_the_same_twice)
 {
-    (void)state;
     uint16_t one[256], other[256];
     storage_fill(KILN_BFLOAT16, one, 256, 1);
     storage_fill(KILN_BFLOAT16, other, 256, 2);
@@ -261,25 +244,4 @@ static void fill_makes_no_zero_and_never_the_same_twice(void **state)
         assert_true(value != 0 && value > -1 && value < 1);
         assert_true(value * 16 == (double)(int)(value * 16) && (int)(value * 16) % 2);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward_slides_the_filter_unflipped_over_the_padded_image),
-        cmocka_unit_test(backward_data_spreads_each_output_over_its_window),
-        cmocka_unit_test(backward_weights_sums_what_each_tap_met),
-        cmocka_unit_test(dilation_spreads_the_taps_and_groups_keep_channels_apart),
-        cmocka_unit_test(layouts_only_change_where_elements_lie),
-        cmocka_unit_test(the_number_of_threads_changes_nothing),
-        cmocka_unit_test(stores_round_to_nearest_with_ties_to_even),
-        cmocka_unit_test(every_16_bit_value_survives_a_load_and_a_store),
-        cmocka_unit_test(exact_data_must_come_out_exact),
-        cmocka_unit_test(what_was_not_written_is_wrong),
-        cmocka_unit_test(the_bound_grows_with_the_terms_but_not_in_proportion),
-        cmocka_unit_test(winograd_may_round_more_with_larger_tiles_and_never_as_much_as_a_term),
-        cmocka_unit_test(winograd_s_backward_weights_round_with_the_tiles_of_all_images),
-        cmocka_unit_test(fill_makes_no_zero_and_never_the_same_twice),
-    };
-    return cmocka_run_group_tests_name("conv_reference", tests, NULL, NULL);
 }

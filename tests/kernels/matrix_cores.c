@@ -129,13 +129,16 @@ static void expect_every_direction_right(struct fixture *f, const char *target, 
     }
 }
 
-static void mma_matches_the_reference(void **state)
+static struct fixture device;
+static const struct test_fixture device_fixture = { .state = &device };
+
+TEST(device, mma_matches_the_reference)
 {
     expect_every_direction_right(*state, "sm_90", "64,64,32,2,2,3,1,1,0,0",
                                  "64,32,32,2,1,2,2,16,0,0");
 }
 
-static void wgmma_matches_the_reference(void **state)
+TEST(device, wgmma_matches_the_reference)
 {
     for (unsigned i = 0; i < 3; i++) {
         struct problem p = plain_for_warp_groups((enum direction)i);
@@ -146,7 +149,7 @@ static void wgmma_matches_the_reference(void **state)
 }
 
 /* Rows of 64 bytes, warp groups side by side, several blocks of rows, the narrowest product. */
-static void wgmma_in_other_shapes_matches_the_reference(void **state)
+TEST(device, wgmma_in_other_shapes_matches_the_reference)
 {
     struct problem forward = plain_for_warp_groups(DIRECTION_FORWARD);
     struct problem weights = plain_for_warp_groups(DIRECTION_BACKWARD_WEIGHTS);
@@ -155,35 +158,35 @@ static void wgmma_in_other_shapes_matches_the_reference(void **state)
     expect_right(*state, "sm_90a", "128,128,32,4,2,5,1,1,0,1", &weights, DATA_EXACT);
 }
 
-static void mfma_matches_the_reference(void **state)
+TEST(device, mfma_matches_the_reference)
 {
     expect_every_direction_right(*state, "gfx90a", "64,64,32,1,2,2,1,1", "64,32,32,1,1,1,2,4");
 }
 
-static void mfma_that_takes_pairs_matches_the_reference(void **state)
+TEST(device, mfma_that_takes_pairs_matches_the_reference)
 {
     struct problem p = awkward(DIRECTION_BACKWARD_DATA);
     expect_right(*state, "gfx908", "64,32,32,1,1,2,1,1", &p, DATA_EXACT);
 }
 
-static void wmma_of_rdna3_matches_the_reference(void **state)
+TEST(device, wmma_of_rdna3_matches_the_reference)
 {
     expect_every_direction_right(*state, "gfx1100", "64,64,32,2,2,2,1,1", "64,32,32,4,1,1,2,4");
 }
 
-static void wmma_of_rdna4_matches_the_reference(void **state)
+TEST(device, wmma_of_rdna4_matches_the_reference)
 {
     expect_every_direction_right(*state, "gfx1201", "64,64,32,2,2,2,1,1", "64,32,32,2,1,1,2,4");
 }
 
-static void a_folded_image_matches_the_reference(void **state)
+TEST(device, a_folded_image_matches_the_reference)
 {
     struct problem forward = image(DIRECTION_FORWARD), weights = image(DIRECTION_BACKWARD_WEIGHTS);
     expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &forward, DATA_EXACT);
     expect_right(*state, "gfx90a", "64,32,32,1,1,2,2,1", &weights, DATA_EXACT);
 }
 
-static void any_values_stay_within_their_rounding_bound(void **state)
+TEST(device, any_values_stay_within_their_rounding_bound)
 {
     struct problem p = plain(DIRECTION_FORWARD);
     expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &p, DATA_GENERAL);
@@ -191,27 +194,15 @@ static void any_values_stay_within_their_rounding_bound(void **state)
     expect_right(*state, "gfx1201", "64,32,32,2,1,2,1,1", &p, DATA_GENERAL);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    static struct fixture fixture;
     char why[256] = "";
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(mma_matches_the_reference, &fixture),
-        cmocka_unit_test_prestate(wgmma_matches_the_reference, &fixture),
-        cmocka_unit_test_prestate(wgmma_in_other_shapes_matches_the_reference, &fixture),
-        cmocka_unit_test_prestate(mfma_matches_the_reference, &fixture),
-        cmocka_unit_test_prestate(mfma_that_takes_pairs_matches_the_reference, &fixture),
-        cmocka_unit_test_prestate(wmma_of_rdna3_matches_the_reference, &fixture),
-        cmocka_unit_test_prestate(wmma_of_rdna4_matches_the_reference, &fixture),
-        cmocka_unit_test_prestate(a_folded_image_matches_the_reference, &fixture),
-        cmocka_unit_test_prestate(any_values_stay_within_their_rounding_bound, &fixture),
-    };
-    fixture.device = opencl_open(why);
-    if (!fixture.device) {
+    device.device = opencl_open(why);
+    if (!device.device) {
         fprintf(stderr, "skipped: %s\n", why);
         return 77;
     }
-    int failed = cmocka_run_group_tests_name("matrix_cores", tests, NULL, NULL);
-    opencl_close(fixture.device);
+    int failed = test_main(argc, argv);
+    opencl_close(device.device);
     return failed;
 }

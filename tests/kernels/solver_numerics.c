@@ -7,15 +7,12 @@
  */
 #include "tests/kernels/random_problem.h"
 #include "tests/kernels/trial.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* Each type in each layout, then as they come: layouts mixed, too. */
 #define TYPES 3u

@@ -80,6 +80,10 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(four, setup_four, teardown);
+
+FIXTURE(one, setup_one, teardown);
+
 /* ---- compilers ---- */
 
 static bool all_are_idle(void *context)
@@ -231,14 +235,15 @@ static void skip_unless_root(void)
     skip();
 }
 
-static void a_single_compile_waits_for_one_of_anothers_many(void **state)
+TEST(one, a_single_compile_waits_for_one_of_anothers_many)
 {
     skip_unless_root();
     expect_served(*state, SINGLE);
 }
+TEST_ALSO(four, a_single_compile_waits_for_one_of_anothers_many)
 
 /* The last one of the first user's: who asks for it too gets it in the turn of his own. */
-static void the_last_of_many_comes_early_to_who_wants_only_that(void **state)
+TEST(one, the_last_of_many_comes_early_to_who_wants_only_that)
 {
     skip_unless_root();
     struct fixture *f = *state;
@@ -252,7 +257,7 @@ static void ask_for_untried(int fd, const char *source)
 
 /* The first user asks for a target that was not tried before, after all else: the probe is the last
  * of his.  Who asks for that target too has it in the turn of his own; here it says no. */
-static void what_has_to_be_tried_first_comes_early_to_who_wants_only_that(void **state)
+TEST(one, what_has_to_be_tried_first_comes_early_to_who_wants_only_that)
 {
     static struct raw_frame frame;
     char text[512];
@@ -275,15 +280,5 @@ int main(int argc, char **argv)
     unsigned long given = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
     if (given >= 100 && given <= 20000)
         compiles = (unsigned)given;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_single_compile_waits_for_one_of_anothers_many, setup_one,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_single_compile_waits_for_one_of_anothers_many, setup_four,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(the_last_of_many_comes_early_to_who_wants_only_that,
-                                        setup_one, teardown),
-        cmocka_unit_test_setup_teardown(
-            what_has_to_be_tried_first_comes_early_to_who_wants_only_that, setup_one, teardown),
-    };
-    return cmocka_run_group_tests_name("fairness", tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -173,7 +173,11 @@ static struct process_figures run_round(struct fixture *f, unsigned round)
     return now;
 }
 
-static void a_crowd_is_served_and_leaves_nothing_behind(void **state)
+static int setup(void **state);
+static int teardown(void **state);
+FIXTURE(load, setup, teardown);
+
+TEST(load, a_crowd_is_served_and_leaves_nothing_behind)
 {
     struct fixture *f = *state;
     struct process_figures first = { 0 }, last = { 0 };
@@ -254,11 +258,7 @@ int main(int argc, char **argv)
     plan.clients = argument(argc, argv, 1, plan.clients);
     plan.kernels = argument(argc, argv, 2, plan.kernels);
     plan.rounds = argument(argc, argv, 3, plan.rounds);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_crowd_is_served_and_leaves_nothing_behind, setup,
-                                        teardown),
-    };
     if (!raise_limit())
         return 77;
-    return cmocka_run_group_tests_name("load", tests, NULL, NULL);
+    return test_run(NULL);
 }

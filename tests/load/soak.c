@@ -252,7 +252,11 @@ static bool adds_up(void *context)
            metrics_page_count(&page, "kiln_queued_compiles") == 0;
 }
 
-static void a_day_leaves_memory_and_descriptors_flat(void **state)
+static int setup(void **state);
+static int teardown(void **state);
+FIXTURE(soak, setup, teardown);
+
+TEST(soak, a_day_leaves_memory_and_descriptors_flat)
 {
     struct soak *s = *state;
     pthread_t lanes[LANES];
@@ -316,8 +320,5 @@ int main(int argc, char **argv)
     plan.seconds = argument(argc, argv, 1, plan.seconds);
     plan.lives = argument(argc, argv, 2, plan.lives);
     plan.requests = argument(argc, argv, 3, plan.requests);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_day_leaves_memory_and_descriptors_flat, setup, teardown),
-    };
-    return cmocka_run_group_tests_name("soak", tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -3,6 +3,7 @@
 
 Each case is an interpreter of its own, as a job is: what forks has no threads of the tests'.
 """
+import ast
 import os
 import subprocess
 import sys
@@ -87,7 +88,7 @@ check_all_is_there(parent)
 print(served)
 """
 
-# The parent has asked nothing: there is no engine in it, and the workers find one among themselves.
+# The parent has asked nothing: a worker starts the private kilnd.
 UNUSED = COMMON + """
 served = workers()
 check_all_is_there(parent)
@@ -101,7 +102,7 @@ def run(code, tmp_path, socket, fallback):
                        KILN_FALLBACK=fallback, KILN_FALLBACK_NOTICE="off",
                        KILN_FALLBACK_PATIENCE="600000", HOME=str(tmp_path),
                        XDG_CACHE_HOME=str(tmp_path / "cache"), XDG_STATE_HOME=str(tmp_path / "state"),
-                       XDG_CONFIG_HOME=str(tmp_path / "config"), XDG_RUNTIME_DIR=str(tmp_path))
+                       XDG_CONFIG_HOME=str(tmp_path / "config"), XDG_RUNTIME_DIR=str(tmp_path), KILND_IDLE_EXIT="1s")
     process = subprocess.Popen([sys.executable, "-B", "-c", code], env=environment, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     said, complaints = process.communicate()
@@ -116,11 +117,12 @@ def test_with_kilnd_each_worker_asks_it(daemon, tmp_path, code):
 
 
 @pytest.mark.parametrize("code", [USED, BUSY], ids=["used", "busy"])
-def test_without_kilnd_the_parent_serves_its_workers(tmp_path, code):
-    pid, said = run(code, tmp_path, tmp_path / "none.sock", "embedded")
-    assert said == str({("EMBEDDED", pid)})
+def test_without_kilnd_a_private_one_serves_parent_and_workers(tmp_path, code):
+    pid, said = run(code, tmp_path, tmp_path / "none.sock", "private")
+    (rung, server), = ast.literal_eval(said)
+    assert rung == "PRIVATE" and server != pid
 
 
-def test_without_kilnd_workers_serve_themselves_and_keep_it_for_the_parent(tmp_path):
-    _, said = run(UNUSED, tmp_path, tmp_path / "none.sock", "embedded")
-    assert said == str({"EMBEDDED"})
+def test_without_kilnd_workers_start_a_private_one_that_serves_the_parent(tmp_path):
+    _, said = run(UNUSED, tmp_path, tmp_path / "none.sock", "private")
+    assert said == str({"PRIVATE"})

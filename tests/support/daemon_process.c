@@ -5,7 +5,6 @@
 #include "common/fs.h"
 #include "tests/support/raw_client.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -32,16 +31,6 @@ static void set(const char *name, const char *folder, const char *below)
     setenv(name, value, 1);
 }
 
-/* Where the user's other processes find the engine of a job. */
-#define EMBEDDED_CACHE "cache-home/kiln/embedded"
-#define EMBEDDED_STATE "state-home/kiln/embedded"
-
-bool daemon_process_is_embedded(void)
-{
-    const char *word = getenv("KILN_TEST_BACKEND");
-    return word && strcmp(word, "embedded") == 0;
-}
-
 /* In the child: nothing of the caller's own homes is used. */
 static void private_environment(const struct daemon_process *d)
 {
@@ -61,15 +50,9 @@ void daemon_process_init(struct daemon_process *d)
     memset(d, 0, sizeof(*d));
     snprintf(d->folder, sizeof(d->folder), "/tmp/kiln-test-XXXXXX");
     assert_non_null(mkdtemp(d->folder));
-    bool is_embedded = daemon_process_is_embedded();
-    snprintf(d->cache, sizeof(d->cache), "%s/%s", d->folder,
-             is_embedded ? EMBEDDED_CACHE : "cache");
-    snprintf(d->state, sizeof(d->state), "%s/%s", d->folder,
-             is_embedded ? EMBEDDED_STATE : "state");
-    if (is_embedded)
-        snprintf(d->socket, sizeof(d->socket), "%.80s/" EMBEDDED_CACHE "/kiln.sock", d->folder);
-    else
-        snprintf(d->socket, sizeof(d->socket), "%s/kilnd.sock", d->folder);
+    snprintf(d->cache, sizeof(d->cache), "%s/cache", d->folder);
+    snprintf(d->state, sizeof(d->state), "%s/state", d->folder);
+    snprintf(d->socket, sizeof(d->socket), "%s/kilnd.sock", d->folder);
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
         char path[256];
         snprintf(path, sizeof(path), "%s/%s", d->folder, folders[i]);
@@ -112,13 +95,11 @@ static void log_to_file(const struct daemon_process *d)
 
 static void exec_one(struct daemon_process *d)
 {
-    bool is_embedded = daemon_process_is_embedded();
-    const char *argv[ARGUMENTS_MOST] = { is_embedded ? KILN_BIN "/../tests/embedded_job"
-                                                     : KILN_BIN "/kilnd" };
+    const char *argv[ARGUMENTS_MOST] = { KILN_BIN "/kilnd" };
     const char *const places[] = { "--socket", d->socket,     "--cache-dir",
                                    d->cache,   "--state-dir", d->state };
     size_t count = 1;
-    for (size_t i = 0; !is_embedded && i < sizeof(places) / sizeof(places[0]); i++)
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
         argv[count++] = places[i];
     for (size_t i = 0; d->arguments[i]; i++)
         argv[count++] = d->arguments[i];
@@ -193,52 +174,19 @@ void daemon_process_remove(struct daemon_process *d)
     fs_remove_tree(AT_FDCWD, d->folder);
 }
 
-/* What keeps a job's compilers has them as children; it is no worker itself. */
-static bool is_keeper(int pid)
+static int signal_children(int pid, int signal)
 {
-    char path[64], name[32] = "";
-    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-    FILE *file = fopen(path, "re");
-    if (file && !fgets(name, sizeof(name), file))
-        name[0] = '\0';
-    if (file)
-        fclose(file);
-    return strncmp(name, "kiln-launch", strlen("kiln-launch")) == 0;
-}
-
-static int signal_children(int pid, int signal);
-
-/* Children are their thread's; in a job it is not always the first that has them. */
-static int signal_children_of(int pid, const char *thread, int signal)
-{
-    char path[320];
+    char path[64];
     int child = 0, count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/task/%.200s/children", pid, thread);
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
     FILE *file = fopen(path, "re");
     while (file && fscanf(file, "%d", &child) == 1) {
-        if (is_keeper(child)) {
-            count += signal_children(child, signal);
-            continue;
-        }
         kill(-child, signal); /* with its group, that which compiles is in; one that just ended is
                                  replaced, and no worker of interest */
         count++;
     }
     if (file)
         fclose(file);
-    return count;
-}
-
-static int signal_children(int pid, int signal)
-{
-    char path[64];
-    int count = 0;
-    snprintf(path, sizeof(path), "/proc/%d/task", pid);
-    DIR *threads = opendir(path);
-    for (const struct dirent *entry; threads && (entry = readdir(threads));)
-        count += entry->d_name[0] == '.' ? 0 : signal_children_of(pid, entry->d_name, signal);
-    if (threads)
-        closedir(threads);
     return count;
 }
 
@@ -276,34 +224,6 @@ long daemon_process_memory(const struct daemon_process *d, const char *name)
     fclose(file);
     assert_true(kb > 0);
     return kb;
-}
-
-/* ---- what is kilnd's alone ---- */
-
-static void say_why(void **state)
-{
-    print_message("skipped with the engine in a job: %s\n", (const char *)*state);
-    skip();
-}
-
-struct CMUnitTest test_for_kilnd_only(const char *why, struct CMUnitTest test)
-{
-    if (!daemon_process_is_embedded())
-        return test;
-    return (struct CMUnitTest){ .name = test.name,
-                                .test_func = say_why,
-                                .initial_state = (void *)(uintptr_t)why };
-}
-
-struct CMUnitTest test_long_in_a_job(struct CMUnitTest test)
-{
-    const char *whole = getenv("KILN_TEST_WHOLE");
-    return whole && strcmp(whole, "1") == 0
-               ? test
-               : test_for_kilnd_only(
-                     "it takes long, and others ask the same of it (KILN_TEST_WHOLE=1 "
-                     "runs it)",
-                     test);
 }
 
 /* ---- programs ---- */

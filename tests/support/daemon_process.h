@@ -2,10 +2,7 @@
 #pragma once
 
 /*
- * A real kilnd over a private folder, and programs run beside it.  With KILN_TEST_BACKEND=embedded
- * the engine in a job's process (embedded_job.c) takes its place: what is about serving works there
- * as well, the flags of its settings too; other users and what kilnd's program does do not
- * (for_kilnd_only).
+ * A real kilnd over a private folder, and programs run beside it.
  *
  * Ownership  daemon_process_stop (or _remove) ends what was started; only own children are
  *            signalled
@@ -30,8 +27,6 @@ struct daemon_process {
     void *context;
 };
 
-/* KILN_TEST_BACKEND=embedded. */
-bool daemon_process_is_embedded(void);
 /* Makes the folder; starts nothing. */
 void daemon_process_init(struct daemon_process *d);
 /* Starts kilnd without waiting for it. */
@@ -53,17 +48,6 @@ void daemon_process_signal_workers(struct daemon_process *d, int signal);
 long daemon_process_memory(const struct daemon_process *d, const char *name);
 /* Stops it if it runs, and removes the folder. */
 void daemon_process_remove(struct daemon_process *d);
-
-/* For the list of tests: the test; or, with the engine in a job, one that says |why| and is
- * skipped, and neither sets up nor tears down.  Not where the group's set-up has a state of its
- * own. */
-#define for_kilnd_only(why, ...) test_for_kilnd_only((why), (struct CMUnitTest)__VA_ARGS__)
-struct CMUnitTest test_for_kilnd_only(const char *why, struct CMUnitTest test);
-/* The same for one that would pass there; KILN_TEST_WHOLE=1 has it run. */
-#define long_in_a_job(...) test_long_in_a_job((struct CMUnitTest)__VA_ARGS__)
-struct CMUnitTest test_long_in_a_job(struct CMUnitTest test);
-
-#define FOR_ONE_USER "a job serves its own user alone"
 
 struct program_result {
     int status;         /* exit status; 128 + n after signal n */

@@ -3,6 +3,7 @@
 
 #include "common/fs.h"
 #include "engine/service/internal.h"
+#include "engine/service/packages/packages_state.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -140,7 +141,7 @@ void engine_fixture_close(struct engine_fixture *f)
 
 void engine_fixture_rescan(struct engine_fixture *f)
 {
-    f->engine->rescan_at_ns = 0;
+    f->engine->package_service->rescan_at_ns = 0;
     engine_tick(f->engine);
     fake_executor_run_tasks(&f->executor);
 }
@@ -148,7 +149,7 @@ void engine_fixture_rescan(struct engine_fixture *f)
 unsigned engine_fixture_staged(const struct engine_fixture *f)
 {
     unsigned count = 0;
-    DIR *dir = opendir(f->engine->staging);
+    DIR *dir = opendir(packages_staging(f->engine));
     assert_non_null(dir);
     for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
         count += entry->d_name[0] != '.';

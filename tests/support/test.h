@@ -1,13 +1,87 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* What every cmocka test includes first: cmocka needs these four before its own header. */
+/* What every cmocka test includes first, and how a test file states its tests:
+ *
+ *     FIXTURE(store, set_up, tear_down);
+ *
+ *     TEST(store, evicts_the_least_recently_used_kernel_first)
+ *     {
+ *         struct fixture *f = *state;
+ *         ...
+ *     }
+ *
+ * Each TEST registers itself.  kiln_test() links a main() that runs the tests of a program in the
+ * order of its files (test_main.c); a program that prepares something first has a main() of its
+ * own and calls test_main() or test_run(). */
+
+/* cmocka needs these four before its own header. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
+
+/* Either function may be NULL; |state| is what tests without a set-up find in their *state. */
+struct test_fixture {
+    int (*setup)(void **state);
+    int (*teardown)(void **state);
+    void *state;
+};
+
+/* One test, in static memory.  |skip|: why it cannot run here, or NULL. */
+struct test_case {
+    const char *name, *file;
+    unsigned line;
+    void (*run)(void **state);
+    const struct test_fixture *fixture;
+    const char *skip;
+    struct test_case *next;
+};
+
+/* Declares what TEST(name, ...) runs between: where both functions are declared, once. */
+#define FIXTURE(name, setup_, teardown_)            \
+    static const struct test_fixture name##_fixture \
+        __attribute__((unused)) = { .setup = (setup_), .teardown = (teardown_) }
+
+/* For tests that need no fixture: TEST(plain, ...). */
+FIXTURE(plain, NULL, NULL);
+
+#define TEST_REGISTERED(fixture_, run_, case_, name_)                   \
+    static struct test_case case_ = { .name = (name_),                  \
+                                      .file = __FILE__,                 \
+                                      .line = __LINE__,                 \
+                                      .run = (run_),                    \
+                                      .fixture = &fixture_##_fixture }; \
+    static void __attribute__((constructor)) register_##case_(void) { test_register(&case_); }
+
+/* The head of a test; its body follows, with 'void **state'. */
+#define TEST(fixture, name)                            \
+    static void name(void **state);                    \
+    TEST_REGISTERED(fixture, name, name##_case, #name) \
+    static void name(void **state __attribute__((unused)))
+
+/* Behind a TEST: runs it once more, with another fixture. */
+#define TEST_ALSO(fixture, name) \
+    TEST_REGISTERED(fixture, name, fixture##_##name##_case, #name " (" #fixture ")")
+
+/* Once a program: runs before its first and after its last test.  What |setup_| puts into *state
+ * is there in the state of all tests. */
+#define TEST_PROGRAM(setup_, teardown_)                             \
+    static void __attribute__((constructor)) register_program(void) \
+    {                                                               \
+        test_program((setup_), (teardown_));                        \
+    }
+
+void test_register(struct test_case *test);
+void test_program(int (*setup)(void **state), int (*teardown)(void **state));
+/* Runs the tests whose names contain |filter| (NULL: all), each with a line of its result, and of
+ * its duration where that is long.  Returns how many failed; 2 where no name contains |filter|.
+ * May be called again. */
+int test_run(const char *filter);
+/* What main() does with its arguments: [--list] [FILTER]. */
+int test_main(int argc, char **argv);
 
 /* A call that must succeed; shows the sentence when it does not. */
 #define must(call, err)                                                 \

@@ -4,6 +4,7 @@
 #include "engine/data/engine_data.h"
 #include "engine/miopen/problem_key.h"
 #include "engine/miopen/tuning_file.h"
+#include "engine/service/packages/packages.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +30,7 @@ static bool writes_files(unsigned type)
 enum kiln_code built_in_check_request(const struct engine *e, unsigned type, const char *command,
                                       struct kiln_err *err)
 {
-    if (e->staging[0] || !writes_files(type))
+    if (packages_staging(e)[0] || !writes_files(type))
         return KILN_OK;
     return kiln_fail(err, KILN_UNSUPPORTED,
                      "'%s' writes files, and the kiln in this process has no folder: ask kilnd",

@@ -6,6 +6,29 @@
 
 #include <assert.h>
 
+struct flights {
+    struct hash_table by_place;
+    unsigned count;
+};
+
+enum kiln_code flights_create(struct flights **ret_flights, struct kiln_err *err)
+{
+    struct flights *flights = calloc(1, sizeof(*flights));
+    if (!flights)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the table of in-flight requests");
+    *ret_flights = flights;
+    return KILN_OK;
+}
+
+void flights_destroy(struct flights *flights)
+{
+    if (flights)
+        hash_table_done(&flights->by_place);
+    free(flights);
+}
+
+unsigned flights_count(const struct flights *flights) { return flights->count; }
+
 struct flight *flight_of_task(struct task *t)
 {
     return (struct flight *)(void *)((char *)t - offsetof(struct flight, task));
@@ -15,26 +38,29 @@ struct flight *flight_of_task(struct task *t)
 
 struct flight *flight_find(struct engine *e, const struct digest *place)
 {
-    HASH_EACH (&e->flights, digest_hash(place), struct flight, by_place, f)
+    HASH_EACH (&e->flights->by_place, digest_hash(place), struct flight, by_place, f)
         if (digest_equal(&f->place, place))
             return f;
     return NULL;
 }
 
-void flight_leave_table(struct flight *f) { hash_table_remove(&f->engine->flights, &f->by_place); }
+void flight_leave_table(struct flight *f)
+{
+    hash_table_remove(&f->engine->flights->by_place, &f->by_place);
+}
 
 void flight_enter_table(struct flight *f, const struct digest *place)
 {
     flight_leave_table(f);
     assert(!flight_find(f->engine, place));
     f->place = *place;
-    hash_table_add(&f->engine->flights, &f->by_place, digest_hash(place));
+    hash_table_add(&f->engine->flights->by_place, &f->by_place, digest_hash(place));
 }
 
 void flight_destroy(struct flight *f)
 {
     flight_leave_table(f);
-    f->engine->flight_count--;
+    f->engine->flights->count--;
     compile_outcome_done(&f->order.task.outcome);
     object_unref(f->object);
     source_destroy(f->source);
@@ -54,7 +80,7 @@ struct flight *flight_create(struct engine *e, const struct digest *asked,
     f->reader.uid = (uint32_t)asker->uid;
     f->err = KILN_ERR_INIT;
     f->order.task.outcome = COMPILE_OUTCOME_INIT;
-    e->flight_count++;
+    e->flights->count++;
     return f;
 }
 

@@ -16,7 +16,7 @@ enum stage { LOOKING, QUEUED, SEALING, DELIVERING }; /* QUEUED: waiting for a co
 struct flight {
     struct compile_order order; /* first member: the queue hands it back */
     struct task task;           /* look-up, then sealing */
-    struct hash_link by_place;  /* in engine.flights, or in no table */
+    struct hash_link by_place;  /* in the table, or in none */
     struct engine *engine;
     struct digest place; /* in the table: who asks for the same joins */
     struct digest asked; /* the kernel's key */
@@ -41,6 +41,14 @@ struct flight {
     struct kiln_err trouble;              /* of the look-up; code KILN_OK when it had none */
     struct kiln_err err;
 };
+
+struct flights; /* the table */
+
+KILN_MUST_CHECK enum kiln_code flights_create(struct flights **ret_flights, struct kiln_err *err);
+/* None may be left. */
+void flights_destroy(struct flights *flights);
+/* In the table or not. */
+unsigned flights_count(const struct flights *flights);
 
 /* Waits nowhere yet and is in no table; NULL without memory. */
 struct flight *flight_create(struct engine *e, const struct digest *asked,

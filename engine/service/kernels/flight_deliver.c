@@ -140,7 +140,7 @@ void flight_deliver_failure(struct flight *f, const struct kiln_err *err, const 
 /* What was removed while it was looked up must not come back. */
 static void keep_hot(struct flight *f, const struct digest *key)
 {
-    if (!f->no_cache && f->generation == f->engine->hot_generation)
+    if (!f->no_cache && f->generation == hot_set_generation(f->engine->hot))
         hot_set_insert(f->engine->hot, key, f->object);
 }
 

@@ -183,7 +183,7 @@ static void look_done(struct task *task)
 void flight_look(struct flight *f)
 {
     f->stage = LOOKING;
-    f->generation = f->engine->hot_generation;
+    f->generation = hot_set_generation(f->engine->hot);
     f->task = (struct task){ .work = look_work, .done = look_done, .is_brief = true };
     engine_run(f->engine, LANE_READ, &f->task);
 }

@@ -8,6 +8,27 @@
 #include <string.h>
 
 #define RECENCY_EVERY_NS 10000000000u
+#define TOUCHES_MAX 4096 /* kernels whose use is remembered between two writes of recency */
+
+struct store_upkeep {
+    struct digest touched[TOUCHES_MAX]; /* used since the last write of recency, by slot */
+    bool is_touched[TOUCHES_MAX];
+    unsigned touched_count;
+    uint64_t touched_at_ns;
+    bool is_touching; /* a write of recency is out */
+    bool is_tidying;  /* so is a step of tidying */
+};
+
+enum kiln_code store_upkeep_create(struct store_upkeep **ret_upkeep, struct kiln_err *err)
+{
+    struct store_upkeep *upkeep = calloc(1, sizeof(*upkeep));
+    if (!upkeep)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep account of which kernels are used");
+    *ret_upkeep = upkeep;
+    return KILN_OK;
+}
+
+void store_upkeep_destroy(struct store_upkeep *upkeep) { free(upkeep); }
 
 /* ---- what was compiled ---- */
 
@@ -132,12 +153,13 @@ void quarantine_later(struct engine *e, const struct digest *key)
  * one of them its mark, which is only recency. */
 void recency_touch(struct engine *e, const struct digest *key)
 {
-    unsigned slot = (unsigned)(digest_hash(key) % TOUCHES_MOST);
-    if (!e->is_touched[slot]) {
-        e->is_touched[slot] = true;
-        e->touched_count++;
+    struct store_upkeep *u = e->upkeep;
+    unsigned slot = (unsigned)(digest_hash(key) % TOUCHES_MAX);
+    if (!u->is_touched[slot]) {
+        u->is_touched[slot] = true;
+        u->touched_count++;
     }
-    e->touched[slot] = *key;
+    u->touched[slot] = *key;
 }
 
 struct touch_task {
@@ -160,18 +182,19 @@ static void touch_done(struct task *task)
 {
     struct touch_task *t = (struct touch_task *)task;
     engine_task_ended(t->engine);
-    t->engine->touching = false;
+    t->engine->upkeep->is_touching = false;
     event_after_write(t->engine, t->rc, &t->err);
     free(t);
 }
 
 void recency_write(struct engine *e, bool force)
 {
+    struct store_upkeep *u = e->upkeep;
     uint64_t now = clock_monotonic_ns();
-    bool due = now - e->touched_at_ns > RECENCY_EVERY_NS;
-    if (e->touching || e->touched_count == 0 || !(due || force))
+    bool due = now - u->touched_at_ns > RECENCY_EVERY_NS;
+    if (u->is_touching || u->touched_count == 0 || !(due || force))
         return;
-    struct touch_task *t = malloc(sizeof(*t) + e->touched_count * sizeof(t->keys[0]));
+    struct touch_task *t = malloc(sizeof(*t) + u->touched_count * sizeof(t->keys[0]));
     if (!t)
         return;
     t->task = (struct task){ .work = touch_work, .done = touch_done };
@@ -179,14 +202,14 @@ void recency_write(struct engine *e, bool force)
     t->count = 0;
     t->now = clock_wall_s();
     t->err = KILN_ERR_INIT;
-    for (unsigned slot = 0; slot < TOUCHES_MOST; slot++) {
-        if (e->is_touched[slot])
-            t->keys[t->count++] = e->touched[slot];
-        e->is_touched[slot] = false;
+    for (unsigned slot = 0; slot < TOUCHES_MAX; slot++) {
+        if (u->is_touched[slot])
+            t->keys[t->count++] = u->touched[slot];
+        u->is_touched[slot] = false;
     }
-    e->touched_count = 0;
-    e->touched_at_ns = now;
-    e->touching = true;
+    u->touched_count = 0;
+    u->touched_at_ns = now;
+    u->is_touching = true;
     engine_run(e, LANE_WRITE, &t->task);
 }
 
@@ -275,13 +298,13 @@ static void tidy_done(struct task *task)
         engine_run(e, LANE_WRITE, &t->task); /* behind what was stored meanwhile */
         return;
     }
-    e->tidying = false;
+    e->upkeep->is_tidying = false;
     free(t);
 }
 
 void store_tidy(struct engine *e)
 {
-    if (e->tidying || e->draining)
+    if (e->upkeep->is_tidying || e->draining)
         return;
     struct tidy_task *t = calloc(1, sizeof(*t));
     if (!t)
@@ -289,6 +312,6 @@ void store_tidy(struct engine *e)
     t->task = (struct task){ .work = tidy_work, .done = tidy_done };
     t->engine = e;
     t->err = KILN_ERR_INIT;
-    e->tidying = true;
+    e->upkeep->is_tidying = true;
     engine_run(e, LANE_WRITE, &t->task);
 }

@@ -11,6 +11,12 @@
 #include "engine/service/kernels/alias.h"
 #include "engine/service/kernels/source.h"
 
+struct store_upkeep; /* the marks, and what is under way */
+
+KILN_MUST_CHECK enum kiln_code store_upkeep_create(struct store_upkeep **ret_upkeep,
+                                                   struct kiln_err *err);
+void store_upkeep_destroy(struct store_upkeep *upkeep);
+
 /* Takes |source|; adds a reference to |object|. */
 void store_later(struct engine *e, const struct digest *key, struct source *source,
                  struct object *object);

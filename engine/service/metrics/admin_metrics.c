@@ -245,7 +245,7 @@ static void write_sizes(struct page *p)
     begin(p, METRIC_NAME_store_limit_bytes);
     if (u)
         put_for(p, "disk", u->limit_bytes);
-    put_for(p, "hot", p->e->hot_limit_bytes);
+    put_for(p, "hot", hot_set_limit_bytes(p->e->hot));
 }
 
 static bool is_writable(const struct engine *e)

@@ -89,7 +89,7 @@ static enum kiln_code store_row(struct import_step *s, const struct kern_row *ro
                                 struct kiln_err *err)
 {
     const struct upload *u = s->upload;
-    bool for_all = json_get_bool(u->question, "for_all", false);
+    bool for_all = json_get_bool(u->base.question, "for_all", false);
     KILN_AUTO(mem) char *name = bytes_to_text(row->name), *args = bytes_to_text(row->args);
     struct object *object = NULL;
     if (!name || !args)
@@ -98,7 +98,7 @@ static enum kiln_code store_row(struct import_step *s, const struct kern_row *ro
     if (rc)
         return rc;
     const struct kernel_record record = {
-        .key = kernel_name_key(for_all ? KERNEL_SCOPE_EVERYONE : (uint64_t)u->uid,
+        .key = kernel_name_key(for_all ? KERNEL_SCOPE_EVERYONE : (uint64_t)u->base.uid,
                                bytes_of_text(s->database_id), row->name, row->args),
         .object = object->digest,
         .target = s->gpu,
@@ -111,12 +111,12 @@ static enum kiln_code store_row(struct import_step *s, const struct kern_row *ro
         .raw_size = raw.size,
         .created = s->import->begun,
         .last_used = s->import->begun,
-        .uid = (uint32_t)u->uid,
+        .uid = (uint32_t)u->base.uid,
         .is_private = !for_all,
     };
     s->import->keys[s->import->key_count++] = record.key;
-    bool replaces = would_replace(u->engine->store, &record.key, &record.object);
-    rc = kernel_store_import(u->engine->store, &record, object, &s->evicted, err);
+    bool replaces = would_replace(u->base.engine->store, &record.key, &record.object);
+    rc = kernel_store_import(u->base.engine->store, &record, object, &s->evicted, err);
     s->replaced += !rc && replaces;
     object_unref(object);
     return rc;
@@ -203,8 +203,8 @@ static void answer_damage(struct json *answer, bool is_last)
 
 static enum kiln_code stopped_short(const struct upload *u, struct kiln_err *err)
 {
-    uint64_t imported = json_get_u64(u->answer, "imported", 0);
-    uint64_t done = imported + json_get_u64(u->answer, "damaged", 0);
+    uint64_t imported = json_get_u64(u->base.answer, "imported", 0);
+    uint64_t done = imported + json_get_u64(u->base.answer, "damaged", 0);
     uint64_t rows = u->transfer.outcome.rows;
     return kiln_while(err, "importing '%s': %llu kernels were imported and stay, %llu were not",
                       u->transfer.outcome.name, (unsigned long long)imported,
@@ -219,14 +219,14 @@ static enum kiln_code import_step(struct upload *u, struct import_step *s, bool 
     enum kiln_code rc =
         kern_db_each(import->db, import->after, KERNELS_A_STEP, import_row, s, &lost, err);
     *ret_more = s->rows == KERNELS_A_STEP;
-    answer_counts(u->answer, s, lost);
+    answer_counts(u->base.answer, s, lost);
     if (kern_db_is_damaged(import->db))
-        answer_damage(u->answer, !*ret_more);
+        answer_damage(u->base.answer, !*ret_more);
     if (!*ret_more || rc) {
         kern_db_destroy(import->db);
         import->db = NULL;
         if (import->damaged_rows)
-            json_set(u->answer, "damaged_rows", KILN_TAKE(import->damaged_rows));
+            json_set(u->base.answer, "damaged_rows", KILN_TAKE(import->damaged_rows));
     }
     return s->rc ? stopped_short(u, err) : rc;
 }
@@ -235,7 +235,7 @@ static enum kiln_code find_gpu(const struct upload *u, char gpu[DATABASE_ID_MOST
                                struct kiln_err *err)
 {
     struct database_id id;
-    const char *given = json_get_text(u->question, "database_id", "");
+    const char *given = json_get_text(u->base.question, "database_id", "");
     enum kiln_code rc = given[0] ? database_id_parse(bytes_of_text(given), &id, err)
                                  : database_id_of_file(u->transfer.outcome.name, &id, err);
     if (!rc && !database_id_is_miopens(&id))
@@ -264,11 +264,11 @@ static enum kiln_code take_cache(struct upload *u, bool *ret_more, struct kiln_e
     enum kiln_code rc = find_gpu(u, gpu, err);
     if (rc)
         return rc;
-    database_id_join(gpu, json_get_text(u->question, "version", ""), text);
-    if (!json_get(u->answer, "database_id")) {
-        json_set_text(u->answer, "database_id", text);
-        json_set_text(u->answer, "scope",
-                      json_get_bool(u->question, "for_all", false) ? "everyone" : "own");
+    database_id_join(gpu, json_get_text(u->base.question, "version", ""), text);
+    if (!json_get(u->base.answer, "database_id")) {
+        json_set_text(u->base.answer, "database_id", text);
+        json_set_text(u->base.answer, "scope",
+                      json_get_bool(u->base.question, "for_all", false) ? "everyone" : "own");
     }
     struct import_step step = { .upload = u, .gpu = gpu, .database_id = text, .err = err };
     rc = open_cache(u, &step.import, err);
@@ -278,28 +278,27 @@ static enum kiln_code take_cache(struct upload *u, bool *ret_more, struct kiln_e
 /* What these names answered before may be another object now. */
 static void forget_replaced(struct upload *u)
 {
-    struct engine *e = u->engine;
+    struct engine *e = u->base.engine;
     struct import *import = u->state;
     if (!import || import->key_count == 0)
         return;
     for (size_t i = 0; i < import->key_count; i++)
         hot_set_remove(e->hot, &import->keys[i]);
     import->key_count = 0;
-    e->hot_generation++;
 }
 
 static void finish_import(struct upload *u)
 {
-    u->engine->stats.evictions += json_get_u64(u->answer, "evicted", 0);
-    if (json_get_u64(u->answer, "imported", 0) == 0)
+    u->base.engine->stats.evictions += json_get_u64(u->base.answer, "evicted", 0);
+    if (json_get_u64(u->base.answer, "imported", 0) == 0)
         return;
     /* Everyone's may be hot under the key of each user who asked for it.  What is one user's
      * changes what his names lead to alone: a plain id finds the only version, and none beside
      * another. */
-    if (json_get_bool(u->question, "for_all", false))
-        engine_forget_hot(u->engine);
+    if (json_get_bool(u->base.question, "for_all", false))
+        engine_forget_hot(u->base.engine);
     else
-        engine_forget_hot_of(u->engine, u->uid);
+        engine_forget_hot_of(u->base.engine, u->base.uid);
 }
 
 static const struct upload_kind import_kind = {

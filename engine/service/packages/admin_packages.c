@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The requests about packages: install, list, show, remove, coverage. */
+#include "engine/service/packages/packages.h"
 #include "engine/service/packages/uploads.h"
 #include "engine/topology/kfd.h"
 
@@ -48,7 +49,7 @@ static enum kiln_code describe_upload(const struct upload *u, struct package_arr
                                       struct kiln_err *err)
 {
     const struct transfer_outcome *o = &u->transfer.outcome;
-    const char *url = json_get_text(u->question, "url", NULL);
+    const char *url = json_get_text(u->base.question, "url", NULL);
     *ret_arrival = (struct package_arrival){
         .path = o->path,
         .name = o->name,
@@ -56,8 +57,8 @@ static enum kiln_code describe_upload(const struct upload *u, struct package_arr
         .fetched = o->fetched,
         .wanted = u->transfer.job.sha256,
         .may_be_packed = may_be_packed(&u->transfer.job),
-        .source = url ? o->source : json_get_text(u->question, "source", ""),
-        .replace_signed = json_get_bool(u->question, "replace_signed", false),
+        .source = url ? o->source : json_get_text(u->base.question, "source", ""),
+        .replace_signed = json_get_bool(u->base.question, "replace_signed", false),
     };
     if (!digest_from_hex(o->sha256, &ret_arrival->sha256))
         return kiln_fail(err, KILN_CORRUPT, "the transfer's SHA-256 is none");
@@ -72,7 +73,7 @@ static enum kiln_code check_package(struct upload *u, struct kiln_err *err)
     if (!checked)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot install a package");
     enum kiln_code rc = describe_upload(u, &package, err);
-    return rc ? rc : package_set_check(u->engine->packages, &package, checked, err);
+    return rc ? rc : package_set_check(u->base.engine->packages, &package, checked, err);
 }
 
 /* What is in place is installed, or removed, whether or not that can be written down. */
@@ -90,22 +91,22 @@ static enum kiln_code take_package(struct upload *u, bool *ret_more, struct kiln
     struct package_info info;
     enum kiln_code rc = describe_upload(u, &package, err);
     if (!rc)
-        rc = package_set_adopt(u->engine->packages, &package, u->state, &info, err);
+        rc = package_set_adopt(u->base.engine->packages, &package, u->state, &info, err);
     if (rc)
         return rc;
     upload_taken(u);
-    forget_damage(u->engine, info.name);
-    json_destroy(u->answer);
-    u->answer = info_to_json(&info);
+    forget_damage(u->base.engine, info.name);
+    json_destroy(u->base.answer);
+    u->base.answer = info_to_json(&info);
     return KILN_OK;
 }
 
 static void finish_package(struct upload *u)
 {
-    if (u->rc)
+    if (u->base.rc)
         return;
-    engine_forget_hot(u->engine); /* one of the same name may have been replaced */
-    event_note(u->engine, "package_installed", json_get_text(u->answer, "name", ""));
+    engine_forget_hot(u->base.engine); /* one of the same name may have been replaced */
+    event_note(u->base.engine, "package_installed", json_get_text(u->base.answer, "name", ""));
 }
 
 static const struct upload_kind install_kind = {
@@ -330,7 +331,7 @@ static enum kiln_code work_coverage(struct admin *a)
         return kiln_fail(&a->base.err, KILN_NO_MEMORY, "cannot list the GPUs");
     size_t count = 0;
     char skipped[256] = "";
-    enum kiln_code rc = kfd_gpus(e->kfd_folder, gpus, &count, skipped, &a->base.err);
+    enum kiln_code rc = kfd_gpus(packages_kfd_folder(e), gpus, &count, skipped, &a->base.err);
     if (rc)
         return rc;
     struct json *list = json_array();

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "engine/service/kernels/program_job.h"
+#include "engine/service/packages/packages.h"
 #include "engine/service/requests/admin.h"
 #include "engine/service/requests/handed_files.h"
 
@@ -50,13 +51,13 @@ static enum kiln_code check_room(struct build *b)
     struct stat seen = { 0 };
     if (b->writer && stat(b->path, &seen) != 0)
         return kiln_fail_errno(&b->base.err, errno, "cannot look at '%s'", b->path);
-    return handed_files_check(b->base.engine->handed, b->base.engine->staging, &to,
+    return handed_files_check(b->base.engine->handed, packages_staging(b->base.engine), &to,
                               (uint64_t)seen.st_size, &b->base.err);
 }
 
 static enum kiln_code open_package(struct build *b)
 {
-    snprintf(b->path, sizeof(b->path), "%s/build-%llx-%p", b->base.engine->staging,
+    snprintf(b->path, sizeof(b->path), "%s/build-%llx-%p", packages_staging(b->base.engine),
              (unsigned long long)clock_monotonic_ns(), (void *)b);
     return package_writer_create(b->path, b->format, &b->writer, &b->base.err);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/service/packages/packages.h"
+#include "engine/service/packages/packages_state.h"
 
 #include "common/clock.h"
 #include "common/fs.h"
+#include "engine/jobs/transfer_limits.h"
 #include "engine/topology/kfd.h"
 
 #include <limits.h>
@@ -79,7 +80,7 @@ static void rescan_done(struct task *task)
     struct rescan *r = (struct rescan *)task;
     struct engine *e = r->engine;
     engine_task_ended(e);
-    e->rescanning = false;
+    e->package_service->is_rescanning = false;
     if (r->changed)
         engine_forget_hot(e); /* it does not know which package an object is from */
     tell_events(r);
@@ -89,9 +90,10 @@ static void rescan_done(struct task *task)
 void packages_tick(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
-    if (e->rescanning || now < e->rescan_at_ns || !e->package_folder[0])
+    if (e->package_service->is_rescanning || now < e->package_service->rescan_at_ns ||
+        !e->package_service->folder[0])
         return;
-    e->rescan_at_ns = now + RESCAN_EVERY_NS;
+    e->package_service->rescan_at_ns = now + RESCAN_EVERY_NS;
     struct rescan *r = calloc(1, sizeof(*r));
     if (!r)
         return;
@@ -99,7 +101,7 @@ void packages_tick(struct engine *e)
     r->engine = e;
     r->events = json_array();
     r->err = KILN_ERR_INIT;
-    e->rescanning = true;
+    e->package_service->is_rescanning = true;
     engine_run(e, LANE_WRITE, &r->task);
 }
 
@@ -118,7 +120,7 @@ static bool told_since_boot(const struct engine *e, const char *lines)
     buffer_init(&boot, 4096);
     buffer_init(&told, 64u << 10);
     struct kiln_err ignored = KILN_ERR_INIT;
-    snprintf(path, sizeof(path), "%s/" TOLD_FILE, e->package_folder);
+    snprintf(path, sizeof(path), "%s/" TOLD_FILE, e->package_service->folder);
     if (fs_read_file("/proc/sys/kernel/random/boot_id", 4096, &boot, &ignored))
         return false;
     buffer_put(&boot, lines, strlen(lines));
@@ -148,7 +150,8 @@ static void coverage_work(struct task *task)
     size_t count = 0;
     char skipped[256];
     struct kiln_err ignored = KILN_ERR_INIT;
-    if (!gpus || kfd_gpus(e->kfd_folder, gpus, &count, skipped, &ignored) != KILN_OK)
+    if (!gpus ||
+        kfd_gpus(e->package_service->kfd_folder, gpus, &count, skipped, &ignored) != KILN_OK)
         return;
     for (size_t i = 0; i < count; i++) {
         char line[PACKAGE_MISSING_TEXT];
@@ -175,7 +178,7 @@ static void coverage_done(struct task *task)
 
 void packages_start(struct engine *e)
 {
-    struct coverage *c = e->package_folder[0] ? calloc(1, sizeof(*c)) : NULL;
+    struct coverage *c = e->package_service->folder[0] ? calloc(1, sizeof(*c)) : NULL;
     if (!c)
         return;
     c->task = (struct task){ .work = coverage_work, .done = coverage_done };
@@ -198,9 +201,9 @@ static uint64_t import_limit(const struct engine_options *o)
 
 void packages_set_limits(struct engine *e, const struct engine_options *o)
 {
-    e->package_limit = o->package_limit;
-    e->import_limit = import_limit(o);
-    e->rescan_at_ns = 0;
+    e->package_service->package_limit = o->package_limit;
+    e->package_service->import_limit = import_limit(o);
+    e->package_service->rescan_at_ns = 0;
 }
 
 static char *staging_of(const char *package_folder)
@@ -214,10 +217,33 @@ static char *staging_of(const char *package_folder)
 static enum kiln_code prepare_staging(struct engine *e, struct kiln_err *err)
 {
     struct kiln_err kept = KILN_ERR_INIT;
-    enum kiln_code rc = fs_make_folders(e->staging, err);
-    if (!rc && fs_empty(e->staging, &kept)) /* what was on its way when an earlier kilnd ended */
+    enum kiln_code rc = fs_make_folders(e->package_service->staging, err);
+    if (!rc && fs_empty(e->package_service->staging,
+                        &kept)) /* what was on its way when an earlier kilnd ended */
         event_report(e, "folder_kept", kept.text);
     return rc;
+}
+
+static enum kiln_code create_service(const struct engine_options *o,
+                                     struct package_service **ret_service, struct kiln_err *err)
+{
+    struct package_service *s = calloc(1, sizeof(*s));
+    if (!s)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the packages");
+    *ret_service = s;
+    s->uploads = (struct request_group){ .noun = "uploads",
+                                         .max = UPLOADS_MAX,
+                                         .max_uid = UPLOADS_MAX_UID,
+                                         .kept_for_admin = UPLOADS_FOR_ADMINS };
+    list_init(&s->uploads.members);
+    s->require_signature = o->require_signature;
+    s->folder = strdup(o->package_folder ? o->package_folder : "");
+    s->trusted_keys = strdup(o->trusted_keys ? o->trusted_keys : "");
+    s->kfd_folder = strdup(o->kfd_folder ? o->kfd_folder : KFD_FOLDER);
+    s->staging = staging_of(o->package_folder);
+    if (!s->folder || !s->trusted_keys || !s->kfd_folder || !s->staging)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the packages");
+    return KILN_OK;
 }
 
 enum kiln_code packages_open(struct engine *e, const struct engine_options *o, struct kiln_err *err)
@@ -230,15 +256,11 @@ enum kiln_code packages_open(struct engine *e, const struct engine_options *o, s
         .readers = o->readers,
         .require_signature = o->require_signature,
     };
-    e->require_signature = o->require_signature;
+    enum kiln_code rc = create_service(o, &e->package_service, err);
+    if (rc)
+        return rc;
     packages_set_limits(e, o);
-    e->package_folder = strdup(o->package_folder ? o->package_folder : "");
-    e->trusted_keys = strdup(o->trusted_keys ? o->trusted_keys : "");
-    e->kfd_folder = strdup(o->kfd_folder ? o->kfd_folder : KFD_FOLDER);
-    e->staging = staging_of(o->package_folder);
-    if (!e->package_folder || !e->trusted_keys || !e->kfd_folder || !e->staging)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the packages");
-    enum kiln_code rc = package_set_create(&options, &e->packages, err);
+    rc = package_set_create(&options, &e->packages, err);
     if (!rc && o->package_folder)
         rc = prepare_staging(e, err);
     if (rc)
@@ -251,9 +273,16 @@ enum kiln_code packages_open(struct engine *e, const struct engine_options *o, s
 
 void packages_close(struct engine *e)
 {
+    struct package_service *s = e->package_service;
     package_set_destroy(e->packages);
-    free(e->package_folder);
-    free(e->staging);
-    free(e->trusted_keys);
-    free(e->kfd_folder);
+    if (!s)
+        return;
+    free(s->folder);
+    free(s->staging);
+    free(s->trusted_keys);
+    free(s->kfd_folder);
+    free(s);
 }
+
+const char *packages_staging(const struct engine *e) { return e->package_service->staging; }
+const char *packages_kfd_folder(const struct engine *e) { return e->package_service->kfd_folder; }

@@ -2,13 +2,16 @@
 #pragma once
 
 /*
- * The packages of this host, as the engine keeps an eye on them.
+ * The packages of this host, as the rest of the engine sees them.
  *
- * Role       looks at the folders now and then, tells what came and went, and once a boot which
- *            GPUs have no package
+ * Role       owns all that the engine keeps for packages, the set of them aside.  Rescans the
+ *            package directories now and then, and reports what came and went; reports once a boot
+ *            which GPUs have no package
  * Threading  the engine's thread
  */
 #include "engine/service/internal.h"
+
+struct package_service;
 
 /* Before the first request is answered: what is installed counts from the start. */
 KILN_MUST_CHECK enum kiln_code packages_open(struct engine *e, const struct engine_options *options,
@@ -17,7 +20,12 @@ void packages_close(struct engine *e);
 /* Limits of |options|, for what arrives from now on; the folders are looked at with the next tick,
  * as keys may have come or gone. */
 void packages_set_limits(struct engine *e, const struct engine_options *options);
-/* Tells of GPUs that no package fits, unless that was told since the last boot. */
+/* Reports GPUs that no package fits, unless they were reported since the last boot. */
 void packages_start(struct engine *e);
 /* About once a second. */
 void packages_tick(struct engine *e);
+
+/* Directory for files on their way in or out; "": there is none. */
+const char *packages_staging(const struct engine *e);
+/* Where the kernel describes the GPUs. */
+const char *packages_kfd_folder(const struct engine *e);

@@ -24,36 +24,27 @@ struct upload_kind {
     /* Instead of check and take, on the engine's thread: the file is at transfer.outcome.path;
      * calls upload_next or, in the end, upload_end.  May be NULL. */
     void (*pass)(struct upload *u);
-    /* Once, on a read lane, before the first take: what reads the whole file; may be NULL. */
+    /* Once, on LANE_READ, before the first take: reads the whole file; may be NULL. */
     enum kiln_code (*check)(struct upload *u, struct kiln_err *err);
-    /* On the write lane, again and again until *ret_more stays false: takes the checked file. */
+    /* On LANE_WRITE, again and again until *ret_more stays false: takes the checked file. */
     enum kiln_code (*take)(struct upload *u, bool *ret_more, struct kiln_err *err);
     /* On the engine's thread after it; may be NULL. */
     void (*finish)(struct upload *u);
     /* On the engine's thread after each take that ended well or badly; may be NULL. */
     void (*taken)(struct upload *u);
-    /* Of |state|, at the end, on a read lane; may be NULL where there is none. */
+    /* Of |state|, at the end, on LANE_READ; may be NULL where there is none. */
     void (*state_destroy)(void *state);
 };
 
 struct upload {
-    struct service_waiter waiter; /* first member */
+    struct deferred
+        base; /* first member; the job borrows from its question, take fills its answer */
     struct transfer_task transfer;
-    struct task task;
     const struct upload_kind *kind;
-    struct engine *engine;
-    struct upload *next, *previous; /* the engine's list */
     int files[LIMIT_REQUEST_FILES]; /* owned; -1 */
-    struct json *question;          /* owned; the job borrows from it */
-    struct json *answer;            /* owned; take fills it */
-    uid_t uid;
-    bool is_admin;
-    enum role role;
     bool more;
-    bool has_arrived; /* no transfer is out */
-    enum kiln_code rc;
-    struct kiln_err err;
-    void *state; /* take's own: where it stands */
+    bool has_arrived; /* no transfer is under way */
+    void *state;      /* take's own: where it stands */
 };
 
 /* Answers later.  |url| borrowed from |question|, which is taken over; NULL: the file that came
@@ -62,8 +53,8 @@ KILN_MUST_CHECK enum kiln_code upload_begin(struct engine *e, struct caller *cal
                                             const struct frame_header *header,
                                             const struct upload_kind *kind, struct json *question,
                                             struct kiln_err *err);
-/* Answers as u->rc and u->err say; |u| is not the caller's any more.  The file and |state| go on a
- * read lane. */
+/* Answers as rc and err of |u| say, then destroys it.  The file and |state| are removed on
+ * LANE_READ. */
 void upload_end(struct upload *u);
 /* Fetches the |index|-th file (from 0) that came with the request, called |name|; pass is called
  * again. */
@@ -72,3 +63,5 @@ void upload_next(struct upload *u, unsigned index, const char *name);
 void upload_taken(struct upload *u);
 /* Ends them all early. */
 void uploads_cancel(struct engine *e);
+/* No upload is left. */
+bool uploads_idle(const struct engine *e);

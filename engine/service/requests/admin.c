@@ -103,16 +103,6 @@ enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
     return KILN_OK;
 }
 
-enum kiln_code admin_place_take(struct admin_place *place, struct engine *e,
-                                const struct caller *caller, struct kiln_err *err)
-{
-    place->base.uid = caller->uid;
-    place->base.is_admin = caller->role == ROLE_ADMIN;
-    return deferred_join(&place->base, &e->requests->admin, err);
-}
-
-void admin_place_give(struct admin_place *place) { list_remove(&place->base.member); }
-
 /* ---- running on a lane ---- */
 
 static struct admin *admin_of(struct deferred *d) { return (struct admin *)d; }

@@ -20,14 +20,6 @@ struct admin_member { /* what a question may hold */
 
 #define ADMIN_FILES_MOST 64
 
-/* For files that do not use deferred yet. */
-struct admin_place {
-    struct deferred base;
-};
-KILN_MUST_CHECK enum kiln_code admin_place_take(struct admin_place *place, struct engine *e,
-                                                const struct caller *caller, struct kiln_err *err);
-void admin_place_give(struct admin_place *place);
-
 struct admin;
 
 struct admin_kind {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The request devices: the GPUs of this host as KFD's sysfs tells them.  No device is opened. */
 #include "engine/service/internal.h"
+#include "engine/service/packages/packages.h"
 #include "engine/service/requests/admin.h"
 #include "engine/topology/kfd.h"
 
@@ -27,7 +28,7 @@ static struct json *device_to_json(const char *folder, const struct gpu *gpus, s
 
 static enum kiln_code work_devices(struct admin *a)
 {
-    const char *folder = a->base.engine->kfd_folder;
+    const char *folder = packages_kfd_folder(a->base.engine);
     KILN_AUTO(mem) struct gpu *gpus = calloc(GPUS_MOST, sizeof(*gpus));
     if (!gpus)
         return kiln_fail(&a->base.err, KILN_NO_MEMORY, "cannot list the GPUs");

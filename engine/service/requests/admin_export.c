@@ -2,6 +2,7 @@
 /* The request kernel_export: caches that an unmodified MIOpen starts warm with. */
 #include "engine/miopen/kern_db.h"
 #include "engine/service/kernels/store_tasks.h"
+#include "engine/service/packages/packages.h"
 #include "engine/service/requests/admin.h"
 #include "engine/service/requests/handed_files.h"
 
@@ -148,7 +149,7 @@ static enum kiln_code check_room(struct admin *a, const char *path)
     const struct handed_to to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
     struct stat seen;
     uint64_t size = stat(path, &seen) == 0 ? (uint64_t)seen.st_size : 0;
-    return handed_files_check(a->base.engine->handed, a->base.engine->staging, &to, size,
+    return handed_files_check(a->base.engine->handed, packages_staging(a->base.engine), &to, size,
                               &a->base.err);
 }
 
@@ -181,7 +182,7 @@ static enum kiln_code export_id(struct admin *a, const char *id, struct json *fi
     int shown = version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
     struct export_file x = { 0 };
     const struct handed_to to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
-    snprintf(path, sizeof(path), "%s/export-%p-%zu", a->base.engine->staging, (void *)a,
+    snprintf(path, sizeof(path), "%s/export-%p-%zu", packages_staging(a->base.engine), (void *)a,
              a->file_count);
     enum kiln_code rc = write_cache(a, id, path, &x);
     if (!rc && x.kernels > 0)

@@ -103,7 +103,7 @@ static struct json *describe_hot_set(const struct engine *e)
     struct json *hot = json_object();
     json_set_u64(hot, "objects", hot_set_count(e->hot));
     json_set_u64(hot, "bytes", hot_set_bytes(e->hot));
-    json_set_u64(hot, "limit_bytes", e->hot_limit_bytes);
+    json_set_u64(hot, "limit_bytes", hot_set_limit_bytes(e->hot));
     json_set_u64(hot, "evictions", hot_set_evictions(e->hot));
     return hot;
 }

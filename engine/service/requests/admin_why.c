@@ -34,14 +34,8 @@ struct known_toolchain {
 };
 
 struct why {
-    struct service_waiter waiter; /* first member */
-    struct task task;
-    struct admin_place place;
-    struct engine *engine;
-    struct json *question, *answer; /* owned */
-    struct json *nearest;           /* owned until it is in the answer */
-    uid_t uid;
-    bool is_admin;
+    struct deferred base; /* first member; in the group of all administrative requests */
+    struct json *nearest; /* owned until it is in the answer */
     struct target target;
     struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
     char database_id[DATABASE_ID_MOST];
@@ -61,16 +55,11 @@ struct why {
     const struct wanted_program *missing; /* of |programs|: what the nearest are compared with */
     struct kernel_record wanted;          /* its texts lie in: */
     char *texts[5]; /* owned: target, toolchain, program, options, database id */
-    enum kiln_code rc;
-    struct kiln_err err;
 };
 
-static void why_destroy(struct why *w)
+static void release_why(struct deferred *d)
 {
-    admin_place_give(&w->place);
-    service_waiter_remove(&w->waiter);
-    json_destroy(w->question);
-    json_destroy(w->answer);
+    struct why *w = (struct why *)d;
     json_destroy(w->nearest);
     for (size_t i = 0; i < sizeof(w->texts) / sizeof(w->texts[0]); i++)
         free(w->texts[i]);
@@ -81,7 +70,6 @@ static void why_destroy(struct why *w)
         buffer_done(&w->programs[i].name);
         buffer_done(&w->programs[i].args);
     }
-    free(w);
 }
 
 static enum kiln_code want(struct why *w, const struct kernel_record *record)
@@ -92,7 +80,7 @@ static enum kiln_code want(struct why *w, const struct kernel_record *record)
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         w->texts[i] = strdup(texts[i] ? texts[i] : "");
         if (!w->texts[i])
-            return kiln_fail(&w->err, KILN_NO_MEMORY, "cannot keep a kernel's record");
+            return kiln_fail(&w->base.err, KILN_NO_MEMORY, "cannot keep a kernel's record");
     }
     w->wanted.target = w->texts[0];
     w->wanted.toolchain = w->texts[1];
@@ -308,28 +296,28 @@ static void compare_one(void *context, const struct kernel_record *there)
 static void take_stored(void *context, const struct kernel_record *record)
 {
     struct why *w = context;
-    bool visible = !record->is_private || record->uid == (uint32_t)w->uid || w->is_admin;
+    bool visible = !record->is_private || record->uid == (uint32_t)w->base.uid || w->base.is_admin;
     w->found = visible;
     if (visible && !w->program_count)
-        w->rc = want(w, record);
+        w->base.rc = want(w, record);
 }
 
 /* As a plan takes it: a row for the same arch whose features are others is a miss. */
 static void look_into_packages(struct why *w, const struct wanted_program *p)
 {
-    struct package_set *packages = w->engine->packages;
+    struct package_set *packages = w->base.engine->packages;
     struct package_found there = { 0 };
     BUFFER_AUTO struct buffer raw;
     buffer_init(&raw, LIMIT_CODE_OBJECT);
-    bool hit = !package_set_find_key(packages, &w->key, &raw, &there, &w->err);
+    bool hit = !package_set_find_key(packages, &w->key, &raw, &there, &w->base.err);
     if (!hit && p && w->use_packages) {
         raw.size = 0;
         hit =
             !package_set_find_named(packages, bytes_of_text(w->database_id), buffer_view(&p->name),
-                                    buffer_view(&p->args), &raw, &there, &w->err) &&
+                                    buffer_view(&p->args), &raw, &there, &w->base.err) &&
             (w->by_name || code_object_suits(buffer_view(&raw), &w->target));
     }
-    w->err = KILN_ERR_INIT;
+    w->base.err = KILN_ERR_INIT;
     if (!hit && p && !w->elsewhere[0] &&
         package_set_find_elsewhere(packages, bytes_of_text(w->database_id), buffer_view(&p->name),
                                    buffer_view(&p->args), w->elsewhere, w->elsewhere_id))
@@ -343,12 +331,12 @@ static void look_into_packages(struct why *w, const struct wanted_program *p)
 /* As a fetch by name: the asker's own, then everyone's, then those of the only version. */
 static enum kiln_code look_by_name(struct why *w, const struct wanted_program *p)
 {
-    struct kernel_store *store = w->engine->store;
-    const uint64_t scopes[] = { w->uid, KERNEL_SCOPE_EVERYONE };
+    struct kernel_store *store = w->base.engine->store;
+    const uint64_t scopes[] = { w->base.uid, KERNEL_SCOPE_EVERYONE };
     char only[KERNEL_VERSIONED_ID_MOST] = "";
     const char *given = p->record.database_id;
-    if (!strchr(given, '@') &&
-        kernel_store_only_version(store, (uint32_t)w->uid, bytes_of_text(given), only, &w->err))
+    if (!strchr(given, '@') && kernel_store_only_version(store, (uint32_t)w->base.uid,
+                                                         bytes_of_text(given), only, &w->base.err))
         only[0] = '\0';
     const char *const ids[] = { given, only };
     enum kiln_code rc = KILN_NOT_FOUND;
@@ -357,7 +345,7 @@ static enum kiln_code look_by_name(struct why *w, const struct wanted_program *p
         struct digest key = kernel_name_key(scopes[i % 2], bytes_of_text(id), buffer_view(&p->name),
                                             buffer_view(&p->args));
         if (id[0])
-            rc = kernel_store_show(store, &key, take_stored, w, &w->err);
+            rc = kernel_store_show(store, &key, take_stored, w, &w->base.err);
         if (!rc)
             w->key = key;
     }
@@ -366,14 +354,14 @@ static enum kiln_code look_by_name(struct why *w, const struct wanted_program *p
 
 static enum kiln_code look_for(struct why *w, const struct wanted_program *p)
 {
-    enum kiln_code rc = w->by_name && p
-                            ? look_by_name(w, p)
-                            : kernel_store_show(w->engine->store, &w->key, take_stored, w, &w->err);
+    enum kiln_code rc = w->by_name && p ? look_by_name(w, p)
+                                        : kernel_store_show(w->base.engine->store, &w->key,
+                                                            take_stored, w, &w->base.err);
     if (rc && rc != KILN_NOT_FOUND)
         return rc;
     if (!w->found)
         look_into_packages(w, p);
-    return w->rc;
+    return w->base.rc;
 }
 
 /* The first that is missing; when none is, the first. */
@@ -451,49 +439,38 @@ static enum kiln_code find_namesakes(struct why *w)
     const struct kernel_record named = { .program = p->name_text,
                                          .options = p->args_text,
                                          .database_id = w->database_id };
-    enum kiln_code rc = kernel_store_nearest(w->engine->store, &named, (uint32_t)w->uid,
-                                             compare_namesake, w, &w->err);
+    enum kiln_code rc = kernel_store_nearest(w->base.engine->store, &named, (uint32_t)w->base.uid,
+                                             compare_namesake, w, &w->base.err);
     w->namesakes_told = true;
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
-static void why_work(struct task *task)
+static void why_work(struct deferred *d)
 {
-    struct why *w = (struct why *)(void *)((char *)task - offsetof(struct why, task));
+    struct why *w = (struct why *)d;
     char hex[DIGEST_HEX_SIZE], sentence[1024];
     enum kiln_code rc = w->program_count ? look_for_programs(w) : look_for(w, NULL);
     name_elsewhere(w);
     if (!rc)
         rc = find_namesakes(w);
     if (!rc && w->wanted.program)
-        rc = kernel_store_nearest(w->engine->store, &w->wanted, (uint32_t)w->uid, compare_one, w,
-                                  &w->err);
+        rc = kernel_store_nearest(w->base.engine->store, &w->wanted, (uint32_t)w->base.uid,
+                                  compare_one, w, &w->base.err);
     if (rc && rc != KILN_NOT_FOUND)
-        w->rc = rc;
+        w->base.rc = rc;
     digest_to_hex(&w->key, hex);
     write_sentence(w, sentence, sizeof(sentence));
-    json_set_text(w->answer, "key", hex);
-    json_set_bool(w->answer, "found", w->found);
+    json_set_text(w->base.answer, "key", hex);
+    json_set_bool(w->base.answer, "found", w->found);
     if (w->found)
-        json_set_text(w->answer, "tier", tier_name(w->package[0] ? TIER_PACKAGE : TIER_DISK));
-    json_set_text(w->answer, "sentence", sentence);
-    json_set(w->answer, "nearest", KILN_TAKE(w->nearest));
+        json_set_text(w->base.answer, "tier", tier_name(w->package[0] ? TIER_PACKAGE : TIER_DISK));
+    json_set_text(w->base.answer, "sentence", sentence);
+    json_set(w->base.answer, "nearest", KILN_TAKE(w->nearest));
 }
 
-static void why_done(struct task *task)
-{
-    struct why *w = (struct why *)(void *)((char *)task - offsetof(struct why, task));
-    struct engine *e = w->engine;
-    engine_task_ended(e);
-    struct caller *caller = w->waiter.caller;
-    uint64_t id = w->waiter.request_id;
-    service_waiter_remove(&w->waiter);
-    if (caller && w->rc)
-        service_refuse(e, caller, id, &w->err, NULL);
-    else if (caller)
-        admin_send(e, caller, id, w->answer, 0);
-    why_destroy(w);
-}
+static const struct deferred_kind deferred_why = { .size = sizeof(struct why),
+                                                   .release = release_why };
+static const struct deferred_step why_step = { .lane = LANE_READ, .work = why_work };
 
 /* ---- the question ---- */
 
@@ -540,7 +517,7 @@ static enum kiln_code want_program(struct why *w, const struct solution_program 
         .toolchain = tc->name,
         .program = program->name,
         .options = p->options,
-        .database_id = json_get_text(w->question, "database_id", ""),
+        .database_id = json_get_text(w->base.question, "database_id", ""),
     };
     const struct kernel_name name = { .database_id = bytes_of_text(w->database_id),
                                       .name = buffer_view(&p->name),
@@ -553,12 +530,12 @@ static enum kiln_code want_program(struct why *w, const struct solution_program 
 
 static enum kiln_code choose_toolchain(struct why *w, struct kiln_err *err)
 {
-    const char *forced = json_get_text(w->question, "toolchain", "");
+    const char *forced = json_get_text(w->base.question, "toolchain", "");
     const struct toolchain *tc = NULL;
     w->use_packages =
-        !forced[0] && package_set_covers(w->engine->packages, bytes_of_text(w->database_id));
-    enum kiln_code rc =
-        toolchains_resolve(w->engine, w->uid, &w->target, bytes_of_text(forced), &tc, err);
+        !forced[0] && package_set_covers(w->base.engine->packages, bytes_of_text(w->database_id));
+    enum kiln_code rc = toolchains_resolve(w->base.engine, w->base.uid, &w->target,
+                                           bytes_of_text(forced), &tc, err);
     if (!rc)
         w->toolchain = *tc;
     if (!rc || rc == KILN_BUSY || forced[0])
@@ -573,8 +550,8 @@ static enum kiln_code read_problem(const struct why *w, struct problem *ret_prob
                                    struct kiln_err *err)
 {
     struct driver_line line;
-    enum kiln_code rc =
-        driver_line_parse(bytes_of_text(json_get_text(w->question, "problem", "")), &line, err);
+    enum kiln_code rc = driver_line_parse(
+        bytes_of_text(json_get_text(w->base.question, "problem", "")), &line, err);
     if (rc == KILN_NOT_FOUND || (!rc && !driver_line_problem(&line, 0, ret_problem)))
         rc = kiln_fail(err, KILN_INVALID, "the line states no problem");
     return rc ? rc : problem_check(ret_problem, err);
@@ -590,13 +567,13 @@ static enum kiln_code solve(struct why *w, const struct problem *problem, const 
         plan_toolchain_write(&w->toolchain, toolchain);
     const struct plan_wish wish = { .problem = problem,
                                     .target = &w->target,
-                                    .solver =
-                                        bytes_of_text(json_get_text(w->question, "solver", "")),
+                                    .solver = bytes_of_text(
+                                        json_get_text(w->base.question, "solver", "")),
                                     .database_id = device,
                                     .driver = "",
                                     .toolchain = toolchain,
-                                    .uid = (uint32_t)w->uid };
-    enum kiln_code rc = plan_choose(tuning_databases(w->engine), &wish, &choice, err);
+                                    .uid = (uint32_t)w->base.uid };
+    enum kiln_code rc = plan_choose(tuning_databases(w->base.engine), &wish, &choice, err);
     return rc ? rc : solver_solve(problem, &w->target, &choice.wish, s, err);
 }
 
@@ -610,11 +587,12 @@ static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
     enum kiln_code rc = read_problem(w, &problem, err);
     if (!rc)
         rc = plan_target_take(CAPABILITIES_HERE,
-                              bytes_of_text(json_get_text(w->question, "target", "")), &w->target,
-                              err);
+                              bytes_of_text(json_get_text(w->base.question, "target", "")),
+                              &w->target, err);
     if (!rc)
-        rc = plan_ids_take(&w->target, bytes_of_text(json_get_text(w->question, "database_id", "")),
-                           &ids, err);
+        rc = plan_ids_take(&w->target,
+                           bytes_of_text(json_get_text(w->base.question, "database_id", "")), &ids,
+                           err);
     if (!rc) {
         memcpy(w->database_id, ids.package, sizeof(ids.package));
         rc = choose_toolchain(w, err);
@@ -628,7 +606,7 @@ static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
 
 static enum kiln_code want_name(struct why *w, struct kiln_err *err)
 {
-    const char *given = json_get_text(w->question, "database_id", "");
+    const char *given = json_get_text(w->base.question, "database_id", "");
     struct bytes plain, version;
     struct database_id id;
     struct wanted_program *p = &w->programs[w->program_count++];
@@ -641,8 +619,8 @@ static enum kiln_code want_name(struct why *w, struct kiln_err *err)
     if (rc || !database_id_write(&id, w->database_id))
         return rc ? kiln_while(err, "which device is it for")
                   : kiln_fail(err, KILN_INVALID, "the database id is too long");
-    const char *name = json_get_text(w->question, "name", "");
-    const char *args = json_get_text(w->question, "args", "");
+    const char *name = json_get_text(w->base.question, "name", "");
+    const char *args = json_get_text(w->base.question, "args", "");
     buffer_put(&p->name, name, strlen(name));
     buffer_put(&p->args, args, strlen(args));
     if (p->name.failed || p->args.failed)
@@ -652,15 +630,15 @@ static enum kiln_code want_name(struct why *w, struct kiln_err *err)
     p->record = (struct kernel_record){ .program = p->name_text,
                                         .options = p->args_text,
                                         .database_id = given };
-    w->key =
-        kernel_name_key(w->uid, bytes_of_text(given), buffer_view(&p->name), buffer_view(&p->args));
+    w->key = kernel_name_key(w->base.uid, bytes_of_text(given), buffer_view(&p->name),
+                             buffer_view(&p->args));
     return rc;
 }
 
 static enum kiln_code want_what_is_asked(struct why *w, struct kiln_err *err)
 {
-    const char *key = json_get_text(w->question, "key", NULL);
-    bool problem = json_get(w->question, "problem"), name = json_get(w->question, "name");
+    const char *key = json_get_text(w->base.question, "key", NULL);
+    bool problem = json_get(w->base.question, "problem"), name = json_get(w->base.question, "name");
     if ((key != NULL) + problem + name != 1)
         return kiln_fail(err, KILN_INVALID,
                          "why is what missing? give a key, or a problem, or a kernel's name with "
@@ -676,7 +654,7 @@ static enum kiln_code want_what_is_asked(struct why *w, struct kiln_err *err)
 
 static void note_toolchains(struct why *w)
 {
-    const struct toolchain_table *table = w->engine->toolchains;
+    const struct toolchain_table *table = w->base.engine->toolchains;
     for (size_t i = 0; i < toolchain_table_count(table) && i < TOOLCHAINS_MOST; i++) {
         const struct toolchain *tc = toolchain_table_at(table, i);
         struct known_toolchain *here = &w->here[w->here_count++];
@@ -685,37 +663,30 @@ static void note_toolchains(struct why *w)
     }
 }
 
-static void cancel_why(struct service_waiter *w) { service_waiter_remove(w); } /* freed in done */
-
 enum kiln_code handle_why_miss(struct engine *e, struct caller *caller,
                                const struct frame_header *header, struct bytes body,
                                struct kiln_err *err)
 {
-    struct why *w = calloc(1, sizeof(*w));
+    struct why *w = deferred_create(&deferred_why, e, caller, header->request_id, err);
     if (!w)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request");
-    w->engine = e;
-    w->uid = caller->uid;
-    w->is_admin = caller->role == ROLE_ADMIN;
-    w->answer = json_object();
+        return err->code;
+    w->base.answer = json_object();
     w->nearest = json_array();
-    w->err = KILN_ERR_INIT;
     w->why_not_compile = KILN_ERR_INIT;
     note_toolchains(w);
-    enum kiln_code rc = admin_read(header, body, why_members, &w->question, err);
+    enum kiln_code rc = admin_read(header, body, why_members, &w->base.question, err);
     if (!rc)
-        rc = admin_place_take(&w->place, e, caller, err);
+        rc = deferred_join(&w->base, &e->requests->admin, err);
     if (rc) {
-        why_destroy(w);
+        deferred_destroy(&w->base);
         return rc;
     }
     rc = want_what_is_asked(w, err);
     if (rc) {
-        why_destroy(w);
+        deferred_destroy(&w->base);
         return rc == KILN_BUSY ? toolchains_wait(e, caller, header, body, err) : rc;
     }
-    w->task = (struct task){ .work = why_work, .done = why_done };
-    service_waiter_add(&w->waiter, e, caller, header->request_id, cancel_why);
-    engine_run(e, LANE_READ, &w->task);
+    deferred_wait(&w->base);
+    deferred_run(&w->base, &why_step);
     return KILN_OK;
 }

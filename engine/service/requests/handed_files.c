@@ -23,6 +23,7 @@ struct handed {
 };
 
 struct handed_files {
+    bool is_sweeping;      /* a sweep is out; the engine's thread's */
     pthread_mutex_t mutex; /* guards what follows */
     struct handed *first;  /* owned */
 };
@@ -223,19 +224,19 @@ static void sweep_done(struct task *task)
 {
     struct engine *e = ((struct sweep_task *)task)->engine;
     engine_task_ended(e);
-    e->sweeping = false;
+    e->handed->is_sweeping = false;
     free(task);
 }
 
 void handed_files_tick(struct engine *e)
 {
-    if (e->sweeping || e->draining || handed_files_count(e->handed) == 0)
+    if (e->handed->is_sweeping || e->draining || handed_files_count(e->handed) == 0)
         return;
     struct sweep_task *t = calloc(1, sizeof(*t));
     if (!t)
         return;
     t->task = (struct task){ .work = sweep_work, .done = sweep_done };
     t->engine = e;
-    e->sweeping = true;
+    e->handed->is_sweeping = true;
     engine_run(e, LANE_READ, &t->task);
 }

@@ -246,23 +246,25 @@ static enum kiln_code read_report(const struct message_tuning_report *m, struct 
     return rc ? rc : tuning_origin_take(&fields, m->clock_mhz, &x->texts, &x->best.origin, err);
 }
 
-static void answer_last_report(struct tuning_put *put, struct caller *caller, uint64_t request_id)
+static void finish_lease(struct tuning_put *put)
 {
-    struct engine *e = put->change.engine;
+    lease_finish(tuning_leases(put->base.engine), put->lease);
+}
+
+static void reply_to_last_report(struct tuning_put *put, struct caller *caller)
+{
     const struct tuning_row *row = &put->record->rows[0];
     KILN_AUTO(mem) char *params = bytes_to_text(row->values);
     const struct lease_answer answer = { .state = LEASE_DONE,
                                          .lease = put->lease,
                                          .best = { .params = params,
                                                    .median_ms = row->measured.median_ms } };
-    lease_finish(tuning_leases(e), put->lease);
-    if (caller && put->change.rc)
-        service_refuse(e, caller, request_id, &put->change.err, NULL);
-    else if (caller)
-        send_leased(e, caller, request_id, &answer);
+    send_leased(put->base.engine, caller, put->base.request_id, &answer);
 }
 
-static const struct tuning_put_kind best_kind = { .stays = true, .answer = answer_last_report };
+static const struct tuning_put_kind best_kind = { .stays = true,
+                                                  .ended = finish_lease,
+                                                  .reply = reply_to_last_report };
 
 /* The best of all goes into the user's records; whoever waits is told when it is there. */
 static enum kiln_code record_best(struct engine *e, struct caller *caller, uint64_t request_id,

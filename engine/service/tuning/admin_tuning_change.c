@@ -9,9 +9,9 @@
 static void answer_counts(struct tuning_query *query)
 {
     const struct tuning_counts *c = &query->change.counts;
-    json_set_u64(query->answer, "records", c->records);
-    json_set_u64(query->answer, "entries", c->entries);
-    json_set_u64(query->answer, "replaced", c->replaced);
+    json_set_u64(query->base.answer, "records", c->records);
+    json_set_u64(query->base.answer, "entries", c->entries);
+    json_set_u64(query->base.answer, "replaced", c->replaced);
 }
 
 struct change {
@@ -27,8 +27,8 @@ static void refuse_unknown(struct tuning_query *query, uint64_t found)
     const struct kiln_err *why = &c->selected.keys.why;
     if (found > 0 || !why->code)
         return;
-    query->change.rc = why->code;
-    query->change.err = *why;
+    query->base.rc = why->code;
+    query->base.err = *why;
 }
 
 /* ---- promote ---- */
@@ -59,9 +59,9 @@ static enum kiln_code check_promote(struct tuning_query *query, struct kiln_err 
     struct change *c = query->state;
     uint32_t uid = 0;
     bool has_uid = false;
-    enum kiln_code rc = tuning_select(query->question, TUNING_TIER_USER, &c->selected, err);
+    enum kiln_code rc = tuning_select(query->base.question, TUNING_TIER_USER, &c->selected, err);
     if (!rc)
-        rc = check_uid(query->question, &uid, &has_uid, err);
+        rc = check_uid(query->base.question, &uid, &has_uid, err);
     if (!rc && has_uid)
         tuning_select_uid(&c->selected, uid);
     return rc;
@@ -78,8 +78,8 @@ static void finish_promote(struct tuning_query *query)
 {
     refuse_unknown(query, query->change.counts.records);
     answer_counts(query);
-    json_set_u64(query->answer, "added", query->change.counts.added);
-    json_set_u64(query->answer, "conflicts", query->change.counts.conflicts);
+    json_set_u64(query->base.answer, "added", query->change.counts.added);
+    json_set_u64(query->base.answer, "conflicts", query->change.counts.conflicts);
 }
 
 static const struct tuning_query_kind promote_kind = {
@@ -128,25 +128,25 @@ static enum kiln_code select_owner(struct tuning_query *query, struct tuning_sel
 {
     uint32_t uid = 0;
     bool has_uid = false;
-    enum kiln_code rc = check_uid(query->question, &uid, &has_uid, err);
+    enum kiln_code rc = check_uid(query->base.question, &uid, &has_uid, err);
     if (rc)
         return rc;
-    if (has_uid && uid != (uint32_t)query->uid && query->role != ROLE_ADMIN)
+    if (has_uid && uid != (uint32_t)query->base.uid && query->base.role != ROLE_ADMIN)
         return kiln_fail(err, KILN_DENIED,
                          "only an administrator may remove another user's records");
-    tuning_select_uid(s, has_uid ? uid : (uint32_t)query->uid);
+    tuning_select_uid(s, has_uid ? uid : (uint32_t)query->base.uid);
     return KILN_OK;
 }
 
 static enum kiln_code check_remove(struct tuning_query *query, struct kiln_err *err)
 {
     struct change *c = query->state;
-    const struct json *q = query->question;
+    const struct json *q = query->base.question;
     enum kiln_code rc = tuning_tier_word(q, "tier", TUNING_TIER_NONE, &c->tier, err);
     if (!rc && c->tier == TUNING_TIER_NONE)
         rc = kiln_fail(err, KILN_INVALID, "which records: give a tier, 'user', 'host' or 'system'");
     if (!rc)
-        rc = tuning_publisher_check(query->role, c->tier, err);
+        rc = tuning_publisher_check(query->base.role, c->tier, err);
     if (!rc)
         rc = tuning_select(q, c->tier, &c->selected, err);
     if (rc)
@@ -176,7 +176,7 @@ static void finish_remove(struct tuning_query *query)
 {
     refuse_unknown(query, query->change.counts.removed);
     answer_counts(query);
-    json_set_u64(query->answer, "removed", query->change.counts.removed);
+    json_set_u64(query->base.answer, "removed", query->change.counts.removed);
 }
 
 static const struct tuning_query_kind remove_kind = {
@@ -204,9 +204,9 @@ static enum kiln_code begin_vacuum(struct tuning_query *query, struct tuning *tu
 
 static void finish_vacuum(struct tuning_query *query)
 {
-    json_set_u64(query->answer, "freed", query->change.counts.bytes);
-    json_set_u64(query->answer, "bytes",
-                 tuning_stats_of(tuning_databases(query->change.engine)).disk_bytes);
+    json_set_u64(query->base.answer, "freed", query->change.counts.bytes);
+    json_set_u64(query->base.answer, "bytes",
+                 tuning_stats_of(tuning_databases(query->base.engine)).disk_bytes);
 }
 
 static const struct tuning_query_kind vacuum_kind = { .members = admin_no_members,
@@ -253,7 +253,7 @@ static enum kiln_code work_backup(struct tuning_query *query, struct tuning *tun
 static void finish_backup(struct tuning_query *query)
 {
     const struct backup *b = query->state;
-    json_set_u64(query->answer, "bytes", b->bytes);
+    json_set_u64(query->base.answer, "bytes", b->bytes);
 }
 
 static const struct tuning_query_kind backup_kind = {

@@ -275,7 +275,7 @@ static enum kiln_code check_tiers(struct tuning_query *query, struct kiln_err *e
 {
     struct diff *d = query->state;
     d->progress = query->progress;
-    return read_diff(query->question, query->uid, query->role, d, err);
+    return read_diff(query->base.question, query->base.uid, query->base.role, d, err);
 }
 
 static enum kiln_code work_tiers(struct tuning_query *query, struct tuning *tuning,
@@ -284,7 +284,10 @@ static enum kiln_code work_tiers(struct tuning_query *query, struct tuning *tuni
     return work_some(query->state, tuning, &query->change.more, err);
 }
 
-static void finish_tiers(struct tuning_query *query) { answer_diff(query->state, query->answer); }
+static void finish_tiers(struct tuning_query *query)
+{
+    answer_diff(query->state, query->base.answer);
+}
 
 static void tiers_done(void *state) { diff_done(state); }
 
@@ -308,7 +311,7 @@ struct file_diff { /* u->state */
 
 static struct file_diff *file_diff_of(struct tuning_change *change)
 {
-    return (struct file_diff *)(void *)((char *)change - offsetof(struct file_diff, change));
+    return LIST_ENTRY(change, struct file_diff, change);
 }
 
 static void file_diff_destroy(void *state)
@@ -327,7 +330,7 @@ static enum kiln_code begin_files(struct tuning_change *change, struct tuning *t
                                   struct kiln_err *err)
 {
     (void)tuning;
-    return file_diff_of(change)->upload->waiter.caller ? KILN_OK : (err->code = KILN_CANCELLED);
+    return file_diff_of(change)->upload->base.caller ? KILN_OK : (err->code = KILN_CANCELLED);
 }
 
 static enum kiln_code work_files(struct tuning_change *change, struct tuning *tuning,
@@ -339,19 +342,15 @@ static enum kiln_code work_files(struct tuning_change *change, struct tuning *tu
 static bool send_files_progress(struct tuning_change *change)
 {
     struct file_diff *f = file_diff_of(change);
-    return tuning_send_progress(&f->upload->waiter, f->progress);
+    return tuning_send_progress(&f->upload->base, f->progress);
 }
 
 static void files_ended(struct tuning_change *change)
 {
     struct file_diff *f = file_diff_of(change);
     struct upload *u = f->upload;
-    u->rc = change->rc;
-    u->err = change->err;
-    if (u->rc && !u->err.code)
-        u->err.code = u->rc;
-    answer_diff(&f->diff, u->answer);
-    tuning_set_count(u->answer, "left_out", tuning_progress_left_out(f->progress));
+    answer_diff(&f->diff, u->base.answer);
+    tuning_set_count(u->base.answer, "left_out", tuning_progress_left_out(f->progress));
     upload_end(u);
 }
 
@@ -368,12 +367,13 @@ static enum kiln_code file_diff_create(struct upload *u, struct kiln_err *err)
     u->state = f;
     f->upload = u;
     f->change.kind = &change_kind;
+    f->change.request = &u->base;
     enum kiln_code rc = tuning_progress_create(&f->progress, err);
     if (rc)
         return rc;
     f->diff.progress = f->progress;
     f->change.events = tuning_progress_events(f->progress);
-    return read_diff(u->question, u->uid, u->role, &f->diff, err);
+    return read_diff(u->base.question, u->base.uid, u->base.role, &f->diff, err);
 }
 
 /* |ret_more|: another file is still to come, and is asked for. */
@@ -402,11 +402,11 @@ static void pass_file(struct upload *u)
         return;
     if (!rc) { /* it may have ended, and |u| with it, when this returns well */
         struct file_diff *f = u->state;
-        rc = tuning_queue_add(u->engine, u->uid, &f->change, &why);
+        rc = tuning_queue_add(&f->change, &why);
     }
     if (rc) {
-        u->rc = rc;
-        u->err = why;
+        u->base.rc = rc;
+        u->base.err = why;
         upload_end(u);
     }
 }

@@ -58,7 +58,7 @@ static enum kiln_code read_version(const struct json *q, struct export *x, struc
 
 static enum kiln_code check_export(struct tuning_query *query, struct kiln_err *err)
 {
-    const struct json *q = query->question;
+    const struct json *q = query->base.question;
     struct export *x = query->state;
     enum kiln_code rc = tuning_tier_word(q, "tier", TUNING_TIER_SYSTEM, &x->what.tier, err);
     if (!rc)
@@ -71,7 +71,7 @@ static enum kiln_code check_export(struct tuning_query *query, struct kiln_err *
         rc = read_words(q, x, err);
     if (!rc)
         rc = read_version(q, x, err);
-    x->what.uid = x->what.tier == TUNING_TIER_USER ? (uint32_t)query->uid : TUNING_NOBODY;
+    x->what.uid = x->what.tier == TUNING_TIER_USER ? (uint32_t)query->base.uid : TUNING_NOBODY;
     x->what.merged = json_get_bool(q, "merged", false);
     return rc;
 }
@@ -183,7 +183,7 @@ static enum kiln_code plan_export(struct tuning_query *query, const struct tunin
 {
     struct export *x = query->state;
     x->files = json_array();
-    json_set(query->answer, "files", x->files);
+    json_set(query->base.answer, "files", x->files);
     gather(tuning, x);
     x->is_gathered = true;
     if (x->more)

@@ -27,7 +27,7 @@ struct import { /* u->state: what becomes of a file that has arrived */
 
 static struct import *import_of(struct tuning_change *change)
 {
-    return (struct import *)(void *)((char *)change - offsetof(struct import, change));
+    return LIST_ENTRY(change, struct import, change);
 }
 
 static void import_destroy(void *state)
@@ -53,7 +53,7 @@ static bool parse_for(const char *id, const char *name, struct tuning_file_name 
 static enum kiln_code read_name(const struct upload *u, struct tuning_file_name *ret_name,
                                 struct kiln_err *err)
 {
-    const struct json *q = u->question;
+    const struct json *q = u->base.question;
     const char *backend = json_get_text(q, "backend", NULL);
     bool has_kind = false;
     enum tuning_kind kind = TUNING_FIND;
@@ -103,11 +103,11 @@ static enum kiln_code read_format(const char *path, enum tuning_format *ret_form
 
 static enum kiln_code choose_tier(struct import *import, struct kiln_err *err)
 {
-    const struct json *question = import->upload->question;
+    const struct json *question = import->upload->base.question;
     enum tuning_tier otherwise =
         import->merges || import->name.is_user ? TUNING_TIER_USER : TUNING_TIER_SYSTEM;
     enum kiln_code rc = tuning_tier_word(question, "tier", otherwise, &import->tier, err);
-    return rc ? rc : tuning_publisher_check(import->upload->role, import->tier, err);
+    return rc ? rc : tuning_publisher_check(import->upload->base.role, import->tier, err);
 }
 
 /* ---- its slot in the queue ---- */
@@ -115,7 +115,7 @@ static enum kiln_code choose_tier(struct import *import, struct kiln_err *err)
 static const char *source_of(const struct upload *u)
 {
     const struct transfer_outcome *o = &u->transfer.outcome;
-    return json_get_text(u->question, "name", o->source[0] ? o->source : o->name);
+    return json_get_text(u->base.question, "name", o->source[0] ? o->source : o->name);
 }
 
 static enum kiln_code begin_import(struct tuning_change *change, struct tuning *tuning,
@@ -123,7 +123,7 @@ static enum kiln_code begin_import(struct tuning_change *change, struct tuning *
 {
     struct import *import = import_of(change);
     const struct upload *u = import->upload;
-    if (!u->waiter.caller)
+    if (!u->base.caller)
         return err->code = KILN_CANCELLED;
     change->more = !import->knows_format; /* first it is looked into, on the lane */
     if (change->more)
@@ -134,8 +134,8 @@ static enum kiln_code begin_import(struct tuning_change *change, struct tuning *
         .source_name = source_of(u),
         .name = import->name,
         .tier = import->tier,
-        .uid = (uint32_t)u->uid,
-        .strict = json_get_bool(u->question, "strict", false),
+        .uid = (uint32_t)u->base.uid,
+        .strict = json_get_bool(u->base.question, "strict", false),
         .library = library,
     };
     snprintf(library, sizeof(library), "MIOpen%s%s", import->name.version[0] ? " " : "",
@@ -158,7 +158,7 @@ static enum kiln_code look_into(struct tuning_change *change, struct tuning *tun
 static bool send_import_progress(struct tuning_change *change)
 {
     struct import *import = import_of(change);
-    return tuning_send_progress(&import->upload->waiter, import->progress);
+    return tuning_send_progress(&import->upload->base, import->progress);
 }
 
 static void answer_import(const struct import *import, struct json *answer)
@@ -195,13 +195,9 @@ static void import_ended(struct tuning_change *change)
 {
     struct import *import = import_of(change);
     struct upload *u = import->upload;
-    u->rc = change->rc;
-    u->err = change->err;
-    if (u->rc && !u->err.code)
-        u->err.code = u->rc;
-    if (!u->rc) {
-        u->engine->stats.tuning_imports++;
-        answer_import(import, u->answer);
+    if (!u->base.rc) {
+        u->base.engine->stats.tuning_imports++;
+        answer_import(import, u->base.answer);
     }
     upload_end(u);
 }
@@ -224,6 +220,7 @@ static enum kiln_code import_create(struct upload *u, struct kiln_err *err)
     import->upload = u;
     import->merges = u->kind == &merge_kind;
     import->change.kind = &change_kind;
+    import->change.request = &u->base;
     enum kiln_code rc = tuning_progress_create(&import->progress, err);
     if (!rc)
         import->change.events = tuning_progress_events(import->progress);
@@ -232,21 +229,21 @@ static enum kiln_code import_create(struct upload *u, struct kiln_err *err)
 
 static void pass_import(struct upload *u)
 {
-    u->rc = import_create(u, &u->err);
+    u->base.rc = import_create(u, &u->base.err);
     struct import *import = u->state;
-    if (!u->rc)
-        u->rc = read_name(u, &import->name, &u->err);
-    if (!u->rc)
-        u->rc = choose_tier(import, &u->err);
-    enum kiln_code rc = u->rc;
+    if (!u->base.rc)
+        u->base.rc = read_name(u, &import->name, &u->base.err);
+    if (!u->base.rc)
+        u->base.rc = choose_tier(import, &u->base.err);
+    enum kiln_code rc = u->base.rc;
     if (!rc) { /* it may have ended, and |u| with it, when this returns well */
         struct kiln_err why = KILN_ERR_INIT;
-        rc = tuning_queue_add(u->engine, u->uid, &import->change, &why);
+        rc = tuning_queue_add(&import->change, &why);
         if (rc)
-            u->err = why;
+            u->base.err = why;
     }
     if (rc) {
-        u->rc = rc;
+        u->base.rc = rc;
         upload_end(u);
     }
 }

@@ -30,7 +30,7 @@ struct verify { /* query->state */
 
 static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *err)
 {
-    const struct json *q = query->question;
+    const struct json *q = query->base.question;
     struct verify *v = query->state;
     v->query = query;
     enum kiln_code rc = tuning_database_id_word(q, v->database_id, err);
@@ -128,8 +128,8 @@ static enum kiln_code find_stale(struct verify *v, const struct tuning *tuning,
                                  struct kiln_err *err)
 {
     const struct tuning_selection selection = { .database_id = v->database_id,
-                                                .by_uid = v->query->role != ROLE_ADMIN,
-                                                .uid = (uint32_t)v->query->uid };
+                                                .by_uid = v->query->base.role != ROLE_ADMIN,
+                                                .uid = (uint32_t)v->query->base.uid };
     tuning_each(tuning, &selection, gather_record, v);
     if (v->is_out_of_memory)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot check the records: out of memory");
@@ -210,10 +210,10 @@ static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tun
 static void finish_verify(struct tuning_query *query)
 {
     const struct verify *v = query->state;
-    json_set_u64(query->answer, "checked", v->checked);
-    tuning_set_count(query->answer, "unchecked", v->unchecked);
-    json_set_u64(query->answer, "stale", v->stale);
-    json_set_u64(query->answer, "damaged", v->damaged);
+    json_set_u64(query->base.answer, "checked", v->checked);
+    tuning_set_count(query->base.answer, "unchecked", v->unchecked);
+    json_set_u64(query->base.answer, "stale", v->stale);
+    json_set_u64(query->base.answer, "damaged", v->damaged);
 }
 
 static const struct tuning_query_kind verify_kind = {

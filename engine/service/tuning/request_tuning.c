@@ -190,32 +190,29 @@ static bool answer_some(struct get *get)
     return true;
 }
 
-/* ---- one that takes several turns of the loop ---- */
+/* ---- one that takes several loop iterations ---- */
 
 struct long_get {
-    struct service_waiter waiter; /* first member */
-    struct task task;
+    struct deferred base; /* first member */
     struct get get;
     uint8_t problems[]; /* that are left */
 };
 
-static void do_nothing(struct task *task) { (void)task; }
+static void do_nothing(struct deferred *d) { (void)d; }
 
-static void cancel_get(struct service_waiter *w) { service_waiter_remove(w); }
-
-static void go_on(struct task *task)
+static void go_on(struct deferred *d)
 {
-    struct long_get *l =
-        (struct long_get *)(void *)((char *)task - offsetof(struct long_get, task));
-    struct engine *e = l->get.engine;
-    engine_task_ended(e);
-    if (l->waiter.caller && !answer_some(&l->get)) {
-        engine_run(e, LANE_READ, &l->task);
-        return;
-    }
-    service_waiter_remove(&l->waiter);
-    free(l);
+    struct long_get *l = (struct long_get *)d;
+    if (d->caller && !answer_some(&l->get))
+        deferred_run(d, d->step);
+    else
+        deferred_destroy(d);
 }
+
+static const struct deferred_kind deferred_get = { .size = sizeof(struct long_get) };
+static const struct deferred_step pause_step = { .lane = LANE_READ,
+                                                 .work = do_nothing,
+                                                 .done = go_on };
 
 static enum kiln_code go_on_later(const struct get *get, struct kiln_err *err)
 {
@@ -223,12 +220,12 @@ static enum kiln_code go_on_later(const struct get *get, struct kiln_err *err)
     struct long_get *l = calloc(1, sizeof(*l) + size);
     if (!l)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
+    deferred_init(&l->base, &deferred_get, get->engine, get->caller, get->request_id);
     l->get = *get;
     memcpy(l->problems, get->problems.at, size);
     l->get.problems = reader_of(bytes_of(l->problems, size));
-    l->task = (struct task){ .work = do_nothing, .done = go_on };
-    service_waiter_add(&l->waiter, get->engine, get->caller, get->request_id, cancel_get);
-    engine_run(get->engine, LANE_READ, &l->task);
+    deferred_wait(&l->base);
+    deferred_run(&l->base, &pause_step);
     return KILN_OK;
 }
 
@@ -402,26 +399,20 @@ static enum kiln_code read_entries(const struct message_tuning_put *m, struct me
     return KILN_OK;
 }
 
-static void answer_put(struct tuning_put *put, struct caller *caller, uint64_t request_id)
+static void reply_recorded(struct tuning_put *put, struct caller *caller)
 {
-    struct engine *e = put->change.engine;
-    if (!caller)
-        return;
-    if (put->change.rc) {
-        service_refuse(e, caller, request_id, &put->change.err, NULL);
-        return;
-    }
+    struct engine *e = put->base.engine;
     const struct message_recorded m = { .count = (uint32_t)put->record->count };
     e->body.size = 0;
     e->body.failed = false;
     message_recorded_write(&e->body, &m);
     struct reply reply = { .type = MESSAGE_recorded,
-                           .request_id = request_id,
+                           .request_id = put->base.request_id,
                            .body = buffer_view(&e->body) };
     caller->ops->reply(caller, &reply);
 }
 
-static const struct tuning_put_kind put_kind = { .answer = answer_put };
+static const struct tuning_put_kind put_kind = { .reply = reply_recorded };
 
 enum kiln_code handle_tuning_put(struct engine *e, struct caller *caller,
                                  const struct frame_header *header, struct bytes body,

@@ -6,16 +6,7 @@
 
 static struct tuning_put *put_of(struct tuning_change *change)
 {
-    return (struct tuning_put *)(void *)((char *)change - offsetof(struct tuning_put, change));
-}
-
-static void put_destroy(struct tuning_put *put)
-{
-    service_waiter_remove(&put->waiter);
-    if (put->charged)
-        budget_give(put->change.engine->budget, put->change.uid, put->charged);
-    record_destroy(put->record);
-    free(put);
+    return LIST_ENTRY(change, struct tuning_put, change);
 }
 
 /* ---- its slot in the queue ---- */
@@ -24,7 +15,7 @@ static enum kiln_code begin_put(struct tuning_change *change, struct tuning *tun
                                 struct kiln_err *err)
 {
     struct tuning_put *put = put_of(change);
-    const struct tuning_options *options = &change->engine->tuning->options;
+    const struct tuning_options *options = &change->request->engine->tuning->options;
     if (!options->directory && !options->data) /* of a program that has data inside it is known */
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "this kiln has no state folder: what is measured cannot be kept now");
@@ -38,27 +29,42 @@ static enum kiln_code begin_put(struct tuning_change *change, struct tuning *tun
 static void put_ended(struct tuning_change *change)
 {
     struct tuning_put *put = put_of(change);
-    struct caller *caller = put->waiter.caller;
-    uint64_t id = put->waiter.request_id;
-    change->engine->stats.tuning_puts += change->rc == KILN_OK && change->counts.records > 0;
-    if (change->rc && !change->err.code)
-        change->err.code = change->rc;
-    service_waiter_remove(&put->waiter);
-    put->kind->answer(put, caller, id);
-    put_destroy(put);
+    struct deferred *d = &put->base;
+    d->engine->stats.tuning_puts += d->rc == KILN_OK && change->counts.records > 0;
+    if (put->kind->ended)
+        put->kind->ended(put);
+    deferred_end(d);
 }
 
 static const struct tuning_change_kind change_kind = { .begin = begin_put,
                                                        .ended = put_ended,
                                                        .is_short = true };
 
-static void cancel_put(struct service_waiter *w)
+/* ---- the request ---- */
+
+static void reply_put(struct deferred *d, struct caller *caller)
 {
-    struct tuning_put *put = (struct tuning_put *)w;
-    service_waiter_remove(w);
-    if (!put->kind->stays && tuning_queue_withdraw(&put->change))
-        put_destroy(put);
+    struct tuning_put *put = (struct tuning_put *)d;
+    put->kind->reply(put, caller);
 }
+
+static bool stop_put(struct deferred *d)
+{
+    struct tuning_put *put = (struct tuning_put *)d;
+    return !put->kind->stays && tuning_queue_withdraw(&put->change);
+}
+
+static void release_put(struct deferred *d)
+{
+    struct tuning_put *put = (struct tuning_put *)d;
+    if (put->charged)
+        budget_give(d->engine->budget, d->uid, put->charged);
+    record_destroy(put->record);
+}
+
+static const struct deferred_kind deferred_put = {
+    .size = sizeof(struct tuning_put), .reply = reply_put, .stop = stop_put, .release = release_put
+};
 
 static uint64_t size_of(const struct tuning_row *rows, size_t count)
 {
@@ -68,34 +74,39 @@ static uint64_t size_of(const struct tuning_row *rows, size_t count)
     return size;
 }
 
+/* Copies what is put, charged to its user. */
+static enum kiln_code keep_rows(struct tuning_put *put, const struct tuning_putting *what,
+                                struct kiln_err *err)
+{
+    uint64_t size = size_of(what->rows, what->count);
+    enum kiln_code rc = budget_take(put->base.engine->budget, put->base.uid, size, err);
+    if (rc)
+        return rc;
+    put->charged = size;
+    put->record = record_create(&what->rows[0].place, what->rows, what->count);
+    return put->record ? KILN_OK
+                       : kiln_fail(err, KILN_NO_MEMORY, "cannot record what was measured");
+}
+
 enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller, uint64_t request_id,
                                 const struct tuning_putting *what, struct kiln_err *err)
 {
-    uint64_t size = size_of(what->rows, what->count);
-    enum kiln_code rc = budget_take(e->budget, caller->uid, size, err);
-    if (rc)
-        return rc;
-    struct tuning_put *put = calloc(1, sizeof(*put));
-    struct record *record =
-        put ? record_create(&what->rows[0].place, what->rows, what->count) : NULL;
-    if (!record) {
-        free(put);
-        budget_give(e->budget, caller->uid, size);
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot record what was measured");
-    }
+    struct tuning_put *put = deferred_create(&deferred_put, e, caller, request_id, err);
+    if (!put)
+        return err->code;
     put->kind = what->kind;
-    put->record = record;
-    put->charged = size;
     put->lease = what->lease;
     put->is_once = what->token != NULL;
     if (what->token)
         put->token = *what->token;
     put->change.kind = &change_kind;
-    put->change.engine = e;
-    put->change.uid = caller->uid;
-    service_waiter_add(&put->waiter, e, caller, request_id, cancel_put);
-    rc = tuning_queue_add(e, caller->uid, &put->change, err);
+    put->change.request = &put->base;
+    enum kiln_code rc = keep_rows(put, what, err);
+    if (!rc) {
+        deferred_wait(&put->base); /* it may end within the next call */
+        rc = tuning_queue_add(&put->change, err);
+    }
     if (rc)
-        put_destroy(put);
+        deferred_destroy(&put->base);
     return rc;
 }

@@ -15,12 +15,14 @@ struct tuning_put;
 
 struct tuning_put_kind {
     bool stays; /* goes on when its caller has left: it is the work of several */
-    /* change.rc says how it ended; waiter.caller is NULL when the caller left. */
-    void (*answer)(struct tuning_put *put, struct caller *caller, uint64_t request_id);
+    /* However it ended, before the answer; may be NULL. */
+    void (*ended)(struct tuning_put *put);
+    /* It was recorded, and its caller is still there. */
+    void (*reply)(struct tuning_put *put, struct caller *caller);
 };
 
 struct tuning_put {
-    struct service_waiter waiter; /* first member */
+    struct deferred base; /* first member */
     struct tuning_change change;
     const struct tuning_put_kind *kind;
     struct record *record;         /* owned */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_query.h"
 
+#include "engine/service/packages/packages.h"
 #include "engine/service/requests/handed_files.h"
 
 #include <errno.h>
@@ -10,34 +11,19 @@
 
 static struct tuning_query *query_of(struct tuning_change *change)
 {
-    return (struct tuning_query *)(void *)((char *)change - offsetof(struct tuning_query, change));
+    return LIST_ENTRY(change, struct tuning_query, change);
 }
 
-static void query_destroy(struct tuning_query *query)
+bool tuning_send_progress(const struct deferred *d, struct tuning_progress *progress)
 {
-    service_waiter_remove(&query->waiter);
-    admin_place_give(&query->place);
-    json_destroy(query->question);
-    json_destroy(query->answer);
-    tuning_progress_destroy(query->progress);
-    for (size_t i = 0; i < query->file_count; i++)
-        object_unref(query->files[i]);
-    if (query->state && query->kind->state_done)
-        query->kind->state_done(query->state);
-    free(query->state);
-    free(query);
-}
-
-bool tuning_send_progress(struct service_waiter *waiter, struct tuning_progress *progress)
-{
-    if (!waiter->caller) {
+    if (!d->caller) {
         tuning_progress_stop(progress);
         return false;
     }
     KILN_AUTO(json) struct json *frame = tuning_progress_take(progress);
     if (!frame)
         return false;
-    admin_send(waiter->engine, waiter->caller, waiter->request_id, frame, FRAME_MORE);
+    admin_send(d->engine, d->caller, d->request_id, frame, FRAME_MORE);
     return true;
 }
 
@@ -51,7 +37,7 @@ static enum kiln_code query_begin(struct tuning_change *change, struct tuning *t
                                   struct kiln_err *err)
 {
     struct tuning_query *query = query_of(change);
-    if (!query->waiter.caller) /* it left between two steps */
+    if (!query->base.caller) /* it left between two steps */
         return err->code = KILN_CANCELLED;
     return query->kind->begin ? query->kind->begin(query, tuning, err) : KILN_OK;
 }
@@ -65,26 +51,17 @@ static enum kiln_code query_work(struct tuning_change *change, struct tuning *tu
 
 static bool query_send_progress(struct tuning_change *change)
 {
-    return tuning_send_progress(&query_of(change)->waiter, query_of(change)->progress);
+    return tuning_send_progress(change->request, query_of(change)->progress);
 }
 
 static void query_ended(struct tuning_change *change)
 {
     struct tuning_query *query = query_of(change);
-    struct engine *e = change->engine;
-    struct caller *caller = query->waiter.caller;
-    uint64_t id = query->waiter.request_id;
-    service_waiter_remove(&query->waiter);
-    if (change->rc && !change->err.code)
-        change->err.code = change->rc;
-    if (!change->rc && query->kind->finish)
+    struct deferred *d = &query->base;
+    if (!d->rc && query->kind->finish)
         query->kind->finish(query);
-    tuning_set_count(query->answer, "left_out", tuning_progress_left_out(query->progress));
-    if (caller && change->rc)
-        service_refuse(e, caller, id, &change->err, NULL);
-    else if (caller)
-        admin_send_files(e, caller, id, query->answer, query->files, query->file_count);
-    query_destroy(query);
+    tuning_set_count(d->answer, "left_out", tuning_progress_left_out(query->progress));
+    deferred_end(d);
 }
 
 static const struct tuning_change_kind change_kind = { .begin = query_begin,
@@ -92,24 +69,43 @@ static const struct tuning_change_kind change_kind = { .begin = query_begin,
                                                        .send_progress = query_send_progress,
                                                        .ended = query_ended };
 
-/* Nobody wants the answer: what has not begun does not begin. */
-static void cancel_query(struct service_waiter *w)
+/* ---- the request ---- */
+
+static void reply_with_files(struct deferred *d, struct caller *caller)
 {
-    struct tuning_query *query = (struct tuning_query *)w;
-    service_waiter_remove(w);
-    if (tuning_queue_withdraw(&query->change))
-        query_destroy(query);
+    const struct tuning_query *query = (const struct tuning_query *)d;
+    admin_send_files(d->engine, caller, d->request_id, d->answer, query->files, query->file_count);
 }
 
-static enum kiln_code prepare(struct tuning_query *query, struct engine *e, struct caller *caller,
-                              struct kiln_err *err)
+/* What has not begun does not begin. */
+static bool stop_query(struct deferred *d)
 {
-    enum kiln_code rc = tuning_ready(e, err);
-    query->change.engine = e;
+    return tuning_queue_withdraw(&((struct tuning_query *)d)->change);
+}
+
+static void release_query(struct deferred *d)
+{
+    struct tuning_query *query = (struct tuning_query *)d;
+    tuning_progress_destroy(query->progress);
+    for (size_t i = 0; i < query->file_count; i++)
+        object_unref(query->files[i]);
+    if (query->state && query->kind->state_done)
+        query->kind->state_done(query->state);
+    free(query->state);
+}
+
+static const struct deferred_kind deferred_query = { .size = sizeof(struct tuning_query),
+                                                     .reply = reply_with_files,
+                                                     .stop = stop_query,
+                                                     .release = release_query };
+
+static enum kiln_code prepare_query(struct tuning_query *query, struct kiln_err *err)
+{
+    struct deferred *d = &query->base;
+    enum kiln_code rc = tuning_ready(d->engine, err);
+    query->change.request = d;
     query->change.kind = &change_kind;
-    query->uid = caller->uid;
-    query->role = caller->role;
-    query->answer = json_object();
+    d->answer = json_object();
     if (!rc && query->kind->state_size > 0 && !(query->state = calloc(1, query->kind->state_size)))
         rc = kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
     if (!rc)
@@ -117,7 +113,7 @@ static enum kiln_code prepare(struct tuning_query *query, struct engine *e, stru
     if (!rc && query->kind->check)
         rc = query->kind->check(query, err);
     if (!rc)
-        rc = admin_place_take(&query->place, e, caller, err);
+        rc = deferred_join(d, &d->engine->requests->admin, err);
     return rc;
 }
 
@@ -129,43 +125,42 @@ enum kiln_code tuning_query_run(struct engine *e, struct caller *caller,
     enum kiln_code rc = admin_read(header, body, kind->members, &question, err);
     if (rc)
         return rc;
-    struct tuning_query *query = calloc(1, sizeof(*query));
+    struct tuning_query *query =
+        deferred_create(&deferred_query, e, caller, header->request_id, err);
     if (!query)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
+        return err->code;
     query->kind = kind;
-    query->question = KILN_TAKE(question);
-    rc = prepare(query, e, caller, err);
-    if (rc) {
-        query_destroy(query);
-        return rc;
+    query->base.question = KILN_TAKE(question);
+    rc = prepare_query(query, err);
+    if (!rc) {
+        query->change.events = tuning_progress_events(query->progress);
+        deferred_wait(&query->base); /* it may end within the next call */
+        rc = tuning_queue_add(&query->change, err);
     }
-    query->change.events = tuning_progress_events(query->progress);
-    service_waiter_add(&query->waiter, e, caller, header->request_id, cancel_query);
-    rc = tuning_queue_add(e, caller->uid, &query->change, err);
     if (rc)
-        query_destroy(query);
+        deferred_destroy(&query->base);
     return rc;
 }
 
 void tuning_query_path(const struct tuning_query *query, char *ret_path, size_t size)
 {
-    snprintf(ret_path, size, "%s/tuning-%p-%zu", query->change.engine->staging, (const void *)query,
-             query->file_count);
+    snprintf(ret_path, size, "%s/tuning-%p-%zu", packages_staging(query->base.engine),
+             (const void *)query, query->file_count);
 }
 
 static struct handed_to handed_to_of(const struct tuning_query *query)
 {
-    return (struct handed_to){ .uid = query->uid, .is_admin = query->role == ROLE_ADMIN };
+    return (struct handed_to){ .uid = query->base.uid, .is_admin = query->base.role == ROLE_ADMIN };
 }
 
 enum kiln_code tuning_query_check_space(const struct tuning_query *query, uint64_t bytes,
                                         struct kiln_err *err)
 {
-    const struct engine *e = query->change.engine;
+    const struct engine *e = query->base.engine;
     const struct handed_to to = handed_to_of(query);
     if (tuning_progress_is_stopped(query->progress))
         return err->code = KILN_CANCELLED;
-    return handed_files_check(e->handed, e->staging, &to, bytes, err);
+    return handed_files_check(e->handed, packages_staging(e), &to, bytes, err);
 }
 
 enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *path,
@@ -177,7 +172,7 @@ enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *pa
                             ? tuning_query_check_space(query, (uint64_t)seen.st_size, err)
                             : kiln_fail_errno(err, errno, "cannot read '%s'", path);
     if (!rc)
-        rc = handed_files_give(query->change.engine->handed, path, &to,
+        rc = handed_files_give(query->base.engine->handed, path, &to,
                                &query->files[query->file_count], err);
     unlink(path);
     if (!rc)

@@ -4,10 +4,10 @@
 /*
  * JSON requests that take a slot of the tuning queue.
  *
- * Role       reads and checks the question, waits for its change, tells its progress, sends the
+ * Role       reads and checks the question, queues it as a change, reports its progress, sends the
  *            answer
- * Ownership  an query frees itself once it was answered, or its caller left before it began
- * Threading  |work| runs on the tuning lane, everything else on the engine's thread
+ * Ownership  a query frees itself once it was answered, or its caller left before it began
+ * Threading  |work| runs on LANE_TUNING, everything else on the engine's thread
  */
 #include "engine/service/requests/admin.h"
 #include "engine/service/tuning/tuning_progress.h"
@@ -19,14 +19,14 @@ struct tuning_query;
 
 struct tuning_query_kind {
     const struct admin_member *members;
-    /* Before it waits: what is wrong with the question, or who may not query it.  May be NULL. */
+    /* Before it waits: what is wrong with the question, or who may not ask.  May be NULL. */
     enum kiln_code (*check)(struct tuning_query *query, struct kiln_err *err);
     /* When its slot has come: makes query->change.job.  May be NULL: there is only |work|. */
     enum kiln_code (*begin)(struct tuning_query *query, struct tuning *tuning,
                             struct kiln_err *err);
     /* Sets query->change.more to be called again, if the caller is still there: a step each. */
     enum kiln_code (*work)(struct tuning_query *query, struct tuning *tuning, struct kiln_err *err);
-    /* After it, where it ended well: fills the answer, or says in change.rc and change.err what was
+    /* After it, where it ended well: fills the answer, or says in base.rc and base.err what was
      * wrong all the same.  May be NULL. */
     void (*finish)(struct tuning_query *query);
     void (*state_done)(void *state); /* what it owns; may be NULL */
@@ -34,17 +34,12 @@ struct tuning_query_kind {
 };
 
 struct tuning_query {
-    struct service_waiter waiter; /* first member */
+    struct deferred base; /* first member; in the group of all administrative requests */
     struct tuning_change change;
-    struct admin_place place;
     const struct tuning_query_kind *kind;
-    struct json *question;                  /* owned */
-    struct json *answer;                    /* owned */
     struct tuning_progress *progress;       /* owned */
     struct object *files[ADMIN_FILES_MOST]; /* owned references: descriptors of the answer */
     size_t file_count;
-    uid_t uid;
-    enum role role;
     void *state; /* owned; of the kind */
 };
 
@@ -63,8 +58,8 @@ KILN_MUST_CHECK enum kiln_code tuning_query_check_space(const struct tuning_quer
  */
 KILN_MUST_CHECK enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *path,
                                                       uint64_t *ret_bytes, struct kiln_err *err);
-/* Sends a frame of |progress| to the caller of |waiter|; false: there is none, or nobody to tell,
- * who is collected for no longer. */
-bool tuning_send_progress(struct service_waiter *waiter, struct tuning_progress *progress);
+/* Sends the next frame of |progress| to the caller of |request|.  False: there is none, or the
+ * caller left, so nothing more is collected. */
+bool tuning_send_progress(const struct deferred *request, struct tuning_progress *progress);
 /* Puts NAME into the answer where it is not 0. */
 void tuning_set_count(struct json *answer, const char *name, uint64_t count);

@@ -49,30 +49,30 @@ static void drop_job(struct tuning_change *change)
 /* Users are served by the time that they keep the lane. */
 static void charge_user(struct tuning_change *change)
 {
-    fair_queue_charge(queue_of(&change->engine->tuning->queue, change), change->uid,
-                      change->worked_ns);
+    fair_queue_charge(queue_of(&change->request->engine->tuning->queue, change),
+                      change->request->uid, change->worked_ns);
     change->worked_ns = 0;
 }
 
 static void end_change(struct tuning_change *change)
 {
-    change->engine->tuning->queue.running = NULL;
+    change->request->engine->tuning->queue.running = NULL;
     charge_user(change);
     change->kind->ended(change);
 }
 
 static void work_step(struct tuning_change *change)
 {
-    struct tuning *databases = change->engine->tuning->databases;
+    struct tuning *databases = change->request->engine->tuning->databases;
     if (change->stepping) { /* only to let others come in between */
         if (change->taken)
             tuning_job_clear(change->job);
         return;
     }
     if (change->job)
-        change->rc = tuning_job_work(change->job, &change->events, &change->err);
-    if (!change->rc && change->kind->work)
-        change->rc = change->kind->work(change, databases, &change->err);
+        change->request->rc = tuning_job_work(change->job, &change->events, &change->request->err);
+    if (!change->request->rc && change->kind->work)
+        change->request->rc = change->kind->work(change, databases, &change->request->err);
 }
 
 static void work_on_lane(struct task *task)
@@ -86,10 +86,10 @@ static void work_on_lane(struct task *task)
 /* False: its next job could not be made. */
 static bool begin_step(struct tuning_change *change)
 {
-    struct engine *e = change->engine;
+    struct engine *e = change->request->engine;
     change->more = change->stepping = change->taken = false;
-    change->rc = change->kind->begin(change, e->tuning->databases, &change->err);
-    if (change->rc) {
+    change->request->rc = change->kind->begin(change, e->tuning->databases, &change->request->err);
+    if (change->request->rc) {
         change->more = false;
         return false;
     }
@@ -105,11 +105,11 @@ static bool send_progress(struct tuning_change *change)
 static void lane_done(struct task *task)
 {
     struct tuning_change *change = LIST_ENTRY(task, struct tuning_change, task);
-    struct engine *e = change->engine;
+    struct engine *e = change->request->engine;
     struct tuning_queue *queue = &e->tuning->queue;
     engine_task_ended(e);
     bool again = send_progress(change);
-    if (!change->rc && change->job && !change->taken) {
+    if (!change->request->rc && change->job && !change->taken) {
         change->taken = tuning_job_take(e->tuning->databases, change->job);
         again = true; /* for the rest, or to clear away what was replaced */
     }
@@ -119,9 +119,9 @@ static void lane_done(struct task *task)
         return;
     }
     drop_job(change);
-    if (!change->rc && change->more && e->draining)
-        change->rc = kiln_fail(&change->err, KILN_UNAVAILABLE, TUNING_STOPPING);
-    if (!change->rc && change->more) {
+    if (!change->request->rc && change->more && e->draining)
+        change->request->rc = kiln_fail(&change->request->err, KILN_UNAVAILABLE, TUNING_STOPPING);
+    if (!change->request->rc && change->more) {
         queue->running = NULL;
         queue->paused = change;
     } else {
@@ -189,17 +189,15 @@ static void start_next(struct engine *e)
     }
 }
 
-enum kiln_code tuning_queue_add(struct engine *e, uid_t uid, struct tuning_change *change,
-                                struct kiln_err *err)
+enum kiln_code tuning_queue_add(struct tuning_change *change, struct kiln_err *err)
 {
+    struct deferred *request = change->request;
+    struct engine *e = request->engine;
     enum kiln_code rc = tuning_ready(e, err);
     if (!rc)
-        rc = fair_queue_push(queue_of(&e->tuning->queue, change), uid, &change->item, err);
+        rc = fair_queue_push(queue_of(&e->tuning->queue, change), request->uid, &change->item, err);
     if (rc)
         return rc;
-    change->engine = e;
-    change->uid = uid;
-    change->err = KILN_ERR_INIT;
     change->task = (struct task){ .work = work_on_lane, .done = lane_done };
     start_next(e);
     return KILN_OK;
@@ -207,7 +205,8 @@ enum kiln_code tuning_queue_add(struct engine *e, uid_t uid, struct tuning_chang
 
 bool tuning_queue_withdraw(struct tuning_change *change)
 {
-    return fair_queue_remove(queue_of(&change->engine->tuning->queue, change), &change->item);
+    return fair_queue_remove(queue_of(&change->request->engine->tuning->queue, change),
+                             &change->item);
 }
 
 static struct tuning_change *take_any(struct tuning_queue *queue)
@@ -220,7 +219,7 @@ void tuning_queue_drain(struct engine *e)
 {
     struct tuning_queue *queue = &e->tuning->queue;
     for (struct tuning_change *change; (change = take_any(queue));) {
-        change->rc = kiln_fail(&change->err, KILN_UNAVAILABLE, TUNING_STOPPING);
+        change->request->rc = kiln_fail(&change->request->err, KILN_UNAVAILABLE, TUNING_STOPPING);
         change->kind->ended(change);
     }
 }

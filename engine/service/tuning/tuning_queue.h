@@ -33,7 +33,7 @@ struct tuning_change_kind {
     /* On the engine's thread, now and then: sends a frame of progress; false when there is nothing
      * to send.  May be NULL. */
     bool (*send_progress)(struct tuning_change *change);
-    /* Once, on the engine's thread: change->rc and change->err say how.  The change is the
+    /* Once, on the engine's thread: rc and err of the request say how.  The change is the
      * callee's. */
     void (*ended)(struct tuning_change *change);
     bool is_short; /* changes a record or two */
@@ -43,15 +43,12 @@ struct tuning_change {
     struct task task;
     struct fair_item item;
     const struct tuning_change_kind *kind;
-    struct engine *engine;
-    uid_t uid;
-    uint64_t worked_ns;     /* on the lane, not yet charged to the user */
-    struct tuning_job *job; /* owned */
+    struct deferred *request; /* borrowed: that it is part of */
+    uint64_t worked_ns;       /* on the lane, not yet charged to the user */
+    struct tuning_job *job;   /* owned */
     struct tuning_job_events events;
     struct tuning_counts counts; /* of its jobs so far */
     bool more, stepping, taken;
-    enum kiln_code rc;
-    struct kiln_err err;
 };
 
 struct tuning_queue {
@@ -64,10 +61,9 @@ struct tuning_queue {
 void tuning_queue_init(struct tuning_queue *queue);
 /* Only when it is empty; accepts a zeroed one. */
 void tuning_queue_done(struct tuning_queue *queue);
-/* |change| has its kind and, where it wants some, its events.  It may have ended before this
- * returns.  KILN_BUSY when too many wait, of |uid| or in all; KILN_UNAVAILABLE. */
-KILN_MUST_CHECK enum kiln_code tuning_queue_add(struct engine *e, uid_t uid,
-                                                struct tuning_change *change, struct kiln_err *err);
+/* |change| has its kind, its request and, where it wants some, its events.  It may have ended
+ * before this returns.  KILN_BUSY when too many wait, of one user or in all; KILN_UNAVAILABLE. */
+KILN_MUST_CHECK enum kiln_code tuning_queue_add(struct tuning_change *change, struct kiln_err *err);
 /* True: it had not begun, and is the caller's again. */
 bool tuning_queue_withdraw(struct tuning_change *change);
 /* Changes that wait end as KILN_UNAVAILABLE. */

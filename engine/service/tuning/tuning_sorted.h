@@ -6,7 +6,7 @@
  *
  * Ownership  records of a file, of the host and of users are copied; a system database's are
  *            borrowed: it may not be replaced until side_done
- * Threading  the tuning lane
+ * Threading  on LANE_TUNING
  */
 #include "engine/service/tuning/tuning_progress.h"
 #include "engine/service/tuning/tuning_validation.h"

@@ -8,17 +8,16 @@
  * Threads  one client may be used by any number of threads at once.
  * Fork     a child must not use a client its parent opened: calls return KILN_E_INVALID there;
  *          kiln_client_close() is allowed and leaves the parent's connection alone.
- *          Kernels and plans obtained before the fork stay valid in the child.  Without a daemon
- *          the parent serves its children; one whose parent has ended keeps all in memory.
+ *          Kernels and plans obtained before the fork stay valid in the child.
  * Time     every call that may block takes a timeout in milliseconds, 0 meaning the client's
  *          default; when it passes, the call returns KILN_E_TIMED_OUT and the daemon is told to
  *          forget the request.  A negative one is KILN_E_INVALID.
  * Daemon   where none is there, or it is not for us (it refuses us, or is silent for as long as
- *          KILN_FALLBACK_PATIENCE says), the same engine serves in this process
- *          (kiln_client_status tells), until one welcomes us; with KILN_FALLBACK=off a client that
- *          never reached a daemon fails at once with KILN_E_UNAVAILABLE.  One that did waits for
- *          it to return, some seconds or, without fallback, until its time is up; a daemon that
- *          returns in time is not noticed: what it had not answered, or put off because it was
+ *          KILN_FALLBACK_PATIENCE says), a private daemon of this user serves,
+ *          which is started where none runs (kiln_client_status tells), until one welcomes us; with
+ * KILN_FALLBACK=off a client that never reached a daemon fails at once with KILN_E_UNAVAILABLE. One
+ * that did waits for it to return, some seconds or, without fallback, until its time is up; a
+ * daemon that returns in time is not noticed: what it had not answered, or put off because it was
  *          stopping, is asked again.
  * Files    a client has one or two descriptors.  A caller that closes descriptors it did not open
  *          loses no file of its own by that: the client connects again.  A socket of the caller's
@@ -43,25 +42,32 @@ struct kiln_client_options {
     int timeout_ms;          /* default for every call; 0: 120 000 */
     const char *name;        /* of the program, told to the daemon (not used yet); may be NULL */
     int table_entries;       /* answers that this process remembers; 0: 8192; negative: none */
-    /* Where no daemon is there, or it is not for us: "embedded", the same engine in this process;
-     * "off", the error.  NULL: as $KILN_FALLBACK says, else "embedded". */
+    /* Where no daemon is there, or it is not for us: "private", a private daemon of this user;
+     * "off", the error.  NULL: as $KILN_FALLBACK says, else "private".  With the engine linked in:
+     * "embedded", which is it, or "off". */
     const char *fallback;
 };
 
-/* Which rung of the ladder serves. */
-enum { KILN_RUNG_NONE = 0, KILN_RUNG_DAEMON = 1, KILN_RUNG_EMBEDDED = 2 };
+/* What serves: the host's daemon, the engine linked into the program (KILN_EMBED_BUILD), or a
+ * private daemon of this user. */
+enum {
+    KILN_RUNG_NONE = 0,
+    KILN_RUNG_DAEMON = 1,
+    KILN_RUNG_EMBEDDED = 2,
+    KILN_RUNG_PRIVATE = 3,
+};
 
 struct kiln_status {
     size_t size;           /* in: sizeof(struct kiln_status) */
     int rung;              /* KILN_RUNG_* of the last answer; NONE before the first */
     char socket_path[256]; /* where the daemon is looked for */
     char daemon[64];       /* version of what answered, "" when never reached */
-    int daemon_pid;      /* its process, this one or another job's on the rung EMBEDDED; 0: none */
-    int role;            /* ours, as the daemon sees it: 0 use, 1 publish, 2 admin */
-    char reason[512];    /* why the rung is not DAEMON; "" when it is */
-    uint64_t requests;   /* sent to the daemon */
-    uint64_t reconnects; /* after the first connection */
-    uint64_t table_hits; /* answered in this process */
+    int daemon_pid;        /* its process, this one on the rung EMBEDDED; 0: none */
+    int role;              /* ours, as the daemon sees it: 0 use, 1 publish, 2 admin */
+    char reason[512];      /* why the rung is not DAEMON; "" when it is */
+    uint64_t requests;     /* sent to the daemon */
+    uint64_t reconnects;   /* after the first connection */
+    uint64_t table_hits;   /* answered in this process */
     uint64_t table_entries;
 };
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """python3 -m kiln: whether libkiln is found, and whether kilnd answers or what serves instead.
 
-The exit status is 0 when kilnd serves, 3 when none does, as kilnctl's, and 1 for anything else.
+The exit status is 0 when the host's kilnd serves, 3 when it does not, as kilnctl's, and 1 for anything else.
 """
 import os
 import sys
@@ -22,8 +22,7 @@ def say_what_serves() -> int:
         print(f"{status.daemon} at '{status.socket_path}', {answers}")
         return 0
     print(f"kiln: {status.reason}", file=sys.stderr)
-    place = "this process" if status.daemon_pid == os.getpid() else "another process of this user"
-    print(f"no kilnd: the engine in {place}, {answers}")
+    print(f"no kilnd of the host: a private one, {answers}")
     return EXIT_NO_DAEMON
 
 

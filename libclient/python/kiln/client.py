@@ -88,7 +88,7 @@ class Client:
 
         |socket_path|: None for $KILN_SOCKET, else the usual places.  |table_entries|: answers that
         this process remembers; 0: 8192; negative: none.  |fallback|: what serves where no daemon is
-        there, "embedded" or "off"; None for $KILN_FALLBACK, else "embedded".
+        there, "private" or "off"; None for $KILN_FALLBACK, else "private".
         """
         self._handle: Optional[Handle] = None
         path = os.fspath(socket_path) if socket_path is not None else None

@@ -29,6 +29,7 @@ class Rung(IntEnum):
     NONE = 0
     DAEMON = 1
     EMBEDDED = 2
+    PRIVATE = 3
 
 
 class Role(IntEnum):

@@ -144,6 +144,8 @@ static int tear_down(void **state)
     return fake.open ? -1 : 0;
 }
 
+FIXTURE(driver_ahead, set_up, tear_down);
+
 static void start(struct fixture *f, const char *text)
 {
     char path[] = "/tmp/kiln_cli_ahead_XXXXXX";
@@ -164,7 +166,7 @@ static void wait_for_batches(unsigned count)
             ;
 }
 
-static void the_whole_file_is_asked_for_in_one_batch_for_later(void **state)
+TEST(driver_ahead, the_whole_file_is_asked_for_in_one_batch_for_later)
 {
     struct fixture *f = *state;
 
@@ -186,7 +188,7 @@ static void the_whole_file_is_asked_for_in_one_batch_for_later(void **state)
     assert_int_equal(asked->timeout_ms, 3 * 120000);
 }
 
-static void each_solver_asked_for_has_a_batch_of_its_own(void **state)
+TEST(driver_ahead, each_solver_asked_for_has_a_batch_of_its_own)
 {
     struct fixture *f = *state;
 
@@ -199,7 +201,7 @@ static void each_solver_asked_for_has_a_batch_of_its_own(void **state)
     assert_string_equal(fake.asked[1].solver, "ConvDirectNaive");
 }
 
-static void lines_that_the_run_will_refuse_are_left_out(void **state)
+TEST(driver_ahead, lines_that_the_run_will_refuse_are_left_out)
 {
     struct fixture *f = *state;
 
@@ -211,7 +213,7 @@ static void lines_that_the_run_will_refuse_are_left_out(void **state)
     assert_int_equal(fake.asked[0].problems[0].n, 2);
 }
 
-static void a_file_of_nothing_to_run_asks_nothing(void **state)
+TEST(driver_ahead, a_file_of_nothing_to_run_asks_nothing)
 {
     struct fixture *f = *state;
     start(f, "pool -n 1\n");
@@ -219,7 +221,7 @@ static void a_file_of_nothing_to_run_asks_nothing(void **state)
     assert_int_equal(fake.open, 0);
 }
 
-static void the_time_for_all_is_that_for_each_up_to_half_an_hour(void **state)
+TEST(driver_ahead, the_time_for_all_is_that_for_each_up_to_half_an_hour)
 {
     struct fixture *f = *state;
     f->session.timeout = (struct option_number){ .value = 5000, .given = true };
@@ -235,7 +237,7 @@ static void the_time_for_all_is_that_for_each_up_to_half_an_hour(void **state)
     assert_int_equal(fake.asked[1].timeout_ms, 30 * 60 * 1000);
 }
 
-static void a_failure_ends_it_and_is_nobodys_business(void **state)
+TEST(driver_ahead, a_failure_ends_it_and_is_nobodys_business)
 {
     struct fixture *f = *state;
     fake.code = KILN_E_UNAVAILABLE;
@@ -247,7 +249,7 @@ static void a_failure_ends_it_and_is_nobodys_business(void **state)
     assert_int_equal(fake.stopped_with, 0);
 }
 
-static void every_solver_that_find_will_time_is_asked_for(void **state)
+TEST(driver_ahead, every_solver_that_find_will_time_is_asked_for)
 {
     struct fixture *f = *state;
     struct kiln_conv_options find = { .size = sizeof(find), .mode = KILN_FIND_HYBRID };
@@ -262,7 +264,7 @@ static void every_solver_that_find_will_time_is_asked_for(void **state)
     assert_int_equal(fake.asked[2].problems[0].n, 2); /* what is recorded is not timed */
 }
 
-static void a_normal_find_wants_every_solver_whatever_is_recorded(void **state)
+TEST(driver_ahead, a_normal_find_wants_every_solver_whatever_is_recorded)
 {
     struct fixture *f = *state;
     struct kiln_conv_options find = { .size = sizeof(find), .mode = KILN_FIND_NORMAL };
@@ -273,7 +275,7 @@ static void a_normal_find_wants_every_solver_whatever_is_recorded(void **state)
     assert_string_equal(fake.asked[2].solver, "ConvB");
 }
 
-static void stopping_takes_until_the_next_answer(void **state)
+TEST(driver_ahead, stopping_takes_until_the_next_answer)
 {
     struct fixture *f = *state;
     fake.endless = true;
@@ -286,21 +288,4 @@ static void stopping_takes_until_the_next_answer(void **state)
 
     assert_int_not_equal(fake.stopped_with, 0);
     assert_int_equal(fake.batches, 1);
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(the_whole_file_is_asked_for_in_one_batch_for_later),
-        T(each_solver_asked_for_has_a_batch_of_its_own),
-        T(lines_that_the_run_will_refuse_are_left_out),
-        T(a_file_of_nothing_to_run_asks_nothing),
-        T(the_time_for_all_is_that_for_each_up_to_half_an_hour),
-        T(a_failure_ends_it_and_is_nobodys_business),
-        T(every_solver_that_find_will_time_is_asked_for),
-        T(a_normal_find_wants_every_solver_whatever_is_recorded),
-        T(stopping_takes_until_the_next_answer),
-    };
-    return cmocka_run_group_tests_name("driver.ahead", tests, NULL, NULL);
 }

@@ -3,13 +3,10 @@
 #include "cli/driver/find.h"
 #include "cli/driver/find_progress.h"
 #include "common/json.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /* ---- a libkiln of this file's own ---- */
 
@@ -142,6 +139,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(driver_find, set_up, tear_down);
+
 static const char *printed(struct fixture *f)
 {
     rewind(f->out);
@@ -156,7 +155,7 @@ static int read_options(struct fixture *f)
 
 /* ---- options ---- */
 
-static void nothing_given_is_hybrid_and_forces_nothing(void **state)
+TEST(driver_find, nothing_given_is_hybrid_and_forces_nothing)
 {
     struct fixture *f = *state;
     assert_int_equal(read_options(f), KILN_E_OK);
@@ -166,7 +165,7 @@ static void nothing_given_is_hybrid_and_forces_nothing(void **state)
     assert_null(f->options.journal);
 }
 
-static void modes_have_names_and_miopens_numbers(void **state)
+TEST(driver_find, modes_have_names_and_miopens_numbers)
 {
     static const struct {
         const char *text;
@@ -185,7 +184,7 @@ static void modes_have_names_and_miopens_numbers(void **state)
     }
 }
 
-static void enforcing_has_five_names_and_numbers(void **state)
+TEST(driver_find, enforcing_has_five_names_and_numbers)
 {
     static const char *const names[] = { "none", "DB_UPDATE", "search", "search_db_update",
                                          "db_clean" };
@@ -201,7 +200,7 @@ static void enforcing_has_five_names_and_numbers(void **state)
     }
 }
 
-static void a_flag_counts_before_its_variable(void **state)
+TEST(driver_find, a_flag_counts_before_its_variable)
 {
     struct fixture *f = *state;
     setenv("MIOPEN_FIND_MODE", "FAST", 1);
@@ -216,7 +215,7 @@ static void a_flag_counts_before_its_variable(void **state)
     assert_int_equal(f->options.enforce, KILN_ENFORCE_NONE);
 }
 
-static void what_is_no_mode_is_refused_with_where_it_stands(void **state)
+TEST(driver_find, what_is_no_mode_is_refused_with_where_it_stands)
 {
     struct fixture *f = *state;
     setenv("MIOPEN_FIND_MODE", "quick", 1);
@@ -228,7 +227,7 @@ static void what_is_no_mode_is_refused_with_where_it_stands(void **state)
     assert_non_null(strstr(f->err.text, "'0' of --enforce"));
 }
 
-static void the_other_flags_reach_libkiln(void **state)
+TEST(driver_find, the_other_flags_reach_libkiln)
 {
     struct fixture *f = *state;
     f->flags.budget = (struct option_number){ .value = 2500, .given = true };
@@ -247,7 +246,7 @@ static void the_other_flags_reach_libkiln(void **state)
     assert_null(fake.options.told);
 }
 
-static void a_failure_says_what_was_done(void **state)
+TEST(driver_find, a_failure_says_what_was_done)
 {
     struct fixture *f = *state;
     struct find_call call = { .options = &f->options, .solver = "" };
@@ -258,7 +257,7 @@ static void a_failure_says_what_was_done(void **state)
 
 /* ---- printing ---- */
 
-static void elsewhere_than_on_a_terminal_each_tenth_is_a_line(void **state)
+TEST(driver_find, elsewhere_than_on_a_terminal_each_tenth_is_a_line)
 {
     struct fixture *f = *state;
     struct find_call call = {
@@ -275,7 +274,7 @@ static void elsewhere_than_on_a_terminal_each_tenth_is_a_line(void **state)
     assert_non_null(strstr(text, "tune ConvFast: 40 of 40 tried, 1 failed, best 0.500000 ms, "));
 }
 
-static void the_table_has_every_solver_and_why_it_failed(void **state)
+TEST(driver_find, the_table_has_every_solver_and_why_it_failed)
 {
     struct fixture *f = *state;
     assert_int_equal(find_print((void *)&fake, f->out, &f->err), KILN_E_OK);
@@ -290,9 +289,8 @@ static void the_table_has_every_solver_and_why_it_failed(void **state)
     assert_null(strchr(text, '\x1b'));
 }
 
-static void json_has_solvers_and_trials(void **state)
+TEST(driver_find, json_has_solvers_and_trials)
 {
-    (void)state;
     KILN_AUTO(json) struct json *json = find_json((void *)&fake);
     const struct json *list = json_get(json, "solvers");
     assert_int_equal(json_count(list), 3);
@@ -305,7 +303,7 @@ static void json_has_solvers_and_trials(void **state)
     assert_null(json_get(json, "not_recorded"));
 }
 
-static void what_was_not_recorded_is_a_warning_and_stands_in_the_document(void **state)
+TEST(driver_find, what_was_not_recorded_is_a_warning_and_stands_in_the_document)
 {
     struct fixture *f = *state;
     find_warn((void *)&fake, f->out);
@@ -319,7 +317,7 @@ static void what_was_not_recorded_is_a_warning_and_stands_in_the_document(void *
     assert_string_equal(json_get_text(json, "not_recorded", ""), "the disk is\x1b full");
 }
 
-static void what_is_not_built_in_is_warned_of_once(void **state)
+TEST(driver_find, what_is_not_built_in_is_warned_of_once)
 {
     struct fixture *f = *state;
     fake.recorded = KILN_E_NOT_FOUND;
@@ -327,25 +325,4 @@ static void what_is_not_built_in_is_warned_of_once(void **state)
     find_warn((void *)&fake, f->out);
     assert_string_equal(printed(f),
                         "kiln-driver: warning: measured, but not recorded: the disk is? full\n");
-}
-
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(nothing_given_is_hybrid_and_forces_nothing),
-        T(modes_have_names_and_miopens_numbers),
-        T(enforcing_has_five_names_and_numbers),
-        T(a_flag_counts_before_its_variable),
-        T(what_is_no_mode_is_refused_with_where_it_stands),
-        T(the_other_flags_reach_libkiln),
-        T(a_failure_says_what_was_done),
-        T(elsewhere_than_on_a_terminal_each_tenth_is_a_line),
-        T(the_table_has_every_solver_and_why_it_failed),
-        T(json_has_solvers_and_trials),
-        T(what_was_not_recorded_is_a_warning_and_stands_in_the_document),
-        T(what_is_not_built_in_is_warned_of_once),
-    };
-    return cmocka_run_group_tests_name("driver_find", tests, NULL, NULL);
 }

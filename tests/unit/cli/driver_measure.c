@@ -6,13 +6,10 @@
 #include "cli/driver/reference.h"
 #include "cli/driver/report.h"
 #include "cli/driver/storage.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define LAUNCH_MS 8
 
@@ -315,13 +312,15 @@ static int tear_down(void **state)
     return fake.live_memories || fake.live_runs || fake.live_plans || fake.live_events ? -1 : 0;
 }
 
+FIXTURE(driver_measure, set_up, tear_down);
+
 static int run(struct fixture *f, uint64_t seed)
 {
     measure(&f->bench, &f->problem, &f->flags, seed, &f->m);
     return f->m.err.code;
 }
 
-static void a_right_result_is_verified_in_every_direction_and_type(void **state)
+TEST(driver_measure, a_right_result_is_verified_in_every_direction_and_type)
 {
     struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
@@ -336,7 +335,7 @@ static void a_right_result_is_verified_in_every_direction_and_type(void **state)
     }
 }
 
-static void an_output_that_was_never_written_is_found_by_its_poison(void **state)
+TEST(driver_measure, an_output_that_was_never_written_is_found_by_its_poison)
 {
     struct fixture *f = *state;
     fake.behaviour = WRITES_NOTHING;
@@ -345,14 +344,14 @@ static void an_output_that_was_never_written_is_found_by_its_poison(void **state
     assert_non_null(strstr(f->m.err.text, "--seed 42"));
 }
 
-static void a_plan_is_asked_for_with_the_driver_that_is_here(void **state)
+TEST(driver_measure, a_plan_is_asked_for_with_the_driver_that_is_here)
 {
     struct fixture *f = *state;
     assert_int_equal(run(f, 42), KILN_E_OK);
     assert_string_equal(fake.driver, "Fake 1.0");
 }
 
-static void one_wrong_element_fails_the_problem(void **state)
+TEST(driver_measure, one_wrong_element_fails_the_problem)
 {
     struct fixture *f = *state;
     fake.behaviour = IS_OFF_ONCE;
@@ -360,7 +359,7 @@ static void one_wrong_element_fails_the_problem(void **state)
     assert_int_equal(f->m.wrong, 1);
 }
 
-static void without_verification_a_wrong_result_goes_unnoticed(void **state)
+TEST(driver_measure, without_verification_a_wrong_result_goes_unnoticed)
 {
     struct fixture *f = *state;
     fake.behaviour = WRITES_NOTHING;
@@ -369,7 +368,7 @@ static void without_verification_a_wrong_result_goes_unnoticed(void **state)
     assert_false(f->m.checked);
 }
 
-static void the_same_seed_gives_the_same_data_and_another_does_not(void **state)
+TEST(driver_measure, the_same_seed_gives_the_same_data_and_another_does_not)
 {
     struct fixture *f = *state;
     double differing = 0;
@@ -384,7 +383,7 @@ static void the_same_seed_gives_the_same_data_and_another_does_not(void **state)
     assert_true(differing > 5);
 }
 
-static void launches_are_one_plus_those_to_time(void **state)
+TEST(driver_measure, launches_are_one_plus_those_to_time)
 {
     struct fixture *f = *state;
     assert_int_equal(run(f, 1), KILN_E_OK);
@@ -401,7 +400,7 @@ static void launches_are_one_plus_those_to_time(void **state)
     assert_true(f->m.time.timed > f->m.time.wall);
 }
 
-static void a_device_that_tells_no_time_fails_the_problem(void **state)
+TEST(driver_measure, a_device_that_tells_no_time_fails_the_problem)
 {
     struct fixture *f = *state;
     fake.record_code = KILN_E_GPU_FAULT;
@@ -410,7 +409,7 @@ static void a_device_that_tells_no_time_fails_the_problem(void **state)
     assert_non_null(strstr(f->m.err.text, "timing Best"));
 }
 
-static void planning_never_costs_more_than_the_whole_wait(void **state)
+TEST(driver_measure, planning_never_costs_more_than_the_whole_wait)
 {
     struct fixture *f = *state;
     assert_int_equal(run(f, 1), KILN_E_OK);
@@ -422,7 +421,7 @@ static void planning_never_costs_more_than_the_whole_wait(void **state)
     assert_true(f->m.time.compile == 0);
 }
 
-static void the_solver_asked_for_is_the_one_planned_with(void **state)
+TEST(driver_measure, the_solver_asked_for_is_the_one_planned_with)
 {
     struct fixture *f = *state;
     snprintf(f->flags.solver, sizeof(f->flags.solver), "ConvDirectNaive");
@@ -437,7 +436,7 @@ static struct kiln_conv_options find_options(int mode, int enforce)
                                        .enforce = enforce };
 }
 
-static void without_a_solver_what_find_found_is_run(void **state)
+TEST(driver_measure, without_a_solver_what_find_found_is_run)
 {
     struct fixture *f = *state;
     struct kiln_conv_options find = find_options(KILN_FIND_HYBRID, KILN_ENFORCE_NONE);
@@ -452,7 +451,7 @@ static void without_a_solver_what_find_found_is_run(void **state)
     assert_int_equal(fake.live_results, 0);
 }
 
-static void a_solver_that_is_named_is_not_searched_for_unless_that_is_enforced(void **state)
+TEST(driver_measure, a_solver_that_is_named_is_not_searched_for_unless_that_is_enforced)
 {
     struct fixture *f = *state;
     struct kiln_conv_options find = find_options(KILN_FIND_NORMAL, KILN_ENFORCE_DB_UPDATE);
@@ -467,7 +466,7 @@ static void a_solver_that_is_named_is_not_searched_for_unless_that_is_enforced(v
     measurement_done(&f->m);
 }
 
-static void fast_leaves_the_choice_to_kilnd(void **state)
+TEST(driver_measure, fast_leaves_the_choice_to_kilnd)
 {
     struct fixture *f = *state;
     struct kiln_conv_options find = find_options(KILN_FIND_FAST, KILN_ENFORCE_NONE);
@@ -477,7 +476,7 @@ static void fast_leaves_the_choice_to_kilnd(void **state)
     assert_string_equal(f->m.solver, "Best");
 }
 
-static void a_search_tunes_and_its_failure_is_the_problems(void **state)
+TEST(driver_measure, a_search_tunes_and_its_failure_is_the_problems)
 {
     struct fixture *f = *state;
     struct kiln_conv_options find = find_options(KILN_FIND_FAST, KILN_ENFORCE_NONE);
@@ -493,7 +492,7 @@ static void a_search_tunes_and_its_failure_is_the_problems(void **state)
     assert_null(f->m.found);
 }
 
-static void failures_on_the_way_are_kept_with_their_step(void **state)
+TEST(driver_measure, failures_on_the_way_are_kept_with_their_step)
 {
     struct fixture *f = *state;
     fake.run_code = KILN_E_GPU_FAULT;
@@ -504,7 +503,7 @@ static void failures_on_the_way_are_kept_with_their_step(void **state)
     assert_int_equal(f->m.object_count, 0);
 }
 
-static void a_problem_larger_than_memory_is_refused_before_anything_is_taken(void **state)
+TEST(driver_measure, a_problem_larger_than_memory_is_refused_before_anything_is_taken)
 {
     struct fixture *f = *state;
     f->problem.n = 1;
@@ -521,7 +520,7 @@ static void a_problem_larger_than_memory_is_refused_before_anything_is_taken(voi
     assert_int_equal(fake.launches, 0);
 }
 
-static void tensors_of_8_bit_integers_are_refused_whoever_planned_for_them(void **state)
+TEST(driver_measure, tensors_of_8_bit_integers_are_refused_whoever_planned_for_them)
 {
     struct fixture *f = *state;
     f->problem.type = KILN_INT8;
@@ -530,7 +529,7 @@ static void tensors_of_8_bit_integers_are_refused_whoever_planned_for_them(void 
     assert_int_equal(fake.launches, 0);
 }
 
-static void totals_add_up_what_the_problems_cost(void **state)
+TEST(driver_measure, totals_add_up_what_the_problems_cost)
 {
     struct fixture *f = *state;
     struct report report;
@@ -555,30 +554,4 @@ static void totals_add_up_what_the_problems_cost(void **state)
     assert_int_equal(json_count(report.results), 3);
     assert_true(json_get_bool(json_first(report.results), "ok", false));
     report_done(&report);
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(a_right_result_is_verified_in_every_direction_and_type),
-        T(an_output_that_was_never_written_is_found_by_its_poison),
-        T(one_wrong_element_fails_the_problem),
-        T(a_plan_is_asked_for_with_the_driver_that_is_here),
-        T(without_verification_a_wrong_result_goes_unnoticed),
-        T(the_same_seed_gives_the_same_data_and_another_does_not),
-        T(launches_are_one_plus_those_to_time),
-        T(a_device_that_tells_no_time_fails_the_problem),
-        T(planning_never_costs_more_than_the_whole_wait),
-        T(the_solver_asked_for_is_the_one_planned_with),
-        T(without_a_solver_what_find_found_is_run),
-        T(a_solver_that_is_named_is_not_searched_for_unless_that_is_enforced),
-        T(fast_leaves_the_choice_to_kilnd),
-        T(a_search_tunes_and_its_failure_is_the_problems),
-        T(failures_on_the_way_are_kept_with_their_step),
-        T(a_problem_larger_than_memory_is_refused_before_anything_is_taken),
-        T(tensors_of_8_bit_integers_are_refused_whoever_planned_for_them),
-        T(totals_add_up_what_the_problems_cost),
-    };
-    return cmocka_run_group_tests_name("driver.measure", tests, NULL, NULL);
 }

@@ -2,13 +2,10 @@
 #include "cli/driver/host_memory.h"
 #include "cli/driver/job.h"
 #include "cli/driver/options.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct fixture {
     struct kiln_driver_line job;
@@ -30,11 +27,13 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(driver_options, set_up, tear_down);
+
 #define CALL(f, ...)                                                                   \
     driver_call_parse((int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), \
                       (const char *[]){ __VA_ARGS__ }, &(f)->call, &(f)->err)
 
-static void a_search_is_part_of_a_job(void **state)
+TEST(driver_options, a_search_is_part_of_a_job)
 {
     struct fixture *f = *state;
     assert_int_equal(job_parse("conv -s 1", &f->job, &f->err), KILN_E_OK);
@@ -43,7 +42,7 @@ static void a_search_is_part_of_a_job(void **state)
     assert_int_equal(f->job.search, 0);
 }
 
-static void miopens_solver_numbers_are_refused_with_an_example(void **state)
+TEST(driver_options, miopens_solver_numbers_are_refused_with_an_example)
 {
     static const char *const words[] = { "conv", "-S", "85" };
     struct fixture *f = *state;
@@ -57,7 +56,7 @@ static void miopens_solver_numbers_are_refused_with_an_example(void **state)
     assert_string_equal(f->job.solver, "2Conv");
 }
 
-static void a_job_is_its_problems_and_how_to_run_them(void **state)
+TEST(driver_options, a_job_is_its_problems_and_how_to_run_them)
 {
     struct fixture *f = *state;
     assert_int_equal(job_parse("./bin/MIOpenDriver conv -n 64 -F 3", &f->job, &f->err), KILN_E_OK);
@@ -67,7 +66,7 @@ static void a_job_is_its_problems_and_how_to_run_them(void **state)
     assert_int_equal(f->job.iterations, 10);
 }
 
-static void our_options_and_miopens_flags_mix_freely(void **state)
+TEST(driver_options, our_options_and_miopens_flags_mix_freely)
 {
     struct fixture *f = *state;
 
@@ -84,7 +83,7 @@ static void our_options_and_miopens_flags_mix_freely(void **state)
     assert_string_equal(f->call.words.words[3], "-F");
 }
 
-static void a_logged_command_line_may_be_pasted_whole(void **state)
+TEST(driver_options, a_logged_command_line_may_be_pasted_whole)
 {
     struct fixture *f = *state;
     assert_int_equal(CALL(f, "/opt/rocm/bin/MIOpenDriver", "conv", "-n", "1"), KILN_E_OK);
@@ -92,7 +91,7 @@ static void a_logged_command_line_may_be_pasted_whole(void **state)
     assert_int_equal(f->call.words.count, 3);
 }
 
-static void other_commands_take_what_they_need_and_no_more(void **state)
+TEST(driver_options, other_commands_take_what_they_need_and_no_more)
 {
     struct fixture *f = *state;
     assert_int_equal(CALL(f, "run"), KILN_E_INVALID);
@@ -111,7 +110,7 @@ static void other_commands_take_what_they_need_and_no_more(void **state)
     assert_false(f->call.options.ahead);
 }
 
-static void asking_ahead_is_for_files(void **state)
+TEST(driver_options, asking_ahead_is_for_files)
 {
     struct fixture *f = *state;
     assert_int_equal(CALL(f, "conv", "--ahead", "-n", "4"), KILN_E_INVALID);
@@ -121,7 +120,7 @@ static void asking_ahead_is_for_files(void **state)
     assert_true(f->call.options.ahead);
 }
 
-static void more_memory_than_there_is_is_refused_with_both_figures(void **state)
+TEST(driver_options, more_memory_than_there_is_is_refused_with_both_figures)
 {
     struct fixture *f = *state;
     if (host_memory_available() == UINT64_MAX)
@@ -131,20 +130,4 @@ static void more_memory_than_there_is_is_refused_with_both_figures(void **state)
     assert_non_null(strstr(f->err.text, "1.0 EiB"));
     assert_non_null(strstr(f->err.text, "-V 0"));
     assert_int_equal(host_memory_check(1, "the problem", &f->err), KILN_E_OK);
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(a_search_is_part_of_a_job),
-        T(miopens_solver_numbers_are_refused_with_an_example),
-        T(a_job_is_its_problems_and_how_to_run_them),
-        T(our_options_and_miopens_flags_mix_freely),
-        T(a_logged_command_line_may_be_pasted_whole),
-        T(other_commands_take_what_they_need_and_no_more),
-        T(asking_ahead_is_for_files),
-        T(more_memory_than_there_is_is_refused_with_both_figures),
-    };
-    return cmocka_run_group_tests_name("driver.options", tests, NULL, NULL);
 }

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/pocl_folder.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct fixture {
     char temp[64];
@@ -36,6 +33,8 @@ static int tear_down(void **state)
     return rc;
 }
 
+FIXTURE(driver_pocl_folder, set_up, tear_down);
+
 static void make_file(const char *folder, const char *name)
 {
     char path[512];
@@ -45,7 +44,7 @@ static void make_file(const char *folder, const char *name)
     fclose(out);
 }
 
-static void what_pocl_leaves_in_its_folder_goes_with_it(void **state)
+TEST(driver_pocl_folder, what_pocl_leaves_in_its_folder_goes_with_it)
 {
     struct fixture *f = *state;
     char inner[512];
@@ -63,7 +62,7 @@ static void what_pocl_leaves_in_its_folder_goes_with_it(void **state)
     assert_int_equal(access(inner, F_OK), -1);
 }
 
-static void a_user_who_wants_pocls_kernel_cache_has_it(void **state)
+TEST(driver_pocl_folder, a_user_who_wants_pocls_kernel_cache_has_it)
 {
     struct fixture *f = *state;
     setenv("POCL_KERNEL_CACHE", "1", 1);
@@ -77,7 +76,7 @@ static void a_user_who_wants_pocls_kernel_cache_has_it(void **state)
     assert_string_equal(getenv("POCL_KERNEL_CACHE"), "1");
 }
 
-static void processes_that_are_given_one_folder_share_none(void **state)
+TEST(driver_pocl_folder, processes_that_are_given_one_folder_share_none)
 {
     struct fixture *f = *state;
     struct pocl_folder other;
@@ -95,7 +94,7 @@ static void processes_that_are_given_one_folder_share_none(void **state)
     pocl_folder_done(&f->folder);
 }
 
-static void without_a_place_for_temporary_files_pocl_keeps_its_own(void **state)
+TEST(driver_pocl_folder, without_a_place_for_temporary_files_pocl_keeps_its_own)
 {
     struct fixture *f = *state;
     setenv("TMPDIR", "/nonexistent", 1);
@@ -110,9 +109,8 @@ static void without_a_place_for_temporary_files_pocl_keeps_its_own(void **state)
     pocl_folder_done(&f->folder);
 }
 
-static void a_folder_is_for_opencl_devices_alone(void **state)
+TEST(driver_pocl_folder, a_folder_is_for_opencl_devices_alone)
 {
-    (void)state;
     assert_true(pocl_folder_is_for(NULL));
     assert_true(pocl_folder_is_for("auto"));
     assert_true(pocl_folder_is_for("opencl:0"));
@@ -121,17 +119,4 @@ static void a_folder_is_for_opencl_devices_alone(void **state)
     assert_true(pocl_folder_is_used("opencl:pthread-x:Portable-Computing-Language-3.1-ab"));
     assert_false(pocl_folder_is_used("opencl:gpu:Some-OpenCL-2.0-ab"));
     assert_false(pocl_folder_is_used("gfx90a"));
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(what_pocl_leaves_in_its_folder_goes_with_it),
-        T(a_user_who_wants_pocls_kernel_cache_has_it),
-        T(processes_that_are_given_one_folder_share_none),
-        T(without_a_place_for_temporary_files_pocl_keeps_its_own),
-        T(a_folder_is_for_opencl_devices_alone),
-    };
-    return cmocka_run_group_tests_name("driver.pocl_folder", tests, NULL, NULL);
 }

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/lines_report.h"
 #include "cli/driver/report.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct fixture {
     struct report report;
@@ -35,6 +32,8 @@ static int tear_down(void **state)
     free(f);
     return 0;
 }
+
+FIXTURE(driver_report, set_up, tear_down);
 
 static const char *printed(struct fixture *f)
 {
@@ -64,7 +63,7 @@ static const char *print_json(struct fixture *f, const struct kiln_error *failur
     return printed(f);
 }
 
-static void a_transposed_convolution_is_said_to_be_one(void **state)
+TEST(driver_report, a_transposed_convolution_is_said_to_be_one)
 {
     struct fixture *f = *state;
     struct report_place place = { .command = "conv -n 1 -F 2" };
@@ -77,7 +76,7 @@ static void a_transposed_convolution_is_said_to_be_one(void **state)
                            "exchanged\n"));
 }
 
-static void a_plain_convolution_is_not_called_transposed(void **state)
+TEST(driver_report, a_plain_convolution_is_not_called_transposed)
 {
     struct fixture *f = *state;
     struct report_place place = { .command = "conv -n 1 -F 1" };
@@ -86,7 +85,7 @@ static void a_plain_convolution_is_not_called_transposed(void **state)
     assert_null(strstr(printed(f), "transposed"));
 }
 
-static void json_tells_the_direction_asked_for_of_a_transposed_convolution(void **state)
+TEST(driver_report, json_tells_the_direction_asked_for_of_a_transposed_convolution)
 {
     static const struct {
         uint32_t direction;
@@ -111,7 +110,7 @@ static void json_tells_the_direction_asked_for_of_a_transposed_convolution(void 
     assert_null(strstr(text, "\"error\""));
 }
 
-static void problems_that_all_failed_alike_give_their_code_to_the_whole(void **state)
+TEST(driver_report, problems_that_all_failed_alike_give_their_code_to_the_whole)
 {
     struct fixture *f = *state;
     add(f, KILN_E_NOT_FOUND);
@@ -120,7 +119,7 @@ static void problems_that_all_failed_alike_give_their_code_to_the_whole(void **s
     assert_string_equal(f->err.text, "2 of 2 problems failed");
 }
 
-static void a_code_of_some_problems_is_not_the_whole_runs_status(void **state)
+TEST(driver_report, a_code_of_some_problems_is_not_the_whole_runs_status)
 {
     struct fixture *f = *state;
     add(f, KILN_E_NOT_FOUND);
@@ -129,7 +128,7 @@ static void a_code_of_some_problems_is_not_the_whole_runs_status(void **state)
     assert_string_equal(f->err.text, "1 of 2 problems failed");
 }
 
-static void lines_that_are_no_problems_count_as_failures(void **state)
+TEST(driver_report, lines_that_are_no_problems_count_as_failures)
 {
     struct fixture *f = *state;
     struct kiln_error why = { .code = KILN_E_INVALID, .text = "not a line" };
@@ -139,14 +138,14 @@ static void lines_that_are_no_problems_count_as_failures(void **state)
     assert_string_equal(f->err.text, "2 of 2 problems failed");
 }
 
-static void a_run_without_failures_is_fine(void **state)
+TEST(driver_report, a_run_without_failures_is_fine)
 {
     struct fixture *f = *state;
     add(f, KILN_E_OK);
     assert_int_equal(report_judge(&f->report, &f->err), KILN_E_OK);
 }
 
-static void the_document_of_a_failed_run_holds_its_error(void **state)
+TEST(driver_report, the_document_of_a_failed_run_holds_its_error)
 {
     struct fixture *f = *state;
     struct kiln_error failure = { .code = KILN_E_CORRUPT, .text = "1 of 1 problems failed" };
@@ -156,20 +155,4 @@ static void the_document_of_a_failed_run_holds_its_error(void **state)
                                  "\"error\":{\"code\":\"CORRUPT\",\"text\":\"so it went\"}"));
     assert_non_null(
         strstr(text, ",\"error\":{\"code\":\"CORRUPT\",\"text\":\"1 of 1 problems failed\"}}\n"));
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(a_transposed_convolution_is_said_to_be_one),
-        T(a_plain_convolution_is_not_called_transposed),
-        T(json_tells_the_direction_asked_for_of_a_transposed_convolution),
-        T(problems_that_all_failed_alike_give_their_code_to_the_whole),
-        T(a_code_of_some_problems_is_not_the_whole_runs_status),
-        T(lines_that_are_no_problems_count_as_failures),
-        T(a_run_without_failures_is_fine),
-        T(the_document_of_a_failed_run_holds_its_error),
-    };
-    return cmocka_run_group_tests_name("driver.report", tests, NULL, NULL);
 }

@@ -107,6 +107,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_build, set_up, tear_down);
+
 #define BUILD(f, ...)                                                                       \
     RUN(&(f)->run, "pkg", "build", "--target", "gfx90a", "--problems", (f)->problems, "-o", \
         (f)->out, __VA_ARGS__)
@@ -124,7 +126,7 @@ static const char *content(struct fixture *f, const char *name)
 
 /* ---- build ---- */
 
-static void every_kernel_is_made_to_be_there_before_the_package_is_asked_for(void **state)
+TEST(kilnctl_build, every_kernel_is_made_to_be_there_before_the_package_is_asked_for)
 {
     struct fixture *f = *state;
     BUILD_TOLD(f, rc, "--db-id", "gfx90a68", "--toolchain", "clang");
@@ -149,7 +151,7 @@ static uint32_t number(const char *at)
     return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-static void problems_go_as_sealed_memory_of_25_numbers_each(void **state)
+TEST(kilnctl_build, problems_go_as_sealed_memory_of_25_numbers_each)
 {
     struct fixture *f = *state;
     BUILD_TOLD(f, rc, "--json");
@@ -164,7 +166,7 @@ static void problems_go_as_sealed_memory_of_25_numbers_each(void **state)
     assert_int_equal(number(second + 22 * 4), 1); /* dilation's depth, the last but two */
 }
 
-static void a_package_as_json_is_told_with_its_kernels(void **state)
+TEST(kilnctl_build, a_package_as_json_is_told_with_its_kernels)
 {
     struct fixture *f = *state;
     BUILD_TOLD(f, rc, "--json");
@@ -174,7 +176,7 @@ static void a_package_as_json_is_told_with_its_kernels(void **state)
                                 "\"prefetch\":{\"lines\":2,\"problems\":2,");
 }
 
-static void a_daemon_that_is_busy_is_asked_again(void **state)
+TEST(kilnctl_build, a_daemon_that_is_busy_is_asked_again)
 {
     struct fixture *f = *state;
     fake.answers[3] = fake.answers[1];
@@ -185,7 +187,7 @@ static void a_daemon_that_is_busy_is_asked_again(void **state)
     assert_string_equal(content(f, "gfx90a68.kdb"), "package");
 }
 
-static void a_daemon_that_stays_busy_is_not_asked_for_ever(void **state)
+TEST(kilnctl_build, a_daemon_that_stays_busy_is_not_asked_for_ever)
 {
     struct fixture *f = *state;
     for (unsigned i = 1; i <= 10; i++)
@@ -196,7 +198,7 @@ static void a_daemon_that_stays_busy_is_not_asked_for_ever(void **state)
     assert_false(scratch_has(&f->folder, "gfx90a68.kdb"));
 }
 
-static void nothing_is_written_when_a_problem_failed(void **state)
+TEST(kilnctl_build, nothing_is_written_when_a_problem_failed)
 {
     struct fixture *f = *state;
     seen.plan_code = KILN_E_COMPILE_FAILED;
@@ -211,7 +213,7 @@ static void nothing_is_written_when_a_problem_failed(void **state)
     assert_true(f->run.reported);
 }
 
-static void with_keep_going_the_others_are_written_and_it_still_fails(void **state)
+TEST(kilnctl_build, with_keep_going_the_others_are_written_and_it_still_fails)
 {
     struct fixture *f = *state;
     seen.plan_code = KILN_E_COMPILE_FAILED;
@@ -227,7 +229,7 @@ static void with_keep_going_the_others_are_written_and_it_still_fails(void **sta
     assert_null(strstr(f->told.text, "again")); /* that line's failure was told */
 }
 
-static void failures_that_only_the_build_met_are_told_and_nothing_is_written(void **state)
+TEST(kilnctl_build, failures_that_only_the_build_met_are_told_and_nothing_is_written)
 {
     struct fixture *f = *state;
     fake.answers[1].reply = "{\"kernels\":1,\"size\":7,\"failures\":1,\"failed\":[{\"problem\":"
@@ -239,7 +241,7 @@ static void failures_that_only_the_build_met_are_told_and_nothing_is_written(voi
     assert_false(scratch_has(&f->folder, "gfx90a68.kdb"));
 }
 
-static void keep_going_needs_something_that_worked(void **state)
+TEST(kilnctl_build, keep_going_needs_something_that_worked)
 {
     struct fixture *f = *state;
     scratch_write(&f->folder, "problems", "conv --frobnicate\n");
@@ -249,7 +251,7 @@ static void keep_going_needs_something_that_worked(void **state)
     assert_false(scratch_has(&f->folder, "gfx90a68.kdb"));
 }
 
-static void an_answer_without_a_package_is_corrupt(void **state)
+TEST(kilnctl_build, an_answer_without_a_package_is_corrupt)
 {
     struct fixture *f = *state;
     fake.answers[1].files[0] = NULL;
@@ -259,7 +261,7 @@ static void an_answer_without_a_package_is_corrupt(void **state)
     assert_false(scratch_has(&f->folder, "gfx90a68.kdb"));
 }
 
-static void what_a_build_needs_is_asked_for_before_anybody_else(void **state)
+TEST(kilnctl_build, what_a_build_needs_is_asked_for_before_anybody_else)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "build", "--problems", "p", "-o", "o"), KILN_E_INVALID);
@@ -289,7 +291,7 @@ static const char *refused(struct fixture *f, const char *target, const char *na
     return f->run.err.text;
 }
 
-static void a_package_that_no_gpu_would_use_is_not_built(void **state)
+TEST(kilnctl_build, a_package_that_no_gpu_would_use_is_not_built)
 {
     struct fixture *f = *state;
     assert_says(refused(f, "gfx90a", "out.kdb"),
@@ -299,13 +301,13 @@ static void a_package_that_no_gpu_would_use_is_not_built(void **state)
     assert_says(refused(f, "gfx90a", "out.kpkg"), "call it gfx90a.kpkg, or give --db-id");
 }
 
-static void miopens_format_is_not_built_for_gpus_that_miopen_does_not_know(void **state)
+TEST(kilnctl_build, miopens_format_is_not_built_for_gpus_that_miopen_does_not_know)
 {
     struct fixture *f = *state;
     assert_says(refused(f, "sm_90", "sm_90.kdb"), "give --format kiln --output sm_90.kpkg");
 }
 
-static void no_package_is_built_for_an_opencl_device_by_name(void **state)
+TEST(kilnctl_build, no_package_is_built_for_an_opencl_device_by_name)
 {
     struct fixture *f = *state;
     static const char *const NAMES[] = { "out.kpkg", "out.kdb", "opencl.kpkg",
@@ -317,7 +319,7 @@ static void no_package_is_built_for_an_opencl_device_by_name(void **state)
 }
 
 /* As an embedded build makes one: it is installed nowhere. */
-static void a_package_for_an_opencl_device_may_have_any_name(void **state)
+TEST(kilnctl_build, a_package_for_an_opencl_device_may_have_any_name)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"opencl\",\"targets\":[{\"target\":"
@@ -331,7 +333,7 @@ static void a_package_for_an_opencl_device_may_have_any_name(void **state)
     assert_null(strstr(f->told.text, "installed as"));
 }
 
-static void kilns_format_is_built_for_nvidias_gpus_by_the_targets_name(void **state)
+TEST(kilnctl_build, kilns_format_is_built_for_nvidias_gpus_by_the_targets_name)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"nvrtc\",\"targets\":[{\"target\":"
@@ -346,7 +348,7 @@ static void kilns_format_is_built_for_nvidias_gpus_by_the_targets_name(void **st
     assert_null(strstr(f->told.text, "installed as"));
 }
 
-static void a_package_for_one_of_nvidias_gpus_bears_the_targets_name(void **state)
+TEST(kilnctl_build, a_package_for_one_of_nvidias_gpus_bears_the_targets_name)
 {
     struct fixture *f = *state;
     static const char *const names[] = { "sm_90a.kpkg", "mine.kpkg" };
@@ -365,7 +367,7 @@ static void a_package_for_one_of_nvidias_gpus_bears_the_targets_name(void **stat
     }
 }
 
-static void the_name_of_the_package_chooses_its_format(void **state)
+TEST(kilnctl_build, the_name_of_the_package_chooses_its_format)
 {
     struct fixture *f = *state;
     scratch_path(&f->folder, "gfx90a68.kpkg", f->out);
@@ -375,7 +377,7 @@ static void the_name_of_the_package_chooses_its_format(void **state)
     assert_null(strstr(f->told.text, "installed as"));
 }
 
-static void a_name_that_would_not_apply_is_pointed_out(void **state)
+TEST(kilnctl_build, a_name_that_would_not_apply_is_pointed_out)
 {
     struct fixture *f = *state;
     scratch_path(&f->folder, "mine.kdb", f->out);
@@ -385,7 +387,7 @@ static void a_name_that_would_not_apply_is_pointed_out(void **state)
     assert_string_equal(content(f, "mine.kdb"), "package");
 }
 
-static void an_old_manifest_beside_a_new_package_is_pointed_out(void **state)
+TEST(kilnctl_build, an_old_manifest_beside_a_new_package_is_pointed_out)
 {
     struct fixture *f = *state;
     scratch_write(&f->folder, "gfx90a68.kdb.manifest", "old");
@@ -412,7 +414,7 @@ static enum kiln_code check_manifest(struct fixture *f, const char *name,
     return manifest_check(bytes_of_text(content(f, beside)), &trust, name, ret_file, signer, &err);
 }
 
-static void a_pair_of_keys_is_made_and_never_replaced(void **state)
+TEST(kilnctl_build, a_pair_of_keys_is_made_and_never_replaced)
 {
     struct fixture *f = *state;
     struct stat found;
@@ -431,7 +433,7 @@ static void a_pair_of_keys_is_made_and_never_replaced(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void a_package_built_with_a_key_has_a_manifest_that_holds(void **state)
+TEST(kilnctl_build, a_package_built_with_a_key_has_a_manifest_that_holds)
 {
     struct fixture *f = *state;
     struct manifest_file file;
@@ -443,7 +445,7 @@ static void a_package_built_with_a_key_has_a_manifest_that_holds(void **state)
     assert_says(f->run.printed, ", signed\n");
 }
 
-static void a_key_that_cannot_sign_is_told_of_before_anything_is_compiled(void **state)
+TEST(kilnctl_build, a_key_that_cannot_sign_is_told_of_before_anything_is_compiled)
 {
     struct fixture *f = *state;
     scratch_write(&f->folder, "ops.key", "{}");
@@ -454,7 +456,7 @@ static void a_key_that_cannot_sign_is_told_of_before_anything_is_compiled(void *
     assert_int_equal(seen.plans, 0);
 }
 
-static void packages_are_signed_and_one_that_is_missing_does_not_stop_the_others(void **state)
+TEST(kilnctl_build, packages_are_signed_and_one_that_is_missing_does_not_stop_the_others)
 {
     struct fixture *f = *state;
     struct manifest_file file;
@@ -468,7 +470,7 @@ static void packages_are_signed_and_one_that_is_missing_does_not_stop_the_others
     assert_int_equal(file.size, 4);
 }
 
-static void signing_as_json_lists_the_manifests(void **state)
+TEST(kilnctl_build, signing_as_json_lists_the_manifests)
 {
     struct fixture *f = *state;
     make_key(f);
@@ -478,7 +480,7 @@ static void signing_as_json_lists_the_manifests(void **state)
     assert_says(f->run.printed, "gfx90a68.kdb.manifest\"],\"failures\":[]}\n");
 }
 
-static void a_package_in_use_is_not_signed(void **state)
+TEST(kilnctl_build, a_package_in_use_is_not_signed)
 {
     struct fixture *f = *state;
     make_key(f);
@@ -488,7 +490,7 @@ static void a_package_in_use_is_not_signed(void **state)
     assert_false(scratch_has(&f->folder, "gfx90a68.kdb.manifest"));
 }
 
-static void signing_needs_a_key_that_only_its_owner_reads(void **state)
+TEST(kilnctl_build, signing_needs_a_key_that_only_its_owner_reads)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "sign", f->problems), KILN_E_INVALID);
@@ -499,7 +501,7 @@ static void signing_needs_a_key_that_only_its_owner_reads(void **state)
     assert_false(scratch_has(&f->folder, "problems.manifest"));
 }
 
-static void a_public_key_given_for_signing_is_called_one(void **state)
+TEST(kilnctl_build, a_public_key_given_for_signing_is_called_one)
 {
     struct fixture *f = *state;
     make_key(f);
@@ -510,40 +512,4 @@ static void a_public_key_given_for_signing_is_called_one(void **state)
     assert_int_equal(BUILD(f, "--key", f->pub), KILN_E_INVALID);
     assert_says(f->run.err.text, "sign with the secret one");
     assert_false(scratch_has(&f->folder, "problems.manifest"));
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(every_kernel_is_made_to_be_there_before_the_package_is_asked_for),
-        T(problems_go_as_sealed_memory_of_25_numbers_each),
-        T(a_package_as_json_is_told_with_its_kernels),
-        T(a_daemon_that_is_busy_is_asked_again),
-        T(a_daemon_that_stays_busy_is_not_asked_for_ever),
-        T(nothing_is_written_when_a_problem_failed),
-        T(with_keep_going_the_others_are_written_and_it_still_fails),
-        T(failures_that_only_the_build_met_are_told_and_nothing_is_written),
-        T(keep_going_needs_something_that_worked),
-        T(an_answer_without_a_package_is_corrupt),
-        T(what_a_build_needs_is_asked_for_before_anybody_else),
-        T(a_package_that_no_gpu_would_use_is_not_built),
-        T(miopens_format_is_not_built_for_gpus_that_miopen_does_not_know),
-        T(no_package_is_built_for_an_opencl_device_by_name),
-        T(a_package_for_an_opencl_device_may_have_any_name),
-        T(kilns_format_is_built_for_nvidias_gpus_by_the_targets_name),
-        T(a_package_for_one_of_nvidias_gpus_bears_the_targets_name),
-        T(the_name_of_the_package_chooses_its_format),
-        T(a_name_that_would_not_apply_is_pointed_out),
-        T(an_old_manifest_beside_a_new_package_is_pointed_out),
-        T(a_pair_of_keys_is_made_and_never_replaced),
-        T(a_package_built_with_a_key_has_a_manifest_that_holds),
-        T(a_key_that_cannot_sign_is_told_of_before_anything_is_compiled),
-        T(packages_are_signed_and_one_that_is_missing_does_not_stop_the_others),
-        T(signing_as_json_lists_the_manifests),
-        T(a_package_in_use_is_not_signed),
-        T(signing_needs_a_key_that_only_its_owner_reads),
-        T(a_public_key_given_for_signing_is_called_one),
-    };
-    return cmocka_run_group_tests_name("kilnctl.build", tests, NULL, NULL);
 }

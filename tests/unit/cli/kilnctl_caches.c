@@ -39,6 +39,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_caches, set_up, tear_down);
+
 /* ---- import ---- */
 
 #define ALL_IN \
@@ -47,7 +49,7 @@ static int tear_down(void **state)
     "{\"imported\":970,\"damaged\":5,\"lost\":3,\"first\":\"row 7: its md5 is another\"," \
     "\"database_id\":\"gfx90a68\",\"scope\":\"everyone\"}"
 
-static void a_cache_goes_to_kilnd_as_an_open_file_with_its_name_and_source(void **state)
+TEST(kilnctl_caches, a_cache_goes_to_kilnd_as_an_open_file_with_its_name_and_source)
 {
     struct fixture *f = *state;
     char expected[1024];
@@ -65,7 +67,7 @@ static void a_cache_goes_to_kilnd_as_an_open_file_with_its_name_and_source(void 
                 "gfx90a68.ukdb: 978 kernels for gfx90a68 imported, for you alone\n");
 }
 
-static void an_import_for_everyone_of_another_device_says_so_to_kilnd(void **state)
+TEST(kilnctl_caches, an_import_for_everyone_of_another_device_says_so_to_kilnd)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"imported\":1,\"database_id\":\"gfx90a6e\",\"scope\":\"everyone\"}";
@@ -75,7 +77,7 @@ static void an_import_for_everyone_of_another_device_says_so_to_kilnd(void **sta
     assert_says(f->run.printed, "1 kernel for gfx90a6e imported, for every user\n");
 }
 
-static void an_import_goes_on_after_a_bad_file_and_fails_in_the_end(void **state)
+TEST(kilnctl_caches, an_import_goes_on_after_a_bad_file_and_fails_in_the_end)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_CORRUPT, .text = "no kernel database" };
@@ -90,7 +92,7 @@ static void an_import_goes_on_after_a_bad_file_and_fails_in_the_end(void **state
     assert_true(f->run.reported);
 }
 
-static void what_was_lost_of_a_cache_is_told_and_fails(void **state)
+TEST(kilnctl_caches, what_was_lost_of_a_cache_is_told_and_fails)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = SOME_LOST;
@@ -99,7 +101,7 @@ static void what_was_lost_of_a_cache_is_told_and_fails(void **state)
     assert_says(f->run.printed, "970 kernels");
 }
 
-static void what_was_lost_as_json_counts_all_files_together(void **state)
+TEST(kilnctl_caches, what_was_lost_as_json_counts_all_files_together)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = SOME_LOST;
@@ -114,7 +116,7 @@ static void what_was_lost_as_json_counts_all_files_together(void **state)
 }
 
 /* Where the tree of a file is damaged, nothing says how many rows hung on it. */
-static void where_the_number_of_lost_rows_is_unknown_that_is_told(void **state)
+TEST(kilnctl_caches, where_the_number_of_lost_rows_is_unknown_that_is_told)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"imported\":970,\"damaged\":5,\"lost\":3,\"lost_at_least\":true}";
@@ -128,7 +130,7 @@ static void where_the_number_of_lost_rows_is_unknown_that_is_told(void **state)
                 "is damaged: 9 imported, 0 damaged, others may be lost, how many is not known");
 }
 
-static void an_unknown_number_of_lost_rows_shows_in_the_sums_of_the_json_too(void **state)
+TEST(kilnctl_caches, an_unknown_number_of_lost_rows_shows_in_the_sums_of_the_json_too)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"imported\":970,\"damaged\":0,\"lost\":0,\"lost_at_least\":true}";
@@ -144,7 +146,7 @@ static void an_unknown_number_of_lost_rows_shows_in_the_sums_of_the_json_too(voi
 #define BAD(id) "{\"id\":" id ",\"name\":\"conv.s.o\",\"why\":\"its \\u001b[1mmd5 is another\"}"
 #define FIVE_BAD BAD("1") "," BAD("2") "," BAD("3") "," BAD("4") "," BAD("5")
 
-static void damaged_rows_are_named_the_first_ten_for_people_and_all_as_json(void **state)
+TEST(kilnctl_caches, damaged_rows_are_named_the_first_ten_for_people_and_all_as_json)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply =
@@ -166,7 +168,7 @@ static void damaged_rows_are_named_the_first_ten_for_people_and_all_as_json(void
     assert_null(strstr(f->run.printed, "more"));
 }
 
-static void what_the_snapshot_lacks_is_a_loss_too(void **state)
+TEST(kilnctl_caches, what_the_snapshot_lacks_is_a_loss_too)
 {
     struct fixture *f = *state;
     fake_transfer_is_here = true;
@@ -179,7 +181,7 @@ static void what_the_snapshot_lacks_is_a_loss_too(void **state)
     assert_says(f->run.printed, "\"note\":\"one?page\"");
 }
 
-static void a_cache_that_cannot_be_opened_is_not_sent(void **state)
+TEST(kilnctl_caches, a_cache_that_cannot_be_opened_is_not_sent)
 {
     struct fixture *f = *state;
     fake_transfer_is_here = true;
@@ -189,7 +191,7 @@ static void a_cache_that_cannot_be_opened_is_not_sent(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void a_cache_that_is_not_there_does_not_keep_the_others_out(void **state)
+TEST(kilnctl_caches, a_cache_that_is_not_there_does_not_keep_the_others_out)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = ALL_IN;
@@ -199,7 +201,7 @@ static void a_cache_that_is_not_there_does_not_keep_the_others_out(void **state)
     assert_says(f->run.err.text, "there is no '/nonexistent/a.ukdb'");
 }
 
-static void an_import_that_is_not_permitted_ends_at_once(void **state)
+TEST(kilnctl_caches, an_import_that_is_not_permitted_ends_at_once)
 {
     struct fixture *f = *state;
     fake.answers[0].code = KILN_E_DENIED;
@@ -230,7 +232,7 @@ static const char *import_from(struct fixture *f, const char *folder, const char
     return fake.requests[0];
 }
 
-static void the_version_is_read_from_the_name_of_the_caches_folder(void **state)
+TEST(kilnctl_caches, the_version_is_read_from_the_name_of_the_caches_folder)
 {
     struct fixture *f = *state;
     assert_says(import_from(f, "2.17.0.a82233c22", NULL, NULL),
@@ -242,7 +244,7 @@ static void the_version_is_read_from_the_name_of_the_caches_folder(void **state)
     assert_says(import_from(f, "3.5.1", NULL, NULL), ",\"version\":\"3.5.1\"}");
 }
 
-static void a_version_that_is_given_counts_more_and_none_is_no_version(void **state)
+TEST(kilnctl_caches, a_version_that_is_given_counts_more_and_none_is_no_version)
 {
     struct fixture *f = *state;
     assert_says(import_from(f, "2.17.0.a82233c22", "--miopen", "2.17.0"),
@@ -252,7 +254,7 @@ static void a_version_that_is_given_counts_more_and_none_is_no_version(void **st
     assert_null(strstr(f->run.printed, "kept as"));
 }
 
-static void folders_of_other_names_say_no_version(void **state)
+TEST(kilnctl_caches, folders_of_other_names_say_no_version)
 {
     static const char *const folders[] = { "backup",    "2.17",      "2.17.0.a b",   "2.17.0-a8",
                                            "v2.17.0.a", "2..0.a823", "20240101.0.0", "2.17.0.a.b" };
@@ -267,7 +269,7 @@ static void folders_of_other_names_say_no_version(void **state)
     "{\"files\":[{\"name\":\"gfx90a68.ukdb\",\"kernels\":978,\"damaged\":0,\"descriptor\":0}," \
     "{\"name\":\"gfx906_60.ukdb\",\"kernels\":7,\"damaged\":2,\"descriptor\":1}]}"
 
-static void exported_caches_are_written_under_their_names(void **state)
+TEST(kilnctl_caches, exported_caches_are_written_under_their_names)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
@@ -281,7 +283,7 @@ static void exported_caches_are_written_under_their_names(void **state)
     assert_says(f->run.printed, "/out/gfx906_60.ukdb: 7 kernels, 2 damaged ones left out\n");
 }
 
-static void kernels_of_one_version_are_written_as_miopen_looks_for_them(void **state)
+TEST(kilnctl_caches, kernels_of_one_version_are_written_as_miopen_looks_for_them)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
@@ -295,7 +297,7 @@ static void kernels_of_one_version_are_written_as_miopen_looks_for_them(void **s
     assert_says(f->run.printed, "/out/gfx90a68.ukdb: 7 kernels of MIOpen 2.17.0\n");
 }
 
-static void of_several_versions_one_must_be_named_and_nothing_is_written(void **state)
+TEST(kilnctl_caches, of_several_versions_one_must_be_named_and_nothing_is_written)
 {
     struct fixture *f = *state;
     fake.answers[0] =
@@ -305,7 +307,7 @@ static void of_several_versions_one_must_be_named_and_nothing_is_written(void **
     assert_false(scratch_has(&f->folder, "out"));
 }
 
-static void the_version_to_export_is_sent_as_it_is_given(void **state)
+TEST(kilnctl_caches, the_version_to_export_is_sent_as_it_is_given)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
@@ -317,7 +319,7 @@ static void the_version_to_export_is_sent_as_it_is_given(void **state)
                         "kernel_export {\"format\":\"ukdb\",\"version\":\"none\"}");
 }
 
-static void an_export_of_one_device_as_json_lists_its_file(void **state)
+TEST(kilnctl_caches, an_export_of_one_device_as_json_lists_its_file)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
@@ -331,7 +333,7 @@ static void an_export_of_one_device_as_json_lists_its_file(void **state)
                                 "\"failures\":[]}\n");
 }
 
-static void an_export_keeps_files_that_are_there_and_writes_the_others(void **state)
+TEST(kilnctl_caches, an_export_keeps_files_that_are_there_and_writes_the_others)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
@@ -343,7 +345,7 @@ static void an_export_keeps_files_that_are_there_and_writes_the_others(void **st
     assert_says(f->run.printed, "\"error\":{\"code\":\"IO\"");
 }
 
-static void an_export_with_force_replaces_files(void **state)
+TEST(kilnctl_caches, an_export_with_force_replaces_files)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
@@ -351,7 +353,7 @@ static void an_export_with_force_replaces_files(void **state)
     assert_string_equal(scratch_read(&f->folder, "gfx90a68.ukdb", f->text, 256), "new 0");
 }
 
-static void an_export_never_replaces_a_cache_that_is_in_use(void **state)
+TEST(kilnctl_caches, an_export_never_replaces_a_cache_that_is_in_use)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
@@ -361,7 +363,7 @@ static void an_export_never_replaces_a_cache_that_is_in_use(void **state)
     assert_string_equal(scratch_read(&f->folder, "gfx90a68.ukdb", f->text, 256), "first");
 }
 
-static void an_export_writes_nowhere_but_into_its_folder(void **state)
+TEST(kilnctl_caches, an_export_writes_nowhere_but_into_its_folder)
 {
     static const char *const replies[] = {
         "{\"files\":[{\"name\":\"../evil.ukdb\",\"descriptor\":0}]}",
@@ -378,7 +380,7 @@ static void an_export_writes_nowhere_but_into_its_folder(void **state)
     assert_int_equal(scratch_folder_count(&f->folder), 3); /* with the empty folder */
 }
 
-static void an_export_of_nothing_makes_no_folder(void **state)
+TEST(kilnctl_caches, an_export_of_nothing_makes_no_folder)
 {
     struct fixture *f = *state;
     fake.answers[0].code = KILN_E_NOT_FOUND;
@@ -389,7 +391,7 @@ static void an_export_of_nothing_makes_no_folder(void **state)
     assert_false(scratch_has(&f->folder, "out"));
 }
 
-static void files_of_an_answer_that_cannot_be_read_are_closed(void **state)
+TEST(kilnctl_caches, files_of_an_answer_that_cannot_be_read_are_closed)
 {
     struct fixture *f = *state;
     int before = dup(0);
@@ -404,34 +406,5 @@ static void files_of_an_answer_that_cannot_be_read_are_closed(void **state)
 int main(int argc, char **argv)
 {
     FAKE_TRANSFER_MAIN(argc, argv);
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(a_cache_goes_to_kilnd_as_an_open_file_with_its_name_and_source),
-        T(an_import_for_everyone_of_another_device_says_so_to_kilnd),
-        T(an_import_goes_on_after_a_bad_file_and_fails_in_the_end),
-        T(what_was_lost_of_a_cache_is_told_and_fails),
-        T(what_was_lost_as_json_counts_all_files_together),
-        T(where_the_number_of_lost_rows_is_unknown_that_is_told),
-        T(an_unknown_number_of_lost_rows_shows_in_the_sums_of_the_json_too),
-        T(damaged_rows_are_named_the_first_ten_for_people_and_all_as_json),
-        T(what_the_snapshot_lacks_is_a_loss_too),
-        T(a_cache_that_cannot_be_opened_is_not_sent),
-        T(a_cache_that_is_not_there_does_not_keep_the_others_out),
-        T(an_import_that_is_not_permitted_ends_at_once),
-        T(the_version_is_read_from_the_name_of_the_caches_folder),
-        T(a_version_that_is_given_counts_more_and_none_is_no_version),
-        T(folders_of_other_names_say_no_version),
-        T(exported_caches_are_written_under_their_names),
-        T(kernels_of_one_version_are_written_as_miopen_looks_for_them),
-        T(of_several_versions_one_must_be_named_and_nothing_is_written),
-        T(the_version_to_export_is_sent_as_it_is_given),
-        T(an_export_of_one_device_as_json_lists_its_file),
-        T(an_export_keeps_files_that_are_there_and_writes_the_others),
-        T(an_export_with_force_replaces_files),
-        T(an_export_never_replaces_a_cache_that_is_in_use),
-        T(an_export_writes_nowhere_but_into_its_folder),
-        T(an_export_of_nothing_makes_no_folder),
-        T(files_of_an_answer_that_cannot_be_read_are_closed),
-    };
-    return cmocka_run_group_tests_name("kilnctl.kernels", tests, NULL, NULL);
+    return test_main(argc, argv);
 }

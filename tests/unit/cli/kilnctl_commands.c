@@ -60,12 +60,13 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_commands, set_up, tear_down);
+
 /* ---- the table ---- */
 
-static void every_command_is_whole_and_found_by_its_name(void **state)
+TEST(kilnctl_commands, every_command_is_whole_and_found_by_its_name)
 {
     const struct command *command = NULL;
-    (void)state;
     for (size_t i = 0; (command = command_at(i)); i++) {
         char name[64];
         const char *words[4];
@@ -83,10 +84,9 @@ static void every_command_is_whole_and_found_by_its_name(void **state)
     }
 }
 
-static void no_two_options_of_a_command_share_a_name_or_letter(void **state)
+TEST(kilnctl_commands, no_two_options_of_a_command_share_a_name_or_letter)
 {
     const struct command *command = NULL;
-    (void)state;
     for (size_t i = 0; (command = command_at(i)); i++) {
         for (size_t a = 0; a < command->option_count; a++) {
             const struct option *o = &command->options[a];
@@ -104,10 +104,9 @@ static void no_two_options_of_a_command_share_a_name_or_letter(void **state)
     }
 }
 
-static void half_a_name_is_no_command(void **state)
+TEST(kilnctl_commands, half_a_name_is_no_command)
 {
     size_t used = 0;
-    (void)state;
     assert_null(command_find((const char *[]){ "kernel" }, 1, &used));
     assert_null(command_find((const char *[]){ "kernel", "lsx" }, 2, &used));
     assert_null(command_find((const char *[]){ "stat" }, 1, &used));
@@ -116,7 +115,7 @@ static void half_a_name_is_no_command(void **state)
 
 /* ---- commands ---- */
 
-static void stats_as_json_is_what_the_daemon_said(void **state)
+TEST(kilnctl_commands, stats_as_json_is_what_the_daemon_said)
 {
     struct fixture *f = *state;
     fake.replies[0] = "{\"fetches\":3,\"hits\":{\"hot\":1}}";
@@ -125,7 +124,7 @@ static void stats_as_json_is_what_the_daemon_said(void **state)
     assert_string_equal(fake.requests[0], "stats -");
 }
 
-static void stats_for_people_name_nested_counters_and_units(void **state)
+TEST(kilnctl_commands, stats_for_people_name_nested_counters_and_units)
 {
     struct fixture *f = *state;
     fake.replies[0] = "{\"fetches\":12345,\"hits\":{\"hot\":1},\"store_bytes\":1572864}";
@@ -134,7 +133,7 @@ static void stats_for_people_name_nested_counters_and_units(void **state)
                         "fetches      12 345\nhits.hot     1\nstore_bytes  1.5 MiB\n");
 }
 
-static void an_answer_that_is_no_json_is_refused(void **state)
+TEST(kilnctl_commands, an_answer_that_is_no_json_is_refused)
 {
     struct fixture *f = *state;
     fake.replies[0] = "{\"fetches\":";
@@ -144,7 +143,7 @@ static void an_answer_that_is_no_json_is_refused(void **state)
     assert_string_equal(f->run.printed, "");
 }
 
-static void config_shows_value_and_origin(void **state)
+TEST(kilnctl_commands, config_shows_value_and_origin)
 {
     struct fixture *f = *state;
     fake.replies[0] = "{\"workers\":{\"value\":2,\"origin\":\"flag --workers\"},"
@@ -155,7 +154,7 @@ static void config_shows_value_and_origin(void **state)
                                         "socket   /run/x  default\n");
 }
 
-static void config_shows_what_waits_for_a_restart_where_something_does(void **state)
+TEST(kilnctl_commands, config_shows_what_waits_for_a_restart_where_something_does)
 {
     struct fixture *f = *state;
     fake.replies[0] = "{\"workers\":{\"value\":\"2\",\"origin\":\"default\","
@@ -167,7 +166,7 @@ static void config_shows_what_waits_for_a_restart_where_something_does(void **st
                                         "socket   /run/x  default  -\n");
 }
 
-static void kernels_are_listed_over_all_pages(void **state)
+TEST(kilnctl_commands, kernels_are_listed_over_all_pages)
 {
     struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":[{\"key\":\"aa\",\"size\":10},{\"key\":\"bb\",\"size\":99}],"
@@ -186,7 +185,7 @@ static void kernels_are_listed_over_all_pages(void **state)
     assert_non_null(strstr(fake.requests[1], "\"after\":\"bb\""));
 }
 
-static void imported_kernels_are_listed_with_their_id_and_no_time_of_compiling(void **state)
+TEST(kilnctl_commands, imported_kernels_are_listed_with_their_id_and_no_time_of_compiling)
 {
     struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":[{\"key\":\"aa\",\"target\":\"gfx906\",\"compile_s\":0,"
@@ -203,7 +202,7 @@ static void imported_kernels_are_listed_with_their_id_and_no_time_of_compiling(v
     assert_non_null(strstr(f->run.printed, "2.00 s"));
 }
 
-static void the_limit_of_a_list_stops_the_asking(void **state)
+TEST(kilnctl_commands, the_limit_of_a_list_stops_the_asking)
 {
     struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":[{\"key\":\"aa\"},{\"key\":\"bb\"}],\"next\":\"bb\"}";
@@ -211,7 +210,7 @@ static void the_limit_of_a_list_stops_the_asking(void **state)
     assert_int_equal(fake.asked, 1);
 }
 
-static void a_list_without_end_is_an_error_and_prints_nothing(void **state)
+TEST(kilnctl_commands, a_list_without_end_is_an_error_and_prints_nothing)
 {
     struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":[{\"key\":\"aa\"}],\"next\":\"aa\"}";
@@ -220,14 +219,14 @@ static void a_list_without_end_is_an_error_and_prints_nothing(void **state)
     assert_string_equal(f->run.printed, "");
 }
 
-static void a_key_prefix_is_checked_before_anybody_is_asked(void **state)
+TEST(kilnctl_commands, a_key_prefix_is_checked_before_anybody_is_asked)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "kernel", "show", "xyz"), KILN_E_INVALID);
     assert_int_equal(fake.asked, 0);
 }
 
-static void removing_goes_on_after_a_failure_and_reports_it(void **state)
+TEST(kilnctl_commands, removing_goes_on_after_a_failure_and_reports_it)
 {
     struct fixture *f = *state;
     fake.code = KILN_E_NOT_FOUND;
@@ -238,7 +237,7 @@ static void removing_goes_on_after_a_failure_and_reports_it(void **state)
     assert_string_equal(f->run.printed, "1 removed\n");
 }
 
-static void removing_as_json_tells_what_failed_and_why(void **state)
+TEST(kilnctl_commands, removing_as_json_tells_what_failed_and_why)
 {
     struct fixture *f = *state;
     fake.code = KILN_E_NOT_FOUND;
@@ -250,7 +249,7 @@ static void removing_as_json_tells_what_failed_and_why(void **state)
     assert_true(f->run.reported);
 }
 
-static void removing_stops_where_it_is_not_permitted_and_leaves_the_report_to_main(void **state)
+TEST(kilnctl_commands, removing_stops_where_it_is_not_permitted_and_leaves_the_report_to_main)
 {
     struct fixture *f = *state;
     fake.code = KILN_E_DENIED;
@@ -260,7 +259,7 @@ static void removing_stops_where_it_is_not_permitted_and_leaves_the_report_to_ma
     assert_false(f->run.reported);
 }
 
-static void clear_drops_nothing_that_was_not_chosen(void **state)
+TEST(kilnctl_commands, clear_drops_nothing_that_was_not_chosen)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "clear", "--yes"), KILN_E_INVALID);
@@ -268,7 +267,7 @@ static void clear_drops_nothing_that_was_not_chosen(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void clear_with_yes_does_not_ask(void **state)
+TEST(kilnctl_commands, clear_with_yes_does_not_ask)
 {
     struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":3,\"bytes\":4096,\"dry_run\":false}";
@@ -279,7 +278,7 @@ static void clear_with_yes_does_not_ask(void **state)
                                           "\"dry_run\":false}");
 }
 
-static void clear_of_ones_own_kernels_says_so_to_kilnd_and_chooses_further(void **state)
+TEST(kilnctl_commands, clear_of_ones_own_kernels_says_so_to_kilnd_and_chooses_further)
 {
     struct fixture *f = *state;
     fake.replies[0] = fake.replies[1] = "{\"kernels\":1,\"bytes\":0,\"dry_run\":false}";
@@ -293,7 +292,7 @@ static void clear_of_ones_own_kernels_says_so_to_kilnd_and_chooses_further(void 
     assert_int_equal(fake.asked, 2);
 }
 
-static void a_dry_run_of_clear_says_so_to_both_sides(void **state)
+TEST(kilnctl_commands, a_dry_run_of_clear_says_so_to_both_sides)
 {
     struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":3,\"bytes\":4096,\"dry_run\":true}";
@@ -302,7 +301,7 @@ static void a_dry_run_of_clear_says_so_to_both_sides(void **state)
     assert_string_equal(fake.requests[0], "clear {\"all\":true,\"dry_run\":true}");
 }
 
-static void gc_says_where_the_size_asked_for_was_missed(void **state)
+TEST(kilnctl_commands, gc_says_where_the_size_asked_for_was_missed)
 {
     struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":3,\"bytes\":4096,\"store_bytes\":8192}";
@@ -318,7 +317,7 @@ static void gc_says_where_the_size_asked_for_was_missed(void **state)
     assert_string_equal(f->run.printed, "dropped 0 kernels, 0 B; the store takes 8.0 KiB\n");
 }
 
-static void toolchains_are_probed_for_the_targets_given(void **state)
+TEST(kilnctl_commands, toolchains_are_probed_for_the_targets_given)
 {
     struct fixture *f = *state;
     fake.replies[0] =
@@ -333,7 +332,7 @@ static void toolchains_are_probed_for_the_targets_given(void **state)
     assert_non_null(strstr(f->run.printed, "'kilnctl toolchain ls --all'"));
 }
 
-static void a_target_that_could_not_be_tried_is_neither_yes_nor_no(void **state)
+TEST(kilnctl_commands, a_target_that_could_not_be_tried_is_neither_yes_nor_no)
 {
     struct fixture *f = *state;
     fake.replies[0] =
@@ -343,7 +342,7 @@ static void a_target_that_could_not_be_tried_is_neither_yes_nor_no(void **state)
     assert_non_null(strstr(f->run.printed, "clang      gfx942  not tried  no process\n"));
 }
 
-static void toolchains_tried_for_all_targets_have_no_hint_to_do_so(void **state)
+TEST(kilnctl_commands, toolchains_tried_for_all_targets_have_no_hint_to_do_so)
 {
     struct fixture *f = *state;
     fake.replies[0] = "{\"toolchains\":[{\"name\":\"clang\",\"targets\":[]}]}";
@@ -352,7 +351,7 @@ static void toolchains_tried_for_all_targets_have_no_hint_to_do_so(void **state)
     assert_null(strstr(f->run.printed, "--all"));
 }
 
-static void terminal_escapes_in_an_answer_are_defused(void **state)
+TEST(kilnctl_commands, terminal_escapes_in_an_answer_are_defused)
 {
     struct fixture *f = *state;
     fake.replies[0] = "{\"kernels\":[{\"key\":\"aa\",\"program\":\"\\u001b[2Jx\"}]}";
@@ -361,12 +360,11 @@ static void terminal_escapes_in_an_answer_are_defused(void **state)
     assert_non_null(strstr(f->run.printed, "?[2Jx"));
 }
 
-static void numbers_are_shown_in_the_unit_their_name_tells(void **state)
+TEST(kilnctl_commands, numbers_are_shown_in_the_unit_their_name_tells)
 {
     char text[64];
     struct kiln_err why = KILN_ERR_INIT;
     struct json *json = NULL;
-    (void)state;
     assert_int_equal(json_parse(bytes_of_text("{\"uptime_s\":7500,\"pid\":12345,\"size\":2048,"
                                               "\"ratio\":0.5,\"bad_bytes\":-1}"),
                                 "test", &json, &why),
@@ -378,38 +376,4 @@ static void numbers_are_shown_in_the_unit_their_name_tells(void **state)
     assert_string_equal(show_value("bad_bytes", json_get(json, "bad_bytes"), text, 64), "-1");
     assert_string_equal(show_value("absent", NULL, text, 64), "-");
     json_destroy(json);
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(every_command_is_whole_and_found_by_its_name),
-        T(no_two_options_of_a_command_share_a_name_or_letter),
-        T(half_a_name_is_no_command),
-        T(stats_as_json_is_what_the_daemon_said),
-        T(stats_for_people_name_nested_counters_and_units),
-        T(an_answer_that_is_no_json_is_refused),
-        T(config_shows_value_and_origin),
-        T(config_shows_what_waits_for_a_restart_where_something_does),
-        T(kernels_are_listed_over_all_pages),
-        T(imported_kernels_are_listed_with_their_id_and_no_time_of_compiling),
-        T(the_limit_of_a_list_stops_the_asking),
-        T(a_list_without_end_is_an_error_and_prints_nothing),
-        T(a_key_prefix_is_checked_before_anybody_is_asked),
-        T(removing_goes_on_after_a_failure_and_reports_it),
-        T(removing_as_json_tells_what_failed_and_why),
-        T(removing_stops_where_it_is_not_permitted_and_leaves_the_report_to_main),
-        T(clear_drops_nothing_that_was_not_chosen),
-        T(clear_with_yes_does_not_ask),
-        T(clear_of_ones_own_kernels_says_so_to_kilnd_and_chooses_further),
-        T(a_dry_run_of_clear_says_so_to_both_sides),
-        T(gc_says_where_the_size_asked_for_was_missed),
-        T(toolchains_are_probed_for_the_targets_given),
-        T(a_target_that_could_not_be_tried_is_neither_yes_nor_no),
-        T(toolchains_tried_for_all_targets_have_no_hint_to_do_so),
-        T(terminal_escapes_in_an_answer_are_defused),
-        T(numbers_are_shown_in_the_unit_their_name_tells),
-    };
-    return cmocka_run_group_tests_name("kilnctl.commands", tests, NULL, NULL);
 }

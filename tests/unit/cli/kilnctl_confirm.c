@@ -52,6 +52,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_confirm, set_up, tear_down);
+
 /* Runs with |answer| typed ahead; what it asked is in |asked|. */
 static int gc_with(struct fixture *f, const char *answer)
 {
@@ -63,7 +65,7 @@ static int gc_with(struct fixture *f, const char *answer)
     return rc;
 }
 
-static void a_yes_on_the_terminal_drops_what_was_asked_about(void **state)
+TEST(kilnctl_confirm, a_yes_on_the_terminal_drops_what_was_asked_about)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"kernels\":3,\"bytes\":4096,\"dry_run\":true}";
@@ -74,7 +76,7 @@ static void a_yes_on_the_terminal_drops_what_was_asked_about(void **state)
     assert_string_equal(fake.requests[1], "gc {\"stale\":true,\"dry_run\":false}");
 }
 
-static void anything_else_drops_nothing(void **state)
+TEST(kilnctl_confirm, anything_else_drops_nothing)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply = fake.answers[2].reply = "{\"kernels\":3}";
@@ -85,7 +87,7 @@ static void anything_else_drops_nothing(void **state)
     assert_int_equal(fake.asked, 3);
 }
 
-static void nothing_to_lose_is_not_asked_about(void **state)
+TEST(kilnctl_confirm, nothing_to_lose_is_not_asked_about)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"kernels\":0}";
@@ -94,7 +96,7 @@ static void nothing_to_lose_is_not_asked_about(void **state)
     assert_string_equal(f->asked, "");
 }
 
-static void a_question_that_cannot_be_counted_is_not_asked(void **state)
+TEST(kilnctl_confirm, a_question_that_cannot_be_counted_is_not_asked)
 {
     struct fixture *f = *state;
     fake.answers[0].code = KILN_E_DENIED;
@@ -102,7 +104,7 @@ static void a_question_that_cannot_be_counted_is_not_asked(void **state)
     assert_int_equal(fake.asked, 1);
 }
 
-static void without_a_terminal_yes_or_a_dry_run_must_be_given(void **state)
+TEST(kilnctl_confirm, without_a_terminal_yes_or_a_dry_run_must_be_given)
 {
     struct fixture *f = *state;
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -113,17 +115,4 @@ static void without_a_terminal_yes_or_a_dry_run_must_be_given(void **state)
     assert_says(f->run.err.text, "--yes");
     assert_int_equal(confirm_possible(true, false, &f->run.err), KILN_E_OK);
     assert_int_equal(confirm_possible(false, true, &f->run.err), KILN_E_OK);
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(a_yes_on_the_terminal_drops_what_was_asked_about),
-        T(anything_else_drops_nothing),
-        T(nothing_to_lose_is_not_asked_about),
-        T(a_question_that_cannot_be_counted_is_not_asked),
-        T(without_a_terminal_yes_or_a_dry_run_must_be_given),
-    };
-    return cmocka_run_group_tests_name("kilnctl.confirm", tests, NULL, NULL);
 }

@@ -25,6 +25,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_db, set_up, tear_down);
+
 /* ---- get ---- */
 
 #define LINE "conv -n 64 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -F 1"
@@ -42,7 +44,7 @@ static int tear_down(void **state)
     "}],\"perf\":[{\"tier\":\"host\",\"database_id\":\"gfx90a68\",\"key\":\"2x64\",\"entries\":" \
     "[{\"solver\":\"ConvAsm3x3U\",\"params\":\"6,8,3\"}]}]}]}"
 
-static void a_problem_is_shown_with_solvers_times_and_who_measured_them(void **state)
+TEST(kilnctl_db, a_problem_is_shown_with_solvers_times_and_who_measured_them)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = RECORDED;
@@ -61,7 +63,7 @@ static void a_problem_is_shown_with_solvers_times_and_who_measured_them(void **s
     assert_says(f->run.printed, "6,8,3");
 }
 
-static void words_behind_two_dashes_are_one_problem(void **state)
+TEST(kilnctl_db, words_behind_two_dashes_are_one_problem)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = RECORDED;
@@ -76,7 +78,7 @@ static void words_behind_two_dashes_are_one_problem(void **state)
     assert_says(f->run.printed, "\"solver\":\"ConvAsm3x3U\"");
 }
 
-static void a_problem_needs_a_device(void **state)
+TEST(kilnctl_db, a_problem_needs_a_device)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "db", "get", LINE), KILN_E_INVALID);
@@ -89,7 +91,7 @@ static void a_problem_needs_a_device(void **state)
     "1\",\"find_key\":\"64-1\",\"perf_key\":\"2x64\",\"find\":[]," \
     "\"perf\":[]}]}"
 
-static void of_a_problem_that_is_not_recorded_the_keys_are_shown(void **state)
+TEST(kilnctl_db, of_a_problem_that_is_not_recorded_the_keys_are_shown)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = UNRECORDED;
@@ -107,7 +109,7 @@ static void of_a_problem_that_is_not_recorded_the_keys_are_shown(void **state)
     assert_true(f->run.reported);
 }
 
-static void a_problem_of_which_kilnd_says_nothing_is_not_found(void **state)
+TEST(kilnctl_db, a_problem_of_which_kilnd_says_nothing_is_not_found)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_NOT_FOUND, .text = "" };
@@ -122,7 +124,7 @@ static void a_problem_of_which_kilnd_says_nothing_is_not_found(void **state)
     "\"time_ms\":1,\"stale\":true,\"left_out\":true}]},{\"tier\":\"user\",\"entries\":["    \
     "{\"solver\":\"Older\",\"time_ms\":1,\"stale\":true,\"left_out\":true}]}],\"perf\":[]}]}"
 
-static void what_look_ups_leave_out_is_marked_and_counted(void **state)
+TEST(kilnctl_db, what_look_ups_leave_out_is_marked_and_counted)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = LEFT_OUT;
@@ -136,7 +138,7 @@ static void what_look_ups_leave_out_is_marked_and_counted(void **state)
                                 "(setting tuning_stale)\n");
 }
 
-static void a_problem_that_kilnd_does_not_understand_is_told_by_its_sentence(void **state)
+TEST(kilnctl_db, a_problem_that_kilnd_does_not_understand_is_told_by_its_sentence)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_INVALID, .text = "column 3" };
@@ -146,7 +148,7 @@ static void a_problem_that_kilnd_does_not_understand_is_told_by_its_sentence(voi
 
 /* ---- promote ---- */
 
-static void a_promotion_shows_conflicts_and_counts(void **state)
+TEST(kilnctl_db, a_promotion_shows_conflicts_and_counts)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
@@ -164,7 +166,7 @@ static void a_promotion_shows_conflicts_and_counts(void **state)
                                 "conflict\n");
 }
 
-static void conflicts_of_a_promotion_are_listed_in_json(void **state)
+TEST(kilnctl_db, conflicts_of_a_promotion_are_listed_in_json)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
@@ -178,7 +180,7 @@ static void conflicts_of_a_promotion_are_listed_in_json(void **state)
 
 /* ---- rm ---- */
 
-static void records_are_dropped_by_what_was_chosen(void **state)
+TEST(kilnctl_db, records_are_dropped_by_what_was_chosen)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"records\":3,\"entries\":4,\"removed\":2,\"replaced\":1}";
@@ -189,7 +191,7 @@ static void records_are_dropped_by_what_was_chosen(void **state)
     assert_says(f->run.printed, "2 records dropped, 1 other lost some of their entries\n");
 }
 
-static void a_system_database_is_dropped_as_a_whole(void **state)
+TEST(kilnctl_db, a_system_database_is_dropped_as_a_whole)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"removed\":193590}";
@@ -207,7 +209,7 @@ static void a_system_database_is_dropped_as_a_whole(void **state)
     assert_says(f->run.printed, "the system's find database for gfx90a68 is dropped\n");
 }
 
-static void dropping_needs_a_choice_and_a_word(void **state)
+TEST(kilnctl_db, dropping_needs_a_choice_and_a_word)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "db", "rm", "--yes"), KILN_E_INVALID);
@@ -222,7 +224,7 @@ static void dropping_needs_a_choice_and_a_word(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void everything_of_another_user_is_an_administrators_to_drop(void **state)
+TEST(kilnctl_db, everything_of_another_user_is_an_administrators_to_drop)
 {
     struct fixture *f = *state;
     fake.answers[0].code = KILN_E_DENIED;
@@ -243,7 +245,7 @@ static void everything_of_another_user_is_an_administrators_to_drop(void **state
     "\"hits\":{\"system\":1,\"host\":2,\"user\":3},\"misses\":5,\"memory_bytes\":2048,"          \
     "\"policy\":\"warn\"}"
 
-static void statistics_list_imported_databases_and_counts(void **state)
+TEST(kilnctl_db, statistics_list_imported_databases_and_counts)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = STATS;
@@ -257,7 +259,7 @@ static void statistics_list_imported_databases_and_counts(void **state)
     assert_says(f->run.printed, "policy        warn\n");
 }
 
-static void statistics_of_nothing_say_how_to_begin(void **state)
+TEST(kilnctl_db, statistics_of_nothing_say_how_to_begin)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"system\":[],\"misses\":0}";
@@ -275,7 +277,7 @@ static void statistics_of_nothing_say_how_to_begin(void **state)
     "\"gfx90a68\",\"key\":\"k\",\"solver\":\"S\",\"driver\":\"6.1\",\"toolchain\":\"clang\"," \
     "\"measured_at\":1700000000}]}"
 
-static void what_should_be_measured_again_is_listed_and_no_failure(void **state)
+TEST(kilnctl_db, what_should_be_measured_again_is_listed_and_no_failure)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = "{\"checked\":9,\"stale\":1,\"damaged\":0}",
@@ -291,7 +293,7 @@ static void what_should_be_measured_again_is_listed_and_no_failure(void **state)
                 "9 records checked\n1 entry to be measured again\n0 databases damaged\n");
 }
 
-static void of_the_hosts_records_it_is_listed_who_measured_them(void **state)
+TEST(kilnctl_db, of_the_hosts_records_it_is_listed_who_measured_them)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
@@ -308,7 +310,7 @@ static void of_the_hosts_records_it_is_listed_who_measured_them(void **state)
     assert_says(f->run.printed, "\"stale_entries\":[{\"tier\":\"host\",\"uid\":4000000000,");
 }
 
-static void what_is_damaged_fails(void **state)
+TEST(kilnctl_db, what_is_damaged_fails)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
@@ -338,7 +340,7 @@ static void what_is_damaged_fails(void **state)
 
 /* ---- vacuum ---- */
 
-static void a_vacuum_tells_what_was_given_back(void **state)
+TEST(kilnctl_db, a_vacuum_tells_what_was_given_back)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"freed\":2048,\"bytes\":4096}";
@@ -349,32 +351,4 @@ static void a_vacuum_tells_what_was_given_back(void **state)
     assert_int_equal(RUN(&f->run, "db", "vacuum", "--json"), KILN_E_OK);
     assert_string_equal(f->run.printed, "{\"freed\":2048,\"bytes\":4096}\n");
     assert_int_equal(RUN(&f->run, "db", "vacuum"), KILN_E_DENIED);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_problem_is_shown_with_solvers_times_and_who_measured_them),
-        TEST(words_behind_two_dashes_are_one_problem),
-        TEST(a_problem_needs_a_device),
-        TEST(of_a_problem_that_is_not_recorded_the_keys_are_shown),
-        TEST(a_problem_of_which_kilnd_says_nothing_is_not_found),
-        TEST(what_look_ups_leave_out_is_marked_and_counted),
-        TEST(a_problem_that_kilnd_does_not_understand_is_told_by_its_sentence),
-        TEST(a_promotion_shows_conflicts_and_counts),
-        TEST(conflicts_of_a_promotion_are_listed_in_json),
-        TEST(records_are_dropped_by_what_was_chosen),
-        TEST(a_system_database_is_dropped_as_a_whole),
-        TEST(dropping_needs_a_choice_and_a_word),
-        TEST(everything_of_another_user_is_an_administrators_to_drop),
-        TEST(statistics_list_imported_databases_and_counts),
-        TEST(statistics_of_nothing_say_how_to_begin),
-        TEST(what_should_be_measured_again_is_listed_and_no_failure),
-        TEST(of_the_hosts_records_it_is_listed_who_measured_them),
-        TEST(what_is_damaged_fails),
-        TEST(a_vacuum_tells_what_was_given_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

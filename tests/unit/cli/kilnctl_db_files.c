@@ -40,6 +40,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_db_files, set_up, tear_down);
+
 /* ---- import ---- */
 
 #define ALL_IN                                                                                 \
@@ -51,7 +53,7 @@ static int tear_down(void **state)
     "\"records\":2,\"entries\":3,\"added\":1,\"replaced\":1,\"bad\":1,\"verbatim\":0,"       \
     "\"conflicts\":1,\"kept\":0}"
 
-static void a_find_db_goes_to_kilnd_as_an_open_file_with_its_name(void **state)
+TEST(kilnctl_db_files, a_find_db_goes_to_kilnd_as_an_open_file_with_its_name)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = ALL_IN;
@@ -68,7 +70,7 @@ static void a_find_db_goes_to_kilnd_as_an_open_file_with_its_name(void **state)
     assert_says(f->run.printed, "  12 records kept unchanged: no problem that kiln knows");
 }
 
-static void the_options_of_an_import_go_to_kilnd(void **state)
+TEST(kilnctl_db_files, the_options_of_an_import_go_to_kilnd)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = ALL_IN;
@@ -79,7 +81,7 @@ static void the_options_of_an_import_go_to_kilnd(void **state)
                                   "\"OpenCL\",\"tier\":\"host\",\"strict\":true}");
 }
 
-static void a_folder_is_all_tuning_files_in_it_by_name(void **state)
+TEST(kilnctl_db_files, a_folder_is_all_tuning_files_in_it_by_name)
 {
     struct fixture *f = *state;
     scratch_write(&f->folder, "README.md", "no tuning file");
@@ -103,7 +105,7 @@ static void a_folder_is_all_tuning_files_in_it_by_name(void **state)
     assert_says(f->run.printed, "\"records\":774360,");
 }
 
-static void kilns_own_files_are_among_those_of_a_folder(void **state)
+TEST(kilnctl_db_files, kilns_own_files_are_among_those_of_a_folder)
 {
     struct fixture *f = *state;
     assert_int_equal(mkdir(f->out, 0700), 0);
@@ -120,7 +122,7 @@ static void kilns_own_files_are_among_those_of_a_folder(void **state)
     assert_says(f->told.text, "'rtx9000.CUDA.fdb.txt' in '");
 }
 
-static void a_database_that_lost_most_of_its_records_is_warned_of(void **state)
+TEST(kilnctl_db_files, a_database_that_lost_most_of_its_records_is_warned_of)
 {
     struct fixture *f = *state;
     fake.answers[0].reply =
@@ -140,7 +142,7 @@ static void a_database_that_lost_most_of_its_records_is_warned_of(void **state)
     assert_says(f->run.printed, "\"records_before\":193590,\"shrunk\":true");
 }
 
-static void a_folder_without_tuning_files_is_not_found(void **state)
+TEST(kilnctl_db_files, a_folder_without_tuning_files_is_not_found)
 {
     struct fixture *f = *state;
     assert_int_equal(mkdir(f->out, 0700), 0);
@@ -149,7 +151,7 @@ static void a_folder_without_tuning_files_is_not_found(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void bad_lines_are_told_as_file_line_and_why_and_fail_in_the_end(void **state)
+TEST(kilnctl_db_files, bad_lines_are_told_as_file_line_and_why_and_fail_in_the_end)
 {
     struct fixture *f = *state;
     char expected[700];
@@ -170,7 +172,7 @@ static void bad_lines_are_told_as_file_line_and_why_and_fail_in_the_end(void **s
     assert_says(f->run.printed, "2 records, 3 entries");
 }
 
-static void bad_lines_and_conflicts_are_in_the_json_too(void **state)
+TEST(kilnctl_db_files, bad_lines_and_conflicts_are_in_the_json_too)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
@@ -191,7 +193,7 @@ static void bad_lines_and_conflicts_are_in_the_json_too(void **state)
     assert_true(f->run.reported);
 }
 
-static void a_strict_import_fails_by_the_file_and_not_by_its_usage(void **state)
+TEST(kilnctl_db_files, a_strict_import_fails_by_the_file_and_not_by_its_usage)
 {
     struct fixture *f = *state;
     fake.answers[0] =
@@ -207,7 +209,7 @@ static void a_strict_import_fails_by_the_file_and_not_by_its_usage(void **state)
     assert_int_equal(RUN(&f->run, "db", "import", f->find), KILN_E_INVALID);
 }
 
-static void conflicts_of_a_merge_are_shown(void **state)
+TEST(kilnctl_db_files, conflicts_of_a_merge_are_shown)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
@@ -221,7 +223,7 @@ static void conflicts_of_a_merge_are_shown(void **state)
     assert_says(f->run.printed, "  1 record left as they were\n");
 }
 
-static void progress_that_makes_no_sense_ends_nothing(void **state)
+TEST(kilnctl_db_files, progress_that_makes_no_sense_ends_nothing)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
@@ -231,7 +233,7 @@ static void progress_that_makes_no_sense_ends_nothing(void **state)
     assert_int_equal(RUN(&f->run, "db", "import", f->find), KILN_E_OK);
 }
 
-static void an_import_goes_on_after_a_file_that_fails(void **state)
+TEST(kilnctl_db_files, an_import_goes_on_after_a_file_that_fails)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_CORRUPT, .text = "no table config" };
@@ -242,7 +244,7 @@ static void an_import_goes_on_after_a_file_that_fails(void **state)
     assert_says(f->run.err.text, "gfx906_60.db: no table config");
 }
 
-static void an_import_that_is_not_permitted_ends_at_once(void **state)
+TEST(kilnctl_db_files, an_import_that_is_not_permitted_ends_at_once)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_DENIED, .text = "give --tier user" };
@@ -251,7 +253,7 @@ static void an_import_that_is_not_permitted_ends_at_once(void **state)
     assert_says(f->run.err.text, "give --tier user");
 }
 
-static void a_users_database_is_taken_with_its_log(void **state)
+TEST(kilnctl_db_files, a_users_database_is_taken_with_its_log)
 {
     struct fixture *f = *state;
     fake_transfer_is_here = true;
@@ -264,7 +266,7 @@ static void a_users_database_is_taken_with_its_log(void **state)
     assert_says(f->run.printed, "\"note\":\"one?page\"");
 }
 
-static void a_url_is_fetched_by_kilnd(void **state)
+TEST(kilnctl_db_files, a_url_is_fetched_by_kilnd)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = ALL_IN;
@@ -279,7 +281,7 @@ static void a_url_is_fetched_by_kilnd(void **state)
     assert_int_equal(fake.file_counts[0], 0);
 }
 
-static void nothing_of_a_urls_credentials_or_query_is_told(void **state)
+TEST(kilnctl_db_files, nothing_of_a_urls_credentials_or_query_is_told)
 {
     struct fixture *f = *state;
     const char *url = "https://me:secret@host/gfx90a68.HIP.fdb.txt?sig=abcdef";
@@ -303,7 +305,7 @@ static void nothing_of_a_urls_credentials_or_query_is_told(void **state)
     assert_null(strstr(f->run.err.text, "secret"));
 }
 
-static void words_that_are_no_choice_are_refused_before_kilnd_is_asked(void **state)
+TEST(kilnctl_db_files, words_that_are_no_choice_are_refused_before_kilnd_is_asked)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "db", "import", "--tier", "mine", f->find), KILN_E_INVALID);
@@ -325,7 +327,7 @@ static void words_that_are_no_choice_are_refused_before_kilnd_is_asked(void **st
     "\"kind\":\"perf\",\"database_id\":\"gfx90a68\",\"backend\":\"\",\"records\":1,\"bytes\":" \
     "2048}]}"
 
-static void an_export_writes_each_file_that_came_back(void **state)
+TEST(kilnctl_db_files, an_export_writes_each_file_that_came_back)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = TWO_FILES, .files = { "a=b", "sql" } };
@@ -343,7 +345,7 @@ static void an_export_writes_each_file_that_came_back(void **state)
     assert_says(f->run.printed, "/gfx90a68.db: 1 record, 2.0 KiB");
 }
 
-static void an_export_replaces_nothing_unless_told_to(void **state)
+TEST(kilnctl_db_files, an_export_replaces_nothing_unless_told_to)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = TWO_FILES, .files = { "new", "sql" } };
@@ -356,7 +358,7 @@ static void an_export_replaces_nothing_unless_told_to(void **state)
     assert_says(f->run.printed, "\"records\":2,\"bytes\":3}");
 }
 
-static void a_name_that_leads_elsewhere_is_not_written(void **state)
+TEST(kilnctl_db_files, a_name_that_leads_elsewhere_is_not_written)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = "{\"files\":[{\"name\":\"../escaped\"}]}",
@@ -365,7 +367,7 @@ static void a_name_that_leads_elsewhere_is_not_written(void **state)
     assert_false(scratch_has(&f->folder, "escaped"));
 }
 
-static void an_answer_that_names_other_files_than_it_sent_is_refused(void **state)
+TEST(kilnctl_db_files, an_answer_that_names_other_files_than_it_sent_is_refused)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = TWO_FILES, .files = { "x" } };
@@ -373,7 +375,7 @@ static void an_answer_that_names_other_files_than_it_sent_is_refused(void **stat
     assert_says(f->run.err.text, "names other files than it sent");
 }
 
-static void an_export_of_nothing_is_not_found(void **state)
+TEST(kilnctl_db_files, an_export_of_nothing_is_not_found)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"files\":[]}";
@@ -387,7 +389,7 @@ static void an_export_of_nothing_is_not_found(void **state)
 #define DIFFERS \
     "{\"a_records\":3,\"b_records\":2,\"same\":1,\"different\":1,\"only_a\":1,\"only_b\":0}"
 
-static void a_tier_is_compared_with_a_file_of_the_device_it_is_called_by(void **state)
+TEST(kilnctl_db_files, a_tier_is_compared_with_a_file_of_the_device_it_is_called_by)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
@@ -408,7 +410,7 @@ static void a_tier_is_compared_with_a_file_of_the_device_it_is_called_by(void **
     assert_says(f->run.printed, "a: 3 records, b: 2 records: 1 the same, 1 different, 1 only in a");
 }
 
-static void two_files_are_compared_in_their_order(void **state)
+TEST(kilnctl_db_files, two_files_are_compared_in_their_order)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = DIFFERS;
@@ -421,7 +423,7 @@ static void two_files_are_compared_in_their_order(void **state)
     assert_says(f->run.printed, "\"only_b\":0,\"differences\":[]}");
 }
 
-static void two_tiers_need_a_device_and_a_kind(void **state)
+TEST(kilnctl_db_files, two_tiers_need_a_device_and_a_kind)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "db", "diff", "host", "user"), KILN_E_INVALID);
@@ -435,7 +437,7 @@ static void two_tiers_need_a_device_and_a_kind(void **state)
                         "\"database_id\":\"gfx90a68\",\"uid\":1000}");
 }
 
-static void a_word_that_is_neither_tier_nor_file_is_not_found(void **state)
+TEST(kilnctl_db_files, a_word_that_is_neither_tier_nor_file_is_not_found)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "db", "diff", "hots", "user"), KILN_E_NOT_FOUND);
@@ -444,7 +446,7 @@ static void a_word_that_is_neither_tier_nor_file_is_not_found(void **state)
 
 /* ---- backup ---- */
 
-static void a_backup_is_the_file_that_came_back(void **state)
+TEST(kilnctl_db_files, a_backup_is_the_file_that_came_back)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = "{\"bytes\":6}", .files = { "sqlite" } };
@@ -456,7 +458,7 @@ static void a_backup_is_the_file_that_came_back(void **state)
     assert_int_equal(seen.st_mode & 0777, 0600); /* all users' own records are in it */
 }
 
-static void a_backup_replaces_no_file_and_asks_for_none_then(void **state)
+TEST(kilnctl_db_files, a_backup_replaces_no_file_and_asks_for_none_then)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "db", "backup", f->find), KILN_E_IO);
@@ -467,7 +469,7 @@ static void a_backup_replaces_no_file_and_asks_for_none_then(void **state)
     assert_says(f->run.printed, "\"bytes\":6}");
 }
 
-static void a_backup_without_a_file_is_no_backup(void **state)
+TEST(kilnctl_db_files, a_backup_without_a_file_is_no_backup)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"bytes\":6}";
@@ -488,7 +490,7 @@ static void verbatim_items(unsigned count, char *text, size_t size)
     snprintf(text + used, size - used, "]}");
 }
 
-static void keys_that_are_kept_as_they_are_are_listed_with_their_lines(void **state)
+TEST(kilnctl_db_files, keys_that_are_kept_as_they_are_are_listed_with_their_lines)
 {
     struct fixture *f = *state;
     char items[4096], expected[700];
@@ -507,7 +509,7 @@ static void keys_that_are_kept_as_they_are_are_listed_with_their_lines(void **st
                 "all\n");
 }
 
-static void all_keys_that_are_kept_are_listed_where_that_is_wanted(void **state)
+TEST(kilnctl_db_files, all_keys_that_are_kept_are_listed_where_that_is_wanted)
 {
     struct fixture *f = *state;
     char items[4096];
@@ -527,7 +529,7 @@ static void all_keys_that_are_kept_are_listed_where_that_is_wanted(void **state)
 
 /* ---- files that may not be read ---- */
 
-static void a_file_that_may_not_be_read_is_denied_and_the_next_one_taken(void **state)
+TEST(kilnctl_db_files, a_file_that_may_not_be_read_is_denied_and_the_next_one_taken)
 {
     struct fixture *f = *state;
     const uid_t nobody = 65534;
@@ -547,44 +549,8 @@ static void a_file_that_may_not_be_read_is_denied_and_the_next_one_taken(void **
     assert_says(fake.requests[0], "gfx906_60.db");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(int argc, char **argv)
 {
     FAKE_TRANSFER_MAIN(argc, argv);
-    const struct CMUnitTest tests[] = {
-        TEST(a_find_db_goes_to_kilnd_as_an_open_file_with_its_name),
-        TEST(the_options_of_an_import_go_to_kilnd),
-        TEST(a_folder_is_all_tuning_files_in_it_by_name),
-        TEST(kilns_own_files_are_among_those_of_a_folder),
-        TEST(a_database_that_lost_most_of_its_records_is_warned_of),
-        TEST(a_folder_without_tuning_files_is_not_found),
-        TEST(bad_lines_are_told_as_file_line_and_why_and_fail_in_the_end),
-        TEST(bad_lines_and_conflicts_are_in_the_json_too),
-        TEST(a_strict_import_fails_by_the_file_and_not_by_its_usage),
-        TEST(conflicts_of_a_merge_are_shown),
-        TEST(progress_that_makes_no_sense_ends_nothing),
-        TEST(an_import_goes_on_after_a_file_that_fails),
-        TEST(an_import_that_is_not_permitted_ends_at_once),
-        TEST(a_users_database_is_taken_with_its_log),
-        TEST(a_url_is_fetched_by_kilnd),
-        TEST(nothing_of_a_urls_credentials_or_query_is_told),
-        TEST(words_that_are_no_choice_are_refused_before_kilnd_is_asked),
-        TEST(an_export_writes_each_file_that_came_back),
-        TEST(an_export_replaces_nothing_unless_told_to),
-        TEST(a_name_that_leads_elsewhere_is_not_written),
-        TEST(an_answer_that_names_other_files_than_it_sent_is_refused),
-        TEST(an_export_of_nothing_is_not_found),
-        TEST(a_tier_is_compared_with_a_file_of_the_device_it_is_called_by),
-        TEST(two_files_are_compared_in_their_order),
-        TEST(two_tiers_need_a_device_and_a_kind),
-        TEST(a_word_that_is_neither_tier_nor_file_is_not_found),
-        TEST(a_backup_is_the_file_that_came_back),
-        TEST(a_backup_replaces_no_file_and_asks_for_none_then),
-        TEST(a_backup_without_a_file_is_no_backup),
-        TEST(keys_that_are_kept_as_they_are_are_listed_with_their_lines),
-        TEST(all_keys_that_are_kept_are_listed_where_that_is_wanted),
-        TEST(a_file_that_may_not_be_read_is_denied_and_the_next_one_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_main(argc, argv);
 }

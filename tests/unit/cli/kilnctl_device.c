@@ -21,6 +21,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_device, set_up, tear_down);
+
 #define MI210                                                                                \
     "{\"node\":2,\"arch\":\"gfx90a\",\"target\":\"gfx90a:sramecc+\",\"compute_units\":104,"  \
     "\"uuid\":\"GPU-1901ead3a2ecd4a6\",\"database_id\":\"gfx90a68\",\"memory\":68702699520," \
@@ -30,7 +32,7 @@ static int tear_down(void **state)
     "\"uuid\":\"\",\"database_id\":\"gfx942_38\",\"partitions\":8,\"xcc\":1,"               \
     "\"partition_mode\":\"CPX\"}"
 
-static void each_device_is_a_row(void **state)
+TEST(kilnctl_device, each_device_is_a_row)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"devices\":[" MI210 "," PARTITION "],\"skipped\":\"\"}";
@@ -44,7 +46,7 @@ static void each_device_is_a_row(void **state)
         "\nxnack is a mode of each process, which is not told here: targets are without it.\n");
 }
 
-static void a_host_without_gpus_has_a_sentence(void **state)
+TEST(kilnctl_device, a_host_without_gpus_has_a_sentence)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"devices\":[],\"skipped\":\"node 3: no simd_count\"}";
@@ -53,7 +55,7 @@ static void a_host_without_gpus_has_a_sentence(void **state)
                                         "left out: node 3: no simd_count\n");
 }
 
-static void as_json_it_is_what_kilnd_said(void **state)
+TEST(kilnctl_device, as_json_it_is_what_kilnd_said)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"devices\":[" MI210 "],\"skipped\":\"\"}";
@@ -62,7 +64,7 @@ static void as_json_it_is_what_kilnd_said(void **state)
     assert_null(strstr(f->run.printed, "NODE"));
 }
 
-static void what_kilnd_refuses_is_the_commands_failure(void **state)
+TEST(kilnctl_device, what_kilnd_refuses_is_the_commands_failure)
 {
     struct fixture *f = *state;
     fake.answers[0].code = KILN_E_INVALID;
@@ -70,16 +72,4 @@ static void what_kilnd_refuses_is_the_commands_failure(void **state)
     assert_int_equal(RUN(&f->run, "device", "ls"), KILN_E_INVALID);
     assert_says(f->run.err.text, "unknown request type 48");
     assert_string_equal(f->run.printed, "");
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(each_device_is_a_row),
-        T(a_host_without_gpus_has_a_sentence),
-        T(as_json_it_is_what_kilnd_said),
-        T(what_kilnd_refuses_is_the_commands_failure),
-    };
-    return cmocka_run_group_tests_name("kilnctl device", tests, NULL, NULL);
 }

@@ -62,6 +62,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_doctor, set_up, tear_down);
+
 static struct json *read_json(const char *text)
 {
     struct json *j = NULL;
@@ -94,14 +96,14 @@ static void expect(const struct fixture *f, enum verdict verdict, const char *wh
 
 /* ---- socket ---- */
 
-static void a_socket_one_may_use_is_ok(void **state)
+TEST(kilnctl_doctor, a_socket_one_may_use_is_ok)
 {
     struct fixture *f = *state;
     assert_true(socket_judge(&f->socket, &f->findings));
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2);
 }
 
-static void a_missing_socket_tells_how_to_start_what_is_installed(void **state)
+TEST(kilnctl_doctor, a_missing_socket_tells_how_to_start_what_is_installed)
 {
     struct fixture *f = *state;
     f->socket.stat_errno = ENOENT;
@@ -111,7 +113,7 @@ static void a_missing_socket_tells_how_to_start_what_is_installed(void **state)
            "systemctl enable --now kilnd.socket");
 }
 
-static void a_missing_socket_names_ones_own_place_too(void **state)
+TEST(kilnctl_doctor, a_missing_socket_names_ones_own_place_too)
 {
     struct fixture *f = *state;
     f->socket.stat_errno = ENOENT;
@@ -129,7 +131,7 @@ static void a_missing_socket_names_ones_own_place_too(void **state)
     assert_null(strstr(only(f, VERDICT_FAIL)->what, "your own"));
 }
 
-static void a_missing_socket_of_ones_own_tells_what_to_start(void **state)
+TEST(kilnctl_doctor, a_missing_socket_of_ones_own_tells_what_to_start)
 {
     struct fixture *f = *state;
     f->socket = (struct socket_facts){ .path = "/tmp/x.sock",
@@ -140,7 +142,7 @@ static void a_missing_socket_of_ones_own_tells_what_to_start(void **state)
     assert_says(only(f, VERDICT_FAIL)->advice, "or use the one at /run/kiln/kilnd.sock");
 }
 
-static void who_is_not_in_the_group_is_told_which(void **state)
+TEST(kilnctl_doctor, who_is_not_in_the_group_is_told_which)
 {
     struct fixture *f = *state;
     f->socket.connect_errno = EACCES;
@@ -148,7 +150,7 @@ static void who_is_not_in_the_group_is_told_which(void **state)
     expect(f, VERDICT_FAIL, "for group kiln, which user ada is not in", "usermod -aG kiln ada");
 }
 
-static void who_joined_the_group_after_the_login_is_told_to_log_in_again(void **state)
+TEST(kilnctl_doctor, who_joined_the_group_after_the_login_is_told_to_log_in_again)
 {
     struct fixture *f = *state;
     f->socket.connect_errno = EACCES;
@@ -157,7 +159,7 @@ static void who_joined_the_group_after_the_login_is_told_to_log_in_again(void **
     expect(f, VERDICT_FAIL, "this login began before", "log in again; until then: newgrp kiln");
 }
 
-static void a_socket_of_another_user_alone_is_told_as_that(void **state)
+TEST(kilnctl_doctor, a_socket_of_another_user_alone_is_told_as_that)
 {
     struct fixture *f = *state;
     f->socket.connect_errno = EACCES;
@@ -175,7 +177,7 @@ static void give_to_group_root(struct fixture *f)
 }
 
 /* Who follows advice must not make users members of group root. */
-static void a_socket_of_group_root_is_opened_by_a_group_of_its_own(void **state)
+TEST(kilnctl_doctor, a_socket_of_group_root_is_opened_by_a_group_of_its_own)
 {
     struct fixture *f = *state;
     give_to_group_root(f);
@@ -192,7 +194,7 @@ static void a_socket_of_group_root_is_opened_by_a_group_of_its_own(void **state)
     assert_null(strstr(only(f, VERDICT_FAIL)->advice, "-aG root"));
 }
 
-static void root_is_warned_of_a_socket_that_lets_nobody_else_in(void **state)
+TEST(kilnctl_doctor, root_is_warned_of_a_socket_that_lets_nobody_else_in)
 {
     struct fixture *f = *state;
     f->socket.euid = 0;
@@ -208,7 +210,7 @@ static void root_is_warned_of_a_socket_that_lets_nobody_else_in(void **state)
     assert_int_equal(findings_count(&f->findings, VERDICT_WARN), 0);
 }
 
-static void a_socket_that_nobody_listens_on_is_told_apart(void **state)
+TEST(kilnctl_doctor, a_socket_that_nobody_listens_on_is_told_apart)
 {
     struct fixture *f = *state;
     f->socket.connect_errno = ECONNREFUSED;
@@ -216,7 +218,7 @@ static void a_socket_that_nobody_listens_on_is_told_apart(void **state)
     expect(f, VERDICT_FAIL, "nobody listens", "kilnd");
 }
 
-static void what_is_no_socket_or_in_a_closed_folder_is_told(void **state)
+TEST(kilnctl_doctor, what_is_no_socket_or_in_a_closed_folder_is_told)
 {
     struct fixture *f = *state;
     f->socket.mode = S_IFREG | 0644;
@@ -228,7 +230,7 @@ static void what_is_no_socket_or_in_a_closed_folder_is_told(void **state)
     expect(f, VERDICT_FAIL, "may not enter the folder", "as root: chmod 755 /run/kiln");
 }
 
-static void nobodys_private_folder_is_to_be_opened(void **state)
+TEST(kilnctl_doctor, nobodys_private_folder_is_to_be_opened)
 {
     struct fixture *f = *state;
     f->socket = (struct socket_facts){ .path = "/home/bob/kiln/kilnd.sock",
@@ -249,7 +251,7 @@ static void expect_security_module(struct fixture *f)
     assert_says(only(f, VERDICT_FAIL)->what, "SELinux or AppArmor");
 }
 
-static void who_may_by_the_mode_and_is_refused_is_told_of_security_modules(void **state)
+TEST(kilnctl_doctor, who_may_by_the_mode_and_is_refused_is_told_of_security_modules)
 {
     struct fixture *f = *state;
     f->socket.in_group = f->socket.in_group_file = true;
@@ -267,14 +269,14 @@ static void who_may_by_the_mode_and_is_refused_is_told_of_security_modules(void 
 
 /* ---- folders ---- */
 
-static void a_local_disk_with_room_is_ok(void **state)
+TEST(kilnctl_doctor, a_local_disk_with_room_is_ok)
 {
     struct fixture *f = *state;
     folder_judge(&f->folder, &f->findings);
     expect(f, VERDICT_OK, "50.0 GiB of 100 GiB free", "");
 }
 
-static void a_network_filesystem_names_the_setting(void **state)
+TEST(kilnctl_doctor, a_network_filesystem_names_the_setting)
 {
     struct fixture *f = *state;
     snprintf(f->folder.network, sizeof(f->folder.network), "nfs");
@@ -284,7 +286,7 @@ static void a_network_filesystem_names_the_setting(void **state)
            "set cache_dir in /etc/kiln/kilnd.json to a folder on a local disk");
 }
 
-static void a_disk_that_is_read_only_full_or_without_inodes_fails(void **state)
+TEST(kilnctl_doctor, a_disk_that_is_read_only_full_or_without_inodes_fails)
 {
     struct fixture *f = *state;
     f->folder.read_only = true;
@@ -304,11 +306,10 @@ static void a_disk_that_is_read_only_full_or_without_inodes_fails(void **state)
     expect(f, VERDICT_FAIL, "3 inodes are free", "df -i");
 }
 
-static void settings_that_may_not_be_read_hide_no_folder(void **state)
+TEST(kilnctl_doctor, settings_that_may_not_be_read_hide_no_folder)
 {
     struct folder_facts facts[2];
     struct kiln_error err = { 0 };
-    (void)state;
     memset(facts, 0, sizeof(facts));
     opens_fail_with = EACCES;
     int rc = folder_facts_gather("/etc/hostname", true, facts, &err);
@@ -320,7 +321,7 @@ static void settings_that_may_not_be_read_hide_no_folder(void **state)
     assert_string_equal(facts[1].what, "state");
 }
 
-static void a_disk_that_gets_full_is_warned_of(void **state)
+TEST(kilnctl_doctor, a_disk_that_gets_full_is_warned_of)
 {
     struct fixture *f = *state;
     f->folder.free_bytes = 500ull << 20;
@@ -332,7 +333,7 @@ static void a_disk_that_gets_full_is_warned_of(void **state)
     assert_null(strstr(only(f, VERDICT_WARN)->advice, "kilnctl gc"));
 }
 
-static void a_filesystem_that_is_too_small_is_not_called_full(void **state)
+TEST(kilnctl_doctor, a_filesystem_that_is_too_small_is_not_called_full)
 {
     struct fixture *f = *state;
     f->folder.bytes = f->folder.free_bytes = 2u << 20;
@@ -340,7 +341,7 @@ static void a_filesystem_that_is_too_small_is_not_called_full(void **state)
     expect(f, VERDICT_FAIL, "too small a filesystem, 2.0 MiB in all", "16.0 MiB must stay free");
 }
 
-static void a_fuse_filesystem_that_is_not_known_is_warned_of(void **state)
+TEST(kilnctl_doctor, a_fuse_filesystem_that_is_not_known_is_warned_of)
 {
     struct fixture *f = *state;
     snprintf(f->folder.fuse, sizeof(f->folder.fuse), "fuse.unheard-of");
@@ -349,7 +350,7 @@ static void a_fuse_filesystem_that_is_not_known_is_warned_of(void **state)
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 1); /* its room */
 }
 
-static void a_filesystem_without_a_limit_of_inodes_is_fine(void **state)
+TEST(kilnctl_doctor, a_filesystem_without_a_limit_of_inodes_is_fine)
 {
     struct fixture *f = *state;
     f->folder.inodes = f->folder.free_inodes = 0;
@@ -363,7 +364,7 @@ static void a_filesystem_without_a_limit_of_inodes_is_fine(void **state)
     "Id=" id "\nLoadState=loaded\nActiveState=" active "\nUnitFileState=" enabled \
     "\nResult=signal\n"
 
-static void units_that_run_are_ok(void **state)
+TEST(kilnctl_doctor, units_that_run_are_ok)
 {
     struct fixture *f = *state;
     units_judge(UNIT("kilnd.socket", "active", "enabled") "\n" UNIT("kilnd.service", "inactive",
@@ -372,7 +373,7 @@ static void units_that_run_are_ok(void **state)
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2); /* the socket starts it */
 }
 
-static void a_unit_that_failed_or_is_off_tells_what_to_type(void **state)
+TEST(kilnctl_doctor, a_unit_that_failed_or_is_off_tells_what_to_type)
 {
     struct fixture *f = *state;
     units_judge(UNIT("kilnd.socket", "inactive", "disabled") "\n" UNIT("kilnd.service", "failed",
@@ -384,14 +385,14 @@ static void a_unit_that_failed_or_is_off_tells_what_to_type(void **state)
     assert_says(f->findings.items[1].advice, "journalctl -u kilnd.service");
 }
 
-static void a_socket_that_is_gone_after_a_reboot_is_warned_of(void **state)
+TEST(kilnctl_doctor, a_socket_that_is_gone_after_a_reboot_is_warned_of)
 {
     struct fixture *f = *state;
     units_judge(UNIT("kilnd.socket", "active", "disabled"), false, &f->findings);
     expect(f, VERDICT_WARN, "gone after a reboot", "systemctl --user enable kilnd.socket");
 }
 
-static void no_units_are_no_trouble(void **state)
+TEST(kilnctl_doctor, no_units_are_no_trouble)
 {
     struct fixture *f = *state;
     units_judge("Id=kilnd.socket\nLoadState=not-found\nActiveState=inactive\n", true, &f->findings);
@@ -404,7 +405,7 @@ static void no_units_are_no_trouble(void **state)
 
 /* ---- what kilnd says ---- */
 
-static void versions_are_compared_without_the_programs_name(void **state)
+TEST(kilnctl_doctor, versions_are_compared_without_the_programs_name)
 {
     struct fixture *f = *state;
     daemon_judge_version("0.1.0", "kilnd 0.1.0", &f->findings);
@@ -420,7 +421,7 @@ static void judge_status(struct fixture *f, const char *text)
     daemon_judge_status(status, &f->findings);
 }
 
-static void a_store_that_cannot_be_written_to_fails(void **state)
+TEST(kilnctl_doctor, a_store_that_cannot_be_written_to_fails)
 {
     struct fixture *f = *state;
     judge_status(f, "{\"store\":{\"mode\":\"on\",\"health\":\"full\",\"trouble\":\"no space\"}}");
@@ -442,7 +443,7 @@ static void a_store_that_cannot_be_written_to_fails(void **state)
     "\"layers\":{\"user\":true,\"network\":false},\"missing\":\"network\"," \
     "\"why\":\"network: Operation not permitted\",\"to_do\":\"start kilnd with CAP_SYS_ADMIN\""
 
-static void compilers_that_are_not_confined_are_told(void **state)
+TEST(kilnctl_doctor, compilers_that_are_not_confined_are_told)
 {
     struct fixture *f = *state;
     judge_status(f, WORKERS("\"sandbox\":{\"policy\":\"warn\"," LACKS_NETWORK "}"));
@@ -466,7 +467,7 @@ static void judge_health(struct fixture *f, const char *text)
     daemon_judge_health(health, 1000000, &f->findings);
 }
 
-static void a_damaged_database_fails(void **state)
+TEST(kilnctl_doctor, a_damaged_database_fails)
 {
     struct fixture *f = *state;
     judge_health(f, "{\"cache\":{\"bytes\":4096,\"checked\":true,\"damage\":\"page 3\"}}");
@@ -475,7 +476,7 @@ static void a_damaged_database_fails(void **state)
     expect(f, VERDICT_UNSEEN, "3.8 GiB", "");
 }
 
-static void a_sound_database_is_said_to_be_so_as_of_when(void **state)
+TEST(kilnctl_doctor, a_sound_database_is_said_to_be_so_as_of_when)
 {
     struct fixture *f = *state;
     judge_health(f, "{\"cache\":{\"bytes\":4096,\"checked\":true,\"checked_age_s\":0}}");
@@ -485,7 +486,7 @@ static void a_sound_database_is_said_to_be_so_as_of_when(void **state)
     assert_string_equal(f->findings.items[0].what, "sound (4.0 KiB, as of 37 s ago)");
 }
 
-static void clocks_that_are_wrong_are_warned_of(void **state)
+TEST(kilnctl_doctor, clocks_that_are_wrong_are_warned_of)
 {
     struct fixture *f = *state;
     judge_health(f, "{\"now\":1000000,\"cache\":{\"newest\":1090000}}");
@@ -494,7 +495,7 @@ static void clocks_that_are_wrong_are_warned_of(void **state)
     expect(f, VERDICT_WARN, "differ by 1 d 03 h", "container");
 }
 
-static void limits_that_are_too_low_are_told(void **state)
+TEST(kilnctl_doctor, limits_that_are_too_low_are_told)
 {
     struct fixture *f = *state;
     judge_health(f, "{\"now\":1000000,\"limits\":{\"open_files\":256,\"memfd_sealed\":true}}");
@@ -513,7 +514,7 @@ static enum trial_end try_clang(struct fixture *f, int rc)
         &f->findings);
 }
 
-static void no_compiler_that_makes_a_kernel_is_a_failure(void **state)
+TEST(kilnctl_doctor, no_compiler_that_makes_a_kernel_is_a_failure)
 {
     struct fixture *f = *state;
     toolchains_conclude(try_clang(f, KILN_E_COMPILE_FAILED), &f->findings);
@@ -522,7 +523,7 @@ static void no_compiler_that_makes_a_kernel_is_a_failure(void **state)
     assert_says(only(f, VERDICT_FAIL)->advice, "set 'workers' to 0 in kilnd.json");
 }
 
-static void one_that_makes_a_kernel_is_enough(void **state)
+TEST(kilnctl_doctor, one_that_makes_a_kernel_is_enough)
 {
     static const int codes[] = { KILN_E_UNSUPPORTED, KILN_E_UNAVAILABLE };
     struct fixture *f = *state;
@@ -536,7 +537,7 @@ static void one_that_makes_a_kernel_is_enough(void **state)
 }
 
 /* To install another compiler would be of no use. */
-static void one_that_could_not_be_asked_is_not_said_to_make_none(void **state)
+TEST(kilnctl_doctor, one_that_could_not_be_asked_is_not_said_to_make_none)
 {
     struct fixture *f = *state;
     toolchains_conclude(try_clang(f, KILN_E_UNAVAILABLE), &f->findings);
@@ -546,7 +547,7 @@ static void one_that_could_not_be_asked_is_not_said_to_make_none(void **state)
     assert_null(strstr(only(f, VERDICT_FAIL)->advice, "install"));
 }
 
-static void a_busy_host_says_nothing_about_its_compilers(void **state)
+TEST(kilnctl_doctor, a_busy_host_says_nothing_about_its_compilers)
 {
     static const int codes[] = { KILN_E_BUSY, KILN_E_FULL, KILN_E_TIMED_OUT, KILN_E_DENIED };
     struct fixture *f = *state;
@@ -566,7 +567,7 @@ static void a_busy_host_says_nothing_about_its_compilers(void **state)
     expect(f, VERDICT_FAIL, "why", "install one");
 }
 
-static void compilers_that_are_switched_off_are_known(void **state)
+TEST(kilnctl_doctor, compilers_that_are_switched_off_are_known)
 {
     struct fixture *f = *state;
     KILN_AUTO(json) struct json *off = read_json("{\"workers\":{\"total\":0}}");
@@ -591,7 +592,7 @@ static void judge_packages(struct fixture *f, const char *list, const char *cove
 #define GPU(coverage) \
     "{\"arch\":\"gfx90a\",\"database_id\":\"gfx90a68\",\"coverage\":\"" coverage "\"}"
 
-static void packages_for_other_gpus_fail_and_name_the_right_one(void **state)
+TEST(kilnctl_doctor, packages_for_other_gpus_fail_and_name_the_right_one)
 {
     struct fixture *f = *state;
     judge_packages(f, ONE_PACKAGE, "{\"gpus\":[" GPU("none") "," GPU("none") "]}");
@@ -608,7 +609,7 @@ static void packages_for_other_gpus_fail_and_name_the_right_one(void **state)
     expect(f, VERDICT_WARN, "'bad.kdb' is not used: no database", "install it again");
 }
 
-static void tuning_databases_that_are_damaged_fail(void **state)
+TEST(kilnctl_doctor, tuning_databases_that_are_damaged_fail)
 {
     struct fixture *f = *state;
     KILN_AUTO(json) struct json *bad = read_json("{\"damaged\":2}");
@@ -619,7 +620,7 @@ static void tuning_databases_that_are_damaged_fail(void **state)
     expect(f, VERDICT_OK, "193 590 records", "");
 }
 
-static void answers_that_lack_everything_are_no_trouble(void **state)
+TEST(kilnctl_doctor, answers_that_lack_everything_are_no_trouble)
 {
     struct fixture *f = *state;
     judge_status(f, "{}");
@@ -630,7 +631,7 @@ static void answers_that_lack_everything_are_no_trouble(void **state)
 
 /* ---- printing ---- */
 
-static void no_finding_prints_what_moves_the_cursor(void **state)
+TEST(kilnctl_doctor, no_finding_prints_what_moves_the_cursor)
 {
     struct fixture *f = *state;
     char text[512];
@@ -644,7 +645,7 @@ static void no_finding_prints_what_moves_the_cursor(void **state)
                               "                          then that\n");
 }
 
-static void more_findings_than_fit_are_left_out(void **state)
+TEST(kilnctl_doctor, more_findings_than_fit_are_left_out)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < FINDINGS_MOST + 5; i++)
@@ -653,55 +654,4 @@ static void more_findings_than_fit_are_left_out(void **state)
     KILN_AUTO(json) struct json *list = findings_to_json(&f->findings);
     assert_int_equal(json_count(list), FINDINGS_MOST);
     assert_string_equal(json_get_text(json_first(list), "verdict", ""), "ok");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_socket_one_may_use_is_ok),
-        TEST(a_missing_socket_tells_how_to_start_what_is_installed),
-        TEST(a_missing_socket_names_ones_own_place_too),
-        TEST(a_missing_socket_of_ones_own_tells_what_to_start),
-        TEST(who_is_not_in_the_group_is_told_which),
-        TEST(who_joined_the_group_after_the_login_is_told_to_log_in_again),
-        TEST(a_socket_of_another_user_alone_is_told_as_that),
-        TEST(a_socket_of_group_root_is_opened_by_a_group_of_its_own),
-        TEST(root_is_warned_of_a_socket_that_lets_nobody_else_in),
-        TEST(a_socket_that_nobody_listens_on_is_told_apart),
-        TEST(what_is_no_socket_or_in_a_closed_folder_is_told),
-        TEST(nobodys_private_folder_is_to_be_opened),
-        TEST(who_may_by_the_mode_and_is_refused_is_told_of_security_modules),
-        TEST(a_local_disk_with_room_is_ok),
-        TEST(a_network_filesystem_names_the_setting),
-        TEST(a_disk_that_is_read_only_full_or_without_inodes_fails),
-        TEST(settings_that_may_not_be_read_hide_no_folder),
-        TEST(a_disk_that_gets_full_is_warned_of),
-        TEST(a_filesystem_that_is_too_small_is_not_called_full),
-        TEST(a_fuse_filesystem_that_is_not_known_is_warned_of),
-        TEST(a_filesystem_without_a_limit_of_inodes_is_fine),
-        TEST(units_that_run_are_ok),
-        TEST(a_unit_that_failed_or_is_off_tells_what_to_type),
-        TEST(a_socket_that_is_gone_after_a_reboot_is_warned_of),
-        TEST(no_units_are_no_trouble),
-        TEST(versions_are_compared_without_the_programs_name),
-        TEST(a_store_that_cannot_be_written_to_fails),
-        TEST(compilers_that_are_not_confined_are_told),
-        TEST(a_damaged_database_fails),
-        TEST(a_sound_database_is_said_to_be_so_as_of_when),
-        TEST(clocks_that_are_wrong_are_warned_of),
-        TEST(limits_that_are_too_low_are_told),
-        TEST(no_compiler_that_makes_a_kernel_is_a_failure),
-        TEST(one_that_makes_a_kernel_is_enough),
-        TEST(one_that_could_not_be_asked_is_not_said_to_make_none),
-        TEST(a_busy_host_says_nothing_about_its_compilers),
-        TEST(compilers_that_are_switched_off_are_known),
-        TEST(packages_for_other_gpus_fail_and_name_the_right_one),
-        TEST(tuning_databases_that_are_damaged_fail),
-        TEST(answers_that_lack_everything_are_no_trouble),
-        TEST(no_finding_prints_what_moves_the_cursor),
-        TEST(more_findings_than_fit_are_left_out),
-    };
-    return cmocka_run_group_tests_name("kilnctl doctor", tests, NULL, NULL);
 }

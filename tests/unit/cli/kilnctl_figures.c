@@ -35,6 +35,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_figures, set_up, tear_down);
+
 /* What the file holds; "" where it is not there. */
 static const char *content(const struct fixture *f)
 {
@@ -62,7 +64,7 @@ static unsigned count_files(const struct fixture *f)
 
 /* ---- metrics ---- */
 
-static void the_text_is_printed_as_it_is(void **state)
+TEST(kilnctl_figures, the_text_is_printed_as_it_is)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = TEXT;
@@ -71,7 +73,7 @@ static void the_text_is_printed_as_it_is(void **state)
     assert_string_equal(f->run.printed, "# TYPE kiln_up gauge\nkiln_up 1\n");
 }
 
-static void a_textfile_takes_the_place_of_the_one_before(void **state)
+TEST(kilnctl_figures, a_textfile_takes_the_place_of_the_one_before)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -87,7 +89,7 @@ static void a_textfile_takes_the_place_of_the_one_before(void **state)
     assert_int_equal(count_files(f), 1); /* nothing is left beside it */
 }
 
-static void while_no_kilnd_answers_the_textfile_says_so(void **state)
+TEST(kilnctl_figures, while_no_kilnd_answers_the_textfile_says_so)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = TEXT;
@@ -100,7 +102,7 @@ static void while_no_kilnd_answers_the_textfile_says_so(void **state)
     assert_null(strstr(content(f), "\nkiln_up 1\n"));
 }
 
-static void a_textfile_that_nobody_would_read_is_refused(void **state)
+TEST(kilnctl_figures, a_textfile_that_nobody_would_read_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "metrics", "--textfile", "/tmp/kiln.txt"), KILN_E_INVALID);
@@ -108,7 +110,7 @@ static void a_textfile_that_nobody_would_read_is_refused(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void a_textfile_that_cannot_be_written_is_a_failure(void **state)
+TEST(kilnctl_figures, a_textfile_that_cannot_be_written_is_a_failure)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = TEXT;
@@ -116,7 +118,7 @@ static void a_textfile_that_cannot_be_written_is_a_failure(void **state)
     assert_says(f->run.err.text, "/nowhere/at/all/kiln.prom");
 }
 
-static void an_answer_without_a_text_is_no_answer(void **state)
+TEST(kilnctl_figures, an_answer_without_a_text_is_no_answer)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{}";
@@ -130,7 +132,7 @@ static void an_answer_without_a_text_is_no_answer(void **state)
     ",\"compiles\":3,\"compile_s\":6.5,\"kernels\":3,\"bytes\":4096}"
 #define NONE "{\"saved_s\":0,\"hits\":0,\"compiles\":0,\"compile_s\":0,\"kernels\":0,\"bytes\":0}"
 
-static void who_saved_what_is_a_table(void **state)
+TEST(kilnctl_figures, who_saved_what_is_a_table)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"by\":\"program\",\"since\":0,\"kept\":true,\"total\":{" SUMS(
@@ -147,7 +149,7 @@ static void who_saved_what_is_a_table(void **state)
     assert_null(strstr(f->run.printed, "not kept"));
 }
 
-static void users_have_names_and_others_are_one_row(void **state)
+TEST(kilnctl_figures, users_have_names_and_others_are_one_row)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"by\":\"uid\",\"since\":0,\"kept\":false,\"total\":{" SUMS(
@@ -159,7 +161,7 @@ static void users_have_names_and_others_are_one_row(void **state)
     assert_says(f->run.printed, "not kept: the cache is off or read-only");
 }
 
-static void by_something_else_is_refused_with_the_choices(void **state)
+TEST(kilnctl_figures, by_something_else_is_refused_with_the_choices)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "stats", "--by", "moon"), KILN_E_INVALID);
@@ -167,7 +169,7 @@ static void by_something_else_is_refused_with_the_choices(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void as_json_it_is_what_kilnd_said(void **state)
+TEST(kilnctl_figures, as_json_it_is_what_kilnd_said)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"by\":\"uid\",\"rows\":[]}";
@@ -177,22 +179,4 @@ static void as_json_it_is_what_kilnd_said(void **state)
     assert_int_equal(RUN(&f->run, "stats", "--json"), KILN_E_OK);
     assert_string_equal(fake.requests[1], "stats -");
     assert_string_equal(f->run.printed, "{\"fetches\":7}\n");
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(the_text_is_printed_as_it_is),
-        T(a_textfile_takes_the_place_of_the_one_before),
-        T(while_no_kilnd_answers_the_textfile_says_so),
-        T(a_textfile_that_nobody_would_read_is_refused),
-        T(a_textfile_that_cannot_be_written_is_a_failure),
-        T(an_answer_without_a_text_is_no_answer),
-        T(who_saved_what_is_a_table),
-        T(users_have_names_and_others_are_one_row),
-        T(by_something_else_is_refused_with_the_choices),
-        T(as_json_it_is_what_kilnd_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,11 +91,13 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_kernels, set_up, tear_down);
+
 /* ---- fetch ---- */
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-static void a_kernel_is_fetched_by_name_and_arguments_to_the_blank(void **state)
+TEST(kilnctl_kernels, a_kernel_is_fetched_by_name_and_arguments_to_the_blank)
 {
     struct fixture *f = *state;
     int rc = RUN(&f->run, "kernel", "fetch", "--db-id", "gfx906_60", "--name", "conv3x3.s.o",
@@ -108,7 +110,7 @@ static void a_kernel_is_fetched_by_name_and_arguments_to_the_blank(void **state)
     assert_int_equal(fake_kernels.unrefs, 1);
 }
 
-static void a_kernel_may_have_no_arguments(void **state)
+TEST(kilnctl_kernels, a_kernel_may_have_no_arguments)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "kernel", "fetch", "--db-id", "gfx906_60", "--name", "n", "-o",
@@ -118,7 +120,7 @@ static void a_kernel_may_have_no_arguments(void **state)
     assert_says(f->run.printed, "/out\",\"key\":\"abcd\",\"size\":4,\"tier\":\"package\"}\n");
 }
 
-static void a_whole_key_is_fetched_without_being_looked_up(void **state)
+TEST(kilnctl_kernels, a_whole_key_is_fetched_without_being_looked_up)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "kernel", "fetch", KEY, "-o", f->out), KILN_E_OK);
@@ -126,7 +128,7 @@ static void a_whole_key_is_fetched_without_being_looked_up(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void the_beginning_of_a_key_is_completed_first(void **state)
+TEST(kilnctl_kernels, the_beginning_of_a_key_is_completed_first)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"key\":\"" KEY "\"}";
@@ -135,7 +137,7 @@ static void the_beginning_of_a_key_is_completed_first(void **state)
     assert_string_equal(fake_kernels.asked, KEY);
 }
 
-static void a_kernel_that_nobody_has_is_told_of_and_nothing_is_written(void **state)
+TEST(kilnctl_kernels, a_kernel_that_nobody_has_is_told_of_and_nothing_is_written)
 {
     struct fixture *f = *state;
     fake_kernels.code = KILN_E_NOT_FOUND;
@@ -152,7 +154,7 @@ static void a_kernel_that_nobody_has_is_told_of_and_nothing_is_written(void **st
 #define ROW(id, args) \
     "{\"key\":\"aa\",\"database_id\":\"" id "\",\"program\":\"n\",\"options\":\"" args "\"}"
 
-static void a_plain_id_that_misses_names_the_versions_that_have_the_kernel(void **state)
+TEST(kilnctl_kernels, a_plain_id_that_misses_names_the_versions_that_have_the_kernel)
 {
     struct fixture *f = *state;
     fake_kernels.code = KILN_E_NOT_FOUND;
@@ -169,7 +171,7 @@ static void a_plain_id_that_misses_names_the_versions_that_have_the_kernel(void 
     assert_says(f->run.err.text, "2.17.0, 2.17, 3.2.0; name one: --db-id gfx906_60@2.17.0");
 }
 
-static void a_miss_of_one_version_is_not_looked_up_again(void **state)
+TEST(kilnctl_kernels, a_miss_of_one_version_is_not_looked_up_again)
 {
     struct fixture *f = *state;
     fake_kernels.code = KILN_E_NOT_FOUND;
@@ -180,7 +182,7 @@ static void a_miss_of_one_version_is_not_looked_up_again(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void a_miss_is_told_although_the_versions_cannot_be_listed(void **state)
+TEST(kilnctl_kernels, a_miss_is_told_although_the_versions_cannot_be_listed)
 {
     struct fixture *f = *state;
     fake_kernels.code = KILN_E_NOT_FOUND;
@@ -191,7 +193,7 @@ static void a_miss_is_told_although_the_versions_cannot_be_listed(void **state)
     assert_says(f->run.err.text, "blanks in them count");
 }
 
-static void a_fetch_that_the_environment_kept_from_asking_says_so(void **state)
+TEST(kilnctl_kernels, a_fetch_that_the_environment_kept_from_asking_says_so)
 {
     struct fixture *f = *state;
     fake_kernels.code = KILN_E_NOT_FOUND;
@@ -207,7 +209,7 @@ static void a_fetch_that_the_environment_kept_from_asking_says_so(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void a_fetch_needs_to_know_what_and_where_to(void **state)
+TEST(kilnctl_kernels, a_fetch_needs_to_know_what_and_where_to)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "kernel", "fetch", "-o", f->out), KILN_E_INVALID);
@@ -221,7 +223,7 @@ static void a_fetch_needs_to_know_what_and_where_to(void **state)
     assert_string_equal(fake_kernels.asked, "");
 }
 
-static void a_kernel_may_go_to_standard_output(void **state)
+TEST(kilnctl_kernels, a_kernel_may_go_to_standard_output)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "kernel", "fetch", KEY, "-o", "-"), KILN_E_OK);
@@ -231,7 +233,7 @@ static void a_kernel_may_go_to_standard_output(void **state)
 
 /* ---- pin ---- */
 
-static void kernels_are_pinned_by_key(void **state)
+TEST(kilnctl_kernels, kernels_are_pinned_by_key)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"pinned\":true,\"kernels\":2}";
@@ -240,7 +242,7 @@ static void kernels_are_pinned_by_key(void **state)
     assert_string_equal(f->run.printed, "2 kernels pinned\n");
 }
 
-static void kernels_are_unpinned_by_target(void **state)
+TEST(kilnctl_kernels, kernels_are_unpinned_by_target)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"pinned\":false,\"kernels\":1200}";
@@ -249,7 +251,7 @@ static void kernels_are_unpinned_by_target(void **state)
     assert_string_equal(f->run.printed, "1 200 kernels no longer pinned\n");
 }
 
-static void kernels_are_pinned_by_name_and_device_and_told_as_json(void **state)
+TEST(kilnctl_kernels, kernels_are_pinned_by_name_and_device_and_told_as_json)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"pinned\":true,\"kernels\":3}";
@@ -260,7 +262,7 @@ static void kernels_are_pinned_by_name_and_device_and_told_as_json(void **state)
     assert_string_equal(f->run.printed, "{\"pinned\":true,\"kernels\":3}\n");
 }
 
-static void pinning_needs_keys_or_a_choice_and_not_both(void **state)
+TEST(kilnctl_kernels, pinning_needs_keys_or_a_choice_and_not_both)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "kernel", "pin"), KILN_E_INVALID);
@@ -269,7 +271,7 @@ static void pinning_needs_keys_or_a_choice_and_not_both(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void a_choice_that_no_kernel_matches_is_not_found(void **state)
+TEST(kilnctl_kernels, a_choice_that_no_kernel_matches_is_not_found)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply = "{\"pinned\":true,\"kernels\":0}";
@@ -279,7 +281,7 @@ static void a_choice_that_no_kernel_matches_is_not_found(void **state)
     assert_string_equal(f->run.printed, "");
 }
 
-static void many_keys_are_pinned_in_requests_that_kilnd_reads(void **state)
+TEST(kilnctl_kernels, many_keys_are_pinned_in_requests_that_kilnd_reads)
 {
     struct fixture *f = *state;
     const char *argv[2 + 1001] = { "kernel", "pin" };
@@ -293,36 +295,10 @@ static void many_keys_are_pinned_in_requests_that_kilnd_reads(void **state)
     assert_string_equal(f->run.printed, "");
 }
 
-static void a_list_without_kernels_says_so(void **state)
+TEST(kilnctl_kernels, a_list_without_kernels_says_so)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = "{\"kernels\":[]}" };
     assert_int_equal(RUN(&f->run, "kernel", "ls", "--target", "gfx90"), KILN_E_OK);
     assert_string_equal(f->run.printed, "no stored kernel matches\n");
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(a_list_without_kernels_says_so),
-        T(a_kernel_is_fetched_by_name_and_arguments_to_the_blank),
-        T(a_kernel_may_have_no_arguments),
-        T(a_whole_key_is_fetched_without_being_looked_up),
-        T(the_beginning_of_a_key_is_completed_first),
-        T(a_kernel_that_nobody_has_is_told_of_and_nothing_is_written),
-        T(a_plain_id_that_misses_names_the_versions_that_have_the_kernel),
-        T(a_miss_of_one_version_is_not_looked_up_again),
-        T(a_miss_is_told_although_the_versions_cannot_be_listed),
-        T(a_fetch_that_the_environment_kept_from_asking_says_so),
-        T(a_fetch_needs_to_know_what_and_where_to),
-        T(a_kernel_may_go_to_standard_output),
-        T(kernels_are_pinned_by_key),
-        T(kernels_are_unpinned_by_target),
-        T(kernels_are_pinned_by_name_and_device_and_told_as_json),
-        T(pinning_needs_keys_or_a_choice_and_not_both),
-        T(a_choice_that_no_kernel_matches_is_not_found),
-        T(many_keys_are_pinned_in_requests_that_kilnd_reads),
-    };
-    return cmocka_run_group_tests_name("kilnctl.kernels", tests, NULL, NULL);
 }

@@ -35,6 +35,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_miopen, set_up, tear_down);
+
 /* ---- overlay ---- */
 
 #define FILE_ENTRY(name, records) \
@@ -89,7 +91,7 @@ static const char *out_text(struct fixture *f, const char *name)
     return scratch_read(&f->folder, path, f->text, sizeof(f->text));
 }
 
-static void an_overlay_has_all_that_kilnd_has_where_miopen_looks(void **state)
+TEST(kilnctl_miopen, an_overlay_has_all_that_kilnd_has_where_miopen_looks)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -116,7 +118,7 @@ static void an_overlay_has_all_that_kilnd_has_where_miopen_looks(void **state)
     assert_string_equal(out_text(f, "cache/gfx90a68.ukdb"), "kernels");
 }
 
-static void an_overlay_prints_the_variables_to_set_and_nothing_else(void **state)
+TEST(kilnctl_miopen, an_overlay_prints_the_variables_to_set_and_nothing_else)
 {
     struct fixture *f = *state;
     char expected[2048];
@@ -132,7 +134,7 @@ static void an_overlay_prints_the_variables_to_set_and_nothing_else(void **state
     assert_says(f->told.text, "/cache/gfx90a68.ukdb: 3 kernels\n");
 }
 
-static void a_path_that_a_shell_would_split_is_quoted(void **state)
+TEST(kilnctl_miopen, a_path_that_a_shell_would_split_is_quoted)
 {
     struct fixture *f = *state;
     scratch_path(&f->folder, "it's mine", f->out);
@@ -141,7 +143,7 @@ static void a_path_that_a_shell_would_split_is_quoted(void **state)
     assert_says(f->run.printed, "/it'\\''s mine/user'\n");
 }
 
-static void an_overlay_as_json_lists_variables_files_and_remarks(void **state)
+TEST(kilnctl_miopen, an_overlay_as_json_lists_variables_files_and_remarks)
 {
     struct fixture *f = *state;
     answer_all();
@@ -153,7 +155,7 @@ static void an_overlay_as_json_lists_variables_files_and_remarks(void **state)
 }
 
 /* Its own databases would be hidden from it. */
-static void miopen_keeps_its_own_databases_where_kilnd_has_none(void **state)
+TEST(kilnctl_miopen, miopen_keeps_its_own_databases_where_kilnd_has_none)
 {
     struct fixture *f = *state;
     for (int i = 0; i < 4; i++)
@@ -170,7 +172,7 @@ static void miopen_keeps_its_own_databases_where_kilnd_has_none(void **state)
     assert_says(fake.requests[1], "\"format\":\"text\"");
 }
 
-static void a_kind_that_kilnd_lacks_is_told(void **state)
+TEST(kilnctl_miopen, a_kind_that_kilnd_lacks_is_told)
 {
     struct fixture *f = *state;
     answer_all();
@@ -179,7 +181,7 @@ static void a_kind_that_kilnd_lacks_is_told(void **state)
     assert_says(f->told.text, "there is no PerfDb for gfx90a68 in kiln: MIOpen will see none");
 }
 
-static void without_a_version_the_users_find_db_is_in_the_systems_file(void **state)
+TEST(kilnctl_miopen, without_a_version_the_users_find_db_is_in_the_systems_file)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = FILE_ENTRY("gfx90a68.HIP.x.ufdb.txt", 9),
@@ -200,7 +202,7 @@ static void without_a_version_the_users_find_db_is_in_the_systems_file(void **st
     assert_says(f->told.text, "there are kernels of several versions of MIOpen");
 }
 
-static void an_installed_package_is_linked_where_miopen_can_read_it(void **state)
+TEST(kilnctl_miopen, an_installed_package_is_linked_where_miopen_can_read_it)
 {
     struct fixture *f = *state;
     char reply[1200], package[512], target[512];
@@ -221,7 +223,7 @@ static void an_installed_package_is_linked_where_miopen_can_read_it(void **state
     assert_string_equal(target, package);
 }
 
-static void a_package_that_miopen_could_not_read_is_left_out_and_told(void **state)
+TEST(kilnctl_miopen, a_package_that_miopen_could_not_read_is_left_out_and_told)
 {
     struct fixture *f = *state;
     char reply[1200], package[512];
@@ -237,7 +239,7 @@ static void a_package_that_miopen_could_not_read_is_left_out_and_told(void **sta
     assert_false(scratch_has(&f->folder, "out/system/gfx90a68.kdb"));
 }
 
-static void an_overlay_without_a_device_is_for_those_of_the_host(void **state)
+TEST(kilnctl_miopen, an_overlay_without_a_device_is_for_those_of_the_host)
 {
     struct fixture *f = *state;
     fake.answers[0].reply =
@@ -253,7 +255,7 @@ static void an_overlay_without_a_device_is_for_those_of_the_host(void **state)
     assert_says(f->run.err.text, "name the device by --db-id");
 }
 
-static void an_overlay_does_not_take_the_place_of_another(void **state)
+TEST(kilnctl_miopen, an_overlay_does_not_take_the_place_of_another)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -263,7 +265,7 @@ static void an_overlay_does_not_take_the_place_of_another(void **state)
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0", "--force"), KILN_E_OK);
 }
 
-static void what_names_no_device_or_version_is_refused(void **state)
+TEST(kilnctl_miopen, what_names_no_device_or_version_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68,../x"), KILN_E_INVALID);
@@ -278,7 +280,7 @@ static void what_names_no_device_or_version_is_refused(void **state)
     assert_false(scratch_has(&f->folder, "out"));
 }
 
-static void a_name_from_kilnd_that_is_no_tuning_file_is_not_written(void **state)
+TEST(kilnctl_miopen, a_name_from_kilnd_that_is_no_tuning_file_is_not_written)
 {
     struct fixture *f = *state;
     answer_all();
@@ -288,7 +290,7 @@ static void a_name_from_kilnd_that_is_no_tuning_file_is_not_written(void **state
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_CORRUPT);
 }
 
-static void what_no_miopen_reads_is_left_out_and_is_no_failure(void **state)
+TEST(kilnctl_miopen, what_no_miopen_reads_is_left_out_and_is_no_failure)
 {
     struct fixture *f = *state;
     answer_all();
@@ -320,7 +322,7 @@ static int harvest(struct fixture *f)
     return rc;
 }
 
-static void of_a_find_db_only_new_lines_are_taken(void **state)
+TEST(kilnctl_miopen, of_a_find_db_only_new_lines_are_taken)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -336,7 +338,7 @@ static void of_a_find_db_only_new_lines_are_taken(void **state)
 }
 
 /* What the reader says of a line must be true of the job's file. */
-static void bad_lines_are_told_with_their_numbers_in_the_jobs_file(void **state)
+TEST(kilnctl_miopen, bad_lines_are_told_with_their_numbers_in_the_jobs_file)
 {
     struct fixture *f = *state;
     char expected[800];
@@ -358,7 +360,7 @@ static void bad_lines_are_told_with_their_numbers_in_the_jobs_file(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void what_was_harvested_once_is_not_taken_again(void **state)
+TEST(kilnctl_miopen, what_was_harvested_once_is_not_taken_again)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -377,7 +379,7 @@ static void what_was_harvested_once_is_not_taken_again(void **state)
     assert_string_equal(fake.sent[0][0], "\n\nk5=555\n");
 }
 
-static void what_kilnd_did_not_take_is_offered_again(void **state)
+TEST(kilnctl_miopen, what_kilnd_did_not_take_is_offered_again)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -389,7 +391,7 @@ static void what_kilnd_did_not_take_is_offered_again(void **state)
     assert_string_equal(fake.sent[0][0], "k9=9\n");
 }
 
-static void files_of_another_miopen_are_new_as_a_whole(void **state)
+TEST(kilnctl_miopen, files_of_another_miopen_are_new_as_a_whole)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -401,7 +403,7 @@ static void files_of_another_miopen_are_new_as_a_whole(void **state)
     assert_string_equal(fake.sent[0][0], "k1=1\n");
 }
 
-static void new_kernels_are_imported_as_of_the_jobs_miopen(void **state)
+TEST(kilnctl_miopen, new_kernels_are_imported_as_of_the_jobs_miopen)
 {
     struct fixture *f = *state;
     char expected[900];
@@ -419,7 +421,7 @@ static void new_kernels_are_imported_as_of_the_jobs_miopen(void **state)
     assert_says(f->run.printed, "/cache/gfx90a68.ukdb: 31 kernels\n");
 }
 
-static void a_perf_db_with_a_log_beside_it_has_changed(void **state)
+TEST(kilnctl_miopen, a_perf_db_with_a_log_beside_it_has_changed)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -432,7 +434,7 @@ static void a_perf_db_with_a_log_beside_it_has_changed(void **state)
     assert_says(f->run.err.text, "one?page");
 }
 
-static void damaged_kernels_are_told_and_the_rest_goes_on(void **state)
+TEST(kilnctl_miopen, damaged_kernels_are_told_and_the_rest_goes_on)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -449,7 +451,7 @@ static void damaged_kernels_are_told_and_the_rest_goes_on(void **state)
 }
 
 /* The job may have put anything there. */
-static void what_is_no_file_is_neither_waited_for_nor_followed(void **state)
+TEST(kilnctl_miopen, what_is_no_file_is_neither_waited_for_nor_followed)
 {
     struct fixture *f = *state;
     char path[600], other[600];
@@ -467,7 +469,7 @@ static void what_is_no_file_is_neither_waited_for_nor_followed(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void a_folder_that_is_no_overlay_is_not_harvested(void **state)
+TEST(kilnctl_miopen, a_folder_that_is_no_overlay_is_not_harvested)
 {
     struct fixture *f = *state;
     assert_int_equal(harvest(f), KILN_E_NOT_FOUND);
@@ -477,7 +479,7 @@ static void a_folder_that_is_no_overlay_is_not_harvested(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void damaged_notes_are_told(void **state)
+TEST(kilnctl_miopen, damaged_notes_are_told)
 {
     static const char *const texts[] = {
         "{",
@@ -517,7 +519,7 @@ static void an_hour_passes(struct fixture *f)
         set_age(f, names[i], 3600);
 }
 
-static void a_file_that_did_not_change_is_not_sent_and_that_is_said(void **state)
+TEST(kilnctl_miopen, a_file_that_did_not_change_is_not_sent_and_that_is_said)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -534,7 +536,7 @@ static void a_file_that_did_not_change_is_not_sent_and_that_is_said(void **state
     assert_says(f->run.printed, "{\"files\":[],\"unchanged\":[\"user/");
 }
 
-static void a_file_that_was_only_touched_is_not_sent(void **state)
+TEST(kilnctl_miopen, a_file_that_was_only_touched_is_not_sent)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -544,7 +546,7 @@ static void a_file_that_was_only_touched_is_not_sent(void **state)
     assert_says(f->run.printed, "/cache/gfx90a68.ukdb: unchanged\n");
 }
 
-static void a_file_of_the_same_size_and_time_in_another_place_is_another(void **state)
+TEST(kilnctl_miopen, a_file_of_the_same_size_and_time_in_another_place_is_another)
 {
     struct fixture *f = *state;
     char path[600], other[600];
@@ -567,7 +569,7 @@ static void a_file_of_the_same_size_and_time_in_another_place_is_another(void **
 }
 
 /* Within one step of the filesystem's clock nothing but the content tells. */
-static void a_change_right_after_a_harvest_is_seen_though_size_and_time_are_the_same(void **state)
+TEST(kilnctl_miopen, a_change_right_after_a_harvest_is_seen_though_size_and_time_are_the_same)
 {
     struct fixture *f = *state;
     char path[600];
@@ -595,7 +597,7 @@ static void a_change_right_after_a_harvest_is_seen_though_size_and_time_are_the_
 }
 
 /* A job that was killed leaves its log; once it was taken with it, it is not taken again. */
-static void a_database_whose_log_did_not_change_either_is_not_sent_again(void **state)
+TEST(kilnctl_miopen, a_database_whose_log_did_not_change_either_is_not_sent_again)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -615,7 +617,7 @@ static void a_database_whose_log_did_not_change_either_is_not_sent_again(void **
 }
 
 /* Nothing is known of it: as if it had changed. */
-static void notes_without_times_or_digests_make_all_new(void **state)
+TEST(kilnctl_miopen, notes_without_times_or_digests_make_all_new)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -654,7 +656,7 @@ static void expect_modes(struct fixture *f, mode_t folder, mode_t file)
         assert_int_equal(mode_of(f, files[i]), file);
 }
 
-static void nobody_else_may_read_an_overlay(void **state)
+TEST(kilnctl_miopen, nobody_else_may_read_an_overlay)
 {
     struct fixture *f = *state;
     mode_t mask = umask(022);
@@ -668,7 +670,7 @@ static void nobody_else_may_read_an_overlay(void **state)
     umask(mask);
 }
 
-static void an_overlay_is_shared_where_that_is_wanted(void **state)
+TEST(kilnctl_miopen, an_overlay_is_shared_where_that_is_wanted)
 {
     struct fixture *f = *state;
     mode_t mask = umask(027);
@@ -682,7 +684,7 @@ static void an_overlay_is_shared_where_that_is_wanted(void **state)
 }
 
 /* Its parts are closed, too; what else is in the folder is not ours. */
-static void a_folder_that_is_there_stays_open_and_its_parts_do_not(void **state)
+TEST(kilnctl_miopen, a_folder_that_is_there_stays_open_and_its_parts_do_not)
 {
     struct fixture *f = *state;
     char user[600];
@@ -694,7 +696,7 @@ static void a_folder_that_is_there_stays_open_and_its_parts_do_not(void **state)
     expect_modes(f, 0700, 0600);
 }
 
-static void a_part_that_is_a_link_is_not_followed(void **state)
+TEST(kilnctl_miopen, a_part_that_is_a_link_is_not_followed)
 {
     struct fixture *f = *state;
     char user[600];
@@ -707,47 +709,8 @@ static void a_part_that_is_a_link_is_not_followed(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(int argc, char **argv)
 {
     FAKE_TRANSFER_MAIN(argc, argv);
-    const struct CMUnitTest tests[] = {
-        TEST(an_overlay_has_all_that_kilnd_has_where_miopen_looks),
-        TEST(an_overlay_prints_the_variables_to_set_and_nothing_else),
-        TEST(a_path_that_a_shell_would_split_is_quoted),
-        TEST(an_overlay_as_json_lists_variables_files_and_remarks),
-        TEST(miopen_keeps_its_own_databases_where_kilnd_has_none),
-        TEST(a_kind_that_kilnd_lacks_is_told),
-        TEST(without_a_version_the_users_find_db_is_in_the_systems_file),
-        TEST(an_installed_package_is_linked_where_miopen_can_read_it),
-        TEST(a_package_that_miopen_could_not_read_is_left_out_and_told),
-        TEST(an_overlay_without_a_device_is_for_those_of_the_host),
-        TEST(an_overlay_does_not_take_the_place_of_another),
-        TEST(what_names_no_device_or_version_is_refused),
-        TEST(a_name_from_kilnd_that_is_no_tuning_file_is_not_written),
-        TEST(what_no_miopen_reads_is_left_out_and_is_no_failure),
-        TEST(of_a_find_db_only_new_lines_are_taken),
-        TEST(bad_lines_are_told_with_their_numbers_in_the_jobs_file),
-        TEST(what_was_harvested_once_is_not_taken_again),
-        TEST(what_kilnd_did_not_take_is_offered_again),
-        TEST(files_of_another_miopen_are_new_as_a_whole),
-        TEST(new_kernels_are_imported_as_of_the_jobs_miopen),
-        TEST(a_perf_db_with_a_log_beside_it_has_changed),
-        TEST(damaged_kernels_are_told_and_the_rest_goes_on),
-        TEST(what_is_no_file_is_neither_waited_for_nor_followed),
-        TEST(a_folder_that_is_no_overlay_is_not_harvested),
-        TEST(damaged_notes_are_told),
-        TEST(a_file_that_did_not_change_is_not_sent_and_that_is_said),
-        TEST(a_file_that_was_only_touched_is_not_sent),
-        TEST(a_file_of_the_same_size_and_time_in_another_place_is_another),
-        TEST(a_change_right_after_a_harvest_is_seen_though_size_and_time_are_the_same),
-        TEST(a_database_whose_log_did_not_change_either_is_not_sent_again),
-        TEST(notes_without_times_or_digests_make_all_new),
-        TEST(nobody_else_may_read_an_overlay),
-        TEST(an_overlay_is_shared_where_that_is_wanted),
-        TEST(a_folder_that_is_there_stays_open_and_its_parts_do_not),
-        TEST(a_part_that_is_a_link_is_not_followed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_main(argc, argv);
 }

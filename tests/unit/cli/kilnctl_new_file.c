@@ -44,6 +44,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_new_file, set_up, tear_down);
+
 static int write_text(struct fixture *f, const char *text, bool replace)
 {
     const struct new_file file = {
@@ -57,7 +59,7 @@ static const char *content(struct fixture *f)
     return scratch_read(&f->folder, "out", f->text, sizeof(f->text));
 }
 
-static void a_file_is_written_with_the_mode_that_the_umask_leaves(void **state)
+TEST(kilnctl_new_file, a_file_is_written_with_the_mode_that_the_umask_leaves)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -71,7 +73,7 @@ static void a_file_is_written_with_the_mode_that_the_umask_leaves(void **state)
     assert_int_equal(scratch_folder_count(&f->folder), 1);
 }
 
-static void a_file_gets_all_of_a_descriptor_from_its_start(void **state)
+TEST(kilnctl_new_file, a_file_gets_all_of_a_descriptor_from_its_start)
 {
     struct fixture *f = *state;
     int fd = memfd_create("content", MFD_CLOEXEC);
@@ -83,7 +85,7 @@ static void a_file_gets_all_of_a_descriptor_from_its_start(void **state)
     assert_string_equal(content(f), "descriptor");
 }
 
-static void a_file_that_is_there_is_kept_unless_it_may_be_replaced(void **state)
+TEST(kilnctl_new_file, a_file_that_is_there_is_kept_unless_it_may_be_replaced)
 {
     struct fixture *f = *state;
     must(write_text(f, "old", false), f->err);
@@ -95,7 +97,7 @@ static void a_file_that_is_there_is_kept_unless_it_may_be_replaced(void **state)
     assert_int_equal(scratch_folder_count(&f->folder), 1);
 }
 
-static void a_disk_that_fails_leaves_the_old_file_and_nothing_else(void **state)
+TEST(kilnctl_new_file, a_disk_that_fails_leaves_the_old_file_and_nothing_else)
 {
     struct fixture *f = *state;
     must(write_text(f, "old", false), f->err);
@@ -107,7 +109,7 @@ static void a_disk_that_fails_leaves_the_old_file_and_nothing_else(void **state)
     assert_int_equal(scratch_folder_count(&f->folder), 1);
 }
 
-static void what_is_no_regular_file_is_not_moved_away(void **state)
+TEST(kilnctl_new_file, what_is_no_regular_file_is_not_moved_away)
 {
     struct fixture *f = *state;
     assert_int_equal(symlink("/dev/null", f->path), 0);
@@ -118,7 +120,7 @@ static void what_is_no_regular_file_is_not_moved_away(void **state)
     assert_true(S_ISLNK(seen.st_mode));
 }
 
-static void a_folder_that_is_not_there_is_an_error_that_names_the_file(void **state)
+TEST(kilnctl_new_file, a_folder_that_is_not_there_is_an_error_that_names_the_file)
 {
     struct fixture *f = *state;
     snprintf(f->path, sizeof(f->path), "%s/none/out", f->folder.path);
@@ -128,7 +130,7 @@ static void a_folder_that_is_not_there_is_an_error_that_names_the_file(void **st
     assert_int_equal(write_text(f, "x", true), KILN_E_INVALID);
 }
 
-static void a_file_of_the_working_folder_needs_no_path(void **state)
+TEST(kilnctl_new_file, a_file_of_the_working_folder_needs_no_path)
 {
     struct fixture *f = *state;
     char before[512];
@@ -141,19 +143,4 @@ static void a_file_of_the_working_folder_needs_no_path(void **state)
     assert_string_equal(content(f), "here");
     assert_string_equal(new_file_name("a/b/c"), "c");
     assert_string_equal(new_file_name("c"), "c");
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(a_file_is_written_with_the_mode_that_the_umask_leaves),
-        T(a_file_gets_all_of_a_descriptor_from_its_start),
-        T(a_file_that_is_there_is_kept_unless_it_may_be_replaced),
-        T(a_disk_that_fails_leaves_the_old_file_and_nothing_else),
-        T(what_is_no_regular_file_is_not_moved_away),
-        T(a_folder_that_is_not_there_is_an_error_that_names_the_file),
-        T(a_file_of_the_working_folder_needs_no_path),
-    };
-    return cmocka_run_group_tests_name("kilnctl.new_file", tests, NULL, NULL);
 }

@@ -34,13 +34,15 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_packages, set_up, tear_down);
+
 #define INSTALLED                                                                               \
     "{\"name\":\"gfx90a68.kdb\",\"database_id\":\"gfx90a68\",\"kernels\":978,\"size\":1572864," \
     "\"signer\":\"\"}"
 
 /* ---- install ---- */
 
-static void a_package_goes_to_kilnd_as_an_open_file_with_its_name_and_source(void **state)
+TEST(kilnctl_packages, a_package_goes_to_kilnd_as_an_open_file_with_its_name_and_source)
 {
     struct fixture *f = *state;
     char expected[1024];
@@ -70,7 +72,7 @@ static void install_beside(struct fixture *f, const char *coverage)
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
 }
 
-static void a_package_that_fits_no_gpu_here_says_so(void **state)
+TEST(kilnctl_packages, a_package_that_fits_no_gpu_here_says_so)
 {
     struct fixture *f = *state;
     install_beside(f, FITS("gfx906_60.kdb", "exact"));
@@ -83,7 +85,7 @@ static void a_package_that_fits_no_gpu_here_says_so(void **state)
     assert_null(strstr(f->run.printed, "it fits no GPU"));
 }
 
-static void an_installed_package_as_json_is_what_kilnd_said(void **state)
+TEST(kilnctl_packages, an_installed_package_as_json_is_what_kilnd_said)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = INSTALLED;
@@ -91,7 +93,7 @@ static void an_installed_package_as_json_is_what_kilnd_said(void **state)
     assert_string_equal(f->run.printed, INSTALLED "\n");
 }
 
-static void a_package_may_be_given_another_name(void **state)
+TEST(kilnctl_packages, a_package_may_be_given_another_name)
 {
     struct fixture *f = *state;
     fake.answers[0].reply =
@@ -101,7 +103,7 @@ static void a_package_may_be_given_another_name(void **state)
     assert_says(f->run.printed, ", signed by 'ops'\n");
 }
 
-static void a_manifest_beside_a_package_goes_with_it(void **state)
+TEST(kilnctl_packages, a_manifest_beside_a_package_goes_with_it)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = INSTALLED;
@@ -111,7 +113,7 @@ static void a_manifest_beside_a_package_goes_with_it(void **state)
     assert_string_equal(fake.sent[0][1], "manifest");
 }
 
-static void a_manifest_given_is_the_one_that_goes(void **state)
+TEST(kilnctl_packages, a_manifest_given_is_the_one_that_goes)
 {
     struct fixture *f = *state;
     char path[512];
@@ -124,7 +126,7 @@ static void a_manifest_given_is_the_one_that_goes(void **state)
     assert_string_equal(fake.sent[0][1], "given");
 }
 
-static void a_manifest_that_is_not_there_is_named_before_kilnd_is_asked(void **state)
+TEST(kilnctl_packages, a_manifest_that_is_not_there_is_named_before_kilnd_is_asked)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--manifest", "/nonexistent/m"),
@@ -133,7 +135,7 @@ static void a_manifest_that_is_not_there_is_named_before_kilnd_is_asked(void **s
     assert_int_equal(fake.asked, 0);
 }
 
-static void a_package_that_is_not_there_or_no_file_is_named(void **state)
+TEST(kilnctl_packages, a_package_that_is_not_there_or_no_file_is_named)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "install", "/nonexistent/x.kdb"), KILN_E_NOT_FOUND);
@@ -143,7 +145,7 @@ static void a_package_that_is_not_there_or_no_file_is_named(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void a_url_goes_as_it_is_and_without_a_file(void **state)
+TEST(kilnctl_packages, a_url_goes_as_it_is_and_without_a_file)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply = INSTALLED;
@@ -157,7 +159,7 @@ static void a_url_goes_as_it_is_and_without_a_file(void **state)
     assert_int_equal(fake.file_counts[0], 0);
 }
 
-static void a_signed_package_is_given_up_only_when_that_is_said(void **state)
+TEST(kilnctl_packages, a_signed_package_is_given_up_only_when_that_is_said)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply = INSTALLED;
@@ -167,7 +169,7 @@ static void a_signed_package_is_given_up_only_when_that_is_said(void **state)
     assert_says(fake.requests[1], ",\"replace_signed\":true}");
 }
 
-static void a_manifest_of_a_url_is_not_ours_to_send(void **state)
+TEST(kilnctl_packages, a_manifest_of_a_url_is_not_ours_to_send)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "install", "https://h/a.kdb", "--manifest", f->path),
@@ -178,7 +180,7 @@ static void a_manifest_of_a_url_is_not_ours_to_send(void **state)
 
 #define SUM "0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef"
 
-static void a_sum_is_checked_to_be_one_and_sent_in_small_letters(void **state)
+TEST(kilnctl_packages, a_sum_is_checked_to_be_one_and_sent_in_small_letters)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = INSTALLED;
@@ -191,7 +193,7 @@ static void a_sum_is_checked_to_be_one_and_sent_in_small_letters(void **state)
     assert_int_equal(fake.asked, 1);
 }
 
-static void a_package_with_a_log_is_not_installed_without_the_program_that_merges(void **state)
+TEST(kilnctl_packages, a_package_with_a_log_is_not_installed_without_the_program_that_merges)
 {
     struct fixture *f = *state;
     scratch_write(&f->folder, "gfx90a68.kdb-wal", "log");
@@ -200,7 +202,7 @@ static void a_package_with_a_log_is_not_installed_without_the_program_that_merge
     assert_int_equal(fake.asked, 0);
 }
 
-static void a_users_cache_is_installed_by_way_of_a_snapshot(void **state)
+TEST(kilnctl_packages, a_users_cache_is_installed_by_way_of_a_snapshot)
 {
     struct fixture *f = *state;
     char path[512];
@@ -216,7 +218,7 @@ static void a_users_cache_is_installed_by_way_of_a_snapshot(void **state)
     assert_string_equal(f->told.text, "kilnctl: one?page\n"); /* what the snapshot lacks */
 }
 
-static void a_package_at_rest_needs_no_snapshot(void **state)
+TEST(kilnctl_packages, a_package_at_rest_needs_no_snapshot)
 {
     struct fixture *f = *state;
     fake_transfer_is_here = true;
@@ -225,7 +227,7 @@ static void a_package_at_rest_needs_no_snapshot(void **state)
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
 }
 
-static void a_package_with_a_log_goes_with_no_sum_or_manifest(void **state)
+TEST(kilnctl_packages, a_package_with_a_log_goes_with_no_sum_or_manifest)
 {
     struct fixture *f = *state;
     scratch_write(&f->folder, "gfx90a68.kdb-wal", "log");
@@ -236,7 +238,7 @@ static void a_package_with_a_log_goes_with_no_sum_or_manifest(void **state)
     assert_int_equal(fake.asked, 0);
 }
 
-static void what_kilnd_has_against_a_package_is_the_error(void **state)
+TEST(kilnctl_packages, what_kilnd_has_against_a_package_is_the_error)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_DENIED, .text = "it is not signed" };
@@ -245,7 +247,7 @@ static void what_kilnd_has_against_a_package_is_the_error(void **state)
     assert_string_equal(f->run.printed, "");
 }
 
-static void an_install_tells_how_far_it_is_and_why_it_tries_again(void **state)
+TEST(kilnctl_packages, an_install_tells_how_far_it_is_and_why_it_tries_again)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
@@ -272,7 +274,7 @@ static void an_install_tells_how_far_it_is_and_why_it_tries_again(void **state)
         "{\"progress\":{\"stage\":\"checking\",\"done\":500,\"total\":1000}}" \
     }
 
-static void the_last_stage_is_told_to_its_end_only_where_the_install_came_to_one(void **state)
+TEST(kilnctl_packages, the_last_stage_is_told_to_its_end_only_where_the_install_came_to_one)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };
@@ -290,7 +292,7 @@ static void the_last_stage_is_told_to_its_end_only_where_the_install_came_to_one
     assert_null(strstr(f->told.text, "1000 of 1000"));
 }
 
-static void nothing_of_a_urls_credentials_or_query_is_shown(void **state)
+TEST(kilnctl_packages, nothing_of_a_urls_credentials_or_query_is_shown)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };
@@ -306,7 +308,7 @@ static void nothing_of_a_urls_credentials_or_query_is_shown(void **state)
     assert_null(strstr(f->told.text, "def"));
 }
 
-static void a_url_that_ends_in_its_host_shows_no_credentials_either(void **state)
+TEST(kilnctl_packages, a_url_that_ends_in_its_host_shows_no_credentials_either)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };
@@ -317,7 +319,7 @@ static void a_url_that_ends_in_its_host_shows_no_credentials_either(void **state
     assert_null(strstr(f->told.text, "cret@"));
 }
 
-static void progress_that_is_nonsense_is_let_pass(void **state)
+TEST(kilnctl_packages, progress_that_is_nonsense_is_let_pass)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
@@ -331,7 +333,7 @@ static void progress_that_is_nonsense_is_let_pass(void **state)
     assert_string_equal(f->told.text, ""); /* nobody knows how much there is to unpack */
 }
 
-static void the_time_given_bounds_an_install(void **state)
+TEST(kilnctl_packages, the_time_given_bounds_an_install)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = INSTALLED;
@@ -341,7 +343,7 @@ static void the_time_given_bounds_an_install(void **state)
 
 /* ---- ls ---- */
 
-static void packages_are_listed_with_what_they_are_for(void **state)
+TEST(kilnctl_packages, packages_are_listed_with_what_they_are_for)
 {
     struct fixture *f = *state;
     fake.answers[0].reply =
@@ -358,7 +360,7 @@ static void packages_are_listed_with_what_they_are_for(void **state)
     "\"refused\":[{\"name\":\"gfx906_60.kdb.bz2\",\"folder\":\"/opt/db\",\"why\":\"packed: " \
     "\\u001b[2Jinstall it\"}]}"
 
-static void packages_that_are_not_used_are_listed_with_the_reason(void **state)
+TEST(kilnctl_packages, packages_that_are_not_used_are_listed_with_the_reason)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"packages\":[{\"name\":\"gfx90a68.kdb\"}]," REFUSED;
@@ -374,7 +376,7 @@ static void packages_that_are_not_used_are_listed_with_the_reason(void **state)
     assert_says(f->run.printed, "\"folder\":\"/opt/db\",\"why\":");
 }
 
-static void a_list_of_no_packages_says_what_to_do(void **state)
+TEST(kilnctl_packages, a_list_of_no_packages_says_what_to_do)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply = "{\"packages\":[]}";
@@ -386,7 +388,7 @@ static void a_list_of_no_packages_says_what_to_do(void **state)
 
 /* ---- show ---- */
 
-static void a_package_is_shown_without_its_kernels_unless_asked(void **state)
+TEST(kilnctl_packages, a_package_is_shown_without_its_kernels_unless_asked)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"name\":\"a.kdb\",\"size\":2048,\"kernels\":978}";
@@ -404,7 +406,7 @@ static void script_rows_of_two_pages(void)
     fake.answers[2].reply = "{\"name\":\"a.kdb\",\"rows\":[{\"id\":5,\"name\":\"n5\"}]}";
 }
 
-static void rows_of_a_package_are_listed_over_all_pages_with_their_blanks(void **state)
+TEST(kilnctl_packages, rows_of_a_package_are_listed_over_all_pages_with_their_blanks)
 {
     struct fixture *f = *state;
     script_rows_of_two_pages();
@@ -416,7 +418,7 @@ static void rows_of_a_package_are_listed_over_all_pages_with_their_blanks(void *
     assert_says(f->run.printed, "n5    ''\n");
 }
 
-static void rows_of_a_package_as_json_are_one_object(void **state)
+TEST(kilnctl_packages, rows_of_a_package_as_json_are_one_object)
 {
     struct fixture *f = *state;
     script_rows_of_two_pages();
@@ -427,7 +429,7 @@ static void rows_of_a_package_as_json_are_one_object(void **state)
                         "{\"id\":2,\"name\":\"n2\",\"args\":\"\"},{\"id\":5,\"name\":\"n5\"}]}\n");
 }
 
-static void rows_without_end_are_an_error_and_print_nothing(void **state)
+TEST(kilnctl_packages, rows_without_end_are_an_error_and_print_nothing)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"name\":\"a.kdb\"}";
@@ -436,7 +438,7 @@ static void rows_without_end_are_an_error_and_print_nothing(void **state)
     assert_string_equal(f->run.printed, "");
 }
 
-static void a_list_of_rows_that_breaks_off_prints_nothing(void **state)
+TEST(kilnctl_packages, a_list_of_rows_that_breaks_off_prints_nothing)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"name\":\"a.kdb\"}";
@@ -448,7 +450,7 @@ static void a_list_of_rows_that_breaks_off_prints_nothing(void **state)
 
 /* ---- verify ---- */
 
-static void a_package_that_is_whole_verifies(void **state)
+TEST(kilnctl_packages, a_package_that_is_whole_verifies)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"name\":\"a.kdb\",\"kernels\":1200,\"good\":1200,\"damaged\":0,"
@@ -459,7 +461,7 @@ static void a_package_that_is_whole_verifies(void **state)
     assert_string_equal(f->run.printed, "a.kdb: 1 200 kernels, all good\n");
 }
 
-static void verifying_goes_on_after_damage_and_fails_in_the_end(void **state)
+TEST(kilnctl_packages, verifying_goes_on_after_damage_and_fails_in_the_end)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"name\":\"a.kdb\",\"kernels\":9,\"good\":7,\"damaged\":2,"
@@ -472,7 +474,7 @@ static void verifying_goes_on_after_damage_and_fails_in_the_end(void **state)
     assert_string_equal(f->run.printed, "b.kdb: 1 kernel, all good\n");
 }
 
-static void verifying_as_json_has_every_report_and_the_error(void **state)
+TEST(kilnctl_packages, verifying_as_json_has_every_report_and_the_error)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"name\":\"a.kdb\",\"kernels\":9,\"damaged\":2}";
@@ -492,7 +494,7 @@ static void verifying_as_json_has_every_report_and_the_error(void **state)
 
 /* ---- rm ---- */
 
-static void packages_are_removed_and_those_that_are_not_there_named(void **state)
+TEST(kilnctl_packages, packages_are_removed_and_those_that_are_not_there_named)
 {
     struct fixture *f = *state;
     fake.answers[0] =
@@ -504,7 +506,7 @@ static void packages_are_removed_and_those_that_are_not_there_named(void **state
     assert_string_equal(f->run.printed, "removed 'b.kdb'\n");
 }
 
-static void removing_packages_as_json_lists_both(void **state)
+TEST(kilnctl_packages, removing_packages_as_json_lists_both)
 {
     struct fixture *f = *state;
     fake.answers[0].code = KILN_E_NOT_FOUND;
@@ -514,7 +516,7 @@ static void removing_packages_as_json_lists_both(void **state)
     assert_true(f->run.reported);
 }
 
-static void removing_packages_stops_where_it_is_not_permitted(void **state)
+TEST(kilnctl_packages, removing_packages_stops_where_it_is_not_permitted)
 {
     struct fixture *f = *state;
     fake.answers[0].code = KILN_E_DENIED;
@@ -532,7 +534,7 @@ static void removing_packages_stops_where_it_is_not_permitted(void **state)
     "],\"sentence\":\"" sentence "\"}"
 #define PACKAGE(name, fit) "{\"name\":\"" name "\",\"fit\":\"" fit "\"}"
 
-static void coverage_lists_each_gpu_and_says_once_what_to_do(void **state)
+TEST(kilnctl_packages, coverage_lists_each_gpu_and_says_once_what_to_do)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"gpus\":[" GPU("1", "none", "", "install one") "," GPU(
@@ -546,7 +548,7 @@ static void coverage_lists_each_gpu_and_says_once_what_to_do(void **state)
                                         "\ninstall one\n");
 }
 
-static void coverage_names_the_packages_that_apply_to_a_gpu(void **state)
+TEST(kilnctl_packages, coverage_names_the_packages_that_apply_to_a_gpu)
 {
     struct fixture *f = *state;
     fake.answers[0].reply =
@@ -558,7 +560,7 @@ static void coverage_names_the_packages_that_apply_to_a_gpu(void **state)
     assert_says(f->run.printed, "gfx90a68  exact     gfx90a68.kdb, gfx90a.kdb\n");
 }
 
-static void a_host_without_gpus_is_covered_by_a_sentence(void **state)
+TEST(kilnctl_packages, a_host_without_gpus_is_covered_by_a_sentence)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"gpus\":[],\"skipped\":\"node 3 has no simd_count\"}";
@@ -570,48 +572,5 @@ static void a_host_without_gpus_is_covered_by_a_sentence(void **state)
 int main(int argc, char **argv)
 {
     FAKE_TRANSFER_MAIN(argc, argv);
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(a_package_goes_to_kilnd_as_an_open_file_with_its_name_and_source),
-        T(a_package_that_fits_no_gpu_here_says_so),
-        T(an_installed_package_as_json_is_what_kilnd_said),
-        T(a_package_may_be_given_another_name),
-        T(a_manifest_beside_a_package_goes_with_it),
-        T(a_manifest_given_is_the_one_that_goes),
-        T(a_manifest_that_is_not_there_is_named_before_kilnd_is_asked),
-        T(a_package_that_is_not_there_or_no_file_is_named),
-        T(a_url_goes_as_it_is_and_without_a_file),
-        T(a_signed_package_is_given_up_only_when_that_is_said),
-        T(a_manifest_of_a_url_is_not_ours_to_send),
-        T(a_sum_is_checked_to_be_one_and_sent_in_small_letters),
-        T(a_package_with_a_log_is_not_installed_without_the_program_that_merges),
-        T(a_users_cache_is_installed_by_way_of_a_snapshot),
-        T(a_package_at_rest_needs_no_snapshot),
-        T(a_package_with_a_log_goes_with_no_sum_or_manifest),
-        T(what_kilnd_has_against_a_package_is_the_error),
-        T(an_install_tells_how_far_it_is_and_why_it_tries_again),
-        T(the_last_stage_is_told_to_its_end_only_where_the_install_came_to_one),
-        T(nothing_of_a_urls_credentials_or_query_is_shown),
-        T(a_url_that_ends_in_its_host_shows_no_credentials_either),
-        T(progress_that_is_nonsense_is_let_pass),
-        T(the_time_given_bounds_an_install),
-        T(packages_are_listed_with_what_they_are_for),
-        T(packages_that_are_not_used_are_listed_with_the_reason),
-        T(a_list_of_no_packages_says_what_to_do),
-        T(a_package_is_shown_without_its_kernels_unless_asked),
-        T(rows_of_a_package_are_listed_over_all_pages_with_their_blanks),
-        T(rows_of_a_package_as_json_are_one_object),
-        T(rows_without_end_are_an_error_and_print_nothing),
-        T(a_list_of_rows_that_breaks_off_prints_nothing),
-        T(a_package_that_is_whole_verifies),
-        T(verifying_goes_on_after_damage_and_fails_in_the_end),
-        T(verifying_as_json_has_every_report_and_the_error),
-        T(packages_are_removed_and_those_that_are_not_there_named),
-        T(removing_packages_as_json_lists_both),
-        T(removing_packages_stops_where_it_is_not_permitted),
-        T(coverage_lists_each_gpu_and_says_once_what_to_do),
-        T(coverage_names_the_packages_that_apply_to_a_gpu),
-        T(a_host_without_gpus_is_covered_by_a_sentence),
-    };
-    return cmocka_run_group_tests_name("kilnctl.packages", tests, NULL, NULL);
+    return test_main(argc, argv);
 }

@@ -169,6 +169,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_prefetch, set_up, tear_down);
+
 static void write_lines(struct fixture *f, const char *text)
 {
     FILE *out = fopen(f->path, "we");
@@ -183,7 +185,7 @@ static void write_lines(struct fixture *f, const char *text)
     "# comment\n"                                           \
     "conv -n 2 -c 8 -k 8 -F 1\n"
 
-static void prefetch_asks_for_each_problem_once_without_objects(void **state)
+TEST(kilnctl_prefetch, prefetch_asks_for_each_problem_once_without_objects)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -203,7 +205,7 @@ static void prefetch_asks_for_each_problem_once_without_objects(void **state)
     assert_non_null(strstr(f->run.printed, "\"failed\":0"));
 }
 
-static void prefetch_counts_a_kernel_that_problems_share_once(void **state)
+TEST(kilnctl_prefetch, prefetch_counts_a_kernel_that_problems_share_once)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -214,7 +216,7 @@ static void prefetch_counts_a_kernel_that_problems_share_once(void **state)
     assert_non_null(strstr(f->run.printed, "\"disk\":2"));
 }
 
-static void prefetch_fails_when_any_kernel_failed_and_gives_reason_and_log(void **state)
+TEST(kilnctl_prefetch, prefetch_fails_when_any_kernel_failed_and_gives_reason_and_log)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -228,7 +230,7 @@ static void prefetch_fails_when_any_kernel_failed_and_gives_reason_and_log(void 
     assert_string_equal(f->run.err.text, "2 failed, 2 of 4 problems are ready");
 }
 
-static void prefetch_names_a_line_it_cannot_read_and_does_the_rest(void **state)
+TEST(kilnctl_prefetch, prefetch_names_a_line_it_cannot_read_and_does_the_rest)
 {
     struct fixture *f = *state;
     write_lines(f, "conv -n 1 -F 1\nconv -n 1 --frobnicate 3\n");
@@ -239,7 +241,7 @@ static void prefetch_names_a_line_it_cannot_read_and_does_the_rest(void **state)
     assert_non_null(strstr(f->run.printed, "frobnicate"));
 }
 
-static void prefetch_needs_a_target_and_lines(void **state)
+TEST(kilnctl_prefetch, prefetch_needs_a_target_and_lines)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "prefetch", f->path), KILN_E_INVALID);
@@ -248,7 +250,7 @@ static void prefetch_needs_a_target_and_lines(void **state)
     assert_non_null(strstr(f->run.err.text, "no MIOpenDriver command lines"));
 }
 
-static void prefetch_with_jobs_asks_for_every_problem_once(void **state)
+TEST(kilnctl_prefetch, prefetch_with_jobs_asks_for_every_problem_once)
 {
     struct fixture *f = *state;
     FILE *out = fopen(f->path, "we");
@@ -264,7 +266,7 @@ static void prefetch_with_jobs_asks_for_every_problem_once(void **state)
     assert_non_null(strstr(f->run.printed, "\"problems\":300,\"repeats\":0,\"kernels\":300"));
 }
 
-static void prefetch_with_jobs_ends_when_the_daemon_is_gone(void **state)
+TEST(kilnctl_prefetch, prefetch_with_jobs_ends_when_the_daemon_is_gone)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -292,7 +294,7 @@ static bool has_features(const char *arch)
     return false;
 }
 
-static void prefetch_knows_of_each_arch_whether_its_gpus_state_features(void **state)
+TEST(kilnctl_prefetch, prefetch_knows_of_each_arch_whether_its_gpus_state_features)
 {
     static const char *const archs[] = {
 #define AMDGPU_MACHINE(arch, number) arch,
@@ -302,7 +304,6 @@ static void prefetch_knows_of_each_arch_whether_its_gpus_state_features(void **s
     static const char *const with_sramecc[] = { "gfx906", "gfx908", "gfx90a", "gfx940",
                                                 "gfx941", "gfx942", "gfx950" };
     char note[PREFETCH_NOTE_MOST];
-    (void)state;
     for (size_t i = 0; i < sizeof(archs) / sizeof(archs[0]); i++) {
         const char *said = prefetch_note(archs[i], note);
         bool sramecc = false;
@@ -313,7 +314,7 @@ static void prefetch_knows_of_each_arch_whether_its_gpus_state_features(void **s
     }
 }
 
-static void prefetch_notes_that_gpus_state_features_where_the_target_does_not(void **state)
+TEST(kilnctl_prefetch, prefetch_notes_that_gpus_state_features_where_the_target_does_not)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -342,7 +343,7 @@ static int prefetch_lines(struct fixture *f)
     return RUN(&f->run, "prefetch", f->path, "--target", "gfx90a");
 }
 
-static void prefetch_fails_where_kernels_are_not_stored(void **state)
+TEST(kilnctl_prefetch, prefetch_fails_where_kernels_are_not_stored)
 {
     struct fixture *f = *state;
     fake.stats[0] = STATS("7", "5", "1", "true");
@@ -357,7 +358,7 @@ static void prefetch_fails_where_kernels_are_not_stored(void **state)
     assert_int_equal(fake.naps, 1);
 }
 
-static void prefetch_fails_where_nothing_is_stored_any_more(void **state)
+TEST(kilnctl_prefetch, prefetch_fails_where_nothing_is_stored_any_more)
 {
     struct fixture *f = *state;
     fake.tier = KILN_TIER_HOT; /* compiled by an earlier one that could not store it */
@@ -369,7 +370,7 @@ static void prefetch_fails_where_nothing_is_stored_any_more(void **state)
     assert_non_null(strstr(f->run.printed, "not stored"));
 }
 
-static void prefetch_is_content_where_only_others_lost_kernels(void **state)
+TEST(kilnctl_prefetch, prefetch_is_content_where_only_others_lost_kernels)
 {
     struct fixture *f = *state;
     fake.stats[0] = STATS("7", "5", "1", "true");
@@ -380,7 +381,7 @@ static void prefetch_is_content_where_only_others_lost_kernels(void **state)
     assert_null(strstr(f->run.printed, "not stored"));
 }
 
-static void prefetch_is_content_with_a_full_disk_that_has_all(void **state)
+TEST(kilnctl_prefetch, prefetch_is_content_with_a_full_disk_that_has_all)
 {
     struct fixture *f = *state;
     fake.stats[0] = STATS("7", "5", "2", "false");
@@ -393,7 +394,7 @@ static void prefetch_is_content_with_a_full_disk_that_has_all(void **state)
     assert_int_equal(prefetch_lines(f), KILN_E_OK);
 }
 
-static void prefetch_waits_for_its_turn_among_others(void **state)
+TEST(kilnctl_prefetch, prefetch_waits_for_its_turn_among_others)
 {
     struct fixture *f = *state;
     fake.stats[0] = STATS("7", "5", "2", "true");
@@ -405,7 +406,7 @@ static void prefetch_waits_for_its_turn_among_others(void **state)
     assert_string_equal(f->run.err.text, "4 are unanswered");
 }
 
-static void prefetch_does_not_wait_for_ever_for_a_disk(void **state)
+TEST(kilnctl_prefetch, prefetch_does_not_wait_for_ever_for_a_disk)
 {
     struct fixture *f = *state;
     fake.stats[0] = STATS("2", "1", "0", "true");
@@ -413,7 +414,7 @@ static void prefetch_does_not_wait_for_ever_for_a_disk(void **state)
     assert_non_null(strstr(f->run.err.text, "still writing kernels"));
 }
 
-static void prefetch_is_content_with_what_is_stored_or_not_to_be(void **state)
+TEST(kilnctl_prefetch, prefetch_is_content_with_what_is_stored_or_not_to_be)
 {
     struct fixture *f = *state;
     fake.stats[0] = STATS("7", "5", "1", "true");
@@ -438,7 +439,7 @@ static void expect_nothing_asked_or_printed(const struct fixture *f)
     assert_false(f->run.reported);
 }
 
-static void a_target_that_is_none_fails_once_before_any_problem(void **state)
+TEST(kilnctl_prefetch, a_target_that_is_none_fails_once_before_any_problem)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -451,7 +452,7 @@ static void a_target_that_is_none_fails_once_before_any_problem(void **state)
     expect_nothing_asked_or_printed(f);
 }
 
-static void a_target_that_no_compiler_can_build_fails_once_with_all_reasons(void **state)
+TEST(kilnctl_prefetch, a_target_that_no_compiler_can_build_fails_once_with_all_reasons)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -462,7 +463,7 @@ static void a_target_that_no_compiler_can_build_fails_once_with_all_reasons(void
 }
 
 /* kilnd asks again when it can; what is not known is not said. */
-static void a_target_that_a_compiler_could_not_be_tried_for_now_is_left_to_kilnd(void **state)
+TEST(kilnctl_prefetch, a_target_that_a_compiler_could_not_be_tried_for_now_is_left_to_kilnd)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -477,7 +478,7 @@ static void a_target_that_a_compiler_could_not_be_tried_for_now_is_left_to_kilnd
     assert_string_equal(f->run.err.text, "the fake says no");
 }
 
-static void a_toolchain_that_is_not_here_fails_once_and_those_here_are_named(void **state)
+TEST(kilnctl_prefetch, a_toolchain_that_is_not_here_fails_once_and_those_here_are_named)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -489,7 +490,7 @@ static void a_toolchain_that_is_not_here_fails_once_and_those_here_are_named(voi
     expect_nothing_asked_or_printed(f);
 }
 
-static void a_database_id_that_is_none_fails_once_before_any_problem(void **state)
+TEST(kilnctl_prefetch, a_database_id_that_is_none_fails_once_before_any_problem)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -500,7 +501,7 @@ static void a_database_id_that_is_none_fails_once_before_any_problem(void **stat
     expect_nothing_asked_or_printed(f);
 }
 
-static void a_database_id_of_another_device_fails_once_before_any_problem(void **state)
+TEST(kilnctl_prefetch, a_database_id_of_another_device_fails_once_before_any_problem)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -511,7 +512,7 @@ static void a_database_id_of_another_device_fails_once_before_any_problem(void *
     expect_nothing_asked_or_printed(f);
 }
 
-static void a_toolchain_asked_for_by_name_gets_one_try_even_if_it_is_known_to_fail(void **state)
+TEST(kilnctl_prefetch, a_toolchain_asked_for_by_name_gets_one_try_even_if_it_is_known_to_fail)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -525,7 +526,7 @@ static void a_toolchain_asked_for_by_name_gets_one_try_even_if_it_is_known_to_fa
     assert_string_equal(f->run.printed, "");
 }
 
-static void a_doubted_toolchain_that_proves_itself_does_the_rest(void **state)
+TEST(kilnctl_prefetch, a_doubted_toolchain_that_proves_itself_does_the_rest)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -537,7 +538,7 @@ static void a_doubted_toolchain_that_proves_itself_does_the_rest(void **state)
     assert_non_null(strstr(f->run.printed, "\"problems\":4,\"repeats\":1,\"kernels\":4"));
 }
 
-static void a_target_with_its_features_the_other_way_round_is_the_same(void **state)
+TEST(kilnctl_prefetch, a_target_with_its_features_the_other_way_round_is_the_same)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -547,7 +548,7 @@ static void a_target_with_its_features_the_other_way_round_is_the_same(void **st
     assert_int_equal(fake.plans, 4);
 }
 
-static void a_solver_that_is_not_there_fails_once(void **state)
+TEST(kilnctl_prefetch, a_solver_that_is_not_there_fails_once)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -559,7 +560,7 @@ static void a_solver_that_is_not_there_fails_once(void **state)
     assert_string_equal(f->run.printed, "");
 }
 
-static void a_solver_that_cannot_do_the_first_problem_does_the_others(void **state)
+TEST(kilnctl_prefetch, a_solver_that_cannot_do_the_first_problem_does_the_others)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -571,7 +572,7 @@ static void a_solver_that_cannot_do_the_first_problem_does_the_others(void **sta
     assert_non_null(strstr(f->run.printed, "\"failed\":2"));
 }
 
-static void a_report_with_failures_holds_the_error_of_the_whole(void **state)
+TEST(kilnctl_prefetch, a_report_with_failures_holds_the_error_of_the_whole)
 {
     struct fixture *f = *state;
     write_lines(f, LINES);
@@ -581,40 +582,4 @@ static void a_report_with_failures_holds_the_error_of_the_whole(void **state)
     assert_non_null(strstr(f->run.printed, "\"error\":{\"code\":\"COMPILE_FAILED\",\"text\":"
                                            "\"2 failed, 2 of 4 problems are ready\"}}\n"));
     assert_true(f->run.reported);
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(prefetch_asks_for_each_problem_once_without_objects),
-        T(prefetch_counts_a_kernel_that_problems_share_once),
-        T(prefetch_fails_when_any_kernel_failed_and_gives_reason_and_log),
-        T(prefetch_names_a_line_it_cannot_read_and_does_the_rest),
-        T(prefetch_needs_a_target_and_lines),
-        T(prefetch_with_jobs_asks_for_every_problem_once),
-        T(prefetch_with_jobs_ends_when_the_daemon_is_gone),
-        T(prefetch_knows_of_each_arch_whether_its_gpus_state_features),
-        T(prefetch_notes_that_gpus_state_features_where_the_target_does_not),
-        T(prefetch_fails_where_kernels_are_not_stored),
-        T(prefetch_fails_where_nothing_is_stored_any_more),
-        T(prefetch_is_content_where_only_others_lost_kernels),
-        T(prefetch_is_content_with_a_full_disk_that_has_all),
-        T(prefetch_waits_for_its_turn_among_others),
-        T(prefetch_does_not_wait_for_ever_for_a_disk),
-        T(prefetch_is_content_with_what_is_stored_or_not_to_be),
-        T(a_target_that_is_none_fails_once_before_any_problem),
-        T(a_target_that_no_compiler_can_build_fails_once_with_all_reasons),
-        T(a_target_that_a_compiler_could_not_be_tried_for_now_is_left_to_kilnd),
-        T(a_toolchain_that_is_not_here_fails_once_and_those_here_are_named),
-        T(a_database_id_that_is_none_fails_once_before_any_problem),
-        T(a_database_id_of_another_device_fails_once_before_any_problem),
-        T(a_toolchain_asked_for_by_name_gets_one_try_even_if_it_is_known_to_fail),
-        T(a_doubted_toolchain_that_proves_itself_does_the_rest),
-        T(a_target_with_its_features_the_other_way_round_is_the_same),
-        T(a_solver_that_is_not_there_fails_once),
-        T(a_solver_that_cannot_do_the_first_problem_does_the_others),
-        T(a_report_with_failures_holds_the_error_of_the_whole),
-    };
-    return cmocka_run_group_tests_name("kilnctl.prefetch", tests, NULL, NULL);
 }

@@ -42,6 +42,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_report, set_up, tear_down);
+
 /* Where scripts/look-report wants it, the page is left for a browser. */
 static void keep(const struct fixture *f, const char *name)
 {
@@ -99,7 +101,7 @@ static unsigned count_of(const char *text, const char *part)
 
 /* ---- escaping ---- */
 
-static void what_comes_from_elsewhere_is_text_and_nothing_more(void **state)
+TEST(kilnctl_report, what_comes_from_elsewhere_is_text_and_nothing_more)
 {
     struct fixture *f = *state;
     FILE *out = open_memstream(&f->page, &f->page_size);
@@ -109,7 +111,7 @@ static void what_comes_from_elsewhere_is_text_and_nothing_more(void **state)
                                  "&amp;amp; ?[2J?");
 }
 
-static void a_name_without_end_is_cut(void **state)
+TEST(kilnctl_report, a_name_without_end_is_cut)
 {
     struct fixture *f = *state;
     char name[5000];
@@ -123,7 +125,7 @@ static void a_name_without_end_is_cut(void **state)
     assert_int_equal(count_of(f->page, "&amp;"), 1023);
 }
 
-static void no_hostile_name_reaches_the_page_unescaped(void **state)
+TEST(kilnctl_report, no_hostile_name_reaches_the_page_unescaped)
 {
     struct fixture *f = *state;
     write_busy_page(f);
@@ -133,7 +135,7 @@ static void no_hostile_name_reaches_the_page_unescaped(void **state)
     assert_int_equal(count_of(f->page, "&lt;script&gt;"), 4); /* title, heading, two tables */
 }
 
-static void the_page_needs_nothing_from_elsewhere(void **state)
+TEST(kilnctl_report, the_page_needs_nothing_from_elsewhere)
 {
     struct fixture *f = *state;
     write_busy_page(f);
@@ -145,7 +147,7 @@ static void the_page_needs_nothing_from_elsewhere(void **state)
     assert_int_equal(count_of(f->page, "url("), 0);
 }
 
-static void each_element_that_begins_ends(void **state)
+TEST(kilnctl_report, each_element_that_begins_ends)
 {
     static const char *const tags[] = { "section", "table", "tbody",  "tr", "td", "th",
                                         "svg",     "g",     "figure", "ul", "li", "dl",
@@ -164,7 +166,7 @@ static void each_element_that_begins_ends(void **state)
 
 /* ---- what it says ---- */
 
-static void a_busy_node_is_shown_in_figures(void **state)
+TEST(kilnctl_report, a_busy_node_is_shown_in_figures)
 {
     struct fixture *f = *state;
     write_busy_page(f);
@@ -180,7 +182,7 @@ static void a_busy_node_is_shown_in_figures(void **state)
     assert_says(f->page, ": 100.0 % of ");
 }
 
-static void a_node_where_nothing_happened_says_so_kindly(void **state)
+TEST(kilnctl_report, a_node_where_nothing_happened_says_so_kindly)
 {
     struct fixture *f = *state;
     KILN_AUTO(json) struct json *status = read_json(BUSY_STATUS);
@@ -205,7 +207,7 @@ static void a_node_where_nothing_happened_says_so_kindly(void **state)
     assert_int_equal(count_of(f->page, "nan"), 0);
 }
 
-static void answers_that_hold_nothing_are_no_trouble(void **state)
+TEST(kilnctl_report, answers_that_hold_nothing_are_no_trouble)
 {
     struct fixture *f = *state;
     const struct report report = { .host = "", .now = 0 };
@@ -214,7 +216,7 @@ static void answers_that_hold_nothing_are_no_trouble(void **state)
     assert_says(f->page, "kilnd did not tell");
 }
 
-static void a_column_stays_within_its_chart(void **state)
+TEST(kilnctl_report, a_column_stays_within_its_chart)
 {
     struct fixture *f = *state;
     const struct chart_column column = { .time = 150, .span_s = 10, .layers = { 70, 70 } };
@@ -247,7 +249,7 @@ static void answer_all(void)
         fake.answers[i].reply = replies[i];
 }
 
-static void it_asks_and_writes_one_file(void **state)
+TEST(kilnctl_report, it_asks_and_writes_one_file)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -267,7 +269,7 @@ static void it_asks_and_writes_one_file(void **state)
     assert_int_equal(seen.st_mode & 0777, 0644); /* as its owner has chosen */
 }
 
-static void a_host_without_tuning_and_gpus_has_a_page_too(void **state)
+TEST(kilnctl_report, a_host_without_tuning_and_gpus_has_a_page_too)
 {
     struct fixture *f = *state;
     answer_all();
@@ -276,7 +278,7 @@ static void a_host_without_tuning_and_gpus_has_a_page_too(void **state)
     assert_int_equal(RUN(&f->run, "report", "-o", f->file), KILN_E_OK);
 }
 
-static void another_file_of_that_name_stays(void **state)
+TEST(kilnctl_report, another_file_of_that_name_stays)
 {
     struct fixture *f = *state;
     char content[16] = "";
@@ -293,7 +295,7 @@ static void another_file_of_that_name_stays(void **state)
     assert_string_equal(content, "my thesis");
 }
 
-static void a_folder_or_no_name_is_refused(void **state)
+TEST(kilnctl_report, a_folder_or_no_name_is_refused)
 {
     struct fixture *f = *state;
     answer_all();
@@ -303,33 +305,10 @@ static void a_folder_or_no_name_is_refused(void **state)
     assert_int_equal(RUN(&f->run, "report", "-o", "/dev/null"), KILN_E_INVALID);
 }
 
-static void without_kilnd_nothing_is_written(void **state)
+TEST(kilnctl_report, without_kilnd_nothing_is_written)
 {
     struct fixture *f = *state;
     fake.answers[0].code = KILN_E_UNAVAILABLE;
     assert_int_equal(RUN(&f->run, "report", "-o", f->file), KILN_E_UNAVAILABLE);
     assert_int_not_equal(access(f->file, F_OK), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_comes_from_elsewhere_is_text_and_nothing_more),
-        TEST(a_name_without_end_is_cut),
-        TEST(no_hostile_name_reaches_the_page_unescaped),
-        TEST(the_page_needs_nothing_from_elsewhere),
-        TEST(each_element_that_begins_ends),
-        TEST(a_busy_node_is_shown_in_figures),
-        TEST(a_node_where_nothing_happened_says_so_kindly),
-        TEST(answers_that_hold_nothing_are_no_trouble),
-        TEST(a_column_stays_within_its_chart),
-        TEST(it_asks_and_writes_one_file),
-        TEST(a_host_without_tuning_and_gpus_has_a_page_too),
-        TEST(another_file_of_that_name_stays),
-        TEST(a_folder_or_no_name_is_refused),
-        TEST(without_kilnd_nothing_is_written),
-    };
-    return cmocka_run_group_tests_name("kilnctl report", tests, NULL, NULL);
 }

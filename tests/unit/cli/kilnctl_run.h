@@ -6,14 +6,11 @@
  * brings a libkiln of its own: the functions it defines take the library's place.
  */
 #include "cli/kilnctl/command.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct command_run {
     struct session_options common;

@@ -36,13 +36,15 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_snapshot, set_up, tear_down);
+
 static int open_with(struct fixture *f, const char *behaviour)
 {
     setenv(FAKE_TRANSFER, behaviour, 1);
     return snapshot_open(f->path, &f->snapshot, &f->err);
 }
 
-static void the_program_opens_the_file_and_says_what_it_lacks(void **state)
+TEST(kilnctl_snapshot, the_program_opens_the_file_and_says_what_it_lacks)
 {
     struct fixture *f = *state;
     char text[16] = "";
@@ -54,14 +56,14 @@ static void the_program_opens_the_file_and_says_what_it_lacks(void **state)
     assert_true(fcntl(f->snapshot.fd, F_GETFD) & FD_CLOEXEC);
 }
 
-static void what_the_program_refuses_is_refused_with_its_words(void **state)
+TEST(kilnctl_snapshot, what_the_program_refuses_is_refused_with_its_words)
 {
     struct fixture *f = *state;
     assert_int_equal(open_with(f, "refuse"), KILN_E_IO);
     assert_string_equal(f->err.text, "cannot open it");
 }
 
-static void an_answer_without_a_file_or_that_is_none_is_corrupt(void **state)
+TEST(kilnctl_snapshot, an_answer_without_a_file_or_that_is_none_is_corrupt)
 {
     struct fixture *f = *state;
     assert_int_equal(open_with(f, "forget"), KILN_E_CORRUPT);
@@ -70,7 +72,7 @@ static void an_answer_without_a_file_or_that_is_none_is_corrupt(void **state)
     assert_int_equal(f->snapshot.fd, -1);
 }
 
-static void a_program_that_ends_without_a_word_is_told_of_with_its_status(void **state)
+TEST(kilnctl_snapshot, a_program_that_ends_without_a_word_is_told_of_with_its_status)
 {
     struct fixture *f = *state;
     assert_int_equal(open_with(f, "leave"), KILN_E_IO);
@@ -79,7 +81,7 @@ static void a_program_that_ends_without_a_word_is_told_of_with_its_status(void *
     assert_says(f->err.text, "ended without an answer (signal 9)");
 }
 
-static void no_descriptors_are_left_behind_by_failures(void **state)
+TEST(kilnctl_snapshot, no_descriptors_are_left_behind_by_failures)
 {
     struct fixture *f = *state;
     int before = dup(0);
@@ -93,7 +95,7 @@ static void no_descriptors_are_left_behind_by_failures(void **state)
     assert_int_equal(after, before);
 }
 
-static void without_the_program_a_file_at_rest_is_opened_as_it_is(void **state)
+TEST(kilnctl_snapshot, without_the_program_a_file_at_rest_is_opened_as_it_is)
 {
     struct fixture *f = *state;
     fake_transfer_is_here = false;
@@ -103,7 +105,7 @@ static void without_the_program_a_file_at_rest_is_opened_as_it_is(void **state)
     assert_string_equal(f->snapshot.note, "");
 }
 
-static void without_the_program_a_file_in_use_is_refused(void **state)
+TEST(kilnctl_snapshot, without_the_program_a_file_in_use_is_refused)
 {
     struct fixture *f = *state;
     fake_transfer_is_here = false;
@@ -112,7 +114,7 @@ static void without_the_program_a_file_in_use_is_refused(void **state)
     assert_says(f->err.text, "end the programs that use the file");
 }
 
-static void a_pipe_is_no_file_and_is_not_waited_for(void **state)
+TEST(kilnctl_snapshot, a_pipe_is_no_file_and_is_not_waited_for)
 {
     struct fixture *f = *state;
     char path[512];
@@ -125,16 +127,5 @@ static void a_pipe_is_no_file_and_is_not_waited_for(void **state)
 int main(int argc, char **argv)
 {
     FAKE_TRANSFER_MAIN(argc, argv);
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(the_program_opens_the_file_and_says_what_it_lacks),
-        T(what_the_program_refuses_is_refused_with_its_words),
-        T(an_answer_without_a_file_or_that_is_none_is_corrupt),
-        T(a_program_that_ends_without_a_word_is_told_of_with_its_status),
-        T(no_descriptors_are_left_behind_by_failures),
-        T(without_the_program_a_file_at_rest_is_opened_as_it_is),
-        T(without_the_program_a_file_in_use_is_refused),
-        T(a_pipe_is_no_file_and_is_not_waited_for),
-    };
-    return cmocka_run_group_tests_name("kilnctl.snapshot", tests, NULL, NULL);
+    return test_main(argc, argv);
 }

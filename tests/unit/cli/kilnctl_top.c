@@ -67,6 +67,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_top, set_up, tear_down);
+
 static const char *page_text(const struct top_page *page)
 {
     static char text[TOP_LINES_MOST * (TOP_WIDTH_MOST + 2)];
@@ -91,7 +93,7 @@ static const char *show_busy(struct fixture *f, enum top_sort sort, size_t width
 
 /* ---- rates ---- */
 
-static void rates_are_of_the_time_between_two_looks(void **state)
+TEST(kilnctl_top, rates_are_of_the_time_between_two_looks)
 {
     struct fixture *f = *state;
     f->before = sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
@@ -102,7 +104,7 @@ static void rates_are_of_the_time_between_two_looks(void **state)
     assert_true(r.hits_share[TOP_HOT] == 0.75 && r.misses_share == 0.25);
 }
 
-static void a_restarted_kilnd_has_no_rates_yet(void **state)
+TEST(kilnctl_top, a_restarted_kilnd_has_no_rates_yet)
 {
     struct fixture *f = *state;
     f->before = sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
@@ -112,7 +114,7 @@ static void a_restarted_kilnd_has_no_rates_yet(void **state)
     assert_true(top_rates_since_start(&f->now).requests_s == 0.03);
 }
 
-static void nothing_asked_for_is_no_share_of_nothing(void **state)
+TEST(kilnctl_top, nothing_asked_for_is_no_share_of_nothing)
 {
     struct fixture *f = *state;
     f->before = sample(STATS(100, 50, 50), STATUS(1), IDLE, 10);
@@ -123,7 +125,7 @@ static void nothing_asked_for_is_no_share_of_nothing(void **state)
 
 /* ---- the page ---- */
 
-static void compiles_come_oldest_first_with_age_and_program(void **state)
+TEST(kilnctl_top, compiles_come_oldest_first_with_age_and_program)
 {
     struct fixture *f = *state;
     const char *text = show_busy(f, TOP_BY_AGE, 100, 0);
@@ -135,7 +137,7 @@ static void compiles_come_oldest_first_with_age_and_program(void **state)
     assert_says(text, "others");
 }
 
-static void they_can_be_sorted_by_program_and_by_user(void **state)
+TEST(kilnctl_top, they_can_be_sorted_by_program_and_by_user)
 {
     struct fixture *f = *state;
     const char *text = show_busy(f, TOP_BY_PROGRAM, 100, 0);
@@ -145,7 +147,7 @@ static void they_can_be_sorted_by_program_and_by_user(void **state)
     assert_true(strstr(text, "young.cl") < strstr(text, "(tries"));
 }
 
-static void no_name_moves_the_cursor(void **state)
+TEST(kilnctl_top, no_name_moves_the_cursor)
 {
     struct fixture *f = *state;
     const char *text = show_busy(f, TOP_BY_AGE, 100, 0);
@@ -153,7 +155,7 @@ static void no_name_moves_the_cursor(void **state)
     assert_says(text, "a?[2Jold.cl");
 }
 
-static void a_small_window_gets_what_fits(void **state)
+TEST(kilnctl_top, a_small_window_gets_what_fits)
 {
     struct fixture *f = *state;
     show_busy(f, TOP_BY_AGE, 20, 5);
@@ -164,7 +166,7 @@ static void a_small_window_gets_what_fits(void **state)
     assert_int_equal(f->page.count, 1);
 }
 
-static void a_kilnd_that_is_gone_leaves_the_last_figures_and_a_line(void **state)
+TEST(kilnctl_top, a_kilnd_that_is_gone_leaves_the_last_figures_and_a_line)
 {
     struct fixture *f = *state;
     struct top_rates rates = { .known = false };
@@ -177,7 +179,7 @@ static void a_kilnd_that_is_gone_leaves_the_last_figures_and_a_line(void **state
     assert_says(page_text(&f->page), "pid 7");
 }
 
-static void answers_that_lack_everything_are_shown_all_the_same(void **state)
+TEST(kilnctl_top, answers_that_lack_everything_are_shown_all_the_same)
 {
     struct fixture *f = *state;
     f->now = sample("{}", "{}", "{}", 1);
@@ -197,7 +199,7 @@ static void answer_twice(void)
         fake.answers[i].reply = replies[i];
 }
 
-static void one_look_is_of_one_second(void **state)
+TEST(kilnctl_top, one_look_is_of_one_second)
 {
     struct fixture *f = *state;
     answer_twice();
@@ -209,7 +211,7 @@ static void one_look_is_of_one_second(void **state)
     assert_says(f->run.printed, "young.cl");
 }
 
-static void for_scripts_it_is_an_object(void **state)
+TEST(kilnctl_top, for_scripts_it_is_an_object)
 {
     struct fixture *f = *state;
     answer_twice();
@@ -221,39 +223,17 @@ static void for_scripts_it_is_an_object(void **state)
     assert_int_equal(json_get_u64(json_get(j, "others"), "waiting", 0), 2);
 }
 
-static void without_kilnd_one_look_fails(void **state)
+TEST(kilnctl_top, without_kilnd_one_look_fails)
 {
     struct fixture *f = *state;
     fake.answers[0].code = KILN_E_UNAVAILABLE;
     assert_int_equal(RUN(&f->run, "top", "--once"), KILN_E_UNAVAILABLE);
 }
 
-static void without_a_terminal_it_says_what_to_use_instead(void **state)
+TEST(kilnctl_top, without_a_terminal_it_says_what_to_use_instead)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "top"), KILN_E_INVALID);
     assert_says(f->run.err.text, "--once");
     assert_int_equal(fake.asked, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rates_are_of_the_time_between_two_looks),
-        TEST(a_restarted_kilnd_has_no_rates_yet),
-        TEST(nothing_asked_for_is_no_share_of_nothing),
-        TEST(compiles_come_oldest_first_with_age_and_program),
-        TEST(they_can_be_sorted_by_program_and_by_user),
-        TEST(no_name_moves_the_cursor),
-        TEST(a_small_window_gets_what_fits),
-        TEST(a_kilnd_that_is_gone_leaves_the_last_figures_and_a_line),
-        TEST(answers_that_lack_everything_are_shown_all_the_same),
-        TEST(one_look_is_of_one_second),
-        TEST(for_scripts_it_is_an_object),
-        TEST(without_kilnd_one_look_fails),
-        TEST(without_a_terminal_it_says_what_to_use_instead),
-    };
-    return cmocka_run_group_tests_name("kilnctl top", tests, NULL, NULL);
 }

@@ -23,6 +23,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(kilnctl_why_miss, set_up, tear_down);
+
 /* ---- why-miss ---- */
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
@@ -32,7 +34,7 @@ static int tear_down(void **state)
     "{\"part\":\"features\",\"wanted\":\":xnack-\",\"there\":\"\"},"                             \
     "{\"part\":\"options\",\"wanted\":\"-DA=1\",\"there\":\"-DA=2\"}]}]}"
 
-static void a_missing_key_is_compared_part_by_part(void **state)
+TEST(kilnctl_why_miss, a_missing_key_is_compared_part_by_part)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = NEAREST;
@@ -47,7 +49,7 @@ static void a_missing_key_is_compared_part_by_part(void **state)
                                         "            there   -DA=2\n");
 }
 
-static void a_key_in_capitals_is_the_same_key(void **state)
+TEST(kilnctl_why_miss, a_key_in_capitals_is_the_same_key)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = NEAREST;
@@ -57,7 +59,7 @@ static void a_key_in_capitals_is_the_same_key(void **state)
     assert_string_equal(fake.requests[0], "why_miss {\"key\":\"" KEY "\"}");
 }
 
-static void a_kernel_that_is_there_is_not_compared(void **state)
+TEST(kilnctl_why_miss, a_kernel_that_is_there_is_not_compared)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"key\":\"" KEY "\"}";
@@ -68,7 +70,7 @@ static void a_kernel_that_is_there_is_not_compared(void **state)
     assert_string_equal(f->run.printed, "key " KEY "\nit is there\n");
 }
 
-static void of_a_kernel_that_is_not_stored_all_digits_are_needed(void **state)
+TEST(kilnctl_why_miss, of_a_kernel_that_is_not_stored_all_digits_are_needed)
 {
     struct fixture *f = *state;
     fake.answers[0].code = KILN_E_NOT_FOUND;
@@ -76,7 +78,7 @@ static void of_a_kernel_that_is_not_stored_all_digits_are_needed(void **state)
     assert_says(f->run.err.text, "give all 64 digits");
 }
 
-static void a_problem_is_asked_about_for_a_target(void **state)
+TEST(kilnctl_why_miss, a_problem_is_asked_about_for_a_target)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = NEAREST;
@@ -92,7 +94,7 @@ static void a_problem_is_asked_about_for_a_target(void **state)
     assert_says(f->run.printed, "\"problem\":\"");
 }
 
-static void a_line_of_three_problems_is_three_questions(void **state)
+TEST(kilnctl_why_miss, a_line_of_three_problems_is_three_questions)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply = fake.answers[2].reply = NEAREST;
@@ -105,7 +107,7 @@ static void a_line_of_three_problems_is_three_questions(void **state)
     assert_says(fake.requests[2], "-F 4");
 }
 
-static void a_problem_without_a_target_or_that_is_none_is_refused_here(void **state)
+TEST(kilnctl_why_miss, a_problem_without_a_target_or_that_is_none_is_refused_here)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "why-miss", "conv -n 1"), KILN_E_INVALID);
@@ -119,7 +121,7 @@ static void a_problem_without_a_target_or_that_is_none_is_refused_here(void **st
 
 #define COLLECTED "{\"kernels\":3,\"bytes\":4096,\"dry_run\":false,\"store_bytes\":1048576}"
 
-static void gc_with_yes_says_what_went_and_what_is_left(void **state)
+TEST(kilnctl_why_miss, gc_with_yes_says_what_went_and_what_is_left)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = COLLECTED;
@@ -129,7 +131,7 @@ static void gc_with_yes_says_what_went_and_what_is_left(void **state)
     assert_string_equal(f->run.printed, "dropped 3 kernels, 4.0 KiB; the store takes 1.0 MiB\n");
 }
 
-static void a_dry_run_of_gc_says_so_to_both_sides(void **state)
+TEST(kilnctl_why_miss, a_dry_run_of_gc_says_so_to_both_sides)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"kernels\":1,\"bytes\":0,\"dry_run\":true,\"store_bytes\":0}";
@@ -138,7 +140,7 @@ static void a_dry_run_of_gc_says_so_to_both_sides(void **state)
     assert_string_equal(f->run.printed, "would drop 1 kernel, 0 B; the store takes 0 B\n");
 }
 
-static void gc_as_json_is_what_kilnd_said(void **state)
+TEST(kilnctl_why_miss, gc_as_json_is_what_kilnd_said)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = COLLECTED;
@@ -146,7 +148,7 @@ static void gc_as_json_is_what_kilnd_said(void **state)
     assert_string_equal(f->run.printed, COLLECTED "\n");
 }
 
-static void gc_that_kilnd_refuses_fails_with_its_words(void **state)
+TEST(kilnctl_why_miss, gc_that_kilnd_refuses_fails_with_its_words)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_UNAVAILABLE, .text = "not known" };
@@ -156,7 +158,7 @@ static void gc_that_kilnd_refuses_fails_with_its_words(void **state)
 
 /* ---- clear ---- */
 
-static void clear_chooses_by_name_user_toolchain_and_package(void **state)
+TEST(kilnctl_why_miss, clear_chooses_by_name_user_toolchain_and_package)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"kernels\":1,\"bytes\":10}";
@@ -169,31 +171,10 @@ static void clear_chooses_by_name_user_toolchain_and_package(void **state)
     assert_string_equal(f->run.printed, "would drop 1 kernel, 10 B\n");
 }
 
-static void clear_of_all_leaves_nothing_to_choose(void **state)
+TEST(kilnctl_why_miss, clear_of_all_leaves_nothing_to_choose)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "clear", "--all", "--uid", "0", "-y"), KILN_E_INVALID);
     assert_string_equal(f->run.err.text, "--all leaves nothing for --uid to choose");
     assert_int_equal(fake.asked, 0);
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(a_missing_key_is_compared_part_by_part),
-        T(a_key_in_capitals_is_the_same_key),
-        T(a_kernel_that_is_there_is_not_compared),
-        T(of_a_kernel_that_is_not_stored_all_digits_are_needed),
-        T(a_problem_is_asked_about_for_a_target),
-        T(a_line_of_three_problems_is_three_questions),
-        T(a_problem_without_a_target_or_that_is_none_is_refused_here),
-        T(gc_with_yes_says_what_went_and_what_is_left),
-        T(a_dry_run_of_gc_says_so_to_both_sides),
-        T(gc_as_json_is_what_kilnd_said),
-        T(gc_that_kilnd_refuses_fails_with_its_words),
-        T(clear_chooses_by_name_user_toolchain_and_package),
-        T(clear_of_all_leaves_nothing_to_choose),
-    };
-    return cmocka_run_group_tests_name("kilnctl.why_miss", tests, NULL, NULL);
 }

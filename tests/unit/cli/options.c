@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/options.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct values {
     bool all;
@@ -53,11 +50,13 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(options, set_up, tear_down);
+
 #define PARSE(f, ...)                                                                            \
     options_parse(&(f)->parser, (int)(sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *)), \
                   (const char *[]){ __VA_ARGS__ }, &(f)->words, &(f)->err)
 
-static void every_form_of_an_option_is_understood(void **state)
+TEST(options, every_form_of_an_option_is_understood)
 {
     struct fixture *f = *state;
 
@@ -73,7 +72,7 @@ static void every_form_of_an_option_is_understood(void **state)
     assert_int_equal(f->words.count, 0);
 }
 
-static void other_words_are_kept_in_order(void **state)
+TEST(options, other_words_are_kept_in_order)
 {
     struct fixture *f = *state;
 
@@ -86,7 +85,7 @@ static void other_words_are_kept_in_order(void **state)
     assert_null(f->values.target);
 }
 
-static void a_list_takes_the_words_up_to_the_next_option(void **state)
+TEST(options, a_list_takes_the_words_up_to_the_next_option)
 {
     struct fixture *f = *state;
 
@@ -99,7 +98,7 @@ static void a_list_takes_the_words_up_to_the_next_option(void **state)
     assert_true(f->values.all);
 }
 
-static void an_unknown_option_is_named_with_the_nearest_one(void **state)
+TEST(options, an_unknown_option_is_named_with_the_nearest_one)
 {
     struct fixture *f = *state;
 
@@ -109,7 +108,7 @@ static void an_unknown_option_is_named_with_the_nearest_one(void **state)
     assert_non_null(strstr(f->err.text, "--target?"));
 }
 
-static void an_unknown_option_like_no_other_is_named_alone(void **state)
+TEST(options, an_unknown_option_like_no_other_is_named_alone)
 {
     struct fixture *f = *state;
 
@@ -119,7 +118,7 @@ static void an_unknown_option_like_no_other_is_named_alone(void **state)
     assert_string_equal(f->err.text, "unknown option '-x'");
 }
 
-static void unknown_options_pass_where_they_belong_to_somebody_else(void **state)
+TEST(options, unknown_options_pass_where_they_belong_to_somebody_else)
 {
     struct fixture *f = *state;
     f->parser.pass_unknown = true;
@@ -133,7 +132,7 @@ static void unknown_options_pass_where_they_belong_to_somebody_else(void **state
     assert_string_equal(f->values.target, "gfx90a");
 }
 
-static void the_first_word_ends_the_options_where_asked(void **state)
+TEST(options, the_first_word_ends_the_options_where_asked)
 {
     struct fixture *f = *state;
     f->parser.stop_at_word = true;
@@ -145,7 +144,7 @@ static void the_first_word_ends_the_options_where_asked(void **state)
     assert_string_equal(f->words.words[1], "--nonsense");
 }
 
-static void values_that_do_not_fit_are_named(void **state)
+TEST(options, values_that_do_not_fit_are_named)
 {
     struct fixture *f = *state;
 
@@ -159,7 +158,7 @@ static void values_that_do_not_fit_are_named(void **state)
     assert_non_null(strstr(f->err.text, "takes no value"));
 }
 
-static void a_value_that_is_missing_is_asked_for(void **state)
+TEST(options, a_value_that_is_missing_is_asked_for)
 {
     struct fixture *f = *state;
 
@@ -168,7 +167,7 @@ static void a_value_that_is_missing_is_asked_for(void **state)
     assert_int_equal(PARSE(f, "--target="), KILN_E_INVALID);
 }
 
-static void a_verbatim_text_may_be_empty_but_not_missing(void **state)
+TEST(options, a_verbatim_text_may_be_empty_but_not_missing)
 {
     struct fixture *f = *state;
 
@@ -179,7 +178,7 @@ static void a_verbatim_text_may_be_empty_but_not_missing(void **state)
     assert_int_equal(PARSE(f, "--args"), KILN_E_INVALID);
 }
 
-static void a_list_does_not_begin_with_an_option(void **state)
+TEST(options, a_list_does_not_begin_with_an_option)
 {
     struct fixture *f = *state;
 
@@ -189,7 +188,7 @@ static void a_list_does_not_begin_with_an_option(void **state)
     assert_int_equal(PARSE(f, "--probe=-x"), KILN_E_OK);
 }
 
-static void a_value_may_look_like_an_option(void **state)
+TEST(options, a_value_may_look_like_an_option)
 {
     struct fixture *f = *state;
 
@@ -199,7 +198,7 @@ static void a_value_may_look_like_an_option(void **state)
     assert_false(f->values.all);
 }
 
-static void help_has_a_line_for_every_option(void **state)
+TEST(options, help_has_a_line_for_every_option)
 {
     struct fixture *f = *state;
     char *text = NULL;
@@ -215,25 +214,4 @@ static void help_has_a_line_for_every_option(void **state)
     }
     assert_non_null(strstr(text, "  -c, --count N"));
     free(text);
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(every_form_of_an_option_is_understood),
-        T(other_words_are_kept_in_order),
-        T(a_list_takes_the_words_up_to_the_next_option),
-        T(an_unknown_option_is_named_with_the_nearest_one),
-        T(an_unknown_option_like_no_other_is_named_alone),
-        T(unknown_options_pass_where_they_belong_to_somebody_else),
-        T(the_first_word_ends_the_options_where_asked),
-        T(values_that_do_not_fit_are_named),
-        T(a_value_that_is_missing_is_asked_for),
-        T(a_verbatim_text_may_be_empty_but_not_missing),
-        T(a_list_does_not_begin_with_an_option),
-        T(a_value_may_look_like_an_option),
-        T(help_has_a_line_for_every_option),
-    };
-    return cmocka_run_group_tests_name("cli.options", tests, NULL, NULL);
 }

@@ -4,16 +4,13 @@
 #include "cli/fail.h"
 #include "cli/output.h"
 #include "common/json.h"
+#include "tests/support/test.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* Both streams in files meanwhile. */
 struct fixture {
@@ -33,6 +30,8 @@ static int tear_down(void **state)
     free(*state);
     return 0;
 }
+
+FIXTURE(outcome, set_up, tear_down);
 
 static void capture(struct fixture *f)
 {
@@ -65,7 +64,7 @@ static enum exit_status end(struct fixture *f, const struct outcome *outcome, in
     return status;
 }
 
-static void a_failure_is_a_sentence_and_a_status(void **state)
+TEST(outcome, a_failure_is_a_sentence_and_a_status)
 {
     struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_DENIED, .text = "not for you" };
@@ -74,7 +73,7 @@ static void a_failure_is_a_sentence_and_a_status(void **state)
     assert_string_equal(f->texts[1], "kilnctl: not for you\n");
 }
 
-static void a_failure_is_an_object_too_where_json_was_asked_for(void **state)
+TEST(outcome, a_failure_is_an_object_too_where_json_was_asked_for)
 {
     struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_DENIED, .text = "not for \"you\"" };
@@ -85,7 +84,7 @@ static void a_failure_is_an_object_too_where_json_was_asked_for(void **state)
     assert_string_equal(f->texts[1], "kilnctl: not for \"you\"\n");
 }
 
-static void a_failure_that_was_reported_as_json_is_not_reported_again(void **state)
+TEST(outcome, a_failure_that_was_reported_as_json_is_not_reported_again)
 {
     struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_IO, .text = "half of it" };
@@ -95,7 +94,7 @@ static void a_failure_that_was_reported_as_json_is_not_reported_again(void **sta
     assert_string_equal(f->texts[1], "kilnctl: half of it\n");
 }
 
-static void what_is_unavailable_is_no_missing_daemon_where_one_answers(void **state)
+TEST(outcome, what_is_unavailable_is_no_missing_daemon_where_one_answers)
 {
     struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_UNAVAILABLE, .text = "no such server" };
@@ -105,16 +104,15 @@ static void what_is_unavailable_is_no_missing_daemon_where_one_answers(void **st
     assert_int_equal(end(f, &outcome, KILN_E_UNAVAILABLE, &err), 1);
 }
 
-static void a_compilers_log_goes_with_the_error(void **state)
+TEST(outcome, a_compilers_log_goes_with_the_error)
 {
     struct kiln_error err = { .code = KILN_E_COMPILE_FAILED, .log = "x.c:1: no" };
-    (void)state;
     KILN_AUTO(json) struct json *json = outcome_error_json(&err);
     assert_string_equal(json_get_text(json, "log", ""), "x.c:1: no");
     assert_string_equal(json_get_text(json, "text", ""), kiln_error_text(KILN_E_COMPILE_FAILED));
 }
 
-static void success_says_nothing(void **state)
+TEST(outcome, success_says_nothing)
 {
     struct fixture *f = *state;
     struct kiln_error err = { 0 };
@@ -124,15 +122,14 @@ static void success_says_nothing(void **state)
     assert_string_equal(f->texts[1], "");
 }
 
-static void json_is_seen_anywhere_but_among_plain_words(void **state)
+TEST(outcome, json_is_seen_anywhere_but_among_plain_words)
 {
-    (void)state;
     assert_true(outcome_wants_json(2, (const char *[]){ "--frob", "--json" }));
     assert_false(outcome_wants_json(2, (const char *[]){ "--", "--json" }));
     assert_false(outcome_wants_json(1, (const char *[]){ "json" }));
 }
 
-static void json_that_is_printed_is_utf_8_whatever_it_holds(void **state)
+TEST(outcome, json_that_is_printed_is_utf_8_whatever_it_holds)
 {
     static const struct {
         const char *text, *printed;
@@ -160,10 +157,9 @@ static void json_that_is_printed_is_utf_8_whatever_it_holds(void **state)
     }
 }
 
-static void what_the_system_refuses_is_denied(void **state)
+TEST(plain, what_the_system_refuses_is_denied)
 {
     struct kiln_error err = { 0 };
-    (void)state;
     assert_int_equal(cli_fail_errno(&err, EACCES, "cannot open 'a'"), KILN_E_DENIED);
     assert_string_equal(err.text, "cannot open 'a': Permission denied");
     assert_int_equal(err.code, KILN_E_DENIED);
@@ -171,21 +167,4 @@ static void what_the_system_refuses_is_denied(void **state)
     assert_int_equal(cli_fail_errno(&err, EPERM, "x"), KILN_E_DENIED);
     assert_int_equal(cli_fail_errno(&err, ENOMEM, "x"), KILN_E_NO_MEMORY);
     assert_int_equal(cli_fail_errno(&err, ENOENT, "x"), KILN_E_IO);
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(a_failure_is_a_sentence_and_a_status),
-        T(a_failure_is_an_object_too_where_json_was_asked_for),
-        T(a_failure_that_was_reported_as_json_is_not_reported_again),
-        T(what_is_unavailable_is_no_missing_daemon_where_one_answers),
-        T(a_compilers_log_goes_with_the_error),
-        T(success_says_nothing),
-        T(json_is_seen_anywhere_but_among_plain_words),
-        T(json_that_is_printed_is_utf_8_whatever_it_holds),
-        cmocka_unit_test(what_the_system_refuses_is_denied),
-    };
-    return cmocka_run_group_tests_name("cli.outcome", tests, NULL, NULL);
 }

@@ -2,15 +2,12 @@
 #include "cli/output.h"
 #include "cli/exit_status.h"
 #include "cli/progress.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define SECOND ((uint64_t)1000000000)
 
@@ -36,6 +33,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(output, set_up, tear_down);
+
 static const char *printed(struct fixture *f)
 {
     fflush(f->out);
@@ -45,7 +44,7 @@ static const char *printed(struct fixture *f)
     return f->text;
 }
 
-static void columns_are_as_wide_as_their_widest_cell(void **state)
+TEST(output, columns_are_as_wide_as_their_widest_cell)
 {
     static const struct column columns[] = { { "NAME", ALIGN_LEFT }, { "SIZE", ALIGN_RIGHT } };
     struct fixture *f = *state;
@@ -64,7 +63,7 @@ static void columns_are_as_wide_as_their_widest_cell(void **state)
     table_destroy(table);
 }
 
-static void a_table_without_memory_says_so(void **state)
+TEST(output, a_table_without_memory_says_so)
 {
     struct fixture *f = *state;
     struct kiln_error err = { 0 };
@@ -73,30 +72,29 @@ static void a_table_without_memory_says_so(void **state)
     assert_string_equal(printed(f), "");
 }
 
-static void control_characters_from_elsewhere_do_not_reach_the_terminal(void **state)
+TEST(output, control_characters_from_elsewhere_do_not_reach_the_terminal)
 {
     char text[] = "a\033[31mb\x7f\xc2\x9b"
                   "c\nd\te\x9b"
                   "31m\xc3\xa9";
-    (void)state;
     output_clean(text, false);
     assert_string_equal(text, "a?[31mb???c?d?e?31m\xc3\xa9");
 }
 
-static void lines_may_be_kept_while_cleaning(void **state)
+TEST(output, lines_may_be_kept_while_cleaning)
 {
     struct fixture *f = *state;
     output_lines(f->out, "| ", "one\ntwo\033]0;x\007\n\nthree");
     assert_string_equal(printed(f), "| one\n| two?]0;x?\n| three\n");
 }
 
-static void a_file_gets_no_colours(void **state)
+TEST(output, a_file_gets_no_colours)
 {
     struct fixture *f = *state;
     assert_false(output_has_colour(f->out));
 }
 
-static void an_error_names_program_sentence_log_and_advice(void **state)
+TEST(output, an_error_names_program_sentence_log_and_advice)
 {
     struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_COMPILE_FAILED,
@@ -107,7 +105,7 @@ static void an_error_names_program_sentence_log_and_advice(void **state)
                                     "kilnctl: mend it\n");
 }
 
-static void progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal(void **state)
+TEST(output, progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal)
 {
     struct fixture *f = *state;
     struct progress progress;
@@ -127,7 +125,7 @@ static void progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal(
     assert_non_null(strstr(text, "prefetch: 69 of 69 done, 1 failed, 34.5 s\n"));
 }
 
-static void progress_of_nothing_is_done_at_once(void **state)
+TEST(output, progress_of_nothing_is_done_at_once)
 {
     struct fixture *f = *state;
     struct progress progress;
@@ -136,7 +134,7 @@ static void progress_of_nothing_is_done_at_once(void **state)
     assert_string_equal(printed(f), "prefetch: 0 of 0 done, 0 s\n");
 }
 
-static void progress_of_bytes_is_told_in_their_units(void **state)
+TEST(output, progress_of_bytes_is_told_in_their_units)
 {
     struct fixture *f = *state;
     struct progress progress;
@@ -150,7 +148,7 @@ static void progress_of_bytes_is_told_in_their_units(void **state)
                                     "2.0 MiB/2.0 MiB, 2.00 s");
 }
 
-static void the_time_told_is_the_commands_and_the_time_left_that_of_what_is_counted(void **state)
+TEST(output, the_time_told_is_the_commands_and_the_time_left_that_of_what_is_counted)
 {
     struct fixture *f = *state;
     struct progress progress;
@@ -164,7 +162,7 @@ static void the_time_told_is_the_commands_and_the_time_left_that_of_what_is_coun
                                     "2.00 s left");
 }
 
-static void progress_that_stopped_short_is_finished_once(void **state)
+TEST(output, progress_that_stopped_short_is_finished_once)
 {
     struct fixture *f = *state;
     struct progress progress;
@@ -177,7 +175,7 @@ static void progress_that_stopped_short_is_finished_once(void **state)
                                     "fetching: 3.0 MiB of 3.0 MiB done, 2.00 s\n");
 }
 
-static void progress_without_an_end_is_not_finished(void **state)
+TEST(output, progress_without_an_end_is_not_finished)
 {
     struct fixture *f = *state;
     struct progress progress;
@@ -190,7 +188,7 @@ static void progress_without_an_end_is_not_finished(void **state)
     assert_string_equal(printed(f), "");
 }
 
-static void progress_of_nobody_knows_how_much_is_a_count_on_terminals_only(void **state)
+TEST(output, progress_of_nobody_knows_how_much_is_a_count_on_terminals_only)
 {
     struct fixture *f = *state;
     struct progress progress;
@@ -206,7 +204,7 @@ static void progress_of_nobody_knows_how_much_is_a_count_on_terminals_only(void 
                                     "\r\033[Kfetching 3.0 MiB, 2.00 s");
 }
 
-static void a_terminal_gets_a_bar_that_redraws_itself(void **state)
+TEST(output, a_terminal_gets_a_bar_that_redraws_itself)
 {
     struct fixture *f = *state;
     struct progress progress;
@@ -220,7 +218,7 @@ static void a_terminal_gets_a_bar_that_redraws_itself(void **state)
                     "\r\033[Kprefetch [##############################] 10/10, 2 failed, 20.0 s");
 }
 
-static void a_bar_in_a_narrow_terminal_stays_on_its_line(void **state)
+TEST(output, a_bar_in_a_narrow_terminal_stays_on_its_line)
 {
     struct fixture *f = *state;
     struct progress progress;
@@ -233,9 +231,8 @@ static void a_bar_in_a_narrow_terminal_stays_on_its_line(void **state)
                                     "\r\033[Kprefetch []");
 }
 
-static void every_code_has_an_exit_status_and_zero_is_success_alone(void **state)
+TEST(output, every_code_has_an_exit_status_and_zero_is_success_alone)
 {
-    (void)state;
     assert_int_equal(exit_status_of(KILN_E_OK), 0);
     assert_int_equal(exit_status_of(KILN_E_INVALID), 2);
     assert_int_equal(exit_status_of(KILN_E_UNAVAILABLE), 3);
@@ -246,28 +243,4 @@ static void every_code_has_an_exit_status_and_zero_is_success_alone(void **state
     assert_int_equal(exit_status_of(KILN_E_COMPILE_FAILED), 1);
     assert_int_equal(exit_status_of(-1), 1);
     assert_null(exit_status_advice(12345));
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(columns_are_as_wide_as_their_widest_cell),
-        T(a_table_without_memory_says_so),
-        T(control_characters_from_elsewhere_do_not_reach_the_terminal),
-        T(lines_may_be_kept_while_cleaning),
-        T(a_file_gets_no_colours),
-        T(an_error_names_program_sentence_log_and_advice),
-        T(progress_prints_plain_lines_each_tenth_elsewhere_than_on_a_terminal),
-        T(progress_of_nothing_is_done_at_once),
-        T(progress_of_bytes_is_told_in_their_units),
-        T(the_time_told_is_the_commands_and_the_time_left_that_of_what_is_counted),
-        T(progress_that_stopped_short_is_finished_once),
-        T(progress_without_an_end_is_not_finished),
-        T(progress_of_nobody_knows_how_much_is_a_count_on_terminals_only),
-        T(a_terminal_gets_a_bar_that_redraws_itself),
-        T(a_bar_in_a_narrow_terminal_stays_on_its_line),
-        T(every_code_has_an_exit_status_and_zero_is_success_alone),
-    };
-    return cmocka_run_group_tests_name("cli.output", tests, NULL, NULL);
 }

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/lines.h"
 #include "cli/problem_set.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct fixture {
     char path[64];
@@ -37,6 +34,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(problems, set_up, tear_down);
+
 static void write_file(struct fixture *f, const char *text, size_t size)
 {
     FILE *out = fopen(f->path, "we");
@@ -51,7 +50,7 @@ static struct kiln_problem a_problem(uint32_t n, uint32_t k)
         struct kiln_problem){ .size = sizeof(struct kiln_problem), .n = n, .k = k, .groups = 1 };
 }
 
-static void blank_lines_and_comments_are_left_out_and_numbers_kept(void **state)
+TEST(problems, blank_lines_and_comments_are_left_out_and_numbers_kept)
 {
     static const char text[] = "# head\n\n  conv -n 1 \r\n\t# more\nconv -n 2";
     struct fixture *f = *state;
@@ -66,14 +65,14 @@ static void blank_lines_and_comments_are_left_out_and_numbers_kept(void **state)
     assert_int_equal(f->file.lines[1].number, 5);
 }
 
-static void an_empty_file_has_no_lines(void **state)
+TEST(problems, an_empty_file_has_no_lines)
 {
     struct fixture *f = *state;
     assert_int_equal(line_file_read(f->path, &f->file, &f->err), KILN_E_OK);
     assert_int_equal(f->file.count, 0);
 }
 
-static void a_binary_file_is_refused_by_line(void **state)
+TEST(problems, a_binary_file_is_refused_by_line)
 {
     struct fixture *f = *state;
     write_file(f, "conv\n\0\n", 7);
@@ -81,14 +80,14 @@ static void a_binary_file_is_refused_by_line(void **state)
     assert_non_null(strstr(f->err.text, "line 2"));
 }
 
-static void a_file_that_is_not_there_is_named(void **state)
+TEST(problems, a_file_that_is_not_there_is_named)
 {
     struct fixture *f = *state;
     assert_int_equal(line_file_read("/nonexistent/kiln", &f->file, &f->err), KILN_E_IO);
     assert_non_null(strstr(f->err.text, "'/nonexistent/kiln'"));
 }
 
-static void repeated_problems_are_counted_once(void **state)
+TEST(problems, repeated_problems_are_counted_once)
 {
     struct fixture *f = *state;
     for (uint32_t round = 0; round < 2; round++) {
@@ -102,17 +101,4 @@ static void repeated_problems_are_counted_once(void **state)
     assert_int_equal(f->set.repeats, 1000);
     assert_int_equal(f->set.problems[999].n, 10);
     assert_int_equal(f->set.lines[999], 1000);
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(blank_lines_and_comments_are_left_out_and_numbers_kept),
-        T(an_empty_file_has_no_lines),
-        T(a_binary_file_is_refused_by_line),
-        T(a_file_that_is_not_there_is_named),
-        T(repeated_problems_are_counted_once),
-    };
-    return cmocka_run_group_tests_name("cli.problems", tests, NULL, NULL);
 }

@@ -2,17 +2,14 @@
 
 /* kilnctl and kiln-driver as processes, with no daemon about. */
 #include "common/json.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #define NO_SOCKET "/nonexistent/kiln/kilnd.sock"
 
@@ -33,6 +30,8 @@ static int tear_down(void **state)
     free(*state);
     return 0;
 }
+
+FIXTURE(programs, set_up, tear_down);
 
 static void read_back(FILE *file, char *text, size_t size)
 {
@@ -68,7 +67,7 @@ static int run(struct fixture *f, const char *program, const char *const *words)
 #define KILNCTL(f, ...) run((f), KILNCTL_PATH, (const char *[]){ __VA_ARGS__, NULL })
 #define DRIVER(f, ...) run((f), DRIVER_PATH, (const char *[]){ __VA_ARGS__, NULL })
 
-static void every_command_says_that_there_is_no_daemon_with_status_3(void **state)
+TEST(programs, every_command_says_that_there_is_no_daemon_with_status_3)
 {
     static const char *const commands[][3] = {
         { "status" },
@@ -133,7 +132,7 @@ static void expect_errors(struct fixture *f, const char *program, const struct c
     }
 }
 
-static void every_command_of_kilnctl_has_its_error_in_json_too(void **state)
+TEST(programs, every_command_of_kilnctl_has_its_error_in_json_too)
 {
     static const char network[] = SMOKE_PATH;
     static const struct call calls[] = {
@@ -178,7 +177,7 @@ static void every_command_of_kilnctl_has_its_error_in_json_too(void **state)
     expect_errors(*state, KILNCTL_PATH, calls, sizeof(calls) / sizeof(calls[0]));
 }
 
-static void every_command_of_the_driver_has_its_error_in_json_too(void **state)
+TEST(programs, every_command_of_the_driver_has_its_error_in_json_too)
 {
     static const struct call calls[] = {
         { { "conv", "-n", "many", "--json" }, 2, "INVALID" },
@@ -195,7 +194,7 @@ static void every_command_of_the_driver_has_its_error_in_json_too(void **state)
     expect_errors(*state, DRIVER_PATH, calls, sizeof(calls) / sizeof(calls[0]));
 }
 
-static void a_listing_of_no_devices_is_json_with_the_reasons_and_the_error(void **state)
+TEST(programs, a_listing_of_no_devices_is_json_with_the_reasons_and_the_error)
 {
     struct fixture *f = *state;
     setenv("KILN_HIP_LIBRARY", "/nonexistent", 1);
@@ -221,7 +220,7 @@ static int list_hip(struct fixture *f, const char *folder, const char *json)
     return status;
 }
 
-static void devices_of_a_runtime_in_the_folder_given_are_told_with_all_there_is(void **state)
+TEST(programs, devices_of_a_runtime_in_the_folder_given_are_told_with_all_there_is)
 {
     struct fixture *f = *state;
     struct kiln_err why = KILN_ERR_INIT;
@@ -245,7 +244,7 @@ static void devices_of_a_runtime_in_the_folder_given_are_told_with_all_there_is(
     assert_true(*json_get_text(absent, "reason", ""));
 }
 
-static void a_list_of_devices_is_a_table_and_then_what_is_not_here(void **state)
+TEST(programs, a_list_of_devices_is_a_table_and_then_what_is_not_here)
 {
     struct fixture *f = *state;
     assert_int_equal(list_hip(f, FAKE_HIP, NULL), 0);
@@ -256,7 +255,7 @@ static void a_list_of_devices_is_a_table_and_then_what_is_not_here(void **state)
     assert_non_null(strstr(f->printed, "\nopencl  cannot load the OpenCL loader "));
 }
 
-static void a_folder_for_the_runtime_is_absolute(void **state)
+TEST(programs, a_folder_for_the_runtime_is_absolute)
 {
     struct fixture *f = *state;
     assert_int_equal(DRIVER(f, "devices", "--hip-library-path", "lib"), 2);
@@ -264,7 +263,7 @@ static void a_folder_for_the_runtime_is_absolute(void **state)
                                           "an absolute path"));
 }
 
-static void the_socket_given_is_the_one_looked_for(void **state)
+TEST(programs, the_socket_given_is_the_one_looked_for)
 {
     struct fixture *f = *state;
     assert_int_equal(KILNCTL(f, "status", "--socket", "/nonexistent/other.sock"), 3);
@@ -273,7 +272,7 @@ static void the_socket_given_is_the_one_looked_for(void **state)
     assert_non_null(strstr(f->complained, "/nonexistent/third.sock"));
 }
 
-static void what_is_not_understood_has_status_2(void **state)
+TEST(programs, what_is_not_understood_has_status_2)
 {
     struct fixture *f = *state;
     assert_int_equal(KILNCTL(f, "frobnicate"), 2);
@@ -292,14 +291,14 @@ static void what_is_not_understood_has_status_2(void **state)
     assert_int_equal(run(f, KILNCTL_PATH, (const char *[]){ NULL }), 2);
 }
 
-static void clear_without_a_terminal_needs_yes(void **state)
+TEST(programs, clear_without_a_terminal_needs_yes)
 {
     struct fixture *f = *state;
     assert_int_equal(KILNCTL(f, "clear", "--all"), 2);
     assert_non_null(strstr(f->complained, "--yes"));
 }
 
-static void help_of_a_group_lists_its_commands_alone(void **state)
+TEST(programs, help_of_a_group_lists_its_commands_alone)
 {
     static const char *const groups[] = { "pkg", "kernel", "db", "miopen", "toolchain" };
     struct fixture *f = *state;
@@ -321,7 +320,7 @@ static void help_of_a_group_lists_its_commands_alone(void **state)
     assert_int_equal(KILNCTL(f, "kernel", "frob", "--help"), 2);
 }
 
-static void help_lists_commands_and_exit_statuses(void **state)
+TEST(programs, help_lists_commands_and_exit_statuses)
 {
     struct fixture *f = *state;
     assert_int_equal(KILNCTL(f, "--help"), 0);
@@ -339,7 +338,7 @@ static void help_lists_commands_and_exit_statuses(void **state)
     assert_int_equal(strncmp(f->printed, "{\"program\":\"kilnctl\"", 20), 0);
 }
 
-static void the_driver_needs_something_it_can_do(void **state)
+TEST(programs, the_driver_needs_something_it_can_do)
 {
     struct fixture *f = *state;
     assert_int_equal(run(f, DRIVER_PATH, (const char *[]){ NULL }), 2);
@@ -351,7 +350,7 @@ static void the_driver_needs_something_it_can_do(void **state)
     assert_int_equal(DRIVER(f, "--version"), 0);
 }
 
-static void a_command_line_at_fault_is_named_before_any_device(void **state)
+TEST(programs, a_command_line_at_fault_is_named_before_any_device)
 {
     struct fixture *f = *state;
     assert_int_equal(DRIVER(f, "conv", "-n", "many", "--device", "abacus:0"), 2);
@@ -362,32 +361,9 @@ static void a_command_line_at_fault_is_named_before_any_device(void **state)
     assert_non_null(strstr(f->complained, "/nonexistent/file"));
 }
 
-static void the_driver_says_which_device_it_cannot_open(void **state)
+TEST(programs, the_driver_says_which_device_it_cannot_open)
 {
     struct fixture *f = *state;
     assert_int_equal(DRIVER(f, "conv", "-n", "1", "--device", "abacus:0"), 2);
     assert_non_null(strstr(f->complained, "abacus"));
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        T(every_command_says_that_there_is_no_daemon_with_status_3),
-        T(every_command_of_kilnctl_has_its_error_in_json_too),
-        T(every_command_of_the_driver_has_its_error_in_json_too),
-        T(a_listing_of_no_devices_is_json_with_the_reasons_and_the_error),
-        T(devices_of_a_runtime_in_the_folder_given_are_told_with_all_there_is),
-        T(a_list_of_devices_is_a_table_and_then_what_is_not_here),
-        T(a_folder_for_the_runtime_is_absolute),
-        T(the_socket_given_is_the_one_looked_for),
-        T(what_is_not_understood_has_status_2),
-        T(clear_without_a_terminal_needs_yes),
-        T(help_of_a_group_lists_its_commands_alone),
-        T(help_lists_commands_and_exit_statuses),
-        T(the_driver_needs_something_it_can_do),
-        T(a_command_line_at_fault_is_named_before_any_device),
-        T(the_driver_says_which_device_it_cannot_open),
-    };
-    return cmocka_run_group_tests_name("cli.programs", tests, NULL, NULL);
 }

@@ -2,18 +2,16 @@
 #pragma once
 
 /* A folder of a test's own, with files in it. */
+#include "tests/support/test.h"
+
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 struct scratch_folder {
     char path[256];

@@ -16,9 +16,8 @@ static struct tier_counts count_seen(void)
     return counts;
 }
 
-static void what_was_compiled_is_no_hit_and_unknown_tiers_only_kernels(void **state)
+TEST(plain, what_was_compiled_is_no_hit_and_unknown_tiers_only_kernels)
 {
-    (void)state;
     struct tier_counts counts = count_seen();
     assert_int_equal(counts.kernels, 6);
     assert_int_equal(counts.compiles, 1);
@@ -26,9 +25,8 @@ static void what_was_compiled_is_no_hit_and_unknown_tiers_only_kernels(void **st
     assert_int_equal(tier_hits(&counts), 3);
 }
 
-static void every_tier_has_a_name_and_others_are_unknown(void **state)
+TEST(plain, every_tier_has_a_name_and_others_are_unknown)
 {
-    (void)state;
     for (int tier = KILN_TIER_HOT; tier <= KILN_TIER_TABLE; tier++)
         assert_string_not_equal(tier_name(tier), "unknown");
     assert_string_equal(tier_name(KILN_TIER_NONE), "unknown");
@@ -36,9 +34,8 @@ static void every_tier_has_a_name_and_others_are_unknown(void **state)
     assert_string_equal(tier_name(KILN_TIER_TABLE + 1), "unknown");
 }
 
-static void rows_name_the_tiers_that_had_some(void **state)
+TEST(plain, rows_name_the_tiers_that_had_some)
 {
-    (void)state;
     static const struct column columns[] = { { NULL, ALIGN_LEFT }, { NULL, ALIGN_RIGHT } };
     struct tier_counts counts = count_seen();
     struct table *table = table_create(columns, 2);
@@ -55,9 +52,8 @@ static void rows_name_the_tiers_that_had_some(void **state)
     assert_string_equal(text, "kernels   6\ncompiles  1\nhits      3\n  hot     2\n  disk    1\n");
 }
 
-static void json_has_every_tier_but_the_compiler(void **state)
+TEST(plain, json_has_every_tier_but_the_compiler)
 {
-    (void)state;
     struct tier_counts counts = count_seen();
     KILN_AUTO(json) struct json *json = json_object();
     tier_json(&counts, json);
@@ -65,15 +61,4 @@ static void json_has_every_tier_but_the_compiler(void **state)
     assert_string_equal(text,
                         "{\"kernels\":6,\"compiles\":1,\"hits\":3,\"hits_by_tier\":{\"hot\":2,"
                         "\"disk\":1,\"package\":0,\"remote\":0,\"table\":0}}");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_compiled_is_no_hit_and_unknown_tiers_only_kernels),
-        cmocka_unit_test(every_tier_has_a_name_and_others_are_unknown),
-        cmocka_unit_test(rows_name_the_tiers_that_had_some),
-        cmocka_unit_test(json_has_every_tier_but_the_compiler),
-    };
-    return cmocka_run_group_tests_name("cli.tiers", tests, NULL, NULL);
 }

@@ -5,9 +5,8 @@
 
 #include <string.h>
 
-static void reads_back_what_was_written(void **state)
+TEST(plain, reads_back_what_was_written)
 {
-    (void)state;
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 1000);
     buffer_put_u8(&b, 0xfe);
@@ -27,18 +26,16 @@ static void reads_back_what_was_written(void **state)
     assert_int_equal(reader_left(&r), 0);
 }
 
-static void writes_numbers_little_endian(void **state)
+TEST(plain, writes_numbers_little_endian)
 {
-    (void)state;
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 1000);
     buffer_put_u32(&b, 0x01020304);
     assert_memory_equal(b.data, "\x04\x03\x02\x01", 4);
 }
 
-static void refuses_to_grow_beyond_its_limit_and_stays_failed(void **state)
+TEST(plain, refuses_to_grow_beyond_its_limit_and_stays_failed)
 {
-    (void)state;
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 4);
     buffer_put(&b, "1234", 4);
@@ -50,9 +47,8 @@ static void refuses_to_grow_beyond_its_limit_and_stays_failed(void **state)
     assert_int_equal(b.size, 4);
 }
 
-static void grows_up_to_its_limit_and_no_further(void **state)
+TEST(plain, grows_up_to_its_limit_and_no_further)
 {
-    (void)state;
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 300); /* no power of two times what it begins with */
     for (int i = 0; i < 300; i++)
@@ -66,9 +62,8 @@ static void grows_up_to_its_limit_and_no_further(void **state)
         assert_int_equal(b.data[i], (uint8_t)i);
 }
 
-static void a_length_beyond_the_end_fails_and_yields_nothing(void **state)
+TEST(plain, a_length_beyond_the_end_fails_and_yields_nothing)
 {
-    (void)state;
     const uint8_t lying[] = { 0xff, 0xff, 0xff, 0xff, 'x' };
     struct reader r = reader_of(bytes_of(lying, sizeof(lying)));
     assert_int_equal(reader_sized(&r).size, 0);
@@ -77,17 +72,15 @@ static void a_length_beyond_the_end_fails_and_yields_nothing(void **state)
     assert_int_equal(reader_left(&r), 0);
 }
 
-static void reading_nothing_fails_without_touching_memory(void **state)
+TEST(plain, reading_nothing_fails_without_touching_memory)
 {
-    (void)state;
     struct reader r = reader_of((struct bytes){ 0 });
     assert_int_equal(reader_u64(&r), 0);
     assert_true(r.failed);
 }
 
-static void a_digest_survives_hexadecimal(void **state)
+TEST(plain, a_digest_survives_hexadecimal)
 {
-    (void)state;
     struct digest d, back;
     for (int i = 0; i < DIGEST_SIZE; i++)
         d.bytes[i] = (uint8_t)(i * 37);
@@ -98,9 +91,8 @@ static void a_digest_survives_hexadecimal(void **state)
     assert_true(digest_equal(&d, &back));
 }
 
-static void refuses_hexadecimal_of_other_lengths_and_letters(void **state)
+TEST(plain, refuses_hexadecimal_of_other_lengths_and_letters)
 {
-    (void)state;
     struct digest d;
     char hex[DIGEST_HEX_SIZE];
     memset(hex, 'a', 64);
@@ -110,19 +102,4 @@ static void refuses_hexadecimal_of_other_lengths_and_letters(void **state)
     assert_false(digest_from_hex(hex, &d));
     assert_false(digest_from_hex("abcd", &d));
     assert_false(digest_from_hex("", &d));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_back_what_was_written),
-        cmocka_unit_test(writes_numbers_little_endian),
-        cmocka_unit_test(refuses_to_grow_beyond_its_limit_and_stays_failed),
-        cmocka_unit_test(grows_up_to_its_limit_and_no_further),
-        cmocka_unit_test(a_length_beyond_the_end_fails_and_yields_nothing),
-        cmocka_unit_test(reading_nothing_fails_without_touching_memory),
-        cmocka_unit_test(a_digest_survives_hexadecimal),
-        cmocka_unit_test(refuses_hexadecimal_of_other_lengths_and_letters),
-    };
-    return cmocka_run_group_tests_name("bytes", tests, NULL, NULL);
 }

@@ -32,9 +32,8 @@ static struct target target_of(const char *text)
     return target;
 }
 
-static void a_device_has_one_id(void **state)
+TEST(plain, a_device_has_one_id)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         const struct target target = target_of(known[i].target);
         char id[DATABASE_ID_MOST];
@@ -43,9 +42,8 @@ static void a_device_has_one_id(void **state)
     }
 }
 
-static void an_id_tells_the_backend_of_its_records(void **state)
+TEST(plain, an_id_tells_the_backend_of_its_records)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         const struct target target = target_of(known[i].target);
         assert_string_equal(database_id_backend(bytes_of_text(known[i].id)), known[i].backend);
@@ -57,9 +55,8 @@ static void an_id_tells_the_backend_of_its_records(void **state)
     assert_false(target_is_backend(bytes_of_text("HIPNOGPU")));
 }
 
-static void opencl_devices_differ_by_all_of_their_target(void **state)
+TEST(plain, opencl_devices_differ_by_all_of_their_target)
 {
-    (void)state;
     const struct target a = target_of("opencl:pthread-x:PoCL-3.1-0123456789abcdef"),
                         b = target_of("opencl:pthread-x:PoCL-3.1-0123456789abcdee");
     char id_of_a[DATABASE_ID_MOST], id_of_b[DATABASE_ID_MOST], more_units[DATABASE_ID_MOST];
@@ -70,9 +67,8 @@ static void opencl_devices_differ_by_all_of_their_target(void **state)
     assert_string_equal(id_of_a, more_units);
 }
 
-static void an_id_that_is_too_long_is_none(void **state)
+TEST(plain, an_id_that_is_too_long_is_none)
 {
-    (void)state;
     const struct target longest = target_of("gfx906aaaaaaaaaaaaaaaaaaaaaaaaa"),
                         with_xnack = target_of("gfx906aaaaaaaaaaaaaaaaaaaaaaaaa:xnack+");
     char id[DATABASE_ID_MOST];
@@ -81,9 +77,8 @@ static void an_id_that_is_too_long_is_none(void **state)
     assert_false(database_id_of_device(&with_xnack, 0, id));
 }
 
-static void records_of_another_backend_than_the_devices_are_refused(void **state)
+TEST(plain, records_of_another_backend_than_the_devices_are_refused)
 {
-    (void)state;
     static const struct {
         const char *id, *backend, *says; /* NULL: it fits */
     } ways[] = {
@@ -106,16 +101,4 @@ static void records_of_another_backend_than_the_devices_are_refused(void **state
         if (ways[i].says)
             assert_says(err.text, ways[i].says);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_device_has_one_id),
-        cmocka_unit_test(an_id_tells_the_backend_of_its_records),
-        cmocka_unit_test(records_of_another_backend_than_the_devices_are_refused),
-        cmocka_unit_test(opencl_devices_differ_by_all_of_their_target),
-        cmocka_unit_test(an_id_that_is_too_long_is_none),
-    };
-    return cmocka_run_group_tests_name("device_database_id", tests, NULL, NULL);
 }

@@ -10,9 +10,8 @@ static enum kiln_code parse(const char *text, struct driver_line *ret_line, stru
     return driver_line_parse(bytes_of_text(text), ret_line, err);
 }
 
-static void reads_a_line_as_miopen_logs_it(void **state)
+TEST(plain, reads_a_line_as_miopen_logs_it)
 {
-    (void)state;
     struct driver_line line;
     struct kiln_err err;
     must(parse("MIOpen(HIP): Command [LogCmdConvolution] ./bin/MIOpenDriver conv -n 64 -c 3 -H 224 "
@@ -41,9 +40,8 @@ static void reads_a_line_as_miopen_logs_it(void **state)
     assert_false(driver_line_problem(&line, 1, &p));
 }
 
-static void takes_types_layouts_and_long_flags(void **state)
+TEST(plain, takes_types_layouts_and_long_flags)
 {
-    (void)state;
     struct driver_line line;
     struct kiln_err err;
     must(
@@ -62,9 +60,8 @@ static void takes_types_layouts_and_long_flags(void **state)
     assert_int_equal(line.directions, 7); /* -F 0 is all */
 }
 
-static void letters_long_names_and_attached_values_mean_the_same(void **state)
+TEST(plain, letters_long_names_and_attached_values_mean_the_same)
 {
-    (void)state;
     struct driver_line line;
     struct kiln_err err;
     must(parse("conv -V 0 -t1 --iter 25 --wall=1 -s=1 -S ConvDirectNaive -n5", &line, &err), err);
@@ -80,9 +77,8 @@ static void letters_long_names_and_attached_values_mean_the_same(void **state)
     assert_int_equal(line.iterations, 1);
 }
 
-static void the_value_of_another_flag_is_not_taken_for_a_flag(void **state)
+TEST(plain, the_value_of_another_flag_is_not_taken_for_a_flag)
 {
-    (void)state;
     struct driver_line line;
     struct kiln_err err;
     must(parse("-t 1 conv -S -1 --dump_output -t -i 3", &line, &err), err);
@@ -91,9 +87,8 @@ static void the_value_of_another_flag_is_not_taken_for_a_flag(void **state)
     assert_string_equal(line.solver, "");
 }
 
-static void quotes_group_words(void **state)
+TEST(plain, quotes_group_words)
 {
-    (void)state;
     struct driver_line line;
     struct kiln_err err;
     must(parse("\"/opt/my tools/MIOpenDriver conv\" conv -n '7' -S \"it's\"", &line, &err), err);
@@ -103,9 +98,8 @@ static void quotes_group_words(void **state)
     assert_says(err.text, "the quote ' before '7 -c 3' is not closed");
 }
 
-static void what_it_writes_it_reads_back(void **state)
+TEST(plain, what_it_writes_it_reads_back)
 {
-    (void)state;
     static const char *const lines[] = {
         "conv -n 1 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -u 1 -v 1 -l 1 -j 1 -m conv -g 1 -F "
         "1",
@@ -128,9 +122,8 @@ static void what_it_writes_it_reads_back(void **state)
     }
 }
 
-static void a_transposed_convolution_is_one_with_x_and_y_exchanged(void **state)
+TEST(plain, a_transposed_convolution_is_one_with_x_and_y_exchanged)
 {
-    (void)state;
     struct driver_line line;
     struct kiln_err err;
     struct problem p;
@@ -146,9 +139,8 @@ static void a_transposed_convolution_is_one_with_x_and_y_exchanged(void **state)
     assert_int_equal(problem_output(&p).h, 5);
 }
 
-static void pad_modes_same_and_valid_set_the_pads(void **state)
+TEST(plain, pad_modes_same_and_valid_set_the_pads)
 {
-    (void)state;
     struct driver_line line;
     struct kiln_err err;
     must(parse("conv -z same -n 1 -c 1 -H 7 -W 8 -k 1 -y 3 -x 5 -u 1 -v 2 -p 9 -q 9", &line, &err),
@@ -159,9 +151,8 @@ static void pad_modes_same_and_valid_set_the_pads(void **state)
     assert_int_equal(line.problem.pad.h, 0);
 }
 
-static void a_blank_line_and_a_comment_are_no_problem_and_no_error(void **state)
+TEST(plain, a_blank_line_and_a_comment_are_no_problem_and_no_error)
 {
-    (void)state;
     struct driver_line line;
     struct kiln_err err;
     assert_int_equal(parse("", &line, &err), KILN_NOT_FOUND);
@@ -170,9 +161,8 @@ static void a_blank_line_and_a_comment_are_no_problem_and_no_error(void **state)
     assert_string_equal(err.text, "");
 }
 
-static void names_what_it_does_not_understand(void **state)
+TEST(plain, names_what_it_does_not_understand)
 {
-    (void)state;
     static const struct {
         const char *line;
         const char *says;
@@ -209,9 +199,8 @@ static void names_what_it_does_not_understand(void **state)
     }
 }
 
-static void a_line_of_too_many_words_is_refused_not_cut(void **state)
+TEST(plain, a_line_of_too_many_words_is_refused_not_cut)
 {
-    (void)state;
     char text[8 + 5 * DRIVER_WORDS_MOST] = "conv";
     struct driver_line line;
     struct kiln_err err;
@@ -221,9 +210,8 @@ static void a_line_of_too_many_words_is_refused_not_cut(void **state)
     assert_says(err.text, "more than 128 words");
 }
 
-static void an_endless_line_and_a_nul_are_refused(void **state)
+TEST(plain, an_endless_line_and_a_nul_are_refused)
 {
-    (void)state;
     static char longer[8192];
     struct driver_line line;
     struct kiln_err err = KILN_ERR_INIT;
@@ -234,9 +222,8 @@ static void an_endless_line_and_a_nul_are_refused(void **state)
     assert_says(err.text, "NUL");
 }
 
-static void every_flag_has_a_help_line(void **state)
+TEST(plain, every_flag_has_a_help_line)
 {
-    (void)state;
     char letter;
     const char *name;
     size_t count = 0;
@@ -249,9 +236,8 @@ static void every_flag_has_a_help_line(void **state)
     assert_true(count > 40);
 }
 
-static void no_two_flags_are_written_alike(void **state)
+TEST(plain, no_two_flags_are_written_alike)
 {
-    (void)state;
     char letters[64] = "", letter;
     const char *name;
     size_t used = 0;
@@ -264,25 +250,4 @@ static void no_two_flags_are_written_alike(void **state)
         for (size_t j = 0; j < i && driver_flag(j, &other, &other_name); j++)
             assert_string_not_equal(name, other_name);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_a_line_as_miopen_logs_it),
-        cmocka_unit_test(takes_types_layouts_and_long_flags),
-        cmocka_unit_test(letters_long_names_and_attached_values_mean_the_same),
-        cmocka_unit_test(the_value_of_another_flag_is_not_taken_for_a_flag),
-        cmocka_unit_test(quotes_group_words),
-        cmocka_unit_test(what_it_writes_it_reads_back),
-        cmocka_unit_test(a_transposed_convolution_is_one_with_x_and_y_exchanged),
-        cmocka_unit_test(pad_modes_same_and_valid_set_the_pads),
-        cmocka_unit_test(a_blank_line_and_a_comment_are_no_problem_and_no_error),
-        cmocka_unit_test(names_what_it_does_not_understand),
-        cmocka_unit_test(a_line_of_too_many_words_is_refused_not_cut),
-        cmocka_unit_test(an_endless_line_and_a_nul_are_refused),
-        cmocka_unit_test(every_flag_has_a_help_line),
-        cmocka_unit_test(no_two_flags_are_written_alike),
-    };
-    return cmocka_run_group_tests_name("driver_line", tests, NULL, NULL);
 }

@@ -5,27 +5,24 @@
 #include <errno.h>
 #include <string.h>
 
-static void records_code_and_sentence_and_returns_the_code(void **state)
+TEST(plain, records_code_and_sentence_and_returns_the_code)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(kiln_fail(&err, KILN_FULL, "%d bytes", 7), KILN_FULL);
     assert_int_equal(err.code, KILN_FULL);
     assert_string_equal(err.text, "7 bytes");
 }
 
-static void puts_context_in_front_on_the_way_up(void **state)
+TEST(plain, puts_context_in_front_on_the_way_up)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(kiln_fail_errno(&err, ENOSPC, "cannot write '%s'", "x"), KILN_FULL);
     assert_int_equal(kiln_while(&err, "storing a kernel"), KILN_FULL);
     assert_string_equal(err.text, "storing a kernel: cannot write 'x': No space left on device");
 }
 
-static void cuts_a_sentence_that_is_too_long_without_losing_its_end(void **state)
+TEST(plain, cuts_a_sentence_that_is_too_long_without_losing_its_end)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     char longer[2 * sizeof(err.text)];
     memset(longer, 'x', sizeof(longer) - 1);
@@ -36,9 +33,8 @@ static void cuts_a_sentence_that_is_too_long_without_losing_its_end(void **state
     assert_int_equal(strlen(err.text), sizeof(err.text) - 1);
 }
 
-static void knows_every_code_by_name_and_no_other(void **state)
+TEST(plain, knows_every_code_by_name_and_no_other)
 {
-    (void)state;
     assert_string_equal(kiln_code_name(KILN_COMPILE_FAILED), "COMPILE_FAILED");
     assert_string_equal(kiln_code_text(KILN_NOT_FOUND), "no such entry");
     for (int code = 0; code < 999; code++) {
@@ -50,15 +46,4 @@ static void knows_every_code_by_name_and_no_other(void **state)
     assert_false(kiln_code_is_retryable((enum kiln_code)999));
     assert_true(kiln_code_is_retryable(KILN_UNAVAILABLE));
     assert_false(kiln_code_is_retryable(KILN_INVALID));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_code_and_sentence_and_returns_the_code),
-        cmocka_unit_test(puts_context_in_front_on_the_way_up),
-        cmocka_unit_test(cuts_a_sentence_that_is_too_long_without_losing_its_end),
-        cmocka_unit_test(knows_every_code_by_name_and_no_other),
-    };
-    return cmocka_run_group_tests_name("err", tests, NULL, NULL);
 }

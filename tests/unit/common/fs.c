@@ -39,7 +39,9 @@ static int remove_folder(void **state)
     return rmdir(f->folder);
 }
 
-static void removes_a_tree_and_follows_no_link(void **state)
+FIXTURE(folder, make_folder, remove_folder);
+
+TEST(folder, removes_a_tree_and_follows_no_link)
 {
     struct fixture *f = *state;
     char tree[128], deep[192], link[192], kept[128];
@@ -104,7 +106,7 @@ static bool digs_and_removes(struct fixture *f, unsigned levels)
 }
 
 /* Modes are no obstacle to root. */
-static void removes_what_lies_deep_and_may_not_be_entered(void **state)
+TEST(folder, removes_what_lies_deep_and_may_not_be_entered)
 {
     struct fixture *f = *state;
     const uid_t nobody = 65534;
@@ -121,7 +123,7 @@ static void removes_what_lies_deep_and_may_not_be_entered(void **state)
     assert_int_equal(status, 0);
 }
 
-static void names_that_are_taken_do_not_keep_what_lies_deep(void **state)
+TEST(folder, names_that_are_taken_do_not_keep_what_lies_deep)
 {
     struct fixture *f = *state;
     char tree[128], taken[192];
@@ -134,7 +136,7 @@ static void names_that_are_taken_do_not_keep_what_lies_deep(void **state)
 }
 
 /* A name that may not be changed, as with chattr +i, keeps its folders alone. */
-static void what_stays_is_named_and_the_rest_goes(void **state)
+TEST(folder, what_stays_is_named_and_the_rest_goes)
 {
     struct fixture *f = *state;
     char tree[128], stays[192], goes[192];
@@ -159,7 +161,7 @@ static void what_stays_is_named_and_the_rest_goes(void **state)
     must(fs_remove(AT_FDCWD, tree, &f->err), f->err);
 }
 
-static void more_files_than_may_be_removed_at_a_time_go_in_several(void **state)
+TEST(folder, more_files_than_may_be_removed_at_a_time_go_in_several)
 {
     struct fixture *f = *state;
     char tree[128], path[192];
@@ -178,7 +180,7 @@ static void more_files_than_may_be_removed_at_a_time_go_in_several(void **state)
     assert_int_not_equal(access(tree, F_OK), 0);
 }
 
-static void what_is_not_there_is_removed(void **state)
+TEST(folder, what_is_not_there_is_removed)
 {
     struct fixture *f = *state;
     char path[128];
@@ -191,7 +193,7 @@ static void what_is_not_there_is_removed(void **state)
     must(fs_remove(AT_FDCWD, path, &f->err), f->err);
 }
 
-static void makes_missing_parents_private(void **state)
+TEST(folder, makes_missing_parents_private)
 {
     struct fixture *f = *state;
     char path[128];
@@ -203,7 +205,7 @@ static void makes_missing_parents_private(void **state)
     assert_int_equal(seen.st_mode & 0777, 0700);
 }
 
-static void a_file_in_the_way_of_a_folder_is_named(void **state)
+TEST(folder, a_file_in_the_way_of_a_folder_is_named)
 {
     struct fixture *f = *state;
     char path[128];
@@ -221,7 +223,7 @@ static void a_file_in_the_way_of_a_folder_is_named(void **state)
     assert_true(bytes_equal_text(buffer_view(&b), "content"));
 }
 
-static void reading_stops_at_the_limit(void **state)
+TEST(folder, reading_stops_at_the_limit)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer b;
@@ -232,7 +234,7 @@ static void reading_stops_at_the_limit(void **state)
     assert_says(f->err.text, "/does/not/exist");
 }
 
-static void a_sealed_memfd_can_be_neither_written_nor_grown(void **state)
+TEST(folder, a_sealed_memfd_can_be_neither_written_nor_grown)
 {
     struct fixture *f = *state;
     int fd = -1;
@@ -247,7 +249,7 @@ static void a_sealed_memfd_can_be_neither_written_nor_grown(void **state)
     close(fd);
 }
 
-static void a_memfd_mapped_for_writing_is_not_sealed(void **state)
+TEST(folder, a_memfd_mapped_for_writing_is_not_sealed)
 {
     struct fixture *f = *state;
     int fd = -1;
@@ -260,7 +262,7 @@ static void a_memfd_mapped_for_writing_is_not_sealed(void **state)
     close(fd);
 }
 
-static void network_filesystems_are_known_by_their_magic(void **state)
+TEST(folder, network_filesystems_are_known_by_their_magic)
 {
     struct fixture *f = *state;
     assert_string_equal(fs_network_name(0x6969), "nfs");
@@ -314,7 +316,7 @@ static struct fs_place look_as(const char *type)
     return place;
 }
 
-static void network_filesystems_by_fuse_are_known_by_their_mount(void **state)
+TEST(folder, network_filesystems_by_fuse_are_known_by_their_mount)
 {
     static const char *const networks[] = { "fuse.sshfs",  "fuse.glusterfs", "fuse.ceph-fuse",
                                             "fuse.s3fs",   "fuse.juicefs",   "fuse.beegfs",
@@ -333,7 +335,7 @@ static void network_filesystems_by_fuse_are_known_by_their_mount(void **state)
     assert_says(f->err.text, "set cache_dir to a folder on a local disk");
 }
 
-static void a_fuse_filesystem_that_is_not_known_is_told_as_that(void **state)
+TEST(folder, a_fuse_filesystem_that_is_not_known_is_told_as_that)
 {
     struct fixture *f = *state;
     struct fs_place place = look_as("fuse.\033[2J");
@@ -353,17 +355,14 @@ static void a_fuse_filesystem_that_is_not_known_is_told_as_that(void **state)
     mount_type = NULL;
 }
 
-static void local_filesystems_by_fuse_are_like_others(void **state)
+TEST(folder, local_filesystems_by_fuse_are_like_others)
 {
-    (void)state;
     struct fs_place place = look_as("fuseblk");
     assert_false(place.network || place.unknown_fuse);
     place = look_as("fuse.fuse-overlayfs");
     assert_false(place.network || place.unknown_fuse);
     assert_int_equal(fs_look("/absent/folder", &place), -1);
 }
-
-#define FS_TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 /* Of the next reads so many are interrupted; each brings at most so much, 0: all. */
 static unsigned interruptions;
@@ -382,7 +381,7 @@ ssize_t __wrap_pread(int fd, void *to, size_t size, off_t at)
     return __real_pread(fd, to, read_most && size > read_most ? read_most : size, at);
 }
 
-static void reads_through_short_reads_and_interruptions_up_to_the_end(void **state)
+TEST(folder, reads_through_short_reads_and_interruptions_up_to_the_end)
 {
     struct fixture *f = *state;
     char path[128], got[16] = "";
@@ -397,27 +396,4 @@ static void reads_through_short_reads_and_interruptions_up_to_the_end(void **sta
     assert_int_equal(fs_read_at(fd, got, sizeof(got), 10), 0);
     read_most = 0;
     assert_int_equal(fs_read_at(-1, got, sizeof(got), 0), -1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FS_TEST(removes_a_tree_and_follows_no_link),
-        FS_TEST(reads_through_short_reads_and_interruptions_up_to_the_end),
-        FS_TEST(removes_what_lies_deep_and_may_not_be_entered),
-        FS_TEST(names_that_are_taken_do_not_keep_what_lies_deep),
-        FS_TEST(what_stays_is_named_and_the_rest_goes),
-        FS_TEST(more_files_than_may_be_removed_at_a_time_go_in_several),
-        FS_TEST(what_is_not_there_is_removed),
-        FS_TEST(makes_missing_parents_private),
-        FS_TEST(a_file_in_the_way_of_a_folder_is_named),
-        FS_TEST(reading_stops_at_the_limit),
-        FS_TEST(a_sealed_memfd_can_be_neither_written_nor_grown),
-        FS_TEST(a_memfd_mapped_for_writing_is_not_sealed),
-        FS_TEST(network_filesystems_are_known_by_their_magic),
-        FS_TEST(network_filesystems_by_fuse_are_known_by_their_mount),
-        FS_TEST(a_fuse_filesystem_that_is_not_known_is_told_as_that),
-        FS_TEST(local_filesystems_by_fuse_are_like_others),
-    };
-    return cmocka_run_group_tests_name("fs", tests, NULL, NULL);
 }

@@ -37,6 +37,8 @@ static int remove_folder(void **state)
     return rmdir(f->folder);
 }
 
+FIXTURE(folder, make_folder, remove_folder);
+
 /* ---- one file ---- */
 
 static enum kiln_code replace(void *context, struct kiln_err *err)
@@ -54,7 +56,7 @@ static void expect_content(const struct fixture *f, const char *expected)
     assert_true(bytes_equal_text(buffer_view(&b), expected));
 }
 
-static void a_file_that_cannot_be_replaced_stays_as_it_was(void **state)
+TEST(folder, a_file_that_cannot_be_replaced_stays_as_it_was)
 {
     struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("before"), 0600, &f->err), f->err);
@@ -84,7 +86,7 @@ static void a_file_that_cannot_be_replaced_stays_as_it_was(void **state)
     assert_says(f->err.text, "is too long");
 }
 
-static void a_file_that_may_go_with_the_power_is_said(void **state)
+TEST(folder, a_file_that_may_go_with_the_power_is_said)
 {
     struct fixture *f = *state;
     expect_failures(replace, f, "fsync", EIO, KILN_IO, f->path);
@@ -105,7 +107,7 @@ static enum kiln_code read_it(void *context, struct kiln_err *err)
     return rc;
 }
 
-static void what_cannot_be_read_is_named(void **state)
+TEST(folder, what_cannot_be_read_is_named)
 {
     struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("content"), 0600, &f->err), f->err);
@@ -122,7 +124,7 @@ static enum kiln_code note_pid(void *context, struct kiln_err *err)
     return KILN_OK;
 }
 
-static void a_lock_without_its_pid_is_a_lock(void **state)
+TEST(folder, a_lock_without_its_pid_is_a_lock)
 {
     struct fixture *f = *state;
     char text[32] = "", expected[32];
@@ -147,9 +149,8 @@ static enum kiln_code make_memory_file(void *context, struct kiln_err *err)
     return rc;
 }
 
-static void a_memory_file_is_there_and_sealed_or_refused(void **state)
+TEST(folder, a_memory_file_is_there_and_sealed_or_refused)
 {
-    (void)state;
     expect_failures(make_memory_file, NULL, "memfd_create", ENOMEM, KILN_NO_MEMORY,
                     "cannot make the memory file 'test'");
     expect_failures(make_memory_file, NULL, "fcntl", EPERM, KILN_DENIED,
@@ -171,7 +172,7 @@ static enum kiln_code make_three(void *context, struct kiln_err *err)
     return rc;
 }
 
-static void folders_that_cannot_be_made_are_named(void **state)
+TEST(folder, folders_that_cannot_be_made_are_named)
 {
     struct fixture *f = *state;
     expect_failures(make_three, f, "strdup", ENOMEM, KILN_NO_MEMORY, "/thing/b/c'");
@@ -205,7 +206,7 @@ static enum kiln_code fill_and_empty(void *context, struct kiln_err *err)
     return fs_empty(f->path, err);
 }
 
-static void what_stays_in_a_folder_is_told(void **state)
+TEST(folder, what_stays_in_a_folder_is_told)
 {
     struct fixture *f = *state;
     expect_failures(fill_and_remove, f, "unlinkat", EIO, KILN_IO, "cannot remove");
@@ -231,13 +232,13 @@ static enum kiln_code dig_and_remove(void *context, struct kiln_err *err)
     return fs_remove(AT_FDCWD, f->path, err);
 }
 
-static void what_lies_too_deep_and_cannot_be_moved_is_told(void **state)
+TEST(folder, what_lies_too_deep_and_cannot_be_moved_is_told)
 {
     struct fixture *f = *state;
     expect_failures(dig_and_remove, f, "renameat2", EIO, KILN_IO, "cannot remove 'd'");
 }
 
-static void a_folder_that_closes_itself_is_opened_again(void **state)
+TEST(folder, a_folder_that_closes_itself_is_opened_again)
 {
     struct fixture *f = *state;
     assert_int_equal(mkdir(f->path, 0700), 0);
@@ -257,28 +258,9 @@ static enum kiln_code ask_for_place(void *context, struct kiln_err *err)
     return fs_refuse_network(f->folder, "cache_dir", err);
 }
 
-static void a_filesystem_that_cannot_be_asked_is_said(void **state)
+TEST(folder, a_filesystem_that_cannot_be_asked_is_said)
 {
     struct fixture *f = *state;
     expect_failures(ask_for_place, f, "statfs", EIO, KILN_IO, "cannot ask which filesystem");
     expect_failures(ask_for_place, f, "stat", EACCES, KILN_DENIED, "cannot ask which filesystem");
-}
-
-#define FS_TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FS_TEST(a_file_that_cannot_be_replaced_stays_as_it_was),
-        FS_TEST(a_file_that_may_go_with_the_power_is_said),
-        FS_TEST(what_cannot_be_read_is_named),
-        FS_TEST(a_lock_without_its_pid_is_a_lock),
-        FS_TEST(a_memory_file_is_there_and_sealed_or_refused),
-        FS_TEST(folders_that_cannot_be_made_are_named),
-        FS_TEST(what_stays_in_a_folder_is_told),
-        FS_TEST(what_lies_too_deep_and_cannot_be_moved_is_told),
-        FS_TEST(a_folder_that_closes_itself_is_opened_again),
-        FS_TEST(a_filesystem_that_cannot_be_asked_is_said),
-    };
-    return cmocka_run_group_tests_name("fs_failing", tests, NULL, NULL);
 }

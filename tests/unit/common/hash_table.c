@@ -36,6 +36,8 @@ static int destroy_table(void **state)
     return 0;
 }
 
+FIXTURE(table, make_table, destroy_table);
+
 /* |spread|: how many hashes there are. */
 static void add_all(struct fixture *f, uint64_t spread)
 {
@@ -51,7 +53,7 @@ static struct number *find(struct fixture *f, int value, uint64_t spread)
     return NULL;
 }
 
-static void an_empty_table_finds_nothing(void **state)
+TEST(table, an_empty_table_finds_nothing)
 {
     struct fixture *f = *state;
     assert_null(hash_table_first(&f->table, 7));
@@ -59,7 +61,7 @@ static void an_empty_table_finds_nothing(void **state)
     assert_int_equal(hash_table_bytes(&f->table), 0);
 }
 
-static void every_item_is_found_while_the_table_grows(void **state)
+TEST(table, every_item_is_found_while_the_table_grows)
 {
     struct fixture *f = *state;
     for (int i = 0; i < NUMBERS; i++) {
@@ -71,7 +73,7 @@ static void every_item_is_found_while_the_table_grows(void **state)
     assert_true(f->table.mask >= NUMBERS - 1); /* about one item a bucket */
 }
 
-static void items_of_one_hash_are_all_found(void **state)
+TEST(table, items_of_one_hash_are_all_found)
 {
     struct fixture *f = *state;
     add_all(f, 3);
@@ -85,7 +87,7 @@ static void items_of_one_hash_are_all_found(void **state)
     assert_int_equal(seen, 333);
 }
 
-static void a_removed_item_is_not_found_and_may_be_removed_twice(void **state)
+TEST(table, a_removed_item_is_not_found_and_may_be_removed_twice)
 {
     struct fixture *f = *state;
     add_all(f, 3);
@@ -99,7 +101,7 @@ static void a_removed_item_is_not_found_and_may_be_removed_twice(void **state)
         assert_ptr_equal(find(f, i, 3), i % 2 ? &f->numbers[i] : NULL);
 }
 
-static void each_item_is_visited_once_and_may_be_removed_meanwhile(void **state)
+TEST(table, each_item_is_visited_once_and_may_be_removed_meanwhile)
 {
     struct fixture *f = *state;
     bool seen[NUMBERS] = { false };
@@ -114,7 +116,7 @@ static void each_item_is_visited_once_and_may_be_removed_meanwhile(void **state)
         assert_true(seen[i]);
 }
 
-static void a_table_without_memory_for_buckets_still_finds_everything(void **state)
+TEST(table, a_table_without_memory_for_buckets_still_finds_everything)
 {
     struct fixture *f = *state;
     fail_calls("calloc", ENOMEM);
@@ -128,19 +130,4 @@ static void a_table_without_memory_for_buckets_still_finds_everything(void **sta
     assert_int_not_equal(hash_table_bytes(&f->table), 0);
     for (int i = 0; i < NUMBERS; i++)
         assert_ptr_equal(find(f, i, NUMBERS), &f->numbers[i]);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_table, destroy_table)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_empty_table_finds_nothing),
-        TEST(every_item_is_found_while_the_table_grows),
-        TEST(items_of_one_hash_are_all_found),
-        TEST(a_removed_item_is_not_found_and_may_be_removed_twice),
-        TEST(each_item_is_visited_once_and_may_be_removed_meanwhile),
-        TEST(a_table_without_memory_for_buckets_still_finds_everything),
-    };
-    return cmocka_run_group_tests_name("common.hash_table", tests, NULL, NULL);
 }

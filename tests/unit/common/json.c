@@ -10,9 +10,8 @@ static enum kiln_code parse(const char *text, struct json **ret_json, struct kil
     return json_parse(bytes_of_text(text), "test", ret_json, err);
 }
 
-static void reads_members_by_type_and_falls_back_otherwise(void **state)
+TEST(plain, reads_members_by_type_and_falls_back_otherwise)
 {
-    (void)state;
     KILN_AUTO(json) struct json *j = NULL;
     struct kiln_err err;
     must(parse("{\"text\": \"a\", \"n\": 12, \"yes\": true, \"list\": [1, 2]}", &j, &err), err);
@@ -26,9 +25,8 @@ static void reads_members_by_type_and_falls_back_otherwise(void **state)
     assert_null(json_get(j, "absent"));
 }
 
-static void numbers_outside_of_53_bits_are_not_taken_for_counts(void **state)
+TEST(plain, numbers_outside_of_53_bits_are_not_taken_for_counts)
 {
-    (void)state;
     KILN_AUTO(json) struct json *j = NULL;
     struct kiln_err err;
     must(parse("{\"minus\": -1, \"huge\": 1e300, \"most\": 9007199254740992}", &j, &err), err);
@@ -37,9 +35,8 @@ static void numbers_outside_of_53_bits_are_not_taken_for_counts(void **state)
     assert_int_equal(json_get_u64(j, "most", 7), 9007199254740992u);
 }
 
-static void says_where_it_stopped(void **state)
+TEST(plain, says_where_it_stopped)
 {
-    (void)state;
     struct json *j = NULL;
     struct kiln_err err;
     static const char *const bad[] = { "",        "{",         "{\"a\": }", "nul",
@@ -52,9 +49,8 @@ static void says_where_it_stopped(void **state)
     }
 }
 
-static void endless_nesting_is_refused(void **state)
+TEST(plain, endless_nesting_is_refused)
 {
-    (void)state;
     static char deep[200001];
     memset(deep, '[', sizeof(deep) - 1);
     struct json *j = NULL;
@@ -62,9 +58,8 @@ static void endless_nesting_is_refused(void **state)
     assert_int_equal(parse(deep, &j, &err), KILN_INVALID);
 }
 
-static void builds_and_prints_one_line(void **state)
+TEST(plain, builds_and_prints_one_line)
 {
-    (void)state;
     KILN_AUTO(json) struct json *j = json_object();
     struct json *list = json_array();
     json_append(list, json_number(1));
@@ -79,9 +74,8 @@ static void builds_and_prints_one_line(void **state)
     assert_null(json_next(json_next(first)));
 }
 
-static void blanks_may_follow_and_nothing_else(void **state)
+TEST(plain, blanks_may_follow_and_nothing_else)
 {
-    (void)state;
     struct kiln_err err;
     static const char *const fine[] = { "{} ", "{}\n", "{}\r\n", "{}\t", " [1] \n\t" };
     for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++) {
@@ -97,9 +91,8 @@ static void blanks_may_follow_and_nothing_else(void **state)
 }
 
 /* As where memory ran out when it was made: what was to go into it is not lost for ever. */
-static void what_has_no_place_is_freed(void **state)
+TEST(plain, what_has_no_place_is_freed)
 {
-    (void)state;
     json_set(NULL, "text", json_text("a"));
     json_append(NULL, json_number(1));
     json_set_bytes(NULL, "bytes", bytes_of_text("b"));
@@ -108,27 +101,11 @@ static void what_has_no_place_is_freed(void **state)
     assert_int_equal(json_count(NULL), 0);
 }
 
-static void prints_with_indents_for_people(void **state)
+TEST(plain, prints_with_indents_for_people)
 {
-    (void)state;
     KILN_AUTO(json) struct json *j = json_object();
     json_set_u64(j, "n", 1);
     json_replace_u64(j, "n", 2);
     KILN_AUTO(mem) char *text = json_print(j, true);
     assert_string_equal(text, "{\n\t\"n\":\t2\n}");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_members_by_type_and_falls_back_otherwise),
-        cmocka_unit_test(numbers_outside_of_53_bits_are_not_taken_for_counts),
-        cmocka_unit_test(says_where_it_stopped),
-        cmocka_unit_test(endless_nesting_is_refused),
-        cmocka_unit_test(builds_and_prints_one_line),
-        cmocka_unit_test(blanks_may_follow_and_nothing_else),
-        cmocka_unit_test(what_has_no_place_is_freed),
-        cmocka_unit_test(prints_with_indents_for_people),
-    };
-    return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }

@@ -69,21 +69,18 @@ static void expect_text(void (*form)(struct buffer *, const struct log_record *)
 
 /* ---- text ---- */
 
-static void a_line_of_text_has_its_level(void **state)
+TEST(plain, a_line_of_text_has_its_level)
 {
-    (void)state;
     expect_text(plain_text, "the disk is full", "warning: the disk is full\n");
 }
 
-static void a_line_for_the_journals_stream_has_its_priority(void **state)
+TEST(plain, a_line_for_the_journals_stream_has_its_priority)
 {
-    (void)state;
     expect_text(stream_text, "the disk is full", "<4>the disk is full\n");
 }
 
-static void what_a_message_quotes_begins_no_line_of_its_own(void **state)
+TEST(plain, what_a_message_quotes_begins_no_line_of_its_own)
 {
-    (void)state;
     expect_text(plain_text, "file 'a\nerror: b\x1b[0m\x7f'",
                 "warning: file 'a\\nerror: b\\x1b[0m\\x7f'\n");
 }
@@ -101,9 +98,8 @@ static struct json *parsed(const char *message)
     return json;
 }
 
-static void an_object_has_every_field(void **state)
+TEST(plain, an_object_has_every_field)
 {
-    (void)state;
     KILN_AUTO(json) struct json *json = parsed("the disk is full");
     assert_string_equal(json_get_text(json, "time", ""), "2026-01-02T03:04:05.000006Z");
     assert_string_equal(json_get_text(json, "level", ""), "warning");
@@ -116,9 +112,8 @@ static void an_object_has_every_field(void **state)
     assert_int_equal(json_get_u64(json, "duration_us", 0), 1500);
 }
 
-static void an_object_without_fields_has_none(void **state)
+TEST(plain, an_object_without_fields_has_none)
 {
-    (void)state;
     struct log_record record = record_of("plain");
     record.fields = NULL;
     record.event = NULL;
@@ -128,9 +123,8 @@ static void an_object_without_fields_has_none(void **state)
     assert_null(strstr(text, "\"uid\""));
 }
 
-static void any_bytes_make_valid_json(void **state)
+TEST(plain, any_bytes_make_valid_json)
 {
-    (void)state;
     static const struct {
         const char *message, *read;
     } cases[] = {
@@ -151,9 +145,8 @@ static void any_bytes_make_valid_json(void **state)
 
 /* ---- journald ---- */
 
-static void a_journal_record_has_the_native_fields(void **state)
+TEST(plain, a_journal_record_has_the_native_fields)
 {
-    (void)state;
     const struct log_record record = record_of("the disk is full");
     KILN_AUTO(mem) char *text = written(log_record_journal, &record);
     static const char *const lines[] = {
@@ -171,9 +164,8 @@ static void a_journal_record_has_the_native_fields(void **state)
         assert_says(text, lines[i]);
 }
 
-static void a_message_of_several_lines_cannot_forge_a_field(void **state)
+TEST(plain, a_message_of_several_lines_cannot_forge_a_field)
 {
-    (void)state;
     const char message[] = "a\nPRIORITY=0";
     const struct log_record record = record_of(message);
     BUFFER_AUTO struct buffer out;
@@ -216,7 +208,9 @@ static int close_journal(void **state)
     return 0;
 }
 
-static void a_record_is_one_datagram(void **state)
+FIXTURE(journal, open_journal, close_journal);
+
+TEST(journal, a_record_is_one_datagram)
 {
     struct journal *j = *state;
     char got[64] = "";
@@ -225,7 +219,7 @@ static void a_record_is_one_datagram(void **state)
     assert_string_equal(got, "MESSAGE=a\n");
 }
 
-static void a_record_too_large_for_one_comes_as_a_sealed_file(void **state)
+TEST(journal, a_record_too_large_for_one_comes_as_a_sealed_file)
 {
     struct journal *j = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -257,7 +251,7 @@ static void a_record_too_large_for_one_comes_as_a_sealed_file(void **state)
     close(fd);
 }
 
-static void a_journald_that_reads_nothing_is_not_waited_for(void **state)
+TEST(journal, a_journald_that_reads_nothing_is_not_waited_for)
 {
     struct journal *j = *state;
     unsigned sent = 0;
@@ -266,9 +260,8 @@ static void a_journald_that_reads_nothing_is_not_waited_for(void **state)
     assert_in_range(sent, 1, 99999);
 }
 
-static void a_journald_that_is_not_there_is_an_error_with_its_path(void **state)
+TEST(plain, a_journald_that_is_not_there_is_an_error_with_its_path)
 {
-    (void)state;
     int fd = -1;
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_not_equal(journal_open("/nonexistent/journal", &fd, &err), KILN_OK);
@@ -276,9 +269,8 @@ static void a_journald_that_is_not_there_is_an_error_with_its_path(void **state)
     assert_int_equal(fd, -1);
 }
 
-static void a_journald_that_cannot_be_asked_is_told(void **state)
+TEST(plain, a_journald_that_cannot_be_asked_is_told)
 {
-    (void)state;
     int fd = -1;
     char longer[200];
     struct kiln_err err = KILN_ERR_INIT;
@@ -294,7 +286,7 @@ static void a_journald_that_cannot_be_asked_is_told(void **state)
 }
 
 /* By its stream then, as lines. */
-static void a_record_that_no_file_can_be_made_for_is_not_sent(void **state)
+TEST(journal, a_record_that_no_file_can_be_made_for_is_not_sent)
 {
     struct journal *j = *state;
     size_t size = 4u << 20;
@@ -314,9 +306,8 @@ static void a_record_that_no_file_can_be_made_for_is_not_sent(void **state)
     assert_int_equal(recv(j->server, got, sizeof(got), 0), 0);
 }
 
-static void the_journals_stream_is_known_by_device_and_inode(void **state)
+TEST(plain, the_journals_stream_is_known_by_device_and_inode)
 {
-    (void)state;
     struct stat seen;
     char text[64];
     KILN_AUTO(fd) int fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -335,9 +326,8 @@ static void the_journals_stream_is_known_by_device_and_inode(void **state)
 
 /* ---- how often ---- */
 
-static void a_burst_is_written_and_the_rest_counted(void **state)
+TEST(plain, a_burst_is_written_and_the_rest_counted)
 {
-    (void)state;
     struct log_limit limit = { 0 };
     uint64_t now = 1000 * LOG_LIMIT_EVERY_NS;
     for (unsigned i = 0; i < LOG_LIMIT_BURST; i++)
@@ -349,9 +339,8 @@ static void a_burst_is_written_and_the_rest_counted(void **state)
     assert_int_equal(log_limit_tell(&limit, now + LOG_LIMIT_EVERY_NS), 0); /* told once */
 }
 
-static void one_is_earned_every_few_seconds(void **state)
+TEST(plain, one_is_earned_every_few_seconds)
 {
-    (void)state;
     struct log_limit limit = { 0 };
     uint64_t now = 1000 * LOG_LIMIT_EVERY_NS;
     for (unsigned i = 0; i < LOG_LIMIT_BURST; i++)
@@ -362,9 +351,8 @@ static void one_is_earned_every_few_seconds(void **state)
     assert_true(log_limit_take(&limit, now + 2 * LOG_LIMIT_EVERY_NS));
 }
 
-static void a_long_silence_earns_a_burst_and_no_more(void **state)
+TEST(plain, a_long_silence_earns_a_burst_and_no_more)
 {
-    (void)state;
     struct log_limit limit = { 0 };
     uint64_t now = 1000 * LOG_LIMIT_EVERY_NS;
     while (log_limit_take(&limit, now)) {
@@ -406,9 +394,8 @@ static void say_much(void)
         log_event(LOG_EVENT_reload_refused, NULL, "refused %u", i);
 }
 
-static void each_kind_is_limited_by_itself_and_what_operators_cause_is_not(void **state)
+TEST(plain, each_kind_is_limited_by_itself_and_what_operators_cause_is_not)
 {
-    (void)state;
     KILN_AUTO(mem) char *text = caught(say_much);
     assert_says(text, "full 19");
     assert_null(strstr(text, "full 20"));
@@ -428,9 +415,8 @@ static void say_debug(void)
     log_debug("hidden");
 }
 
-static void the_level_decides_what_is_written(void **state)
+TEST(plain, the_level_decides_what_is_written)
 {
-    (void)state;
     KILN_AUTO(mem) char *text = caught(say_debug);
     assert_string_equal(text, "debug: shown\ndebug: also shown\n");
 }
@@ -444,9 +430,8 @@ static void say_json(void)
     log_event(LOG_EVENT_started, NULL, "there");
 }
 
-static void the_format_can_be_changed_at_any_time(void **state)
+TEST(plain, the_format_can_be_changed_at_any_time)
 {
-    (void)state;
     KILN_AUTO(mem) char *text = caught(say_json);
     assert_says(text, "\"event\":\"started\"");
     assert_says(text, "\"message\":\"here\"}\ninfo: there\n");
@@ -496,9 +481,8 @@ static void say_to_journald(void)
     must(log_set_format(LOG_FORMAT_TEXT, &err), err);
 }
 
-static void records_go_to_journald_and_lines_where_it_has_gone(void **state)
+TEST(plain, records_go_to_journald_and_lines_where_it_has_gone)
 {
-    (void)state;
     KILN_AUTO(mem) char *text = caught(say_to_journald);
     assert_null(strstr(text, "by record"));
     assert_says(text, "by line\n");
@@ -519,9 +503,8 @@ static void say_for_journalds_stream(void)
     must(log_set_format(LOG_FORMAT_AUTO, &err), err);
 }
 
-static void a_journald_that_cannot_be_reached_leaves_lines_or_is_refused(void **state)
+TEST(plain, a_journald_that_cannot_be_reached_leaves_lines_or_is_refused)
 {
-    (void)state;
     KILN_AUTO(mem) char *text = caught(say_for_journalds_stream);
     assert_says(text, "nobody reads '/run/systemd/journal/socket': log lines have no fields\n");
     assert_says(text, "<6>all the same\n"); /* with journald's priority */
@@ -537,9 +520,8 @@ static void say_to_nobody(void)
     log_event(LOG_EVENT_started, NULL, "heard");
 }
 
-static void a_log_that_nobody_reads_ends_nothing(void **state)
+TEST(plain, a_log_that_nobody_reads_ends_nothing)
 {
-    (void)state;
     KILN_AUTO(mem) char *text = caught(say_to_nobody);
     assert_string_equal(text, "info: heard\n");
 }
@@ -566,9 +548,8 @@ static void say_to_a_sink(void)
     log_event(LOG_EVENT_reload_refused, NULL, "to all again");
 }
 
-static void with_a_sink_nothing_is_written(void **state)
+TEST(plain, with_a_sink_nothing_is_written)
 {
-    (void)state;
     KILN_AUTO(mem) char *text = caught(say_to_a_sink);
     assert_null(strstr(text, "full"));
     assert_says(text, "to all again");
@@ -577,44 +558,8 @@ static void with_a_sink_nothing_is_written(void **state)
     assert_true(taken.level <= LOG_LEVEL_WARNING);
 }
 
-static void an_event_is_found_by_its_name(void **state)
+TEST(plain, an_event_is_found_by_its_name)
 {
-    (void)state;
     assert_int_equal(log_event_named("store_error"), LOG_EVENT_store_error);
     assert_int_equal(log_event_named("something else"), LOG_EVENT_notice);
-}
-
-#define JOURNAL_TEST(name) cmocka_unit_test_setup_teardown(name, open_journal, close_journal)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_of_text_has_its_level),
-        cmocka_unit_test(a_line_for_the_journals_stream_has_its_priority),
-        cmocka_unit_test(what_a_message_quotes_begins_no_line_of_its_own),
-        cmocka_unit_test(an_object_has_every_field),
-        cmocka_unit_test(an_object_without_fields_has_none),
-        cmocka_unit_test(any_bytes_make_valid_json),
-        cmocka_unit_test(a_journal_record_has_the_native_fields),
-        cmocka_unit_test(a_message_of_several_lines_cannot_forge_a_field),
-        JOURNAL_TEST(a_record_is_one_datagram),
-        JOURNAL_TEST(a_record_too_large_for_one_comes_as_a_sealed_file),
-        JOURNAL_TEST(a_journald_that_reads_nothing_is_not_waited_for),
-        cmocka_unit_test(a_journald_that_is_not_there_is_an_error_with_its_path),
-        cmocka_unit_test(a_journald_that_cannot_be_asked_is_told),
-        JOURNAL_TEST(a_record_that_no_file_can_be_made_for_is_not_sent),
-        cmocka_unit_test(the_journals_stream_is_known_by_device_and_inode),
-        cmocka_unit_test(a_burst_is_written_and_the_rest_counted),
-        cmocka_unit_test(one_is_earned_every_few_seconds),
-        cmocka_unit_test(a_long_silence_earns_a_burst_and_no_more),
-        cmocka_unit_test(each_kind_is_limited_by_itself_and_what_operators_cause_is_not),
-        cmocka_unit_test(the_level_decides_what_is_written),
-        cmocka_unit_test(the_format_can_be_changed_at_any_time),
-        cmocka_unit_test(records_go_to_journald_and_lines_where_it_has_gone),
-        cmocka_unit_test(a_journald_that_cannot_be_reached_leaves_lines_or_is_refused),
-        cmocka_unit_test(a_log_that_nobody_reads_ends_nothing),
-        cmocka_unit_test(with_a_sink_nothing_is_written),
-        cmocka_unit_test(an_event_is_found_by_its_name),
-    };
-    return cmocka_run_group_tests_name("log", tests, NULL, NULL);
 }

@@ -4,9 +4,8 @@
 
 #include <string.h>
 
-static void a_frame_header_survives_the_wire(void **state)
+TEST(plain, a_frame_header_survives_the_wire)
 {
-    (void)state;
     struct frame_header h = { .version = 1,
                               .type = MESSAGE_fetch,
                               .request_id = 0x1122334455667788u,
@@ -26,9 +25,8 @@ static void a_frame_header_survives_the_wire(void **state)
     assert_int_equal(back.flags, h.flags);
 }
 
-static void refuses_headers_that_lie(void **state)
+TEST(plain, refuses_headers_that_lie)
 {
-    (void)state;
     struct frame_header h = { .version = 1, .type = MESSAGE_ping };
     uint8_t raw[FRAME_HEADER_SIZE];
     struct frame_header back;
@@ -51,9 +49,8 @@ static void refuses_headers_that_lie(void **state)
     assert_says(err.text, "descriptors");
 }
 
-static void a_binary_message_survives_the_wire(void **state)
+TEST(plain, a_binary_message_survives_the_wire)
 {
-    (void)state;
     struct message_outcome m = {
         .index = 7,
         .code = KILN_COMPILE_FAILED,
@@ -81,9 +78,8 @@ static void a_binary_message_survives_the_wire(void **state)
     assert_int_equal(back.log.size, 0);
 }
 
-static void every_truncation_of_a_message_is_noticed(void **state)
+TEST(plain, every_truncation_of_a_message_is_noticed)
 {
-    (void)state;
     struct message_fetch_source m = { .target = bytes_of_text("gfx90a"),
                                       .program = bytes_of_text("p"),
                                       .source = bytes_of_text("source") };
@@ -99,9 +95,8 @@ static void every_truncation_of_a_message_is_noticed(void **state)
     }
 }
 
-static void bytes_after_the_last_field_are_refused(void **state)
+TEST(plain, bytes_after_the_last_field_are_refused)
 {
-    (void)state;
     struct message_fetch m = { .inline_limit = 1 };
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 4096);
@@ -114,25 +109,11 @@ static void bytes_after_the_last_field_are_refused(void **state)
     assert_says(err.text, "1 bytes too many");
 }
 
-static void names_are_known_for_every_number_of_the_table(void **state)
+TEST(plain, names_are_known_for_every_number_of_the_table)
 {
-    (void)state;
     assert_string_equal(message_name(MESSAGE_hello), "hello");
     assert_string_equal(message_name(MESSAGE_error), "error");
     assert_string_equal(message_name(0), "?");
     assert_string_equal(message_name(65535), "?");
     assert_string_equal(tier_name(TIER_DISK), "disk");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_frame_header_survives_the_wire),
-        cmocka_unit_test(refuses_headers_that_lie),
-        cmocka_unit_test(a_binary_message_survives_the_wire),
-        cmocka_unit_test(every_truncation_of_a_message_is_noticed),
-        cmocka_unit_test(bytes_after_the_last_field_are_refused),
-        cmocka_unit_test(names_are_known_for_every_number_of_the_table),
-    };
-    return cmocka_run_group_tests_name("messages", tests, NULL, NULL);
 }

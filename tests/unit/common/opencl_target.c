@@ -15,25 +15,22 @@ static void expect_text(const struct opencl_names *names, const char *begin)
     assert_int_equal(strspn(text + strlen(begin), "0123456789abcdef"), 16);
 }
 
-static void what_may_not_stand_in_a_target_is_one_dash(void **state)
+TEST(plain, what_may_not_stand_in_a_target_is_one_dash)
 {
-    (void)state;
     expect_text(&(struct opencl_names){ .platform_name = "A (Platform)!",
                                         .device_name = " cpu--x,\t\xc3\xa9_1.0+ ",
                                         .driver_version = "3.1" },
                 "opencl:cpu--x-_1.0+:A-Platform-3.1-");
 }
 
-static void names_that_say_nothing_are_a_dash(void **state)
+TEST(plain, names_that_say_nothing_are_a_dash)
 {
-    (void)state;
     expect_text(&(struct opencl_names){ .device_name = "", .driver_version = "???" },
                 "opencl:-:----");
 }
 
-static void long_names_are_cut_and_told_apart_by_the_hash(void **state)
+TEST(plain, long_names_are_cut_and_told_apart_by_the_hash)
 {
-    (void)state;
     char longer[300], other[300], one[LIMIT_TARGET_TEXT], two[LIMIT_TARGET_TEXT];
     memset(longer, 'x', sizeof(longer) - 1);
     longer[sizeof(longer) - 1] = '\0';
@@ -45,14 +42,4 @@ static void long_names_are_cut_and_told_apart_by_the_hash(void **state)
     assert_int_equal(strlen(one), strlen(two));
     assert_string_not_equal(one, two);
     assert_memory_equal(one, two, strlen(one) - 16);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_may_not_stand_in_a_target_is_one_dash),
-        cmocka_unit_test(names_that_say_nothing_are_a_dash),
-        cmocka_unit_test(long_names_are_cut_and_told_apart_by_the_hash),
-    };
-    return cmocka_run_group_tests_name("opencl_target", tests, NULL, NULL);
 }

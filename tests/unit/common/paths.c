@@ -47,9 +47,8 @@ static void check_xdg(void)
     CHECK(strcmp(path, "/home/u/.config/kiln") == 0);
 }
 
-static void an_ordinary_user_gets_xdg_folders(void **state)
+TEST(plain, an_ordinary_user_gets_xdg_folders)
 {
-    (void)state;
     as_user((const char *const[]){ "HOME=/home/u", "XDG_RUNTIME_DIR=/tmp/run",
                                    "XDG_CACHE_HOME=/tmp/cache", "XDG_STATE_HOME=relative", NULL },
             check_xdg);
@@ -71,9 +70,8 @@ static void check_unit(void)
     CHECK(strcmp(path, "/home/u/.local/state/kiln") == 0);
 }
 
-static void the_process_of_a_unit_has_the_folders_that_the_unit_names(void **state)
+TEST(plain, the_process_of_a_unit_has_the_folders_that_the_unit_names)
 {
-    (void)state;
     as_user((const char *const[]){ "HOME=/home/u", "CACHE_DIRECTORY=/var/cache/kiln",
                                    "CONFIGURATION_DIRECTORY=/etc/kiln",
                                    "STATE_DIRECTORY=/var/lib/a:/var/lib/b", "SYSTEMD_EXEC_PID=1",
@@ -93,9 +91,8 @@ static void check_nothing(void)
     CHECK(strcmp(path, "/run/kiln/kilnd.sock") == 0);
 }
 
-static void without_home_the_message_says_what_to_set(void **state)
+TEST(plain, without_home_the_message_says_what_to_set)
 {
-    (void)state;
     as_user((const char *const[]){ NULL }, check_nothing);
 }
 
@@ -107,15 +104,13 @@ static void check_named(void)
     CHECK(strcmp(path, "/else/where.sock") == 0);
 }
 
-static void kiln_socket_wins_for_clients(void **state)
+TEST(plain, kiln_socket_wins_for_clients)
 {
-    (void)state;
     as_user((const char *const[]){ "KILN_SOCKET=/else/where.sock", NULL }, check_named);
 }
 
-static void an_absent_helper_is_named_with_where_it_was_sought(void **state)
+TEST(plain, an_absent_helper_is_named_with_where_it_was_sought)
 {
-    (void)state;
     char path[PATH_TEXT_MOST];
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(paths_program("no-such-program", "../else/no-such-program",
@@ -126,10 +121,8 @@ static void an_absent_helper_is_named_with_where_it_was_sought(void **state)
 }
 
 /* This very program is the helper. */
-static void a_helper_is_found_beside_the_program_then_relative_to_it_then_where_installed(
-    void **state)
+TEST(plain, a_helper_is_found_beside_the_program_then_relative_to_it_then_where_installed)
 {
-    (void)state;
     char self[PATH_TEXT_MOST] = { 0 }, path[PATH_TEXT_MOST], from_above[PATH_TEXT_MOST];
     struct kiln_err err = KILN_ERR_INIT;
     assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
@@ -143,18 +136,4 @@ static void a_helper_is_found_beside_the_program_then_relative_to_it_then_where_
 
     must(paths_program("no-such-program", "../none", "/bin/sh", path, &err), err);
     assert_string_equal(path, "/bin/sh");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_ordinary_user_gets_xdg_folders),
-        cmocka_unit_test(the_process_of_a_unit_has_the_folders_that_the_unit_names),
-        cmocka_unit_test(without_home_the_message_says_what_to_set),
-        cmocka_unit_test(kiln_socket_wins_for_clients),
-        cmocka_unit_test(an_absent_helper_is_named_with_where_it_was_sought),
-        cmocka_unit_test(
-            a_helper_is_found_beside_the_program_then_relative_to_it_then_where_installed),
-    };
-    return cmocka_run_group_tests_name("paths", tests, NULL, NULL);
 }

@@ -18,9 +18,8 @@ static struct problem resnet_first(void)
                              .dilation = { 1, 1, 1 } };
 }
 
-static void computes_the_output_as_the_field_does(void **state)
+TEST(plain, computes_the_output_as_the_field_does)
 {
-    (void)state;
     struct problem p = resnet_first();
     struct extent out = problem_output(&p);
     assert_int_equal(out.d, 1);
@@ -32,9 +31,8 @@ static void computes_the_output_as_the_field_does(void **state)
     assert_true(problem_flops(&p) == 2.0 * 64 * 64 * 112 * 112 * 3 * 7 * 7);
 }
 
-static void names_the_field_that_is_wrong(void **state)
+TEST(plain, names_the_field_that_is_wrong)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     struct problem p = resnet_first();
     must(problem_check(&p, &err), err);
@@ -59,9 +57,8 @@ static void names_the_field_that_is_wrong(void **state)
     assert_says(err.text, "in_d of a 2-D problem");
 }
 
-static void refuses_an_empty_output_and_tensors_beyond_31_bits(void **state)
+TEST(plain, refuses_an_empty_output_and_tensors_beyond_31_bits)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     struct problem p = resnet_first();
     p.filter.h = 400;
@@ -74,9 +71,8 @@ static void refuses_an_empty_output_and_tensors_beyond_31_bits(void **state)
     assert_says(err.text, "tensor x");
 }
 
-static void sizes_that_would_overflow_are_refused_and_not_wrapped(void **state)
+TEST(plain, sizes_that_would_overflow_are_refused_and_not_wrapped)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     struct problem p = resnet_first();
     p.n = p.c = p.in.h = p.in.w = 1u << 24;
@@ -85,9 +81,8 @@ static void sizes_that_would_overflow_are_refused_and_not_wrapped(void **state)
     assert_int_equal(problem_check(&p, &err), KILN_INVALID);
 }
 
-static void knows_name_and_size_of_every_type(void **state)
+TEST(plain, knows_name_and_size_of_every_type)
 {
-    (void)state;
     static const struct {
         const char *name;
         size_t size;
@@ -110,9 +105,8 @@ static void knows_name_and_size_of_every_type(void **state)
     assert_string_equal(data_type_name((enum data_type)p.type), "?");
 }
 
-static void survives_the_wire(void **state)
+TEST(plain, survives_the_wire)
 {
-    (void)state;
     struct problem p = resnet_first();
     p.direction = DIRECTION_BACKWARD_WEIGHTS;
     p.type = TYPE_BFLOAT16;
@@ -124,17 +118,4 @@ static void survives_the_wire(void **state)
     struct problem back = problem_read(&r);
     assert_false(r.failed);
     assert_true(problem_equal(&p, &back));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(computes_the_output_as_the_field_does),
-        cmocka_unit_test(names_the_field_that_is_wrong),
-        cmocka_unit_test(refuses_an_empty_output_and_tensors_beyond_31_bits),
-        cmocka_unit_test(sizes_that_would_overflow_are_refused_and_not_wrapped),
-        cmocka_unit_test(knows_name_and_size_of_every_type),
-        cmocka_unit_test(survives_the_wire),
-    };
-    return cmocka_run_group_tests_name("problem", tests, NULL, NULL);
 }

@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void canonicalises_the_order_of_amd_features(void **state)
+TEST(plain, canonicalises_the_order_of_amd_features)
 {
-    (void)state;
     struct target t;
     struct kiln_err err = KILN_ERR_INIT;
     char arch[32];
@@ -18,9 +17,8 @@ static void canonicalises_the_order_of_amd_features(void **state)
     assert_string_equal(arch, "gfx90a");
 }
 
-static void accepts_what_devices_are_called(void **state)
+TEST(plain, accepts_what_devices_are_called)
 {
-    (void)state;
     static const struct {
         const char *text;
         enum target_family family;
@@ -39,9 +37,8 @@ static void accepts_what_devices_are_called(void **state)
     }
 }
 
-static void refuses_everything_else_and_says_what_a_target_looks_like(void **state)
+TEST(plain, refuses_everything_else_and_says_what_a_target_looks_like)
 {
-    (void)state;
     static const char *const bad[] = {
         "gfx",
         "gfx90a:xnack",
@@ -69,9 +66,8 @@ static void refuses_everything_else_and_says_what_a_target_looks_like(void **sta
     }
 }
 
-static void tells_an_arch_that_is_none_from_a_feature_that_is_none(void **state)
+TEST(plain, tells_an_arch_that_is_none_from_a_feature_that_is_none)
 {
-    (void)state;
     struct target t;
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(target_parse(bytes_of_text("gfx9z"), &t, &err), KILN_INVALID);
@@ -80,9 +76,8 @@ static void tells_an_arch_that_is_none_from_a_feature_that_is_none(void **state)
     assert_says(err.text, "features are sramecc+");
 }
 
-static void refuses_an_empty_and_an_overlong_target(void **state)
+TEST(plain, refuses_an_empty_and_an_overlong_target)
 {
-    (void)state;
     struct target t;
     struct kiln_err err = KILN_ERR_INIT;
     char longer[LIMIT_TARGET_TEXT + 1];
@@ -93,9 +88,8 @@ static void refuses_an_empty_and_an_overlong_target(void **state)
     assert_int_equal(target_parse(bytes_of("gfx90a\0junk", 11), &t, &err), KILN_INVALID);
 }
 
-static void tells_the_compute_capability_of_nvidias(void **state)
+TEST(plain, tells_the_compute_capability_of_nvidias)
 {
-    (void)state;
     static const struct {
         const char *text;
         unsigned capability;
@@ -107,17 +101,4 @@ static void tells_the_compute_capability_of_nvidias(void **state)
         must(target_parse(bytes_of_text(known[i].text), &t, &err), err);
         assert_int_equal(target_capability(&t), known[i].capability);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(canonicalises_the_order_of_amd_features),
-        cmocka_unit_test(accepts_what_devices_are_called),
-        cmocka_unit_test(refuses_everything_else_and_says_what_a_target_looks_like),
-        cmocka_unit_test(tells_an_arch_that_is_none_from_a_feature_that_is_none),
-        cmocka_unit_test(refuses_an_empty_and_an_overlong_target),
-        cmocka_unit_test(tells_the_compute_capability_of_nvidias),
-    };
-    return cmocka_run_group_tests_name("target", tests, NULL, NULL);
 }

@@ -40,9 +40,8 @@ static struct tensor_map im2col(void)
                                 .pixels = 128 };
 }
 
-static void a_map_survives_the_wire(void **state)
+TEST(plain, a_map_survives_the_wire)
 {
-    (void)state;
     const struct tensor_map maps[] = { tiled(), im2col() };
     for (size_t i = 0; i < 2; i++) {
         BUFFER_AUTO struct buffer b;
@@ -62,9 +61,8 @@ static void a_map_survives_the_wire(void **state)
     }
 }
 
-static void what_the_copy_hardware_takes_is_right(void **state)
+TEST(plain, what_the_copy_hardware_takes_is_right)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     struct tensor_map map = tiled();
     must(tensor_map_check(&map, &err), err);
@@ -105,9 +103,8 @@ static void refuses(const struct tensor_map *map, const char *words)
         refuses(&map, words);      \
     } while (0)
 
-static void what_no_map_may_have_is_refused(void **state)
+TEST(plain, what_no_map_may_have_is_refused)
 {
-    (void)state;
     struct tensor_map map;
     for (unsigned i = 0; i < 2; i++) {
         const struct tensor_map good = i ? im2col() : tiled();
@@ -137,9 +134,8 @@ static void what_no_map_may_have_is_refused(void **state)
     }
 }
 
-static void what_no_box_of_a_tensor_is_is_refused(void **state)
+TEST(plain, what_no_box_of_a_tensor_is_is_refused)
 {
-    (void)state;
     const struct tensor_map good = tiled();
     struct tensor_map map;
     BREAK(box[0], 0, "box in dimension 0");
@@ -154,9 +150,8 @@ static void what_no_box_of_a_tensor_is_is_refused(void **state)
     BREAK(pixels, 1, "tiled, but with pixels");
 }
 
-static void what_no_row_of_pixels_is_is_refused(void **state)
+TEST(plain, what_no_row_of_pixels_is_is_refused)
 {
-    (void)state;
     const struct tensor_map good = im2col();
     struct tensor_map map;
     BREAK(box[0], 64, "im2col, but the box in dimension 0");
@@ -179,9 +174,8 @@ static void what_no_row_of_pixels_is_is_refused(void **state)
     refuses(&map, "im2col of 2 dimensions");
 }
 
-static void a_map_reaches_to_its_last_element(void **state)
+TEST(plain, a_map_reaches_to_its_last_element)
 {
-    (void)state;
     struct tensor_map map = tiled();
     assert_int_equal(tensor_map_reach(&map), 1000 * 3000 * 2);
     map.strides[1] = 4000; /* the last row ends before its stride does */
@@ -195,17 +189,4 @@ static void a_map_reaches_to_its_last_element(void **state)
         map.dims[i] = UINT32_MAX;
     map.strides[1] = map.strides[2] = map.strides[3] = (1ull << 40) - 16;
     assert_true(tensor_map_reach(&map) == UINT64_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_map_survives_the_wire),
-        cmocka_unit_test(what_the_copy_hardware_takes_is_right),
-        cmocka_unit_test(what_no_map_may_have_is_refused),
-        cmocka_unit_test(what_no_box_of_a_tensor_is_is_refused),
-        cmocka_unit_test(what_no_row_of_pixels_is_is_refused),
-        cmocka_unit_test(a_map_reaches_to_its_last_element),
-    };
-    return cmocka_run_group_tests_name("tensor_map", tests, NULL, NULL);
 }

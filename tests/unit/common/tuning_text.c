@@ -20,9 +20,8 @@ static struct tuning_entry only_entry(enum tuning_kind kind, const char *text)
 
 #define assert_bytes(bytes, text) assert_true(bytes_equal_text(bytes, text))
 
-static void reads_an_entry_of_the_new_dialect(void **state)
+TEST(plain, reads_an_entry_of_the_new_dialect)
 {
-    (void)state;
     struct tuning_entry e =
         only_entry(TUNING_FIND, "GemmBwdRest:3.19093,32768,miopenConvolutionBwdDataAlgoGEMM");
     assert_int_equal(e.dialect, FIND_NEW);
@@ -34,9 +33,8 @@ static void reads_an_entry_of_the_new_dialect(void **state)
     assert_int_equal(e.workspace, 32768);
 }
 
-static void reads_an_entry_of_the_old_dialect_and_keeps_what_opencl_wrote(void **state)
+TEST(plain, reads_an_entry_of_the_old_dialect_and_keeps_what_opencl_wrote)
 {
-    (void)state;
     struct tuning_entry e = only_entry(TUNING_FIND, "miopenConvolutionBwdDataAlgoGEMM:GemmBwdRest,"
                                                     "220.513,14450688,MIOpenGEMM,0_1_3136_36");
     assert_int_equal(e.dialect, FIND_OLD);
@@ -48,9 +46,8 @@ static void reads_an_entry_of_the_old_dialect_and_keeps_what_opencl_wrote(void *
     assert_int_equal(e.workspace, 14450688);
 }
 
-static void an_entry_is_that_of_its_two_parts(void **state)
+TEST(plain, an_entry_is_that_of_its_two_parts)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning_entry e = { 0 };
     const struct bytes id = bytes_of_text("miopenConvolutionBwdDataAlgoGEMM");
@@ -66,9 +63,8 @@ static void an_entry_is_that_of_its_two_parts(void **state)
     assert_int_equal(tuning_entry_of(TUNING_PERF, (struct bytes){ 0 }, id, &e, &err), KILN_INVALID);
 }
 
-static void reads_entries_one_after_the_other(void **state)
+TEST(plain, reads_entries_one_after_the_other)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning_entry e;
     struct bytes left = bytes_of_text("ConvAsm3x3U:7,8,4;Empty:;Igemm<16>:bwd,nhwc,152[2]");
@@ -84,9 +80,8 @@ static void reads_entries_one_after_the_other(void **state)
     assert_int_equal(tuning_entry_next(TUNING_PERF, &left, &e, &err), KILN_NOT_FOUND);
 }
 
-static void what_a_kind_has_not_is_empty_in_its_entries(void **state)
+TEST(plain, what_a_kind_has_not_is_empty_in_its_entries)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning_entry e;
     memset(&e, 0xff, sizeof(e));
@@ -102,9 +97,8 @@ static void what_a_kind_has_not_is_empty_in_its_entries(void **state)
 }
 
 /* It looks at sixteen bytes at once, and at the rest one by one. */
-static void finds_what_is_not_printable_wherever_it_stands(void **state)
+TEST(plain, finds_what_is_not_printable_wherever_it_stands)
 {
-    (void)state;
     uint8_t text[40];
     for (size_t size = 0; size <= sizeof(text); size++) {
         memset(text, '~', sizeof(text));
@@ -166,9 +160,8 @@ static const struct {
     { TUNING_PERF, "a:1\t2", "the byte 0x09" },
 };
 
-static void says_what_is_wrong_with_a_malformed_entry(void **state)
+TEST(plain, says_what_is_wrong_with_a_malformed_entry)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
         struct kiln_err err = KILN_ERR_INIT;
         struct tuning_entry e;
@@ -180,9 +173,8 @@ static void says_what_is_wrong_with_a_malformed_entry(void **state)
     }
 }
 
-static void a_nul_in_an_entry_ends_nothing(void **state)
+TEST(plain, a_nul_in_an_entry_ends_nothing)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning_entry e;
     struct bytes left = bytes_of("a:1,2,b\0c", 9);
@@ -199,9 +191,8 @@ static void assert_time(const char *digits)
         fail_msg("'%s' was read as %a", digits, e.time_ms);
 }
 
-static void reads_times_to_the_last_bit(void **state)
+TEST(plain, reads_times_to_the_last_bit)
 {
-    (void)state;
     static const char *const times[] = { "0",
                                          "1.",
                                          ".5",
@@ -233,9 +224,8 @@ static void reads_times_to_the_last_bit(void **state)
 }
 
 /* Locales of other languages are not there everywhere; what is tested then is the plain one. */
-static void no_locale_changes_what_is_read_and_written(void **state)
+TEST(plain, no_locale_changes_what_is_read_and_written)
 {
-    (void)state;
     bool comma = setlocale(LC_ALL, "de_DE.UTF-8") || setlocale(LC_ALL, "fr_FR.UTF-8");
     if (!comma)
         print_message("no locale with a decimal comma is here\n");
@@ -248,9 +238,8 @@ static void no_locale_changes_what_is_read_and_written(void **state)
     assert_bytes(buffer_view(&text), "a:0.1,7,b");
 }
 
-static void writes_both_dialects_as_miopen_does(void **state)
+TEST(plain, writes_both_dialects_as_miopen_does)
 {
-    (void)state;
     struct tuning_entry e = { .solver = bytes_of_text("ConvAsm1x1U"),
                               .algorithm = bytes_of_text("miopenConvolutionFwdAlgoDirect"),
                               .time_ms = 1.7947211,
@@ -265,9 +254,8 @@ static void writes_both_dialects_as_miopen_does(void **state)
                                      "miopenConvolutionFwdAlgoDirect,<unused>");
 }
 
-static void writes_perf_entries(void **state)
+TEST(plain, writes_perf_entries)
 {
-    (void)state;
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, 1000);
     tuning_entry_write_perf(&text, bytes_of_text("A"), bytes_of_text("1,2"));
@@ -275,9 +263,8 @@ static void writes_perf_entries(void **state)
     assert_bytes(buffer_view(&text), "A:1,2;B:");
 }
 
-static void a_word_of_a_record_holds_nothing_that_divides_one(void **state)
+TEST(plain, a_word_of_a_record_holds_nothing_that_divides_one)
 {
-    (void)state;
     static const char *const bad[] = { "", "a;b", "a:b", "a=b", "a,b", "a\nb", "a\rb", "\x1b[m" };
     struct kiln_err err = KILN_ERR_INIT;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -297,9 +284,8 @@ static void a_word_of_a_record_holds_nothing_that_divides_one(void **state)
 
 #define DIRECT "miopenConvolutionFwdAlgoDirect"
 
-static void names_of_miopens_are_taken(void **state)
+TEST(plain, names_of_miopens_are_taken)
 {
-    (void)state;
     static const struct {
         enum tuning_kind kind;
         char direction;
@@ -319,9 +305,8 @@ static void names_of_miopens_are_taken(void **state)
     }
 }
 
-static void names_that_are_none_of_miopens_are_told(void **state)
+TEST(plain, names_that_are_none_of_miopens_are_told)
 {
-    (void)state;
     static const struct {
         enum tuning_kind kind;
         char direction;
@@ -349,9 +334,8 @@ static void names_that_are_none_of_miopens_are_told(void **state)
     }
 }
 
-static void a_nul_in_a_name_is_no_letter_of_it(void **state)
+TEST(plain, a_nul_in_a_name_is_no_letter_of_it)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning_entry e = { .solver = bytes_of("ConvA\0", 6) };
     assert_int_equal(tuning_entry_check(TUNING_PERF, &e, 0, &err), KILN_INVALID);
@@ -359,9 +343,8 @@ static void a_nul_in_a_name_is_no_letter_of_it(void **state)
     assert_int_equal(tuning_entry_check(TUNING_PERF, &e, 0, &err), KILN_INVALID);
 }
 
-static void a_solvers_name_is_judged_by_one_rule(void **state)
+TEST(plain, a_solvers_name_is_judged_by_one_rule)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     char longest[TUNING_WORD_MOST + 1];
     static const struct {
@@ -383,9 +366,8 @@ static void a_solvers_name_is_judged_by_one_rule(void **state)
     must(tuning_solver_check(bytes_of_text("ConvOclBwdWrW2<16>"), &err), err);
 }
 
-static void an_algorithms_name_has_a_bound(void **state)
+TEST(plain, an_algorithms_name_has_a_bound)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     char longest[TUNING_WORD_MOST + 1];
     static const char begin[] = "miopenConvolutionFwdAlgo";
@@ -398,9 +380,8 @@ static void an_algorithms_name_has_a_bound(void **state)
     assert_int_equal(tuning_entry_check(TUNING_FIND, &entry, 'F', &err), KILN_INVALID);
 }
 
-static void a_backend_is_one_of_those_there_are(void **state)
+TEST(plain, a_backend_is_one_of_those_there_are)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     static const char *const bad[] = { "", "hip", "Metal", "HIPx", "a:b", "OpenCL " };
     must(tuning_backend_check(bytes_of_text("HIP"), &err), err);
@@ -409,30 +390,4 @@ static void a_backend_is_one_of_those_there_are(void **state)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(tuning_backend_check(bytes_of_text(bad[i]), &err), KILN_INVALID);
     assert_says(err.text, "'OpenCL ' is no backend: HIP, ");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_an_entry_of_the_new_dialect),
-        cmocka_unit_test(reads_an_entry_of_the_old_dialect_and_keeps_what_opencl_wrote),
-        cmocka_unit_test(an_entry_is_that_of_its_two_parts),
-        cmocka_unit_test(reads_entries_one_after_the_other),
-        cmocka_unit_test(says_what_is_wrong_with_a_malformed_entry),
-        cmocka_unit_test(a_nul_in_an_entry_ends_nothing),
-        cmocka_unit_test(reads_times_to_the_last_bit),
-        cmocka_unit_test(no_locale_changes_what_is_read_and_written),
-        cmocka_unit_test(writes_both_dialects_as_miopen_does),
-        cmocka_unit_test(writes_perf_entries),
-        cmocka_unit_test(a_word_of_a_record_holds_nothing_that_divides_one),
-        cmocka_unit_test(names_of_miopens_are_taken),
-        cmocka_unit_test(names_that_are_none_of_miopens_are_told),
-        cmocka_unit_test(what_a_kind_has_not_is_empty_in_its_entries),
-        cmocka_unit_test(finds_what_is_not_printable_wherever_it_stands),
-        cmocka_unit_test(a_nul_in_a_name_is_no_letter_of_it),
-        cmocka_unit_test(a_solvers_name_is_judged_by_one_rule),
-        cmocka_unit_test(an_algorithms_name_has_a_bound),
-        cmocka_unit_test(a_backend_is_one_of_those_there_are),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

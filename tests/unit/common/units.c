@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/units.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static uint64_t size_of(const char *text)
 {
@@ -19,9 +16,8 @@ static uint64_t time_of(const char *text)
     return units_parse_time(text, &ms) ? ms : UINT64_MAX;
 }
 
-static void sizes_are_read_with_binary_and_decimal_units(void **state)
+TEST(plain, sizes_are_read_with_binary_and_decimal_units)
 {
-    (void)state;
     assert_int_equal(size_of("0"), 0);
     assert_int_equal(size_of("4096"), 4096);
     assert_int_equal(size_of("64K"), 65536);
@@ -36,37 +32,33 @@ static void sizes_are_read_with_binary_and_decimal_units(void **state)
     assert_int_equal(size_of("7B"), 7);
 }
 
-static void sizes_are_read_in_upper_and_lower_case(void **state)
+TEST(plain, sizes_are_read_in_upper_and_lower_case)
 {
-    (void)state;
     assert_int_equal(size_of("5g"), size_of("5G"));
     assert_int_equal(size_of("5gb"), size_of("5GB"));
     assert_int_equal(size_of("5gib"), size_of("5GiB"));
     assert_int_equal(size_of("5KB"), size_of("5kB"));
 }
 
-static void fractions_of_sizes_are_exact_and_have_six_digits_at_most(void **state)
+TEST(plain, fractions_of_sizes_are_exact_and_have_six_digits_at_most)
 {
-    (void)state;
     assert_int_equal(size_of("0.1GB"), 100000000);
     assert_int_equal(size_of("1.000001MB"), 1000001);
     assert_int_equal(size_of("1.0000001MB"), UINT64_MAX);
 }
 
-static void sizes_that_are_none_are_refused(void **state)
+TEST(plain, sizes_that_are_none_are_refused)
 {
     static const char *const bad[] = { "",      "K",   "-1",   "1K 1",
                                        "1.2.3", "1X",  "0x10", "1e3",
                                        "inf",   "nan", "1KBs", "9999999999999T",
                                        ".",     " 1",  "1K1",  "99999999999999999999" };
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(size_of(bad[i]), UINT64_MAX);
 }
 
-static void times_are_read_as_seconds_or_with_units(void **state)
+TEST(plain, times_are_read_as_seconds_or_with_units)
 {
-    (void)state;
     assert_int_equal(time_of("90"), 90000);
     assert_int_equal(time_of("90s"), 90000);
     assert_int_equal(time_of("250ms"), 250);
@@ -79,18 +71,16 @@ static void times_are_read_as_seconds_or_with_units(void **state)
     assert_int_equal(time_of("2w"), 1209600000);
 }
 
-static void times_that_are_none_are_refused(void **state)
+TEST(plain, times_that_are_none_are_refused)
 {
     static const char *const bad[] = { "", "d", "-5s", "5M", "1d12", "5y", "5sm", "1e9w" };
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_int_equal(time_of(bad[i]), UINT64_MAX);
 }
 
-static void numbers_are_digits_within_their_limit(void **state)
+TEST(plain, numbers_are_digits_within_their_limit)
 {
     uint64_t number = 7;
-    (void)state;
     assert_true(units_parse_number("18446744073709551615", UINT64_MAX, &number));
     assert_true(number == UINT64_MAX);
     assert_false(units_parse_number("18446744073709551616", UINT64_MAX, &number));
@@ -103,10 +93,9 @@ static void numbers_are_digits_within_their_limit(void **state)
     assert_int_equal(number, 5);
 }
 
-static void sizes_are_written_in_the_largest_unit(void **state)
+TEST(plain, sizes_are_written_in_the_largest_unit)
 {
     char text[UNITS_TEXT_MOST];
-    (void)state;
     assert_string_equal(units_size(0, text), "0 B");
     assert_string_equal(units_size(1023, text), "1023 B");
     assert_string_equal(units_size(1024, text), "1.0 KiB");
@@ -115,23 +104,21 @@ static void sizes_are_written_in_the_largest_unit(void **state)
     assert_string_equal(units_size(UINT64_MAX, text), "16.0 EiB");
 }
 
-static void settings_are_written_as_they_are_read(void **state)
+TEST(plain, settings_are_written_as_they_are_read)
 {
     static const char *const sizes[] = { "0",    "1B",   "1023B",  "64KiB",   "1kB",
                                          "3TiB", "20GB", "512MiB", "1025KiB", "100MB" };
     static const char *const times[] = { "0s", "1ms", "1250ms", "90s", "5m", "2h", "7d" };
     char text[UNITS_TEXT_MOST];
-    (void)state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         assert_string_equal(units_exact_size(size_of(sizes[i]), text), sizes[i]);
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
         assert_string_equal(units_exact_time(time_of(times[i]), text), times[i]);
 }
 
-static void times_are_written_to_three_digits(void **state)
+TEST(plain, times_are_written_to_three_digits)
 {
     char text[UNITS_TEXT_MOST];
-    (void)state;
     assert_string_equal(units_seconds(0, text), "0 s");
     assert_string_equal(units_seconds(0.0000012345, text), "1.23 us");
     assert_string_equal(units_seconds(0.01234, text), "12.3 ms");
@@ -145,10 +132,9 @@ static void times_are_written_to_three_digits(void **state)
     assert_true(strlen(text) < UNITS_TEXT_MOST);
 }
 
-static void counts_are_grouped_by_thousands(void **state)
+TEST(plain, counts_are_grouped_by_thousands)
 {
     char text[UNITS_TEXT_MOST];
-    (void)state;
     assert_string_equal(units_count(0, text), "0");
     assert_string_equal(units_count(999, text), "999");
     assert_string_equal(units_count(148096, text), "148 096");
@@ -158,40 +144,18 @@ static void counts_are_grouped_by_thousands(void **state)
     assert_string_equal(units_kernels(148096, text), "148 096 kernels");
 }
 
-static void a_time_that_never_was_is_a_dash(void **state)
+TEST(plain, a_time_that_never_was_is_a_dash)
 {
     char text[UNITS_TEXT_MOST];
-    (void)state;
     assert_string_equal(units_when(0, text), "-");
     assert_int_equal(strlen(units_when(1767225600, text)), 16);
     assert_string_equal(units_when(UINT64_MAX >> 1, text), "-");
 }
 
-static void parts_of_a_second_count_as_one(void **state)
+TEST(plain, parts_of_a_second_count_as_one)
 {
-    (void)state;
     assert_int_equal(units_whole_seconds(0), 0);
     assert_int_equal(units_whole_seconds(1), 1);
     assert_int_equal(units_whole_seconds(2000), 2);
     assert_true(units_whole_seconds(UINT64_MAX) == UINT64_MAX / 1000 + 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_are_read_with_binary_and_decimal_units),
-        cmocka_unit_test(sizes_are_read_in_upper_and_lower_case),
-        cmocka_unit_test(fractions_of_sizes_are_exact_and_have_six_digits_at_most),
-        cmocka_unit_test(sizes_that_are_none_are_refused),
-        cmocka_unit_test(times_are_read_as_seconds_or_with_units),
-        cmocka_unit_test(times_that_are_none_are_refused),
-        cmocka_unit_test(numbers_are_digits_within_their_limit),
-        cmocka_unit_test(sizes_are_written_in_the_largest_unit),
-        cmocka_unit_test(settings_are_written_as_they_are_read),
-        cmocka_unit_test(times_are_written_to_three_digits),
-        cmocka_unit_test(counts_are_grouped_by_thousands),
-        cmocka_unit_test(a_time_that_never_was_is_a_dash),
-        cmocka_unit_test(parts_of_a_second_count_as_one),
-    };
-    return cmocka_run_group_tests_name("common.units", tests, NULL, NULL);
 }

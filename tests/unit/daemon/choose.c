@@ -21,9 +21,8 @@ static void chain(struct worker *workers, size_t count)
 }
 
 /* Best first, each taken away in turn. */
-static void one_with_the_libraries_comes_first_then_one_with_none(void **state)
+TEST(plain, one_with_the_libraries_comes_first_then_one_with_none)
 {
-    (void)state;
     struct worker workers[] = { idle("clang"), idle(""), idle("hiprtc") };
     static const size_t best[] = { 2, 1, 0 };
     chain(workers, 3);
@@ -41,9 +40,8 @@ static struct worker idle_with(const char *toolchain, uint8_t id)
     return w;
 }
 
-static void one_whose_libraries_were_upgraded_since_comes_last(void **state)
+TEST(plain, one_whose_libraries_were_upgraded_since_comes_last)
 {
-    (void)state;
     struct compile_task of_7 = task;
     struct worker workers[] = { idle_with("hiprtc", 6), idle_with("clang", 1), idle(""),
                                 idle_with("hiprtc", 7) };
@@ -56,9 +54,8 @@ static void one_whose_libraries_were_upgraded_since_comes_last(void **state)
     }
 }
 
-static void whichever_compiler_is_there_will_do_for_a_job_without_an_id(void **state)
+TEST(plain, whichever_compiler_is_there_will_do_for_a_job_without_an_id)
 {
-    (void)state;
     static const struct digest none;
     struct worker w = idle_with("hiprtc", 6);
     struct digest six = w.toolchain_id;
@@ -67,24 +64,12 @@ static void whichever_compiler_is_there_will_do_for_a_job_without_an_id(void **s
     assert_int_equal(worker_loaded(&w, task.job.toolchain, &six), LOADED_IT);
 }
 
-static void one_that_hung_up_or_is_not_idle_gets_nothing(void **state)
+TEST(plain, one_that_hung_up_or_is_not_idle_gets_nothing)
 {
-    (void)state;
     struct worker workers[] = { idle("hiprtc"), idle("hiprtc"), idle("hiprtc") };
     chain(workers, 3);
     workers[0].hung_up = true;
     workers[1].state = WORKER_KILLED;
     workers[2].state = WORKER_STARTING;
     assert_null(worker_choose(workers, &task));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_with_the_libraries_comes_first_then_one_with_none),
-        cmocka_unit_test(one_whose_libraries_were_upgraded_since_comes_last),
-        cmocka_unit_test(whichever_compiler_is_there_will_do_for_a_job_without_an_id),
-        cmocka_unit_test(one_that_hung_up_or_is_not_idle_gets_nothing),
-    };
-    return cmocka_run_group_tests_name("choose", tests, NULL, NULL);
 }

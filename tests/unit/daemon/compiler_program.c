@@ -149,9 +149,10 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void arguments_that_make_no_sense_are_refused_by_name(void **state)
+FIXTURE(compiler, set_up, tear_down);
+
+TEST(compiler, arguments_that_make_no_sense_are_refused_by_name)
 {
-    (void)state;
     static const struct {
         const char *flag, *value, *says;
     } cases[] = {
@@ -174,9 +175,8 @@ static void arguments_that_make_no_sense_are_refused_by_name(void **state)
     assert_int_equal(RUN("--max-jobs", "1").status, EXIT_USAGE);
 }
 
-static void tells_its_version_and_how_it_is_used(void **state)
+TEST(compiler, tells_its_version_and_how_it_is_used)
 {
-    (void)state;
     struct program_end end = RUN("--version");
     assert_int_equal(end.status, 0);
     assert_string_equal(end.text, "kiln-compiler " KILN_VERSION "\n");
@@ -188,9 +188,8 @@ static void tells_its_version_and_how_it_is_used(void **state)
     assert_says(end.text, "describes hiprtc to 3");
 }
 
-static void without_a_socket_it_does_nothing(void **state)
+TEST(compiler, without_a_socket_it_does_nothing)
 {
-    (void)state;
     const char *const arguments[] = { "kiln-compiler", "--temp", scene.folder, NULL };
     for (unsigned i = 0; i < 2; i++) {
         struct program_end end = run_with(i ? FD_3_NONE : FD_3_NO_SOCKET, arguments);
@@ -199,10 +198,9 @@ static void without_a_socket_it_does_nothing(void **state)
     }
 }
 
-static void serves_in_its_folder_with_few_variables(void **state)
+TEST(compiler, serves_in_its_folder_with_few_variables)
 {
     char expected[600];
-    (void)state;
     struct program_end end =
         RUN("--temp", scene.folder, "--max-jobs", "7", "--limits", "1,2,3", "--outside", "4,5");
     assert_int_equal(end.status, SERVED);
@@ -216,9 +214,8 @@ static void serves_in_its_folder_with_few_variables(void **state)
     assert_string_equal(end.text, expected);
 }
 
-static void becomes_the_user_before_or_behind_its_box(void **state)
+TEST(compiler, becomes_the_user_before_or_behind_its_box)
 {
-    (void)state;
     for (unsigned i = 0; i < 2; i++) {
         scene.privileged = i == 0;
         struct program_end end = RUN("--temp", scene.folder, "--user", "45:46");
@@ -231,9 +228,8 @@ static void becomes_the_user_before_or_behind_its_box(void **state)
     }
 }
 
-static void one_whose_starter_has_ended_meanwhile_serves_nothing(void **state)
+TEST(compiler, one_whose_starter_has_ended_meanwhile_serves_nothing)
 {
-    (void)state;
     scene.parent = 1;
     struct program_end end = RUN("--temp", scene.folder);
     assert_int_equal(end.status, EXIT_SURROUNDINGS);
@@ -242,9 +238,8 @@ static void one_whose_starter_has_ended_meanwhile_serves_nothing(void **state)
     assert_int_equal(RUN("--temp", scene.folder).status, SERVED);
 }
 
-static void one_that_starts_anew_is_in_its_box(void **state)
+TEST(compiler, one_that_starts_anew_is_in_its_box)
 {
-    (void)state;
     struct program_end end = RUN("--temp", "/nowhere", "--resume", "4,5,6");
     assert_int_equal(end.status, RESUMED);
     assert_string_equal(end.text, "resumes with 4, 5, 6\n");
@@ -265,9 +260,8 @@ static void expect_no_start(const char *says)
     assert_null(strstr(end.text, "serves"));
 }
 
-static void does_not_start_half_confined(void **state)
+TEST(compiler, does_not_start_half_confined)
 {
-    (void)state;
     scene.limits = KILN_DENIED;
     expect_no_start("kiln-compiler: no limits");
     scene.limits = KILN_OK;
@@ -290,7 +284,7 @@ static void does_not_start_half_confined(void **state)
     expect_no_start("kiln-compiler: there is no folder '/tmp/kiln_compiler_");
 }
 
-static void surroundings_that_cannot_be_had_are_told(void **state)
+TEST(compiler, surroundings_that_cannot_be_had_are_told)
 {
     static const struct {
         const char *call, *says;
@@ -303,29 +297,10 @@ static void surroundings_that_cannot_be_had_are_told(void **state)
         { "open", "cannot set up its surroundings", 1 },
         { "dup2", "cannot set up its surroundings", 1 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         scene.failing = cases[i].call;
         scene.error = EACCES;
         for (scene.nth = 1; scene.nth <= cases[i].most; scene.nth++)
             expect_no_start(cases[i].says);
     }
-}
-
-#define COMPILER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        COMPILER_TEST(arguments_that_make_no_sense_are_refused_by_name),
-        COMPILER_TEST(tells_its_version_and_how_it_is_used),
-        COMPILER_TEST(without_a_socket_it_does_nothing),
-        COMPILER_TEST(serves_in_its_folder_with_few_variables),
-        COMPILER_TEST(becomes_the_user_before_or_behind_its_box),
-        COMPILER_TEST(one_whose_starter_has_ended_meanwhile_serves_nothing),
-        COMPILER_TEST(one_that_starts_anew_is_in_its_box),
-        COMPILER_TEST(does_not_start_half_confined),
-        COMPILER_TEST(surroundings_that_cannot_be_had_are_told),
-    };
-    return cmocka_run_group_tests_name("compiler_program", tests, NULL, NULL);
 }

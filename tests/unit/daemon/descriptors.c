@@ -12,12 +12,11 @@ static void say_nothing(enum log_level level, const char *message)
     (void)message;
 }
 
-static void many_workers_leave_less_for_the_others(void **state)
+TEST(plain, many_workers_leave_less_for_the_others)
 {
     const struct descriptor_shares wanted = { .connections = 10000000, .hot_count = 10000000 };
     struct descriptor_shares with_many = wanted;
     struct rlimit files;
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
     if (files.rlim_max < 8000)
         skip();
@@ -28,12 +27,4 @@ static void many_workers_leave_less_for_the_others(void **state)
     log_set_sink(NULL);
     assert_int_equal(with_many.connections + with_many.hot_count + 500 * DESCRIPTORS_A_WORKER,
                      alone.connections + alone.hot_count);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_workers_leave_less_for_the_others),
-    };
-    return cmocka_run_group_tests_name("descriptors", tests, NULL, NULL);
 }

@@ -33,12 +33,14 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(folder, set_up, tear_down);
+
 static enum kiln_code make(struct fixture *f)
 {
     return folder_make(f->path, 0700, "the state folder", "--state-dir", &f->err);
 }
 
-static void makes_a_folder_that_only_its_owner_may_enter(void **state)
+TEST(folder, makes_a_folder_that_only_its_owner_may_enter)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -50,7 +52,7 @@ static void makes_a_folder_that_only_its_owner_may_enter(void **state)
     must(make(f), f->err); /* one that is there is as good */
 }
 
-static void all_that_it_makes_has_the_mode_and_what_is_there_stays(void **state)
+TEST(folder, all_that_it_makes_has_the_mode_and_what_is_there_stays)
 {
     struct fixture *f = *state;
     struct stat made, between, before;
@@ -69,7 +71,7 @@ static void all_that_it_makes_has_the_mode_and_what_is_there_stays(void **state)
     assert_int_equal(between.st_mode & 0777, 0711);
 }
 
-static void what_cannot_be_made_is_named_with_what_to_set(void **state)
+TEST(folder, what_cannot_be_made_is_named_with_what_to_set)
 {
     struct fixture *f = *state;
     snprintf(f->path, sizeof(f->path), "/dev/null/state");
@@ -78,7 +80,7 @@ static void what_cannot_be_made_is_named_with_what_to_set(void **state)
     assert_says(f->err.text, "; set another with --state-dir");
 }
 
-static void a_folder_that_everybody_may_write_to_is_refused(void **state)
+TEST(folder, a_folder_that_everybody_may_write_to_is_refused)
 {
     struct fixture *f = *state;
     must(make(f), f->err);
@@ -89,7 +91,7 @@ static void a_folder_that_everybody_may_write_to_is_refused(void **state)
     must(make(f), f->err);
 }
 
-static void a_folder_that_we_may_not_write_to_is_refused(void **state)
+TEST(folder, a_folder_that_we_may_not_write_to_is_refused)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)
@@ -105,18 +107,4 @@ static void a_folder_that_we_may_not_write_to_is_refused(void **state)
     assert_int_equal(rc, KILN_DENIED);
     assert_says(f->err.text, "cannot write to");
     assert_says(f->err.text, "--state-dir");
-}
-
-#define FOLDER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FOLDER_TEST(makes_a_folder_that_only_its_owner_may_enter),
-        FOLDER_TEST(all_that_it_makes_has_the_mode_and_what_is_there_stays),
-        FOLDER_TEST(what_cannot_be_made_is_named_with_what_to_set),
-        FOLDER_TEST(a_folder_that_everybody_may_write_to_is_refused),
-        FOLDER_TEST(a_folder_that_we_may_not_write_to_is_refused),
-    };
-    return cmocka_run_group_tests_name("folders", tests, NULL, NULL);
 }

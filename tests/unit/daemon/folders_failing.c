@@ -42,6 +42,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(folder, set_up, tear_down);
+
 static enum kiln_code with(struct fixture *f, fallible *act, const char *call, unsigned nth,
                            int error)
 {
@@ -76,7 +78,7 @@ static enum kiln_code make_and_remove(void *context, struct kiln_err *err)
     return rc;
 }
 
-static void a_folder_that_cannot_be_made_is_told_with_the_setting(void **state)
+TEST(folder, a_folder_that_cannot_be_made_is_told_with_the_setting)
 {
     struct fixture *f = *state;
     expect_failures(make_and_remove, f, "strdup", ENOMEM, KILN_NO_MEMORY,
@@ -112,7 +114,7 @@ static enum kiln_code open_temporary(void *context, struct kiln_err *err)
     return rc;
 }
 
-static void temporary_folders_that_cannot_be_made_are_told_and_not_left(void **state)
+TEST(folder, temporary_folders_that_cannot_be_made_are_told_and_not_left)
 {
     struct fixture *f = *state;
     must(open_temporary(f, &f->err), f->err);
@@ -164,7 +166,7 @@ static void sweep(struct fixture *f)
 }
 
 /* Whatever goes first, and whatever stays: it keeps its mark, by which the next one knows it. */
-static void what_a_sweep_cannot_remove_the_next_one_does(void **state)
+TEST(folder, what_a_sweep_cannot_remove_the_next_one_does)
 {
     enum { REMOVED = 5 }; /* at least: its files, its mark, and itself */
     struct fixture *f = *state;
@@ -192,7 +194,7 @@ static void what_a_sweep_cannot_remove_the_next_one_does(void **state)
 }
 
 /* It has room for folders, and none for the file that marks one. */
-static void a_full_disk_is_told_as_one(void **state)
+TEST(folder, a_full_disk_is_told_as_one)
 {
     struct fixture *f = *state;
     fail_calls("openat", ENOSPC);
@@ -209,7 +211,7 @@ static void a_full_disk_is_told_as_one(void **state)
     assert_says(f->err.text, "is full: make room there");
 }
 
-static void temporary_folders_of_another_user_are_given_to_it(void **state)
+TEST(folder, temporary_folders_of_another_user_are_given_to_it)
 {
     struct fixture *f = *state;
     if (geteuid() != 0) {
@@ -226,7 +228,7 @@ static void temporary_folders_of_another_user_are_given_to_it(void **state)
     assert_says(f->err.text, "user 'worker', which compilers run as, may not enter '");
 }
 
-static void a_temporary_folder_with_too_long_a_path_is_refused(void **state)
+TEST(folder, a_temporary_folder_with_too_long_a_path_is_refused)
 {
     struct fixture *f = *state;
     struct temp_root root = { .fd = -1, .path = "" };
@@ -250,7 +252,7 @@ static enum kiln_code take(void *context, struct kiln_err *err)
     return rc;
 }
 
-static void a_file_that_cannot_be_taken_is_told_and_no_copy_is_left(void **state)
+TEST(folder, a_file_that_cannot_be_taken_is_told_and_no_copy_is_left)
 {
     struct fixture *f = *state;
     char content[SIZE] = "content";
@@ -282,7 +284,7 @@ static void a_file_that_cannot_be_taken_is_told_and_no_copy_is_left(void **state
     assert_says(f->err.text, "the path '////");
 }
 
-static void what_is_no_file_or_too_large_is_not_taken(void **state)
+TEST(folder, what_is_no_file_or_too_large_is_not_taken)
 {
     struct fixture *f = *state;
     char content[SIZE + 1] = "content";
@@ -308,7 +310,7 @@ static enum kiln_code load(void *context, struct kiln_err *err)
     return config_load(5, arguments, environment, &config, err);
 }
 
-static void a_configuration_that_cannot_be_read_is_told(void **state)
+TEST(folder, a_configuration_that_cannot_be_read_is_told)
 {
     struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("{\"workers\": 3}"), 0600, &f->err), f->err);
@@ -321,7 +323,7 @@ static void a_configuration_that_cannot_be_read_is_told(void **state)
 }
 
 /* What a host does not tell has a default of its own. */
-static void a_host_that_tells_nothing_of_itself_has_defaults(void **state)
+TEST(folder, a_host_that_tells_nothing_of_itself_has_defaults)
 {
     static struct config config;
     struct fixture *f = *state;
@@ -368,7 +370,7 @@ static enum kiln_code load_as_user(const char *variable, const char *const *flag
     return rc;
 }
 
-static void what_has_no_place_is_asked_for(void **state)
+TEST(folder, what_has_no_place_is_asked_for)
 {
     static struct config config;
     static char longer[PATH_TEXT_MOST + 50] = "XDG_RUNTIME_DIR=/", relative[PATH_TEXT_MOST + 50];
@@ -405,24 +407,4 @@ static void what_has_no_place_is_asked_for(void **state)
             assert_string_equal(config_text(&config, CONFIG_temp_dir), sockets[i][1]);
     }
     unsetenv("HOME");
-}
-
-#define FOLDER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FOLDER_TEST(a_folder_that_cannot_be_made_is_told_with_the_setting),
-        FOLDER_TEST(temporary_folders_that_cannot_be_made_are_told_and_not_left),
-        FOLDER_TEST(what_a_sweep_cannot_remove_the_next_one_does),
-        FOLDER_TEST(a_full_disk_is_told_as_one),
-        FOLDER_TEST(temporary_folders_of_another_user_are_given_to_it),
-        FOLDER_TEST(a_temporary_folder_with_too_long_a_path_is_refused),
-        FOLDER_TEST(a_file_that_cannot_be_taken_is_told_and_no_copy_is_left),
-        FOLDER_TEST(what_is_no_file_or_too_large_is_not_taken),
-        FOLDER_TEST(a_configuration_that_cannot_be_read_is_told),
-        FOLDER_TEST(a_host_that_tells_nothing_of_itself_has_defaults),
-        FOLDER_TEST(what_has_no_place_is_asked_for),
-    };
-    return cmocka_run_group_tests_name("folders_failing", tests, NULL, NULL);
 }

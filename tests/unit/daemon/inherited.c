@@ -65,9 +65,8 @@ static struct outcome started_with(const char *count, const char *names, bool fo
     return outcome;
 }
 
-static void takes_all_with_their_names(void **state)
+TEST(plain, takes_all_with_their_names)
 {
-    (void)state;
     struct outcome o = started_with("2", "kilnd.socket:kiln-hot-a", true);
     assert_int_equal(o.code, KILN_OK);
     assert_int_equal(o.count, 2);
@@ -77,26 +76,23 @@ static void takes_all_with_their_names(void **state)
     assert_true(o.forgotten);
 }
 
-static void without_names_they_are_unknown(void **state)
+TEST(plain, without_names_they_are_unknown)
 {
-    (void)state;
     struct outcome o = started_with("1", NULL, true);
     assert_int_equal(o.code, KILN_OK);
     assert_string_equal(o.names[0], "unknown");
 }
 
-static void those_of_another_process_are_left_alone(void **state)
+TEST(plain, those_of_another_process_are_left_alone)
 {
-    (void)state;
     struct outcome o = started_with("1", "kilnd.socket", false);
     assert_int_equal(o.code, KILN_OK);
     assert_int_equal(o.count, 0);
     assert_true(o.forgotten);
 }
 
-static void fewer_or_more_names_than_descriptors_are_refused(void **state)
+TEST(plain, fewer_or_more_names_than_descriptors_are_refused)
 {
-    (void)state;
     static const char *const names[] = { "one", "one:two:three", "" };
     for (size_t i = 0; i < 3; i++) {
         struct outcome o = started_with("2", names[i], true);
@@ -105,40 +101,23 @@ static void fewer_or_more_names_than_descriptors_are_refused(void **state)
     }
 }
 
-static void a_descriptor_that_is_not_there_is_refused_by_number(void **state)
+TEST(plain, a_descriptor_that_is_not_there_is_refused_by_number)
 {
-    (void)state;
     struct outcome o = started_with("60", NULL, true);
     assert_int_not_equal(o.code, KILN_OK);
     assert_says(o.text, "descriptor 6");
 }
 
-static void more_than_any_unit_gives_are_refused(void **state)
+TEST(plain, more_than_any_unit_gives_are_refused)
 {
-    (void)state;
     struct outcome o = started_with("100000", NULL, true);
     assert_int_equal(o.code, KILN_INVALID);
     assert_says(o.text, "LISTEN_FDS=100000");
 }
 
-static void a_number_that_is_none_means_none(void **state)
+TEST(plain, a_number_that_is_none_means_none)
 {
-    (void)state;
     assert_int_equal(started_with("two", NULL, true).count, 0);
     assert_int_equal(started_with("-1", NULL, true).count, 0);
     assert_int_equal(started_with("", NULL, true).count, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takes_all_with_their_names),
-        cmocka_unit_test(without_names_they_are_unknown),
-        cmocka_unit_test(those_of_another_process_are_left_alone),
-        cmocka_unit_test(fewer_or_more_names_than_descriptors_are_refused),
-        cmocka_unit_test(a_descriptor_that_is_not_there_is_refused_by_number),
-        cmocka_unit_test(more_than_any_unit_gives_are_refused),
-        cmocka_unit_test(a_number_that_is_none_means_none),
-    };
-    return cmocka_run_group_tests_name("inherited", tests, NULL, NULL);
 }

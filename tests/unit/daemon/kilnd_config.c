@@ -71,7 +71,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void without_any_source_each_value_is_the_default(void **state)
+FIXTURE(config, set_up, tear_down);
+
+TEST(config, without_any_source_each_value_is_the_default)
 {
     struct fixture *f = *state;
     configure(f, "{}");
@@ -86,7 +88,7 @@ static void without_any_source_each_value_is_the_default(void **state)
     assert_string_equal(origin(f, CONFIG_hot_limit), "default");
 }
 
-static void later_sources_win_and_each_value_remembers_its_own(void **state)
+TEST(config, later_sources_win_and_each_value_remembers_its_own)
 {
     struct fixture *f = *state;
     configure(f, "{\"workers\": 3, \"hot_limit\": \"1GiB\", \"compile_timeout\": 2.5}");
@@ -105,7 +107,7 @@ static void later_sources_win_and_each_value_remembers_its_own(void **state)
     assert_string_equal(origin(f, CONFIG_compile_timeout), f->file);
 }
 
-static void an_unknown_key_is_refused_with_file_and_key(void **state)
+TEST(config, an_unknown_key_is_refused_with_file_and_key)
 {
     struct fixture *f = *state;
     configure(f, "{\"wokers\": 3}");
@@ -116,7 +118,7 @@ static void an_unknown_key_is_refused_with_file_and_key(void **state)
     assert_non_null(strstr(f->err.text, "unknown key 'wokers'"));
 }
 
-static void a_value_of_the_wrong_type_is_refused_with_file_and_key(void **state)
+TEST(config, a_value_of_the_wrong_type_is_refused_with_file_and_key)
 {
     struct fixture *f = *state;
     configure(f, "{\"workers\": true}");
@@ -127,7 +129,7 @@ static void a_value_of_the_wrong_type_is_refused_with_file_and_key(void **state)
     assert_non_null(strstr(f->err.text, "key 'workers': the value must be a whole number"));
 }
 
-static void bad_values_are_refused_by_flag_and_by_variable(void **state)
+TEST(config, bad_values_are_refused_by_flag_and_by_variable)
 {
     static const char *const bad[] = {
         "--workers=1025",
@@ -156,7 +158,7 @@ static void bad_values_are_refused_by_flag_and_by_variable(void **state)
     assert_non_null(strstr(f->err.text, "variable KILND_WORKERS: 'many' is not a whole number"));
 }
 
-static void unknown_flags_and_variables_are_refused_by_name(void **state)
+TEST(config, unknown_flags_and_variables_are_refused_by_name)
 {
     struct fixture *f = *state;
     configure(f, "{}");
@@ -169,7 +171,7 @@ static void unknown_flags_and_variables_are_refused_by_name(void **state)
     assert_non_null(strstr(f->err.text, "unknown flag '--soket'"));
 }
 
-static void a_key_that_is_there_twice_is_refused_with_file_and_key(void **state)
+TEST(config, a_key_that_is_there_twice_is_refused_with_file_and_key)
 {
     struct fixture *f = *state;
     configure(f, "{\"workers\": 3, \"queue\": 5, \"workers\": 4}");
@@ -180,7 +182,7 @@ static void a_key_that_is_there_twice_is_refused_with_file_and_key(void **state)
     assert_says(f->err.text, "key 'workers' is there twice");
 }
 
-static void limits_under_which_no_compiler_could_work_are_refused(void **state)
+TEST(config, limits_under_which_no_compiler_could_work_are_refused)
 {
     static const char *const words[] = { "--compile-memory=1023MiB", "--compile-timeout=999ms",
                                          "--compile-cpu=9s",
@@ -195,7 +197,7 @@ static void limits_under_which_no_compiler_could_work_are_refused(void **state)
     }
 }
 
-static void a_flag_without_its_value_is_refused(void **state)
+TEST(config, a_flag_without_its_value_is_refused)
 {
     struct fixture *f = *state;
     flag(f, "--socket");
@@ -203,7 +205,7 @@ static void a_flag_without_its_value_is_refused(void **state)
     assert_string_equal(f->err.text, "flag '--socket' needs a value");
 }
 
-static void sizes_may_be_short_as_kilnctl_takes_them(void **state)
+TEST(config, sizes_may_be_short_as_kilnctl_takes_them)
 {
     struct fixture *f = *state;
     configure(f, "{\"hot_limit\": \"64K\", \"cache_limit\": \"300M\", \"compile_memory\": \"2G\"}");
@@ -213,7 +215,7 @@ static void sizes_may_be_short_as_kilnctl_takes_them(void **state)
     assert_int_equal(config_number(&f->config, CONFIG_compile_memory), 2ull << 30);
 }
 
-static void sizes_know_decimal_and_binary_units(void **state)
+TEST(config, sizes_know_decimal_and_binary_units)
 {
     struct fixture *f = *state;
     configure(
@@ -226,7 +228,7 @@ static void sizes_know_decimal_and_binary_units(void **state)
     assert_int_equal(config_number(&f->config, CONFIG_compile_memory), 1u << 30);
 }
 
-static void durations_know_their_units(void **state)
+TEST(config, durations_know_their_units)
 {
     struct fixture *f = *state;
     configure(f, "{\"compile_timeout\": \"1250ms\", \"failure_ttl\": \"2h\", \"compile_cpu\": 90}");
@@ -238,7 +240,7 @@ static void durations_know_their_units(void **state)
     assert_int_equal(config_number(&f->config, CONFIG_compile_cpu), 90000);
 }
 
-static void relative_folders_become_absolute(void **state)
+TEST(config, relative_folders_become_absolute)
 {
     struct fixture *f = *state;
     configure(f, "{\"cache_dir\": \"some/cache\"}");
@@ -247,7 +249,7 @@ static void relative_folders_become_absolute(void **state)
     assert_says(config_text(&f->config, CONFIG_cache_dir), "/some/cache");
 }
 
-static void a_config_file_that_is_named_must_exist(void **state)
+TEST(config, a_config_file_that_is_named_must_exist)
 {
     struct fixture *f = *state;
     flag(f, "--config=/nonexistent/kilnd.json");
@@ -255,7 +257,7 @@ static void a_config_file_that_is_named_must_exist(void **state)
     assert_non_null(strstr(f->err.text, "/nonexistent/kilnd.json"));
 }
 
-static void a_file_that_is_not_json_is_refused_by_name(void **state)
+TEST(config, a_file_that_is_not_json_is_refused_by_name)
 {
     struct fixture *f = *state;
     configure(f, "{\"workers\": ");
@@ -263,7 +265,7 @@ static void a_file_that_is_not_json_is_refused_by_name(void **state)
     assert_non_null(strstr(f->err.text, f->file));
 }
 
-static void the_file_may_be_named_by_a_variable(void **state)
+TEST(config, the_file_may_be_named_by_a_variable)
 {
     struct fixture *f = *state;
     char variable[128];
@@ -276,7 +278,7 @@ static void the_file_may_be_named_by_a_variable(void **state)
     assert_int_equal(config_number(&f->config, CONFIG_workers), 4);
 }
 
-static void a_value_is_described_with_its_origin(void **state)
+TEST(config, a_value_is_described_with_its_origin)
 {
     struct fixture *f = *state;
     configure(f, "{\"hot_limit\": \"1024MiB\"}");
@@ -289,7 +291,7 @@ static void a_value_is_described_with_its_origin(void **state)
     json_destroy(hot);
 }
 
-static void printed_values_read_back_the_same(void **state)
+TEST(config, printed_values_read_back_the_same)
 {
     struct fixture *f = *state;
     configure(f, "{\"hot_limit\": 1000, \"cache_limit\": 1048577, \"compile_timeout\": 1.25}");
@@ -304,7 +306,7 @@ static void printed_values_read_back_the_same(void **state)
     }
 }
 
-static void help_and_version_need_no_configuration(void **state)
+TEST(config, help_and_version_need_no_configuration)
 {
     struct fixture *f = *state;
     flag(f, "--config=/nonexistent");
@@ -314,7 +316,7 @@ static void help_and_version_need_no_configuration(void **state)
 }
 
 /* The folder of a user: root's is the host's own. */
-static void who_reads_no_file_may_give_settings(void **state)
+TEST(config, who_reads_no_file_may_give_settings)
 {
     struct fixture *f = *state;
     const char *const flags[] = { "--workers", "2", "--hot-limit=1MiB", NULL };
@@ -328,7 +330,7 @@ static void who_reads_no_file_may_give_settings(void **state)
     assert_string_equal(origin(f, CONFIG_workers), "flag --workers");
 }
 
-static void who_reads_no_file_is_not_told_of_one(void **state)
+TEST(config, who_reads_no_file_is_not_told_of_one)
 {
     struct fixture *f = *state;
     static const char *const refused[][2] = {
@@ -359,7 +361,7 @@ static void write_in(const struct fixture *f, const char *name, const char *text
     write_file(path, text);
 }
 
-static void drop_ins_are_read_in_the_order_of_their_names(void **state)
+TEST(config, drop_ins_are_read_in_the_order_of_their_names)
 {
     struct fixture *f = *state;
     char folder[128];
@@ -379,7 +381,7 @@ static void drop_ins_are_read_in_the_order_of_their_names(void **state)
     assert_int_equal(config_number(&f->config, CONFIG_queue), 10);
 }
 
-static void the_default_limit_of_the_cache_is_a_round_number(void **state)
+TEST(config, the_default_limit_of_the_cache_is_a_round_number)
 {
     struct fixture *f = *state;
     char text[64];
@@ -394,7 +396,7 @@ static void the_default_limit_of_the_cache_is_a_round_number(void **state)
 
 /* ---- the socket that it became, and temporary files ---- */
 
-static void temporary_files_go_beside_the_socket_where_that_can_be_written_to(void **state)
+TEST(config, temporary_files_go_beside_the_socket_where_that_can_be_written_to)
 {
     struct fixture *f = *state;
     char socket[160], folder[128];
@@ -410,7 +412,7 @@ static void temporary_files_go_beside_the_socket_where_that_can_be_written_to(vo
     assert_string_equal(origin(f, CONFIG_socket), "flag --socket");
 }
 
-static void a_handed_over_socket_is_the_one_that_is_shown(void **state)
+TEST(config, a_handed_over_socket_is_the_one_that_is_shown)
 {
     struct fixture *f = *state;
     char path[128];
@@ -425,7 +427,7 @@ static void a_handed_over_socket_is_the_one_that_is_shown(void **state)
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->folder);
 }
 
-static void temporary_files_go_where_the_compilers_user_may_enter(void **state)
+TEST(config, temporary_files_go_where_the_compilers_user_may_enter)
 {
     struct fixture *f = *state;
     char socket[96];
@@ -442,7 +444,7 @@ static void temporary_files_go_where_the_compilers_user_may_enter(void **state)
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->folder);
 }
 
-static void keys_are_trusted_that_lie_beside_the_configuration(void **state)
+TEST(config, keys_are_trusted_that_lie_beside_the_configuration)
 {
     struct fixture *f = *state;
     char keys[128];
@@ -458,7 +460,7 @@ static void keys_are_trusted_that_lie_beside_the_configuration(void **state)
     assert_string_equal(config_text(&f->config, CONFIG_require_signature), "no");
 }
 
-static void a_host_without_kiln_transfer_is_no_mistake_of_the_configuration(void **state)
+TEST(config, a_host_without_kiln_transfer_is_no_mistake_of_the_configuration)
 {
     struct fixture *f = *state;
 
@@ -470,7 +472,7 @@ static void a_host_without_kiln_transfer_is_no_mistake_of_the_configuration(void
     assert_string_equal(config_text(&f->config, CONFIG_transfer), "/elsewhere/kiln-transfer");
 }
 
-static void compilers_of_root_have_a_user_of_their_own(void **state)
+TEST(config, compilers_of_root_have_a_user_of_their_own)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)
@@ -481,7 +483,7 @@ static void compilers_of_root_have_a_user_of_their_own(void **state)
     assert_string_equal(origin(f, CONFIG_compiler_user), "default");
 }
 
-static void compilers_of_a_user_are_that_users(void **state)
+TEST(config, compilers_of_a_user_are_that_users)
 {
     struct fixture *f = *state;
     become_a_user(f);
@@ -492,7 +494,7 @@ static void compilers_of_a_user_are_that_users(void **state)
     assert_string_equal(config_text(&f->config, CONFIG_compiler_user), "");
 }
 
-static void a_temp_dir_that_was_set_stays(void **state)
+TEST(config, a_temp_dir_that_was_set_stays)
 {
     struct fixture *f = *state;
     flag(f, "--temp-dir=/some/place");
@@ -501,7 +503,7 @@ static void a_temp_dir_that_was_set_stays(void **state)
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/some/place");
 }
 
-static void beside_a_socket_of_root_temporary_files_go_to_tmpdir_else_to_tmp(void **state)
+TEST(config, beside_a_socket_of_root_temporary_files_go_to_tmpdir_else_to_tmp)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)
@@ -522,45 +524,4 @@ static void beside_a_socket_of_root_temporary_files_go_to_tmpdir_else_to_tmp(voi
     unsetenv("TMPDIR");
     must(config_use_socket(&f->config, "/usr/kilnd.sock", true, &f->err), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/tmp");
-}
-
-#define CONFIG_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CONFIG_TEST(without_any_source_each_value_is_the_default),
-        CONFIG_TEST(later_sources_win_and_each_value_remembers_its_own),
-        CONFIG_TEST(an_unknown_key_is_refused_with_file_and_key),
-        CONFIG_TEST(a_value_of_the_wrong_type_is_refused_with_file_and_key),
-        CONFIG_TEST(bad_values_are_refused_by_flag_and_by_variable),
-        CONFIG_TEST(unknown_flags_and_variables_are_refused_by_name),
-        CONFIG_TEST(a_key_that_is_there_twice_is_refused_with_file_and_key),
-        CONFIG_TEST(limits_under_which_no_compiler_could_work_are_refused),
-        CONFIG_TEST(a_flag_without_its_value_is_refused),
-        CONFIG_TEST(sizes_may_be_short_as_kilnctl_takes_them),
-        CONFIG_TEST(sizes_know_decimal_and_binary_units),
-        CONFIG_TEST(durations_know_their_units),
-        CONFIG_TEST(relative_folders_become_absolute),
-        CONFIG_TEST(a_config_file_that_is_named_must_exist),
-        CONFIG_TEST(a_file_that_is_not_json_is_refused_by_name),
-        CONFIG_TEST(the_file_may_be_named_by_a_variable),
-        CONFIG_TEST(a_value_is_described_with_its_origin),
-        CONFIG_TEST(printed_values_read_back_the_same),
-        CONFIG_TEST(help_and_version_need_no_configuration),
-        CONFIG_TEST(who_reads_no_file_may_give_settings),
-        CONFIG_TEST(who_reads_no_file_is_not_told_of_one),
-        CONFIG_TEST(drop_ins_are_read_in_the_order_of_their_names),
-        CONFIG_TEST(the_default_limit_of_the_cache_is_a_round_number),
-        CONFIG_TEST(temporary_files_go_beside_the_socket_where_that_can_be_written_to),
-        CONFIG_TEST(a_handed_over_socket_is_the_one_that_is_shown),
-        CONFIG_TEST(temporary_files_go_where_the_compilers_user_may_enter),
-        CONFIG_TEST(keys_are_trusted_that_lie_beside_the_configuration),
-        CONFIG_TEST(a_host_without_kiln_transfer_is_no_mistake_of_the_configuration),
-        CONFIG_TEST(compilers_of_root_have_a_user_of_their_own),
-        CONFIG_TEST(compilers_of_a_user_are_that_users),
-        CONFIG_TEST(a_temp_dir_that_was_set_stays),
-        CONFIG_TEST(beside_a_socket_of_root_temporary_files_go_to_tmpdir_else_to_tmp),
-    };
-    return cmocka_run_group_tests_name("kilnd_config", tests, NULL, NULL);
 }

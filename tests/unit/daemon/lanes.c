@@ -96,6 +96,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(lanes, set_up, tear_down);
+
 static void run(struct fixture *f, enum lane lane, struct counted *c)
 {
     struct executor *executor = &f->executor.base;
@@ -119,17 +121,14 @@ static void run_in_order(struct fixture *f, enum lane lane)
         assert_int_equal(tasks[i].started, i);
 }
 
-static void writes_run_one_at_a_time_and_in_order(void **state)
-{
-    run_in_order(*state, LANE_WRITE);
-}
+TEST(lanes, writes_run_one_at_a_time_and_in_order) { run_in_order(*state, LANE_WRITE); }
 
-static void changes_of_tuning_records_run_one_at_a_time_and_in_order(void **state)
+TEST(lanes, changes_of_tuning_records_run_one_at_a_time_and_in_order)
 {
     run_in_order(*state, LANE_TUNING);
 }
 
-static void reads_run_beside_each_other_up_to_their_number(void **state)
+TEST(lanes, reads_run_beside_each_other_up_to_their_number)
 {
     struct fixture *f = *state;
     struct counted tasks[TASKS];
@@ -147,7 +146,7 @@ static void reads_run_beside_each_other_up_to_their_number(void **state)
 }
 
 /* All hold their threads until the last has come. */
-static void no_lane_waits_for_another(void **state)
+TEST(lanes, no_lane_waits_for_another)
 {
     struct fixture *f = *state;
     static const enum lane order[] = { LANE_READ, LANE_READ, LANE_WRITE, LANE_TUNING };
@@ -183,7 +182,7 @@ static void run_behind_full_threads(struct fixture *f, struct counted *tasks, un
 }
 
 /* What one thread did in a row is done in a row, in its order. */
-static void brief_tasks_that_wait_share_a_thread(void **state)
+TEST(lanes, brief_tasks_that_wait_share_a_thread)
 {
     struct fixture *f = *state;
     struct counted tasks[TASKS];
@@ -234,7 +233,7 @@ static void run_pairs(struct fixture *f, bool first_is_brief)
     assert_int_equal(seen.done, TASKS);
 }
 
-static void what_may_take_long_shares_no_thread_with_a_brief_one(void **state)
+TEST(lanes, what_may_take_long_shares_no_thread_with_a_brief_one)
 {
     struct fixture *f = *state;
     run_pairs(f, true);
@@ -261,7 +260,7 @@ static void come(struct task *task)
         l->executor->ops->later(l->executor, task);
 }
 
-static void what_it_leads_to_comes_in_the_next_turn(void **state)
+TEST(lanes, what_it_leads_to_comes_in_the_next_turn)
 {
     struct fixture *f = *state;
     struct executor *executor = &f->executor.base;
@@ -292,7 +291,7 @@ static void done_of_the_second(struct task *task)
     order[strlen(order)] = '2';
 }
 
-static void the_end_of_the_turn_comes_after_what_is_due(void **state)
+TEST(lanes, the_end_of_the_turn_comes_after_what_is_due)
 {
     struct fixture *f = *state;
     struct counted tasks[3 * READERS];
@@ -314,21 +313,4 @@ static void the_end_of_the_turn_comes_after_what_is_due(void **state)
     pthread_barrier_destroy(&seen.together);
 
     assert_string_equal(order, "12e");
-}
-
-#define LANES_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LANES_TEST(writes_run_one_at_a_time_and_in_order),
-        LANES_TEST(changes_of_tuning_records_run_one_at_a_time_and_in_order),
-        LANES_TEST(reads_run_beside_each_other_up_to_their_number),
-        LANES_TEST(no_lane_waits_for_another),
-        LANES_TEST(brief_tasks_that_wait_share_a_thread),
-        LANES_TEST(what_may_take_long_shares_no_thread_with_a_brief_one),
-        LANES_TEST(what_it_leads_to_comes_in_the_next_turn),
-        LANES_TEST(the_end_of_the_turn_comes_after_what_is_due),
-    };
-    return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
 }

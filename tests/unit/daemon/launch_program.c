@@ -118,9 +118,10 @@ static int set_up(void **state)
     return 0;
 }
 
-static void is_used_by_the_service_manager_alone(void **state)
+FIXTURE(launch, set_up, NULL);
+
+TEST(launch, is_used_by_the_service_manager_alone)
 {
-    (void)state;
     struct program_end end = RUN("--help");
     assert_int_equal(end.status, 0);
     assert_says(end.text, "usage: kiln-launch PROGRAM, or kiln-launch --keep");
@@ -139,9 +140,8 @@ static void is_used_by_the_service_manager_alone(void **state)
     assert_int_equal(RUN("/bin/sh").status, EXIT_USAGE);
 }
 
-static void starts_a_program_and_tells_how_it_ended(void **state)
+TEST(launch, starts_a_program_and_tells_how_it_ended)
 {
-    (void)state;
     char started[64];
     snprintf(started, sizeof(started), "started as user %u\n", (unsigned)getuid());
     scene.script = "echo here:$LISTEN_FDS >&3; exit 3";
@@ -158,9 +158,8 @@ static void starts_a_program_and_tells_how_it_ended(void **state)
     close(scene.folder);
 }
 
-static void what_it_started_ends_with_kilnd(void **state)
+TEST(launch, what_it_started_ends_with_kilnd)
 {
-    (void)state;
     scene.script = "while :; do sleep 1000; done";
     scene.hangs_up = true;
     struct program_end end = RUN("/bin/sh");
@@ -174,9 +173,8 @@ static void what_it_started_ends_with_kilnd(void **state)
     assert_says(RUN("/bin/sh").text, "ended with 3 by signal 0\n");
 }
 
-static void a_request_that_does_not_come_starts_nothing(void **state)
+TEST(launch, a_request_that_does_not_come_starts_nothing)
 {
-    (void)state;
     scene.received = KILN_NOT_FOUND;
     struct program_end end = RUN("/bin/sh");
     assert_int_equal(end.status, 0);
@@ -194,9 +192,8 @@ static void a_request_that_does_not_come_starts_nothing(void **state)
 }
 
 /* What it starts, and with whom it ends: kept.c. */
-static void a_keeper_that_cannot_watch_who_started_it_ends(void **state)
+TEST(launch, a_keeper_that_cannot_watch_who_started_it_ends)
 {
-    (void)state;
     scene.is_keeper = true;
     scene.failing = "poll";
     assert_int_equal(RUN("--keep").status, 0);
@@ -212,9 +209,8 @@ static void a_keeper_that_cannot_watch_who_started_it_ends(void **state)
     assert_int_equal(RUN("--keep", "/bin/sh").status, EXIT_USAGE);
 }
 
-static void a_program_that_cannot_be_started_is_told(void **state)
+TEST(launch, a_program_that_cannot_be_started_is_told)
 {
-    (void)state;
     struct program_end end = RUN("/nonexistent/program");
     assert_says(end.text, "kiln-launch: cannot run '/nonexistent/program': No such file");
     assert_says(end.text, "ended with 127 by signal 0\n");
@@ -234,17 +230,15 @@ static void a_program_that_cannot_be_started_is_told(void **state)
     close(scene.folder);
 }
 
-static void what_it_starts_runs_nothing_where_it_has_ended_meanwhile(void **state)
+TEST(launch, what_it_starts_runs_nothing_where_it_has_ended_meanwhile)
 {
-    (void)state;
     scene.is_left_alone = true; /* its script would end with 3 */
     assert_says(RUN("/bin/sh").text, "ended with 4 by signal 0\n");
 }
 
 /* With a job that is not there any more: kept.c. */
-static void one_that_there_is_no_descriptor_of_is_looked_at(void **state)
+TEST(launch, one_that_there_is_no_descriptor_of_is_looked_at)
 {
-    (void)state;
     scene.no_pid_files = true;
     assert_says(RUN("/bin/sh").text, "ended with 3 by signal 0\n");
     scene.script = "while :; do sleep 1000; done";
@@ -252,21 +246,4 @@ static void one_that_there_is_no_descriptor_of_is_looked_at(void **state)
     struct program_end end = RUN("/bin/sh");
     assert_int_equal(end.status, 0);
     assert_says(end.text, "ended with 0 by signal 9\n");
-}
-
-#define LAUNCH_TEST(name) cmocka_unit_test_setup(name, set_up)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LAUNCH_TEST(is_used_by_the_service_manager_alone),
-        LAUNCH_TEST(starts_a_program_and_tells_how_it_ended),
-        LAUNCH_TEST(what_it_started_ends_with_kilnd),
-        LAUNCH_TEST(a_request_that_does_not_come_starts_nothing),
-        LAUNCH_TEST(a_keeper_that_cannot_watch_who_started_it_ends),
-        LAUNCH_TEST(a_program_that_cannot_be_started_is_told),
-        LAUNCH_TEST(what_it_starts_runs_nothing_where_it_has_ended_meanwhile),
-        LAUNCH_TEST(one_that_there_is_no_descriptor_of_is_looked_at),
-    };
-    return cmocka_run_group_tests_name("launch_program", tests, NULL, NULL);
 }

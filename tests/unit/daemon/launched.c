@@ -58,6 +58,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(launched, set_up, tear_down);
+
 static void on_exited(struct worker_process *process, int status, int signal)
 {
     struct fixture *f = LOOP_OWNER_OF(struct fixture, process, process);
@@ -107,7 +109,7 @@ static const char *hear(struct fixture *f)
     return said;
 }
 
-static void a_launched_process_has_its_descriptor_and_its_end_is_told(void **state)
+TEST(launched, a_launched_process_has_its_descriptor_and_its_end_is_told)
 {
     struct fixture *f = *state;
     launch(f, "printf hello >&3; exit 7");
@@ -121,7 +123,7 @@ static void a_launched_process_has_its_descriptor_and_its_end_is_told(void **sta
     assert_int_equal(f->exits, 1);
 }
 
-static void the_signal_that_ended_it_is_told(void **state)
+TEST(launched, the_signal_that_ended_it_is_told)
 {
     struct fixture *f = *state;
     launch(f, "kill -ABRT $$");
@@ -129,7 +131,7 @@ static void the_signal_that_ended_it_is_told(void **state)
     assert_int_equal(f->signal, SIGABRT);
 }
 
-static void it_starts_in_the_folder_whose_descriptor_it_was_given(void **state)
+TEST(launched, it_starts_in_the_folder_whose_descriptor_it_was_given)
 {
     struct fixture *f = *state;
     f->spawn.folder = open(f->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -141,7 +143,7 @@ static void it_starts_in_the_folder_whose_descriptor_it_was_given(void **state)
     assert_memory_equal(hear(f), f->folder, strlen(f->folder));
 }
 
-static void it_has_none_of_the_variables_that_hand_sockets_over(void **state)
+TEST(launched, it_has_none_of_the_variables_that_hand_sockets_over)
 {
     struct fixture *f = *state;
     launch(f, "printf \"${LISTEN_FDS-no}${LISTEN_PID-ne}\" >&3");
@@ -150,7 +152,7 @@ static void it_has_none_of_the_variables_that_hand_sockets_over(void **state)
 }
 
 /* The packet's end is closed in every process that had it once all are gone. */
-static void a_kill_ends_it_with_what_it_started(void **state)
+TEST(launched, a_kill_ends_it_with_what_it_started)
 {
     struct fixture *f = *state;
     launch(f, "sleep 1000 & printf up >&3; wait");
@@ -163,7 +165,7 @@ static void a_kill_ends_it_with_what_it_started(void **state)
     assert_string_equal(hear(f), "");
 }
 
-static void it_ends_when_nobody_is_there_any_more_who_wanted_it(void **state)
+TEST(launched, it_ends_when_nobody_is_there_any_more_who_wanted_it)
 {
     struct fixture *f = *state;
     launch(f, "printf up >&3; sleep 1000");
@@ -175,7 +177,7 @@ static void it_ends_when_nobody_is_there_any_more_who_wanted_it(void **state)
     assert_int_equal(f->exits, 0);
 }
 
-static void a_service_that_is_not_there_is_said_with_what_to_look_at(void **state)
+TEST(launched, a_service_that_is_not_there_is_said_with_what_to_look_at)
 {
     struct fixture *f = *state;
     snprintf(f->service.path, sizeof(f->service.path), "%s/none", f->folder);
@@ -188,7 +190,7 @@ static void a_service_that_is_not_there_is_said_with_what_to_look_at(void **stat
     assert_int_equal(f->owner.open, 1); /* the tick's */
 }
 
-static void arguments_beyond_what_may_be_asked_for_are_refused(void **state)
+TEST(launched, arguments_beyond_what_may_be_asked_for_are_refused)
 {
     struct fixture *f = *state;
     char script[LAUNCH_PACKET_MOST + 1];
@@ -201,7 +203,7 @@ static void arguments_beyond_what_may_be_asked_for_are_refused(void **state)
     assert_says(f->err.text, "the arguments of 'sh' are too long");
 }
 
-static void a_unit_that_fails_to_start_is_a_process_that_is_lost(void **state)
+TEST(launched, a_unit_that_fails_to_start_is_a_process_that_is_lost)
 {
     struct fixture *f = *state;
     launch_service_start(&f->service, f->folder, "/bin/true", NULL);
@@ -212,7 +214,7 @@ static void a_unit_that_fails_to_start_is_a_process_that_is_lost(void **state)
     assert_int_equal(f->status, WORKER_PROCESS_LOST);
 }
 
-static void a_program_that_cannot_be_run_is_an_exit_status(void **state)
+TEST(launched, a_program_that_cannot_be_run_is_an_exit_status)
 {
     struct fixture *f = *state;
     launch_service_start(&f->service, f->folder, KILN_LAUNCH, "/nonexistent");
@@ -221,7 +223,7 @@ static void a_program_that_cannot_be_run_is_an_exit_status(void **state)
     assert_int_equal(f->status, 127);
 }
 
-static void a_service_that_does_not_answer_a_kill_is_given_up(void **state)
+TEST(launched, a_service_that_does_not_answer_a_kill_is_given_up)
 {
     struct fixture *f = *state;
     f->spawn.lost_ms = 20;
@@ -253,15 +255,12 @@ static void send_raw(struct fixture *f, const void *packet, size_t size, const c
     close(control);
 }
 
-static void what_asks_for_nothing_starts_nothing(void **state)
+TEST(launched, what_asks_for_nothing_starts_nothing)
 {
     send_raw(*state, "sh", 2, "a packet without a descriptor");
 }
 
-static void who_leaves_before_asking_starts_nothing(void **state)
-{
-    send_raw(*state, NULL, 0, "nobody");
-}
+TEST(launched, who_leaves_before_asking_starts_nothing) { send_raw(*state, NULL, 0, "nobody"); }
 
 static int run_by_hand(const char *argument)
 {
@@ -279,35 +278,11 @@ static int run_by_hand(const char *argument)
     return WEXITSTATUS(status);
 }
 
-static void by_hand_it_says_that_it_is_of_no_use(void **state)
+TEST(plain, by_hand_it_says_that_it_is_of_no_use)
 {
-    (void)state;
     assert_int_equal(run_by_hand(NULL), 2);
     assert_int_equal(run_by_hand("sh"), 2);
     assert_int_equal(run_by_hand("/bin/sh"), 2); /* no connection */
     assert_int_equal(run_by_hand("--help"), 0);
     assert_int_equal(run_by_hand("--version"), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_launched_process_has_its_descriptor_and_its_end_is_told),
-        TEST(the_signal_that_ended_it_is_told),
-        TEST(it_starts_in_the_folder_whose_descriptor_it_was_given),
-        TEST(it_has_none_of_the_variables_that_hand_sockets_over),
-        TEST(a_kill_ends_it_with_what_it_started),
-        TEST(it_ends_when_nobody_is_there_any_more_who_wanted_it),
-        TEST(a_service_that_is_not_there_is_said_with_what_to_look_at),
-        TEST(arguments_beyond_what_may_be_asked_for_are_refused),
-        TEST(a_unit_that_fails_to_start_is_a_process_that_is_lost),
-        TEST(a_program_that_cannot_be_run_is_an_exit_status),
-        TEST(a_service_that_does_not_answer_a_kill_is_given_up),
-        TEST(what_asks_for_nothing_starts_nothing),
-        TEST(who_leaves_before_asking_starts_nothing),
-        cmocka_unit_test(by_hand_it_says_that_it_is_of_no_use),
-    };
-    return cmocka_run_group_tests_name("launched", tests, NULL, NULL);
 }

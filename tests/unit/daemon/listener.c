@@ -40,6 +40,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(listener, set_up, tear_down);
+
 static enum kiln_code open_it(struct fixture *f)
 {
     return listener_open(f->path, "", &f->listener, &f->err);
@@ -74,7 +76,7 @@ static bool can_connect(const char *path)
     return connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
 }
 
-static void makes_a_socket_that_only_its_owner_and_root_s_group_may_open(void **state)
+TEST(listener, makes_a_socket_that_only_its_owner_and_root_s_group_may_open)
 {
     struct fixture *f = *state;
     struct stat st;
@@ -86,7 +88,7 @@ static void makes_a_socket_that_only_its_owner_and_root_s_group_may_open(void **
     assert_int_equal(st.st_mode & 0777, geteuid() == 0 ? 0660 : 0600);
 }
 
-static void a_group_that_the_host_lacks_leaves_the_socket_to_root_and_says_so(void **state)
+TEST(listener, a_group_that_the_host_lacks_leaves_the_socket_to_root_and_says_so)
 {
     struct fixture *f = *state;
     struct stat st;
@@ -98,7 +100,7 @@ static void a_group_that_the_host_lacks_leaves_the_socket_to_root_and_says_so(vo
     assert_int_equal(st.st_gid, getegid());
 }
 
-static void a_group_that_the_host_has_may_open_the_socket_of_root(void **state)
+TEST(listener, a_group_that_the_host_has_may_open_the_socket_of_root)
 {
     struct fixture *f = *state;
     struct stat st;
@@ -114,14 +116,14 @@ static void a_group_that_the_host_has_may_open_the_socket_of_root(void **state)
     assert_int_equal(st.st_mode & 0777, 0660);
 }
 
-static void without_a_group_only_root_is_meant(void **state)
+TEST(listener, without_a_group_only_root_is_meant)
 {
     struct fixture *f = *state;
     assert_int_equal(open_it(f), KILN_OK);
     assert_false(f->listener.root_only);
 }
 
-static void a_user_who_may_not_make_the_folder_is_told_what_to_set(void **state)
+TEST(listener, a_user_who_may_not_make_the_folder_is_told_what_to_set)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)
@@ -143,7 +145,7 @@ static void a_user_who_may_not_make_the_folder_is_told_what_to_set(void **state)
     assert_says(f->err.text, "Permission denied; set XDG_RUNTIME_DIR to a folder");
 }
 
-static void leaves_nothing_behind_when_closed(void **state)
+TEST(listener, leaves_nothing_behind_when_closed)
 {
     struct fixture *f = *state;
     assert_int_equal(open_it(f), KILN_OK);
@@ -154,7 +156,7 @@ static void leaves_nothing_behind_when_closed(void **state)
     assert_int_equal(mkdir(f->folder, 0700), 0);
 }
 
-static void takes_over_the_socket_of_a_dead_daemon(void **state)
+TEST(listener, takes_over_the_socket_of_a_dead_daemon)
 {
     struct fixture *f = *state;
     close(bound_socket(f->path));
@@ -165,7 +167,7 @@ static void takes_over_the_socket_of_a_dead_daemon(void **state)
     assert_true(can_connect(f->path));
 }
 
-static void takes_over_after_a_daemon_that_was_killed_with_its_lock(void **state)
+TEST(listener, takes_over_after_a_daemon_that_was_killed_with_its_lock)
 {
     struct fixture *f = *state;
     pid_t child = fork();
@@ -181,7 +183,7 @@ static void takes_over_after_a_daemon_that_was_killed_with_its_lock(void **state
     assert_int_equal(open_it(f), KILN_OK);
 }
 
-static void refuses_the_place_of_a_live_daemon_with_its_pid(void **state)
+TEST(listener, refuses_the_place_of_a_live_daemon_with_its_pid)
 {
     struct fixture *f = *state;
     struct listener second = LISTENER_CLOSED;
@@ -196,7 +198,7 @@ static void refuses_the_place_of_a_live_daemon_with_its_pid(void **state)
     assert_true(can_connect(f->path));
 }
 
-static void refuses_a_live_socket_that_holds_no_lock(void **state)
+TEST(listener, refuses_a_live_socket_that_holds_no_lock)
 {
     struct fixture *f = *state;
     char pid[32];
@@ -210,7 +212,7 @@ static void refuses_a_live_socket_that_holds_no_lock(void **state)
     assert_true(exists(f->path));
 }
 
-static void refuses_a_file_that_is_not_a_socket_and_leaves_it(void **state)
+TEST(listener, refuses_a_file_that_is_not_a_socket_and_leaves_it)
 {
     struct fixture *f = *state;
     fclose(fopen(f->path, "w"));
@@ -221,7 +223,7 @@ static void refuses_a_file_that_is_not_a_socket_and_leaves_it(void **state)
     assert_true(exists(f->path));
 }
 
-static void does_not_remove_a_socket_that_is_not_its_own_any_more(void **state)
+TEST(listener, does_not_remove_a_socket_that_is_not_its_own_any_more)
 {
     struct fixture *f = *state;
     assert_int_equal(open_it(f), KILN_OK);
@@ -233,7 +235,7 @@ static void does_not_remove_a_socket_that_is_not_its_own_any_more(void **state)
     assert_true(exists(f->path));
 }
 
-static void makes_the_missing_folder(void **state)
+TEST(listener, makes_the_missing_folder)
 {
     struct fixture *f = *state;
     snprintf(f->path, sizeof(f->path), "%s/run/kiln/kilnd.sock", f->folder);
@@ -241,7 +243,7 @@ static void makes_the_missing_folder(void **state)
     assert_true(can_connect(f->path));
 }
 
-static void a_path_too_long_for_a_socket_is_refused(void **state)
+TEST(listener, a_path_too_long_for_a_socket_is_refused)
 {
     struct fixture *f = *state;
     char path[200];
@@ -258,7 +260,7 @@ static int listening_socket(const char *path)
     return fd;
 }
 
-static void takes_the_socket_of_the_service_manager_and_leaves_its_file(void **state)
+TEST(listener, takes_the_socket_of_the_service_manager_and_leaves_its_file)
 {
     struct fixture *f = *state;
     int fd = listening_socket(f->path);
@@ -271,7 +273,7 @@ static void takes_the_socket_of_the_service_manager_and_leaves_its_file(void **s
     assert_true(exists(f->path));
 }
 
-static void refuses_an_inherited_socket_that_does_not_listen(void **state)
+TEST(listener, refuses_an_inherited_socket_that_does_not_listen)
 {
     struct fixture *f = *state;
     int fd = bound_socket(f->path);
@@ -279,7 +281,7 @@ static void refuses_an_inherited_socket_that_does_not_listen(void **state)
     close(fd);
 }
 
-static void refuses_an_inherited_descriptor_that_is_no_socket(void **state)
+TEST(listener, refuses_an_inherited_descriptor_that_is_no_socket)
 {
     struct fixture *f = *state;
     int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -300,7 +302,7 @@ static int keep(struct fixture *f, char name[LISTENER_NAME_MOST])
     return kept;
 }
 
-static void a_socket_that_is_kept_stays_reachable_and_is_taken_up_again(void **state)
+TEST(listener, a_socket_that_is_kept_stays_reachable_and_is_taken_up_again)
 {
     struct fixture *f = *state;
     char name[LISTENER_NAME_MOST];
@@ -314,7 +316,7 @@ static void a_socket_that_is_kept_stays_reachable_and_is_taken_up_again(void **s
     assert_int_equal(listener_open(f->path, "", &second, &f->err), KILN_BUSY); /* it is locked */
 }
 
-static void a_kept_socket_is_for_the_group_that_is_set_now(void **state)
+TEST(listener, a_kept_socket_is_for_the_group_that_is_set_now)
 {
     struct fixture *f = *state;
     char name[LISTENER_NAME_MOST];
@@ -340,7 +342,7 @@ static void a_kept_socket_is_for_the_group_that_is_set_now(void **state)
     assert_true(f->listener.root_only);
 }
 
-static void a_kept_socket_is_refused_where_its_file_is_another_one(void **state)
+TEST(listener, a_kept_socket_is_refused_where_its_file_is_another_one)
 {
     struct fixture *f = *state;
     char name[LISTENER_NAME_MOST];
@@ -353,7 +355,7 @@ static void a_kept_socket_is_refused_where_its_file_is_another_one(void **state)
     close(kept);
 }
 
-static void a_kept_socket_is_refused_where_another_path_is_wanted(void **state)
+TEST(listener, a_kept_socket_is_refused_where_another_path_is_wanted)
 {
     struct fixture *f = *state;
     char name[LISTENER_NAME_MOST];
@@ -364,7 +366,7 @@ static void a_kept_socket_is_refused_where_another_path_is_wanted(void **state)
     close(kept);
 }
 
-static void a_kept_socket_with_a_strange_name_is_refused(void **state)
+TEST(listener, a_kept_socket_with_a_strange_name_is_refused)
 {
     struct fixture *f = *state;
     static const char *const names[] = { "kiln-listen-", "kiln-listen-1", "kiln-listen-1-2x",
@@ -375,35 +377,4 @@ static void a_kept_socket_with_a_strange_name_is_refused(void **state)
         assert_int_equal(listener_resume(kept, names[i], f->path, "", &f->listener, &f->err),
                          KILN_INVALID);
     close(kept);
-}
-
-#define LISTENER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LISTENER_TEST(makes_a_socket_that_only_its_owner_and_root_s_group_may_open),
-        LISTENER_TEST(a_group_that_the_host_lacks_leaves_the_socket_to_root_and_says_so),
-        LISTENER_TEST(a_group_that_the_host_has_may_open_the_socket_of_root),
-        LISTENER_TEST(without_a_group_only_root_is_meant),
-        LISTENER_TEST(a_user_who_may_not_make_the_folder_is_told_what_to_set),
-        LISTENER_TEST(leaves_nothing_behind_when_closed),
-        LISTENER_TEST(takes_over_the_socket_of_a_dead_daemon),
-        LISTENER_TEST(takes_over_after_a_daemon_that_was_killed_with_its_lock),
-        LISTENER_TEST(refuses_the_place_of_a_live_daemon_with_its_pid),
-        LISTENER_TEST(refuses_a_live_socket_that_holds_no_lock),
-        LISTENER_TEST(refuses_a_file_that_is_not_a_socket_and_leaves_it),
-        LISTENER_TEST(does_not_remove_a_socket_that_is_not_its_own_any_more),
-        LISTENER_TEST(makes_the_missing_folder),
-        LISTENER_TEST(a_path_too_long_for_a_socket_is_refused),
-        LISTENER_TEST(takes_the_socket_of_the_service_manager_and_leaves_its_file),
-        LISTENER_TEST(refuses_an_inherited_socket_that_does_not_listen),
-        LISTENER_TEST(refuses_an_inherited_descriptor_that_is_no_socket),
-        LISTENER_TEST(a_socket_that_is_kept_stays_reachable_and_is_taken_up_again),
-        LISTENER_TEST(a_kept_socket_is_for_the_group_that_is_set_now),
-        LISTENER_TEST(a_kept_socket_is_refused_where_its_file_is_another_one),
-        LISTENER_TEST(a_kept_socket_is_refused_where_another_path_is_wanted),
-        LISTENER_TEST(a_kept_socket_with_a_strange_name_is_refused),
-    };
-    return cmocka_run_group_tests_name("listener", tests, NULL, NULL);
 }

@@ -62,6 +62,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(notify, setup, teardown);
+
 /* The next message, "" when there is none; its descriptor in got_fd. */
 static const char *next(struct fixture *f)
 {
@@ -81,7 +83,7 @@ static const char *next(struct fixture *f)
     return f->got;
 }
 
-static void says_what_it_is_told_to_say_and_forgets_the_variable(void **state)
+TEST(notify, says_what_it_is_told_to_say_and_forgets_the_variable)
 {
     struct fixture *f = *state;
     notify_adopt();
@@ -91,7 +93,7 @@ static void says_what_it_is_told_to_say_and_forgets_the_variable(void **state)
     assert_string_equal(next(f), "READY=1\nSTATUS=fine");
 }
 
-static void a_name_of_the_abstract_namespace_is_reached(void **state)
+TEST(notify, a_name_of_the_abstract_namespace_is_reached)
 {
     struct fixture *f = *state;
     char name[64];
@@ -107,7 +109,7 @@ static void a_name_of_the_abstract_namespace_is_reached(void **state)
     assert_string_equal(next(f), "READY=1");
 }
 
-static void a_descriptor_goes_along(void **state)
+TEST(notify, a_descriptor_goes_along)
 {
     struct fixture *f = *state;
     int fd = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -122,18 +124,16 @@ static void a_descriptor_goes_along(void **state)
     close(fd);
 }
 
-static void without_a_manager_nothing_is_said_and_that_is_fine(void **state)
+TEST(notify, without_a_manager_nothing_is_said_and_that_is_fine)
 {
-    (void)state;
     unsetenv("NOTIFY_SOCKET");
     notify_adopt();
     assert_false(notify_is_on());
     assert_true(notify_manager("READY=1", NULL, NOTIFY_MUST_ARRIVE));
 }
 
-static void a_path_that_no_socket_can_have_is_not_used(void **state)
+TEST(notify, a_path_that_no_socket_can_have_is_not_used)
 {
-    (void)state;
     char path[300];
     memset(path, 'x', sizeof(path));
     path[0] = '/';
@@ -146,7 +146,7 @@ static void a_path_that_no_socket_can_have_is_not_used(void **state)
     assert_false(notify_is_on());
 }
 
-static void a_manager_that_is_gone_is_noticed(void **state)
+TEST(notify, a_manager_that_is_gone_is_noticed)
 {
     struct fixture *f = *state;
     notify_adopt();
@@ -155,7 +155,7 @@ static void a_manager_that_is_gone_is_noticed(void **state)
 }
 
 /* A queue takes a limited number of messages. */
-static void a_manager_that_reads_nothing_is_not_waited_for_by_what_may_be_lost(void **state)
+TEST(notify, a_manager_that_reads_nothing_is_not_waited_for_by_what_may_be_lost)
 {
     struct fixture *f = *state;
     unsigned sent = 0;
@@ -178,7 +178,7 @@ static uint64_t watchdog(const char *us, const char *pid)
     return notify_watchdog_ms();
 }
 
-static void the_watchdog_is_told_twice_in_its_time(void **state)
+TEST(notify, the_watchdog_is_told_twice_in_its_time)
 {
     struct fixture *f = *state;
     char pid[32];
@@ -190,7 +190,7 @@ static void the_watchdog_is_told_twice_in_its_time(void **state)
     assert_int_equal(watchdog("1", NULL), 1); /* never 0: that means never */
 }
 
-static void a_watchdog_of_another_process_or_of_nonsense_is_none(void **state)
+TEST(notify, a_watchdog_of_another_process_or_of_nonsense_is_none)
 {
     struct fixture *f = *state;
     static const char *const none[][2] = {
@@ -203,9 +203,8 @@ static void a_watchdog_of_another_process_or_of_nonsense_is_none(void **state)
     }
 }
 
-static void the_size_of_the_store_is_known_where_the_manager_says_it(void **state)
+TEST(notify, the_size_of_the_store_is_known_where_the_manager_says_it)
 {
-    (void)state;
     notify_adopt();
     assert_int_equal(notify_store_size(), -1);
     setenv("FDSTORE", "16", 1);
@@ -214,23 +213,4 @@ static void the_size_of_the_store_is_known_where_the_manager_says_it(void **stat
     setenv("FDSTORE", "many", 1);
     notify_adopt();
     assert_int_equal(notify_store_size(), -1);
-}
-
-#define NOTIFY_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        NOTIFY_TEST(says_what_it_is_told_to_say_and_forgets_the_variable),
-        NOTIFY_TEST(a_name_of_the_abstract_namespace_is_reached),
-        NOTIFY_TEST(a_descriptor_goes_along),
-        NOTIFY_TEST(without_a_manager_nothing_is_said_and_that_is_fine),
-        NOTIFY_TEST(a_path_that_no_socket_can_have_is_not_used),
-        NOTIFY_TEST(a_manager_that_is_gone_is_noticed),
-        NOTIFY_TEST(a_manager_that_reads_nothing_is_not_waited_for_by_what_may_be_lost),
-        NOTIFY_TEST(the_watchdog_is_told_twice_in_its_time),
-        NOTIFY_TEST(a_watchdog_of_another_process_or_of_nonsense_is_none),
-        NOTIFY_TEST(the_size_of_the_store_is_known_where_the_manager_says_it),
-    };
-    return cmocka_run_group_tests_name("notify", tests, NULL, NULL);
 }

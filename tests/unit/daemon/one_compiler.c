@@ -72,6 +72,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(compiler, set_up, tear_down);
+
 static void begin_job(struct fixture *f)
 {
     f->outcome = COMPILE_OUTCOME_INIT;
@@ -128,7 +130,7 @@ static pid_t find_process(const char *text)
 
 /* ---- what works ---- */
 
-static void one_process_does_several_jobs_of_kilns_own(void **state)
+TEST(compiler, one_process_does_several_jobs_of_kilns_own)
 {
     struct fixture *f = *state;
     describe(f);
@@ -138,7 +140,7 @@ static void one_process_does_several_jobs_of_kilns_own(void **state)
     assert_int_equal(find_process(f->folder), first);
 }
 
-static void the_process_is_no_child_of_the_program(void **state)
+TEST(compiler, the_process_is_no_child_of_the_program)
 {
     struct fixture *f = *state;
     describe(f);
@@ -146,7 +148,7 @@ static void the_process_is_no_child_of_the_program(void **state)
     assert_int_equal(errno, ECHILD);
 }
 
-static void after_stop_nothing_is_left(void **state)
+TEST(compiler, after_stop_nothing_is_left)
 {
     struct fixture *f = *state;
     unsigned files = count_files("/proc/self/fd");
@@ -158,7 +160,7 @@ static void after_stop_nothing_is_left(void **state)
     describe(f); /* and it can begin anew */
 }
 
-static void a_process_is_replaced_after_a_clients_source(void **state)
+TEST(compiler, a_process_is_replaced_after_a_clients_source)
 {
     struct fixture *f = *state;
     f->job.origin = COMPILE_OF_CLIENT;
@@ -167,7 +169,7 @@ static void a_process_is_replaced_after_a_clients_source(void **state)
     describe(f);
 }
 
-static void a_process_that_was_killed_between_two_jobs_is_replaced(void **state)
+TEST(compiler, a_process_that_was_killed_between_two_jobs_is_replaced)
 {
     struct fixture *f = *state;
     describe(f);
@@ -181,7 +183,7 @@ static void a_process_that_was_killed_between_two_jobs_is_replaced(void **state)
 
 /* ---- what fails ---- */
 
-static void without_the_program_its_name_is_told(void **state)
+TEST(compiler, without_the_program_its_name_is_told)
 {
     struct fixture *f = *state;
     setenv("KILN_COMPILER", "/nonexistent/kiln-compiler", 1);
@@ -190,7 +192,7 @@ static void without_the_program_its_name_is_told(void **state)
     expect_unavailable(f, "'/nonexistent/kiln-compiler' (KILN_COMPILER) cannot be run");
 }
 
-static void a_program_that_does_not_know_its_flags_is_of_another_build(void **state)
+TEST(compiler, a_program_that_does_not_know_its_flags_is_of_another_build)
 {
     struct fixture *f = *state;
     use_script(f, "#!/bin/sh\nexit 2\n");
@@ -199,7 +201,7 @@ static void a_program_that_does_not_know_its_flags_is_of_another_build(void **st
     expect_unavailable(f, "is of another, it does not know its flags");
 }
 
-static void a_program_that_dies_at_once_is_told(void **state)
+TEST(compiler, a_program_that_dies_at_once_is_told)
 {
     struct fixture *f = *state;
     use_script(f, "#!/bin/sh\nkill -SEGV $$\n");
@@ -210,7 +212,7 @@ static void a_program_that_dies_at_once_is_told(void **state)
     assert_int_equal(count_files(getenv("TMPDIR")), 0);
 }
 
-static void a_wait_ends_at_its_deadline_and_by_wake(void **state)
+TEST(compiler, a_wait_ends_at_its_deadline_and_by_wake)
 {
     struct fixture *f = *state;
     use_script(f, "#!/bin/sh\nexec sleep 600\n");
@@ -223,22 +225,4 @@ static void a_wait_ends_at_its_deadline_and_by_wake(void **state)
     f->compiler->ops->stop(f->compiler);
     expect_unavailable(f, "was stopped");
     assert_int_equal(count_files(getenv("TMPDIR")), 0);
-}
-
-#define COMPILER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        COMPILER_TEST(one_process_does_several_jobs_of_kilns_own),
-        COMPILER_TEST(the_process_is_no_child_of_the_program),
-        COMPILER_TEST(after_stop_nothing_is_left),
-        COMPILER_TEST(a_process_is_replaced_after_a_clients_source),
-        COMPILER_TEST(a_process_that_was_killed_between_two_jobs_is_replaced),
-        COMPILER_TEST(without_the_program_its_name_is_told),
-        COMPILER_TEST(a_program_that_does_not_know_its_flags_is_of_another_build),
-        COMPILER_TEST(a_program_that_dies_at_once_is_told),
-        COMPILER_TEST(a_wait_ends_at_its_deadline_and_by_wake),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -227,6 +227,8 @@ static int set_up(void **state)
     return 0;
 }
 
+FIXTURE(outbox, set_up, NULL);
+
 /* ---- a pass ---- */
 
 static void open_box(struct fixture *f, size_t piece)
@@ -284,7 +286,7 @@ static void assert_all_came(struct fixture *f)
 
 /* ---- tests ---- */
 
-static void a_socket_that_takes_all_gets_all_at_once(void **state)
+TEST(outbox, a_socket_that_takes_all_gets_all_at_once)
 {
     struct fixture *f = *state;
     open_box(f, FOR_EVER);
@@ -292,7 +294,7 @@ static void a_socket_that_takes_all_gets_all_at_once(void **state)
     assert_all_came(f);
 }
 
-static void pieces_of_any_size_come_whole_and_in_order(void **state)
+TEST(outbox, pieces_of_any_size_come_whole_and_in_order)
 {
     struct fixture *f = *state;
     for (size_t piece = 1; piece <= f->expected_size + 1; piece += piece < 200 ? 1 : 97) {
@@ -305,7 +307,7 @@ static void pieces_of_any_size_come_whole_and_in_order(void **state)
     }
 }
 
-static void a_socket_that_is_full_at_any_byte_gets_the_rest_later(void **state)
+TEST(outbox, a_socket_that_is_full_at_any_byte_gets_the_rest_later)
 {
     struct fixture *f = *state;
     for (size_t at = 0; at < f->expected_size; at++) {
@@ -319,7 +321,7 @@ static void a_socket_that_is_full_at_any_byte_gets_the_rest_later(void **state)
     }
 }
 
-static void a_signal_at_any_byte_changes_nothing(void **state)
+TEST(outbox, a_signal_at_any_byte_changes_nothing)
 {
     struct fixture *f = *state;
     for (size_t at = 0; at < f->expected_size; at++) {
@@ -332,7 +334,7 @@ static void a_signal_at_any_byte_changes_nothing(void **state)
     }
 }
 
-static void a_peer_that_goes_at_any_byte_is_told_and_leaves_nothing(void **state)
+TEST(outbox, a_peer_that_goes_at_any_byte_is_told_and_leaves_nothing)
 {
     struct fixture *f = *state;
     for (size_t at = 0; at < f->expected_size; at++) {
@@ -350,7 +352,7 @@ static void a_peer_that_goes_at_any_byte_is_told_and_leaves_nothing(void **state
 }
 
 /* Without a byte sent they have not gone, so they go again. */
-static void descriptors_that_the_kernel_refuses_go_later_with_their_frame(void **state)
+TEST(outbox, descriptors_that_the_kernel_refuses_go_later_with_their_frame)
 {
     struct fixture *f = *state;
     static const int reasons[] = { ETOOMANYREFS, ENOBUFS, ENOMEM };
@@ -370,7 +372,7 @@ static void descriptors_that_the_kernel_refuses_go_later_with_their_frame(void *
     }
 }
 
-static void what_is_beyond_the_limit_is_refused_and_not_charged(void **state)
+TEST(outbox, what_is_beyond_the_limit_is_refused_and_not_charged)
 {
     struct fixture *f = *state;
     open_box(f, FOR_EVER);
@@ -388,20 +390,4 @@ static void what_is_beyond_the_limit_is_refused_and_not_charged(void **state)
     assert_says(f->err.text, "wait for a peer that does not read");
     outbox_done(&f->box);
     assert_nothing_is_held(f);
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_socket_that_takes_all_gets_all_at_once),
-        TEST(pieces_of_any_size_come_whole_and_in_order),
-        TEST(a_socket_that_is_full_at_any_byte_gets_the_rest_later),
-        TEST(a_signal_at_any_byte_changes_nothing),
-        TEST(a_peer_that_goes_at_any_byte_is_told_and_leaves_nothing),
-        TEST(descriptors_that_the_kernel_refuses_go_later_with_their_frame),
-        TEST(what_is_beyond_the_limit_is_refused_and_not_charged),
-    };
-    return cmocka_run_group_tests_name("outbox", tests, NULL, NULL);
 }

@@ -39,6 +39,8 @@ static int clear(void **state)
     return 0;
 }
 
+FIXTURE(clear, clear, clear);
+
 /* ---- loop ---- */
 
 static enum kiln_code make_loop(void *context, struct kiln_err *ret_err)
@@ -50,9 +52,8 @@ static enum kiln_code make_loop(void *context, struct kiln_err *ret_err)
     return rc;
 }
 
-static void a_loop_that_cannot_be_had_is_told(void **state)
+TEST(clear, a_loop_that_cannot_be_had_is_told)
 {
-    (void)state;
     must(make_loop(NULL, &err), err); /* libuv keeps some descriptors from the first one on */
     expect_failures(make_loop, NULL, "eventfd", EMFILE, KILN_IO,
                     "cannot open the 12 descriptors of an event loop");
@@ -74,9 +75,8 @@ static enum kiln_code make_lanes(void *context, struct kiln_err *ret_err)
 }
 
 /* Not KILN_BUSY: nobody holds anything that another try would wait for. */
-static void threads_that_cannot_be_had_are_told(void **state)
+TEST(clear, threads_that_cannot_be_had_are_told)
 {
-    (void)state;
     for (unsigned which = 1; which <= 3; which++) {
         fail_call("pthread_create", which, EAGAIN);
         assert_int_equal(make_lanes(NULL, &err), KILN_IO);
@@ -99,9 +99,8 @@ static void on_signal(struct loop_signal *signal, int number)
     (void)number;
 }
 
-static void what_cannot_be_watched_is_told(void **state)
+TEST(clear, what_cannot_be_watched_is_told)
 {
-    (void)state;
     struct loop *loop = NULL;
     struct loop_owner owner = { 0 };
     struct loop_watch watch;
@@ -119,9 +118,8 @@ static void what_cannot_be_watched_is_told(void **state)
 
 /* ---- server ---- */
 
-static void a_server_without_memory_or_socket_is_refused(void **state)
+TEST(clear, a_server_without_memory_or_socket_is_refused)
 {
-    (void)state;
     struct loop *loop = NULL;
     struct closer *closer = NULL;
     struct server *server = NULL;
@@ -144,9 +142,8 @@ static void a_server_without_memory_or_socket_is_refused(void **state)
     loop_destroy(loop);
 }
 
-static void a_user_without_an_account_is_refused(void **state)
+TEST(clear, a_user_without_an_account_is_refused)
 {
-    (void)state;
     struct accounts accounts = { .connections_most = 2, .bytes_most = 100 };
     fail_call("calloc", 1, ENOMEM);
     assert_null(account_join(&accounts, 1000));
@@ -176,9 +173,8 @@ static enum kiln_code make_closer(void *context, struct kiln_err *ret_err)
     return rc;
 }
 
-static void a_closer_that_cannot_be_had_is_told(void **state)
+TEST(clear, a_closer_that_cannot_be_had_is_told)
 {
-    (void)state;
     expect_failures(make_closer, NULL, "calloc", ENOMEM, KILN_NO_MEMORY, "");
     expect_failures(make_closer, NULL, "pthread_mutex_init", ENOMEM, KILN_NO_MEMORY,
                     "cannot make what closes the files of clients");
@@ -204,9 +200,8 @@ static void wait_until_closed(int fd)
         sched_yield();
 }
 
-static void connections_are_closed_though_there_is_no_memory_to_note_them(void **state)
+TEST(clear, connections_are_closed_though_there_is_no_memory_to_note_them)
 {
-    (void)state;
     struct closer *closer = NULL;
     must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
     for (unsigned nth = 1; nth <= 3; nth++) {
@@ -220,9 +215,8 @@ static void connections_are_closed_though_there_is_no_memory_to_note_them(void *
     closer_destroy(closer);
 }
 
-static void a_file_of_a_user_who_joined_is_closed_though_there_is_no_memory(void **state)
+TEST(clear, a_file_of_a_user_who_joined_is_closed_though_there_is_no_memory)
 {
-    (void)state;
     struct closer *closer = NULL;
     must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
     must(closer_join(closer, 1000, &err), err);
@@ -236,9 +230,8 @@ static void a_file_of_a_user_who_joined_is_closed_though_there_is_no_memory(void
     closer_destroy(closer);
 }
 
-static void connections_are_closed_by_the_next_thread_that_can_be_had(void **state)
+TEST(clear, connections_are_closed_by_the_next_thread_that_can_be_had)
 {
-    (void)state;
     static const char *const calls[] = { "pthread_create", "pthread_attr_init" };
     for (size_t i = 0; i < 2; i++) {
         struct closer *closer = NULL; /* the one before may still be about to end its thread */
@@ -257,9 +250,8 @@ static void connections_are_closed_by_the_next_thread_that_can_be_had(void **sta
 }
 
 /* What could not be closed when kilnd ends goes with the process. */
-static void what_still_waits_at_the_end_is_given_up(void **state)
+TEST(clear, what_still_waits_at_the_end_is_given_up)
 {
-    (void)state;
     struct closer *closer = NULL;
     int far, near = unread_socket(&far);
     must(closer_create(&CLOSER_LIMITS_DEFAULT, &closer, &err), err);
@@ -275,9 +267,8 @@ static void what_still_waits_at_the_end_is_given_up(void **state)
 
 /* ---- limits, variables ---- */
 
-static void limits_that_cannot_be_asked_or_raised_are_the_usual_ones(void **state)
+TEST(clear, limits_that_cannot_be_asked_or_raised_are_the_usual_ones)
 {
-    (void)state;
     struct rlimit before;
     const struct descriptor_shares wanted = { .connections = 5000, .hot_count = 5000 };
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -301,9 +292,8 @@ static void limits_that_cannot_be_asked_or_raised_are_the_usual_ones(void **stat
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-static void a_handed_over_descriptor_that_is_not_there_is_told(void **state)
+TEST(clear, a_handed_over_descriptor_that_is_not_there_is_told)
 {
-    (void)state;
     struct inherited in = { 0 };
     char pid[32];
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
@@ -317,9 +307,8 @@ static void a_handed_over_descriptor_that_is_not_there_is_told(void **state)
     assert_null(getenv("LISTEN_FDS"));
 }
 
-static void a_manager_that_cannot_be_told_is_said(void **state)
+TEST(clear, a_manager_that_cannot_be_told_is_said)
 {
-    (void)state;
     setenv("NOTIFY_SOCKET", "@kiln-test-nobody", 1);
     notify_adopt();
     assert_true(notify_is_on());
@@ -346,9 +335,8 @@ static void load(const char *flag)
     must(config_load(4, with, environment, &config, &err), err);
 }
 
-static void settings_reach_the_engine_by_their_words(void **state)
+TEST(clear, settings_reach_the_engine_by_their_words)
 {
-    (void)state;
     struct engine_settings s;
     static const struct {
         const char *flag;
@@ -378,9 +366,8 @@ static void settings_reach_the_engine_by_their_words(void **state)
     assert_null(s.folders[PACKAGE_FOLDERS_MOST]);
 }
 
-static void nothing_is_said_of_parts_that_are_not_there_yet(void **state)
+TEST(clear, nothing_is_said_of_parts_that_are_not_there_yet)
 {
-    (void)state;
     struct host host;
     struct listener listener = { .fd = -1, .path = "some.sock" };
     load("--cache=on");
@@ -455,9 +442,8 @@ static void tear_down_reload(void)
     loop_destroy(again.loop);
 }
 
-static void a_reload_that_cannot_be_done_leaves_all_as_it_was(void **state)
+TEST(clear, a_reload_that_cannot_be_done_leaves_all_as_it_was)
 {
-    (void)state;
     set_up_reload();
     for (unsigned nth = 1; nth <= 2; nth++) {
         fail_call("calloc", nth, ENOMEM);
@@ -475,9 +461,8 @@ static void a_reload_that_cannot_be_done_leaves_all_as_it_was(void **state)
     tear_down_reload();
 }
 
-static void what_a_reload_changes_waits_or_counts_at_once(void **state)
+TEST(clear, what_a_reload_changes_waits_or_counts_at_once)
 {
-    (void)state;
     set_up_reload();
     setenv("KILND_WORKERS", "77", 1);
     setenv("KILND_CACHE_DIR", "/some/other", 1);
@@ -500,30 +485,4 @@ static void what_a_reload_changes_waits_or_counts_at_once(void **state)
     unsetenv("KILND_CACHE_DIR");
     unsetenv("KILND_LOG_LEVEL");
     tear_down_reload();
-}
-
-#define PART_TEST(name) cmocka_unit_test_setup_teardown(name, clear, clear)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PART_TEST(a_loop_that_cannot_be_had_is_told),
-        PART_TEST(threads_that_cannot_be_had_are_told),
-        PART_TEST(what_cannot_be_watched_is_told),
-        PART_TEST(a_server_without_memory_or_socket_is_refused),
-        PART_TEST(a_user_without_an_account_is_refused),
-        PART_TEST(a_closer_that_cannot_be_had_is_told),
-        PART_TEST(connections_are_closed_though_there_is_no_memory_to_note_them),
-        PART_TEST(a_file_of_a_user_who_joined_is_closed_though_there_is_no_memory),
-        PART_TEST(connections_are_closed_by_the_next_thread_that_can_be_had),
-        PART_TEST(what_still_waits_at_the_end_is_given_up),
-        PART_TEST(limits_that_cannot_be_asked_or_raised_are_the_usual_ones),
-        PART_TEST(a_handed_over_descriptor_that_is_not_there_is_told),
-        PART_TEST(a_manager_that_cannot_be_told_is_said),
-        PART_TEST(settings_reach_the_engine_by_their_words),
-        PART_TEST(nothing_is_said_of_parts_that_are_not_there_yet),
-        PART_TEST(a_reload_that_cannot_be_done_leaves_all_as_it_was),
-        PART_TEST(what_a_reload_changes_waits_or_counts_at_once),
-    };
-    return cmocka_run_group_tests_name("parts_failing", tests, NULL, NULL);
 }

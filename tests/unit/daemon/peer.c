@@ -47,6 +47,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(peer, set_up, tear_down);
+
 static void connect_as(const struct fixture *f, uid_t uid, gid_t gid, gid_t second)
 {
     char byte;
@@ -95,7 +97,7 @@ static void need_root(void)
     skip();
 }
 
-static void groups_say_who_may_administrate_and_who_may_publish(void **state)
+TEST(peer, groups_say_who_may_administrate_and_who_may_publish)
 {
     struct fixture *f = *state;
     need_root();
@@ -107,7 +109,7 @@ static void groups_say_who_may_administrate_and_who_may_publish(void **state)
 }
 
 /* Whoever it is, and whatever groups it has: another user may look like it. */
-static void the_overflow_uid_is_anonymous_and_has_no_role(void **state)
+TEST(peer, the_overflow_uid_is_anonymous_and_has_no_role)
 {
     struct fixture *f = *state;
     const struct peer_groups groups = { .admin = ADMINS, .publish = PUBLISHERS };
@@ -118,7 +120,7 @@ static void the_overflow_uid_is_anonymous_and_has_no_role(void **state)
     assert_int_equal(peer.role, ROLE_USE);
 }
 
-static void the_daemons_own_user_is_no_admin_where_that_is_the_overflow_uid(void **state)
+TEST(peer, the_daemons_own_user_is_no_admin_where_that_is_the_overflow_uid)
 {
     struct fixture *f = *state;
     const struct peer_groups groups = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };
@@ -133,7 +135,7 @@ static void the_daemons_own_user_is_no_admin_where_that_is_the_overflow_uid(void
 }
 
 /* Any group that has no number in kilnd's user namespace shows as this one. */
-static void the_overflow_group_lets_nobody_administrate_or_publish(void **state)
+TEST(peer, the_overflow_group_lets_nobody_administrate_or_publish)
 {
     struct fixture *f = *state;
     const struct peer_groups groups = { .admin = OVERFLOW, .publish = OVERFLOW };
@@ -143,7 +145,7 @@ static void the_overflow_group_lets_nobody_administrate_or_publish(void **state)
 }
 
 /* In a user namespace that maps nobody everybody is 65534: that is what its kilnd would see. */
-static void who_has_no_number_in_our_user_namespace_is_anonymous(void **state)
+TEST(peer, who_has_no_number_in_our_user_namespace_is_anonymous)
 {
     struct fixture *f = *state;
     const struct peer_groups groups = { .admin = ADMINS, .publish = PUBLISHERS };
@@ -171,9 +173,8 @@ static void who_has_no_number_in_our_user_namespace_is_anonymous(void **state)
     assert_int_equal(status, 0);
 }
 
-static void the_kernel_says_which_numbers_stand_for_nobody(void **state)
+TEST(plain, the_kernel_says_which_numbers_stand_for_nobody)
 {
-    (void)state;
     FILE *file = fopen("/proc/sys/kernel/overflowuid", "re");
     unsigned uid = 0;
     assert_true(file && fscanf(file, "%u", &uid) == 1);
@@ -181,26 +182,9 @@ static void the_kernel_says_which_numbers_stand_for_nobody(void **state)
     assert_int_equal(peer_overflow().uid, uid);
 }
 
-static void no_name_and_one_that_the_host_has_not_are_no_group(void **state)
+TEST(plain, no_name_and_one_that_the_host_has_not_are_no_group)
 {
-    (void)state;
     assert_true(peer_publish_group(NULL) == PEER_NO_GROUP);
     assert_true(peer_publish_group("") == PEER_NO_GROUP);
     assert_true(peer_publish_group("no-such-group-of-kiln") == PEER_NO_GROUP);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(groups_say_who_may_administrate_and_who_may_publish),
-        TEST(the_overflow_uid_is_anonymous_and_has_no_role),
-        TEST(the_daemons_own_user_is_no_admin_where_that_is_the_overflow_uid),
-        TEST(the_overflow_group_lets_nobody_administrate_or_publish),
-        TEST(who_has_no_number_in_our_user_namespace_is_anonymous),
-        cmocka_unit_test(the_kernel_says_which_numbers_stand_for_nobody),
-        cmocka_unit_test(no_name_and_one_that_the_host_has_not_are_no_group),
-    };
-    return cmocka_run_group_tests_name("peer", tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@
 
 /* ---- tests ---- */
 
-static void workers_are_started_ahead_of_work(void **state)
+TEST(pool, workers_are_started_ahead_of_work)
 {
     struct fixture *f = *state;
     f->options.workers = 3;
@@ -25,7 +25,7 @@ static void workers_are_started_ahead_of_work(void **state)
     assert_int_equal(pool_counts(f->pool).worker_starts, 3);
 }
 
-static void a_job_is_answered_and_the_worker_kept(void **state)
+TEST(pool, a_job_is_answered_and_the_worker_kept)
 {
     struct fixture *f = *state;
     struct job first = kernel("a"), second = kernel("b");
@@ -50,7 +50,7 @@ static unsigned open_files(void)
 }
 
 /* A busy one, and one that was busy and is still ending. */
-static void what_a_worker_costs_in_descriptors_is_set_aside_for_it(void **state)
+TEST(pool, what_a_worker_costs_in_descriptors_is_set_aside_for_it)
 {
     enum { WORKERS = 4, OF_THE_POOL = 1 };
     struct fixture *f = *state;
@@ -73,7 +73,7 @@ static void what_a_worker_costs_in_descriptors_is_set_aside_for_it(void **state)
         wait_for(f, &jobs[i]);
 }
 
-static void done_never_comes_from_within_the_call(void **state)
+TEST(pool, done_never_comes_from_within_the_call)
 {
     struct fixture *f = *state;
     struct job job = kernel("a");
@@ -84,7 +84,7 @@ static void done_never_comes_from_within_the_call(void **state)
     wait_for(f, &job);
 }
 
-static void a_crash_costs_one_worker_and_says_which_signal(void **state)
+TEST(pool, a_crash_costs_one_worker_and_says_which_signal)
 {
     struct fixture *f = *state;
     struct job crash = kernel("crash"), next = kernel("a");
@@ -111,7 +111,7 @@ static void keep_line(enum log_level level, const char *message)
     snprintf(logged.line, sizeof(logged.line), "%s", message);
 }
 
-static void a_probe_that_crashes_is_counted_apart_and_no_cause_for_alarm(void **state)
+TEST(pool, a_probe_that_crashes_is_counted_apart_and_no_cause_for_alarm)
 {
     struct fixture *f = *state;
     struct job crash = job_of("crash", COMPILE_PROBE);
@@ -125,7 +125,7 @@ static void a_probe_that_crashes_is_counted_apart_and_no_cause_for_alarm(void **
     assert_int_equal(pool_counts(f->pool).probe_crashes, 1);
 }
 
-static void an_exit_in_mid_job_says_its_status(void **state)
+TEST(pool, an_exit_in_mid_job_says_its_status)
 {
     struct fixture *f = *state;
     struct job job = kernel("exit");
@@ -134,7 +134,7 @@ static void an_exit_in_mid_job_says_its_status(void **state)
     assert_non_null(strstr(job.task.outcome.err.text, "exited with status 3"));
 }
 
-static void a_job_beyond_its_time_is_killed_and_names_the_setting(void **state)
+TEST(pool, a_job_beyond_its_time_is_killed_and_names_the_setting)
 {
     struct fixture *f = *state;
     struct job hang = kernel("hang"), next = kernel("a");
@@ -149,9 +149,8 @@ static void a_job_beyond_its_time_is_killed_and_names_the_setting(void **state)
     assert_int_equal(run(f, &next)->end, COMPILE_DONE);
 }
 
-static void looking_for_compilers_has_a_minute_however_short_a_compile_may_be(void **state)
+TEST(plain, looking_for_compilers_has_a_minute_however_short_a_compile_may_be)
 {
-    (void)state;
     struct worker_options options = { .timeout_ms = 1000 };
     assert_int_equal(worker_time_ms(&options, COMPILE_KERNEL), 1000);
     assert_int_equal(worker_time_ms(&options, COMPILE_PROBE), 60000);
@@ -160,7 +159,7 @@ static void looking_for_compilers_has_a_minute_however_short_a_compile_may_be(vo
     assert_int_equal(worker_time_ms(&options, COMPILE_PROBE), 300000);
 }
 
-static void each_limit_has_its_own_end_and_names_its_setting(void **state)
+TEST(pool, each_limit_has_its_own_end_and_names_its_setting)
 {
     static const struct {
         const char *program, *source, *words;
@@ -180,7 +179,7 @@ static void each_limit_has_its_own_end_and_names_its_setting(void **state)
     }
 }
 
-static void a_worker_leads_its_group_and_is_told_its_limits(void **state)
+TEST(pool, a_worker_leads_its_group_and_is_told_its_limits)
 {
     struct fixture *f = *state;
     struct job job = kernel("how");
@@ -204,7 +203,7 @@ static void let_others_pass(struct fixture *f)
     assert_int_equal(chmod(f->folder, 0711), 0);
 }
 
-static void another_user_is_named_to_the_worker_and_owns_its_folder(void **state)
+TEST(pool, another_user_is_named_to_the_worker_and_owns_its_folder)
 {
     struct fixture *f = *state;
     struct job job = kernel("how");
@@ -233,7 +232,7 @@ static void another_user_is_named_to_the_worker_and_owns_its_folder(void **state
     free(names);
 }
 
-static void a_folder_that_the_other_user_may_not_enter_is_refused(void **state)
+TEST(pool, a_folder_that_the_other_user_may_not_enter_is_refused)
 {
     struct fixture *f = *state;
     if (geteuid() == 0) {
@@ -279,7 +278,9 @@ static int tear_down_with_unit(void **state)
     return 0;
 }
 
-static void workers_of_a_unit_do_their_jobs_and_say_whom_they_run_as(void **state)
+FIXTURE(unit, set_up, tear_down_with_unit);
+
+TEST(unit, workers_of_a_unit_do_their_jobs_and_say_whom_they_run_as)
 {
     struct fixture *f = *state;
     struct job job = kernel("how");
@@ -300,7 +301,7 @@ static void workers_of_a_unit_do_their_jobs_and_say_whom_they_run_as(void **stat
     assert_string_equal(pool_confinement(f->pool).user.name, uid);
 }
 
-static void a_crash_in_a_unit_says_which_signal_and_another_takes_its_place(void **state)
+TEST(unit, a_crash_in_a_unit_says_which_signal_and_another_takes_its_place)
 {
     struct fixture *f = *state;
     struct job crash = kernel("crash"), next = kernel("a");
@@ -310,7 +311,7 @@ static void a_crash_in_a_unit_says_which_signal_and_another_takes_its_place(void
     assert_int_equal(run(f, &next)->end, COMPILE_DONE);
 }
 
-static void a_job_of_a_unit_beyond_its_time_is_killed(void **state)
+TEST(unit, a_job_of_a_unit_beyond_its_time_is_killed)
 {
     struct fixture *f = *state;
     struct job hang = kernel("hang");
@@ -319,7 +320,7 @@ static void a_job_of_a_unit_beyond_its_time_is_killed(void **state)
     assert_int_equal(run(f, &hang)->end, COMPILE_TIMED_OUT);
 }
 
-static void a_unit_that_is_gone_costs_nobody_a_remembered_failure(void **state)
+TEST(unit, a_unit_that_is_gone_costs_nobody_a_remembered_failure)
 {
     struct fixture *f = *state;
     struct job hang = kernel("hang");
@@ -332,7 +333,7 @@ static void a_unit_that_is_gone_costs_nobody_a_remembered_failure(void **state)
     assert_says(hang.task.outcome.err.text, "by the service manager");
 }
 
-static void a_worker_that_talks_nonsense_is_killed(void **state)
+TEST(pool, a_worker_that_talks_nonsense_is_killed)
 {
     struct fixture *f = *state;
     struct job job = kernel("nonsense");
@@ -341,7 +342,7 @@ static void a_worker_that_talks_nonsense_is_killed(void **state)
     assert_non_null(strstr(job.task.outcome.err.text, "what is not an answer"));
 }
 
-static void a_worker_that_hangs_up_is_killed(void **state)
+TEST(pool, a_worker_that_hangs_up_is_killed)
 {
     struct fixture *f = *state;
     struct job job = kernel("hang up");
@@ -350,7 +351,7 @@ static void a_worker_that_hangs_up_is_killed(void **state)
     assert_non_null(strstr(job.task.outcome.err.text, "hung up in the middle"));
 }
 
-static void an_answer_given_before_death_counts(void **state)
+TEST(pool, an_answer_given_before_death_counts)
 {
     struct fixture *f = *state;
     struct job job = kernel("answer and die");
@@ -359,7 +360,7 @@ static void an_answer_given_before_death_counts(void **state)
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
 
-static void a_worker_is_replaced_after_its_share_of_jobs(void **state)
+TEST(pool, a_worker_is_replaced_after_its_share_of_jobs)
 {
     struct fixture *f = *state;
     f->options.limits.jobs = 2;
@@ -371,7 +372,7 @@ static void a_worker_is_replaced_after_its_share_of_jobs(void **state)
     assert_int_equal(pool_counts(f->pool).worker_starts, 3);
 }
 
-static void jobs_beyond_the_workers_wait_in_order(void **state)
+TEST(pool, jobs_beyond_the_workers_wait_in_order)
 {
     struct fixture *f = *state;
     struct job jobs[5];
@@ -399,7 +400,7 @@ static int worker_for(struct fixture *f, const char *toolchain)
     return pid;
 }
 
-static void a_worker_that_knows_the_toolchain_is_preferred(void **state)
+TEST(pool, a_worker_that_knows_the_toolchain_is_preferred)
 {
     struct fixture *f = *state;
     f->options.workers = 3;
@@ -415,7 +416,7 @@ static void a_worker_that_knows_the_toolchain_is_preferred(void **state)
     assert_int_equal(worker_for(f, "hiprtc"), hiprtc);
 }
 
-static void jobs_are_told_when_no_worker_can_be_started(void **state)
+TEST(pool, jobs_are_told_when_no_worker_can_be_started)
 {
     struct fixture *f = *state;
     struct job job = kernel("a"), later = kernel("b");
@@ -430,7 +431,7 @@ static void jobs_are_told_when_no_worker_can_be_started(void **state)
     assert_int_equal(pool_counts(f->pool).worker_starts, 0); /* there was none */
 }
 
-static void jobs_are_told_when_workers_die_before_they_are_ready(void **state)
+TEST(pool, jobs_are_told_when_workers_die_before_they_are_ready)
 {
     struct fixture *f = *state;
     struct job job = kernel("a");
@@ -453,17 +454,17 @@ static void expect_advice(struct fixture *f, const char *manner, const char *why
     assert_says(job.task.outcome.err.text, why);
 }
 
-static void a_compiler_that_greets_otherwise_is_said_to_be_of_another_build(void **state)
+TEST(pool, a_compiler_that_greets_otherwise_is_said_to_be_of_another_build)
 {
     expect_advice(*state, "babbles", "is of another, it greets otherwise");
 }
 
-static void so_is_one_that_does_not_know_its_flags(void **state)
+TEST(pool, so_is_one_that_does_not_know_its_flags)
 {
     expect_advice(*state, "usage", "is of another, it does not know its flags");
 }
 
-static void the_pool_recovers_when_workers_start_again(void **state)
+TEST(pool, the_pool_recovers_when_workers_start_again)
 {
     struct fixture *f = *state;
     struct job first = kernel("a"), second = kernel("b");
@@ -487,7 +488,7 @@ static void expect_not_given(struct fixture *f, struct job *job, enum kiln_code 
 }
 
 /* What kilnd itself lacks is no fault of the worker's, which another would not mend. */
-static void a_job_that_cannot_be_handed_over_is_told_and_costs_no_worker(void **state)
+TEST(pool, a_job_that_cannot_be_handed_over_is_told_and_costs_no_worker)
 {
     static const struct {
         int error;
@@ -517,7 +518,7 @@ static void a_job_that_cannot_be_handed_over_is_told_and_costs_no_worker(void **
     assert_int_equal(pool_out(f->pool), 0);
 }
 
-static void so_is_one_when_the_pool_stops_before_it_is_told(void **state)
+TEST(pool, so_is_one_when_the_pool_stops_before_it_is_told)
 {
     struct fixture *f = *state;
     struct job job = kernel("a");
@@ -530,7 +531,7 @@ static void so_is_one_when_the_pool_stops_before_it_is_told(void **state)
     expect_not_given(f, &job, KILN_IO);
 }
 
-static void a_worker_that_is_never_ready_is_given_up(void **state)
+TEST(pool, a_worker_that_is_never_ready_is_given_up)
 {
     struct fixture *f = *state;
     struct job job = kernel("a");
@@ -551,8 +552,7 @@ static void expect_refused(struct fixture *f, const char *program)
 }
 
 /* However long the one that is at work takes: it has its last job. */
-static void a_job_that_only_a_fresh_worker_could_do_does_not_wait_where_none_can_be_had(
-    void **state)
+TEST(pool, a_job_that_only_a_fresh_worker_could_do_does_not_wait_where_none_can_be_had)
 {
     struct fixture *f = *state;
     struct job hang = source("hang"), spends = source("a");
@@ -570,7 +570,7 @@ static void a_job_that_only_a_fresh_worker_could_do_does_not_wait_where_none_can
     wait_for(f, &hang);
 }
 
-static void one_that_hangs_at_its_start_is_waited_for_by_no_job(void **state)
+TEST(pool, one_that_hangs_at_its_start_is_waited_for_by_no_job)
 {
     struct fixture *f = *state;
     struct job first = source("a"), second = source("a");
@@ -604,7 +604,7 @@ static void continue_children(void)
 }
 
 /* It takes the next as well, however many starts fail meanwhile. */
-static void a_job_waits_for_one_that_is_at_work_for_kiln(void **state)
+TEST(pool, a_job_waits_for_one_that_is_at_work_for_kiln)
 {
     struct fixture *f = *state;
     struct job slow = kernel("stop"), spends = source("a"), next = source("b");
@@ -625,7 +625,7 @@ static void a_job_waits_for_one_that_is_at_work_for_kiln(void **state)
     unsetenv("FAKE_WORKER");
 }
 
-static void a_worker_that_babbles_is_given_up(void **state)
+TEST(pool, a_worker_that_babbles_is_given_up)
 {
     struct fixture *f = *state;
     struct job job = kernel("a");
@@ -634,7 +634,7 @@ static void a_worker_that_babbles_is_given_up(void **state)
     assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
 }
 
-static void stopping_ends_every_job_and_later_ones_too(void **state)
+TEST(pool, stopping_ends_every_job_and_later_ones_too)
 {
     struct fixture *f = *state;
     struct job running = kernel("hang"), waiting = kernel("a"), late = kernel("b");
@@ -656,7 +656,7 @@ static void stopping_ends_every_job_and_later_ones_too(void **state)
 }
 
 /* The children hold our end of a pipe: it reads end-of-file when the last of them is gone. */
-static void children_of_a_dead_worker_are_killed_too(void **state)
+TEST(pool, children_of_a_dead_worker_are_killed_too)
 {
     struct fixture *f = *state;
     int ends[2];
@@ -673,7 +673,7 @@ static void children_of_a_dead_worker_are_killed_too(void **state)
     close(ends[0]);
 }
 
-static void leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept(void **state)
+TEST(pool, leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept)
 {
     struct fixture *f = *state;
     char dead[100], unmarked[100], theirs[100], inside[128];
@@ -704,51 +704,4 @@ static void leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept(
     assert_int_equal(rmdir(inside), 0); /* a user's own was left alone */
     assert_int_equal(rmdir(theirs), 0);
     temp_root_close(&live);
-}
-
-#define UNIT_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down_with_unit)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        POOL_TEST(workers_are_started_ahead_of_work),
-        POOL_TEST(a_job_is_answered_and_the_worker_kept),
-        POOL_TEST(what_a_worker_costs_in_descriptors_is_set_aside_for_it),
-        POOL_TEST(done_never_comes_from_within_the_call),
-        POOL_TEST(a_crash_costs_one_worker_and_says_which_signal),
-        POOL_TEST(a_probe_that_crashes_is_counted_apart_and_no_cause_for_alarm),
-        POOL_TEST(an_exit_in_mid_job_says_its_status),
-        POOL_TEST(a_job_beyond_its_time_is_killed_and_names_the_setting),
-        cmocka_unit_test(looking_for_compilers_has_a_minute_however_short_a_compile_may_be),
-        POOL_TEST(each_limit_has_its_own_end_and_names_its_setting),
-        POOL_TEST(a_worker_leads_its_group_and_is_told_its_limits),
-        POOL_TEST(another_user_is_named_to_the_worker_and_owns_its_folder),
-        POOL_TEST(a_folder_that_the_other_user_may_not_enter_is_refused),
-        UNIT_TEST(workers_of_a_unit_do_their_jobs_and_say_whom_they_run_as),
-        UNIT_TEST(a_crash_in_a_unit_says_which_signal_and_another_takes_its_place),
-        UNIT_TEST(a_job_of_a_unit_beyond_its_time_is_killed),
-        UNIT_TEST(a_unit_that_is_gone_costs_nobody_a_remembered_failure),
-        POOL_TEST(a_worker_that_talks_nonsense_is_killed),
-        POOL_TEST(a_worker_that_hangs_up_is_killed),
-        POOL_TEST(an_answer_given_before_death_counts),
-        POOL_TEST(a_worker_is_replaced_after_its_share_of_jobs),
-        POOL_TEST(jobs_beyond_the_workers_wait_in_order),
-        POOL_TEST(a_worker_that_knows_the_toolchain_is_preferred),
-        POOL_TEST(jobs_are_told_when_no_worker_can_be_started),
-        POOL_TEST(jobs_are_told_when_workers_die_before_they_are_ready),
-        POOL_TEST(a_compiler_that_greets_otherwise_is_said_to_be_of_another_build),
-        POOL_TEST(so_is_one_that_does_not_know_its_flags),
-        POOL_TEST(the_pool_recovers_when_workers_start_again),
-        POOL_TEST(a_job_that_cannot_be_handed_over_is_told_and_costs_no_worker),
-        POOL_TEST(so_is_one_when_the_pool_stops_before_it_is_told),
-        POOL_TEST(a_worker_that_is_never_ready_is_given_up),
-        POOL_TEST(a_worker_that_babbles_is_given_up),
-        POOL_TEST(stopping_ends_every_job_and_later_ones_too),
-        POOL_TEST(children_of_a_dead_worker_are_killed_too),
-        POOL_TEST(a_job_that_only_a_fresh_worker_could_do_does_not_wait_where_none_can_be_had),
-        POOL_TEST(one_that_hangs_at_its_start_is_waited_for_by_no_job),
-        POOL_TEST(a_job_waits_for_one_that_is_at_work_for_kiln),
-        POOL_TEST(leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept),
-    };
-    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

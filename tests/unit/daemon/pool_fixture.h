@@ -45,4 +45,4 @@ int tear_down(void **state);
 
 #define TOOLCHAIN_ID 0x5a /* the first byte of every job's, unless its test says otherwise */
 
-#define POOL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+FIXTURE(pool, set_up, tear_down);

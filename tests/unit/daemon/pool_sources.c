@@ -63,7 +63,7 @@ static int jobs_before_a_source(struct fixture *f)
     return count;
 }
 
-static void a_worker_that_had_a_clients_source_gets_no_other_job(void **state)
+TEST(pool, a_worker_that_had_a_clients_source_gets_no_other_job)
 {
     struct fixture *f = *state;
     start(f);
@@ -77,7 +77,7 @@ static void a_worker_that_had_a_clients_source_gets_no_other_job(void **state)
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
 
-static void kilns_own_share_a_worker_and_a_source_may_be_its_last(void **state)
+TEST(pool, kilns_own_share_a_worker_and_a_source_may_be_its_last)
 {
     struct fixture *f = *state;
     start(f);
@@ -88,7 +88,7 @@ static void kilns_own_share_a_worker_and_a_source_may_be_its_last(void **state)
     assert_int_equal(pool_counts(f->pool).worker_starts, 2);
 }
 
-static void many_sources_on_few_workers_each_get_one_of_their_own(void **state)
+TEST(pool, many_sources_on_few_workers_each_get_one_of_their_own)
 {
     enum { SOURCES = 24 };
     struct fixture *f = *state;
@@ -109,7 +109,7 @@ static void many_sources_on_few_workers_each_get_one_of_their_own(void **state)
     assert_int_equal(pool_counts(f->pool).worker_starts, SOURCES + 2);
 }
 
-static void sources_that_wait_for_one_worker_go_in_order_and_for_no_preparation(void **state)
+TEST(pool, sources_that_wait_for_one_worker_go_in_order_and_for_no_preparation)
 {
     struct fixture *f = *state;
     struct job jobs[6];
@@ -127,7 +127,7 @@ static void sources_that_wait_for_one_worker_go_in_order_and_for_no_preparation(
     assert_int_equal(preparations, 0);
 }
 
-static void a_source_that_crashes_or_is_too_slow_costs_its_own_worker_alone(void **state)
+TEST(pool, a_source_that_crashes_or_is_too_slow_costs_its_own_worker_alone)
 {
     struct fixture *f = *state;
     struct job crash = source("crash"), hang = source("hang");
@@ -143,7 +143,7 @@ static void a_source_that_crashes_or_is_too_slow_costs_its_own_worker_alone(void
     assert_int_equal(pool_counts(f->pool).worker_starts, 5);
 }
 
-static void a_worker_that_tried_a_clients_target_gets_no_other_job(void **state)
+TEST(pool, a_worker_that_tried_a_clients_target_gets_no_other_job)
 {
     struct fixture *f = *state;
     struct job probe = job_of("who", COMPILE_PROBE);
@@ -157,7 +157,7 @@ static void a_worker_that_tried_a_clients_target_gets_no_other_job(void **state)
     assert_int_equal(preparations, 0);
 }
 
-static void a_source_is_told_when_no_fresh_worker_can_be_had(void **state)
+TEST(pool, a_source_is_told_when_no_fresh_worker_can_be_had)
 {
     struct fixture *f = *state;
     struct job job = source("a");
@@ -184,7 +184,7 @@ static void wait_until_one_prepares(struct fixture *f)
         loop_turn(f->loop);
 }
 
-static void the_next_source_finds_a_worker_prepared(void **state)
+TEST(pool, the_next_source_finds_a_worker_prepared)
 {
     struct fixture *f = *state;
     f->options.workers = 2;
@@ -198,7 +198,7 @@ static void the_next_source_finds_a_worker_prepared(void **state)
     }
 }
 
-static void nothing_is_prepared_before_a_client_sends_a_source(void **state)
+TEST(pool, nothing_is_prepared_before_a_client_sends_a_source)
 {
     struct fixture *f = *state;
     f->options.workers = 2;
@@ -210,7 +210,7 @@ static void nothing_is_prepared_before_a_client_sends_a_source(void **state)
     assert_int_equal(pool_counts(f->pool).idle, 2);
 }
 
-static void jobs_that_come_together_are_all_begun_before_anything_is_prepared(void **state)
+TEST(pool, jobs_that_come_together_are_all_begun_before_anything_is_prepared)
 {
     struct fixture *f = *state;
     struct job first = source("how many"), second = source("how many");
@@ -226,7 +226,7 @@ static void jobs_that_come_together_are_all_begun_before_anything_is_prepared(vo
     assert_string_equal(second.answer, "done after 0");
 }
 
-static void as_many_are_kept_prepared_as_were_under_way_at_once(void **state)
+TEST(pool, as_many_are_kept_prepared_as_were_under_way_at_once)
 {
     struct fixture *f = *state;
     struct job first = source("a"), second = source("a");
@@ -244,7 +244,7 @@ static void as_many_are_kept_prepared_as_were_under_way_at_once(void **state)
     assert_int_equal(preparations, 3);
 }
 
-static void what_kilns_own_have_loaded_is_not_loaded_again(void **state)
+TEST(pool, what_kilns_own_have_loaded_is_not_loaded_again)
 {
     struct fixture *f = *state;
     f->options.workers = 3;
@@ -260,7 +260,7 @@ static void what_kilns_own_have_loaded_is_not_loaded_again(void **state)
 }
 
 /* In as many processes as came sources at once, and again for each. */
-static void a_preparation_that_fails_is_one_and_not_tried_again_soon(void **state)
+TEST(pool, a_preparation_that_fails_is_one_and_not_tried_again_soon)
 {
     enum { AT_ONCE = 3, WORKERS = 2 * AT_ONCE };
     struct fixture *f = *state;
@@ -287,7 +287,7 @@ static void a_preparation_that_fails_is_one_and_not_tried_again_soon(void **stat
     assert_int_equal(pool_counts(f->pool).probe_crashes, 0);
 }
 
-static void the_first_to_prepare_does_so_alone(void **state)
+TEST(pool, the_first_to_prepare_does_so_alone)
 {
     struct fixture *f = *state;
     struct job jobs[2];
@@ -309,7 +309,7 @@ static void the_first_to_prepare_does_so_alone(void **state)
 }
 
 /* Nor is a worker killed that it cannot be given to. */
-static void a_preparation_that_cannot_be_handed_over_waits_for_the_next_source(void **state)
+TEST(pool, a_preparation_that_cannot_be_handed_over_waits_for_the_next_source)
 {
     struct fixture *f = *state;
     struct job first = source("a"), next = source("a");
@@ -331,7 +331,7 @@ static void a_preparation_that_cannot_be_handed_over_waits_for_the_next_source(v
 }
 
 /* As where a worker has no descriptor left to look at its compiler with. */
-static void a_preparation_that_lacks_something_waits_for_the_next_source(void **state)
+TEST(pool, a_preparation_that_lacks_something_waits_for_the_next_source)
 {
     struct fixture *f = *state;
     f->options.workers = 3;
@@ -349,7 +349,7 @@ static void a_preparation_that_lacks_something_waits_for_the_next_source(void **
 }
 
 /* As each would crash. */
-static void nothing_is_prepared_for_a_target_that_no_probe_was_made_for(void **state)
+TEST(pool, nothing_is_prepared_for_a_target_that_no_probe_was_made_for)
 {
     struct fixture *f = *state;
     struct job job = source("who");
@@ -377,7 +377,7 @@ static void sources_of_two(struct fixture *f)
     wait_for(f, &second);
 }
 
-static void what_came_at_once_long_ago_is_not_kept_prepared(void **state)
+TEST(pool, what_came_at_once_long_ago_is_not_kept_prepared)
 {
     struct fixture *f = *state;
     f->options.workers = 6;
@@ -406,7 +406,7 @@ static struct job of_toolchain(struct job job, uint8_t id)
     return job;
 }
 
-static void what_prepared_for_a_compiler_before_its_upgrade_is_replaced(void **state)
+TEST(pool, what_prepared_for_a_compiler_before_its_upgrade_is_replaced)
 {
     struct fixture *f = *state;
     f->options.workers = 4;
@@ -430,7 +430,7 @@ static void what_prepared_for_a_compiler_before_its_upgrade_is_replaced(void **s
     assert_string_equal(upgraded.answer, "done after 1");
 }
 
-static void one_that_prepares_is_not_busy_and_stops_with_the_pool(void **state)
+TEST(pool, one_that_prepares_is_not_busy_and_stops_with_the_pool)
 {
     struct fixture *f = *state;
     struct job job = source("a");
@@ -449,7 +449,7 @@ static void one_that_prepares_is_not_busy_and_stops_with_the_pool(void **state)
     pool_stop(f->pool);
 }
 
-static void a_source_waits_for_the_one_that_prepares_for_it(void **state)
+TEST(pool, a_source_waits_for_the_one_that_prepares_for_it)
 {
     struct fixture *f = *state;
     struct job first = source("a"), second = source("how many"), third = source("how many");
@@ -467,7 +467,7 @@ static void a_source_waits_for_the_one_that_prepares_for_it(void **state)
     assert_int_equal(third.task.outcome.end, COMPILE_DONE);
 }
 
-static void who_waits_for_a_preparation_that_fails_gets_another_worker(void **state)
+TEST(pool, who_waits_for_a_preparation_that_fails_gets_another_worker)
 {
     struct fixture *f = *state;
     struct job first = source("a"), second = source("a");
@@ -483,7 +483,7 @@ static void who_waits_for_a_preparation_that_fails_gets_another_worker(void **st
     assert_int_equal(second.task.outcome.end, COMPILE_DONE);
 }
 
-static void no_more_wait_for_a_preparation_than_there_are(void **state)
+TEST(pool, no_more_wait_for_a_preparation_than_there_are)
 {
     struct fixture *f = *state;
     struct job jobs[3];
@@ -504,7 +504,7 @@ static void no_more_wait_for_a_preparation_than_there_are(void **state)
     assert_int_equal(jobs[1].task.outcome.end, COMPILE_UNAVAILABLE);
 }
 
-static void a_source_waits_no_longer_than_a_preparation_should_take(void **state)
+TEST(pool, a_source_waits_no_longer_than_a_preparation_should_take)
 {
     struct fixture *f = *state;
     struct job jobs[2] = { source("a"), source("a") };
@@ -523,7 +523,7 @@ static void a_source_waits_no_longer_than_a_preparation_should_take(void **state
     pool_stop(f->pool);
 }
 
-static void a_worker_of_one_job_is_not_prepared(void **state)
+TEST(pool, a_worker_of_one_job_is_not_prepared)
 {
     struct fixture *f = *state;
     f->options.limits.jobs = 1;
@@ -536,7 +536,7 @@ static void a_worker_of_one_job_is_not_prepared(void **state)
 
 /* ---- what confines workers ---- */
 
-static void what_confines_workers_is_known_once_one_has_said(void **state)
+TEST(pool, what_confines_workers_is_known_once_one_has_said)
 {
     struct fixture *f = *state;
     start(f);
@@ -552,7 +552,7 @@ static void lack_network(void)
     strcpy(greeting.why, "network: Operation not permitted");
 }
 
-static void a_worker_that_lacks_a_layer_is_used_where_that_is_allowed(void **state)
+TEST(pool, a_worker_that_lacks_a_layer_is_used_where_that_is_allowed)
 {
     struct fixture *f = *state;
     struct job job = kernel("a");
@@ -564,7 +564,7 @@ static void a_worker_that_lacks_a_layer_is_used_where_that_is_allowed(void **sta
     assert_false(confinement.required);
 }
 
-static void a_worker_that_lacks_a_required_layer_is_given_nothing(void **state)
+TEST(pool, a_worker_that_lacks_a_required_layer_is_given_nothing)
 {
     struct fixture *f = *state;
     struct job job = kernel("a"), later = kernel("b");
@@ -585,7 +585,7 @@ static void a_worker_that_lacks_a_required_layer_is_given_nothing(void **state)
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
 
-static void a_worker_that_has_every_required_layer_is_used(void **state)
+TEST(pool, a_worker_that_has_every_required_layer_is_used)
 {
     struct fixture *f = *state;
     struct job job = kernel("a");
@@ -604,7 +604,7 @@ static void replace_one(struct fixture *f, const char *toolchain)
     wait_until_idle(f, 2);
 }
 
-static void the_worst_of_the_workers_there_are_is_told(void **state)
+TEST(pool, the_worst_of_the_workers_there_are_is_told)
 {
     struct fixture *f = *state;
     struct pool_confinement confinement;
@@ -631,7 +631,7 @@ static void the_worst_of_the_workers_there_are_is_told(void **state)
                 report_has(&confinement.sandbox, LAYER_landlock));
 }
 
-static void what_is_missing_is_said_once_and_what_comes_to_lack_later_as_well(void **state)
+TEST(pool, what_is_missing_is_said_once_and_what_comes_to_lack_later_as_well)
 {
     struct fixture *f = *state;
     struct job crash = kernel("crash");
@@ -652,42 +652,4 @@ static void what_is_missing_is_said_once_and_what_comes_to_lack_later_as_well(vo
     run(f, &crash);
     wait_until_idle(f, 3);
     assert_int_equal(notices.count, 2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        POOL_TEST(what_confines_workers_is_known_once_one_has_said),
-        POOL_TEST(a_worker_that_lacks_a_layer_is_used_where_that_is_allowed),
-        POOL_TEST(a_worker_that_lacks_a_required_layer_is_given_nothing),
-        POOL_TEST(a_worker_that_has_every_required_layer_is_used),
-        POOL_TEST(a_worker_that_had_a_clients_source_gets_no_other_job),
-        POOL_TEST(kilns_own_share_a_worker_and_a_source_may_be_its_last),
-        POOL_TEST(many_sources_on_few_workers_each_get_one_of_their_own),
-        POOL_TEST(a_worker_that_tried_a_clients_target_gets_no_other_job),
-        POOL_TEST(sources_that_wait_for_one_worker_go_in_order_and_for_no_preparation),
-        POOL_TEST(a_source_that_crashes_or_is_too_slow_costs_its_own_worker_alone),
-        POOL_TEST(a_source_is_told_when_no_fresh_worker_can_be_had),
-        POOL_TEST(the_next_source_finds_a_worker_prepared),
-        POOL_TEST(nothing_is_prepared_before_a_client_sends_a_source),
-        POOL_TEST(jobs_that_come_together_are_all_begun_before_anything_is_prepared),
-        POOL_TEST(as_many_are_kept_prepared_as_were_under_way_at_once),
-        POOL_TEST(what_kilns_own_have_loaded_is_not_loaded_again),
-        POOL_TEST(a_preparation_that_fails_is_one_and_not_tried_again_soon),
-        POOL_TEST(the_first_to_prepare_does_so_alone),
-        POOL_TEST(a_preparation_that_cannot_be_handed_over_waits_for_the_next_source),
-        POOL_TEST(a_preparation_that_lacks_something_waits_for_the_next_source),
-        POOL_TEST(nothing_is_prepared_for_a_target_that_no_probe_was_made_for),
-        POOL_TEST(what_came_at_once_long_ago_is_not_kept_prepared),
-        POOL_TEST(what_prepared_for_a_compiler_before_its_upgrade_is_replaced),
-        POOL_TEST(one_that_prepares_is_not_busy_and_stops_with_the_pool),
-        POOL_TEST(a_source_waits_for_the_one_that_prepares_for_it),
-        POOL_TEST(who_waits_for_a_preparation_that_fails_gets_another_worker),
-        POOL_TEST(no_more_wait_for_a_preparation_than_there_are),
-        POOL_TEST(a_source_waits_no_longer_than_a_preparation_should_take),
-        POOL_TEST(a_worker_of_one_job_is_not_prepared),
-        POOL_TEST(the_worst_of_the_workers_there_are_is_told),
-        POOL_TEST(what_is_missing_is_said_once_and_what_comes_to_lack_later_as_well),
-    };
-    return cmocka_run_group_tests_name("pool sources", tests, NULL, NULL);
 }

@@ -22,16 +22,14 @@ static void note(struct preparation_need *need, unsigned under_way, uint64_t now
     preparation_note(need, &job, under_way, now);
 }
 
-static void nothing_is_wanted_before_a_source_came(void **state)
+TEST(plain, nothing_is_wanted_before_a_source_came)
 {
-    (void)state;
     struct preparation_need need = { .window_ns = WINDOW };
     assert_int_equal(preparation_wanted(&need, 5000), 0);
 }
 
-static void as_many_are_wanted_as_came_at_once_in_this_window_or_the_last(void **state)
+TEST(plain, as_many_are_wanted_as_came_at_once_in_this_window_or_the_last)
 {
-    (void)state;
     struct preparation_need need = need_of(7, 1000);
     assert_int_equal(preparation_wanted(&need, 1000), 7);
     note(&need, 3, 1000 + WINDOW - 1);
@@ -41,9 +39,8 @@ static void as_many_are_wanted_as_came_at_once_in_this_window_or_the_last(void *
     assert_int_equal(preparation_wanted(&need, 1000 + 2 * WINDOW), 3);
 }
 
-static void one_stays_wanted_however_long_nothing_came(void **state)
+TEST(plain, one_stays_wanted_however_long_nothing_came)
 {
-    (void)state;
     struct preparation_need need = need_of(7, 1000);
     assert_int_equal(preparation_wanted(&need, 1000 + 2 * WINDOW), 1);
     assert_int_equal(preparation_wanted(&need, 1000 + 900 * WINDOW), 1);
@@ -51,9 +48,8 @@ static void one_stays_wanted_however_long_nothing_came(void **state)
     assert_int_equal(preparation_wanted(&need, 1000 + 900 * WINDOW), 2);
 }
 
-static void what_is_made_is_what_the_last_source_needs(void **state)
+TEST(plain, what_is_made_is_what_the_last_source_needs)
 {
-    (void)state;
     struct preparation_need need = need_of(1, 1000);
     struct preparation p;
     note(&need, 1, 1000);
@@ -71,9 +67,8 @@ static void fail_at(struct preparation_need *need, uint64_t now)
     preparation_failed(need, &p, now);
 }
 
-static void what_failed_is_not_wanted_for_a_window_whatever_came_since(void **state)
+TEST(plain, what_failed_is_not_wanted_for_a_window_whatever_came_since)
 {
-    (void)state;
     struct preparation_need need = need_of(2, 1000); /* hiprtc */
     fail_at(&need, 1000);
     assert_int_equal(preparation_wanted(&need, 1000), 0);
@@ -86,9 +81,8 @@ static void what_failed_is_not_wanted_for_a_window_whatever_came_since(void **st
     assert_int_equal(preparation_wanted(&need, 1000 + WINDOW), 2);
 }
 
-static void a_compiler_that_was_upgraded_since_it_failed_is_wanted(void **state)
+TEST(plain, a_compiler_that_was_upgraded_since_it_failed_is_wanted)
 {
-    (void)state;
     struct preparation_need need = need_of(1, 1000);
     fail_at(&need, 1000);
     struct compile_job upgraded = { .toolchain = bytes_of_text("hiprtc"),
@@ -98,26 +92,11 @@ static void a_compiler_that_was_upgraded_since_it_failed_is_wanted(void **state)
     assert_int_equal(preparation_wanted(&need, 1001), 1);
 }
 
-static void what_was_put_off_is_wanted_by_the_next_source(void **state)
+TEST(plain, what_was_put_off_is_wanted_by_the_next_source)
 {
-    (void)state;
     struct preparation_need need = need_of(3, 1000);
     preparation_put_off(&need);
     assert_int_equal(preparation_wanted(&need, 1000), 0);
     note(&need, 1, 1001);
     assert_int_equal(preparation_wanted(&need, 1001), 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_wanted_before_a_source_came),
-        cmocka_unit_test(as_many_are_wanted_as_came_at_once_in_this_window_or_the_last),
-        cmocka_unit_test(one_stays_wanted_however_long_nothing_came),
-        cmocka_unit_test(what_is_made_is_what_the_last_source_needs),
-        cmocka_unit_test(what_failed_is_not_wanted_for_a_window_whatever_came_since),
-        cmocka_unit_test(a_compiler_that_was_upgraded_since_it_failed_is_wanted),
-        cmocka_unit_test(what_was_put_off_is_wanted_by_the_next_source),
-    };
-    return cmocka_run_group_tests_name("preparation", tests, NULL, NULL);
 }

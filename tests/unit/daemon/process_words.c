@@ -63,12 +63,14 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(words, set_up, tear_down);
+
 static void say(const struct fixture *f, const char *text)
 {
     assert_int_equal(write(f->fd, text, strlen(text)), strlen(text));
 }
 
-static void each_line_is_a_record_that_names_who_said_it(void **state)
+TEST(words, each_line_is_a_record_that_names_who_said_it)
 {
     struct fixture *f = *state;
     say(f, "one\n\ntwo\nthr");
@@ -79,7 +81,7 @@ static void each_line_is_a_record_that_names_who_said_it(void **state)
         loop_turn(f->loop);
 }
 
-static void what_was_said_last_is_told_at_the_end(void **state)
+TEST(words, what_was_said_last_is_told_at_the_end)
 {
     struct fixture *f = *state;
     say(f, "cannot enter the folder");
@@ -89,7 +91,7 @@ static void what_was_said_last_is_told_at_the_end(void **state)
     process_words_close(&f->words); /* again: nothing happens */
 }
 
-static void a_long_line_is_cut_and_the_next_is_whole(void **state)
+TEST(words, a_long_line_is_cut_and_the_next_is_whole)
 {
     struct fixture *f = *state;
     char line[2 * WORDS_LINE_MOST + 1];
@@ -113,7 +115,7 @@ static unsigned count_of(const char *what)
     return count;
 }
 
-static void of_very_many_lines_at_once_most_are_only_counted(void **state)
+TEST(words, of_very_many_lines_at_once_most_are_only_counted)
 {
     struct fixture *f = *state;
     for (int i = 0; i < 100; i++)
@@ -129,7 +131,7 @@ static void of_very_many_lines_at_once_most_are_only_counted(void **state)
     assert_string_equal(told, "kiln-compiler: you see\n");
 }
 
-static void whoever_says_very_much_is_read_in_portions(void **state)
+TEST(words, whoever_says_very_much_is_read_in_portions)
 {
     struct fixture *f = *state;
     static const char zeros[60000];
@@ -145,26 +147,11 @@ static void whoever_says_very_much_is_read_in_portions(void **state)
     assert_string_equal(told, "");
 }
 
-static void a_process_that_hung_up_is_looked_at_no_more(void **state)
+TEST(words, a_process_that_hung_up_is_looked_at_no_more)
 {
     struct fixture *f = *state;
     hang_up(f);
     loop_turn(f->loop);
     assert_int_equal(f->words.watch.events, 0);
     assert_false(loop_timer_is_running(&f->words.rest));
-}
-
-#define WORDS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WORDS_TEST(each_line_is_a_record_that_names_who_said_it),
-        WORDS_TEST(what_was_said_last_is_told_at_the_end),
-        WORDS_TEST(a_long_line_is_cut_and_the_next_is_whole),
-        WORDS_TEST(of_very_many_lines_at_once_most_are_only_counted),
-        WORDS_TEST(whoever_says_very_much_is_read_in_portions),
-        WORDS_TEST(a_process_that_hung_up_is_looked_at_no_more),
-    };
-    return cmocka_run_group_tests_name("process words", tests, NULL, NULL);
 }

@@ -75,6 +75,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(process, set_up, tear_down);
+
 static void on_exit_status(struct loop_process *process, int status, int signal)
 {
     struct fixture *f = LOOP_OWNER_OF(struct fixture, process, process);
@@ -115,7 +117,7 @@ static void run(struct fixture *f, const char *command)
 
 /* ---- how it ends ---- */
 
-static void an_exit_status_is_told_once(void **state)
+TEST(process, an_exit_status_is_told_once)
 {
     struct fixture *f = *state;
     run(f, "exit 7");
@@ -123,14 +125,14 @@ static void an_exit_status_is_told_once(void **state)
     assert_int_equal(f->signal, 0);
 }
 
-static void a_signal_is_told(void **state)
+TEST(process, a_signal_is_told)
 {
     struct fixture *f = *state;
     run(f, "kill -TERM $$");
     assert_int_equal(f->signal, SIGTERM);
 }
 
-static void a_kill_takes_the_whole_group(void **state)
+TEST(process, a_kill_takes_the_whole_group)
 {
     struct fixture *f = *state;
     char ready;
@@ -142,7 +144,7 @@ static void a_kill_takes_the_whole_group(void **state)
 }
 
 /* Its number is its own until then: later it may be another's, of whom nobody is to be killed. */
-static void what_it_leaves_behind_is_killed_before_it_is_reaped(void **state)
+TEST(process, what_it_leaves_behind_is_killed_before_it_is_reaped)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
@@ -163,7 +165,7 @@ static void what_it_leaves_behind_is_killed_before_it_is_reaped(void **state)
     }
 }
 
-static void without_descriptors_of_processes_the_end_is_seen_too(void **state)
+TEST(process, without_descriptors_of_processes_the_end_is_seen_too)
 {
     struct fixture *f = *state;
     no_pidfds = true;
@@ -171,7 +173,7 @@ static void without_descriptors_of_processes_the_end_is_seen_too(void **state)
     assert_int_equal(f->status, 9);
 }
 
-static void what_cannot_be_run_is_an_error_and_leaves_nothing(void **state)
+TEST(process, what_cannot_be_run_is_an_error_and_leaves_nothing)
 {
     struct fixture *f = *state;
     const char *const arguments[] = { "absent", NULL };
@@ -197,7 +199,7 @@ static const char *descriptor_of(pid_t pid, int n)
 }
 
 /* Seen from outside: a shell has more for a moment with each pipe and redirection. */
-static void it_has_its_four_descriptors_and_no_more(void **state)
+TEST(process, it_has_its_four_descriptors_and_no_more)
 {
     enum { LOOKED_AT = 64 };
     struct fixture *f = *state;
@@ -216,7 +218,7 @@ static void it_has_its_four_descriptors_and_no_more(void **state)
     finish(f);
 }
 
-static void its_standard_error_is_what_it_was_given(void **state)
+TEST(process, its_standard_error_is_what_it_was_given)
 {
     struct fixture *f = *state;
     int pipe_ends[2];
@@ -230,7 +232,7 @@ static void its_standard_error_is_what_it_was_given(void **state)
     assert_string_equal(said, "trouble\n");
 }
 
-static void a_job_may_have_closed_its_own_standard_files(void **state)
+TEST(process, a_job_may_have_closed_its_own_standard_files)
 {
     struct fixture *f = *state;
     int kept[3];
@@ -257,7 +259,7 @@ static void a_job_may_have_closed_its_own_standard_files(void **state)
 /* Signals 32 and 33, which nobody sends but glibc's threads. */
 #define LIBCS_OWN (3ull << 31)
 
-static void its_signals_are_at_their_defaults(void **state)
+TEST(process, its_signals_are_at_their_defaults)
 {
     struct fixture *f = *state;
     sigset_t blocked, before;
@@ -274,7 +276,7 @@ static void its_signals_are_at_their_defaults(void **state)
     assert_int_equal(is_ignored & ~LIBCS_OWN, 0);
 }
 
-static void it_leads_a_session_of_its_own(void **state)
+TEST(process, it_leads_a_session_of_its_own)
 {
     struct fixture *f = *state;
     unsigned long pid = 0, group = 0, session = 0;
@@ -291,7 +293,7 @@ static void it_leads_a_session_of_its_own(void **state)
 
 static void on_jobs_child(int number) { (void)number; }
 
-static void a_jobs_handler_of_children_stays(void **state)
+TEST(process, a_jobs_handler_of_children_stays)
 {
     struct fixture *f = *state;
     struct sigaction after;
@@ -303,7 +305,7 @@ static void a_jobs_handler_of_children_stays(void **state)
     assert_int_equal(f->status, 3);
 }
 
-static void a_job_that_ignores_children_costs_the_status_alone(void **state)
+TEST(process, a_job_that_ignores_children_costs_the_status_alone)
 {
     struct fixture *f = *state;
     signal(SIGCHLD, SIG_IGN);
@@ -323,37 +325,13 @@ static void expect_unknown_when_the_job_waits(struct fixture *f)
     assert_int_equal(killed, 0); /* it may be another's number by now */
 }
 
-static void a_job_that_waits_for_all_takes_the_status_alone(void **state)
+TEST(process, a_job_that_waits_for_all_takes_the_status_alone)
 {
     expect_unknown_when_the_job_waits(*state);
 }
 
-static void so_it_is_without_descriptors_of_processes(void **state)
+TEST(process, so_it_is_without_descriptors_of_processes)
 {
     no_pidfds = true;
     expect_unknown_when_the_job_waits(*state);
-}
-
-#define PROCESS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PROCESS_TEST(an_exit_status_is_told_once),
-        PROCESS_TEST(a_signal_is_told),
-        PROCESS_TEST(a_kill_takes_the_whole_group),
-        PROCESS_TEST(what_it_leaves_behind_is_killed_before_it_is_reaped),
-        PROCESS_TEST(without_descriptors_of_processes_the_end_is_seen_too),
-        PROCESS_TEST(what_cannot_be_run_is_an_error_and_leaves_nothing),
-        PROCESS_TEST(it_has_its_four_descriptors_and_no_more),
-        PROCESS_TEST(its_standard_error_is_what_it_was_given),
-        PROCESS_TEST(a_job_may_have_closed_its_own_standard_files),
-        PROCESS_TEST(its_signals_are_at_their_defaults),
-        PROCESS_TEST(it_leads_a_session_of_its_own),
-        PROCESS_TEST(a_jobs_handler_of_children_stays),
-        PROCESS_TEST(a_job_that_ignores_children_costs_the_status_alone),
-        PROCESS_TEST(a_job_that_waits_for_all_takes_the_status_alone),
-        PROCESS_TEST(so_it_is_without_descriptors_of_processes),
-    };
-    return cmocka_run_group_tests_name("processes", tests, NULL, NULL);
 }

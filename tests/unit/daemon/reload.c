@@ -72,7 +72,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void one_that_is_asked_for_meanwhile_follows(void **state)
+FIXTURE(reload, set_up, tear_down);
+
+TEST(reload, one_that_is_asked_for_meanwhile_follows)
 {
     struct fixture *f = *state;
     reload_begin(&f->reload);
@@ -83,7 +85,7 @@ static void one_that_is_asked_for_meanwhile_follows(void **state)
     assert_int_equal(f->ended, 2);
 }
 
-static void one_that_waits_is_dropped_when_kilnd_stops(void **state)
+TEST(reload, one_that_waits_is_dropped_when_kilnd_stops)
 {
     struct fixture *f = *state;
     reload_begin(&f->reload);
@@ -93,15 +95,4 @@ static void one_that_waits_is_dropped_when_kilnd_stops(void **state)
     assert_int_equal(f->begun, 1);
     assert_int_equal(f->ended, 1);
     assert_false(reload_is_under_way(&f->reload));
-}
-
-#define RELOAD_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RELOAD_TEST(one_that_is_asked_for_meanwhile_follows),
-        RELOAD_TEST(one_that_waits_is_dropped_when_kilnd_stops),
-    };
-    return cmocka_run_group_tests_name("reload", tests, NULL, NULL);
 }

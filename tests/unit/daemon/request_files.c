@@ -67,6 +67,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(files, set_up, tear_down);
+
 /* One byte and |count| copies, which are then only in the message. */
 static void give(struct fixture *f, unsigned count)
 {
@@ -117,7 +119,7 @@ static void give_up_the_rest(struct fixture *f)
     }
 }
 
-static void a_message_without_descriptors_leaves_what_is_kept(void **state)
+TEST(files, a_message_without_descriptors_leaves_what_is_kept)
 {
     struct fixture *f = *state;
     give(f, 0);
@@ -130,7 +132,7 @@ static void a_message_without_descriptors_leaves_what_is_kept(void **state)
     assert_int_equal(f->files.count, 1);
 }
 
-static void as_many_as_a_request_may_have_are_kept_and_close_on_exec(void **state)
+TEST(files, as_many_as_a_request_may_have_are_kept_and_close_on_exec)
 {
     struct fixture *f = *state;
     give(f, LIMIT_REQUEST_FILES);
@@ -147,7 +149,7 @@ static void as_many_as_a_request_may_have_are_kept_and_close_on_exec(void **stat
     assert_true(nobody_holds_one(f));
 }
 
-static void more_than_that_in_one_message_is_told_and_none_is_leaked(void **state)
+TEST(files, more_than_that_in_one_message_is_told_and_none_is_leaked)
 {
     struct fixture *f = *state;
     give(f, 10);
@@ -158,7 +160,7 @@ static void more_than_that_in_one_message_is_told_and_none_is_leaked(void **stat
     assert_true(nobody_holds_one(f));
 }
 
-static void more_than_that_in_several_messages_is_told_and_none_is_leaked(void **state)
+TEST(files, more_than_that_in_several_messages_is_told_and_none_is_leaked)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < LIMIT_REQUEST_FILES; i++) {
@@ -175,24 +177,10 @@ static void more_than_that_in_several_messages_is_told_and_none_is_leaked(void *
     assert_true(nobody_holds_one(f));
 }
 
-static void nothing_kept_is_dropped_without_harm(void **state)
+TEST(files, nothing_kept_is_dropped_without_harm)
 {
     struct fixture *f = *state;
     request_files_drop(&f->files);
     request_files_drop(&f->files);
     assert_int_equal(f->files.count, 0);
-}
-
-#define FILES_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FILES_TEST(a_message_without_descriptors_leaves_what_is_kept),
-        FILES_TEST(as_many_as_a_request_may_have_are_kept_and_close_on_exec),
-        FILES_TEST(more_than_that_in_one_message_is_told_and_none_is_leaked),
-        FILES_TEST(more_than_that_in_several_messages_is_told_and_none_is_leaked),
-        FILES_TEST(nothing_kept_is_dropped_without_harm),
-    };
-    return cmocka_run_group_tests_name("request files", tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 #define PINGS_MOST 64
 
-static void a_frame_that_comes_byte_by_byte_is_handled_once(void **state)
+TEST(session, a_frame_that_comes_byte_by_byte_is_handled_once)
 {
     struct fixture *f = *state;
     uint8_t raw[64];
@@ -27,7 +27,7 @@ static void a_frame_that_comes_byte_by_byte_is_handled_once(void **state)
     assert_int_equal(header.request_id, 7);
 }
 
-static void many_frames_in_one_write_are_answered_in_order(void **state)
+TEST(session, many_frames_in_one_write_are_answered_in_order)
 {
     struct fixture *f = *state;
     uint8_t raw[PINGS_MOST * 64];
@@ -45,7 +45,7 @@ static void many_frames_in_one_write_are_answered_in_order(void **state)
     assert_int_equal(service.in_order, PINGS_MOST);
 }
 
-static void a_frame_split_anywhere_is_put_together(void **state)
+TEST(session, a_frame_split_anywhere_is_put_together)
 {
     struct fixture *f = *state;
     uint8_t raw[128];
@@ -62,7 +62,7 @@ static void a_frame_split_anywhere_is_put_together(void **state)
     }
 }
 
-static void a_body_of_the_largest_size_arrives_whole_and_is_given_back(void **state)
+TEST(session, a_body_of_the_largest_size_arrives_whole_and_is_given_back)
 {
     struct fixture *f = *state;
     size_t size = FRAME_HEADER_SIZE + LIMIT_FRAME_BODY;
@@ -87,7 +87,7 @@ static void a_body_of_the_largest_size_arrives_whole_and_is_given_back(void **st
     assert_int_equal(f->server->sessions->account->bytes, 0);
 }
 
-static void a_frame_beyond_the_limit_is_refused_and_the_connection_closed(void **state)
+TEST(session, a_frame_beyond_the_limit_is_refused_and_the_connection_closed)
 {
     struct fixture *f = *state;
     uint8_t raw[FRAME_HEADER_SIZE];
@@ -104,7 +104,7 @@ static void a_frame_beyond_the_limit_is_refused_and_the_connection_closed(void *
     assert_int_equal(server_counts(f->server).protocol_errors, 1);
 }
 
-static void what_is_not_a_frame_is_refused_and_the_connection_closed(void **state)
+TEST(session, what_is_not_a_frame_is_refused_and_the_connection_closed)
 {
     struct fixture *f = *state;
     const char text[] = "GET / HTTP/1.1\r\nHost: kilnd\r\n\r\n";
@@ -115,7 +115,7 @@ static void what_is_not_a_frame_is_refused_and_the_connection_closed(void **stat
     assert_true(is_closed(f, f->client));
 }
 
-static void a_request_that_announces_descriptors_is_refused(void **state)
+TEST(session, a_request_that_announces_descriptors_is_refused)
 {
     struct fixture *f = *state;
     uint8_t raw[FRAME_HEADER_SIZE];
@@ -126,7 +126,7 @@ static void a_request_that_announces_descriptors_is_refused(void **state)
     assert_true(is_closed(f, f->client));
 }
 
-static void the_connection_is_closed_when_the_service_says_so(void **state)
+TEST(session, the_connection_is_closed_when_the_service_says_so)
 {
     struct fixture *f = *state;
     service.refuse = true;
@@ -135,7 +135,7 @@ static void the_connection_is_closed_when_the_service_says_so(void **state)
     assert_int_equal(service.left, 1);
 }
 
-static void descriptors_that_nobody_asked_for_are_closed(void **state)
+TEST(session, descriptors_that_nobody_asked_for_are_closed)
 {
     struct fixture *f = *state;
     int pipe_ends[2];
@@ -172,7 +172,7 @@ static int take_descriptor(int fd, uint8_t *byte)
     return passed;
 }
 
-static void an_object_comes_with_the_first_byte_of_its_frame(void **state)
+TEST(session, an_object_comes_with_the_first_byte_of_its_frame)
 {
     struct fixture *f = *state;
     ask(f->client, MESSAGE_fetch, 1, "body");
@@ -193,7 +193,7 @@ static void an_object_comes_with_the_first_byte_of_its_frame(void **state)
 }
 
 /* Small replies, replies with an object and big ones, all behind a socket that is full. */
-static void queued_replies_keep_their_order_and_their_objects(void **state)
+TEST(session, queued_replies_keep_their_order_and_their_objects)
 {
     struct fixture *f = *state;
     service.reply_size = 1u << 20;
@@ -250,7 +250,7 @@ static void assert_inlaid(struct fixture *f, uint64_t id, const struct object *o
     assert_int_equal(at[2 + object->size], 'd');
 }
 
-static void inlays_arrive_in_their_places_and_are_held_only_while_queued(void **state)
+TEST(session, inlays_arrive_in_their_places_and_are_held_only_while_queued)
 {
     struct fixture *f = *state;
     static uint8_t pattern[1000003]; /* more than a socket takes at once */
@@ -276,7 +276,7 @@ static void inlays_arrive_in_their_places_and_are_held_only_while_queued(void **
     assert_int_equal(f->server->sessions->outbox.bytes, 0);
 }
 
-static void callers_are_known_by_what_the_kernel_says(void **state)
+TEST(session, callers_are_known_by_what_the_kernel_says)
 {
     struct fixture *f = *state;
     const struct caller *caller = &f->server->sessions->caller;
@@ -295,7 +295,7 @@ static int give_connection(struct fixture *f)
     return ends[0];
 }
 
-static void a_connection_that_is_handed_over_is_served_like_any_other(void **state)
+TEST(session, a_connection_that_is_handed_over_is_served_like_any_other)
 {
     struct fixture *f = *state;
     unsigned joined = service.joined;
@@ -310,7 +310,7 @@ static void a_connection_that_is_handed_over_is_served_like_any_other(void **sta
     close(fd);
 }
 
-static void one_that_comes_too_late_is_told_so_and_closed(void **state)
+TEST(session, one_that_comes_too_late_is_told_so_and_closed)
 {
     struct fixture *f = *state;
     unsigned joined = service.joined;
@@ -320,26 +320,4 @@ static void one_that_comes_too_late_is_told_so_and_closed(void **state)
     assert_true(is_closed(f, fd));
     assert_int_equal(service.joined, joined);
     close(fd);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SESSION_TEST(a_frame_that_comes_byte_by_byte_is_handled_once),
-        SESSION_TEST(many_frames_in_one_write_are_answered_in_order),
-        SESSION_TEST(a_frame_split_anywhere_is_put_together),
-        SESSION_TEST(a_body_of_the_largest_size_arrives_whole_and_is_given_back),
-        SESSION_TEST(a_frame_beyond_the_limit_is_refused_and_the_connection_closed),
-        SESSION_TEST(what_is_not_a_frame_is_refused_and_the_connection_closed),
-        SESSION_TEST(a_request_that_announces_descriptors_is_refused),
-        SESSION_TEST(the_connection_is_closed_when_the_service_says_so),
-        SESSION_TEST(descriptors_that_nobody_asked_for_are_closed),
-        SESSION_TEST(an_object_comes_with_the_first_byte_of_its_frame),
-        SESSION_TEST(queued_replies_keep_their_order_and_their_objects),
-        SESSION_TEST(inlays_arrive_in_their_places_and_are_held_only_while_queued),
-        SESSION_TEST(callers_are_known_by_what_the_kernel_says),
-        SESSION_TEST(a_connection_that_is_handed_over_is_served_like_any_other),
-        SESSION_TEST(one_that_comes_too_late_is_told_so_and_closed),
-    };
-    return cmocka_run_group_tests_name("session", tests, NULL, NULL);
 }

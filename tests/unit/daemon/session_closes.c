@@ -85,6 +85,8 @@ static int tear_down_hung(void **state)
     return tear_down(state);
 }
 
+FIXTURE(hung, set_up_hung, tear_down_hung);
+
 static int make_hung_file(void)
 {
     struct stat seen;
@@ -128,7 +130,7 @@ static void forget(int file)
 
 /* ---- tests ---- */
 
-static void a_close_that_hangs_keeps_nobody_waiting(void **state)
+TEST(hung, a_close_that_hangs_keeps_nobody_waiting)
 {
     struct fixture *f = *state;
     int file = make_hung_file();
@@ -151,7 +153,7 @@ static void a_close_that_hangs_keeps_nobody_waiting(void **state)
     forget(file);
 }
 
-static void who_sends_too_many_is_refused_and_others_are_not(void **state)
+TEST(hung, who_sends_too_many_is_refused_and_others_are_not)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)
@@ -191,7 +193,7 @@ static void who_sends_too_many_is_refused_and_others_are_not(void **state)
 }
 
 /* Nothing hangs, it only takes its time: who waits is served, and so is who comes. */
-static void while_files_are_being_closed_their_user_waits(void **state)
+TEST(hung, while_files_are_being_closed_their_user_waits)
 {
     struct fixture *f = *state;
     int file = make_hung_file();
@@ -229,7 +231,7 @@ static unsigned fill(struct fixture *f, int file)
 }
 
 /* Nobody asks between the two: that he was not full meanwhile is noted all the same. */
-static void who_is_full_for_a_moment_now_and_then_is_not_stuck(void **state)
+TEST(hung, who_is_full_for_a_moment_now_and_then_is_not_stuck)
 {
     struct fixture *f = *state;
     const uint64_t patience_ms = 600000;
@@ -253,7 +255,7 @@ static void who_is_full_for_a_moment_now_and_then_is_not_stuck(void **state)
 }
 
 /* Each connection keeps files for a frame that it never finishes; then all of them go at once. */
-static void files_of_unfinished_frames_count_and_are_not_closed_on_the_loop(void **state)
+TEST(hung, files_of_unfinished_frames_count_and_are_not_closed_on_the_loop)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)
@@ -295,7 +297,7 @@ static void files_of_unfinished_frames_count_and_are_not_closed_on_the_loop(void
 }
 
 /* What is in flight the kernel closes with the connection. */
-static void a_connection_with_unread_files_is_not_closed_on_the_loop(void **state)
+TEST(hung, a_connection_with_unread_files_is_not_closed_on_the_loop)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -315,7 +317,7 @@ static void a_connection_with_unread_files_is_not_closed_on_the_loop(void **stat
     forget(file);
 }
 
-static void what_is_left_at_the_end_does_not_hold_it_up(void **state)
+TEST(hung, what_is_left_at_the_end_does_not_hold_it_up)
 {
     struct fixture *f = *state;
     int file = make_hung_file();
@@ -337,19 +339,4 @@ static void what_is_left_at_the_end_does_not_hold_it_up(void **state)
     while (look(&hung.closed) < 1)
         sched_yield();
     forget(file);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_hung, tear_down_hung)
-    const struct CMUnitTest tests[] = {
-        TEST(a_close_that_hangs_keeps_nobody_waiting),
-        TEST(who_sends_too_many_is_refused_and_others_are_not),
-        TEST(while_files_are_being_closed_their_user_waits),
-        TEST(who_is_full_for_a_moment_now_and_then_is_not_stuck),
-        TEST(files_of_unfinished_frames_count_and_are_not_closed_on_the_loop),
-        TEST(a_connection_with_unread_files_is_not_closed_on_the_loop),
-        TEST(what_is_left_at_the_end_does_not_hold_it_up),
-    };
-    return cmocka_run_group_tests_name("session closes", tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static void take_pong(struct fixture *f, uint64_t id)
     assert_int_equal(take(f, f->client, body, header.body_size), header.body_size);
 }
 
-static void a_requests_files_are_the_handlers_and_closed_unless_it_takes_them(void **state)
+TEST(session, a_requests_files_are_the_handlers_and_closed_unless_it_takes_them)
 {
     struct fixture *f = *state;
     struct handed_over sent[2] = { make_one(), make_one() };
@@ -87,7 +87,7 @@ static void a_requests_files_are_the_handlers_and_closed_unless_it_takes_them(vo
     close(sent[1].reading);
 }
 
-static void what_the_handler_takes_stays_open_and_is_the_right_one(void **state)
+TEST(session, what_the_handler_takes_stays_open_and_is_the_right_one)
 {
     struct fixture *f = *state;
     struct handed_over sent[2] = { make_one(), make_one() };
@@ -107,7 +107,7 @@ static void what_the_handler_takes_stays_open_and_is_the_right_one(void **state)
     }
 }
 
-static void a_frame_with_files_may_be_cut_anywhere(void **state)
+TEST(session, a_frame_with_files_may_be_cut_anywhere)
 {
     struct fixture *f = *state;
     uint8_t raw[128];
@@ -130,7 +130,7 @@ static void a_frame_with_files_may_be_cut_anywhere(void **state)
     assert_int_equal(server_counts(f->server).protocol_errors, 0);
 }
 
-static void frames_before_and_behind_it_do_not_get_its_files(void **state)
+TEST(session, frames_before_and_behind_it_do_not_get_its_files)
 {
     struct fixture *f = *state;
     struct handed_over sent = make_one();
@@ -151,7 +151,7 @@ static void frames_before_and_behind_it_do_not_get_its_files(void **state)
     close(sent.reading);
 }
 
-static void its_first_byte_may_come_in_one_read_with_the_frame_before(void **state)
+TEST(session, its_first_byte_may_come_in_one_read_with_the_frame_before)
 {
     struct fixture *f = *state;
     struct handed_over sent = make_one();
@@ -170,7 +170,7 @@ static void its_first_byte_may_come_in_one_read_with_the_frame_before(void **sta
     close(sent.reading);
 }
 
-static void announced_and_not_sent_is_refused_and_the_connection_closed(void **state)
+TEST(session, announced_and_not_sent_is_refused_and_the_connection_closed)
 {
     struct fixture *f = *state;
     uint8_t raw[128];
@@ -181,7 +181,7 @@ static void announced_and_not_sent_is_refused_and_the_connection_closed(void **s
     assert_int_equal(server_counts(f->server).protocol_errors, 1);
 }
 
-static void fewer_than_announced_is_refused_and_what_came_is_closed(void **state)
+TEST(session, fewer_than_announced_is_refused_and_what_came_is_closed)
 {
     struct fixture *f = *state;
     struct handed_over sent = make_one();
@@ -193,7 +193,7 @@ static void fewer_than_announced_is_refused_and_what_came_is_closed(void **state
     close(sent.reading);
 }
 
-static void sent_and_not_announced_is_closed_unseen_and_the_request_handled(void **state)
+TEST(session, sent_and_not_announced_is_closed_unseen_and_the_request_handled)
 {
     struct fixture *f = *state;
     struct handed_over sent = make_one();
@@ -205,7 +205,7 @@ static void sent_and_not_announced_is_closed_unseen_and_the_request_handled(void
     close(sent.reading);
 }
 
-static void more_than_announced_is_refused_and_all_are_closed(void **state)
+TEST(session, more_than_announced_is_refused_and_all_are_closed)
 {
     struct fixture *f = *state;
     struct handed_over sent[2] = { make_one(), make_one() };
@@ -218,7 +218,7 @@ static void more_than_announced_is_refused_and_all_are_closed(void **state)
     close(sent[1].reading);
 }
 
-static void more_than_a_request_may_have_is_refused_and_all_are_closed(void **state)
+TEST(session, more_than_a_request_may_have_is_refused_and_all_are_closed)
 {
     struct fixture *f = *state;
     struct handed_over sent[5];
@@ -235,7 +235,7 @@ static void more_than_a_request_may_have_is_refused_and_all_are_closed(void **st
 }
 
 /* As many as announced are kept, so that their number alone does not tell. */
-static void one_more_than_may_be_announced_is_refused_and_all_are_closed(void **state)
+TEST(session, one_more_than_may_be_announced_is_refused_and_all_are_closed)
 {
     struct fixture *f = *state;
     struct handed_over sent[3] = { make_one(), make_one(), make_one() };
@@ -249,7 +249,7 @@ static void one_more_than_may_be_announced_is_refused_and_all_are_closed(void **
     assert_int_equal(service.handled, 0);
 }
 
-static void a_peer_that_floods_with_files_holds_no_more_than_one_requests(void **state)
+TEST(session, a_peer_that_floods_with_files_holds_no_more_than_one_requests)
 {
     struct fixture *f = *state;
     uint8_t raw[128];
@@ -273,7 +273,7 @@ static void a_peer_that_floods_with_files_holds_no_more_than_one_requests(void *
     assert_int_equal(open_descriptors(), before);
 }
 
-static void who_goes_in_the_middle_of_a_frame_leaves_no_file_open(void **state)
+TEST(session, who_goes_in_the_middle_of_a_frame_leaves_no_file_open)
 {
     struct fixture *f = *state;
     struct handed_over sent = make_one();
@@ -292,7 +292,7 @@ static void who_goes_in_the_middle_of_a_frame_leaves_no_file_open(void **state)
     close(sent.reading);
 }
 
-static void files_before_a_stream_that_makes_no_sense_are_closed(void **state)
+TEST(session, files_before_a_stream_that_makes_no_sense_are_closed)
 {
     struct fixture *f = *state;
     struct handed_over sent = make_one();
@@ -305,7 +305,7 @@ static void files_before_a_stream_that_makes_no_sense_are_closed(void **state)
     close(sent.reading);
 }
 
-static void files_of_a_request_that_the_service_ends_the_connection_over_are_closed(void **state)
+TEST(session, files_of_a_request_that_the_service_ends_the_connection_over_are_closed)
 {
     struct fixture *f = *state;
     struct handed_over sent = make_one();
@@ -314,26 +314,4 @@ static void files_of_a_request_that_the_service_ends_the_connection_over_are_clo
     assert_true(is_closed(f, f->client));
     assert_true(is_closed_everywhere(&sent));
     close(sent.reading);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SESSION_TEST(a_requests_files_are_the_handlers_and_closed_unless_it_takes_them),
-        SESSION_TEST(what_the_handler_takes_stays_open_and_is_the_right_one),
-        SESSION_TEST(a_frame_with_files_may_be_cut_anywhere),
-        SESSION_TEST(frames_before_and_behind_it_do_not_get_its_files),
-        SESSION_TEST(its_first_byte_may_come_in_one_read_with_the_frame_before),
-        SESSION_TEST(announced_and_not_sent_is_refused_and_the_connection_closed),
-        SESSION_TEST(fewer_than_announced_is_refused_and_what_came_is_closed),
-        SESSION_TEST(sent_and_not_announced_is_closed_unseen_and_the_request_handled),
-        SESSION_TEST(more_than_announced_is_refused_and_all_are_closed),
-        SESSION_TEST(more_than_a_request_may_have_is_refused_and_all_are_closed),
-        SESSION_TEST(one_more_than_may_be_announced_is_refused_and_all_are_closed),
-        SESSION_TEST(a_peer_that_floods_with_files_holds_no_more_than_one_requests),
-        SESSION_TEST(who_goes_in_the_middle_of_a_frame_leaves_no_file_open),
-        SESSION_TEST(files_before_a_stream_that_makes_no_sense_are_closed),
-        SESSION_TEST(files_of_a_request_that_the_service_ends_the_connection_over_are_closed),
-    };
-    return cmocka_run_group_tests_name("session files", tests, NULL, NULL);
 }

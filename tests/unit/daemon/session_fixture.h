@@ -67,4 +67,4 @@ bool is_closed(struct fixture *f, int fd);
 /* The next frame is an error to request |id| whose sentence has |words|. */
 void assert_refused(struct fixture *f, int fd, uint64_t id, const char *words);
 
-#define SESSION_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+FIXTURE(session, set_up, tear_down);

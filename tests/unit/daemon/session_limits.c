@@ -19,7 +19,7 @@ static void fill(struct fixture *f, int fd)
     }
 }
 
-static void a_peer_that_never_reads_is_not_read_and_does_not_block_others(void **state)
+TEST(session, a_peer_that_never_reads_is_not_read_and_does_not_block_others)
 {
     struct fixture *f = *state;
     service.reply_size = 256u << 10;
@@ -35,7 +35,7 @@ static void a_peer_that_never_reads_is_not_read_and_does_not_block_others(void *
     assert_int_equal(service.handled, handled + 1);
 }
 
-static void a_peer_that_never_reads_is_closed_after_its_time(void **state)
+TEST(session, a_peer_that_never_reads_is_closed_after_its_time)
 {
     struct fixture *f = *state;
     service.reply_size = 256u << 10;
@@ -54,7 +54,7 @@ static void a_peer_that_never_reads_is_closed_after_its_time(void **state)
     assert_int_equal(server_counts(f->server).clients, 0);
 }
 
-static void a_peer_that_reads_again_is_read_again(void **state)
+TEST(session, a_peer_that_reads_again_is_read_again)
 {
     struct fixture *f = *state;
     service.reply_size = 256u << 10;
@@ -68,7 +68,7 @@ static void a_peer_that_reads_again_is_read_again(void **state)
     assert_int_equal(take_header(f, f->client).request_id, 77);
 }
 
-static void a_peer_that_does_not_finish_its_frame_is_closed(void **state)
+TEST(session, a_peer_that_does_not_finish_its_frame_is_closed)
 {
     struct fixture *f = *state;
     struct session *s = f->server->sessions;
@@ -86,7 +86,7 @@ static void a_peer_that_does_not_finish_its_frame_is_closed(void **state)
     assert_int_equal(server_counts(f->server).slow_peers_closed, 1);
 }
 
-static void a_peer_that_does_not_say_hello_is_closed(void **state)
+TEST(session, a_peer_that_does_not_say_hello_is_closed)
 {
     struct fixture *f = *state;
     struct session *s = f->server->sessions;
@@ -95,7 +95,7 @@ static void a_peer_that_does_not_say_hello_is_closed(void **state)
     assert_int_equal(server_counts(f->server).slow_peers_closed, 1);
 }
 
-static void a_peer_that_said_hello_may_rest_for_ever(void **state)
+TEST(session, a_peer_that_said_hello_may_rest_for_ever)
 {
     struct fixture *f = *state;
     struct session *s = f->server->sessions;
@@ -107,7 +107,7 @@ static void a_peer_that_said_hello_may_rest_for_ever(void **state)
     assert_int_equal(take_header(f, f->client).request_id, 2);
 }
 
-static void a_user_with_too_many_connections_is_refused_with_the_setting_s_name(void **state)
+TEST(session, a_user_with_too_many_connections_is_refused_with_the_setting_s_name)
 {
     struct fixture *f = *state;
     int more[3];
@@ -123,7 +123,7 @@ static void a_user_with_too_many_connections_is_refused_with_the_setting_s_name(
         close(more[i]);
 }
 
-static void many_users_together_do_not_lock_administrators_out(void **state)
+TEST(session, many_users_together_do_not_lock_administrators_out)
 {
     struct fixture *f = *state;
     const uid_t overflow = f->server->overflow.uid;
@@ -143,7 +143,7 @@ static void many_users_together_do_not_lock_administrators_out(void **state)
         close(users[i]);
 }
 
-static void limits_that_change_count_for_connections_to_come(void **state)
+TEST(session, limits_that_change_count_for_connections_to_come)
 {
     struct fixture *f = *state;
     server_set_limits(f->server, 100, 1); /* there is one already, which stays */
@@ -160,7 +160,7 @@ static void limits_that_change_count_for_connections_to_come(void **state)
     assert_int_equal(take_header(f, f->client).request_id, 1);
 }
 
-static void a_user_cannot_hold_more_bytes_than_allowed(void **state)
+TEST(session, a_user_cannot_hold_more_bytes_than_allowed)
 {
     struct fixture *f = *state;
     f->server->sessions->account->limit = 64u << 10;
@@ -179,7 +179,7 @@ static void a_user_cannot_hold_more_bytes_than_allowed(void **state)
     assert_true(is_closed(f, f->client));
 }
 
-static void a_peer_that_goes_leaves_the_service(void **state)
+TEST(session, a_peer_that_goes_leaves_the_service)
 {
     struct fixture *f = *state;
     ask(f->client, MESSAGE_plan, 1, "");
@@ -194,7 +194,7 @@ static void a_peer_that_goes_leaves_the_service(void **state)
     assert_int_equal(server_counts(f->server).clients, 0);
 }
 
-static void draining_answers_what_was_asked_and_then_closes(void **state)
+TEST(session, draining_answers_what_was_asked_and_then_closes)
 {
     struct fixture *f = *state;
     KILN_AUTO(fd) int idle = join(f);
@@ -232,7 +232,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
     return -1;
 }
 
-static void a_descriptor_that_the_kernel_has_no_room_for_is_sent_later(void **state)
+TEST(session, a_descriptor_that_the_kernel_has_no_room_for_is_sent_later)
 {
     struct fixture *f = *state;
     refusals = 3;
@@ -263,7 +263,7 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
     return -1;
 }
 
-static void a_connection_without_a_descriptor_left_is_told_so(void **state)
+TEST(session, a_connection_without_a_descriptor_left_is_told_so)
 {
     struct fixture *f = *state;
     no_descriptors = 1;
@@ -275,7 +275,7 @@ static void a_connection_without_a_descriptor_left_is_told_so(void **state)
     assert_int_equal(take_header(f, next).request_id, 3);
 }
 
-static void what_is_kept_for_want_of_descriptors_comes_back(void **state)
+TEST(session, what_is_kept_for_want_of_descriptors_comes_back)
 {
     struct fixture *f = *state;
     close(f->server->spare_fd);
@@ -284,26 +284,4 @@ static void what_is_kept_for_want_of_descriptors_comes_back(void **state)
     assert_true(f->server->spare_fd >= 0);
     ask(next, MESSAGE_ping, 3, "");
     assert_int_equal(take_header(f, next).request_id, 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SESSION_TEST(a_peer_that_never_reads_is_not_read_and_does_not_block_others),
-        SESSION_TEST(a_peer_that_never_reads_is_closed_after_its_time),
-        SESSION_TEST(a_peer_that_reads_again_is_read_again),
-        SESSION_TEST(a_peer_that_does_not_finish_its_frame_is_closed),
-        SESSION_TEST(a_peer_that_does_not_say_hello_is_closed),
-        SESSION_TEST(a_peer_that_said_hello_may_rest_for_ever),
-        SESSION_TEST(a_user_with_too_many_connections_is_refused_with_the_setting_s_name),
-        SESSION_TEST(many_users_together_do_not_lock_administrators_out),
-        SESSION_TEST(limits_that_change_count_for_connections_to_come),
-        SESSION_TEST(a_user_cannot_hold_more_bytes_than_allowed),
-        SESSION_TEST(a_peer_that_goes_leaves_the_service),
-        SESSION_TEST(draining_answers_what_was_asked_and_then_closes),
-        SESSION_TEST(a_descriptor_that_the_kernel_has_no_room_for_is_sent_later),
-        SESSION_TEST(a_connection_without_a_descriptor_left_is_told_so),
-        SESSION_TEST(what_is_kept_for_want_of_descriptors_comes_back),
-    };
-    return cmocka_run_group_tests_name("session_limits", tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static void expect_others_served(struct fixture *f)
     assert_memory_equal(body, "ping", 4);
 }
 
-static void a_connection_that_cannot_be_taken_is_told_why(void **state)
+TEST(session, a_connection_that_cannot_be_taken_is_told_why)
 {
     struct fixture *f = *state;
     static const struct {
@@ -41,7 +41,7 @@ static void a_connection_that_cannot_be_taken_is_told_why(void **state)
     }
 }
 
-static void a_request_that_there_is_no_memory_for_is_refused(void **state)
+TEST(session, a_request_that_there_is_no_memory_for_is_refused)
 {
     struct fixture *f = *state;
     static const uint8_t body[10000];
@@ -58,7 +58,7 @@ static void a_request_that_there_is_no_memory_for_is_refused(void **state)
 }
 
 /* What a peer did not take, or did not send, is no reason to look at it again. */
-static void a_connection_that_breaks_is_closed(void **state)
+TEST(session, a_connection_that_breaks_is_closed)
 {
     struct fixture *f = *state;
     static const char *const calls[] = { "recvmsg", "send", "sendmsg" };
@@ -74,7 +74,7 @@ static void a_connection_that_breaks_is_closed(void **state)
     }
 }
 
-static void what_is_interrupted_is_done_again(void **state)
+TEST(session, what_is_interrupted_is_done_again)
 {
     struct fixture *f = *state;
     static const char *const calls[] = { "recvmsg", "sendmsg" };
@@ -90,7 +90,7 @@ static void what_is_interrupted_is_done_again(void **state)
 }
 
 /* The kernel bounds the descriptors that are on their way: they are sent when some have arrived. */
-static void a_descriptor_that_cannot_be_sent_now_is_sent_later(void **state)
+TEST(session, a_descriptor_that_cannot_be_sent_now_is_sent_later)
 {
     struct fixture *f = *state;
     char body;
@@ -101,16 +101,4 @@ static void a_descriptor_that_cannot_be_sent_now_is_sent_later(void **state)
     assert_int_equal(header.request_id, 9);
     assert_int_equal(header.descriptors, 1);
     assert_int_equal(take(f, f->client, &body, 1), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SESSION_TEST(a_connection_that_cannot_be_taken_is_told_why),
-        SESSION_TEST(a_request_that_there_is_no_memory_for_is_refused),
-        SESSION_TEST(a_connection_that_breaks_is_closed),
-        SESSION_TEST(what_is_interrupted_is_done_again),
-        SESSION_TEST(a_descriptor_that_cannot_be_sent_now_is_sent_later),
-    };
-    return cmocka_run_group_tests_name("sessions_failing", tests, NULL, NULL);
 }

@@ -43,6 +43,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(socket, set_up, tear_down);
+
 /* ---- the listener ---- */
 
 static enum kiln_code open_and_close(void *context, struct kiln_err *err)
@@ -79,7 +81,7 @@ static enum kiln_code open_over_a_dead_one(void *context, struct kiln_err *err)
     return open_and_close(context, err);
 }
 
-static void a_socket_that_cannot_be_made_is_told(void **state)
+TEST(socket, a_socket_that_cannot_be_made_is_told)
 {
     struct fixture *f = *state;
     expect_failures(open_leaving_nothing, f, "strdup", ENOMEM, KILN_NO_MEMORY,
@@ -114,7 +116,7 @@ static enum kiln_code with(struct fixture *f, fallible *act, const char *call, u
     return rc;
 }
 
-static void what_is_in_the_sockets_place_is_looked_at(void **state)
+TEST(socket, what_is_in_the_sockets_place_is_looked_at)
 {
     struct fixture *f = *state;
     must(open_over_a_dead_one(f, &f->err), f->err);
@@ -131,7 +133,7 @@ static void what_is_in_the_sockets_place_is_looked_at(void **state)
     assert_says(f->err.text, "cannot look at '");
 }
 
-static void a_lock_that_goes_while_it_is_taken_is_taken_anew(void **state)
+TEST(socket, a_lock_that_goes_while_it_is_taken_is_taken_anew)
 {
     struct fixture *f = *state;
     expect_no_harm(open_and_close, f, "fstat", EIO);
@@ -145,7 +147,7 @@ static void a_lock_that_goes_while_it_is_taken_is_taken_anew(void **state)
 }
 
 /* What holds a lock without listening is told by the pid in it. */
-static void a_daemon_that_does_not_listen_yet_is_known_by_its_lock(void **state)
+TEST(socket, a_daemon_that_does_not_listen_yet_is_known_by_its_lock)
 {
     struct fixture *f = *state;
     char lock[128];
@@ -178,7 +180,7 @@ static enum kiln_code resume(void *context, struct kiln_err *err)
     return rc;
 }
 
-static void a_kept_socket_that_cannot_be_resumed_is_told(void **state)
+TEST(socket, a_kept_socket_that_cannot_be_resumed_is_told)
 {
     struct fixture *f = *state;
     must(resume(f, &f->err), f->err);
@@ -192,7 +194,7 @@ static void a_kept_socket_that_cannot_be_resumed_is_told(void **state)
     assert_says(f->err.text, "already listens on '");
 }
 
-static void sockets_of_other_kinds_are_not_adopted(void **state)
+TEST(socket, sockets_of_other_kinds_are_not_adopted)
 {
     struct fixture *f = *state;
     struct listener l = LISTENER_CLOSED;
@@ -214,7 +216,7 @@ static void sockets_of_other_kinds_are_not_adopted(void **state)
 
 /* ---- peers ---- */
 
-static void a_peer_that_cannot_be_told_is_refused(void **state)
+TEST(socket, a_peer_that_cannot_be_told_is_refused)
 {
     struct fixture *f = *state;
     const struct peer_groups groups = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };
@@ -252,7 +254,7 @@ static void connect_as_somebody(const struct sockaddr_un *address)
     _exit(read(fd, &byte, 1) == 0 ? 0 : 1); /* until the other end is closed */
 }
 
-static void who_is_in_very_many_groups_is_known_by_each(void **state)
+TEST(socket, who_is_in_very_many_groups_is_known_by_each)
 {
     struct fixture *f = *state;
     const struct peer_overflow overflow = peer_overflow();
@@ -322,7 +324,7 @@ static enum kiln_code ask_to_launch(void *context, struct kiln_err *err)
     return rc;
 }
 
-static void a_request_to_launch_arrives_or_why_not_is_told(void **state)
+TEST(socket, a_request_to_launch_arrives_or_why_not_is_told)
 {
     struct fixture *f = *state;
     static const char *const few[] = { "program", "argument", NULL };
@@ -350,7 +352,7 @@ static void a_request_to_launch_arrives_or_why_not_is_told(void **state)
 }
 
 /* By somebody who is not kilnd. */
-static void a_request_that_makes_no_sense_launches_nothing(void **state)
+TEST(socket, a_request_that_makes_no_sense_launches_nothing)
 {
     struct fixture *f = *state;
     static struct launch_received received;
@@ -382,9 +384,8 @@ static enum kiln_code report(void *context, struct kiln_err *err)
     return rc ? kiln_fail(err, rc, "no report") : rc;
 }
 
-static void reports_of_what_was_launched_outlive_interruptions(void **state)
+TEST(socket, reports_of_what_was_launched_outlive_interruptions)
 {
-    (void)state;
     int ends[2];
     struct launch_report got;
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
@@ -401,7 +402,7 @@ static void reports_of_what_was_launched_outlive_interruptions(void **state)
     close(ends[1]);
 }
 
-static void a_service_that_cannot_be_asked_is_told(void **state)
+TEST(socket, a_service_that_cannot_be_asked_is_told)
 {
     struct fixture *f = *state;
     char longer[200];
@@ -417,25 +418,4 @@ static void a_service_that_cannot_be_asked_is_told(void **state)
     assert_int_equal(launch_connect(longer, &control, &f->err), KILN_INVALID);
     assert_says(f->err.text, "is longer than the 107 bytes that sockets allow");
     assert_int_equal(control, -1);
-}
-
-#define SOCKET_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SOCKET_TEST(a_socket_that_cannot_be_made_is_told),
-        SOCKET_TEST(what_is_in_the_sockets_place_is_looked_at),
-        SOCKET_TEST(a_lock_that_goes_while_it_is_taken_is_taken_anew),
-        SOCKET_TEST(a_daemon_that_does_not_listen_yet_is_known_by_its_lock),
-        SOCKET_TEST(a_kept_socket_that_cannot_be_resumed_is_told),
-        SOCKET_TEST(sockets_of_other_kinds_are_not_adopted),
-        SOCKET_TEST(a_peer_that_cannot_be_told_is_refused),
-        SOCKET_TEST(who_is_in_very_many_groups_is_known_by_each),
-        SOCKET_TEST(a_request_to_launch_arrives_or_why_not_is_told),
-        SOCKET_TEST(a_request_that_makes_no_sense_launches_nothing),
-        SOCKET_TEST(reports_of_what_was_launched_outlive_interruptions),
-        SOCKET_TEST(a_service_that_cannot_be_asked_is_told),
-    };
-    return cmocka_run_group_tests_name("sockets_failing", tests, NULL, NULL);
 }

@@ -70,6 +70,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(timers, set_up, tear_down);
+
 static void run_until_fired(struct fixture *f, const struct probe *probe, unsigned times)
 {
     while (probe->fired < times)
@@ -78,7 +80,7 @@ static void run_until_fired(struct fixture *f, const struct probe *probe, unsign
 
 /* ---- */
 
-static void they_fire_in_the_order_of_their_times(void **state)
+TEST(timers, they_fire_in_the_order_of_their_times)
 {
     struct fixture *f = *state;
     /* Far enough apart for a process that has to wait for its turn between two starts. */
@@ -95,7 +97,7 @@ static void they_fire_in_the_order_of_their_times(void **state)
     assert_false(loop_timer_is_running(&f->a.timer));
 }
 
-static void one_that_repeats_fires_until_it_is_stopped(void **state)
+TEST(timers, one_that_repeats_fires_until_it_is_stopped)
 {
     struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 1, 1);
@@ -109,7 +111,7 @@ static void one_that_repeats_fires_until_it_is_stopped(void **state)
     assert_false(loop_timer_is_running(&f->a.timer));
 }
 
-static void one_that_stops_itself_does_not_repeat(void **state)
+TEST(timers, one_that_stops_itself_does_not_repeat)
 {
     struct fixture *f = *state;
     f->a.stops = &f->a;
@@ -120,7 +122,7 @@ static void one_that_stops_itself_does_not_repeat(void **state)
     assert_int_equal(f->a.fired, 1);
 }
 
-static void after_zero_it_fires_on_the_next_turn_and_goes_on_at_its_intervals(void **state)
+TEST(timers, after_zero_it_fires_on_the_next_turn_and_goes_on_at_its_intervals)
 {
     struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 0, 1);
@@ -130,7 +132,7 @@ static void after_zero_it_fires_on_the_next_turn_and_goes_on_at_its_intervals(vo
     run_until_fired(f, &f->a, 3);
 }
 
-static void a_new_start_replaces_the_old_time(void **state)
+TEST(timers, a_new_start_replaces_the_old_time)
 {
     struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 1, 1);
@@ -147,7 +149,7 @@ static void a_new_start_replaces_the_old_time(void **state)
     run_until_fired(f, &f->a, 1);
 }
 
-static void one_that_another_stops_or_closes_in_time_never_fires(void **state)
+TEST(timers, one_that_another_stops_or_closes_in_time_never_fires)
 {
     struct fixture *f = *state;
     f->a.stops = &f->b;
@@ -171,7 +173,7 @@ static void on_readable(struct loop_watch *watch, unsigned events)
 }
 
 /* Whichever of them the kernel names first. */
-static void what_came_in_the_same_turn_goes_before_a_timer_and_can_put_it_off(void **state)
+TEST(timers, what_came_in_the_same_turn_goes_before_a_timer_and_can_put_it_off)
 {
     struct fixture *f = *state;
     int ends[2];
@@ -199,7 +201,7 @@ static void on_readable_slowly(struct loop_watch *watch, unsigned events)
 }
 
 /* The loop's time stands still meanwhile. */
-static void one_that_starts_itself_again_does_not_hold_up_a_turn_that_took_long(void **state)
+TEST(timers, one_that_starts_itself_again_does_not_hold_up_a_turn_that_took_long)
 {
     struct fixture *f = *state;
     int ends[2];
@@ -219,9 +221,8 @@ static void one_that_starts_itself_again_does_not_hold_up_a_turn_that_took_long(
     close(ends[1]);
 }
 
-#ifndef KILN_TEST_JOB_LOOP /* where there is no time-out at all */
 /* Else the kernel sets and takes back a time-out with every request. */
-static void one_that_waits_gives_the_wait_for_events_no_time_out(void **state)
+TEST(timers, one_that_waits_gives_the_wait_for_events_no_time_out)
 {
     struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 1, 1);
@@ -229,7 +230,6 @@ static void one_that_waits_gives_the_wait_for_events_no_time_out(void **state)
 
     assert_int_equal(uv_backend_timeout(&f->loop->uv), -1);
 }
-#endif
 
 /* ---- no loop ---- */
 
@@ -250,7 +250,7 @@ int __wrap_uv_poll_init(uv_loop_t *loop, uv_poll_t *handle, int fd)
     return no_watch ? UV_ENOMEM : __real_uv_poll_init(loop, handle, fd);
 }
 
-static void a_loop_that_can_have_no_timers_is_not_made(void **state)
+TEST(timers, a_loop_that_can_have_no_timers_is_not_made)
 {
     struct fixture *f = *state;
     struct loop *loop = NULL;
@@ -263,30 +263,4 @@ static void a_loop_that_can_have_no_timers_is_not_made(void **state)
     assert_says(f->err.text, "cannot watch a timer");
     no_watch = 0;
     assert_null(loop);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(they_fire_in_the_order_of_their_times, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_that_repeats_fires_until_it_is_stopped, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(one_that_stops_itself_does_not_repeat, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            after_zero_it_fires_on_the_next_turn_and_goes_on_at_its_intervals, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_new_start_replaces_the_old_time, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(one_that_another_stops_or_closes_in_time_never_fires,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            what_came_in_the_same_turn_goes_before_a_timer_and_can_put_it_off, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            one_that_starts_itself_again_does_not_hold_up_a_turn_that_took_long, set_up, tear_down),
-#ifndef KILN_TEST_JOB_LOOP
-        cmocka_unit_test_setup_teardown(one_that_waits_gives_the_wait_for_events_no_time_out,
-                                        set_up, tear_down),
-#endif
-        cmocka_unit_test_setup_teardown(a_loop_that_can_have_no_timers_is_not_made, set_up,
-                                        tear_down),
-    };
-    return cmocka_run_group_tests_name("timers", tests, NULL, NULL);
 }

@@ -156,9 +156,10 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void arguments_that_make_no_sense_are_refused(void **state)
+FIXTURE(transfer, set_up, tear_down);
+
+TEST(transfer, arguments_that_make_no_sense_are_refused)
 {
-    (void)state;
     assert_int_equal(RUN("--user", "root", NULL).status, EXIT_USAGE);
     assert_int_equal(RUN("--unheard-of", NULL).status, EXIT_USAGE);
     struct program_end end = RUN("more", NULL);
@@ -172,9 +173,8 @@ static void arguments_that_make_no_sense_are_refused(void **state)
     assert_says(end.text, "of no use by hand");
 }
 
-static void without_a_socket_it_does_nothing(void **state)
+TEST(transfer, without_a_socket_it_does_nothing)
 {
-    (void)state;
     const char *const arguments[] = { "kiln-transfer", NULL };
     for (unsigned i = 0; i < 2; i++) {
         struct program_end end = run_with(i ? FD_3_NONE : FD_3_NO_SOCKET, arguments);
@@ -186,9 +186,8 @@ static void without_a_socket_it_does_nothing(void **state)
     assert_int_equal(RUN(NULL).status, EXIT_USAGE);
 }
 
-static void tells_each_stage_and_how_it_ended(void **state)
+TEST(transfer, tells_each_stage_and_how_it_ended)
 {
-    (void)state;
     struct program_end end = RUN(NULL);
     assert_int_equal(end.status, EXIT_SUCCESS);
     assert_string_equal(end.text, "reaches all as who stays\n"
@@ -203,9 +202,8 @@ static void tells_each_stage_and_how_it_ended(void **state)
     assert_says(end.text, "'a bad package' and says ''");
 }
 
-static void a_transfer_that_cannot_be_confined_is_refused_or_told(void **state)
+TEST(transfer, a_transfer_that_cannot_be_confined_is_refused_or_told)
 {
-    (void)state;
     scene.confined = KILN_UNSUPPORTED;
     struct program_end end = RUN("--user", "45:46", NULL);
     assert_int_equal(end.status, EXIT_SUCCESS);
@@ -221,10 +219,9 @@ static void a_transfer_that_cannot_be_confined_is_refused_or_told(void **state)
     assert_says(end.text, "'out of reach' and says ''");
 }
 
-static void surroundings_that_cannot_be_had_are_told(void **state)
+TEST(transfer, surroundings_that_cannot_be_had_are_told)
 {
     static char longer[600];
-    (void)state;
     scene.received = KILN_INVALID;
     struct program_end end = RUN(NULL);
     assert_int_equal(end.status, EXIT_SURROUNDINGS);
@@ -257,12 +254,11 @@ static void make_file(const char *name)
 }
 
 /* Told to go, it leaves nothing; one that another process than its kilnd has lost goes at once. */
-static void an_end_in_between_leaves_nothing(void **state)
+TEST(transfer, an_end_in_between_leaves_nothing)
 {
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
     static const char *const names[] = { TRANSFER_FETCHED, TRANSFER_MANIFEST, SNAPSHOT_COPY };
     const char *const arguments[] = { "kiln-transfer", NULL };
-    (void)state;
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         mkdir(scene.folder, 0700);
         for (size_t j = 0; j < sizeof(names) / sizeof(names[0]); j++)
@@ -277,9 +273,8 @@ static void an_end_in_between_leaves_nothing(void **state)
     assert_int_equal(run_with(FD_3_OF_SOMEBODY_ELSE, launched).status, EXIT_SUCCESS);
 }
 
-static void a_snapshot_is_taken_in_a_folder_that_goes(void **state)
+TEST(transfer, a_snapshot_is_taken_in_a_folder_that_goes)
 {
-    (void)state;
     struct program_end end = RUN("--snapshot", "some.db", NULL);
     assert_int_equal(end.status, EXIT_SUCCESS);
     assert_says(end.text, "takes some.db in /tmp/kiln_transfer_");
@@ -298,20 +293,4 @@ static void a_snapshot_is_taken_in_a_folder_that_goes(void **state)
     setenv("TMPDIR", "", 1);
     assert_says(RUN("--snapshot", "some.db", NULL).text,
                 "cannot make a temporary folder in '/tmp'");
-}
-
-#define TRANSFER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TRANSFER_TEST(arguments_that_make_no_sense_are_refused),
-        TRANSFER_TEST(without_a_socket_it_does_nothing),
-        TRANSFER_TEST(tells_each_stage_and_how_it_ended),
-        TRANSFER_TEST(a_transfer_that_cannot_be_confined_is_refused_or_told),
-        TRANSFER_TEST(surroundings_that_cannot_be_had_are_told),
-        TRANSFER_TEST(an_end_in_between_leaves_nothing),
-        TRANSFER_TEST(a_snapshot_is_taken_in_a_folder_that_goes),
-    };
-    return cmocka_run_group_tests_name("transfer_program", tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-static void a_transfer_leaves_one_file_in_staging(void **state)
+TEST(transfers, a_transfer_leaves_one_file_in_staging)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
@@ -31,7 +31,7 @@ static void a_transfer_leaves_one_file_in_staging(void **state)
     take_result(o, "package");
 }
 
-static void the_manifest_that_was_checked_comes_with_the_file(void **state)
+TEST(transfers, the_manifest_that_was_checked_comes_with_the_file)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "signed"), linked = transfer_of(f, "signed by a link");
@@ -49,7 +49,7 @@ static void the_manifest_that_was_checked_comes_with_the_file(void **state)
     take_result(o, "package");
 }
 
-static void progress_is_passed_on(void **state)
+TEST(transfers, progress_is_passed_on)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
@@ -61,7 +61,7 @@ static void progress_is_passed_on(void **state)
     take_result(o, "package");
 }
 
-static void nothing_is_called_back_from_within_a_call(void **state)
+TEST(transfers, nothing_is_called_back_from_within_a_call)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
@@ -76,7 +76,7 @@ static void nothing_is_called_back_from_within_a_call(void **state)
     assert_int_equal(t.ended, 1);
 }
 
-static void descriptors_reach_the_process(void **state)
+TEST(transfers, descriptors_reach_the_process)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, NULL);
@@ -91,7 +91,7 @@ static void descriptors_reach_the_process(void **state)
     take_result(o, "from the client");
 }
 
-static void another_users_process_has_its_folder_and_its_file_becomes_ours(void **state)
+TEST(transfers, another_users_process_has_its_folder_and_its_file_becomes_ours)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "whose");
@@ -109,7 +109,7 @@ static void another_users_process_has_its_folder_and_its_file_becomes_ours(void 
     take_result(o, "4321:5432 folder of 4321:5432");
 }
 
-static void a_units_process_finds_its_folder_without_its_path_and_its_file_is_copied(void **state)
+TEST(transfers, a_units_process_finds_its_folder_without_its_path_and_its_file_is_copied)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "staging");
@@ -127,7 +127,7 @@ static void a_units_process_finds_its_folder_without_its_path_and_its_file_is_co
 }
 
 /* Its limit of file sizes is its own affair: the copy is ours. */
-static void a_units_file_that_is_larger_than_the_limit_is_not_copied(void **state)
+TEST(transfers, a_units_file_that_is_larger_than_the_limit_is_not_copied)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "staging");
@@ -141,7 +141,7 @@ static void a_units_file_that_is_larger_than_the_limit_is_not_copied(void **stat
     assert_int_equal(files_in_staging(f), 0);
 }
 
-static void a_units_process_that_leaves_no_file_is_found_out(void **state)
+TEST(transfers, a_units_process_that_leaves_no_file_is_found_out)
 {
     struct fixture *f = *state;
     start_unit(f);
@@ -149,7 +149,7 @@ static void a_units_process_that_leaves_no_file_is_found_out(void **state)
     expect_failure(f, "dies", KILN_IO, "kiln-transfer died of SIGABRT (Aborted) while starting");
 }
 
-static void a_unit_that_ends_it_is_named(void **state)
+TEST(transfers, a_unit_that_ends_it_is_named)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "hangs");
@@ -166,7 +166,7 @@ static void a_unit_that_ends_it_is_named(void **state)
     assert_says(t.task.outcome.err.text, "by the service manager while fetching");
 }
 
-static void a_unit_that_is_not_there_is_said(void **state)
+TEST(transfers, a_unit_that_is_not_there_is_said)
 {
     struct fixture *f = *state;
     f->options.service = "/nonexistent/transfer.sock";
@@ -174,7 +174,7 @@ static void a_unit_that_is_not_there_is_said(void **state)
     expect_failure(f, "good", KILN_UNAVAILABLE, "/nonexistent/transfer.sock");
 }
 
-static void a_group_that_kilnd_is_not_in_is_said_with_what_to_change(void **state)
+TEST(transfers, a_group_that_kilnd_is_not_in_is_said_with_what_to_change)
 {
     struct fixture *f = *state;
     if (geteuid() == 0) { /* skip() would leave out the tear-down */
@@ -186,28 +186,28 @@ static void a_group_that_kilnd_is_not_in_is_said_with_what_to_change(void **stat
     expect_failure(f, "good", KILN_DENIED, "SupplementaryGroups=");
 }
 
-static void what_the_process_says_of_a_failure_is_the_outcome(void **state)
+TEST(transfers, what_the_process_says_of_a_failure_is_the_outcome)
 {
     expect_failure(*state, "damaged", KILN_CORRUPT, "row 7 is damaged");
 }
 
-static void a_process_that_dies_leaves_nothing(void **state)
+TEST(transfers, a_process_that_dies_leaves_nothing)
 {
     expect_failure(*state, "dies", KILN_IO,
                    "kiln-transfer died of SIGABRT (Aborted) while starting");
 }
 
-static void a_process_that_leaves_without_a_word_is_a_failure(void **state)
+TEST(transfers, a_process_that_leaves_without_a_word_is_a_failure)
 {
     expect_failure(*state, "leaves", KILN_IO, "exited with status 7");
 }
 
-static void a_process_that_talks_nonsense_is_killed(void **state)
+TEST(transfers, a_process_that_talks_nonsense_is_killed)
 {
     expect_failure(*state, "babbles", KILN_IO, "what is not an answer");
 }
 
-static void a_file_that_is_none_is_not_taken(void **state)
+TEST(transfers, a_file_that_is_none_is_not_taken)
 {
     expect_failure(*state, "links", KILN_IO, "left no file");
     expect_failure(*state, "lies", KILN_IO, "left no file");
@@ -227,24 +227,21 @@ static void expect_a_copy(struct fixture *f)
     assert_int_equal(unlink(kept), 0);
 }
 
-static void what_the_process_keeps_of_its_file_is_not_what_was_taken(void **state)
-{
-    expect_a_copy(*state);
-}
+TEST(transfers, what_the_process_keeps_of_its_file_is_not_what_was_taken) { expect_a_copy(*state); }
 
-static void nor_is_it_where_a_unit_started_it(void **state)
+TEST(transfers, nor_is_it_where_a_unit_started_it)
 {
     struct fixture *f = *state;
     start_unit(f);
     expect_a_copy(f);
 }
 
-static void a_name_that_leads_elsewhere_is_nonsense(void **state)
+TEST(transfers, a_name_that_leads_elsewhere_is_nonsense)
 {
     expect_failure(*state, "escapes", KILN_IO, "what is not an answer");
 }
 
-static void an_outcome_counts_even_if_the_process_dies_after_it(void **state)
+TEST(transfers, an_outcome_counts_even_if_the_process_dies_after_it)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good, then dies");
@@ -255,7 +252,7 @@ static void an_outcome_counts_even_if_the_process_dies_after_it(void **state)
     take_result(o, "package");
 }
 
-static void a_transfer_takes_no_longer_than_it_may(void **state)
+TEST(transfers, a_transfer_takes_no_longer_than_it_may)
 {
     struct fixture *f = *state;
     f->options.timeout_ms = 50;
@@ -263,7 +260,7 @@ static void a_transfer_takes_no_longer_than_it_may(void **state)
     expect_failure(f, "hangs", KILN_TIMED_OUT, "took longer than");
 }
 
-static void a_process_that_makes_no_progress_is_ended(void **state)
+TEST(transfers, a_process_that_makes_no_progress_is_ended)
 {
     struct fixture *f = *state;
     f->options.silence_ms = 50;
@@ -271,7 +268,7 @@ static void a_process_that_makes_no_progress_is_ended(void **state)
     expect_failure(f, "hangs", KILN_TIMED_OUT, "made no progress");
 }
 
-static void a_process_that_goes_on_telling_is_not_silent(void **state)
+TEST(transfers, a_process_that_goes_on_telling_is_not_silent)
 {
     struct fixture *f = *state;
     f->options.silence_ms = 1400; /* a slow machine takes its time until the first word */
@@ -280,7 +277,7 @@ static void a_process_that_goes_on_telling_is_not_silent(void **state)
     expect_failure(f, "tells on", KILN_TIMED_OUT, "took longer than");
 }
 
-static void a_running_transfer_can_be_cancelled(void **state)
+TEST(transfers, a_running_transfer_can_be_cancelled)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "hangs");
@@ -307,7 +304,7 @@ static void wait_at_the_gate(struct task *task)
 
 static void on_through(struct task *task) { (void)task; }
 
-static void a_transfer_that_is_being_started_can_be_cancelled(void **state)
+TEST(transfers, a_transfer_that_is_being_started_can_be_cancelled)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "hangs");
@@ -334,7 +331,7 @@ static void a_transfer_that_is_being_started_can_be_cancelled(void **state)
     sem_destroy(&gate);
 }
 
-static void transfers_beyond_the_limit_wait_and_can_be_cancelled(void **state)
+TEST(transfers, transfers_beyond_the_limit_wait_and_can_be_cancelled)
 {
     struct fixture *f = *state;
     f->options.at_once = 1;
@@ -360,7 +357,7 @@ static void transfers_beyond_the_limit_wait_and_can_be_cancelled(void **state)
     take_result(&third.task.outcome, "package");
 }
 
-static void several_run_at_once(void **state)
+TEST(transfers, several_run_at_once)
 {
     struct fixture *f = *state;
     struct transfer first = transfer_of(f, "hangs"), second = transfer_of(f, "hangs");
@@ -377,7 +374,7 @@ static void several_run_at_once(void **state)
     wait_for(f, &second);
 }
 
-static void one_user_leaves_a_process_to_the_others(void **state)
+TEST(transfers, one_user_leaves_a_process_to_the_others)
 {
     struct fixture *f = *state;
     struct transfer own[] = { transfer_of(f, "hangs"), transfer_of(f, "hangs") },
@@ -402,7 +399,7 @@ static void one_user_leaves_a_process_to_the_others(void **state)
     end(f, &own[1]);
 }
 
-static void a_users_first_transfer_goes_before_the_seconds_of_another(void **state)
+TEST(transfers, a_users_first_transfer_goes_before_the_seconds_of_another)
 {
     struct fixture *f = *state;
     f->options.at_once = 1;
@@ -428,7 +425,7 @@ static void a_users_first_transfer_goes_before_the_seconds_of_another(void **sta
     }
 }
 
-static void cancelling_what_is_over_does_nothing(void **state)
+TEST(transfers, cancelling_what_is_over_does_nothing)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
@@ -440,7 +437,7 @@ static void cancelling_what_is_over_does_nothing(void **state)
     take_result(o, "package");
 }
 
-static void a_stop_ends_what_runs_and_what_waits(void **state)
+TEST(transfers, a_stop_ends_what_runs_and_what_waits)
 {
     struct fixture *f = *state;
     f->options.at_once = 1;
@@ -463,7 +460,7 @@ static void a_stop_ends_what_runs_and_what_waits(void **state)
     assert_says(later.task.outcome.err.text, "shutting down");
 }
 
-static void closing_waits_for_what_runs(void **state)
+TEST(transfers, closing_waits_for_what_runs)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "hangs");
@@ -478,7 +475,7 @@ static void closing_waits_for_what_runs(void **state)
     assert_int_equal(t.task.outcome.err.code, KILN_UNAVAILABLE);
 }
 
-static void a_program_that_is_not_there_is_said_with_its_setting(void **state)
+TEST(transfers, a_program_that_is_not_there_is_said_with_its_setting)
 {
     struct fixture *f = *state;
     f->options.program = "/nonexistent/kiln-transfer";
@@ -487,7 +484,7 @@ static void a_program_that_is_not_there_is_said_with_its_setting(void **state)
     expect_failure(f, "good", KILN_UNAVAILABLE, "setting transfer");
 }
 
-static void a_staging_folder_that_cannot_be_made_is_said(void **state)
+TEST(transfers, a_staging_folder_that_cannot_be_made_is_said)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
@@ -497,46 +494,4 @@ static void a_staging_folder_that_cannot_be_made_is_said(void **state)
 
     assert_int_not_equal(o->err.code, KILN_OK);
     assert_says(o->err.text, "/proc/nonexistent");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_transfer_leaves_one_file_in_staging),
-        TEST(the_manifest_that_was_checked_comes_with_the_file),
-        TEST(progress_is_passed_on),
-        TEST(nothing_is_called_back_from_within_a_call),
-        TEST(descriptors_reach_the_process),
-        TEST(another_users_process_has_its_folder_and_its_file_becomes_ours),
-        TEST(a_units_process_finds_its_folder_without_its_path_and_its_file_is_copied),
-        TEST(a_units_file_that_is_larger_than_the_limit_is_not_copied),
-        TEST(a_units_process_that_leaves_no_file_is_found_out),
-        TEST(a_unit_that_ends_it_is_named),
-        TEST(a_unit_that_is_not_there_is_said),
-        TEST(a_group_that_kilnd_is_not_in_is_said_with_what_to_change),
-        TEST(what_the_process_says_of_a_failure_is_the_outcome),
-        TEST(a_process_that_dies_leaves_nothing),
-        TEST(a_process_that_leaves_without_a_word_is_a_failure),
-        TEST(a_process_that_talks_nonsense_is_killed),
-        TEST(a_file_that_is_none_is_not_taken),
-        TEST(what_the_process_keeps_of_its_file_is_not_what_was_taken),
-        TEST(nor_is_it_where_a_unit_started_it),
-        TEST(a_name_that_leads_elsewhere_is_nonsense),
-        TEST(an_outcome_counts_even_if_the_process_dies_after_it),
-        TEST(a_transfer_takes_no_longer_than_it_may),
-        TEST(a_running_transfer_can_be_cancelled),
-        TEST(a_transfer_that_is_being_started_can_be_cancelled),
-        TEST(transfers_beyond_the_limit_wait_and_can_be_cancelled),
-        TEST(a_process_that_makes_no_progress_is_ended),
-        TEST(a_process_that_goes_on_telling_is_not_silent),
-        TEST(several_run_at_once),
-        TEST(one_user_leaves_a_process_to_the_others),
-        TEST(a_users_first_transfer_goes_before_the_seconds_of_another),
-        TEST(cancelling_what_is_over_does_nothing),
-        TEST(a_stop_ends_what_runs_and_what_waits),
-        TEST(closing_waits_for_what_runs),
-        TEST(a_program_that_is_not_there_is_said_with_its_setting),
-        TEST(a_staging_folder_that_cannot_be_made_is_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

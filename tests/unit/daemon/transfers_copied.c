@@ -86,7 +86,7 @@ static void assert_dropped(struct fixture *f, const struct transfer *t, enum kil
     assert_int_equal(files_in_staging(f), 0);
 }
 
-static void a_copy_is_made_piece_by_piece(void **state)
+TEST(transfers, a_copy_is_made_piece_by_piece)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
@@ -100,7 +100,7 @@ static void a_copy_is_made_piece_by_piece(void **state)
     take_result(&t.task.outcome, "package");
 }
 
-static void a_cancelled_transfer_is_not_copied_to_its_end(void **state)
+TEST(transfers, a_cancelled_transfer_is_not_copied_to_its_end)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
@@ -113,7 +113,7 @@ static void a_cancelled_transfer_is_not_copied_to_its_end(void **state)
     assert_dropped(f, &t, KILN_CANCELLED, "the transfer was cancelled");
 }
 
-static void a_stop_does_not_wait_for_a_whole_copy(void **state)
+TEST(transfers, a_stop_does_not_wait_for_a_whole_copy)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
@@ -155,7 +155,7 @@ void __wrap_log_event(enum log_event event, const struct log_fields *fields, con
     va_end(args);
 }
 
-static void what_cannot_be_removed_is_said_and_the_file_counts(void **state)
+TEST(transfers, what_cannot_be_removed_is_said_and_the_file_counts)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
@@ -173,15 +173,4 @@ static void what_cannot_be_removed_is_said_and_the_file_counts(void **state)
     assert_says(logged, f->staging);
     assert_int_equal(files_in_staging(f), 1);
     must(fs_empty(f->staging, &f->err), f->err);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_copy_is_made_piece_by_piece),
-        TEST(a_cancelled_transfer_is_not_copied_to_its_end),
-        TEST(a_stop_does_not_wait_for_a_whole_copy),
-        TEST(what_cannot_be_removed_is_said_and_the_file_counts),
-    };
-    return cmocka_run_group_tests_name("transfers_copied", tests, NULL, NULL);
 }

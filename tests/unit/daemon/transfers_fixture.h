@@ -55,4 +55,4 @@ int __real_kill(pid_t pid, int number);
 void make_immortal(struct fixture *f);
 void let_them_die(void);
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+FIXTURE(transfers, set_up, tear_down);

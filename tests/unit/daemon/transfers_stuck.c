@@ -23,7 +23,7 @@ static struct transfer transfer_of_user(const struct fixture *f, const char *url
     return t;
 }
 
-static void a_process_that_survives_its_kill_gives_its_place_back(void **state)
+TEST(transfers, a_process_that_survives_its_kill_gives_its_place_back)
 {
     struct fixture *f = *state;
     struct transfer stuck = transfer_of_user(f, "hangs", 7), other = transfer_of_user(f, "good", 8);
@@ -44,7 +44,7 @@ static void a_process_that_survives_its_kill_gives_its_place_back(void **state)
     assert_int_equal(stuck.ended, 1);
 }
 
-static void a_cancelled_one_that_survives_its_kill_is_cancelled_all_the_same(void **state)
+TEST(transfers, a_cancelled_one_that_survives_its_kill_is_cancelled_all_the_same)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "hangs");
@@ -61,7 +61,7 @@ static void a_cancelled_one_that_survives_its_kill_is_cancelled_all_the_same(voi
     assert_int_equal(t.task.outcome.err.code, KILN_CANCELLED);
 }
 
-static void who_has_several_that_cannot_be_ended_is_refused_until_they_end(void **state)
+TEST(transfers, who_has_several_that_cannot_be_ended_is_refused_until_they_end)
 {
     struct fixture *f = *state;
     struct transfer stuck[] = { transfer_of_user(f, "hangs", 7), transfer_of_user(f, "hangs", 7) },
@@ -89,7 +89,7 @@ static void who_has_several_that_cannot_be_ended_is_refused_until_they_end(void 
     take_result(again, "package");
 }
 
-static void closing_does_not_wait_for_what_cannot_be_ended(void **state)
+TEST(transfers, closing_does_not_wait_for_what_cannot_be_ended)
 {
     struct fixture *f = *state;
     struct transfer before = transfer_of(f, "hangs"), during = transfer_of(f, "hangs");
@@ -108,7 +108,7 @@ static void closing_does_not_wait_for_what_cannot_be_ended(void **state)
         assert_int_equal(__real_kill(immortal.groups[i], 0), 0); /* it is there */
 }
 
-static void one_that_told_its_outcome_and_stays_is_ended_and_its_outcome_counts(void **state)
+TEST(transfers, one_that_told_its_outcome_and_stays_is_ended_and_its_outcome_counts)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good, then stays");
@@ -120,7 +120,7 @@ static void one_that_told_its_outcome_and_stays_is_ended_and_its_outcome_counts(
     take_result(o, "package");
 }
 
-static void one_that_told_its_outcome_and_cannot_be_ended_holds_nothing_up(void **state)
+TEST(transfers, one_that_told_its_outcome_and_cannot_be_ended_holds_nothing_up)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good, then stays");
@@ -134,7 +134,7 @@ static void one_that_told_its_outcome_and_cannot_be_ended_holds_nothing_up(void 
     assert_string_equal(o->path, "");
 }
 
-static void the_first_outcome_counts(void **state)
+TEST(transfers, the_first_outcome_counts)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "says two things");
@@ -145,7 +145,7 @@ static void the_first_outcome_counts(void **state)
     take_result(o, "package");
 }
 
-static void what_a_process_leaves_running_is_ended(void **state)
+TEST(transfers, what_a_process_leaves_running_is_ended)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "leaves a process");
@@ -165,7 +165,7 @@ static void what_a_process_leaves_running_is_ended(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static void a_place_is_kept_for_administrators(void **state)
+TEST(transfers, a_place_is_kept_for_administrators)
 {
     struct fixture *f = *state;
     struct transfer users[] = { transfer_of_user(f, "hangs", 7), transfer_of_user(f, "hangs", 8) },
@@ -189,20 +189,4 @@ static void a_place_is_kept_for_administrators(void **state)
     while (!users[1].told)
         loop_turn(f->loop);
     end(f, &users[1]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_process_that_survives_its_kill_gives_its_place_back),
-        TEST(a_cancelled_one_that_survives_its_kill_is_cancelled_all_the_same),
-        TEST(who_has_several_that_cannot_be_ended_is_refused_until_they_end),
-        TEST(closing_does_not_wait_for_what_cannot_be_ended),
-        TEST(one_that_told_its_outcome_and_stays_is_ended_and_its_outcome_counts),
-        TEST(one_that_told_its_outcome_and_cannot_be_ended_holds_nothing_up),
-        TEST(the_first_outcome_counts),
-        TEST(what_a_process_leaves_running_is_ended),
-        TEST(a_place_is_kept_for_administrators),
-    };
-    return cmocka_run_group_tests_name("transfers_stuck", tests, NULL, NULL);
 }

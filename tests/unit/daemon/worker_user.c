@@ -35,6 +35,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(user, set_up, tear_down);
+
 static enum kiln_code find(struct fixture *f, const char *name)
 {
     return worker_user_find(&worker_compilers, name, &f->user, &f->err);
@@ -46,7 +48,7 @@ static void need_root(void)
         skip();
 }
 
-static void no_name_is_kilnds_own_user(void **state)
+TEST(user, no_name_is_kilnds_own_user)
 {
     struct fixture *f = *state;
     must(find(f, ""), f->err);
@@ -55,7 +57,7 @@ static void no_name_is_kilnds_own_user(void **state)
     assert_false(f->user.other);
 }
 
-static void a_units_user_is_the_account_made_for_it(void **state)
+TEST(user, a_units_user_is_the_account_made_for_it)
 {
     struct fixture *f = *state;
     static const struct worker_kind nobody = { "tests", "no_setting", "nobody" };
@@ -69,7 +71,7 @@ static void a_units_user_is_the_account_made_for_it(void **state)
     assert_says(f->err.text, "no user 'kiln-test-nobody', which the unit of tests runs as");
 }
 
-static void root_may_name_an_account_or_a_number(void **state)
+TEST(user, root_may_name_an_account_or_a_number)
 {
     struct fixture *f = *state;
     need_root();
@@ -84,7 +86,7 @@ static void root_may_name_an_account_or_a_number(void **state)
     assert_false(f->user.other);
 }
 
-static void the_standard_user_is_one_that_is_there_and_is_not_root(void **state)
+TEST(user, the_standard_user_is_one_that_is_there_and_is_not_root)
 {
     struct fixture *f = *state;
     need_root();
@@ -93,7 +95,7 @@ static void the_standard_user_is_one_that_is_there_and_is_not_root(void **state)
     assert_int_not_equal(f->user.uid, 0);
 }
 
-static void a_user_that_is_not_there_is_refused_with_how_to_make_it(void **state)
+TEST(user, a_user_that_is_not_there_is_refused_with_how_to_make_it)
 {
     struct fixture *f = *state;
     static const char *const absent[] = { "no-such-user", "12x", "-1", "4294967295" };
@@ -105,7 +107,7 @@ static void a_user_that_is_not_there_is_refused_with_how_to_make_it(void **state
     }
 }
 
-static void transfers_have_a_setting_and_an_account_of_their_own(void **state)
+TEST(user, transfers_have_a_setting_and_an_account_of_their_own)
 {
     struct fixture *f = *state;
     assert_int_equal(worker_user_find(&worker_transfers, "no-such-user", &f->user, &f->err),
@@ -114,7 +116,7 @@ static void transfers_have_a_setting_and_an_account_of_their_own(void **state)
     assert_string_not_equal(worker_transfers.account, worker_compilers.account);
 }
 
-static void an_ordinary_user_may_name_itself_alone(void **state)
+TEST(user, an_ordinary_user_may_name_itself_alone)
 {
     struct fixture *f = *state;
     assert_int_equal(geteuid() == 0 ? seteuid(65534) : 0, 0);
@@ -127,7 +129,7 @@ static void an_ordinary_user_may_name_itself_alone(void **state)
 }
 
 /* Of a user that is neither of the folder's owner nor of its group, of its group, its owner. */
-static void a_folder_may_be_entered_as_its_mode_says(void **state)
+TEST(user, a_folder_may_be_entered_as_its_mode_says)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -146,7 +148,7 @@ static void a_folder_may_be_entered_as_its_mode_says(void **state)
     assert_int_equal(chmod(f->folder, 0700), 0);
 }
 
-static void every_folder_on_the_way_counts_and_links_are_followed(void **state)
+TEST(user, every_folder_on_the_way_counts_and_links_are_followed)
 {
     struct fixture *f = *state;
     const struct worker_user user = { .uid = 4321, .gid = 4321, .other = true };
@@ -166,28 +168,9 @@ static void every_folder_on_the_way_counts_and_links_are_followed(void **state)
     assert_false(worker_user_may_enter(&user, "/no/such/folder"));
 }
 
-static void kilnds_own_user_needs_no_look(void **state)
+TEST(user, kilnds_own_user_needs_no_look)
 {
     struct fixture *f = *state;
     must(find(f, ""), f->err);
     assert_true(worker_user_may_enter(&f->user, "/no/such/folder"));
-}
-
-#define USER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        USER_TEST(no_name_is_kilnds_own_user),
-        USER_TEST(a_units_user_is_the_account_made_for_it),
-        USER_TEST(root_may_name_an_account_or_a_number),
-        USER_TEST(the_standard_user_is_one_that_is_there_and_is_not_root),
-        USER_TEST(a_user_that_is_not_there_is_refused_with_how_to_make_it),
-        USER_TEST(transfers_have_a_setting_and_an_account_of_their_own),
-        USER_TEST(an_ordinary_user_may_name_itself_alone),
-        USER_TEST(a_folder_may_be_entered_as_its_mode_says),
-        USER_TEST(every_folder_on_the_way_counts_and_links_are_followed),
-        USER_TEST(kilnds_own_user_needs_no_look),
-    };
-    return cmocka_run_group_tests_name("worker_user", tests, NULL, NULL);
 }

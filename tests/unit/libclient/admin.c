@@ -45,7 +45,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void json_goes_out_and_comes_back(void **state)
+FIXTURE(admin, set_up, tear_down);
+
+TEST(admin, json_goes_out_and_comes_back)
 {
     struct fixture *f = *state;
     char *json = NULL;
@@ -57,7 +59,7 @@ static void json_goes_out_and_comes_back(void **state)
     kiln_free(json);
 }
 
-static void refusals_and_nonsense_are_told_apart(void **state)
+TEST(admin, refusals_and_nonsense_are_told_apart)
 {
     struct fixture *f = *state;
     char *json = NULL;
@@ -68,7 +70,7 @@ static void refusals_and_nonsense_are_told_apart(void **state)
     assert_null(json);
 }
 
-static void only_json_requests_can_be_named(void **state)
+TEST(admin, only_json_requests_can_be_named)
 {
     struct fixture *f = *state;
     char *json = NULL;
@@ -86,7 +88,7 @@ static int until_third(void *context, const char *json)
     return ++f->events == 3;
 }
 
-static void events_come_until_the_caller_has_enough(void **state)
+TEST(admin, events_come_until_the_caller_has_enough)
 {
     struct fixture *f = *state;
     must(kiln_events(f->client, -1, until_third, f, &f->err), f->err);
@@ -100,7 +102,7 @@ static int for_ever(void *context, const char *json)
     return 0;
 }
 
-static void events_end_when_the_time_is_over(void **state)
+TEST(admin, events_end_when_the_time_is_over)
 {
     struct fixture *f = *state;
     assert_int_equal(kiln_events(f->client, 30, for_ever, f, &f->err), KILN_E_TIMED_OUT);
@@ -114,14 +116,14 @@ static int kill_the_daemon(void *context, const char *json)
     return 0;
 }
 
-static void events_end_when_the_daemon_goes(void **state)
+TEST(admin, events_end_when_the_daemon_goes)
 {
     struct fixture *f = *state;
     int rc = kiln_events(f->client, -1, kill_the_daemon, f, &f->err);
     assert_int_equal(rc, KILN_E_UNAVAILABLE);
 }
 
-static void watching_events_leaves_the_clients_own_connection_alone(void **state)
+TEST(admin, watching_events_leaves_the_clients_own_connection_alone)
 {
     struct fixture *f = *state;
     char *json = NULL;
@@ -129,20 +131,4 @@ static void watching_events_leaves_the_clients_own_connection_alone(void **state
     must(kiln_admin(f->client, "stats", NULL, 0, &json, &f->err), f->err);
     kiln_free(json);
     assert_int_equal(f->daemon.connections, 2);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(json_goes_out_and_comes_back),
-        TEST(refusals_and_nonsense_are_told_apart),
-        TEST(only_json_requests_can_be_named),
-        TEST(events_come_until_the_caller_has_enough),
-        TEST(events_end_when_the_time_is_over),
-        TEST(events_end_when_the_daemon_goes),
-        TEST(watching_events_leaves_the_clients_own_connection_alone),
-    };
-    return cmocka_run_group_tests_name("client administration", tests, NULL, NULL);
 }

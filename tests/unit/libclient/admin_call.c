@@ -135,6 +135,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(admin_call, set_up, tear_down);
+
 static int call(struct fixture *f)
 {
     kiln_free(f->json);
@@ -150,7 +152,7 @@ static char content_of(int fd)
     return byte;
 }
 
-static void json_goes_out_and_comes_back_on_a_connection_of_its_own(void **state)
+TEST(admin_call, json_goes_out_and_comes_back_on_a_connection_of_its_own)
 {
     struct fixture *f = *state;
     f->call.request = "gc";
@@ -164,7 +166,7 @@ static void json_goes_out_and_comes_back_on_a_connection_of_its_own(void **state
     assert_int_equal(f->daemon.connections, 2);
 }
 
-static void progress_comes_before_the_answer_and_may_be_left_out(void **state)
+TEST(admin_call, progress_comes_before_the_answer_and_may_be_left_out)
 {
     struct fixture *f = *state;
     must(call(f), f->err);
@@ -175,7 +177,7 @@ static void progress_comes_before_the_answer_and_may_be_left_out(void **state)
     assert_string_equal(f->json, "{\"done\":true}");
 }
 
-static void files_go_with_the_request_and_stay_the_callers(void **state)
+TEST(admin_call, files_go_with_the_request_and_stay_the_callers)
 {
     struct fixture *f = *state;
     f->files[0] = fake_memfd(bytes_of_text("a package"), true);
@@ -193,7 +195,7 @@ static void files_go_with_the_request_and_stay_the_callers(void **state)
     close(f->files[1]);
 }
 
-static void a_large_question_goes_out_whole_with_its_file(void **state)
+TEST(admin_call, a_large_question_goes_out_whole_with_its_file)
 {
     struct fixture *f = *state;
     static char json[3u << 20];
@@ -209,7 +211,7 @@ static void a_large_question_goes_out_whole_with_its_file(void **state)
     close(f->files[0]);
 }
 
-static void files_come_back_with_the_answer_and_are_the_callers(void **state)
+TEST(admin_call, files_come_back_with_the_answer_and_are_the_callers)
 {
     struct fixture *f = *state;
     f->files_back = 3;
@@ -222,7 +224,7 @@ static void files_come_back_with_the_answer_and_are_the_callers(void **state)
     }
 }
 
-static void files_that_nobody_counts_still_come(void **state)
+TEST(admin_call, files_that_nobody_counts_still_come)
 {
     struct fixture *f = *state;
     f->files_back = 1;
@@ -232,7 +234,7 @@ static void files_that_nobody_counts_still_come(void **state)
     close(f->ret_files[0]);
 }
 
-static void more_files_than_there_is_room_for_are_an_error_and_closed(void **state)
+TEST(admin_call, more_files_than_there_is_room_for_are_an_error_and_closed)
 {
     struct fixture *f = *state;
     f->files_back = 5;
@@ -245,7 +247,7 @@ static void more_files_than_there_is_room_for_are_an_error_and_closed(void **sta
     assert_int_equal(call(f), KILN_E_INVALID); /* the teardown counts descriptors */
 }
 
-static void what_is_no_regular_file_is_refused_and_closed(void **state)
+TEST(admin_call, what_is_no_regular_file_is_refused_and_closed)
 {
     struct fixture *f = *state;
     f->call.request = "kernel_export";
@@ -263,7 +265,7 @@ static void what_is_no_regular_file_is_refused_and_closed(void **state)
     }
 }
 
-static void files_that_come_with_progress_are_closed(void **state)
+TEST(admin_call, files_that_come_with_progress_are_closed)
 {
     struct fixture *f = *state;
     f->files_with_progress = true;
@@ -271,7 +273,7 @@ static void files_that_come_with_progress_are_closed(void **state)
     assert_int_equal(f->ret_file_count, 0);
 }
 
-static void who_has_enough_ends_the_call(void **state)
+TEST(admin_call, who_has_enough_ends_the_call)
 {
     struct fixture *f = *state;
     f->enough = 1;
@@ -281,7 +283,7 @@ static void who_has_enough_ends_the_call(void **state)
     assert_null(f->json);
 }
 
-static void a_refusal_keeps_its_code_and_sentence(void **state)
+TEST(admin_call, a_refusal_keeps_its_code_and_sentence)
 {
     struct fixture *f = *state;
     f->call.request = "package_install";
@@ -290,7 +292,7 @@ static void a_refusal_keeps_its_code_and_sentence(void **state)
     assert_int_equal(f->daemon.requests, 1);
 }
 
-static void an_answer_that_is_no_json_is_an_error(void **state)
+TEST(admin_call, an_answer_that_is_no_json_is_an_error)
 {
     struct fixture *f = *state;
     f->call.request = "kernel_export";
@@ -298,7 +300,7 @@ static void an_answer_that_is_no_json_is_an_error(void **state)
     assert_null(f->json);
 }
 
-static void it_ends_when_its_time_is_over(void **state)
+TEST(admin_call, it_ends_when_its_time_is_over)
 {
     struct fixture *f = *state;
     f->call.request = "kernel_import";
@@ -306,7 +308,7 @@ static void it_ends_when_its_time_is_over(void **state)
     assert_int_equal(call(f), KILN_E_TIMED_OUT);
 }
 
-static void a_daemon_that_goes_ends_it_and_it_is_not_asked_for_twice(void **state)
+TEST(admin_call, a_daemon_that_goes_ends_it_and_it_is_not_asked_for_twice)
 {
     struct fixture *f = *state;
     f->call.request = "package_verify";
@@ -317,7 +319,7 @@ static void a_daemon_that_goes_ends_it_and_it_is_not_asked_for_twice(void **stat
     assert_int_equal(call(f), KILN_E_UNAVAILABLE);
 }
 
-static void what_is_no_open_file_is_refused_at_once(void **state)
+TEST(admin_call, what_is_no_open_file_is_refused_at_once)
 {
     struct fixture *f = *state;
     f->files[0] = -1;
@@ -328,7 +330,7 @@ static void what_is_no_open_file_is_refused_at_once(void **state)
     assert_int_equal(f->daemon.requests, 0);
 }
 
-static void calls_that_make_no_sense_are_refused_before_connecting(void **state)
+TEST(admin_call, calls_that_make_no_sense_are_refused_before_connecting)
 {
     struct fixture *f = *state;
     const struct kiln_admin_call good = f->call;
@@ -354,29 +356,4 @@ static void calls_that_make_no_sense_are_refused_before_connecting(void **state)
         assert_int_equal(call(f), KILN_E_INVALID);
     }
     assert_int_equal(f->daemon.connections, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(json_goes_out_and_comes_back_on_a_connection_of_its_own),
-        TEST(progress_comes_before_the_answer_and_may_be_left_out),
-        TEST(files_go_with_the_request_and_stay_the_callers),
-        TEST(a_large_question_goes_out_whole_with_its_file),
-        TEST(files_come_back_with_the_answer_and_are_the_callers),
-        TEST(files_that_nobody_counts_still_come),
-        TEST(more_files_than_there_is_room_for_are_an_error_and_closed),
-        TEST(what_is_no_regular_file_is_refused_and_closed),
-        TEST(files_that_come_with_progress_are_closed),
-        TEST(who_has_enough_ends_the_call),
-        TEST(a_refusal_keeps_its_code_and_sentence),
-        TEST(an_answer_that_is_no_json_is_an_error),
-        TEST(it_ends_when_its_time_is_over),
-        TEST(a_daemon_that_goes_ends_it_and_it_is_not_asked_for_twice),
-        TEST(what_is_no_open_file_is_refused_at_once),
-        TEST(calls_that_make_no_sense_are_refused_before_connecting),
-    };
-    return cmocka_run_group_tests_name("admin call", tests, NULL, NULL);
 }

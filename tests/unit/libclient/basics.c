@@ -7,9 +7,8 @@
 #include <kiln/kiln.h>
 #include <string.h>
 
-static void codes_have_names_texts_and_advice(void **state)
+TEST(plain, codes_have_names_texts_and_advice)
 {
-    (void)state;
     assert_string_equal(kiln_error_name(KILN_E_NOT_FOUND), "NOT_FOUND");
     assert_string_equal(kiln_error_text(KILN_E_NOT_FOUND), "no such entry");
     assert_int_equal(kiln_error_is_retryable(KILN_E_NOT_FOUND), 0);
@@ -19,9 +18,8 @@ static void codes_have_names_texts_and_advice(void **state)
     assert_int_equal(kiln_error_is_retryable(99), 0);
 }
 
-static void an_error_may_be_ignored_and_is_left_alone_on_success(void **state)
+TEST(plain, an_error_may_be_ignored_and_is_left_alone_on_success)
 {
-    (void)state;
     struct kiln_err e = KILN_ERR_INIT;
     struct kiln_error out = { .code = 42, .text = "before" };
     assert_int_equal(error_return(&e, KILN_OK, &out), 0);
@@ -33,18 +31,16 @@ static void an_error_may_be_ignored_and_is_left_alone_on_success(void **state)
     assert_string_equal(out.log, "");
 }
 
-static void a_code_without_a_sentence_gets_its_own_text(void **state)
+TEST(plain, a_code_without_a_sentence_gets_its_own_text)
 {
-    (void)state;
     struct kiln_err e = { .code = KILN_NOT_FOUND };
     struct kiln_error out;
     error_return(&e, KILN_NOT_FOUND, &out);
     assert_string_equal(out.text, "no such entry");
 }
 
-static void long_logs_are_cut_at_their_end(void **state)
+TEST(plain, long_logs_are_cut_at_their_end)
 {
-    (void)state;
     static char log[10000];
     memset(log, 'x', sizeof(log));
     FAILURE_AUTO struct failure f = FAILURE_INIT;
@@ -54,17 +50,12 @@ static void long_logs_are_cut_at_their_end(void **state)
     assert_int_equal(strlen(out.log), sizeof(out.log) - 1);
 }
 
-static void the_version_is_the_projects(void **state)
-{
-    (void)state;
-    assert_string_equal(kiln_version(), KILN_VERSION);
-}
+TEST(plain, the_version_is_the_projects) { assert_string_equal(kiln_version(), KILN_VERSION); }
 
 /* ---- problems ---- */
 
-static void a_driver_line_gives_a_problem_a_direction(void **state)
+TEST(plain, a_driver_line_gives_a_problem_a_direction)
 {
-    (void)state;
     struct kiln_problem problems[3];
     struct kiln_error err;
     unsigned count = 0;
@@ -95,9 +86,8 @@ static void a_driver_line_gives_a_problem_a_direction(void **state)
     assert_memory_equal(&again[0], &problems[1], sizeof(again[0]));
 }
 
-static void lines_that_hold_no_problem_are_told_apart(void **state)
+TEST(plain, lines_that_hold_no_problem_are_told_apart)
 {
-    (void)state;
     struct kiln_problem problems[3];
     struct kiln_error err;
     unsigned count = 9;
@@ -109,9 +99,8 @@ static void lines_that_hold_no_problem_are_told_apart(void **state)
     assert_int_equal(kiln_problem_from_driver(NULL, problems, &count, &err), KILN_E_INVALID);
 }
 
-static void a_driver_line_says_how_to_run_its_problems(void **state)
+TEST(plain, a_driver_line_says_how_to_run_its_problems)
 {
-    (void)state;
     struct kiln_driver_line line = { .size = sizeof(line) };
     struct kiln_error err;
     must(kiln_driver_line_parse("convfp16 -F 6 -V 0 -t 1 -i 7 -w 2 -S ConvDirectNaive -s 1", &line,
@@ -130,9 +119,8 @@ static void a_driver_line_says_how_to_run_its_problems(void **state)
     assert_string_equal(line.solver, "ConvDirectNaive");
 }
 
-static void words_mean_what_a_line_of_them_means(void **state)
+TEST(plain, words_mean_what_a_line_of_them_means)
 {
-    (void)state;
     static const char *const words[] = { "/opt/my tools/MIOpenDriver", "conv", "-m", "trans",
                                          "-k8" };
     struct kiln_driver_line line = { .size = sizeof(line) }, again = { .size = sizeof(again) };
@@ -144,9 +132,8 @@ static void words_mean_what_a_line_of_them_means(void **state)
     assert_memory_equal(&line, &again, sizeof(line));
 }
 
-static void a_driver_line_is_left_alone_on_failure(void **state)
+TEST(plain, a_driver_line_is_left_alone_on_failure)
 {
-    (void)state;
     static const char *const words[] = { "conv", "-n" };
     struct kiln_driver_line line = { .size = sizeof(line), .count = 9 };
     struct kiln_driver_line unsized = { 0 };
@@ -163,9 +150,8 @@ static void a_driver_line_is_left_alone_on_failure(void **state)
     assert_int_equal(kiln_driver_line_parse("conv", NULL, NULL), KILN_E_INVALID);
 }
 
-static void the_drivers_flags_can_be_listed(void **state)
+TEST(plain, the_drivers_flags_can_be_listed)
 {
-    (void)state;
     char letter = 0;
     const char *name = NULL;
     assert_string_equal(kiln_driver_flag(0, &letter, &name), "images in the batch (100)");
@@ -178,9 +164,8 @@ static void the_drivers_flags_can_be_listed(void **state)
 
 /* ---- device names ---- */
 
-static void device_names_are_a_kind_and_a_number(void **state)
+TEST(plain, device_names_are_a_kind_and_a_number)
 {
-    (void)state;
     struct device_uri uri;
     struct kiln_err err = KILN_ERR_INIT;
     must(device_uri_parse("opencl", &uri, &err), err);
@@ -199,9 +184,8 @@ static void device_names_are_a_kind_and_a_number(void **state)
     assert_int_equal(uri.kind, DEVICE_AUTO);
 }
 
-static void a_list_of_names_is_cut_at_its_commas(void **state)
+TEST(plain, a_list_of_names_is_cut_at_its_commas)
 {
-    (void)state;
     const char *names = "cuda:0,,hip://GPU-1";
     char name[DEVICE_NAME_MOST];
     assert_true(device_uri_next(&names, name));
@@ -213,18 +197,16 @@ static void a_list_of_names_is_cut_at_its_commas(void **state)
     assert_false(device_uri_next(&names, name));
 }
 
-static void a_list_is_no_name_of_one_device(void **state)
+TEST(plain, a_list_is_no_name_of_one_device)
 {
-    (void)state;
     struct device_uri uri;
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(device_uri_parse("hip:0,hip:1", &uri, &err), KILN_INVALID);
     assert_says(err.text, "is a list: one device is wanted");
 }
 
-static void other_device_names_are_refused(void **state)
+TEST(plain, other_device_names_are_refused)
 {
-    (void)state;
     static const char *const wrong[] = { "",
                                          "gpu",
                                          "hip:",
@@ -247,26 +229,4 @@ static void other_device_names_are_refused(void **state)
         assert_int_equal(device_uri_parse(wrong[i], &uri, &err), KILN_INVALID);
         assert_says(err.text, "names no device");
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_have_names_texts_and_advice),
-        cmocka_unit_test(an_error_may_be_ignored_and_is_left_alone_on_success),
-        cmocka_unit_test(a_code_without_a_sentence_gets_its_own_text),
-        cmocka_unit_test(long_logs_are_cut_at_their_end),
-        cmocka_unit_test(the_version_is_the_projects),
-        cmocka_unit_test(a_driver_line_gives_a_problem_a_direction),
-        cmocka_unit_test(lines_that_hold_no_problem_are_told_apart),
-        cmocka_unit_test(a_driver_line_says_how_to_run_its_problems),
-        cmocka_unit_test(words_mean_what_a_line_of_them_means),
-        cmocka_unit_test(a_driver_line_is_left_alone_on_failure),
-        cmocka_unit_test(the_drivers_flags_can_be_listed),
-        cmocka_unit_test(device_names_are_a_kind_and_a_number),
-        cmocka_unit_test(other_device_names_are_refused),
-        cmocka_unit_test(a_list_of_names_is_cut_at_its_commas),
-        cmocka_unit_test(a_list_is_no_name_of_one_device),
-    };
-    return cmocka_run_group_tests_name("client basics", tests, NULL, NULL);
 }

@@ -53,6 +53,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(batch, set_up, tear_down);
+
 static void start(struct fixture *f, void (*handle)(struct fake_request *))
 {
     f->client = fake_daemon_serve(&f->daemon, handle, f);
@@ -249,7 +251,7 @@ static void refuse_the_whole(struct fake_request *rq)
 
 /* ---- tests ---- */
 
-static void answers_come_in_the_order_they_are_ready(void **state)
+TEST(batch, answers_come_in_the_order_they_are_ready)
 {
     struct fixture *f = *state;
     start(f, answer_out_of_order);
@@ -268,7 +270,7 @@ static void answers_come_in_the_order_they_are_ready(void **state)
     }
 }
 
-static void many_large_kernels_outlive_their_batch_and_client_one_by_one(void **state)
+TEST(batch, many_large_kernels_outlive_their_batch_and_client_one_by_one)
 {
     struct fixture *f = *state;
     start(f, answer_large);
@@ -288,7 +290,7 @@ static void many_large_kernels_outlive_their_batch_and_client_one_by_one(void **
     }
 }
 
-static void what_is_known_is_not_asked_again(void **state)
+TEST(batch, what_is_known_is_not_asked_again)
 {
     struct fixture *f = *state;
     start(f, answer_out_of_order);
@@ -306,7 +308,7 @@ static void what_is_known_is_not_asked_again(void **state)
     }
 }
 
-static void the_callback_may_ask_the_same_client(void **state)
+TEST(batch, the_callback_may_ask_the_same_client)
 {
     struct fixture *f = *state;
     start(f, answer_out_of_order);
@@ -318,7 +320,7 @@ static void the_callback_may_ask_the_same_client(void **state)
 }
 
 /* By what comes from the daemon, and by what the table has, or the question, alone. */
-static void the_callback_may_stop_the_batch(void **state)
+TEST(batch, the_callback_may_stop_the_batch)
 {
     struct fixture *f = *state;
     start(f, answer_out_of_order);
@@ -342,7 +344,7 @@ static void the_callback_may_stop_the_batch(void **state)
     assert_int_equal(f->seen.calls, 1);
 }
 
-static void failures_are_each_items_own(void **state)
+TEST(batch, failures_are_each_items_own)
 {
     struct fixture *f = *state;
     start(f, answer_failures);
@@ -358,7 +360,7 @@ static void failures_are_each_items_own(void **state)
     assert_non_null(f->seen.kept[3]);
 }
 
-static void a_bad_key_fails_alone_and_is_never_sent(void **state)
+TEST(batch, a_bad_key_fails_alone_and_is_never_sent)
 {
     struct fixture *f = *state;
     start(f, answer_out_of_order);
@@ -370,7 +372,7 @@ static void a_bad_key_fails_alone_and_is_never_sent(void **state)
     assert_non_null(f->seen.kept[2]);
 }
 
-static void each_item_is_told_once_though_the_connection_dies_half_way(void **state)
+TEST(batch, each_item_is_told_once_though_the_connection_dies_half_way)
 {
     struct fixture *f = *state;
     start(f, die_half_way);
@@ -383,7 +385,7 @@ static void each_item_is_told_once_though_the_connection_dies_half_way(void **st
         assert_non_null(f->seen.kept[i]);
 }
 
-static void nonsense_ends_the_batch(void **state)
+TEST(batch, nonsense_ends_the_batch)
 {
     void (*const handlers[])(struct fake_request *) = { answer_too_few, answer_one_twice,
                                                         answer_a_stranger, lie_about_the_count };
@@ -405,7 +407,7 @@ static void nonsense_ends_the_batch(void **state)
     }
 }
 
-static void a_refusal_of_the_whole_is_returned(void **state)
+TEST(batch, a_refusal_of_the_whole_is_returned)
 {
     struct fixture *f = *state;
     start(f, refuse_the_whole);
@@ -416,7 +418,7 @@ static void a_refusal_of_the_whole_is_returned(void **state)
 
 static void keep_silent(struct fake_request *rq) { (void)rq; }
 
-static void a_batch_that_is_not_answered_times_out(void **state)
+TEST(batch, a_batch_that_is_not_answered_times_out)
 {
     struct fixture *f = *state;
     start(f, keep_silent);
@@ -424,7 +426,7 @@ static void a_batch_that_is_not_answered_times_out(void **state)
     assert_int_equal(rc, KILN_E_TIMED_OUT);
 }
 
-static void an_empty_batch_asks_nothing(void **state)
+TEST(batch, an_empty_batch_asks_nothing)
 {
     struct fixture *f = *state;
     start(f, keep_silent);
@@ -449,7 +451,7 @@ static void answer_any_source(struct fake_request *rq)
     fake_outcomes_reply(&o, rq, 0, NULL, 0);
 }
 
-static void large_sources_are_spread_over_messages(void **state)
+TEST(batch, large_sources_are_spread_over_messages)
 {
     enum { COUNT = 20 };
     struct fixture *f = *state;
@@ -481,7 +483,7 @@ static void large_sources_are_spread_over_messages(void **state)
         assert_non_null(f->seen.kept[i]);
 }
 
-static void sources_of_a_newer_program_may_have_more_members(void **state)
+TEST(batch, sources_of_a_newer_program_may_have_more_members)
 {
     struct fixture *f = *state;
     struct {
@@ -502,27 +504,4 @@ static void sources_of_a_newer_program_may_have_more_members(void **state)
     assert_int_equal(f->seen.calls, 3);
     for (int i = 0; i < 3; i++)
         assert_int_equal(f->seen.codes[i], 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(answers_come_in_the_order_they_are_ready),
-        TEST(many_large_kernels_outlive_their_batch_and_client_one_by_one),
-        TEST(what_is_known_is_not_asked_again),
-        TEST(the_callback_may_ask_the_same_client),
-        TEST(the_callback_may_stop_the_batch),
-        TEST(failures_are_each_items_own),
-        TEST(a_bad_key_fails_alone_and_is_never_sent),
-        TEST(each_item_is_told_once_though_the_connection_dies_half_way),
-        TEST(nonsense_ends_the_batch),
-        TEST(a_refusal_of_the_whole_is_returned),
-        TEST(a_batch_that_is_not_answered_times_out),
-        TEST(an_empty_batch_asks_nothing),
-        TEST(large_sources_are_spread_over_messages),
-        TEST(sources_of_a_newer_program_may_have_more_members),
-    };
-    return cmocka_run_group_tests_name("client batch", tests, NULL, NULL);
 }

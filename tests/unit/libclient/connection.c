@@ -37,6 +37,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(connection, set_up, tear_down);
+
 static void start(struct fixture *f, void (*handle)(struct fake_request *))
 {
     f->client = fake_daemon_serve(&f->daemon, handle, f);
@@ -67,7 +69,7 @@ static struct kiln_status status(struct fixture *f)
 
 /* ---- hello ---- */
 
-static void an_absent_daemon_fails_at_once_and_says_how_to_start_one(void **state)
+TEST(connection, an_absent_daemon_fails_at_once_and_says_how_to_start_one)
 {
     struct fixture *f = *state;
     fake_daemon_start(&f->daemon);
@@ -85,7 +87,7 @@ static void an_absent_daemon_fails_at_once_and_says_how_to_start_one(void **stat
     assert_int_equal(s.daemon_pid, 0);
 }
 
-static void the_status_says_who_serves(void **state)
+TEST(connection, the_status_says_who_serves)
 {
     struct fixture *f = *state;
     start(f, answer_ping);
@@ -105,7 +107,7 @@ static void the_status_says_who_serves(void **state)
     assert_int_equal(s.reconnects, 0);
 }
 
-static void another_protocol_version_is_refused_with_both_named(void **state)
+TEST(connection, another_protocol_version_is_refused_with_both_named)
 {
     struct fixture *f = *state;
     f->daemon.version = 9;
@@ -114,7 +116,7 @@ static void another_protocol_version_is_refused_with_both_named(void **state)
     assert_says(f->err.text, "fake 9 speaks protocol version 9, this libkiln 0.");
 }
 
-static void the_daemons_refusal_is_passed_on(void **state)
+TEST(connection, the_daemons_refusal_is_passed_on)
 {
     struct fixture *f = *state;
     f->daemon.refusal = "the client is too old";
@@ -124,7 +126,7 @@ static void the_daemons_refusal_is_passed_on(void **state)
     assert_says(f->err.text, "the client is too old");
 }
 
-static void a_daemon_that_does_not_greet_is_a_time_out(void **state)
+TEST(connection, a_daemon_that_does_not_greet_is_a_time_out)
 {
     struct fixture *f = *state;
     f->daemon.silent = true;
@@ -133,7 +135,7 @@ static void a_daemon_that_does_not_greet_is_a_time_out(void **state)
     assert_says(f->err.text, "does not answer hello");
 }
 
-static void a_socket_path_that_is_too_long_is_refused_when_opening(void **state)
+TEST(connection, a_socket_path_that_is_too_long_is_refused_when_opening)
 {
     struct fixture *f = *state;
     char path[300];
@@ -151,7 +153,7 @@ static void a_socket_path_that_is_too_long_is_refused_when_opening(void **state)
 
 static void keep_silent(struct fake_request *rq) { (void)rq; }
 
-static void silence_is_a_time_out_and_the_daemon_is_told(void **state)
+TEST(connection, silence_is_a_time_out_and_the_daemon_is_told)
 {
     struct fixture *f = *state;
     start(f, keep_silent);
@@ -181,7 +183,7 @@ static void answer_the_one_before(struct fake_request *rq)
     answer_ping(rq);
 }
 
-static void an_answer_that_comes_too_late_is_dropped(void **state)
+TEST(connection, an_answer_that_comes_too_late_is_dropped)
 {
     struct fixture *f = *state;
     start(f, answer_the_one_before);
@@ -203,7 +205,7 @@ static void hang_up_first(struct fake_request *rq)
     answer_ping(rq);
 }
 
-static void a_request_is_sent_again_when_the_connection_dies(void **state)
+TEST(connection, a_request_is_sent_again_when_the_connection_dies)
 {
     struct fixture *f = *state;
     f->left = 3;
@@ -217,7 +219,7 @@ static void a_request_is_sent_again_when_the_connection_dies(void **state)
     assert_int_equal(status(f).rung, KILN_RUNG_DAEMON);
 }
 
-static void a_request_over_which_the_daemon_keeps_dying_is_given_up(void **state)
+TEST(connection, a_request_over_which_the_daemon_keeps_dying_is_given_up)
 {
     struct fixture *f = *state;
     f->left = 1000;
@@ -234,7 +236,7 @@ static void *ping_in_a_thread(void *argument)
     return (void *)(intptr_t)err.code;
 }
 
-static void a_client_that_was_connected_waits_for_the_daemon_to_return(void **state)
+TEST(connection, a_client_that_was_connected_waits_for_the_daemon_to_return)
 {
     struct fixture *f = *state;
     start(f, answer_ping);
@@ -303,7 +305,7 @@ static void send_error_without_code(struct fake_request *rq)
     fake_reply_error(rq, KILN_OK, "fine", NULL);
 }
 
-static void nonsense_fails_the_request_and_the_next_one_gets_a_new_connection(void **state)
+TEST(connection, nonsense_fails_the_request_and_the_next_one_gets_a_new_connection)
 {
     void (*const handlers[])(struct fake_request *) = {
         send_noise,      send_wrong_id,     send_wrong_type,
@@ -332,7 +334,7 @@ static void refuse_the_connection(struct fake_request *rq)
     fake_hang_up(rq);
 }
 
-static void the_daemons_last_word_on_a_connection_is_passed_on(void **state)
+TEST(connection, the_daemons_last_word_on_a_connection_is_passed_on)
 {
     struct fixture *f = *state;
     start(f, refuse_the_connection);
@@ -344,7 +346,7 @@ static void the_daemons_last_word_on_a_connection_is_passed_on(void **state)
     assert_int_equal(f->daemon.connections, 2);
 }
 
-static void a_failure_without_a_code_is_not_believed(void **state)
+TEST(connection, a_failure_without_a_code_is_not_believed)
 {
     struct fixture *f = *state;
     start(f, send_error_without_code);
@@ -354,7 +356,7 @@ static void a_failure_without_a_code_is_not_believed(void **state)
 
 /* ---- fork ---- */
 
-static void a_forked_child_is_told_to_open_its_own_client(void **state)
+TEST(connection, a_forked_child_is_told_to_open_its_own_client)
 {
     struct fixture *f = *state;
     start(f, answer_ping);
@@ -402,7 +404,7 @@ static void run_threads(struct fixture *f)
     }
 }
 
-static void many_threads_share_one_connection(void **state)
+TEST(connection, many_threads_share_one_connection)
 {
     struct fixture *f = *state;
     start(f, answer_ping);
@@ -419,7 +421,7 @@ static void hang_up_now_and_then(struct fake_request *rq)
         answer_ping(rq);
 }
 
-static void threads_survive_a_connection_that_keeps_breaking(void **state)
+TEST(connection, threads_survive_a_connection_that_keeps_breaking)
 {
     struct fixture *f = *state;
     start(f, hang_up_now_and_then);
@@ -427,7 +429,7 @@ static void threads_survive_a_connection_that_keeps_breaking(void **state)
     assert_true(f->daemon.connections > 10);
 }
 
-static void keeps_within_what_the_daemon_takes_at_once(void **state)
+TEST(connection, keeps_within_what_the_daemon_takes_at_once)
 {
     struct fixture *f = *state;
     f->daemon.max_in_flight = 1;
@@ -450,7 +452,7 @@ static void answer_all_at_the_end(struct fake_request *rq)
         answer_ping(&held[k]);
 }
 
-static void requests_of_all_threads_are_in_flight_together(void **state)
+TEST(connection, requests_of_all_threads_are_in_flight_together)
 {
     struct fixture *f = *state;
     start(f, answer_all_at_the_end);
@@ -476,7 +478,7 @@ static void answer_every_second(struct fake_request *rq)
         answer_ping(rq);
 }
 
-static void a_thread_that_times_out_hands_the_reading_over(void **state)
+TEST(connection, a_thread_that_times_out_hands_the_reading_over)
 {
     struct fixture *f = *state;
     start(f, answer_every_second);
@@ -494,33 +496,4 @@ static void a_thread_that_times_out_hands_the_reading_over(void **state)
         assert_int_equal(ok + late, THREADS);
         assert_true(late >= 1);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_absent_daemon_fails_at_once_and_says_how_to_start_one),
-        TEST(the_status_says_who_serves),
-        TEST(another_protocol_version_is_refused_with_both_named),
-        TEST(the_daemons_refusal_is_passed_on),
-        TEST(a_daemon_that_does_not_greet_is_a_time_out),
-        TEST(a_socket_path_that_is_too_long_is_refused_when_opening),
-        TEST(silence_is_a_time_out_and_the_daemon_is_told),
-        TEST(an_answer_that_comes_too_late_is_dropped),
-        TEST(a_request_is_sent_again_when_the_connection_dies),
-        TEST(a_request_over_which_the_daemon_keeps_dying_is_given_up),
-        TEST(a_client_that_was_connected_waits_for_the_daemon_to_return),
-        TEST(nonsense_fails_the_request_and_the_next_one_gets_a_new_connection),
-        TEST(the_daemons_last_word_on_a_connection_is_passed_on),
-        TEST(a_failure_without_a_code_is_not_believed),
-        TEST(a_forked_child_is_told_to_open_its_own_client),
-        TEST(many_threads_share_one_connection),
-        TEST(threads_survive_a_connection_that_keeps_breaking),
-        TEST(keeps_within_what_the_daemon_takes_at_once),
-        TEST(requests_of_all_threads_are_in_flight_together),
-        TEST(a_thread_that_times_out_hands_the_reading_over),
-    };
-    return cmocka_run_group_tests_name("client connection", tests, NULL, NULL);
 }

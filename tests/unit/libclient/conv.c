@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static void find_orders_solvers_by_speed_and_says_what_was_wrong_with_others(void **state)
+TEST(conv, find_orders_solvers_by_speed_and_says_what_was_wrong_with_others)
 {
     struct conv_fixture *f = *state;
     must(conv_find(f), f->err);
@@ -28,7 +28,7 @@ static void find_orders_solvers_by_speed_and_says_what_was_wrong_with_others(voi
     assert_int_equal(f->told, 8);
 }
 
-static void times_are_the_devices_and_the_whole_result_is_compared(void **state)
+TEST(conv, times_are_the_devices_and_the_whole_result_is_compared)
 {
     struct conv_fixture *f = *state;
     must(conv_find(f), f->err);
@@ -42,7 +42,7 @@ static void times_are_the_devices_and_the_whole_result_is_compared(void **state)
     assert_non_null(strstr(e.reason, "number 1023"));
 }
 
-static void what_is_timed_is_recorded_with_where_it_comes_from(void **state)
+TEST(conv, what_is_timed_is_recorded_with_where_it_comes_from)
 {
     struct conv_fixture *f = *state;
     must(conv_find(f), f->err);
@@ -61,7 +61,7 @@ static void what_is_timed_is_recorded_with_where_it_comes_from(void **state)
     assert_null(conv_put_of(f, TUNING_PERF, "ConvGood"));
 }
 
-static void nothing_is_recorded_where_that_was_said(void **state)
+TEST(conv, nothing_is_recorded_where_that_was_said)
 {
     struct conv_fixture *f = *state;
     f->options.no_record = 1;
@@ -70,7 +70,7 @@ static void nothing_is_recorded_where_that_was_said(void **state)
     assert_int_equal(conv_entry(f, "ConvGood").state, KILN_CONV_TIMED);
 }
 
-static void what_cannot_be_recorded_is_returned_and_said(void **state)
+TEST(conv, what_cannot_be_recorded_is_returned_and_said)
 {
     struct conv_fixture *f = *state;
     f->refuses_puts = true;
@@ -84,7 +84,7 @@ static void what_cannot_be_recorded_is_returned_and_said(void **state)
     assert_int_equal(f->puts_asked, 1); /* the others would fare no better */
 }
 
-static void what_is_recorded_or_was_not_to_be_is_said_alike(void **state)
+TEST(conv, what_is_recorded_or_was_not_to_be_is_said_alike)
 {
     struct conv_fixture *f = *state;
     must(conv_find(f), f->err);
@@ -99,7 +99,7 @@ static void what_is_recorded_or_was_not_to_be_is_said_alike(void **state)
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_OK);
 }
 
-static void what_a_device_without_a_database_id_measured_is_said_not_to_be_recorded(void **state)
+TEST(conv, what_a_device_without_a_database_id_measured_is_said_not_to_be_recorded)
 {
     struct conv_fixture *f = *state;
     f->device->base.database_id[0] = '\0';
@@ -110,7 +110,7 @@ static void what_a_device_without_a_database_id_measured_is_said_not_to_be_recor
     assert_int_equal(f->puts_asked, 0);
 }
 
-static void one_solver_alone_may_be_asked_for(void **state)
+TEST(conv, one_solver_alone_may_be_asked_for)
 {
     struct conv_fixture *f = *state;
     f->options.solver = "ConvGood";
@@ -122,7 +122,7 @@ static void one_solver_alone_may_be_asked_for(void **state)
     assert_non_null(strstr(f->err.text, "ConvNowhere does not apply"));
 }
 
-static void records_answer_fast_and_hybrid_without_a_launch(void **state)
+TEST(conv, records_answer_fast_and_hybrid_without_a_launch)
 {
     static const struct conv_solver known[] = {
         { .name = "ConvGood", .kernel = "right 1", .find_ms = 1.5 },
@@ -144,7 +144,7 @@ static void records_answer_fast_and_hybrid_without_a_launch(void **state)
     assert_true(conv_at(f, 0).median_ms < 1.01);
 }
 
-static void without_records_fast_takes_the_heuristic_and_hybrid_measures(void **state)
+TEST(conv, without_records_fast_takes_the_heuristic_and_hybrid_measures)
 {
     struct conv_fixture *f = *state;
     f->options.mode = KILN_FIND_FAST;
@@ -157,7 +157,7 @@ static void without_records_fast_takes_the_heuristic_and_hybrid_measures(void **
     assert_string_equal(conv_at(f, 0).solver, "ConvBetter");
 }
 
-static void who_has_enough_gets_what_was_measured(void **state)
+TEST(conv, who_has_enough_gets_what_was_measured)
 {
     struct conv_fixture *f = *state;
     f->enough_after = 2;
@@ -169,7 +169,7 @@ static void who_has_enough_gets_what_was_measured(void **state)
 
 /* ---- find: what goes wrong ---- */
 
-static void a_lost_device_ends_it_and_what_was_measured_is_recorded(void **state)
+TEST(conv, a_lost_device_ends_it_and_what_was_measured_is_recorded)
 {
     static const struct conv_solver fatal[] = {
         { .name = "ConvGood", .kernel = "right 1" },
@@ -185,7 +185,7 @@ static void a_lost_device_ends_it_and_what_was_measured_is_recorded(void **state
     assert_non_null(conv_put_of(f, TUNING_FIND, "ConvGood"));
 }
 
-static void without_a_reference_nothing_is_measured(void **state)
+TEST(conv, without_a_reference_nothing_is_measured)
 {
     static const struct conv_solver bad[] = { { .name = "ConvGood", .kernel = "right 1" },
                                               { .name = "ConvDirectNaive" } };
@@ -202,7 +202,7 @@ static void without_a_reference_nothing_is_measured(void **state)
     assert_int_equal(f->put_count, 0);
 }
 
-static void what_is_built_in_is_timed_without_the_reference_and_not_recorded(void **state)
+TEST(conv, what_is_built_in_is_timed_without_the_reference_and_not_recorded)
 {
     struct conv_fixture *f = *state;
     f->not_built_in = "ConvDirectNaive ConvBetter ConvLazy ConvWrong ConvBroken";
@@ -218,7 +218,7 @@ static void what_is_built_in_is_timed_without_the_reference_and_not_recorded(voi
     assert_int_equal(f->puts_asked, 0);
 }
 
-static void without_the_reference_nothing_is_searched(void **state)
+TEST(conv, without_the_reference_nothing_is_searched)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -229,7 +229,7 @@ static void without_the_reference_nothing_is_searched(void **state)
     assert_string_equal(kiln_plan_solver(kiln_conv_result_plan(f->result)), "ConvTuned");
 }
 
-static void a_problem_that_nothing_is_built_in_for_fails(void **state)
+TEST(conv, a_problem_that_nothing_is_built_in_for_fails)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -238,7 +238,7 @@ static void a_problem_that_nothing_is_built_in_for_fails(void **state)
     assert_says(f->err.text, "not built into this program");
 }
 
-static void without_a_daemon_it_says_so(void **state)
+TEST(conv, without_a_daemon_it_says_so)
 {
     struct conv_fixture *f = *state;
     fake_daemon_kill(&f->daemon);
@@ -247,7 +247,7 @@ static void without_a_daemon_it_says_so(void **state)
     assert_int_equal(f->device->memories, 0);
 }
 
-static void plans_that_never_come_time_out(void **state)
+TEST(conv, plans_that_never_come_time_out)
 {
     struct conv_fixture *f = *state;
     f->silent_plans = true;
@@ -256,7 +256,7 @@ static void plans_that_never_come_time_out(void **state)
     assert_non_null(strstr(f->err.text, "the reference"));
 }
 
-static void a_device_without_memory_says_what_it_was_for(void **state)
+TEST(conv, a_device_without_memory_says_what_it_was_for)
 {
     struct conv_fixture *f = *state;
     f->device->memory_left = 1000;
@@ -265,7 +265,7 @@ static void a_device_without_memory_says_what_it_was_for(void **state)
 }
 
 /* With room for one set of operands and no more. */
-static void where_memory_is_short_one_set_of_operands_serves(void **state)
+TEST(conv, where_memory_is_short_one_set_of_operands_serves)
 {
     struct conv_fixture *f = *state;
     uint64_t bytes = 0, all = 0;
@@ -278,7 +278,7 @@ static void where_memory_is_short_one_set_of_operands_serves(void **state)
     assert_string_equal(conv_at(f, 0).solver, "ConvBetter");
 }
 
-static void arguments_that_make_no_sense_are_refused(void **state)
+TEST(conv, arguments_that_make_no_sense_are_refused)
 {
     struct conv_fixture *f = *state;
     f->options.mode = 4;
@@ -300,7 +300,7 @@ static void arguments_that_make_no_sense_are_refused(void **state)
                      KILN_E_INVALID);
 }
 
-static void what_cannot_be_loaded_was_not_run_and_is_not_wrong(void **state)
+TEST(conv, what_cannot_be_loaded_was_not_run_and_is_not_wrong)
 {
     static const struct conv_solver damaged[] = {
         { .name = "ConvDamaged", .kernel = "damaged 1" },
@@ -313,7 +313,7 @@ static void what_cannot_be_loaded_was_not_run_and_is_not_wrong(void **state)
     assert_non_null(strstr(conv_entry(f, "ConvDamaged").reason, "no code"));
 }
 
-static void a_reference_that_kilnd_has_no_time_for_may_be_asked_for_again(void **state)
+TEST(conv, a_reference_that_kilnd_has_no_time_for_may_be_asked_for_again)
 {
     struct conv_fixture *f = *state;
     f->busy = "ConvDirectNaive";
@@ -326,7 +326,7 @@ static void a_reference_that_kilnd_has_no_time_for_may_be_asked_for_again(void *
 
 /* ---- the caller's tensors ---- */
 
-static void tensors_of_the_callers_are_used_and_checked(void **state)
+TEST(conv, tensors_of_the_callers_are_used_and_checked)
 {
     struct conv_fixture *f = *state;
     struct kiln_memory *memory[3];
@@ -355,7 +355,7 @@ static void tensors_of_the_callers_are_used_and_checked(void **state)
         kiln_memory_destroy(memory[i]);
 }
 
-static void tensors_are_looked_at_when_the_callers_stream_has_written_them(void **state)
+TEST(conv, tensors_are_looked_at_when_the_callers_stream_has_written_them)
 {
     struct conv_fixture *f = *state;
     struct kiln_memory *memory[3];
@@ -376,44 +376,10 @@ static void tensors_are_looked_at_when_the_callers_stream_has_written_them(void 
         kiln_memory_destroy(memory[i]);
 }
 
-static void states_have_names(void **state)
+TEST(conv, states_have_names)
 {
-    (void)state;
     assert_string_equal(kiln_conv_state_name(KILN_CONV_TIMED), "TIMED");
     assert_string_equal(kiln_conv_state_name(KILN_CONV_NOT_RUN), "NOT_RUN");
     assert_string_equal(kiln_conv_state_name(-1), "?");
     assert_string_equal(kiln_conv_state_name(99), "?");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CONV_TEST(find_orders_solvers_by_speed_and_says_what_was_wrong_with_others),
-        CONV_TEST(times_are_the_devices_and_the_whole_result_is_compared),
-        CONV_TEST(what_is_timed_is_recorded_with_where_it_comes_from),
-        CONV_TEST(nothing_is_recorded_where_that_was_said),
-        CONV_TEST(what_cannot_be_recorded_is_returned_and_said),
-        CONV_TEST(what_is_recorded_or_was_not_to_be_is_said_alike),
-        CONV_TEST(what_a_device_without_a_database_id_measured_is_said_not_to_be_recorded),
-        CONV_TEST(one_solver_alone_may_be_asked_for),
-        CONV_TEST(records_answer_fast_and_hybrid_without_a_launch),
-        CONV_TEST(without_records_fast_takes_the_heuristic_and_hybrid_measures),
-        CONV_TEST(who_has_enough_gets_what_was_measured),
-        CONV_TEST(a_lost_device_ends_it_and_what_was_measured_is_recorded),
-        CONV_TEST(without_a_reference_nothing_is_measured),
-        CONV_TEST(what_is_built_in_is_timed_without_the_reference_and_not_recorded),
-        CONV_TEST(without_the_reference_nothing_is_searched),
-        CONV_TEST(a_problem_that_nothing_is_built_in_for_fails),
-        CONV_TEST(without_a_daemon_it_says_so),
-        CONV_TEST(plans_that_never_come_time_out),
-        CONV_TEST(a_device_without_memory_says_what_it_was_for),
-        CONV_TEST(where_memory_is_short_one_set_of_operands_serves),
-        CONV_TEST(arguments_that_make_no_sense_are_refused),
-        CONV_TEST(what_cannot_be_loaded_was_not_run_and_is_not_wrong),
-        CONV_TEST(a_reference_that_kilnd_has_no_time_for_may_be_asked_for_again),
-        CONV_TEST(tensors_of_the_callers_are_used_and_checked),
-        CONV_TEST(tensors_are_looked_at_when_the_callers_stream_has_written_them),
-        CONV_TEST(states_have_names),
-    };
-    return cmocka_run_group_tests_name("conv", tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
  * Ownership  conv_set_up / conv_tear_down; a result is freed by the next call
  * Threading  the daemon's thread writes the counts; read them between calls
  */
+#include "tests/support/test.h"
 #include "tests/unit/libclient/conv_device.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
@@ -62,7 +63,7 @@ extern const struct conv_solver conv_tunable[2]; /* "ConvTuned" has a space */
 /* With conv_several and without a journal. */
 int conv_set_up(void **state);
 int conv_tear_down(void **state); /* fails where something is left on the device */
-#define CONV_TEST(name) cmocka_unit_test_setup_teardown(name, conv_set_up, conv_tear_down)
+FIXTURE(conv, conv_set_up, conv_tear_down);
 
 int conv_find(struct conv_fixture *f);
 int conv_tune(struct conv_fixture *f);

@@ -31,9 +31,11 @@ static int set_up(void **state)
     return 0;
 }
 
+FIXTURE(conv_operands, set_up, NULL);
+
 /* ---- filling ---- */
 
-static void sums_of_exact_products_are_the_same_in_any_order(void **state)
+TEST(conv_operands, sums_of_exact_products_are_the_same_in_any_order)
 {
     struct fixture *f = *state;
     float up = 0, down = 0;
@@ -49,7 +51,7 @@ static void sums_of_exact_products_are_the_same_in_any_order(void **state)
 }
 
 /* Sums so long that sixteenths would be rounded. */
-static void longer_sums_get_coarser_operands(void **state)
+TEST(conv_operands, longer_sums_get_coarser_operands)
 {
     struct fixture *f = *state;
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
@@ -60,7 +62,7 @@ static void longer_sums_get_coarser_operands(void **state)
         assert_true(f->x[i] * 8 == rintf(f->x[i] * 8));
 }
 
-static void general_operands_have_all_their_bits(void **state)
+TEST(conv_operands, general_operands_have_all_their_bits)
 {
     struct fixture *f = *state;
     unsigned full = 0;
@@ -74,7 +76,7 @@ static void general_operands_have_all_their_bits(void **state)
     assert_in_range(full, COUNT / 3, 2 * COUNT / 3);
 }
 
-static void half_and_brain_floats_are_what_was_meant(void **state)
+TEST(conv_operands, half_and_brain_floats_are_what_was_meant)
 {
     struct fixture *f = *state;
     static const enum data_type types[] = { TYPE_FLOAT16, TYPE_BFLOAT16 };
@@ -91,7 +93,7 @@ static void half_and_brain_floats_are_what_was_meant(void **state)
     assert_true(operands_largest(TYPE_BFLOAT16, brain_one, 1) == 1);
 }
 
-static void another_seed_is_other_data(void **state)
+TEST(conv_operands, another_seed_is_other_data)
 {
     struct fixture *f = *state;
     operands_fill(OPERANDS_EXACT, &f->problem, f->x, COUNT, 1);
@@ -101,7 +103,7 @@ static void another_seed_is_other_data(void **state)
     assert_memory_not_equal(f->x, f->w, sizeof(f->x));
 }
 
-static void what_is_no_number_is_larger_than_anything(void **state)
+TEST(conv_operands, what_is_no_number_is_larger_than_anything)
 {
     struct fixture *f = *state;
     operands_fill(OPERANDS_EXACT, &f->problem, f->x, COUNT, 1);
@@ -116,7 +118,7 @@ static void what_is_no_number_is_larger_than_anything(void **state)
 
 /* ---- comparing ---- */
 
-static void exact_results_agree_to_the_last_bit_or_not_at_all(void **state)
+TEST(conv_operands, exact_results_agree_to_the_last_bit_or_not_at_all)
 {
     struct fixture *f = *state;
     const struct agreement a = agreement_of(&f->problem, false, 0);
@@ -131,7 +133,7 @@ static void exact_results_agree_to_the_last_bit_or_not_at_all(void **state)
     assert_true(d.want == (double)f->w[9] && d.got == (double)f->x[9]);
 }
 
-static void zero_has_no_sign(void **state)
+TEST(conv_operands, zero_has_no_sign)
 {
     struct fixture *f = *state;
     const struct agreement a = agreement_of(&f->problem, false, 0);
@@ -139,7 +141,7 @@ static void zero_has_no_sign(void **state)
     assert_int_equal(operands_compare(&a, minus, plus, 1).count, 0);
 }
 
-static void poison_agrees_with_nothing(void **state)
+TEST(conv_operands, poison_agrees_with_nothing)
 {
     struct fixture *f = *state;
     static const float nan_[] = { NAN }, one[] = { 1 };
@@ -147,7 +149,7 @@ static void poison_agrees_with_nothing(void **state)
     assert_int_equal(operands_compare(&a, nan_, one, 1).count, 1);
 }
 
-static void winograd_may_be_off_by_its_bound_and_no_more(void **state)
+TEST(conv_operands, winograd_may_be_off_by_its_bound_and_no_more)
 {
     struct fixture *f = *state;
     const struct agreement a = agreement_of(&f->problem, true, 0);
@@ -158,7 +160,7 @@ static void winograd_may_be_off_by_its_bound_and_no_more(void **state)
     assert_int_equal(operands_compare(&a, far, want, 1).count, 1);
 }
 
-static void data_of_the_callers_may_round_but_no_product_may_be_missing(void **state)
+TEST(conv_operands, data_of_the_callers_may_round_but_no_product_may_be_missing)
 {
     struct fixture *f = *state;
     const struct agreement a = agreement_of(&f->problem, false, 1);
@@ -167,7 +169,7 @@ static void data_of_the_callers_may_round_but_no_product_may_be_missing(void **s
     assert_int_equal(operands_compare(&a, missing, want, 1).count, 1);
 }
 
-static void storage_rounds_once_for_each_result(void **state)
+TEST(conv_operands, storage_rounds_once_for_each_result)
 {
     struct fixture *f = *state;
     static const uint16_t want[] = { 0x4900 }, next[] = { 0x4901 }, after[] = { 0x4904 }; /* 10 */
@@ -175,25 +177,4 @@ static void storage_rounds_once_for_each_result(void **state)
     const struct agreement a = agreement_of(&f->problem, true, 0);
     assert_int_equal(operands_compare(&a, next, want, 1).count, 0);
     assert_int_equal(operands_compare(&a, after, want, 1).count, 1);
-}
-
-#define T(name) cmocka_unit_test_setup(name, set_up)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(sums_of_exact_products_are_the_same_in_any_order),
-        T(longer_sums_get_coarser_operands),
-        T(general_operands_have_all_their_bits),
-        T(half_and_brain_floats_are_what_was_meant),
-        T(another_seed_is_other_data),
-        T(what_is_no_number_is_larger_than_anything),
-        T(exact_results_agree_to_the_last_bit_or_not_at_all),
-        T(zero_has_no_sign),
-        T(poison_agrees_with_nothing),
-        T(winograd_may_be_off_by_its_bound_and_no_more),
-        T(data_of_the_callers_may_round_but_no_product_may_be_missing),
-        T(storage_rounds_once_for_each_result),
-    };
-    return cmocka_run_group_tests_name("conv_operands", tests, NULL, NULL);
 }

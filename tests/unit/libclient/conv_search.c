@@ -198,6 +198,8 @@ static int tear_down(void **state)
     return left ? -1 : 0;
 }
 
+FIXTURE(conv_search, set_up, tear_down);
+
 static void search_whole(struct fixture *f, double until_ms)
 {
     uint64_t until = (uint64_t)(until_ms * 1e6);
@@ -221,7 +223,7 @@ static const struct search_trial *find(const struct fixture *f, const char *conf
 
 /* ---- searching ---- */
 
-static void with_time_for_all_the_best_is_found(void **state)
+TEST(conv_search, with_time_for_all_the_best_is_found)
 {
     struct fixture *f = *state;
     search_whole(f, 1e9);
@@ -232,7 +234,7 @@ static void with_time_for_all_the_best_is_found(void **state)
     assert_int_equal(f->held, 1);
 }
 
-static void neighbours_lead_from_a_sample_to_the_best(void **state)
+TEST(conv_search, neighbours_lead_from_a_sample_to_the_best)
 {
     struct fixture *f = *state;
     search_whole(f, 1500);
@@ -240,7 +242,7 @@ static void neighbours_lead_from_a_sample_to_the_best(void **state)
     assert_true(f->search.tried < SIDE * SIDE / 2);
 }
 
-static void the_budget_ends_it(void **state)
+TEST(conv_search, the_budget_ends_it)
 {
     struct fixture *f = *state;
     search_whole(f, 200);
@@ -248,7 +250,7 @@ static void the_budget_ends_it(void **state)
     assert_int_not_equal(f->search.best, SIZE_MAX);
 }
 
-static void the_first_trial_is_waited_for_whatever_the_budget(void **state)
+TEST(conv_search, the_first_trial_is_waited_for_whatever_the_budget)
 {
     struct fixture *f = *state;
     must(search_try(&f->search, f->all, SIDE * SIDE, 1, &f->err), f->err);
@@ -256,14 +258,14 @@ static void the_first_trial_is_waited_for_whatever_the_budget(void **state)
     assert_int_not_equal(f->search.best, SIZE_MAX);
 }
 
-static void a_compiler_that_never_answers_is_given_up(void **state)
+TEST(conv_search, a_compiler_that_never_answers_is_given_up)
 {
     struct fixture *f = *state;
     f->search.give_up_ns = 5 * MS; /* sooner than any compile */
     assert_int_equal(search_try(&f->search, f->all, SIDE * SIDE, 1, &f->err), KILN_TIMED_OUT);
 }
 
-static void what_is_under_way_when_time_is_up_counts_when_it_comes(void **state)
+TEST(conv_search, what_is_under_way_when_time_is_up_counts_when_it_comes)
 {
     struct fixture *f = *state;
     must(search_try(&f->search, f->all, SIDE * SIDE, 25 * MS, &f->err), f->err);
@@ -276,7 +278,7 @@ static void what_is_under_way_when_time_is_up_counts_when_it_comes(void **state)
     assert_int_equal(f->clears, 0);
 }
 
-static void hopeless_ones_are_neither_checked_nor_held(void **state)
+TEST(conv_search, hopeless_ones_are_neither_checked_nor_held)
 {
     struct fixture *f = *state;
     size_t two[] = { search_find(&f->search, "11,6"), search_find(&f->search, "1,16") };
@@ -287,7 +289,7 @@ static void hopeless_ones_are_neither_checked_nor_held(void **state)
     assert_int_equal(f->held, 1);
 }
 
-static void few_are_held_however_many_are_tried(void **state)
+TEST(conv_search, few_are_held_however_many_are_tried)
 {
     struct fixture *f = *state;
     must(search_try(&f->search, f->all, SIDE * SIDE, UINT64_MAX, &f->err), f->err);
@@ -296,7 +298,7 @@ static void few_are_held_however_many_are_tried(void **state)
     assert_int_equal(f->held, 1);
 }
 
-static void finalists_are_not_timed_beyond_the_budget_but_for_the_last_two(void **state)
+TEST(conv_search, finalists_are_not_timed_beyond_the_budget_but_for_the_last_two)
 {
     struct fixture *f = *state;
     must(search_try(&f->search, f->all, SIDE * SIDE, UINT64_MAX, &f->err), f->err);
@@ -310,7 +312,7 @@ static void finalists_are_not_timed_beyond_the_budget_but_for_the_last_two(void 
 
 /* ---- what goes wrong ---- */
 
-static void a_config_that_does_not_compile_is_passed_over(void **state)
+TEST(conv_search, a_config_that_does_not_compile_is_passed_over)
 {
     struct fixture *f = *state;
     f->refused = "11,6";
@@ -321,7 +323,7 @@ static void a_config_that_does_not_compile_is_passed_over(void **state)
     assert_int_equal(f->search.failed, 1);
 }
 
-static void a_wrong_result_never_wins_however_fast(void **state)
+TEST(conv_search, a_wrong_result_never_wins_however_fast)
 {
     struct fixture *f = *state;
     f->wrong = "3,3";
@@ -331,7 +333,7 @@ static void a_wrong_result_never_wins_however_fast(void **state)
     assert_int_equal(find(f, "10,6")->state, KILN_CONV_TIMED); /* not hopeless beside it */
 }
 
-static void a_config_that_fails_to_run_costs_only_itself(void **state)
+TEST(conv_search, a_config_that_fails_to_run_costs_only_itself)
 {
     struct fixture *f = *state;
     f->crashing = "11,6";
@@ -341,7 +343,7 @@ static void a_config_that_fails_to_run_costs_only_itself(void **state)
     assert_int_equal(f->search.tried, SIDE * SIDE);
 }
 
-static void a_lost_device_ends_the_search_and_is_named_with_its_config(void **state)
+TEST(conv_search, a_lost_device_ends_the_search_and_is_named_with_its_config)
 {
     struct fixture *f = *state;
     f->crashing = "11,6";
@@ -352,7 +354,7 @@ static void a_lost_device_ends_the_search_and_is_named_with_its_config(void **st
 }
 
 /* Of two that are equally fast the one with the higher index was first. */
-static void a_device_lost_among_finalists_leaves_the_best_held(void **state)
+TEST(conv_search, a_device_lost_among_finalists_leaves_the_best_held)
 {
     struct fixture *f = *state;
     size_t a = search_find(&f->search, "10,6"), b = search_find(&f->search, "12,6");
@@ -365,7 +367,7 @@ static void a_device_lost_among_finalists_leaves_the_best_held(void **state)
     assert_int_equal(best(f)->place, TRIAL_HELD);
 }
 
-static void who_has_enough_stops_it(void **state)
+TEST(conv_search, who_has_enough_stops_it)
 {
     struct fixture *f = *state;
     f->enough_after = 5;
@@ -374,7 +376,7 @@ static void who_has_enough_stops_it(void **state)
     assert_int_not_equal(f->search.best, SIZE_MAX);
 }
 
-static void what_was_asked_is_taken_back_at_the_end(void **state)
+TEST(conv_search, what_was_asked_is_taken_back_at_the_end)
 {
     struct fixture *f = *state;
     must(search_try(&f->search, f->all, SIDE * SIDE, 25 * MS, &f->err), f->err);
@@ -384,7 +386,7 @@ static void what_was_asked_is_taken_back_at_the_end(void **state)
     assert_int_equal(f->held, 0);
 }
 
-static void a_config_is_known_once(void **state)
+TEST(conv_search, a_config_is_known_once)
 {
     struct fixture *f = *state;
     size_t index = SIZE_MAX, count = f->search.count;
@@ -394,7 +396,7 @@ static void a_config_is_known_once(void **state)
     assert_int_equal(search_find(&f->search, "17,1"), SIZE_MAX);
 }
 
-static void configs_of_another_form_are_tried_and_have_no_neighbours(void **state)
+TEST(conv_search, configs_of_another_form_are_tried_and_have_no_neighbours)
 {
     static const char *const configs[] = { "", "1,,2", "a,b", "70000,1", "1,2,", "-1" };
     struct fixture *f = *state;
@@ -439,7 +441,7 @@ static void begin_again(struct fixture *f, const char *solver)
     begin_again_with(f, &s);
 }
 
-static void a_search_that_was_cut_off_goes_on_where_it_was(void **state)
+TEST(conv_search, a_search_that_was_cut_off_goes_on_where_it_was)
 {
     struct fixture *f = *state;
     open_journal(f, "Conv");
@@ -456,7 +458,7 @@ static void a_search_that_was_cut_off_goes_on_where_it_was(void **state)
     assert_int_equal(f->search.tried, SIDE * SIDE - tried);
 }
 
-static void times_and_reasons_come_back_as_they_were(void **state)
+TEST(conv_search, times_and_reasons_come_back_as_they_were)
 {
     struct fixture *f = *state;
     size_t two[] = { search_find(&f->search, "11,7"), search_find(&f->search, "11,6") };
@@ -471,7 +473,7 @@ static void times_and_reasons_come_back_as_they_were(void **state)
     assert_string_equal(find(f, "11,6")->reason, "error: no such register");
 }
 
-static void a_config_that_ended_its_process_is_not_tried_again(void **state)
+TEST(conv_search, a_config_that_ended_its_process_is_not_tried_again)
 {
     struct fixture *f = *state;
     open_journal(f, "Conv");
@@ -481,7 +483,7 @@ static void a_config_that_ended_its_process_is_not_tried_again(void **state)
     assert_int_equal(find(f, "5,5")->place, TRIAL_DONE);
 }
 
-static void what_is_of_another_solver_or_toolchain_is_another_journal(void **state)
+TEST(conv_search, what_is_of_another_solver_or_toolchain_is_another_journal)
 {
     struct fixture *f = *state;
     open_journal(f, "Conv");
@@ -490,7 +492,7 @@ static void what_is_of_another_solver_or_toolchain_is_another_journal(void **sta
     assert_int_equal(f->search.count, 0);
 }
 
-static void what_another_version_of_kiln_measured_is_another_journal(void **state)
+TEST(conv_search, what_another_version_of_kiln_measured_is_another_journal)
 {
     struct fixture *f = *state;
     struct journal_subject newer = subject("Conv");
@@ -501,7 +503,7 @@ static void what_another_version_of_kiln_measured_is_another_journal(void **stat
     assert_int_equal(f->search.count, 0);
 }
 
-static void what_turns_out_wrong_among_finalists_is_known_as_wrong(void **state)
+TEST(conv_search, what_turns_out_wrong_among_finalists_is_known_as_wrong)
 {
     struct fixture *f = *state;
     size_t two[] = { search_find(&f->search, "11,6"), search_find(&f->search, "10,6") };
@@ -526,7 +528,7 @@ static int open_again(const struct fixture *f, int flags)
     return fd;
 }
 
-static void what_follows_a_line_that_was_cut_is_read(void **state)
+TEST(conv_search, what_follows_a_line_that_was_cut_is_read)
 {
     static const char cut[] = "=\t7,7\t0\t1.5";
     struct fixture *f = *state;
@@ -540,7 +542,7 @@ static void what_follows_a_line_that_was_cut_is_read(void **state)
     assert_int_equal(find(f, "5,5")->place, TRIAL_DONE);
 }
 
-static void a_journal_that_is_too_long_is_named(void **state)
+TEST(conv_search, a_journal_that_is_too_long_is_named)
 {
     struct fixture *f = *state;
     open_journal(f, "Conv");
@@ -552,7 +554,7 @@ static void a_journal_that_is_too_long_is_named(void **state)
     assert_non_null(strstr(f->err.text, "it may be deleted"));
 }
 
-static void damaged_lines_are_passed_over(void **state)
+TEST(conv_search, damaged_lines_are_passed_over)
 {
     static const char lines[] = "=\t1,1\n"
                                 "=\t2,2\t99\t1\t1\t1\t\n"
@@ -574,7 +576,7 @@ static void damaged_lines_are_passed_over(void **state)
                     strcmp(f->search.trials[i].config, "6,6") == 0);
 }
 
-static void a_folder_that_was_named_and_cannot_be_used_is_said(void **state)
+TEST(conv_search, a_folder_that_was_named_and_cannot_be_used_is_said)
 {
     struct fixture *f = *state;
     const struct journal_subject s = subject("Conv");
@@ -591,7 +593,7 @@ static void __attribute__((noinline)) dirty_the_stack(void)
     __asm__ volatile("" : : "r"(room) : "memory");
 }
 
-static void without_a_folder_of_its_own_there_is_none(void **state)
+TEST(conv_search, without_a_folder_of_its_own_there_is_none)
 {
     struct fixture *f = *state;
     const struct journal_subject s = subject("Conv");
@@ -604,42 +606,4 @@ static void without_a_folder_of_its_own_there_is_none(void **state)
     must(journal_open(NULL, &s, &f->journal, &f->err), f->err);
     assert_non_null(f->journal);
     unsetenv("XDG_STATE_HOME");
-}
-
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(with_time_for_all_the_best_is_found),
-        T(neighbours_lead_from_a_sample_to_the_best),
-        T(the_budget_ends_it),
-        T(the_first_trial_is_waited_for_whatever_the_budget),
-        T(a_compiler_that_never_answers_is_given_up),
-        T(what_is_under_way_when_time_is_up_counts_when_it_comes),
-        T(hopeless_ones_are_neither_checked_nor_held),
-        T(few_are_held_however_many_are_tried),
-        T(finalists_are_not_timed_beyond_the_budget_but_for_the_last_two),
-        T(a_config_that_does_not_compile_is_passed_over),
-        T(a_wrong_result_never_wins_however_fast),
-        T(a_config_that_fails_to_run_costs_only_itself),
-        T(a_lost_device_ends_the_search_and_is_named_with_its_config),
-        T(a_device_lost_among_finalists_leaves_the_best_held),
-        T(who_has_enough_stops_it),
-        T(what_was_asked_is_taken_back_at_the_end),
-        T(a_config_is_known_once),
-        T(configs_of_another_form_are_tried_and_have_no_neighbours),
-        T(a_search_that_was_cut_off_goes_on_where_it_was),
-        T(times_and_reasons_come_back_as_they_were),
-        T(a_config_that_ended_its_process_is_not_tried_again),
-        T(what_is_of_another_solver_or_toolchain_is_another_journal),
-        T(what_another_version_of_kiln_measured_is_another_journal),
-        T(what_turns_out_wrong_among_finalists_is_known_as_wrong),
-        T(damaged_lines_are_passed_over),
-        T(what_follows_a_line_that_was_cut_is_read),
-        T(a_journal_that_is_too_long_is_named),
-        T(a_folder_that_was_named_and_cannot_be_used_is_said),
-        T(without_a_folder_of_its_own_there_is_none),
-    };
-    return cmocka_run_group_tests_name("conv_search", tests, NULL, NULL);
 }

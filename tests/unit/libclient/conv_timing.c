@@ -40,6 +40,8 @@ static int set_up(void **state)
     return 0;
 }
 
+FIXTURE(conv_timing, set_up, NULL);
+
 static void take(struct fixture *f)
 {
     must(timing_take(&f->source, &f->limits, &f->timing, &f->err), f->err);
@@ -49,39 +51,35 @@ static bool is_near(double a, double b) { return fabs(a - b) < 1e-9; }
 
 /* ---- statistics ---- */
 
-static void median_and_spread_are_of_the_middle(void **state)
+TEST(conv_timing, median_and_spread_are_of_the_middle)
 {
     double five[] = { 5, 1, 4, 2, 3 };
-    (void)state;
     struct timing t = timing_of(five, 5);
     assert_true(is_near(t.median_ms, 3));
     assert_true(is_near(t.spread_ms, 1)); /* quartiles 2 and 4 */
     assert_int_equal(t.samples, 5);
 }
 
-static void what_is_far_out_does_not_count(void **state)
+TEST(conv_timing, what_is_far_out_does_not_count)
 {
     double samples[] = { 1.00, 1.01, 1.02, 1.01, 9.00, 1.00, 1.02, 0.10, 1.01 };
-    (void)state;
     struct timing t = timing_of(samples, 9);
     assert_int_equal(t.samples, 7);
     assert_int_equal(t.outliers, 2);
     assert_true(is_near(t.median_ms, 1.01));
 }
 
-static void samples_that_are_all_alike_have_no_outlier_within_a_percent(void **state)
+TEST(conv_timing, samples_that_are_all_alike_have_no_outlier_within_a_percent)
 {
     double samples[] = { 2, 2, 2, 2, 2, 2, 2, 2.01 };
-    (void)state;
     struct timing t = timing_of(samples, 8);
     assert_int_equal(t.outliers, 0);
     assert_true(is_near(t.spread_ms, 0));
 }
 
-static void one_sample_is_its_own_median(void **state)
+TEST(conv_timing, one_sample_is_its_own_median)
 {
     double one[] = { 7 };
-    (void)state;
     struct timing t = timing_of(one, 1);
     assert_true(is_near(t.median_ms, 7) && is_near(t.spread_ms, 0));
     assert_int_equal(t.samples, 1);
@@ -89,7 +87,7 @@ static void one_sample_is_its_own_median(void **state)
 
 /* ---- taking them ---- */
 
-static void the_warm_up_does_not_count(void **state)
+TEST(conv_timing, the_warm_up_does_not_count)
 {
     struct fixture *f = *state;
     f->first_ms = 5000;
@@ -101,7 +99,7 @@ static void the_warm_up_does_not_count(void **state)
     assert_int_equal(f->launches, 21);
 }
 
-static void a_hopeless_one_is_launched_twice_and_never_more(void **state)
+TEST(conv_timing, a_hopeless_one_is_launched_twice_and_never_more)
 {
     struct fixture *f = *state;
     f->one_ms = 30;
@@ -114,7 +112,7 @@ static void a_hopeless_one_is_launched_twice_and_never_more(void **state)
 }
 
 /* Alone, a launch of 0.01 ms may show 0.04 ms. */
-static void a_short_one_is_not_judged_by_its_way_to_the_device(void **state)
+TEST(conv_timing, a_short_one_is_not_judged_by_its_way_to_the_device)
 {
     struct fixture *f = *state;
     f->one_ms = 0.04;
@@ -126,7 +124,7 @@ static void a_short_one_is_not_judged_by_its_way_to_the_device(void **state)
     assert_true(f->timing.is_cut_short);
 }
 
-static void short_launches_are_gathered_into_samples(void **state)
+TEST(conv_timing, short_launches_are_gathered_into_samples)
 {
     struct fixture *f = *state;
     f->one_ms = 0.01;
@@ -135,7 +133,7 @@ static void short_launches_are_gathered_into_samples(void **state)
     assert_int_equal(f->launches, 2 + 20 * 26); /* each sample a quarter of a millisecond */
 }
 
-static void the_shortest_are_gathered_up_to_a_limit(void **state)
+TEST(conv_timing, the_shortest_are_gathered_up_to_a_limit)
 {
     struct fixture *f = *state;
     f->one_ms = 1e-6;
@@ -143,7 +141,7 @@ static void the_shortest_are_gathered_up_to_a_limit(void **state)
     assert_int_equal(f->launches, 2 + 20 * 32);
 }
 
-static void no_sample_begins_after_the_time_is_spent(void **state)
+TEST(conv_timing, no_sample_begins_after_the_time_is_spent)
 {
     struct fixture *f = *state;
     f->one_ms = 10;
@@ -152,7 +150,7 @@ static void no_sample_begins_after_the_time_is_spent(void **state)
     assert_int_equal(f->timing.samples, 4);
 }
 
-static void at_least_one_sample_is_taken(void **state)
+TEST(conv_timing, at_least_one_sample_is_taken)
 {
     struct fixture *f = *state;
     f->limits.samples = 0;
@@ -160,7 +158,7 @@ static void at_least_one_sample_is_taken(void **state)
     assert_int_equal(f->timing.samples, 1);
 }
 
-static void launches_that_were_disturbed_are_left_out(void **state)
+TEST(conv_timing, launches_that_were_disturbed_are_left_out)
 {
     struct fixture *f = *state;
     f->jump_ms = 4;
@@ -169,7 +167,7 @@ static void launches_that_were_disturbed_are_left_out(void **state)
     assert_true(is_near(f->timing.median_ms, 1));
 }
 
-static void a_failure_is_passed_on_whenever_it_happens(void **state)
+TEST(conv_timing, a_failure_is_passed_on_whenever_it_happens)
 {
     struct fixture *f = *state;
     for (unsigned at = 1; at <= 4; at++) {
@@ -178,26 +176,4 @@ static void a_failure_is_passed_on_whenever_it_happens(void **state)
         assert_int_equal(timing_take(&f->source, &f->limits, &f->timing, &f->err), KILN_GPU_FAULT);
         assert_string_equal(f->err.text, "it fell over");
     }
-}
-
-#define T(name) cmocka_unit_test_setup(name, set_up)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(median_and_spread_are_of_the_middle),
-        T(what_is_far_out_does_not_count),
-        T(samples_that_are_all_alike_have_no_outlier_within_a_percent),
-        T(one_sample_is_its_own_median),
-        T(the_warm_up_does_not_count),
-        T(a_hopeless_one_is_launched_twice_and_never_more),
-        T(a_short_one_is_not_judged_by_its_way_to_the_device),
-        T(short_launches_are_gathered_into_samples),
-        T(the_shortest_are_gathered_up_to_a_limit),
-        T(no_sample_begins_after_the_time_is_spent),
-        T(at_least_one_sample_is_taken),
-        T(launches_that_were_disturbed_are_left_out),
-        T(a_failure_is_passed_on_whenever_it_happens),
-    };
-    return cmocka_run_group_tests_name("conv_timing", tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void tune_finds_the_best_config_and_records_it(void **state)
+TEST(conv, tune_finds_the_best_config_and_records_it)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -27,7 +27,7 @@ static void tune_finds_the_best_config_and_records_it(void **state)
     assert_string_equal(kiln_plan_config(kiln_conv_result_plan(f->result)), "11,1");
 }
 
-static void wrong_and_uncompiled_configs_never_win(void **state)
+TEST(conv, wrong_and_uncompiled_configs_never_win)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -39,7 +39,7 @@ static void wrong_and_uncompiled_configs_never_win(void **state)
     assert_int_equal(conv_trials_in(f, KILN_CONV_NOT_COMPILED), 1);
 }
 
-static void a_config_that_wants_too_much_memory_costs_only_itself(void **state)
+TEST(conv, a_config_that_wants_too_much_memory_costs_only_itself)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -50,7 +50,7 @@ static void a_config_that_wants_too_much_memory_costs_only_itself(void **state)
     assert_int_equal(conv_trials_in(f, KILN_CONV_TIMED), CONV_SPACE - 1);
 }
 
-static void a_device_lost_in_a_search_leaves_what_was_found_recorded(void **state)
+TEST(conv, a_device_lost_in_a_search_leaves_what_was_found_recorded)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -66,7 +66,7 @@ static const struct conv_solver tuned_before[] = {
     { .name = "ConvDirectNaive", .kernel = "right 4" },
 };
 
-static void what_is_known_is_searched_again_only_where_that_is_enforced(void **state)
+TEST(conv, what_is_known_is_searched_again_only_where_that_is_enforced)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, tuned_before);
@@ -82,7 +82,7 @@ static void what_is_known_is_searched_again_only_where_that_is_enforced(void **s
     assert_string_equal(conv_at(f, 0).config, "11,1");
 }
 
-static void find_searches_where_that_is_enforced(void **state)
+TEST(conv, find_searches_where_that_is_enforced)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -98,7 +98,7 @@ static void find_searches_where_that_is_enforced(void **state)
     assert_string_equal(conv_at(f, 0).config, "11,1");
 }
 
-static void clean_forgets_the_config_and_searches_nothing(void **state)
+TEST(conv, clean_forgets_the_config_and_searches_nothing)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, tuned_before);
@@ -112,7 +112,7 @@ static void clean_forgets_the_config_and_searches_nothing(void **state)
     assert_int_equal(f->removals, 1);
 }
 
-static void clean_measures_whatever_find_records_say(void **state)
+TEST(conv, clean_measures_whatever_find_records_say)
 {
     static const struct conv_solver known[] = {
         { .name = "ConvGood", .kernel = "right 1", .find_ms = 1.5 },
@@ -130,7 +130,7 @@ static void clean_measures_whatever_find_records_say(void **state)
     assert_int_equal(conv_at(f, 0).state, KILN_CONV_TIMED);
 }
 
-static void who_has_enough_of_tuning_keeps_the_best_so_far(void **state)
+TEST(conv, who_has_enough_of_tuning_keeps_the_best_so_far)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -140,7 +140,7 @@ static void who_has_enough_of_tuning_keeps_the_best_so_far(void **state)
     assert_non_null(conv_put_of(f, TUNING_PERF, "ConvTuned"));
 }
 
-static void a_search_that_tried_nothing_new_records_no_config(void **state)
+TEST(conv, a_search_that_tried_nothing_new_records_no_config)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -151,7 +151,7 @@ static void a_search_that_tried_nothing_new_records_no_config(void **state)
     assert_null(conv_put_of(f, TUNING_PERF, "ConvTuned"));
 }
 
-static void a_shared_search_reports_its_shares(void **state)
+TEST(conv, a_shared_search_reports_its_shares)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -163,7 +163,7 @@ static void a_shared_search_reports_its_shares(void **state)
     assert_int_equal(conv_at(f, 0).tried, CONV_SPACE);
 }
 
-static void where_all_shares_are_taken_what_is_known_is_refined(void **state)
+TEST(conv, where_all_shares_are_taken_what_is_known_is_refined)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -174,7 +174,7 @@ static void where_all_shares_are_taken_what_is_known_is_refined(void **state)
     assert_string_equal(conv_at(f, 0).config, "11,1"); /* step by step from 0,1 */
 }
 
-static void a_lease_that_is_lost_is_taken_anew(void **state)
+TEST(conv, a_lease_that_is_lost_is_taken_anew)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -187,7 +187,7 @@ static void a_lease_that_is_lost_is_taken_anew(void **state)
     assert_int_equal(conv_at(f, 0).tried, CONV_SPACE);
 }
 
-static void a_report_that_is_refused_ends_the_sharing_and_not_the_search(void **state)
+TEST(conv, a_report_that_is_refused_ends_the_sharing_and_not_the_search)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -201,7 +201,7 @@ static void a_report_that_is_refused_ends_the_sharing_and_not_the_search(void **
     assert_says(f->err.text, "sharing the search of ConvTuned");
 }
 
-static void what_was_tuned_and_cannot_be_recorded_is_returned(void **state)
+TEST(conv, what_was_tuned_and_cannot_be_recorded_is_returned)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -233,7 +233,9 @@ static int tear_down_with_journal(void **state)
     return conv_tear_down(state);
 }
 
-static void what_kilnd_had_no_time_for_is_tried_when_a_search_is_taken_up(void **state)
+FIXTURE(with_journal, set_up_with_journal, tear_down_with_journal);
+
+TEST(with_journal, what_kilnd_had_no_time_for_is_tried_when_a_search_is_taken_up)
 {
     struct conv_fixture *f = *state;
     f->busy = "11,1";
@@ -250,7 +252,7 @@ static void what_kilnd_had_no_time_for_is_tried_when_a_search_is_taken_up(void *
     assert_int_equal(conv_trials_in(f, KILN_CONV_NOT_COMPILED), 1);
 }
 
-static void without_a_folder_for_a_journal_tune_does_without(void **state)
+TEST(with_journal, without_a_folder_for_a_journal_tune_does_without)
 {
     struct conv_fixture *f = *state;
     const char *mine = f->options.journal;
@@ -260,30 +262,4 @@ static void without_a_folder_for_a_journal_tune_does_without(void **state)
     unsetenv("XDG_STATE_HOME");
     f->options.journal = mine;
     assert_string_equal(conv_at(f, 0).config, "11,1");
-}
-
-#define J(name) cmocka_unit_test_setup_teardown(name, set_up_with_journal, tear_down_with_journal)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CONV_TEST(tune_finds_the_best_config_and_records_it),
-        CONV_TEST(wrong_and_uncompiled_configs_never_win),
-        CONV_TEST(a_config_that_wants_too_much_memory_costs_only_itself),
-        CONV_TEST(a_device_lost_in_a_search_leaves_what_was_found_recorded),
-        CONV_TEST(what_is_known_is_searched_again_only_where_that_is_enforced),
-        CONV_TEST(find_searches_where_that_is_enforced),
-        CONV_TEST(clean_forgets_the_config_and_searches_nothing),
-        CONV_TEST(clean_measures_whatever_find_records_say),
-        CONV_TEST(who_has_enough_of_tuning_keeps_the_best_so_far),
-        CONV_TEST(a_search_that_tried_nothing_new_records_no_config),
-        CONV_TEST(a_shared_search_reports_its_shares),
-        CONV_TEST(a_report_that_is_refused_ends_the_sharing_and_not_the_search),
-        CONV_TEST(what_was_tuned_and_cannot_be_recorded_is_returned),
-        CONV_TEST(where_all_shares_are_taken_what_is_known_is_refined),
-        CONV_TEST(a_lease_that_is_lost_is_taken_anew),
-        J(what_kilnd_had_no_time_for_is_tried_when_a_search_is_taken_up),
-        J(without_a_folder_for_a_journal_tune_does_without),
-    };
-    return cmocka_run_group_tests_name("conv_tune", tests, NULL, NULL);
 }

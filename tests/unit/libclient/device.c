@@ -105,6 +105,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(device, set_up, tear_down);
+
 static void get_plan(struct fixture *f)
 {
     if (!f->device)
@@ -125,7 +127,7 @@ static struct kiln_memory *memory(struct fixture *f, const void *from, uint64_t 
 
 /* ---- tests ---- */
 
-static void an_opencl_device_has_a_name_a_model_and_a_target(void **state)
+TEST(device, an_opencl_device_has_a_name_a_model_and_a_target)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -139,7 +141,7 @@ static void an_opencl_device_has_a_name_a_model_and_a_target(void **state)
     assert_true(kiln_device_compute_units(f->device) > 0);
 }
 
-static void a_plan_runs_with_all_kinds_of_arguments(void **state)
+TEST(device, a_plan_runs_with_all_kinds_of_arguments)
 {
     struct fixture *f = *state;
     get_plan(f);
@@ -164,7 +166,7 @@ static void a_plan_runs_with_all_kinds_of_arguments(void **state)
     kiln_memory_destroy(my);
 }
 
-static void an_argument_may_begin_inside_its_tensor(void **state)
+TEST(device, an_argument_may_begin_inside_its_tensor)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -188,7 +190,7 @@ static void an_argument_may_begin_inside_its_tensor(void **state)
     kiln_memory_destroy(my);
 }
 
-static void memories_that_do_not_fit_the_problem_are_refused(void **state)
+TEST(device, memories_that_do_not_fit_the_problem_are_refused)
 {
     struct fixture *f = *state;
     get_plan(f);
@@ -210,7 +212,7 @@ static void memories_that_do_not_fit_the_problem_are_refused(void **state)
     kiln_memory_destroy(small);
 }
 
-static void a_binary_that_the_runtime_refuses_is_an_error_and_no_crash(void **state)
+TEST(device, a_binary_that_the_runtime_refuses_is_an_error_and_no_crash)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -224,7 +226,7 @@ static void a_binary_that_the_runtime_refuses_is_an_error_and_no_crash(void **st
     assert_null(run);
 }
 
-static void an_entry_point_that_is_not_there_is_named(void **state)
+TEST(device, an_entry_point_that_is_not_there_is_named)
 {
     struct fixture *f = *state;
     f->entry = "absent";
@@ -234,7 +236,7 @@ static void an_entry_point_that_is_not_there_is_named(void **state)
     assert_says(f->err.text, "no kernel 'absent'");
 }
 
-static void a_plan_for_another_target_is_refused(void **state)
+TEST(device, a_plan_for_another_target_is_refused)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -246,7 +248,7 @@ static void a_plan_for_another_target_is_refused(void **state)
     assert_says(f->err.text, "the plan is for gfx90a");
 }
 
-static void a_device_number_that_does_not_exist_says_how_many_there_are(void **state)
+TEST(device, a_device_number_that_does_not_exist_says_how_many_there_are)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -257,7 +259,7 @@ static void a_device_number_that_does_not_exist_says_how_many_there_are(void **s
     assert_int_equal(kiln_device_open("gpu", &none, &f->err), KILN_E_INVALID);
 }
 
-static void a_runtime_that_is_absent_is_named_with_every_file_tried(void **state)
+TEST(device, a_runtime_that_is_absent_is_named_with_every_file_tried)
 {
     struct fixture *f = *state;
     struct kiln_device *none = NULL;
@@ -291,7 +293,7 @@ static void on_found(void *context, const struct kiln_device_info *info,
     l->cuda += strcmp(info->name, "cuda") == 0;
 }
 
-static void the_list_has_what_works_and_why_the_rest_does_not(void **state)
+TEST(device, the_list_has_what_works_and_why_the_rest_does_not)
 {
     struct fixture *f = *state;
     struct listing l = { 0 };
@@ -301,7 +303,7 @@ static void the_list_has_what_works_and_why_the_rest_does_not(void **state)
     assert_true(l.working > 0 || !f->device);
 }
 
-static void auto_takes_the_first_that_works(void **state)
+TEST(device, auto_takes_the_first_that_works)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -312,25 +314,10 @@ static void auto_takes_the_first_that_works(void **state)
     kiln_device_close(device);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
+int main(int argc, char **argv)
 {
     opencl_scale_init();
-    const struct CMUnitTest tests[] = {
-        TEST(a_runtime_that_is_absent_is_named_with_every_file_tried),
-        TEST(an_opencl_device_has_a_name_a_model_and_a_target),
-        TEST(a_plan_runs_with_all_kinds_of_arguments),
-        TEST(an_argument_may_begin_inside_its_tensor),
-        TEST(memories_that_do_not_fit_the_problem_are_refused),
-        TEST(a_binary_that_the_runtime_refuses_is_an_error_and_no_crash),
-        TEST(an_entry_point_that_is_not_there_is_named),
-        TEST(a_plan_for_another_target_is_refused),
-        TEST(a_device_number_that_does_not_exist_says_how_many_there_are),
-        TEST(the_list_has_what_works_and_why_the_rest_does_not),
-        TEST(auto_takes_the_first_that_works),
-    };
-    int failed = cmocka_run_group_tests_name("client devices", tests, NULL, NULL);
+    int failed = test_main(argc, argv);
     opencl_scale_done();
     return failed;
 }

@@ -23,11 +23,12 @@ static int set_up(void **state)
     return 0;
 }
 
+FIXTURE(device_names, set_up, NULL);
+
 /* ---- texts ---- */
 
-static void a_uuid_is_written_as_the_vendors_tools_do(void **state)
+TEST(device_names, a_uuid_is_written_as_the_vendors_tools_do)
 {
-    (void)state;
     char text[DEVICE_UUID_SIZE];
     device_uuid_text("GPU-", bytes, text);
     assert_string_equal(text, "GPU-6e2a0c1d-1111-2222-3333-4444555566ff");
@@ -42,9 +43,8 @@ static void a_uuid_is_written_as_the_vendors_tools_do(void **state)
     assert_string_equal(text, "GPU-31393031-6561-6433-6132-656364346136");
 }
 
-static void a_uuid_of_zeros_is_none(void **state)
+TEST(device_names, a_uuid_of_zeros_is_none)
 {
-    (void)state;
     char text[DEVICE_UUID_SIZE] = "x";
     device_uuid_text("GPU-", zero, text);
     assert_string_equal(text, "");
@@ -77,9 +77,8 @@ static enum kiln_code find(const char *uuid, unsigned index, bool tells, int *re
     return device_find(&census, &uri, ret_index, err);
 }
 
-static void a_device_is_found_by_number_or_by_uuid_in_any_case(void **state)
+TEST(device_names, a_device_is_found_by_number_or_by_uuid_in_any_case)
 {
-    (void)state;
     struct kiln_err err;
     int index = -1;
     must(find("", 2, false, &index, &err), err);
@@ -90,9 +89,8 @@ static void a_device_is_found_by_number_or_by_uuid_in_any_case(void **state)
     assert_int_equal(index, 0);
 }
 
-static void what_is_not_found_leaves_the_index_alone(void **state)
+TEST(device_names, what_is_not_found_leaves_the_index_alone)
 {
-    (void)state;
     struct kiln_err err;
     int index = -1;
     assert_int_equal(find("", 3, false, &index, &err), KILN_NOT_FOUND);
@@ -107,9 +105,8 @@ static void what_is_not_found_leaves_the_index_alone(void **state)
 
 /* ---- what hides devices ---- */
 
-static void the_variables_that_hide_devices_of_a_kind_are_named(void **state)
+TEST(device_names, the_variables_that_hide_devices_of_a_kind_are_named)
 {
-    (void)state;
     char text[260];
     device_hidden_note("hip", text, sizeof(text));
     assert_string_equal(text, "");
@@ -129,9 +126,8 @@ static void the_variables_that_hide_devices_of_a_kind_are_named(void **state)
     assert_string_equal(text, "; HIP_VISIBLE_DEVICES='1' decides which devices it sees");
 }
 
-static void long_values_are_cut_to_the_room(void **state)
+TEST(device_names, long_values_are_cut_to_the_room)
 {
-    (void)state;
     static const char *const variables[] = { "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
                                              "CUDA_VISIBLE_DEVICES" };
     char value[500], text[260];
@@ -161,9 +157,8 @@ static bool version_of(const char *content, char *ret_version, size_t size)
     return found;
 }
 
-static void a_drivers_version_is_the_first_word_like_one(void **state)
+TEST(device_names, a_drivers_version_is_the_first_word_like_one)
 {
-    (void)state;
     char version[16];
     assert_true(version_of("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.82.07  "
                            "Release Build\nGCC version:  gcc 12.2.0\n",
@@ -173,9 +168,8 @@ static void a_drivers_version_is_the_first_word_like_one(void **state)
     assert_string_equal(version, "6.8.5");
 }
 
-static void what_has_no_version_tells_none(void **state)
+TEST(device_names, what_has_no_version_tells_none)
 {
-    (void)state;
     char version[8] = "-";
     assert_false(version_of("", version, sizeof(version)));
     assert_false(version_of("none here\n1.2.3\n", version, sizeof(version)));
@@ -183,21 +177,4 @@ static void what_has_no_version_tells_none(void **state)
     assert_false(version_of("123.456.789\n", version, sizeof(version))); /* no room */
     assert_false(text_file_version("/nonexistent/version", version, sizeof(version)));
     assert_string_equal(version, "-");
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_uuid_is_written_as_the_vendors_tools_do),
-        TEST(a_uuid_of_zeros_is_none),
-        TEST(a_device_is_found_by_number_or_by_uuid_in_any_case),
-        TEST(what_is_not_found_leaves_the_index_alone),
-        TEST(the_variables_that_hide_devices_of_a_kind_are_named),
-        TEST(long_values_are_cut_to_the_room),
-        TEST(a_drivers_version_is_the_first_word_like_one),
-        TEST(what_has_no_version_tells_none),
-    };
-    return cmocka_run_group_tests_name("device names", tests, NULL, NULL);
 }

@@ -83,6 +83,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(device_opencl, set_up, tear_down);
+
 static void expect_scaled(struct fixture *f, struct kiln_memory *y)
 {
     float numbers[MADE_ELEMENTS];
@@ -93,7 +95,7 @@ static void expect_scaled(struct fixture *f, struct kiln_memory *y)
 
 /* ---- streams and events ---- */
 
-static void work_is_done_in_the_order_of_its_stream(void **state)
+TEST(device_opencl, work_is_done_in_the_order_of_its_stream)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -114,7 +116,7 @@ static void work_is_done_in_the_order_of_its_stream(void **state)
     kiln_stream_destroy(stream);
 }
 
-static void events_tell_the_time_between_them(void **state)
+TEST(device_opencl, events_tell_the_time_between_them)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -196,7 +198,7 @@ static void open_in(struct fixture *f, const struct job *job)
     must(kiln_device_open_in("opencl:0", job->context, &f->device, &f->err), f->err);
 }
 
-static void a_jobs_context_queue_and_memory_are_used_and_left_to_it(void **state)
+TEST(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -232,7 +234,7 @@ static void a_jobs_context_queue_and_memory_are_used_and_left_to_it(void **state
     job_end(&job);
 }
 
-static void what_the_job_lets_go_of_first_is_held(void **state)
+TEST(device_opencl, what_the_job_lets_go_of_first_is_held)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -254,7 +256,7 @@ static void what_the_job_lets_go_of_first_is_held(void **state)
     kiln_stream_destroy(stream);
 }
 
-static void what_is_of_another_context_is_refused(void **state)
+TEST(device_opencl, what_is_of_another_context_is_refused)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -274,7 +276,7 @@ static void what_is_of_another_context_is_refused(void **state)
     job_end(&job);
 }
 
-static void a_memory_smaller_than_stated_is_refused(void **state)
+TEST(device_opencl, a_memory_smaller_than_stated_is_refused)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -289,7 +291,7 @@ static void a_memory_smaller_than_stated_is_refused(void **state)
     job_end(&job);
 }
 
-static void a_queue_that_keeps_no_order_is_refused(void **state)
+TEST(device_opencl, a_queue_that_keeps_no_order_is_refused)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -302,7 +304,7 @@ static void a_queue_that_keeps_no_order_is_refused(void **state)
     job_end(&job);
 }
 
-static void a_queue_that_tells_no_times_says_so(void **state)
+TEST(device_opencl, a_queue_that_tells_no_times_says_so)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -325,7 +327,7 @@ static void a_queue_that_tells_no_times_says_so(void **state)
 
 /* ---- what it cannot do ---- */
 
-static void dynamic_shared_memory_is_unsupported(void **state)
+TEST(device_opencl, dynamic_shared_memory_is_unsupported)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -337,7 +339,7 @@ static void dynamic_shared_memory_is_unsupported(void **state)
     assert_says(f->err.text, "'scale' wants 16 bytes of dynamic shared memory");
 }
 
-static void a_launch_of_another_shape_than_the_kernels_is_refused(void **state)
+TEST(device_opencl, a_launch_of_another_shape_than_the_kernels_is_refused)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -354,7 +356,7 @@ static void a_launch_of_another_shape_than_the_kernels_is_refused(void **state)
     assert_says(f->err.text, "refuses the launch: CL_INVALID_WORK_GROUP_SIZE");
 }
 
-static void memory_that_cannot_be_had_is_no_memory(void **state)
+TEST(device_opencl, memory_that_cannot_be_had_is_no_memory)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -366,7 +368,7 @@ static void memory_that_cannot_be_had_is_no_memory(void **state)
 
 /* ---- forks, threads ---- */
 
-static void a_child_is_refused(void **state)
+TEST(device_opencl, a_child_is_refused)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -419,7 +421,7 @@ static void *launch_again_and_again(void *argument)
 }
 
 /* A cl_kernel's arguments are its state: one run's must not end up in another's launch. */
-static void threads_that_share_a_run_do_not_mix_their_arguments(void **state)
+TEST(device_opencl, threads_that_share_a_run_do_not_mix_their_arguments)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -441,27 +443,10 @@ static void threads_that_share_a_run_do_not_mix_their_arguments(void **state)
     assert_int_equal(f->device->modules.modules.count, 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
+int main(int argc, char **argv)
 {
     opencl_scale_init();
-    const struct CMUnitTest tests[] = {
-        TEST(work_is_done_in_the_order_of_its_stream),
-        TEST(events_tell_the_time_between_them),
-        TEST(a_jobs_context_queue_and_memory_are_used_and_left_to_it),
-        TEST(what_the_job_lets_go_of_first_is_held),
-        TEST(what_is_of_another_context_is_refused),
-        TEST(a_memory_smaller_than_stated_is_refused),
-        TEST(a_queue_that_keeps_no_order_is_refused),
-        TEST(a_queue_that_tells_no_times_says_so),
-        TEST(dynamic_shared_memory_is_unsupported),
-        TEST(a_launch_of_another_shape_than_the_kernels_is_refused),
-        TEST(memory_that_cannot_be_had_is_no_memory),
-        TEST(a_child_is_refused),
-        TEST(threads_that_share_a_run_do_not_mix_their_arguments),
-    };
-    int failed = cmocka_run_group_tests_name("OpenCL devices", tests, NULL, NULL);
+    int failed = test_main(argc, argv);
     free((void *)binary.data);
     opencl_scale_done();
     return failed;

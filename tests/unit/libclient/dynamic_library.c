@@ -80,6 +80,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(dynamic_library, set_up, tear_down);
+
 static void expect(struct fixture *f, int number, const char *folder)
 {
     must(dynamic_library_use(&f->library, &f->err), f->err);
@@ -89,7 +91,7 @@ static void expect(struct fixture *f, int number, const char *folder)
 
 /* ---- the order ---- */
 
-static void the_folders_given_come_first_in_their_order(void **state)
+TEST(dynamic_library, the_folders_given_come_first_in_their_order)
 {
     struct fixture *f = *state;
     setenv("KILN_TRIAL_LIBRARY_PATH", FOLDER("c"), 1);
@@ -100,7 +102,7 @@ static void the_folders_given_come_first_in_their_order(void **state)
     expect(f, 2, FOLDER("b"));
 }
 
-static void then_those_of_the_variable(void **state)
+TEST(dynamic_library, then_those_of_the_variable)
 {
     struct fixture *f = *state;
     setenv("KILN_TRIAL_LIBRARY_PATH", FOLDER("none") ":" FOLDER("c"), 1);
@@ -108,14 +110,14 @@ static void then_those_of_the_variable(void **state)
     expect(f, 3, FOLDER("c"));
 }
 
-static void in_a_folder_the_newest_name_goes_first(void **state)
+TEST(dynamic_library, in_a_folder_the_newest_name_goes_first)
 {
     struct fixture *f = *state;
     must(dynamic_library_set_path(&f->library, FOLDER("d"), &f->err), f->err);
     expect(f, 42, FOLDER("d"));
 }
 
-static void what_the_process_has_open_goes_before_every_folder(void **state)
+TEST(dynamic_library, what_the_process_has_open_goes_before_every_folder)
 {
     struct fixture *f = *state;
     void *jobs = dlopen(FILE_OF("a"), RTLD_NOW | RTLD_LOCAL);
@@ -124,7 +126,7 @@ static void what_the_process_has_open_goes_before_every_folder(void **state)
     expect(f, 1, FOLDER("a"));
 }
 
-static void the_file_of_the_variable_is_the_only_one(void **state)
+TEST(dynamic_library, the_file_of_the_variable_is_the_only_one)
 {
     struct fixture *f = *state;
     void *jobs = dlopen(FILE_OF("a"), RTLD_NOW | RTLD_LOCAL);
@@ -144,7 +146,7 @@ static void the_file_of_the_variable_is_the_only_one(void **state)
                                     "folder in KILN_TRIAL_LIBRARY_PATH");
 }
 
-static void an_empty_variable_is_none(void **state)
+TEST(dynamic_library, an_empty_variable_is_none)
 {
     struct fixture *f = *state;
     setenv("KILN_TRIAL_LIBRARY", "", 1);
@@ -158,7 +160,7 @@ static void an_empty_variable_is_none(void **state)
 
 /* ---- what goes wrong ---- */
 
-static void nothing_found_names_every_file_tried(void **state)
+TEST(dynamic_library, nothing_found_names_every_file_tried)
 {
     struct fixture *f = *state;
     must(dynamic_library_set_path(&f->library, "/nonexistent/x", &f->err), f->err);
@@ -170,7 +172,7 @@ static void nothing_found_names_every_file_tried(void **state)
     assert_null(dynamic_library_file(&f->library));
 }
 
-static void a_file_that_cannot_be_loaded_is_named_with_the_reason(void **state)
+TEST(dynamic_library, a_file_that_cannot_be_loaded_is_named_with_the_reason)
 {
     struct fixture *f = *state;
     setenv("KILN_TRIAL_LIBRARY", "/proc/self/status", 1);
@@ -178,7 +180,7 @@ static void a_file_that_cannot_be_loaded_is_named_with_the_reason(void **state)
     assert_says(f->err.text, "tried /proc/self/status; /proc/self/status: ");
 }
 
-static void a_required_symbol_that_is_missing_is_named_with_the_file(void **state)
+TEST(dynamic_library, a_required_symbol_that_is_missing_is_named_with_the_file)
 {
     struct fixture *f = *state;
     f->library.symbols = wants_more;
@@ -194,7 +196,7 @@ static void a_required_symbol_that_is_missing_is_named_with_the_file(void **stat
     assert_int_equal(f->table.more(), 1);
 }
 
-static void an_optional_symbol_that_is_missing_is_null(void **state)
+TEST(dynamic_library, an_optional_symbol_that_is_missing_is_null)
 {
     struct fixture *f = *state;
     must(dynamic_library_set_path(&f->library, FOLDER("a"), &f->err), f->err);
@@ -202,7 +204,7 @@ static void an_optional_symbol_that_is_missing_is_null(void **state)
     assert_null(f->table.more);
 }
 
-static void a_folder_that_is_not_absolute_is_refused(void **state)
+TEST(dynamic_library, a_folder_that_is_not_absolute_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(dynamic_library_set_path(&f->library, "/usr/lib:lib", &f->err), KILN_INVALID);
@@ -212,7 +214,7 @@ static void a_folder_that_is_not_absolute_is_refused(void **state)
     assert_says(f->err.text, "'./lib' in KILN_TRIAL_LIBRARY_PATH is not an absolute path");
 }
 
-static void a_path_after_the_library_was_opened_is_refused(void **state)
+TEST(dynamic_library, a_path_after_the_library_was_opened_is_refused)
 {
     struct fixture *f = *state;
     must(dynamic_library_set_path(&f->library, FOLDER("a"), &f->err), f->err);
@@ -222,7 +224,7 @@ static void a_path_after_the_library_was_opened_is_refused(void **state)
     expect(f, 1, FOLDER("a"));
 }
 
-static void a_path_of_any_length_does_no_harm(void **state)
+TEST(dynamic_library, a_path_of_any_length_does_no_harm)
 {
     struct fixture *f = *state;
     size_t size = 20000;
@@ -250,7 +252,7 @@ static void *use(void *context)
     return fine ? NULL : f;
 }
 
-static void threads_may_ask_at_once(void **state)
+TEST(dynamic_library, threads_may_ask_at_once)
 {
     struct fixture *f = *state;
     pthread_t threads[4];
@@ -262,27 +264,4 @@ static void threads_may_ask_at_once(void **state)
         pthread_join(threads[i], &failed);
         assert_null(failed);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_folders_given_come_first_in_their_order),
-        TEST(then_those_of_the_variable),
-        TEST(in_a_folder_the_newest_name_goes_first),
-        TEST(what_the_process_has_open_goes_before_every_folder),
-        TEST(the_file_of_the_variable_is_the_only_one),
-        TEST(an_empty_variable_is_none),
-        TEST(nothing_found_names_every_file_tried),
-        TEST(a_file_that_cannot_be_loaded_is_named_with_the_reason),
-        TEST(a_required_symbol_that_is_missing_is_named_with_the_file),
-        TEST(an_optional_symbol_that_is_missing_is_null),
-        TEST(a_folder_that_is_not_absolute_is_refused),
-        TEST(a_path_after_the_library_was_opened_is_refused),
-        TEST(a_path_of_any_length_does_no_harm),
-        TEST(threads_may_ask_at_once),
-    };
-    return cmocka_run_group_tests_name("dynamic libraries", tests, NULL, NULL);
 }

@@ -49,9 +49,8 @@ static enum kiln_code check(const struct file *file, size_t size, struct kiln_er
     return rc;
 }
 
-static void a_whole_file_is_taken(void **state)
+TEST(plain, a_whole_file_is_taken)
 {
-    (void)state;
     struct kiln_err err;
     must(check(&good, sizeof(good), &err), err);
     struct file bare = good;
@@ -60,9 +59,8 @@ static void a_whole_file_is_taken(void **state)
     must(check(&bare, sizeof(bare.header), &err), err);
 }
 
-static void a_file_that_was_cut_is_refused_wherever_that_was(void **state)
+TEST(plain, a_file_that_was_cut_is_refused_wherever_that_was)
 {
-    (void)state;
     struct kiln_err err;
     for (size_t size = 0; size < sizeof(good); size++) {
         assert_int_equal(check(&good, size, &err), KILN_CORRUPT);
@@ -70,9 +68,8 @@ static void a_file_that_was_cut_is_refused_wherever_that_was(void **state)
     }
 }
 
-static void parts_beyond_the_end_are_refused(void **state)
+TEST(plain, parts_beyond_the_end_are_refused)
 {
-    (void)state;
     struct kiln_err err;
     struct file f;
 #define BREAK(field, value)                                     \
@@ -100,9 +97,8 @@ static void parts_beyond_the_end_are_refused(void **state)
 #undef BREAK
 }
 
-static void what_is_no_such_file_is_refused(void **state)
+TEST(plain, what_is_no_such_file_is_refused)
 {
-    (void)state;
     struct kiln_err err;
     struct file f = good;
     f.header.e_machine = ELF_MACHINE_AMDGPU;
@@ -121,9 +117,8 @@ static void what_is_no_such_file_is_refused(void **state)
 }
 
 /* Whatever is flipped, the answer is a code and a sentence, and no read beyond the end. */
-static void no_flipped_byte_makes_it_read_beyond_the_end(void **state)
+TEST(plain, no_flipped_byte_makes_it_read_beyond_the_end)
 {
-    (void)state;
     struct kiln_err err;
     for (size_t at = 0; at < sizeof(good); at++)
         for (unsigned flip = 1; flip < 256; flip <<= 1) {
@@ -132,16 +127,4 @@ static void no_flipped_byte_makes_it_read_beyond_the_end(void **state)
             enum kiln_code rc = check(&f, sizeof(f), &err);
             assert_true(rc == KILN_OK || (rc == KILN_CORRUPT && err.text[0]));
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_whole_file_is_taken),
-        cmocka_unit_test(a_file_that_was_cut_is_refused_wherever_that_was),
-        cmocka_unit_test(parts_beyond_the_end_are_refused),
-        cmocka_unit_test(what_is_no_such_file_is_refused),
-        cmocka_unit_test(no_flipped_byte_makes_it_read_beyond_the_end),
-    };
-    return cmocka_run_group_tests_name("code objects", tests, NULL, NULL);
 }

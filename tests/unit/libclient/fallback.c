@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* When libkiln leaves kilnd for the engine in its own process, and when that for another: against a
- * fake of each. */
+/* When libkiln leaves kilnd for what serves in its place, and when it returns: against a fake of
+ * each. */
 #include "libclient/connection/fallback.h"
+#include "libclient/connection/substitute.h"
+#include "libclient/connection/transport_socket.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
@@ -24,68 +26,40 @@ static struct fixture {
     struct kiln_client *client;
     struct kiln_error err;
     atomic_uint answered; /* of the engine's: requests */
-    unsigned mute;        /* the engine's first so many requests get no answer */
 } fixture;
 
-/* ---- the fake engine's way in ---- */
+/* ---- the substitute ---- */
 
 static struct {
-    enum embedded_role role;
-    unsigned connects, let_goes, settles;
-    unsigned asked, alive; /* how often it was asked whether it lives; how often it does */
-    bool is_broken;        /* connect fails */
-    bool is_late;          /* connect has no time left */
-    bool is_led;           /* its end looks like another process's */
+    unsigned connects, greetings;
+    bool is_broken; /* connect fails */
+    bool is_late;   /* connect has no time left */
 } entry;
 
-static enum kiln_code connect_engine(const struct embedded_options *options, int *ret_fd,
+static enum kiln_code connect_engine(uint64_t deadline_ns, struct transport **ret_transport,
                                      struct kiln_err *err)
 {
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    (void)options;
+    (void)deadline_ns;
     if (entry.is_broken)
         return kiln_fail(err, KILN_IO, "the engine is broken");
     if (entry.is_late)
-        return kiln_fail(err, KILN_TIMED_OUT, "who leads does not answer");
-    strcpy(address.sun_path, fixture.engine.path);
-    *ret_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(*ret_fd, (struct sockaddr *)&address, sizeof(address)), 0);
+        return kiln_fail(err, KILN_TIMED_OUT, "the lock is held");
     entry.connects++;
-    return KILN_OK;
+    return transport_socket_connect(fixture.engine.path, ret_transport, err);
 }
 
-static void let_go(void) { entry.let_goes++; }
-static void settle(void) { entry.settles++; }
-
-static void engine_status(struct embedded_status *ret_status)
+static void note_greeting(enum kiln_code rc) { entry.greetings += rc == KILN_OK; }
+static void describe(char *text, size_t size)
 {
-    *ret_status = (struct embedded_status){ .role = entry.role, .folder = "/the/store" };
+    snprintf(text, size, "a fake serves in '/the/store'");
 }
-
-static bool answers(unsigned ms, uint64_t deadline_ns)
-{
-    (void)ms;
-    (void)deadline_ns;
-    return entry.asked++ < entry.alive;
-}
-
-static const struct embedded_entry fake_entry = { .version = EMBEDDED_ENTRY_VERSION,
-                                                  .release = KILN_VERSION,
-                                                  .connect = connect_engine,
-                                                  .let_go = let_go,
-                                                  .settle = settle,
-                                                  .status = engine_status,
-                                                  .answers = answers };
 
 /* In the place of libkiln's own. */
-enum kiln_code fallback_entry(const struct embedded_entry **ret_entry,
-                              struct embedded_options *ret_options, struct kiln_err *err)
-{
-    (void)err;
-    *ret_entry = &fake_entry;
-    *ret_options = (struct embedded_options){ 0 };
-    return KILN_OK;
-}
+const struct substitute substitute = { .word = "private",
+                                       .rung = KILN_RUNG_PRIVATE,
+                                       .connect = connect_engine,
+                                       .greeted = note_greeting,
+                                       .describe = describe };
 
 /* ---- the system's part ---- */
 
@@ -103,16 +77,6 @@ int __wrap_connect(int fd, const struct sockaddr *address, socklen_t size)
     return -1;
 }
 
-int __real_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
-int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size);
-int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
-{
-    int rc = __real_getsockopt(fd, level, name, value, size);
-    if (rc == 0 && level == SOL_SOCKET && name == SO_PEERCRED && entry.is_led)
-        ((struct ucred *)value)->pid = getpid() + 1;
-    return rc;
-}
-
 uint64_t __real_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void) { return __real_clock_monotonic_ns() + ahead_ns; }
@@ -123,10 +87,6 @@ static void pong(struct fake_request *rq) { fake_reply(rq, MESSAGE_pong, 0, rq->
 
 static void pong_of_engine(struct fake_request *rq)
 {
-    if (fixture.mute > 0) {
-        fixture.mute--;
-        return;
-    }
     fixture.answered++;
     pong(rq);
 }
@@ -137,7 +97,6 @@ static int set_up(void **state)
     memset(&entry, 0, sizeof(entry));
     connect_errno = 0;
     ahead_ns = 0;
-    entry.role = EMBEDDED_LEADS;
     fixture.kilnd.handle = pong;
     fixture.engine.handle = pong_of_engine;
     fake_daemon_start(&fixture.engine);
@@ -153,9 +112,10 @@ static int tear_down(void **state)
     kiln_client_close(f->client);
     fake_daemon_stop(&f->kilnd);
     fake_daemon_stop(&f->engine);
-    assert_int_equal(entry.connects, entry.let_goes);
     return 0;
 }
+
+FIXTURE(fallback, set_up, tear_down);
 
 static void open_client(struct fixture *f, const char *fallback, unsigned patience_ms)
 {
@@ -185,67 +145,67 @@ static struct kiln_status status(struct fixture *f)
 static void expect_engine_because(struct fixture *f, const char *reason)
 {
     must(ping(f, 0), f->err);
-    assert_int_equal(status(f).rung, KILN_RUNG_EMBEDDED);
+    assert_int_equal(status(f).rung, KILN_RUNG_PRIVATE);
     assert_says(status(f).reason, reason);
     assert_true(f->answered > 0);
 }
 
 /* ---- a kilnd that is there, but not for us ---- */
 
-static void a_kilnd_that_refuses_this_libkiln_is_passed_over(void **state)
+TEST(fallback, a_kilnd_that_refuses_this_libkiln_is_passed_over)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
-    open_client(f, "embedded", 0);
+    open_client(f, "private", 0);
     expect_engine_because(f, "kilnd refuses this libkiln");
     assert_says(status(f).reason, "the client is too old");
     assert_int_equal(f->kilnd.connections, 1);
 }
 
-static void so_is_one_of_another_version(void **state)
+TEST(fallback, so_is_one_of_another_version)
 {
     struct fixture *f = *state;
     f->kilnd.version = 9;
-    open_client(f, "embedded", 0);
+    open_client(f, "private", 0);
     expect_engine_because(f, "fake 9 speaks protocol version 9");
 }
 
-static void so_is_one_that_this_user_may_not_reach(void **state)
+TEST(fallback, so_is_one_that_this_user_may_not_reach)
 {
     struct fixture *f = *state;
     connect_errno = EACCES;
-    open_client(f, "embedded", 0);
+    open_client(f, "private", 0);
     expect_engine_because(f, "kilnd");
     assert_int_equal(f->kilnd.connections, 0);
 }
 
-static void so_is_one_without_room_after_a_while(void **state)
+TEST(fallback, so_is_one_without_room_after_a_while)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "too many connections";
     f->kilnd.refused = KILN_BUSY;
-    open_client(f, "embedded", BRIEF_MS);
+    open_client(f, "private", BRIEF_MS);
     expect_engine_because(f, "too many connections");
     kiln_client_close(f->client);
     connect_errno = EAGAIN; /* nor does its queue have any */
     fake_daemon_kill(&f->kilnd);
-    open_client(f, "embedded", BRIEF_MS);
+    open_client(f, "private", BRIEF_MS);
     expect_engine_because(f, "no room for a new connection");
 }
 
-static void so_is_one_that_does_not_answer_hello(void **state)
+TEST(fallback, so_is_one_that_does_not_answer_hello)
 {
     struct fixture *f = *state;
     f->kilnd.silent = true;
-    open_client(f, "embedded", BRIEF_MS);
+    open_client(f, "private", BRIEF_MS);
     expect_engine_because(f, "does not answer hello");
 }
 
-static void brief_calls_add_up_to_the_same_patience(void **state)
+TEST(fallback, brief_calls_add_up_to_the_same_patience)
 {
     struct fixture *f = *state;
     f->kilnd.silent = true;
-    open_client(f, "embedded", LONG_MS);
+    open_client(f, "private", LONG_MS);
     assert_int_equal(ping(f, BRIEF_MS), KILN_E_TIMED_OUT);
     ahead_ns += LONG_MS * 1000000ull;
     int rc = ping(f, BRIEF_MS);
@@ -253,7 +213,7 @@ static void brief_calls_add_up_to_the_same_patience(void **state)
     expect_engine_because(f, "does not answer hello");
 }
 
-static void whoever_wants_no_fallback_gets_the_refusal(void **state)
+TEST(fallback, whoever_wants_no_fallback_gets_the_refusal)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
@@ -263,12 +223,12 @@ static void whoever_wants_no_fallback_gets_the_refusal(void **state)
     assert_int_equal(entry.connects, 0);
 }
 
-static void where_the_engine_fails_too_both_are_told_and_kilnd_is_asked_again(void **state)
+TEST(fallback, where_the_engine_fails_too_both_are_told_and_kilnd_is_asked_again)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
     entry.is_broken = true;
-    open_client(f, "embedded", 0);
+    open_client(f, "private", 0);
     for (unsigned i = 1; i <= 2; i++) {
         assert_int_equal(ping(f, 0), KILN_E_UNSUPPORTED);
         assert_says(f->err.text, "the client is too old");
@@ -278,31 +238,31 @@ static void where_the_engine_fails_too_both_are_told_and_kilnd_is_asked_again(vo
 }
 
 /* A kilnd may return, what this process lacks does not. */
-static void an_engine_that_fails_where_no_kilnd_is_says_what_of(void **state)
+TEST(fallback, an_engine_that_fails_where_no_kilnd_is_says_what_of)
 {
     struct fixture *f = *state;
     connect_errno = ENOENT;
     entry.is_broken = true;
-    open_client(f, "embedded", 0);
+    open_client(f, "private", 0);
     assert_int_equal(ping(f, 0), KILN_E_IO);
     assert_says(f->err.text, "no kilnd at");
     assert_says(f->err.text, "the engine is broken");
 }
 
-static void an_engine_that_is_late_has_timed_out(void **state)
+TEST(fallback, an_engine_that_is_late_has_timed_out)
 {
     struct fixture *f = *state;
     connect_errno = ENOENT;
     entry.is_late = true;
-    open_client(f, "embedded", 0);
+    open_client(f, "private", 0);
     assert_int_equal(ping(f, NOT_LONG_MS), KILN_E_TIMED_OUT);
     assert_says(f->err.text, "no kilnd at");
-    assert_says(f->err.text, "who leads does not answer");
+    assert_says(f->err.text, "the lock is held");
     entry.is_late = false;
     must(ping(f, 0), f->err);
 }
 
-static void a_patience_that_is_no_time_is_refused(void **state)
+TEST(fallback, a_patience_that_is_no_time_is_refused)
 {
     struct fixture *f = *state;
     static const char *const wrong[] = { "0", "-1", "5s", "x", "3600001", " 7" };
@@ -316,11 +276,11 @@ static void a_patience_that_is_no_time_is_refused(void **state)
 
 /* ---- the way back ---- */
 
-static void a_kilnd_that_still_refuses_is_looked_at_and_left_alone(void **state)
+TEST(fallback, a_kilnd_that_still_refuses_is_looked_at_and_left_alone)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
-    open_client(f, "embedded", 0);
+    open_client(f, "private", 0);
     expect_engine_because(f, "too old");
     ahead_ns += LOOK_NS;
     expect_engine_because(f, "too old");
@@ -329,11 +289,11 @@ static void a_kilnd_that_still_refuses_is_looked_at_and_left_alone(void **state)
     assert_int_equal(entry.connects, 1);
 }
 
-static void one_that_lets_us_in_is_gone_over_to(void **state)
+TEST(fallback, one_that_lets_us_in_is_gone_over_to)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
-    open_client(f, "embedded", 0);
+    open_client(f, "private", 0);
     expect_engine_because(f, "too old");
     fake_daemon_kill(&f->kilnd);
     f->kilnd.refusal = NULL;
@@ -347,57 +307,16 @@ static void one_that_lets_us_in_is_gone_over_to(void **state)
     assert_string_equal(status(f).reason, "");
 }
 
-static void one_that_takes_connections_alone_is_not(void **state)
+TEST(fallback, one_that_takes_connections_alone_is_not)
 {
     struct fixture *f = *state;
     f->kilnd.silent = true;
-    open_client(f, "embedded", BRIEF_MS);
+    open_client(f, "private", BRIEF_MS);
     expect_engine_because(f, "does not answer hello");
     for (unsigned i = 0; i < 3; i++) {
         ahead_ns += LOOK_NS;
         must(ping(f, 0), f->err);
     }
-    assert_int_equal(entry.connects, 1);
-}
-
-/* ---- another process of the user's that serves ---- */
-
-static void one_that_falls_silent_is_given_up_once_it_is_dead(void **state)
-{
-    struct fixture *f = *state;
-    connect_errno = ENOENT;
-    entry.is_led = true;
-    entry.alive = 2; /* it works, then it is stopped */
-    f->mute = 1;
-    open_client(f, "embedded", BRIEF_MS);
-    must(ping(f, 0), f->err);
-    assert_true(entry.asked >= 3);
-    assert_true(entry.connects >= 2);
-    assert_true(f->engine.requests >= 2); /* it was sent again */
-}
-
-static void brief_calls_find_it_out_too(void **state)
-{
-    struct fixture *f = *state;
-    connect_errno = ENOENT;
-    entry.is_led = true;
-    f->mute = 1;
-    open_client(f, "embedded", LONG_MS);
-    assert_int_equal(ping(f, BRIEF_MS), KILN_E_TIMED_OUT);
-    must(ping(f, 0), f->err);
-    assert_int_equal(entry.asked, 1);
-    assert_int_equal(entry.connects, 2);
-}
-
-static void the_engine_of_this_process_is_never_doubted(void **state)
-{
-    struct fixture *f = *state;
-    connect_errno = ENOENT;
-    f->mute = 1;
-    open_client(f, "embedded", BRIEF_MS);
-    assert_int_equal(ping(f, NOT_LONG_MS), KILN_E_TIMED_OUT);
-    must(ping(f, 0), f->err);
-    assert_int_equal(entry.asked, 0);
     assert_int_equal(entry.connects, 1);
 }
 
@@ -409,7 +328,7 @@ static void take_lines(int fd, char *text, size_t size)
     text[got > 0 ? got : 0] = '\0';
 }
 
-static void what_was_said_of_the_place_is_corrected(void **state)
+TEST(fallback, the_notice_is_one_line_for_a_process)
 {
     struct fixture *f = *state;
     char text[4096];
@@ -417,14 +336,10 @@ static void what_was_said_of_the_place_is_corrected(void **state)
     assert_int_equal(pipe(ends), 0);
     connect_errno = ENOENT;
     unsetenv("KILN_FALLBACK_NOTICE");
-    open_client(f, "embedded", BRIEF_MS);
+    open_client(f, "private", BRIEF_MS);
     dup2(ends[1], STDERR_FILENO);
     close(ends[1]);
     int rc = ping(f, 0);
-    fake_daemon_kill(&f->engine);
-    fake_daemon_start(&f->engine);
-    entry.role = EMBEDDED_MEMORY;
-    rc |= ping(f, 0);
     fake_daemon_kill(&f->engine);
     fake_daemon_start(&f->engine);
     rc |= ping(f, 0);
@@ -433,36 +348,8 @@ static void what_was_said_of_the_place_is_corrected(void **state)
     take_lines(ends[0], text, sizeof(text));
     close(ends[0]);
     must(rc, f->err);
-    const char *second = strchr(text, '\n');
-    assert_non_null(second);
-    assert_says(text, "is kept in '/the/store'");
-    assert_says(second, "nothing it compiles is kept");
-    assert_string_equal(strchr(second + 1, '\n'), "\n"); /* and no third */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(what_was_said_of_the_place_is_corrected),
-        TEST(a_kilnd_that_refuses_this_libkiln_is_passed_over),
-        TEST(so_is_one_of_another_version),
-        TEST(so_is_one_that_this_user_may_not_reach),
-        TEST(so_is_one_without_room_after_a_while),
-        TEST(so_is_one_that_does_not_answer_hello),
-        TEST(brief_calls_add_up_to_the_same_patience),
-        TEST(whoever_wants_no_fallback_gets_the_refusal),
-        TEST(where_the_engine_fails_too_both_are_told_and_kilnd_is_asked_again),
-        TEST(an_engine_that_fails_where_no_kilnd_is_says_what_of),
-        TEST(an_engine_that_is_late_has_timed_out),
-        TEST(a_patience_that_is_no_time_is_refused),
-        TEST(a_kilnd_that_still_refuses_is_looked_at_and_left_alone),
-        TEST(one_that_lets_us_in_is_gone_over_to),
-        TEST(one_that_takes_connections_alone_is_not),
-        TEST(one_that_falls_silent_is_given_up_once_it_is_dead),
-        TEST(brief_calls_find_it_out_too),
-        TEST(the_engine_of_this_process_is_never_doubted),
-    };
-    return cmocka_run_group_tests_name("fallback", tests, NULL, NULL);
+    assert_int_equal(entry.greetings, 2);
+    assert_says(text, "a fake serves in '/the/store'");
+    assert_non_null(strchr(text, '\n'));
+    assert_string_equal(strchr(text, '\n'), "\n");
 }

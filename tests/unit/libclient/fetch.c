@@ -35,6 +35,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(fetch, set_up, tear_down);
+
 static void start(struct fixture *f, void (*handle)(struct fake_request *))
 {
     f->client = fake_daemon_serve(&f->daemon, handle, f);
@@ -149,7 +151,7 @@ static void give_too_large_inline(struct fake_request *rq)
 
 /* ---- tests ---- */
 
-static void fetches_a_small_kernel_that_came_inside_the_frame(void **state)
+TEST(fetch, fetches_a_small_kernel_that_came_inside_the_frame)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
@@ -165,7 +167,7 @@ static void fetches_a_small_kernel_that_came_inside_the_frame(void **state)
     kiln_kernel_unref(kernel);
 }
 
-static void maps_a_large_kernel_from_its_descriptor(void **state)
+TEST(fetch, maps_a_large_kernel_from_its_descriptor)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
@@ -182,7 +184,7 @@ static void maps_a_large_kernel_from_its_descriptor(void **state)
     kiln_kernel_unref(kernel);
 }
 
-static void a_kernel_outlives_its_client(void **state)
+TEST(fetch, a_kernel_outlives_its_client)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
@@ -196,7 +198,7 @@ static void a_kernel_outlives_its_client(void **state)
     kiln_kernel_unref(kernel);
 }
 
-static void the_second_fetch_never_leaves_the_process(void **state)
+TEST(fetch, the_second_fetch_never_leaves_the_process)
 {
     struct fixture *f = *state;
     struct kiln_kernel *first, *second;
@@ -218,7 +220,7 @@ static void the_second_fetch_never_leaves_the_process(void **state)
     kiln_kernel_unref(second);
 }
 
-static void a_client_without_a_table_asks_each_time(void **state)
+TEST(fetch, a_client_without_a_table_asks_each_time)
 {
     struct fixture *f = *state;
     f->daemon.handle = give_inline;
@@ -263,7 +265,7 @@ static void check_source_request(struct fake_request *rq)
     give_inline(rq);
 }
 
-static void a_source_is_asked_for_once_and_then_known_by_source_and_by_key(void **state)
+TEST(fetch, a_source_is_asked_for_once_and_then_known_by_source_and_by_key)
 {
     struct fixture *f = *state;
     struct kiln_kernel *first, *second, *third;
@@ -286,7 +288,7 @@ static void a_source_is_asked_for_once_and_then_known_by_source_and_by_key(void 
     kiln_kernel_unref(other);
 }
 
-static void a_miss_says_which_key_is_not_there(void **state)
+TEST(fetch, a_miss_says_which_key_is_not_there)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
@@ -297,7 +299,7 @@ static void a_miss_says_which_key_is_not_there(void **state)
     assert_null(kernel);
 }
 
-static void passes_on_the_daemons_sentence_and_the_compilers_log(void **state)
+TEST(fetch, passes_on_the_daemons_sentence_and_the_compilers_log)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel = NULL;
@@ -330,47 +332,44 @@ static void refuse(struct fixture *f, void (*handle)(struct fake_request *), con
     assert_int_equal(open_descriptors(), before - 2); /* the daemon's own */
 }
 
-static void refuses_a_descriptor_that_is_not_sealed(void **state)
+TEST(fetch, refuses_a_descriptor_that_is_not_sealed)
 {
     refuse(*state, give_unsealed, "not a sealed memfd");
 }
 
-static void refuses_a_descriptor_that_is_no_memfd(void **state)
+TEST(fetch, refuses_a_descriptor_that_is_no_memfd)
 {
     refuse(*state, give_pipe, "not a sealed memfd");
 }
 
-static void refuses_a_memfd_of_another_size_than_stated(void **state)
+TEST(fetch, refuses_a_memfd_of_another_size_than_stated)
 {
     refuse(*state, give_shorter, "kilnd states 100001 bytes and sends a memfd of 100000");
 }
 
-static void refuses_an_index_beyond_the_descriptors(void **state)
+TEST(fetch, refuses_an_index_beyond_the_descriptors)
 {
     refuse(*state, give_second, "names descriptor 1 of 1");
 }
 
-static void refuses_objects_of_impossible_size(void **state)
+TEST(fetch, refuses_objects_of_impossible_size)
 {
     refuse(*state, give_giant, "offers a code object");
 }
 
-static void refuses_empty_objects(void **state)
-{
-    refuse(*state, give_nothing, "code object of 0 bytes");
-}
+TEST(fetch, refuses_empty_objects) { refuse(*state, give_nothing, "code object of 0 bytes"); }
 
-static void refuses_the_answer_to_another_question(void **state)
+TEST(fetch, refuses_the_answer_to_another_question)
 {
     refuse(*state, give_another_key, "another kernel's key");
 }
 
-static void refuses_content_larger_than_it_asked_for(void **state)
+TEST(fetch, refuses_content_larger_than_it_asked_for)
 {
     refuse(*state, give_too_large_inline, "not asked for");
 }
 
-static void refuses_inline_content_where_that_was_not_agreed_on(void **state)
+TEST(fetch, refuses_inline_content_where_that_was_not_agreed_on)
 {
     struct fixture *f = *state;
     f->daemon.without_inline = true;
@@ -390,7 +389,7 @@ static void answer_with_what_is_prepared(struct fake_request *rq)
     fake_outcomes_reply(&o, rq, 0, &f->prepared, 1);
 }
 
-static void nothing_but_a_sealed_memfd_of_the_stated_size_is_mapped(void **state)
+TEST(fetch, nothing_but_a_sealed_memfd_of_the_stated_size_is_mapped)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
@@ -411,7 +410,7 @@ static void nothing_but_a_sealed_memfd_of_the_stated_size_is_mapped(void **state
     close(f->prepared);
 }
 
-static void running_out_of_descriptors_is_said_and_survived(void **state)
+TEST(fetch, running_out_of_descriptors_is_said_and_survived)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
@@ -435,7 +434,7 @@ static void running_out_of_descriptors_is_said_and_survived(void **state)
     close(f->prepared);
 }
 
-static void closes_descriptors_that_nothing_names(void **state)
+TEST(fetch, closes_descriptors_that_nothing_names)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
@@ -450,7 +449,7 @@ static void closes_descriptors_that_nothing_names(void **state)
     kiln_kernel_unref(kernel);
 }
 
-static void refuses_what_is_no_key_without_asking(void **state)
+TEST(fetch, refuses_what_is_no_key_without_asking)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
@@ -464,7 +463,7 @@ static void refuses_what_is_no_key_without_asking(void **state)
     assert_int_equal(f->daemon.connections, 0);
 }
 
-static void refuses_a_source_that_lacks_a_part_and_names_it(void **state)
+TEST(fetch, refuses_a_source_that_lacks_a_part_and_names_it)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel;
@@ -485,35 +484,9 @@ static void refuses_a_source_that_lacks_a_part_and_names_it(void **state)
     assert_says(f->err.text, "exceeds the limit");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
+int main(int argc, char **argv)
 {
     for (size_t i = 0; i < sizeof(large); i++)
         large[i] = (uint8_t)(i * 7);
-    const struct CMUnitTest tests[] = {
-        TEST(fetches_a_small_kernel_that_came_inside_the_frame),
-        TEST(maps_a_large_kernel_from_its_descriptor),
-        TEST(a_kernel_outlives_its_client),
-        TEST(the_second_fetch_never_leaves_the_process),
-        TEST(a_client_without_a_table_asks_each_time),
-        TEST(a_source_is_asked_for_once_and_then_known_by_source_and_by_key),
-        TEST(a_miss_says_which_key_is_not_there),
-        TEST(passes_on_the_daemons_sentence_and_the_compilers_log),
-        TEST(refuses_a_descriptor_that_is_not_sealed),
-        TEST(refuses_a_descriptor_that_is_no_memfd),
-        TEST(refuses_a_memfd_of_another_size_than_stated),
-        TEST(refuses_an_index_beyond_the_descriptors),
-        TEST(refuses_objects_of_impossible_size),
-        TEST(refuses_empty_objects),
-        TEST(refuses_the_answer_to_another_question),
-        TEST(refuses_content_larger_than_it_asked_for),
-        TEST(refuses_inline_content_where_that_was_not_agreed_on),
-        TEST(nothing_but_a_sealed_memfd_of_the_stated_size_is_mapped),
-        TEST(running_out_of_descriptors_is_said_and_survived),
-        TEST(closes_descriptors_that_nothing_names),
-        TEST(refuses_what_is_no_key_without_asking),
-        TEST(refuses_a_source_that_lacks_a_part_and_names_it),
-    };
-    return cmocka_run_group_tests_name("client fetch", tests, NULL, NULL);
+    return test_main(argc, argv);
 }

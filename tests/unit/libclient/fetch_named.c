@@ -65,6 +65,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(fetch_named, set_up, tear_down);
+
 static int fetch(struct fixture *f, const char *id, const char *name, const char *args)
 {
     kiln_kernel_unref(f->kernel);
@@ -78,7 +80,7 @@ static bool is_object(const struct fixture *f, const char *content)
            memcmp(kiln_kernel_data(f->kernel), content, strlen(content)) == 0;
 }
 
-static void name_and_arguments_go_out_to_the_last_blank(void **state)
+TEST(fetch_named, name_and_arguments_go_out_to_the_last_blank)
 {
     struct fixture *f = *state;
     must(fetch(f, ID, "conv 3x3.s.o", "  -mcpu=gfx90a  "), f->err);
@@ -88,7 +90,7 @@ static void name_and_arguments_go_out_to_the_last_blank(void **state)
     assert_string_equal(f->asked, ID "|plain.o|");
 }
 
-static void the_second_time_it_does_not_leave_the_process(void **state)
+TEST(fetch_named, the_second_time_it_does_not_leave_the_process)
 {
     struct fixture *f = *state;
     must(fetch(f, ID, "conv.o", "-a"), f->err);
@@ -98,7 +100,7 @@ static void the_second_time_it_does_not_leave_the_process(void **state)
     assert_true(is_object(f, ID "|conv.o|-a"));
 }
 
-static void every_part_of_the_name_counts(void **state)
+TEST(fetch_named, every_part_of_the_name_counts)
 {
     struct fixture *f = *state;
     must(fetch(f, ID, "conv.o", "-a"), f->err);
@@ -111,7 +113,7 @@ static void every_part_of_the_name_counts(void **state)
     assert_int_equal(f->daemon.requests, 4);
 }
 
-static void a_miss_names_what_is_missing_and_is_asked_again(void **state)
+TEST(fetch_named, a_miss_names_what_is_missing_and_is_asked_again)
 {
     struct fixture *f = *state;
     assert_int_equal(fetch(f, ID, "none.o", ""), KILN_E_NOT_FOUND);
@@ -121,7 +123,7 @@ static void a_miss_names_what_is_missing_and_is_asked_again(void **state)
     assert_int_equal(f->daemon.requests, 2);
 }
 
-static void arguments_that_are_missing_are_refused_before_asking(void **state)
+TEST(fetch_named, arguments_that_are_missing_are_refused_before_asking)
 {
     struct fixture *f = *state;
     assert_int_equal(fetch(f, NULL, "conv.o", ""), KILN_E_INVALID);
@@ -133,25 +135,10 @@ static void arguments_that_are_missing_are_refused_before_asking(void **state)
     assert_int_equal(f->daemon.requests, 0);
 }
 
-static void without_a_daemon_it_is_said(void **state)
+TEST(fetch_named, without_a_daemon_it_is_said)
 {
     struct fixture *f = *state;
     fake_daemon_kill(&f->daemon);
     assert_int_equal(fetch(f, ID, "conv.o", ""), KILN_E_UNAVAILABLE);
     assert_null(f->kernel);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(name_and_arguments_go_out_to_the_last_blank),
-        TEST(the_second_time_it_does_not_leave_the_process),
-        TEST(every_part_of_the_name_counts),
-        TEST(a_miss_names_what_is_missing_and_is_asked_again),
-        TEST(arguments_that_are_missing_are_refused_before_asking),
-        TEST(without_a_daemon_it_is_said),
-    };
-    return cmocka_run_group_tests_name("fetch by name", tests, NULL, NULL);
 }

@@ -91,9 +91,8 @@ static void *use_in_a_thread(void *device)
     return NULL;
 }
 
-static void without_a_context_the_primary_one_is_used(void **state)
+TEST(gpu, without_a_context_the_primary_one_is_used)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(1);
     assert_null(current());
     assert_true(primary_is_in_use(1) && !primary_is_in_use(0));
@@ -107,9 +106,8 @@ static void without_a_context_the_primary_one_is_used(void **state)
 }
 
 /* As the CUDA runtime does: PyTorch has the primary context. */
-static void a_job_with_the_primary_context_shares_it(void **state)
+TEST(gpu, a_job_with_the_primary_context_shares_it)
 {
-    (void)state;
     void *primary = NULL;
     assert_int_equal(cu.retain(&primary, 0), 0);
     cu.set_current(primary);
@@ -127,9 +125,8 @@ static void a_job_with_the_primary_context_shares_it(void **state)
     assert_false(primary_is_in_use(0));
 }
 
-static void a_jobs_own_current_context_is_used_and_no_other_made(void **state)
+TEST(gpu, a_jobs_own_current_context_is_used_and_no_other_made)
 {
-    (void)state;
     void *own = NULL;
     assert_int_equal(cu.create(&own, 0, 0), 0);
     struct kiln_device *d = gpu_open(0);
@@ -148,9 +145,8 @@ static void a_jobs_own_current_context_is_used_and_no_other_made(void **state)
 }
 
 /* Another user of the primary context does not make it ours. */
-static void a_jobs_own_context_goes_before_a_primary_one_in_use(void **state)
+TEST(gpu, a_jobs_own_context_goes_before_a_primary_one_in_use)
 {
-    (void)state;
     void *own = NULL, *primary = NULL;
     assert_int_equal(cu.retain(&primary, 0), 0);
     assert_int_equal(cu.create(&own, 0, 0), 0);
@@ -163,9 +159,8 @@ static void a_jobs_own_context_goes_before_a_primary_one_in_use(void **state)
     cu.destroy(own);
 }
 
-static void a_current_context_of_another_device_is_left_alone(void **state)
+TEST(gpu, a_current_context_of_another_device_is_left_alone)
 {
-    (void)state;
     void *other = NULL;
     assert_int_equal(cu.create(&other, 0, 2), 0);
     struct kiln_device *d = gpu_open(0);
@@ -176,9 +171,8 @@ static void a_current_context_of_another_device_is_left_alone(void **state)
     cu.destroy(other);
 }
 
-static void a_context_that_is_given_is_used(void **state)
+TEST(gpu, a_context_that_is_given_is_used)
 {
-    (void)state;
     void *own = NULL;
     struct kiln_device *d = NULL;
     struct kiln_memory *m = NULL;
@@ -200,9 +194,8 @@ static void a_context_that_is_given_is_used(void **state)
     cu.destroy(own);
 }
 
-static void a_context_is_left_as_it_was_when_a_call_fails(void **state)
+TEST(gpu, a_context_is_left_as_it_was_when_a_call_fails)
 {
-    (void)state;
     void *other = NULL;
     assert_int_equal(cu.create(&other, 0, 2), 0);
     struct kiln_device *d = gpu_open(0);
@@ -233,14 +226,5 @@ int main(int argc, char **argv)
 {
     gpu_init(argc, argv, "cuda");
     bind();
-    const struct CMUnitTest tests[] = {
-        GPU_TEST(without_a_context_the_primary_one_is_used),
-        GPU_TEST(a_job_with_the_primary_context_shares_it),
-        GPU_TEST(a_jobs_own_current_context_is_used_and_no_other_made),
-        GPU_TEST(a_jobs_own_context_goes_before_a_primary_one_in_use),
-        GPU_TEST(a_current_context_of_another_device_is_left_alone),
-        GPU_TEST(a_context_that_is_given_is_used),
-        GPU_TEST(a_context_is_left_as_it_was_when_a_call_fails),
-    };
-    return cmocka_run_group_tests_name("CUDA contexts", tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -43,9 +43,8 @@ static void use(struct kiln_device *d, int wanted)
     assert_int_equal(current(), wanted);
 }
 
-static void the_current_device_stays(void **state)
+TEST(gpu, the_current_device_stays)
 {
-    (void)state;
     for (int device = 0; device < FAKE_GPU_DEVICES; device++) {
         assert_int_equal(set_device(device), 0);
         struct kiln_device *d = gpu_open(1);
@@ -56,9 +55,8 @@ static void the_current_device_stays(void **state)
     set_device(0);
 }
 
-static void the_current_device_stays_when_a_call_fails(void **state)
+TEST(gpu, the_current_device_stays_when_a_call_fails)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(1);
     assert_int_equal(set_device(2), 0);
     for (unsigned n = 1; n < 4; n++) {
@@ -73,9 +71,8 @@ static void the_current_device_stays_when_a_call_fails(void **state)
     set_device(0);
 }
 
-static void a_context_is_refused(void **state)
+TEST(gpu, a_context_is_refused)
 {
-    (void)state;
     struct kiln_device *d = NULL;
     assert_int_equal(kiln_device_open_in("hip:0", &d, &d, &gpu.err), KILN_E_INVALID);
     assert_says(gpu.err.text, "takes no context");
@@ -87,10 +84,5 @@ int main(int argc, char **argv)
     *(void **)&get_device = gpu_symbol("hipGetDevice");
     *(void **)&set_device = gpu_symbol("hipSetDevice");
     *(void **)&last_error = gpu_symbol("hipPeekAtLastError");
-    const struct CMUnitTest tests[] = {
-        GPU_TEST(the_current_device_stays),
-        GPU_TEST(the_current_device_stays_when_a_call_fails),
-        GPU_TEST(a_context_is_refused),
-    };
-    return cmocka_run_group_tests_name(gpu.folder, tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -24,9 +24,8 @@ static const char *uuid_of(int number)
 
 /* ---- what a device tells ---- */
 
-static void a_device_tells_what_it_is(void **state)
+TEST(gpu, a_device_tells_what_it_is)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(1);
     char driver[32];
     if (gpu.is_cuda)
@@ -48,9 +47,8 @@ static void a_device_tells_what_it_is(void **state)
 }
 
 /* And only where the driver encodes the tensor maps that its code may want. */
-static void only_hopper_has_a_target_with_the_letter_a(void **state)
+TEST(gpu, only_hopper_has_a_target_with_the_letter_a)
 {
-    (void)state;
     if (!gpu.is_cuda)
         skip();
     const struct {
@@ -68,9 +66,8 @@ static void only_hopper_has_a_target_with_the_letter_a(void **state)
 }
 
 /* As a runtime whose struct has another layout would. */
-static void an_arch_that_makes_no_sense_is_refused(void **state)
+TEST(gpu, an_arch_that_makes_no_sense_is_refused)
 {
-    (void)state;
     if (gpu.is_cuda)
         skip();
     static const char *const wrong[] = { "", "0000:43:00.0", "gfx90a:sramecc", "gfx" };
@@ -83,9 +80,8 @@ static void an_arch_that_makes_no_sense_is_refused(void **state)
     }
 }
 
-static void a_part_of_a_gpu_has_a_uuid_of_its_own(void **state)
+TEST(gpu, a_part_of_a_gpu_has_a_uuid_of_its_own)
 {
-    (void)state;
     if (!gpu.is_cuda)
         skip();
     gpu.fake->is_mig = true;
@@ -101,9 +97,8 @@ static void a_part_of_a_gpu_has_a_uuid_of_its_own(void **state)
 
 /* ---- names ---- */
 
-static void a_kind_alone_is_its_first_device(void **state)
+TEST(gpu, a_kind_alone_is_its_first_device)
 {
-    (void)state;
     struct kiln_device *d = NULL;
     must(kiln_device_open(gpu.kind, &d, &gpu.err), gpu.err);
     assert_string_equal(kiln_device_name(d), gpu_name(0));
@@ -113,9 +108,8 @@ static void a_kind_alone_is_its_first_device(void **state)
     kiln_device_close(d);
 }
 
-static void a_device_is_found_by_its_uuid(void **state)
+TEST(gpu, a_device_is_found_by_its_uuid)
 {
-    (void)state;
     struct kiln_device *d = NULL;
     char name[128];
     snprintf(name, sizeof(name), "%s://%s", gpu.kind, uuid_of(2));
@@ -129,9 +123,8 @@ static void a_device_is_found_by_its_uuid(void **state)
     assert_says(gpu.err.text, "none of the 3");
 }
 
-static void a_runtime_that_tells_no_uuids_says_to_use_numbers(void **state)
+TEST(gpu, a_runtime_that_tells_no_uuids_says_to_use_numbers)
 {
-    (void)state;
     struct kiln_device *d = NULL;
     char name[128];
     snprintf(name, sizeof(name), "%s://GPU-11", gpu.kind);
@@ -141,9 +134,8 @@ static void a_runtime_that_tells_no_uuids_says_to_use_numbers(void **state)
     assert_says(gpu.err.text, gpu_name(0));
 }
 
-static void a_number_beyond_the_last_says_how_many_and_what_hides_others(void **state)
+TEST(gpu, a_number_beyond_the_last_says_how_many_and_what_hides_others)
 {
-    (void)state;
     struct kiln_device *d = NULL;
     const char *variable = gpu.is_cuda ? "CUDA_VISIBLE_DEVICES" : "ROCR_VISIBLE_DEVICES";
     assert_int_equal(kiln_device_open(gpu_name(3), &d, &gpu.err), KILN_E_NOT_FOUND);
@@ -158,9 +150,8 @@ static void a_number_beyond_the_last_says_how_many_and_what_hides_others(void **
     assert_says(gpu.err.text, "='0,1,2' decides which devices it sees");
 }
 
-static void no_device_at_all_is_a_runtime_that_is_of_no_use(void **state)
+TEST(gpu, no_device_at_all_is_a_runtime_that_is_of_no_use)
 {
-    (void)state;
     struct kiln_device *d = NULL;
     gpu.fake->devices = 0;
     setenv("CUDA_VISIBLE_DEVICES", "", 1);
@@ -172,9 +163,8 @@ static void no_device_at_all_is_a_runtime_that_is_of_no_use(void **state)
     assert_says(gpu.err.text, "CUDA_VISIBLE_DEVICES=''");
 }
 
-static void a_runtime_that_does_not_start_says_so(void **state)
+TEST(gpu, a_runtime_that_does_not_start_says_so)
 {
-    (void)state;
     struct kiln_device *d = NULL;
     gpu.fake->fail_name = gpu.is_cuda ? "cuInit" : "hipInit";
     gpu.fake->fail_status = 100;
@@ -192,9 +182,8 @@ static void a_runtime_that_does_not_start_says_so(void **state)
 
 /* ---- lists ---- */
 
-static void a_list_opens_its_devices_in_order(void **state)
+TEST(gpu, a_list_opens_its_devices_in_order)
 {
-    (void)state;
     struct kiln_device *devices[4];
     size_t count = 0;
     char names[128];
@@ -207,9 +196,8 @@ static void a_list_opens_its_devices_in_order(void **state)
     }
 }
 
-static void a_list_that_fails_opens_nothing(void **state)
+TEST(gpu, a_list_that_fails_opens_nothing)
 {
-    (void)state;
     static const struct {
         const char *format;
         int code;
@@ -237,9 +225,8 @@ static void a_list_that_fails_opens_nothing(void **state)
     }
 }
 
-static void a_name_of_one_device_is_wanted_where_one_is_opened(void **state)
+TEST(gpu, a_name_of_one_device_is_wanted_where_one_is_opened)
 {
-    (void)state;
     struct kiln_device *d = NULL;
     size_t count = 0;
     assert_int_equal(kiln_device_open("hip:0,hip:1", &d, &gpu.err), KILN_E_INVALID);
@@ -282,9 +269,8 @@ static void on_found(void *context, const struct kiln_device_info *info,
     l->devices++;
 }
 
-static void a_listing_tells_all_of_every_device_and_makes_no_context(void **state)
+TEST(gpu, a_listing_tells_all_of_every_device_and_makes_no_context)
 {
-    (void)state;
     struct listing l = { 0 };
     must(kiln_device_list(on_found, &l, &gpu.err), gpu.err);
     assert_int_equal(l.devices, FAKE_GPU_DEVICES);
@@ -295,9 +281,8 @@ static void a_listing_tells_all_of_every_device_and_makes_no_context(void **stat
     assert_int_equal(kiln_device_list(NULL, &l, &gpu.err), KILN_E_INVALID);
 }
 
-static void a_device_that_cannot_be_told_is_listed_with_the_reason(void **state)
+TEST(gpu, a_device_that_cannot_be_told_is_listed_with_the_reason)
 {
-    (void)state;
     struct listing l = { 0 };
     gpu.fake->fail_name = gpu.is_cuda ? "cuDeviceTotalMem_v2" : "hipDeviceTotalMem";
     must(kiln_device_list(on_found, &l, &gpu.err), gpu.err);
@@ -346,9 +331,8 @@ static int use_in_child(struct kiln_device *d, struct gpu_work *work, struct kil
     return gpu.fake->calls == calls ? 0 : 3;
 }
 
-static void a_child_is_refused_and_gives_nothing_back_to_the_runtime(void **state)
+TEST(gpu, a_child_is_refused_and_gives_nothing_back_to_the_runtime)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0);
     struct gpu_work work;
     struct made_plan made = gpu_scale();
@@ -376,9 +360,8 @@ static void a_child_is_refused_and_gives_nothing_back_to_the_runtime(void **stat
 
 /* ---- where the runtime came from ---- */
 
-static void the_path_cannot_be_set_once_the_runtime_is_open(void **state)
+TEST(gpu, the_path_cannot_be_set_once_the_runtime_is_open)
 {
-    (void)state;
     assert_int_equal(kiln_library_path_set(gpu.kind, "/", &gpu.err), KILN_E_INVALID);
     assert_says(gpu.err.text, "is open already");
     assert_says(gpu.err.text, gpu.folder);
@@ -394,24 +377,5 @@ static void the_path_cannot_be_set_once_the_runtime_is_open(void **state)
 int main(int argc, char **argv)
 {
     gpu_init(argc, argv, "cuda");
-    const struct CMUnitTest tests[] = {
-        GPU_TEST(a_device_tells_what_it_is),
-        GPU_TEST(only_hopper_has_a_target_with_the_letter_a),
-        GPU_TEST(an_arch_that_makes_no_sense_is_refused),
-        GPU_TEST(a_part_of_a_gpu_has_a_uuid_of_its_own),
-        GPU_TEST(a_kind_alone_is_its_first_device),
-        GPU_TEST(a_device_is_found_by_its_uuid),
-        GPU_TEST(a_runtime_that_tells_no_uuids_says_to_use_numbers),
-        GPU_TEST(a_number_beyond_the_last_says_how_many_and_what_hides_others),
-        GPU_TEST(no_device_at_all_is_a_runtime_that_is_of_no_use),
-        GPU_TEST(a_runtime_that_does_not_start_says_so),
-        GPU_TEST(a_list_opens_its_devices_in_order),
-        GPU_TEST(a_list_that_fails_opens_nothing),
-        GPU_TEST(a_name_of_one_device_is_wanted_where_one_is_opened),
-        GPU_TEST(a_listing_tells_all_of_every_device_and_makes_no_context),
-        GPU_TEST(a_device_that_cannot_be_told_is_listed_with_the_reason),
-        GPU_TEST(a_child_is_refused_and_gives_nothing_back_to_the_runtime),
-        GPU_TEST(the_path_cannot_be_set_once_the_runtime_is_open),
-    };
-    return cmocka_run_group_tests_name(gpu.folder, tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -32,7 +32,7 @@ void gpu_init(int argc, char **argv, const char *standard);
 /* Before and after a test: the fake is as new; nothing is alive in it. */
 int gpu_set_up(void **state);
 int gpu_tear_down(void **state);
-#define GPU_TEST(name) cmocka_unit_test_setup_teardown(name, gpu_set_up, gpu_tear_down)
+FIXTURE(gpu, gpu_set_up, gpu_tear_down);
 
 /* How many objects of any kind are alive in the runtime. */
 int gpu_live(void);

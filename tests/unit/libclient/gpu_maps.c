@@ -23,9 +23,8 @@ static void expect_copied(struct kiln_memory *y, unsigned first)
         assert_true(read[i] == (float)(first + i));
 }
 
-static void a_map_is_encoded_for_the_memory_of_a_launch(void **state)
+TEST(gpu, a_map_is_encoded_for_the_memory_of_a_launch)
 {
-    (void)state;
     SKIP_WITHOUT_MAPS();
     struct kiln_device *d = gpu_open(1);
     struct gpu_work work;
@@ -51,9 +50,8 @@ static void a_map_is_encoded_for_the_memory_of_a_launch(void **state)
     kiln_device_close(d);
 }
 
-static void a_map_may_begin_inside_its_tensor(void **state)
+TEST(gpu, a_map_may_begin_inside_its_tensor)
 {
-    (void)state;
     SKIP_WITHOUT_MAPS();
     struct kiln_device *d = gpu_open(0);
     struct gpu_work work;
@@ -66,9 +64,8 @@ static void a_map_may_begin_inside_its_tensor(void **state)
     kiln_device_close(d);
 }
 
-static void rows_of_pixels_are_encoded_as_such(void **state)
+TEST(gpu, rows_of_pixels_are_encoded_as_such)
 {
-    (void)state;
     SKIP_WITHOUT_MAPS();
     struct kiln_device *d = gpu_open(0);
     struct gpu_work work;
@@ -104,9 +101,8 @@ static void rows_of_pixels_are_encoded_as_such(void **state)
     kiln_device_close(d);
 }
 
-static void while_the_memory_stays_a_map_is_encoded_once(void **state)
+TEST(gpu, while_the_memory_stays_a_map_is_encoded_once)
 {
-    (void)state;
     SKIP_WITHOUT_MAPS();
     struct kiln_device *d = gpu_open(0);
     struct gpu_work work;
@@ -140,9 +136,8 @@ static void expect_refused(struct made_plan *made, int code, const char *words)
 }
 
 /* x has 256 bytes. */
-static void a_map_that_reaches_beyond_its_memory_is_refused(void **state)
+TEST(gpu, a_map_that_reaches_beyond_its_memory_is_refused)
 {
-    (void)state;
     struct made_plan made = gpu_copy_mapped();
     made.maps[0].offset = 144;
     expect_refused(&made, KILN_E_INVALID, "a tensor map reaches to byte 272 of a memory of 256");
@@ -157,26 +152,23 @@ static void a_map_that_reaches_beyond_its_memory_is_refused(void **state)
     assert_int_equal(gpu.fake->encodes, 0);
 }
 
-static void a_map_of_a_workspace_that_was_not_given_is_refused(void **state)
+TEST(gpu, a_map_of_a_workspace_that_was_not_given_is_refused)
 {
-    (void)state;
     struct made_plan made = gpu_copy_mapped();
     made.maps[0].operand = ARGUMENT_WORKSPACE;
     expect_refused(&made, KILN_E_INVALID, "the plan wants a workspace and none was given");
 }
 
-static void a_driver_that_encodes_none_is_told(void **state)
+TEST(gpu, a_driver_that_encodes_none_is_told)
 {
-    (void)state;
     struct made_plan made = gpu_copy_mapped();
     if (gpu.has_tensor_maps)
         skip();
     expect_refused(&made, KILN_E_UNSUPPORTED, gpu.is_cuda ? "(801)" : "has no tensor maps");
 }
 
-static void a_driver_that_fails_to_encode_is_told_and_asked_again(void **state)
+TEST(gpu, a_driver_that_fails_to_encode_is_told_and_asked_again)
 {
-    (void)state;
     SKIP_WITHOUT_MAPS();
     struct kiln_device *d = gpu_open(0);
     struct gpu_work work;
@@ -218,9 +210,8 @@ static void *launch_often(void *argument)
     return rc ? m->crowd : NULL;
 }
 
-static void threads_share_a_run_each_with_its_own_memory(void **state)
+TEST(gpu, threads_share_a_run_each_with_its_own_memory)
 {
-    (void)state;
     SKIP_WITHOUT_MAPS();
     struct crowd crowd = { .device = gpu_open(0) };
     struct made_plan made = gpu_copy_mapped();
@@ -253,16 +244,5 @@ static void threads_share_a_run_each_with_its_own_memory(void **state)
 int main(int argc, char **argv)
 {
     gpu_init(argc, argv, "cuda");
-    const struct CMUnitTest tests[] = {
-        GPU_TEST(a_map_is_encoded_for_the_memory_of_a_launch),
-        GPU_TEST(a_map_may_begin_inside_its_tensor),
-        GPU_TEST(rows_of_pixels_are_encoded_as_such),
-        GPU_TEST(while_the_memory_stays_a_map_is_encoded_once),
-        GPU_TEST(a_map_that_reaches_beyond_its_memory_is_refused),
-        GPU_TEST(a_map_of_a_workspace_that_was_not_given_is_refused),
-        GPU_TEST(a_driver_that_encodes_none_is_told),
-        GPU_TEST(a_driver_that_fails_to_encode_is_told_and_asked_again),
-        GPU_TEST(threads_share_a_run_each_with_its_own_memory),
-    };
-    return cmocka_run_group_tests_name(gpu.folder, tests, NULL, NULL);
+    return test_run(NULL);
 }

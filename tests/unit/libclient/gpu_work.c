@@ -12,9 +12,8 @@
 
 /* ---- runs ---- */
 
-static void a_plan_runs_with_all_kinds_of_arguments(void **state)
+TEST(gpu, a_plan_runs_with_all_kinds_of_arguments)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(1);
     struct gpu_work work;
     struct made_plan made = gpu_scale();
@@ -27,9 +26,8 @@ static void a_plan_runs_with_all_kinds_of_arguments(void **state)
     gpu_work_end(&work);
 }
 
-static void an_argument_may_begin_inside_its_tensor(void **state)
+TEST(gpu, an_argument_may_begin_inside_its_tensor)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0);
     struct gpu_work work;
     struct made_plan made = gpu_scale();
@@ -50,9 +48,8 @@ static void an_argument_may_begin_inside_its_tensor(void **state)
     kiln_device_close(d);
 }
 
-static void what_does_not_fit_the_plan_is_refused(void **state)
+TEST(gpu, what_does_not_fit_the_plan_is_refused)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0), *other = gpu_open(1);
     struct gpu_work work, elsewhere;
     struct made_plan made = gpu_scale();
@@ -85,9 +82,8 @@ static void what_does_not_fit_the_plan_is_refused(void **state)
 }
 
 /* As a job would wrap what lies inside a larger memory of its own. */
-static void memory_that_begins_between_sixteen_bytes_is_refused(void **state)
+TEST(gpu, memory_that_begins_between_sixteen_bytes_is_refused)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0);
     struct gpu_work work;
     struct made_plan made = gpu_scale();
@@ -113,9 +109,8 @@ static void expect_no_run(struct kiln_device *d, const struct made_plan *made, i
     assert_says(gpu.err.text, says);
 }
 
-static void a_code_object_that_cannot_be_loaded_says_why(void **state)
+TEST(gpu, a_code_object_that_cannot_be_loaded_says_why)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0);
     struct bytes other = made_object(gpu.machine, FAKE_GPU_OTHER_TARGET, "scale");
     struct bytes foreign = made_object(gpu.is_cuda ? 224 : 190, 0, "scale");
@@ -140,9 +135,8 @@ static void a_code_object_that_cannot_be_loaded_says_why(void **state)
     free((void *)foreign.data);
 }
 
-static void a_plan_for_another_target_is_refused(void **state)
+TEST(gpu, a_plan_for_another_target_is_refused)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0);
     static const char *const cuda[] = { "sm_80", "sm_100", "gfx90a", "opencl:a:b-1-c" };
     static const char *const hip[] = { "gfx908", "gfx90a:sramecc-", "gfx90a:sramecc+:xnack+",
@@ -156,9 +150,8 @@ static void a_plan_for_another_target_is_refused(void **state)
     kiln_device_close(d);
 }
 
-static void a_plan_that_leaves_features_open_runs_everywhere(void **state)
+TEST(gpu, a_plan_that_leaves_features_open_runs_everywhere)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0);
     static const char *const cuda[] = { "sm_90", "sm_90a" };
     static const char *const hip[] = { "gfx90a", "gfx90a:xnack-" };
@@ -172,9 +165,8 @@ static void a_plan_that_leaves_features_open_runs_everywhere(void **state)
     kiln_device_close(d);
 }
 
-static void two_runs_share_a_module_until_the_device_goes(void **state)
+TEST(gpu, two_runs_share_a_module_until_the_device_goes)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0);
     struct gpu_work one, two;
     struct made_plan made = gpu_scale(), other = gpu_scale();
@@ -196,9 +188,8 @@ static void two_runs_share_a_module_until_the_device_goes(void **state)
 
 /* ---- shared memory ---- */
 
-static void dynamic_shared_memory_goes_as_far_as_the_device_allows(void **state)
+TEST(gpu, dynamic_shared_memory_goes_as_far_as_the_device_allows)
 {
-    (void)state;
     static const unsigned sizes[] = { 1024, 49152, 65536, FAKE_GPU_SHARED_MOST, 16384 };
     struct kiln_device *d = gpu_open(0);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -221,9 +212,8 @@ static void dynamic_shared_memory_goes_as_far_as_the_device_allows(void **state)
 
 /* ---- memory ---- */
 
-static void memory_that_cannot_be_had_is_no_memory(void **state)
+TEST(gpu, memory_that_cannot_be_had_is_no_memory)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0);
     struct kiln_memory *m = NULL;
     assert_int_equal(kiln_memory_create(d, 1ull << 50, &m, &gpu.err), KILN_E_NO_MEMORY);
@@ -235,9 +225,8 @@ static void memory_that_cannot_be_had_is_no_memory(void **state)
     kiln_device_close(d);
 }
 
-static void a_memory_is_filled_written_and_read_within_its_size(void **state)
+TEST(gpu, a_memory_is_filled_written_and_read_within_its_size)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0);
     struct kiln_memory *m = NULL;
     unsigned char bytes[9] = { 0 };
@@ -257,9 +246,8 @@ static void a_memory_is_filled_written_and_read_within_its_size(void **state)
     kiln_device_close(d);
 }
 
-static void the_jobs_own_memory_is_used_and_left_to_it(void **state)
+TEST(gpu, the_jobs_own_memory_is_used_and_left_to_it)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0), *other = gpu_open(1);
     struct kiln_memory *job = NULL, *wrapped = NULL, *wrong = NULL;
     must(kiln_memory_create(d, 64, &job, &gpu.err), gpu.err);
@@ -287,9 +275,8 @@ static void the_jobs_own_memory_is_used_and_left_to_it(void **state)
 
 /* ---- streams and events ---- */
 
-static void a_run_goes_to_the_stream_that_is_given(void **state)
+TEST(gpu, a_run_goes_to_the_stream_that_is_given)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0);
     struct kiln_stream *ours = NULL, *wrapped = NULL, *standard = NULL;
     struct gpu_work work;
@@ -319,9 +306,8 @@ static void a_run_goes_to_the_stream_that_is_given(void **state)
     kiln_device_close(d);
 }
 
-static void events_tell_the_time_between_them(void **state)
+TEST(gpu, events_tell_the_time_between_them)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0), *other = gpu_open(1);
     struct kiln_event *begin = NULL, *end = NULL, *elsewhere = NULL;
     struct gpu_work work;
@@ -359,9 +345,8 @@ static void events_tell_the_time_between_them(void **state)
 
 /* ---- failures ---- */
 
-static void a_launch_that_the_device_cannot_do_is_unsupported(void **state)
+TEST(gpu, a_launch_that_the_device_cannot_do_is_unsupported)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0);
     struct gpu_work work;
     struct made_plan made = gpu_scale();
@@ -375,9 +360,8 @@ static void a_launch_that_the_device_cannot_do_is_unsupported(void **state)
     kiln_device_close(d);
 }
 
-static void a_kernel_that_fails_comes_to_light_when_its_stream_is_waited_for(void **state)
+TEST(gpu, a_kernel_that_fails_comes_to_light_when_its_stream_is_waited_for)
 {
-    (void)state;
     struct kiln_device *d = gpu_open(0);
     struct gpu_work work;
     struct made_plan made = gpu_count_up("fault");
@@ -393,9 +377,8 @@ static void a_kernel_that_fails_comes_to_light_when_its_stream_is_waited_for(voi
 }
 
 /* The codes of the runtimes that mean something to a caller, by way of any function. */
-static void a_runtimes_status_becomes_the_code_that_says_what_to_do(void **state)
+TEST(gpu, a_runtimes_status_becomes_the_code_that_says_what_to_do)
 {
-    (void)state;
     static const struct {
         int status, code;
     } cases[] = {
@@ -469,9 +452,8 @@ static int live_and_leave(struct kiln_error *err)
     return rc;
 }
 
-static void every_call_that_fails_is_reported_and_leaves_nothing(void **state)
+TEST(gpu, every_call_that_fails_is_reported_and_leaves_nothing)
 {
-    (void)state;
     unsigned failed = 0, passed_over = 0;
     gpu.fake->fail_status = 999;
     must(live_and_leave(&gpu.err), gpu.err);
@@ -520,9 +502,8 @@ static void *crowd_thread(void *argument)
     return rc ? crowd : NULL;
 }
 
-static void many_threads_launch_at_once(void **state)
+TEST(gpu, many_threads_launch_at_once)
 {
-    (void)state;
     struct crowd crowd = { .device = gpu_open(0), .made = gpu_count_up("count_up") };
     struct gpu_work work;
     must(gpu_work_start(crowd.device, &crowd.made, &work, &gpu.err), gpu.err);
@@ -561,9 +542,8 @@ static void *open_and_close(void *argument)
     return NULL;
 }
 
-static void many_threads_open_devices_at_once(void **state)
+TEST(gpu, many_threads_open_devices_at_once)
 {
-    (void)state;
     pthread_t threads[CROWD];
     for (int i = 0; i < CROWD; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, open_and_close, NULL), 0);
@@ -577,27 +557,5 @@ static void many_threads_open_devices_at_once(void **state)
 int main(int argc, char **argv)
 {
     gpu_init(argc, argv, "cuda");
-    const struct CMUnitTest tests[] = {
-        GPU_TEST(a_plan_runs_with_all_kinds_of_arguments),
-        GPU_TEST(an_argument_may_begin_inside_its_tensor),
-        GPU_TEST(what_does_not_fit_the_plan_is_refused),
-        GPU_TEST(memory_that_begins_between_sixteen_bytes_is_refused),
-        GPU_TEST(a_code_object_that_cannot_be_loaded_says_why),
-        GPU_TEST(a_plan_for_another_target_is_refused),
-        GPU_TEST(a_plan_that_leaves_features_open_runs_everywhere),
-        GPU_TEST(two_runs_share_a_module_until_the_device_goes),
-        GPU_TEST(dynamic_shared_memory_goes_as_far_as_the_device_allows),
-        GPU_TEST(memory_that_cannot_be_had_is_no_memory),
-        GPU_TEST(a_memory_is_filled_written_and_read_within_its_size),
-        GPU_TEST(the_jobs_own_memory_is_used_and_left_to_it),
-        GPU_TEST(a_run_goes_to_the_stream_that_is_given),
-        GPU_TEST(events_tell_the_time_between_them),
-        GPU_TEST(a_launch_that_the_device_cannot_do_is_unsupported),
-        GPU_TEST(a_kernel_that_fails_comes_to_light_when_its_stream_is_waited_for),
-        GPU_TEST(a_runtimes_status_becomes_the_code_that_says_what_to_do),
-        GPU_TEST(every_call_that_fails_is_reported_and_leaves_nothing),
-        GPU_TEST(many_threads_launch_at_once),
-        GPU_TEST(many_threads_open_devices_at_once),
-    };
-    return cmocka_run_group_tests_name(gpu.folder, tests, NULL, NULL);
+    return test_run(NULL);
 }

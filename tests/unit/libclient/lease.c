@@ -111,6 +111,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(lease, set_up, tear_down);
+
 static int take(struct fixture *f)
 {
     return kiln_lease_take(f->client, &f->problem, &f->request, 0, &f->state, &f->lease, &f->err);
@@ -130,7 +132,7 @@ static void assert_text(struct bytes text, const char *expected)
 
 /* ---- taking ---- */
 
-static void a_lease_that_is_granted_says_what_to_measure(void **state)
+TEST(lease, a_lease_that_is_granted_says_what_to_measure)
 {
     struct fixture *f = *state;
 
@@ -150,7 +152,7 @@ static void a_lease_that_is_granted_says_what_to_measure(void **state)
     assert_int_equal(f->asked.wait_ms, 0);
 }
 
-static void one_that_cannot_be_shared_has_no_part(void **state)
+TEST(lease, one_that_cannot_be_shared_has_no_part)
 {
     struct fixture *f = *state;
     f->request.candidates = 0;
@@ -160,7 +162,7 @@ static void one_that_cannot_be_shared_has_no_part(void **state)
     assert_int_equal(f->lease.count, 0);
 }
 
-static void who_does_not_wait_is_told_at_once_that_it_is_taken(void **state)
+TEST(lease, who_does_not_wait_is_told_at_once_that_it_is_taken)
 {
     struct fixture *f = *state;
     f->request.share = 1;
@@ -175,7 +177,7 @@ static void who_does_not_wait_is_told_at_once_that_it_is_taken(void **state)
     assert_int_equal(f->lease.id, 7); /* left alone */
 }
 
-static void who_waits_asks_again_when_there_is_something_to_be_had(void **state)
+TEST(lease, who_waits_asks_again_when_there_is_something_to_be_had)
 {
     struct fixture *f = *state;
     f->request.wait_ms = 10000;
@@ -189,7 +191,7 @@ static void who_waits_asks_again_when_there_is_something_to_be_had(void **state)
     assert_true(f->asked.wait_ms > 0 && f->asked.wait_ms < 10000);
 }
 
-static void waiting_ends_within_the_calls_time(void **state)
+TEST(lease, waiting_ends_within_the_calls_time)
 {
     struct fixture *f = *state;
     f->request.wait_ms = 1000000;
@@ -202,7 +204,7 @@ static void waiting_ends_within_the_calls_time(void **state)
     assert_true(f->asks > 1);
 }
 
-static void what_is_tuned_already_is_done(void **state)
+TEST(lease, what_is_tuned_already_is_done)
 {
     struct fixture *f = *state;
     f->answer.state = LEASE_OUTCOME_DONE;
@@ -210,7 +212,7 @@ static void what_is_tuned_already_is_done(void **state)
     assert_int_equal(f->state, KILN_LEASE_DONE);
 }
 
-static void a_question_that_a_dying_daemon_left_open_is_asked_again(void **state)
+TEST(lease, a_question_that_a_dying_daemon_left_open_is_asked_again)
 {
     struct fixture *f = *state;
     f->breaks = 1;
@@ -226,7 +228,7 @@ static void refused(struct fixture *f, int rc, const char *part)
     assert_int_equal(f->daemon.requests, 0);
 }
 
-static void what_cannot_be_asked_is_refused_here(void **state)
+TEST(lease, what_cannot_be_asked_is_refused_here)
 {
     struct fixture *f = *state;
     refused(f, kiln_lease_take(NULL, &f->problem, &f->request, 0, &f->state, &f->lease, &f->err),
@@ -251,7 +253,7 @@ static void what_cannot_be_asked_is_refused_here(void **state)
 
 /* ---- reporting ---- */
 
-static void a_report_gives_the_best_and_gets_the_next_share(void **state)
+TEST(lease, a_report_gives_the_best_and_gets_the_next_share)
 {
     struct fixture *f = *state;
     must(take(f), f->err);
@@ -275,7 +277,7 @@ static void a_report_gives_the_best_and_gets_the_next_share(void **state)
     assert_int_equal(f->reported.clock_mhz, 1700);
 }
 
-static void a_share_of_which_nothing_ran_is_reported_too(void **state)
+TEST(lease, a_share_of_which_nothing_ran_is_reported_too)
 {
     struct fixture *f = *state;
     must(take(f), f->err);
@@ -293,7 +295,7 @@ static void a_share_of_which_nothing_ran_is_reported_too(void **state)
     assert_int_equal(f->state, KILN_LEASE_DONE);
 }
 
-static void a_report_that_is_none_is_refused(void **state)
+TEST(lease, a_report_that_is_none_is_refused)
 {
     struct fixture *f = *state;
     struct kiln_measurement two[2] = { f->best, f->best };
@@ -319,8 +321,7 @@ static void lost(struct fixture *f)
     assert_says(f->err.text, "kiln_perf_get");
 }
 
-static void a_lease_ends_with_its_connection_though_the_next_may_have_one_of_that_number(
-    void **state)
+TEST(lease, a_lease_ends_with_its_connection_though_the_next_may_have_one_of_that_number)
 {
     struct fixture *f = *state;
     must(take(f), f->err);
@@ -336,7 +337,7 @@ static void a_lease_ends_with_its_connection_though_the_next_may_have_one_of_tha
     assert_int_equal(f->reports, 1);
 }
 
-static void a_report_is_not_sent_by_another_connection(void **state)
+TEST(lease, a_report_is_not_sent_by_another_connection)
 {
     struct fixture *f = *state;
     must(take(f), f->err);
@@ -356,7 +357,7 @@ static void not_held(struct fake_request *rq)
     fake_reply_error(rq, KILN_NOT_FOUND, "this connection holds no lease 42", NULL);
 }
 
-static void a_lease_that_kilnd_does_not_know_is_lost_as_well(void **state)
+TEST(lease, a_lease_that_kilnd_does_not_know_is_lost_as_well)
 {
     struct fixture *f = *state;
     must(take(f), f->err);
@@ -377,7 +378,7 @@ static void nonsense(struct fixture *f, int rc)
     must(take(f), f->err);
 }
 
-static void an_answer_that_makes_no_sense_is_refused(void **state)
+TEST(lease, an_answer_that_makes_no_sense_is_refused)
 {
     struct fixture *f = *state;
     static char long_text[1100];
@@ -402,28 +403,4 @@ static void an_answer_that_makes_no_sense_is_refused(void **state)
     f->answer.best_params = bytes_of("a\033\0b", 4);
     must(take(f), f->err);
     assert_string_equal(f->lease.best_params, "a  b");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_lease_that_is_granted_says_what_to_measure),
-        TEST(one_that_cannot_be_shared_has_no_part),
-        TEST(who_does_not_wait_is_told_at_once_that_it_is_taken),
-        TEST(who_waits_asks_again_when_there_is_something_to_be_had),
-        TEST(waiting_ends_within_the_calls_time),
-        TEST(what_is_tuned_already_is_done),
-        TEST(a_question_that_a_dying_daemon_left_open_is_asked_again),
-        TEST(what_cannot_be_asked_is_refused_here),
-        TEST(a_report_gives_the_best_and_gets_the_next_share),
-        TEST(a_share_of_which_nothing_ran_is_reported_too),
-        TEST(a_report_that_is_none_is_refused),
-        TEST(a_lease_ends_with_its_connection_though_the_next_may_have_one_of_that_number),
-        TEST(a_report_is_not_sent_by_another_connection),
-        TEST(a_lease_that_kilnd_does_not_know_is_lost_as_well),
-        TEST(an_answer_that_makes_no_sense_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,6 @@
 /* A process that forks while another thread of it loads a library: the child has all of it. */
 #include "libclient/load_lock.h"
 
-#include "libclient/connection/fallback.h"
 #include "libclient/device/dynamic_library.h"
 #include "tests/support/test.h"
 
@@ -60,7 +59,6 @@ static int set_up(void **state)
     assert_int_equal(pipe2(f->hears, O_CLOEXEC), 0);
     tell_library("SLOW_LIBRARY_SAYS", f->says[1]);
     tell_library("SLOW_LIBRARY_HEARS", f->hears[0]);
-    setenv("KILN_EMBEDDED_LIBRARY", SLOW_LIBRARY, 1);
     f->library = (struct dynamic_library){ .kind = "slow",
                                            .what = "the slow library",
                                            .file_variable = "KILN_SLOW_LIBRARY",
@@ -83,19 +81,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- the ways to load it: 0 where all of it was there ---- */
+FIXTURE(load, set_up, tear_down);
 
-static int as_the_engine(void)
-{
-    const struct embedded_entry *entry;
-    struct embedded_options options;
-    struct kiln_err err = KILN_ERR_INIT;
-    int fd;
-    if (fallback_entry(&entry, &options, &err))
-        return err.code;
-    enum kiln_code rc = entry->connect(&options, &fd, &err);
-    return rc == KILN_UNSUPPORTED ? 0 : (int)rc;
-}
+/* ---- the ways to load it: 0 where all of it was there ---- */
 
 static int as_a_runtime(void)
 {
@@ -192,36 +180,20 @@ static void expect_of_a_fork(int (*how)(void), int expected)
     assert_int_equal(WEXITSTATUS(status), expected);
 }
 
-static void a_child_forked_while_the_engine_is_loaded_has_all_of_it(void **state)
+TEST(load, a_child_forked_while_a_runtime_is_loaded_has_all_of_it)
 {
-    (void)state;
-    expect_of_a_fork(as_the_engine, 0);
-}
-
-static void a_child_forked_while_a_runtime_is_loaded_has_all_of_it(void **state)
-{
-    (void)state;
     expect_of_a_fork(as_a_runtime, 0);
 }
 
-/* Whoever has the lock may be waiting for who forks. */
-static void an_engine_whose_load_does_not_end_keeps_no_process_from_forking(void **state)
+/* Whoever has the lock may be waiting for the thread that forks. */
+TEST(load, a_load_that_does_not_end_keeps_no_process_from_forking)
 {
-    (void)state;
-    ahead_ns = 3600000000000ull;
-    expect_of_a_fork(as_the_engine, KILN_UNAVAILABLE);
-}
-
-static void nor_does_such_a_runtime(void **state)
-{
-    (void)state;
     ahead_ns = 3600000000000ull;
     expect_of_a_fork(as_a_runtime, KILN_UNAVAILABLE);
 }
 
-static void who_forks_while_it_loads_waits_for_nobody(void **state)
+TEST(load, who_forks_while_it_loads_waits_for_nobody)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     load_lock();
     pid_t pid = fork();
@@ -240,18 +212,4 @@ static void who_forks_while_it_loads_waits_for_nobody(void **state)
     load_lock();
     must(load_check(&err), err);
     load_unlock();
-}
-
-#define LOAD_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        LOAD_TEST(a_child_forked_while_the_engine_is_loaded_has_all_of_it),
-        LOAD_TEST(a_child_forked_while_a_runtime_is_loaded_has_all_of_it),
-        LOAD_TEST(an_engine_whose_load_does_not_end_keeps_no_process_from_forking),
-        LOAD_TEST(nor_does_such_a_runtime),
-        LOAD_TEST(who_forks_while_it_loads_waits_for_nobody),
-    };
-    return cmocka_run_group_tests_name("load_lock", tests, NULL, NULL);
 }

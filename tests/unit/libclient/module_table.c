@@ -68,6 +68,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(module_table, set_up, tear_down);
+
 static struct kiln_kernel *kernel_of(unsigned seed)
 {
     static const char content[] = "code";
@@ -93,9 +95,8 @@ static struct device_module *get(unsigned seed)
 
 /* ---- one thread ---- */
 
-static void a_module_is_loaded_once_and_stays(void **state)
+TEST(module_table, a_module_is_loaded_once_and_stays)
 {
-    (void)state;
     struct device_module *first = get(1), *second = get(1), *other = get(2);
     assert_ptr_equal(first, second);
     assert_ptr_not_equal(first, other);
@@ -110,17 +111,15 @@ static void a_module_is_loaded_once_and_stays(void **state)
 }
 
 /* HIP reads the object after loading, too. */
-static void a_module_keeps_its_kernels_bytes(void **state)
+TEST(module_table, a_module_keeps_its_kernels_bytes)
 {
-    (void)state;
     struct device_module *module = get(1);
     assert_memory_equal(module->native, "code", 5);
     module_put(f.device, module);
 }
 
-static void a_load_that_fails_leaves_nothing_and_may_be_tried_again(void **state)
+TEST(module_table, a_load_that_fails_leaves_nothing_and_may_be_tried_again)
 {
-    (void)state;
     struct kiln_kernel *kernel = kernel_of(1);
     struct device_module *module = NULL;
     struct kiln_err err = KILN_ERR_INIT;
@@ -135,9 +134,8 @@ static void a_load_that_fails_leaves_nothing_and_may_be_tried_again(void **state
     assert_int_equal(f.loads, 2);
 }
 
-static void the_least_recently_used_goes_when_too_many_are_idle(void **state)
+TEST(module_table, the_least_recently_used_goes_when_too_many_are_idle)
 {
-    (void)state;
     for (unsigned i = 0; i < MODULES_IDLE_MOST; i++)
         module_put(f.device, get(i));
     module_put(f.device, get(0)); /* now 1 is the oldest */
@@ -152,9 +150,8 @@ static void the_least_recently_used_goes_when_too_many_are_idle(void **state)
     assert_int_equal(f.device->modules.idle, MODULES_IDLE_MOST);
 }
 
-static void one_that_is_in_use_never_goes(void **state)
+TEST(module_table, one_that_is_in_use_never_goes)
 {
-    (void)state;
     struct device_module *kept = get(0);
     for (unsigned i = 1; i <= MODULES_IDLE_MOST + 3; i++)
         module_put(f.device, get(i));
@@ -168,9 +165,8 @@ static void one_that_is_in_use_never_goes(void **state)
     module_put(f.device, kept);
 }
 
-static void what_is_abandoned_is_forgotten_and_not_unloaded(void **state)
+TEST(module_table, what_is_abandoned_is_forgotten_and_not_unloaded)
 {
-    (void)state;
     module_put(f.device, get(1));
     module_put(f.device, get(2));
     module_table_done(&f.device->modules, f.device, /* abandon= */ true);
@@ -210,17 +206,15 @@ static unsigned ask_all_at_once(void)
     return count;
 }
 
-static void who_asks_for_what_is_being_loaded_waits_for_it(void **state)
+TEST(module_table, who_asks_for_what_is_being_loaded_waits_for_it)
 {
-    (void)state;
     assert_int_equal(ask_all_at_once(), 0);
     assert_int_equal(f.loads, 1);
 }
 
 /* Who waited tries for himself: what failed for one may work for the next. */
-static void a_failed_load_fails_for_him_alone_who_did_it(void **state)
+TEST(module_table, a_failed_load_fails_for_him_alone_who_did_it)
 {
-    (void)state;
     f.failures = 2;
     assert_int_equal(ask_all_at_once(), 2);
     assert_int_equal(f.loads, 3);
@@ -236,9 +230,8 @@ static void *mix(void *seed)
     return NULL;
 }
 
-static void threads_that_load_and_evict_leave_a_table_that_adds_up(void **state)
+TEST(module_table, threads_that_load_and_evict_leave_a_table_that_adds_up)
 {
-    (void)state;
     pthread_t threads[THREADS];
     unsigned seeds[THREADS];
     for (unsigned i = 0; i < THREADS; i++) {
@@ -256,22 +249,4 @@ static void threads_that_load_and_evict_leave_a_table_that_adds_up(void **state)
     assert_int_equal(count, f.device->modules.idle);
     assert_int_equal(count, f.loaded);
     assert_true(count <= MODULES_IDLE_MOST && f.unloads > 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_module_is_loaded_once_and_stays),
-        TEST(a_module_keeps_its_kernels_bytes),
-        TEST(a_load_that_fails_leaves_nothing_and_may_be_tried_again),
-        TEST(the_least_recently_used_goes_when_too_many_are_idle),
-        TEST(one_that_is_in_use_never_goes),
-        TEST(what_is_abandoned_is_forgotten_and_not_unloaded),
-        TEST(who_asks_for_what_is_being_loaded_waits_for_it),
-        TEST(a_failed_load_fails_for_him_alone_who_did_it),
-        TEST(threads_that_load_and_evict_leave_a_table_that_adds_up),
-    };
-    return cmocka_run_group_tests_name("modules", tests, NULL, NULL);
 }

@@ -159,13 +159,15 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(plan, set_up, tear_down);
+
 static int get(struct fixture *f, struct kiln_plan **ret_plan)
 {
     *ret_plan = NULL;
     return kiln_plan_get(f->client, &f->problem, &f->options, 0, ret_plan, &f->err);
 }
 
-static void a_plan_says_what_to_launch_and_with_which_object(void **state)
+TEST(plan, a_plan_says_what_to_launch_and_with_which_object)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -198,7 +200,7 @@ static void a_plan_says_what_to_launch_and_with_which_object(void **state)
     kiln_plan_unref(plan);
 }
 
-static void a_program_of_an_older_header_gets_what_it_knows(void **state)
+TEST(plan, a_program_of_an_older_header_gets_what_it_knows)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -215,7 +217,7 @@ static void a_program_of_an_older_header_gets_what_it_knows(void **state)
     kiln_plan_unref(plan);
 }
 
-static void what_is_wished_for_reaches_the_daemon(void **state)
+TEST(plan, what_is_wished_for_reaches_the_daemon)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -246,7 +248,7 @@ static void get_again(struct fixture *f)
     kiln_plan_unref(plan);
 }
 
-static void a_plan_by_heuristic_is_another_one(void **state)
+TEST(plan, a_plan_by_heuristic_is_another_one)
 {
     struct fixture *f = *state;
     get_again(f);
@@ -260,7 +262,7 @@ static void a_plan_by_heuristic_is_another_one(void **state)
     assert_int_equal(f->asked.plans, 3);
 }
 
-static void plans_with_forced_configs_are_not_kept(void **state)
+TEST(plan, plans_with_forced_configs_are_not_kept)
 {
     struct fixture *f = *state;
     f->options.solver = "Naive";
@@ -311,7 +313,7 @@ static int take_lease(struct fixture *f)
     return kiln_lease_take(f->client, &f->problem, &r, 0, &outcome, &lease, &f->err);
 }
 
-static void what_this_process_records_counts_for_its_next_plan(void **state)
+TEST(plan, what_this_process_records_counts_for_its_next_plan)
 {
     struct fixture *f = *state;
     int (*const changes[])(struct fixture *) = { put_find, put_perf, take_lease };
@@ -332,7 +334,7 @@ static void what_this_process_records_counts_for_its_next_plan(void **state)
     }
 }
 
-static void the_last_report_of_a_lease_counts_for_the_next_plan(void **state)
+TEST(plan, the_last_report_of_a_lease_counts_for_the_next_plan)
 {
     struct fixture *f = *state;
     const struct kiln_lease_request r = { .size = sizeof(r),
@@ -351,7 +353,7 @@ static void the_last_report_of_a_lease_counts_for_the_next_plan(void **state)
 
 /* ---- the table ---- */
 
-static void the_same_problem_is_planned_once(void **state)
+TEST(plan, the_same_problem_is_planned_once)
 {
     struct fixture *f = *state;
     struct kiln_plan *first, *second, *third;
@@ -370,7 +372,7 @@ static void the_same_problem_is_planned_once(void **state)
     kiln_plan_unref(third);
 }
 
-static void a_plan_lives_as_long_as_somebody_holds_it(void **state)
+TEST(plan, a_plan_lives_as_long_as_somebody_holds_it)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -386,7 +388,7 @@ static void a_plan_lives_as_long_as_somebody_holds_it(void **state)
     kiln_plan_unref(plan);
 }
 
-static void a_plan_without_objects_still_tells_about_them(void **state)
+TEST(plan, a_plan_without_objects_still_tells_about_them)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -406,7 +408,7 @@ static void a_plan_without_objects_still_tells_about_them(void **state)
     kiln_plan_unref(plan);
 }
 
-static void a_failed_object_is_the_plans_failure(void **state)
+TEST(plan, a_failed_object_is_the_plans_failure)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -418,7 +420,7 @@ static void a_failed_object_is_the_plans_failure(void **state)
     assert_string_equal(f->err.log, "log");
 }
 
-static void words_as_long_as_they_may_be_are_kept_whole(void **state)
+TEST(plan, words_as_long_as_they_may_be_are_kept_whole)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -447,7 +449,7 @@ static void refused(struct fixture *f, const char *part)
     assert_null(plan);
 }
 
-static void plans_that_do_not_fit_together_are_refused(void **state)
+TEST(plan, plans_that_do_not_fit_together_are_refused)
 {
     struct fixture *f = *state;
     const struct answers good = f->answers;
@@ -488,7 +490,7 @@ static void plans_that_do_not_fit_together_are_refused(void **state)
 #undef BREAK
 }
 
-static void a_plans_tensor_maps_are_checked_like_all_of_it(void **state)
+TEST(plan, a_plans_tensor_maps_are_checked_like_all_of_it)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -531,7 +533,7 @@ static void a_plans_tensor_maps_are_checked_like_all_of_it(void **state)
     refused(f, "stride of dimension 0 is 1");
 }
 
-static void what_is_asked_wrongly_is_refused_here(void **state)
+TEST(plan, what_is_asked_wrongly_is_refused_here)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -586,7 +588,7 @@ static struct kiln_problem *many(const struct fixture *f)
     return problems;
 }
 
-static void a_batch_of_plans_is_told_each_once(void **state)
+TEST(plan, a_batch_of_plans_is_told_each_once)
 {
     struct fixture *f = *state;
     struct kiln_problem *problems = many(f);
@@ -602,7 +604,7 @@ static void a_batch_of_plans_is_told_each_once(void **state)
     assert_int_equal(f->daemon.requests, PROBLEMS - 1);
 }
 
-static void a_batch_of_plans_keeps_to_what_the_daemon_takes(void **state)
+TEST(plan, a_batch_of_plans_keeps_to_what_the_daemon_takes)
 {
     struct fixture *f = *state;
     struct seen seen = { 0 };
@@ -612,7 +614,7 @@ static void a_batch_of_plans_keeps_to_what_the_daemon_takes(void **state)
     assert_int_equal(seen.calls, PROBLEMS);
 }
 
-static void the_caller_may_have_enough(void **state)
+TEST(plan, the_caller_may_have_enough)
 {
     struct fixture *f = *state;
     struct seen seen = { .stop_at = 5 };
@@ -624,31 +626,4 @@ static void the_caller_may_have_enough(void **state)
     must(get(f, &plan), f->err); /* the connection is as good as before */
     assert_int_equal(f->daemon.connections, 1);
     kiln_plan_unref(plan);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_plan_says_what_to_launch_and_with_which_object),
-        TEST(a_program_of_an_older_header_gets_what_it_knows),
-        TEST(what_is_wished_for_reaches_the_daemon),
-        TEST(a_plan_by_heuristic_is_another_one),
-        TEST(plans_with_forced_configs_are_not_kept),
-        TEST(what_this_process_records_counts_for_its_next_plan),
-        TEST(the_last_report_of_a_lease_counts_for_the_next_plan),
-        TEST(the_same_problem_is_planned_once),
-        TEST(a_plan_lives_as_long_as_somebody_holds_it),
-        TEST(a_plan_without_objects_still_tells_about_them),
-        TEST(a_failed_object_is_the_plans_failure),
-        TEST(words_as_long_as_they_may_be_are_kept_whole),
-        TEST(plans_that_do_not_fit_together_are_refused),
-        TEST(a_plans_tensor_maps_are_checked_like_all_of_it),
-        TEST(what_is_asked_wrongly_is_refused_here),
-        TEST(a_batch_of_plans_is_told_each_once),
-        TEST(a_batch_of_plans_keeps_to_what_the_daemon_takes),
-        TEST(the_caller_may_have_enough),
-    };
-    return cmocka_run_group_tests_name("client plan", tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static void load_libraries(void)
     struct kiln_error err = { .code = 0 };
     struct kiln_device *device = NULL;
     ping(&(struct kiln_client_options){ .size = sizeof(struct kiln_client_options),
-                                        .fallback = "embedded",
+                                        .fallback = "private",
                                         .socket_path = "/nonexistent/kilnd.sock" });
     kiln_device_open("cuda:0", &device, &err);
     printf("%s\n", err.text);
@@ -121,12 +121,14 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(privileged, set_up, tear_down);
+
 _Noreturn static void start(const struct fixture *f, const char *work, int fd)
 {
     static const struct {
         const char *variable, *below;
     } set[] = {
-        { "KILN_SOCKET", "sock" },        { "KILN_EMBEDDED_LIBRARY", "led.so" },
+        { "KILN_SOCKET", "sock" },        { "KILN_KILND", "kilnd" },
         { "KILN_CUDA_LIBRARY", "cu.so" }, { "XDG_STATE_HOME", "state" },
         { "XDG_RUNTIME_DIR", "run" },     { "HOME", "home" },
     };
@@ -191,7 +193,7 @@ static bool is_there(const struct fixture *f, const char *below)
     return access(path, F_OK) == 0;
 }
 
-static void a_setuid_program_is_led_to_no_other_kilnd(void **state)
+TEST(privileged, a_setuid_program_is_led_to_no_other_kilnd)
 {
     struct fixture *f = *state;
     run_without_more_rights(f, "ask");
@@ -202,19 +204,20 @@ static void a_setuid_program_is_led_to_no_other_kilnd(void **state)
     assert_null(strstr(f->said, f->folder));
 }
 
-static void a_setuid_program_is_led_to_no_library(void **state)
+TEST(privileged, a_setuid_program_is_led_to_no_library_and_starts_no_kilnd)
 {
     struct fixture *f = *state;
     run_without_more_rights(f, "load");
-    assert_says(f->said, "led.so");
+    assert_says(f->said, "/kilnd' (KILN_KILND)");
     assert_says(f->said, "cu.so");
 
     run_setuid(f, "load");
 
     assert_null(strstr(f->said, f->folder));
+    assert_says(f->said, "it starts no kilnd");
 }
 
-static void a_setuid_program_writes_no_journal_where_it_is_told_to(void **state)
+TEST(privileged, a_setuid_program_writes_no_journal_where_it_is_told_to)
 {
     struct fixture *f = *state;
     char state_folder[64];
@@ -229,16 +232,9 @@ static void a_setuid_program_writes_no_journal_where_it_is_told_to(void **state)
     assert_false(is_there(f, "home"));
 }
 
-#define PRIVILEGED_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(int argc, char **argv)
 {
     if (argc > 1)
         return be_the_copy(argv[1]);
-    const struct CMUnitTest tests[] = {
-        PRIVILEGED_TEST(a_setuid_program_is_led_to_no_other_kilnd),
-        PRIVILEGED_TEST(a_setuid_program_is_led_to_no_library),
-        PRIVILEGED_TEST(a_setuid_program_writes_no_journal_where_it_is_told_to),
-    };
-    return cmocka_run_group_tests_name("privileged", tests, NULL, NULL);
+    return test_run(NULL);
 }

@@ -87,6 +87,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(recording, set_up, tear_down);
+
 static int find_put(struct fixture *f)
 {
     return kiln_find_put(f->client, &f->problem, &f->recording, 0, &f->err);
@@ -113,7 +115,7 @@ static void assert_text(struct bytes text, const char *expected)
         fail_msg("'%.*s' is not '%s'", (int)text.size, (const char *)text.data, expected);
 }
 
-static void find_measurements_go_over_with_where_they_were_made(void **state)
+TEST(recording, find_measurements_go_over_with_where_they_were_made)
 {
     struct fixture *f = *state;
 
@@ -141,7 +143,7 @@ static void find_measurements_go_over_with_where_they_were_made(void **state)
     assert_true(e.median_ms == fake_real(0.5) && e.spread_ms == fake_real(0.25));
 }
 
-static void perf_measurements_have_parameters_instead(void **state)
+TEST(recording, perf_measurements_have_parameters_instead)
 {
     struct fixture *f = *state;
     f->recording.tier = KILN_TUNING_HOST;
@@ -163,7 +165,7 @@ static void perf_measurements_have_parameters_instead(void **state)
     assert_int_equal(asked_entry(f, 0).params.size, 0);
 }
 
-static void what_is_not_known_goes_over_empty(void **state)
+TEST(recording, what_is_not_known_goes_over_empty)
 {
     struct fixture *f = *state;
     f->recording.device_uuid = f->recording.device = NULL;
@@ -178,7 +180,7 @@ static void what_is_not_known_goes_over_empty(void **state)
     assert_text(f->asked.backend, "OpenCL");
 }
 
-static void a_record_may_have_its_most_entries_at_their_longest(void **state)
+TEST(recording, a_record_may_have_its_most_entries_at_their_longest)
 {
     struct fixture *f = *state;
     static char word[TUNING_WORD_MOST + 1], algorithm[TUNING_WORD_MOST + 1];
@@ -198,7 +200,7 @@ static void a_record_may_have_its_most_entries_at_their_longest(void **state)
 }
 
 /* kilnd may have recorded it all the same: by the token it tells that it is the same one. */
-static void what_a_dying_daemon_did_not_confirm_is_sent_again_as_it_was(void **state)
+TEST(recording, what_a_dying_daemon_did_not_confirm_is_sent_again_as_it_was)
 {
     struct fixture *f = *state;
     f->breaks = 1;
@@ -208,7 +210,7 @@ static void what_a_dying_daemon_did_not_confirm_is_sent_again_as_it_was(void **s
     assert_memory_equal(f->tokens[0], f->tokens[1], TUNING_TOKEN_SIZE);
 }
 
-static void each_call_has_a_token_of_its_own(void **state)
+TEST(recording, each_call_has_a_token_of_its_own)
 {
     struct fixture *f = *state;
     static const uint8_t zeros[TUNING_TOKEN_SIZE];
@@ -226,7 +228,7 @@ static void refused(struct fixture *f, int rc, const char *part)
     assert_int_equal(f->daemon.requests, 0);
 }
 
-static void numbers_that_no_measurement_has_are_refused(void **state)
+TEST(recording, numbers_that_no_measurement_has_are_refused)
 {
     struct fixture *f = *state;
     const double wrong[] = { -1, INFINITY, NAN };
@@ -242,7 +244,7 @@ static void numbers_that_no_measurement_has_are_refused(void **state)
     refused(f, find_put(f), "no samples");
 }
 
-static void words_that_cannot_stand_in_a_record_are_refused(void **state)
+TEST(recording, words_that_cannot_stand_in_a_record_are_refused)
 {
     struct fixture *f = *state;
     f->measurements[0].solver = "a:b";
@@ -261,7 +263,7 @@ static void words_that_cannot_stand_in_a_record_are_refused(void **state)
     refused(f, perf_put(f), "parameter text");
 }
 
-static void what_is_no_recording_is_refused(void **state)
+TEST(recording, what_is_no_recording_is_refused)
 {
     struct fixture *f = *state;
     static char long_text[2000];
@@ -299,7 +301,7 @@ static void deny(struct fake_request *rq)
     fake_reply_error(rq, KILN_DENIED, "only members of kiln-publish may", NULL);
 }
 
-static void kilnds_refusal_is_told(void **state)
+TEST(recording, kilnds_refusal_is_told)
 {
     struct fixture *f = *state;
     f->daemon.handle = deny;
@@ -309,7 +311,7 @@ static void kilnds_refusal_is_told(void **state)
 
 static void pong(struct fake_request *rq) { fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0); }
 
-static void only_the_right_confirmation_is_taken(void **state)
+TEST(recording, only_the_right_confirmation_is_taken)
 {
     struct fixture *f = *state;
     f->more = -1;
@@ -317,24 +319,4 @@ static void only_the_right_confirmation_is_taken(void **state)
     assert_says(f->err.text, "2 measurements");
     f->daemon.handle = pong;
     assert_int_equal(perf_put(f), KILN_E_CORRUPT);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(find_measurements_go_over_with_where_they_were_made),
-        TEST(perf_measurements_have_parameters_instead),
-        TEST(what_is_not_known_goes_over_empty),
-        TEST(a_record_may_have_its_most_entries_at_their_longest),
-        TEST(what_a_dying_daemon_did_not_confirm_is_sent_again_as_it_was),
-        TEST(each_call_has_a_token_of_its_own),
-        TEST(numbers_that_no_measurement_has_are_refused),
-        TEST(words_that_cannot_stand_in_a_record_are_refused),
-        TEST(what_is_no_recording_is_refused),
-        TEST(kilnds_refusal_is_told),
-        TEST(only_the_right_confirmation_is_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

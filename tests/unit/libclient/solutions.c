@@ -129,6 +129,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(solutions, set_up, tear_down);
+
 /* ---- solutions ---- */
 
 static int get(struct fixture *f, struct kiln_solutions **ret_solutions)
@@ -137,7 +139,7 @@ static int get(struct fixture *f, struct kiln_solutions **ret_solutions)
     return kiln_solutions_get(f->client, &f->problem, &f->options, 0, ret_solutions, &f->err);
 }
 
-static void a_list_tells_all_about_each_solver(void **state)
+TEST(solutions, a_list_tells_all_about_each_solver)
 {
     struct fixture *f = *state;
     struct kiln_solutions *list;
@@ -177,7 +179,7 @@ static void a_list_tells_all_about_each_solver(void **state)
     kiln_solutions_free(list);
 }
 
-static void a_solver_with_nothing_to_tune_has_empty_texts(void **state)
+TEST(solutions, a_solver_with_nothing_to_tune_has_empty_texts)
 {
     struct fixture *f = *state;
     struct kiln_solutions *list;
@@ -192,7 +194,7 @@ static void a_solver_with_nothing_to_tune_has_empty_texts(void **state)
     kiln_solutions_free(list);
 }
 
-static void lists_that_do_not_fit_together_are_refused(void **state)
+TEST(solutions, lists_that_do_not_fit_together_are_refused)
 {
     struct fixture *f = *state;
     const struct message_solution solution = f->solution;
@@ -226,7 +228,7 @@ static void lists_that_do_not_fit_together_are_refused(void **state)
 #undef BREAK
 }
 
-static void what_is_asked_wrongly_is_refused_here(void **state)
+TEST(solutions, what_is_asked_wrongly_is_refused_here)
 {
     struct fixture *f = *state;
     struct kiln_solutions *list;
@@ -257,7 +259,7 @@ static enum kiln_code ask(struct fixture *f, uint32_t first, uint32_t count,
     return configs_ask(f->client, &question, clock_monotonic_ns() + 10u * A_SECOND, list, failure);
 }
 
-static void a_long_range_is_asked_for_in_parts(void **state)
+TEST(solutions, a_long_range_is_asked_for_in_parts)
 {
     struct fixture *f = *state;
     CONFIG_LIST_AUTO struct config_list list = { .count = 0 };
@@ -277,7 +279,7 @@ static void a_long_range_is_asked_for_in_parts(void **state)
     }
 }
 
-static void a_range_without_valid_candidates_is_empty(void **state)
+TEST(solutions, a_range_without_valid_candidates_is_empty)
 {
     struct fixture *f = *state;
     CONFIG_LIST_AUTO struct config_list list = { .count = 0 };
@@ -286,7 +288,7 @@ static void a_range_without_valid_candidates_is_empty(void **state)
     assert_int_equal(list.count, 0);
 }
 
-static void a_range_that_is_none_is_refused_here(void **state)
+TEST(solutions, a_range_that_is_none_is_refused_here)
 {
     struct fixture *f = *state;
     const uint32_t ranges[][2] = { { 0, 0 }, { 1, UINT32_MAX }, { UINT32_MAX, 1 } };
@@ -310,7 +312,7 @@ static void spoilt(struct fixture *f)
     f->config = (struct bytes){ 0 };
 }
 
-static void configs_that_do_not_fit_together_are_refused(void **state)
+TEST(solutions, configs_that_do_not_fit_together_are_refused)
 {
     struct fixture *f = *state;
     f->part = 0; /* it would never end */
@@ -329,7 +331,7 @@ static void configs_that_do_not_fit_together_are_refused(void **state)
     spoilt(f);
 }
 
-static void lists_and_failures_are_released_alike(void **state)
+TEST(solutions, lists_and_failures_are_released_alike)
 {
     struct fixture *f = *state;
     CONFIG_LIST_AUTO struct config_list list = { .count = 0 };
@@ -344,22 +346,4 @@ static void lists_and_failures_are_released_alike(void **state)
         configs_ask(f->client, &question, clock_monotonic_ns() + A_SECOND / 10, &list, &failure),
         KILN_OK);
     assert_int_equal(list.count, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_list_tells_all_about_each_solver),
-        TEST(a_solver_with_nothing_to_tune_has_empty_texts),
-        TEST(lists_that_do_not_fit_together_are_refused),
-        TEST(what_is_asked_wrongly_is_refused_here),
-        TEST(a_long_range_is_asked_for_in_parts),
-        TEST(a_range_without_valid_candidates_is_empty),
-        TEST(a_range_that_is_none_is_refused_here),
-        TEST(configs_that_do_not_fit_together_are_refused),
-        TEST(lists_and_failures_are_released_alike),
-    };
-    return cmocka_run_group_tests_name("client solutions", tests, NULL, NULL);
 }

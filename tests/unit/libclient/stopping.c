@@ -36,6 +36,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(stopping, set_up, tear_down);
+
 static void start(struct fixture *f, void (*handle)(struct fake_request *))
 {
     f->client = fake_daemon_serve(&f->daemon, handle, f);
@@ -91,7 +93,7 @@ static void put_off_or_give(struct fake_request *rq)
         last_answer(rq);
 }
 
-static void a_request_that_a_stopping_daemon_refuses_is_asked_of_the_next(void **state)
+TEST(stopping, a_request_that_a_stopping_daemon_refuses_is_asked_of_the_next)
 {
     struct fixture *f = *state;
     start(f, refuse_or_pong);
@@ -102,7 +104,7 @@ static void a_request_that_a_stopping_daemon_refuses_is_asked_of_the_next(void *
     assert_int_equal(f->daemon.connections, 2);
 }
 
-static void a_kernel_that_a_stopping_daemon_does_not_make_is_asked_of_the_next(void **state)
+TEST(stopping, a_kernel_that_a_stopping_daemon_does_not_make_is_asked_of_the_next)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel = NULL;
@@ -125,7 +127,7 @@ static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
     return 0;
 }
 
-static void of_a_batch_each_item_is_told_once(void **state)
+TEST(stopping, of_a_batch_each_item_is_told_once)
 {
     struct fixture *f = *state;
     const char *keys[] = { f->hex[0], f->hex[1] };
@@ -145,7 +147,7 @@ static void refuse(struct fake_request *rq)
     fake_reply_error(rq, KILN_UNAVAILABLE, "no toolchain", NULL);
 }
 
-static void the_same_failure_of_a_daemon_that_goes_on_is_passed_on(void **state)
+TEST(stopping, the_same_failure_of_a_daemon_that_goes_on_is_passed_on)
 {
     struct fixture *f = *state;
     start(f, refuse);
@@ -154,7 +156,7 @@ static void the_same_failure_of_a_daemon_that_goes_on_is_passed_on(void **state)
     assert_int_equal(f->daemon.requests, 1);
 }
 
-static void daemons_that_keep_stopping_over_a_request_end_it(void **state)
+TEST(stopping, daemons_that_keep_stopping_over_a_request_end_it)
 {
     struct fixture *f = *state;
     f->stops = 1000;
@@ -169,7 +171,7 @@ static void answer_no_more(struct fake_request *rq)
         fake_reply_error(rq, KILN_UNAVAILABLE, "kilnd is stopping", NULL);
 }
 
-static void a_daemon_that_never_stops_stopping_is_a_time_out(void **state)
+TEST(stopping, a_daemon_that_never_stops_stopping_is_a_time_out)
 {
     struct fixture *f = *state;
     start(f, answer_no_more);
@@ -203,7 +205,7 @@ static void *ping_in_a_thread(void *argument)
     return (void *)(intptr_t)kiln_client_ping(f->client, 0, NULL, NULL);
 }
 
-static void what_it_works_on_is_still_taken_from_it(void **state)
+TEST(stopping, what_it_works_on_is_still_taken_from_it)
 {
     struct fixture *f = *state;
     pthread_t threads[2];
@@ -219,20 +221,4 @@ static void what_it_works_on_is_still_taken_from_it(void **state)
     }
     assert_int_equal(f->daemon.requests, 3);
     assert_int_equal(f->daemon.connections, 2);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_request_that_a_stopping_daemon_refuses_is_asked_of_the_next),
-        TEST(a_kernel_that_a_stopping_daemon_does_not_make_is_asked_of_the_next),
-        TEST(of_a_batch_each_item_is_told_once),
-        TEST(the_same_failure_of_a_daemon_that_goes_on_is_passed_on),
-        TEST(daemons_that_keep_stopping_over_a_request_end_it),
-        TEST(a_daemon_that_never_stops_stopping_is_a_time_out),
-        TEST(what_it_works_on_is_still_taken_from_it),
-    };
-    return cmocka_run_group_tests_name("client and a stopping daemon", tests, NULL, NULL);
 }

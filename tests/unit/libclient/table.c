@@ -46,6 +46,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(table, set_up, tear_down);
+
 static struct table_identity of(struct bytes *part, const char *text)
 {
     *part = bytes_of_text(text);
@@ -71,7 +73,7 @@ static int get(struct fixture *f, const char *text)
     return (int)(v - f->values);
 }
 
-static void gives_back_what_was_put_in(void **state)
+TEST(table, gives_back_what_was_put_in)
 {
     struct fixture *f = *state;
     put(f, "a", 0, 10);
@@ -83,7 +85,7 @@ static void gives_back_what_was_put_in(void **state)
     assert_int_equal(table_hits(f->table), 2);
 }
 
-static void forgets_the_least_recently_used_first(void **state)
+TEST(table, forgets_the_least_recently_used_first)
 {
     struct fixture *f = *state;
     put(f, "a", 0, 1);
@@ -98,7 +100,7 @@ static void forgets_the_least_recently_used_first(void **state)
     assert_int_equal(table_count(f->table), 3);
 }
 
-static void stays_within_its_bytes(void **state)
+TEST(table, stays_within_its_bytes)
 {
     struct fixture *f = *state;
     put(f, "a", 0, 600 << 10);
@@ -110,7 +112,7 @@ static void stays_within_its_bytes(void **state)
     assert_int_equal(table_count(f->table), 1);
 }
 
-static void a_newer_answer_replaces_the_older(void **state)
+TEST(table, a_newer_answer_replaces_the_older)
 {
     struct fixture *f = *state;
     put(f, "a", 0, 1);
@@ -121,7 +123,7 @@ static void a_newer_answer_replaces_the_older(void **state)
     assert_int_equal(table_count(f->table), 1);
 }
 
-static void tells_kinds_and_splits_of_the_same_bytes_apart(void **state)
+TEST(table, tells_kinds_and_splits_of_the_same_bytes_apart)
 {
     struct fixture *f = *state;
     struct bytes one[] = { bytes_of_text("ab"), bytes_of_text("c") };
@@ -136,7 +138,7 @@ static void tells_kinds_and_splits_of_the_same_bytes_apart(void **state)
     assert_null(table_get(f->table, &c));
 }
 
-static void compares_long_texts_to_the_last_byte(void **state)
+TEST(table, compares_long_texts_to_the_last_byte)
 {
     struct fixture *f = *state;
     char text[5000];
@@ -152,7 +154,7 @@ static void compares_long_texts_to_the_last_byte(void **state)
     assert_int_equal(get(f, text), 0);
 }
 
-static void keeps_nothing_when_told_to_have_no_room(void **state)
+TEST(table, keeps_nothing_when_told_to_have_no_room)
 {
     struct fixture *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -177,7 +179,7 @@ static void *hammer(void *argument)
     return NULL;
 }
 
-static void may_be_used_by_many_threads_at_once(void **state)
+TEST(table, may_be_used_by_many_threads_at_once)
 {
     struct fixture *f = *state;
     pthread_t threads[4];
@@ -215,7 +217,7 @@ static void put_two(struct fixture *f, enum table_kind kind, const char *first, 
     table_put(f->table, &id, &f->values[0], &ops, 10);
 }
 
-static void forgets_what_begins_with_one_part(void **state)
+TEST(table, forgets_what_begins_with_one_part)
 {
     struct fixture *f = *state;
     put_two(f, TABLE_PLAN, "a", "1");
@@ -232,7 +234,7 @@ static void forgets_what_begins_with_one_part(void **state)
     assert_true(has(f, TABLE_SOURCE, "a", "1"));
 }
 
-static void an_answer_to_an_older_question_is_not_kept(void **state)
+TEST(table, an_answer_to_an_older_question_is_not_kept)
 {
     struct fixture *f = *state;
     struct bytes parts[2];
@@ -243,23 +245,4 @@ static void an_answer_to_an_older_question_is_not_kept(void **state)
     assert_false(has(f, TABLE_PLAN, "a", "1"));
     table_put_of_epoch(f->table, table_epoch(f->table), &id, &f->values[0], &ops, 10);
     assert_true(has(f, TABLE_PLAN, "a", "1"));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(gives_back_what_was_put_in),
-        TEST(forgets_the_least_recently_used_first),
-        TEST(stays_within_its_bytes),
-        TEST(a_newer_answer_replaces_the_older),
-        TEST(tells_kinds_and_splits_of_the_same_bytes_apart),
-        TEST(compares_long_texts_to_the_last_byte),
-        TEST(keeps_nothing_when_told_to_have_no_room),
-        TEST(may_be_used_by_many_threads_at_once),
-        TEST(forgets_what_begins_with_one_part),
-        TEST(an_answer_to_an_older_question_is_not_kept),
-    };
-    return cmocka_run_group_tests_name("client table", tests, NULL, NULL);
 }

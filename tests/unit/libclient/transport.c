@@ -47,6 +47,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(transport, set_up, tear_down);
+
 static uint64_t in_ms(unsigned ms) { return clock_monotonic_ns() + ms * 1000000ull; }
 
 static enum kiln_code receive(struct fixture *f, unsigned ms)
@@ -63,7 +65,7 @@ static struct frame_header header(uint64_t id, size_t body, unsigned descriptors
                                   .descriptors = (uint16_t)descriptors };
 }
 
-static void a_frame_may_come_byte_by_byte(void **state)
+TEST(transport, a_frame_may_come_byte_by_byte)
 {
     struct fixture *f = *state;
     static const uint8_t abc[] = { 'a', 'b', 'c' };
@@ -83,7 +85,7 @@ static void a_frame_may_come_byte_by_byte(void **state)
     assert_true(bytes_equal_text(f->frame.body, "abc"));
 }
 
-static void several_frames_may_come_at_once(void **state)
+TEST(transport, several_frames_may_come_at_once)
 {
     struct fixture *f = *state;
     for (uint64_t id = 1; id <= 20; id++) {
@@ -115,7 +117,7 @@ static void *push_frames(void *argument)
     return NULL;
 }
 
-static void frames_up_to_the_limit_are_read_whole(void **state)
+TEST(transport, frames_up_to_the_limit_are_read_whole)
 {
     struct fixture *f = *state;
     struct push push = { .peer = f->peer, .size = LIMIT_FRAME_BODY };
@@ -129,7 +131,7 @@ static void frames_up_to_the_limit_are_read_whole(void **state)
     pthread_join(thread, NULL);
 }
 
-static void larger_frames_are_refused_by_their_header(void **state)
+TEST(transport, larger_frames_are_refused_by_their_header)
 {
     struct fixture *f = *state;
     struct frame_header h = header(1, LIMIT_FRAME_BODY + 1u, 0);
@@ -138,7 +140,7 @@ static void larger_frames_are_refused_by_their_header(void **state)
     assert_says(f->err.text, "exceeds the limit");
 }
 
-static void descriptors_stay_with_their_frames(void **state)
+TEST(transport, descriptors_stay_with_their_frames)
 {
     struct fixture *f = *state;
     int first[2], second[2];
@@ -182,7 +184,7 @@ static void fill(struct fixture *f, size_t *ret_frames)
     }
 }
 
-static void a_full_socket_never_blocks_a_sender_and_is_drained_while_receiving(void **state)
+TEST(transport, a_full_socket_never_blocks_a_sender_and_is_drained_while_receiving)
 {
     struct fixture *f = *state;
     size_t frames;
@@ -211,7 +213,7 @@ static void *receive_in_a_thread(void *argument)
     return (void *)(intptr_t)receive(f, 20000);
 }
 
-static void what_could_not_be_sent_goes_out_though_the_reader_was_asleep_before(void **state)
+TEST(transport, what_could_not_be_sent_goes_out_though_the_reader_was_asleep_before)
 {
     struct fixture *f = *state;
     pthread_t thread;
@@ -232,7 +234,7 @@ static void what_could_not_be_sent_goes_out_though_the_reader_was_asleep_before(
     assert_int_equal((intptr_t)rc, KILN_BUSY);
 }
 
-static void stop_ends_a_receive_in_progress(void **state)
+TEST(transport, stop_ends_a_receive_in_progress)
 {
     struct fixture *f = *state;
     pthread_t thread;
@@ -243,7 +245,7 @@ static void stop_ends_a_receive_in_progress(void **state)
     assert_int_equal((intptr_t)rc, KILN_UNAVAILABLE);
 }
 
-static void the_other_sides_end_is_told_to_senders_and_readers(void **state)
+TEST(transport, the_other_sides_end_is_told_to_senders_and_readers)
 {
     struct fixture *f = *state;
     close(f->peer);
@@ -288,9 +290,8 @@ static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct ki
     munmap(shared, sizeof(*shared));
 }
 
-static void who_is_refused_is_told_the_group_that_would_help(void **state)
+TEST(plain, who_is_refused_is_told_the_group_that_would_help)
 {
-    (void)state;
     struct kiln_err err;
     if (geteuid() != 0)
         skip();
@@ -300,9 +301,8 @@ static void who_is_refused_is_told_the_group_that_would_help(void **state)
     assert_says(err.text, "the group '4000000000'");
 }
 
-static void a_socket_that_is_roots_alone_needs_an_administrator(void **state)
+TEST(plain, a_socket_that_is_roots_alone_needs_an_administrator)
 {
-    (void)state;
     struct kiln_err err;
     if (geteuid() != 0)
         skip();
@@ -313,9 +313,8 @@ static void a_socket_that_is_roots_alone_needs_an_administrator(void **state)
 }
 
 /* To start the host's kilnd is nothing that a user may do. */
-static void a_user_without_a_kilnd_is_told_to_start_his_own(void **state)
+TEST(plain, a_user_without_a_kilnd_is_told_to_start_his_own)
 {
-    (void)state;
     struct kiln_err *shared =
         mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
@@ -337,9 +336,8 @@ static void a_user_without_a_kilnd_is_told_to_start_his_own(void **state)
     munmap(shared, sizeof(*shared));
 }
 
-static void a_socket_of_another_user_is_that_users_alone(void **state)
+TEST(plain, a_socket_of_another_user_is_that_users_alone)
 {
-    (void)state;
     struct kiln_err err;
     if (geteuid() != 0)
         skip();
@@ -348,14 +346,12 @@ static void a_socket_of_another_user_is_that_users_alone(void **state)
     assert_says(err.text, "KILN_SOCKET");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 static enum kiln_code send_files(struct fixture *f, const int *files, size_t count)
 {
     return f->transport->ops->send_files(f->transport, bytes_of("frame", 5), files, count, &f->err);
 }
 
-static void files_go_with_the_first_byte(void **state)
+TEST(transport, files_go_with_the_first_byte)
 {
     struct fixture *f = *state;
     int ends[2];
@@ -382,7 +378,7 @@ static void files_go_with_the_first_byte(void **state)
     close(ends[1]);
 }
 
-static void files_that_find_no_room_are_put_off_whole(void **state)
+TEST(transport, files_that_find_no_room_are_put_off_whole)
 {
     struct fixture *f = *state;
     static const char filler[4096];
@@ -395,7 +391,7 @@ static void files_that_find_no_room_are_put_off_whole(void **state)
     assert_false(f->transport->ops->is_sending(f->transport));
 }
 
-static void what_is_no_file_is_not_sent(void **state)
+TEST(transport, what_is_no_file_is_not_sent)
 {
     struct fixture *f = *state;
     const int files[] = { f->peer, -1 };
@@ -404,7 +400,7 @@ static void what_is_no_file_is_not_sent(void **state)
     assert_int_equal(recv(f->peer, &byte, 1, MSG_DONTWAIT), -1);
 }
 
-static void files_for_a_peer_that_is_gone_are_not_sent(void **state)
+TEST(transport, files_for_a_peer_that_is_gone_are_not_sent)
 {
     struct fixture *f = *state;
     int ends[2];
@@ -414,28 +410,4 @@ static void files_for_a_peer_that_is_gone_are_not_sent(void **state)
     assert_int_equal(send_files(f, ends, 2), KILN_UNAVAILABLE);
     close(ends[0]);
     close(ends[1]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_frame_may_come_byte_by_byte),
-        TEST(several_frames_may_come_at_once),
-        TEST(frames_up_to_the_limit_are_read_whole),
-        TEST(larger_frames_are_refused_by_their_header),
-        TEST(descriptors_stay_with_their_frames),
-        TEST(a_full_socket_never_blocks_a_sender_and_is_drained_while_receiving),
-        TEST(what_could_not_be_sent_goes_out_though_the_reader_was_asleep_before),
-        TEST(stop_ends_a_receive_in_progress),
-        TEST(the_other_sides_end_is_told_to_senders_and_readers),
-        cmocka_unit_test(who_is_refused_is_told_the_group_that_would_help),
-        cmocka_unit_test(a_socket_that_is_roots_alone_needs_an_administrator),
-        cmocka_unit_test(a_user_without_a_kilnd_is_told_to_start_his_own),
-        cmocka_unit_test(a_socket_of_another_user_is_that_users_alone),
-        TEST(files_go_with_the_first_byte),
-        TEST(files_that_find_no_room_are_put_off_whole),
-        TEST(what_is_no_file_is_not_sent),
-        TEST(files_for_a_peer_that_is_gone_are_not_sent),
-    };
-    return cmocka_run_group_tests_name("client transport", tests, NULL, NULL);
 }

@@ -140,6 +140,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(tuning, set_up, tear_down);
+
 static int find(struct fixture *f)
 {
     kiln_tuned_free(f->tuned);
@@ -163,7 +165,7 @@ static struct kiln_tuned_entry entry(struct fixture *f, unsigned index)
 
 /* ---- records ---- */
 
-static void a_find_record_tells_its_solvers_in_its_order(void **state)
+TEST(tuning, a_find_record_tells_its_solvers_in_its_order)
 {
     struct fixture *f = *state;
 
@@ -186,7 +188,7 @@ static void a_find_record_tells_its_solvers_in_its_order(void **state)
     assert_string_equal(b.driver, "");
 }
 
-static void the_old_dialect_says_the_same(void **state)
+TEST(tuning, the_old_dialect_says_the_same)
 {
     struct fixture *f = *state;
     f->answer.value = bytes_of_text(FIND_OLD);
@@ -201,7 +203,7 @@ static void the_old_dialect_says_the_same(void **state)
     assert_int_equal(e.workspace, 4096);
 }
 
-static void a_perf_record_tells_parameters(void **state)
+TEST(tuning, a_perf_record_tells_parameters)
 {
     struct fixture *f = *state;
     f->answer.value = bytes_of_text(PERF);
@@ -216,7 +218,7 @@ static void a_perf_record_tells_parameters(void **state)
     assert_string_equal(b.params, "16");
 }
 
-static void a_record_says_who_measured_it(void **state)
+TEST(tuning, a_record_says_who_measured_it)
 {
     struct fixture *f = *state;
     f->answer.value = bytes_of_text(PERF);
@@ -239,7 +241,7 @@ static void a_record_says_who_measured_it(void **state)
     assert_int_equal(a.clock_mhz, 1700);
 }
 
-static void a_find_entry_keeps_the_records_time_beside_the_measured_one(void **state)
+TEST(tuning, a_find_entry_keeps_the_records_time_beside_the_measured_one)
 {
     struct fixture *f = *state;
     f->measurement_count = 2;
@@ -254,7 +256,7 @@ static void a_find_entry_keeps_the_records_time_beside_the_measured_one(void **s
     assert_true(entry(f, 0).median_ms == 0.5); /* measurements name an entry by its id */
 }
 
-static void marks_and_distances_are_told(void **state)
+TEST(tuning, marks_and_distances_are_told)
 {
     struct fixture *f = *state;
     double batch, spatial;
@@ -275,7 +277,7 @@ static void marks_and_distances_are_told(void **state)
     assert_true(batch == 4 && spatial == 1.5);
 }
 
-static void a_record_outlives_its_client(void **state)
+TEST(tuning, a_record_outlives_its_client)
 {
     struct fixture *f = *state;
     must(find(f), f->err);
@@ -286,7 +288,7 @@ static void a_record_outlives_its_client(void **state)
     assert_string_equal(entry(f, 1).solver, "SolverB");
 }
 
-static void every_call_asks_for_records_change(void **state)
+TEST(tuning, every_call_asks_for_records_change)
 {
     struct fixture *f = *state;
     must(find(f), f->err);
@@ -300,7 +302,7 @@ static void every_call_asks_for_records_change(void **state)
 
 /* ---- questions ---- */
 
-static void the_question_goes_over_as_it_was_put(void **state)
+TEST(tuning, the_question_goes_over_as_it_was_put)
 {
     struct fixture *f = *state;
     f->problem.n = 77;
@@ -328,7 +330,7 @@ static void the_question_goes_over_as_it_was_put(void **state)
     assert_string_equal(f->asked_backend, "");
 }
 
-static void what_cannot_be_asked_is_refused_here(void **state)
+TEST(tuning, what_cannot_be_asked_is_refused_here)
 {
     struct fixture *f = *state;
     char long_text[2000];
@@ -359,7 +361,7 @@ static void what_cannot_be_asked_is_refused_here(void **state)
     assert_int_equal(f->daemon.requests, 0);
 }
 
-static void an_entry_that_is_not_there_is_refused(void **state)
+TEST(tuning, an_entry_that_is_not_there_is_refused)
 {
     struct fixture *f = *state;
     struct kiln_tuned_entry e = { .size = sizeof(e) };
@@ -371,7 +373,7 @@ static void an_entry_that_is_not_there_is_refused(void **state)
     assert_int_equal(kiln_tuned_entry(f->tuned, 0, &e, &f->err), KILN_E_INVALID);
 }
 
-static void a_caller_with_a_larger_struct_keeps_what_the_library_does_not_know(void **state)
+TEST(tuning, a_caller_with_a_larger_struct_keeps_what_the_library_does_not_know)
 {
     struct fixture *f = *state;
     struct {
@@ -389,7 +391,7 @@ static void a_caller_with_a_larger_struct_keeps_what_the_library_does_not_know(v
 
 /* ---- no answer ---- */
 
-static void what_nobody_knows_is_not_found(void **state)
+TEST(tuning, what_nobody_knows_is_not_found)
 {
     struct fixture *f = *state;
     f->answer = (struct message_tuning_answer){ .code = KILN_NOT_FOUND };
@@ -400,7 +402,7 @@ static void what_nobody_knows_is_not_found(void **state)
     assert_says(f->err.text, "gfx90a68");
 }
 
-static void kilnds_reason_is_told(void **state)
+TEST(tuning, kilnds_reason_is_told)
 {
     struct fixture *f = *state;
     f->answer = (struct message_tuning_answer){ .code = KILN_CORRUPT,
@@ -419,7 +421,7 @@ static void refuse(struct fake_request *rq)
     fake_reply_error(rq, KILN_UNAVAILABLE, "tuning.db is on a full disk", NULL);
 }
 
-static void a_refusal_is_told(void **state)
+TEST(tuning, a_refusal_is_told)
 {
     struct fixture *f = *state;
     f->daemon.handle = refuse;
@@ -429,7 +431,7 @@ static void a_refusal_is_told(void **state)
     assert_string_equal(f->err.text, "tuning.db is on a full disk");
 }
 
-static void an_answer_that_does_not_come_in_time_is_called_off(void **state)
+TEST(tuning, an_answer_that_does_not_come_in_time_is_called_off)
 {
     struct fixture *f = *state;
     atomic_store(&f->silent, true);
@@ -444,7 +446,7 @@ static void an_answer_that_does_not_come_in_time_is_called_off(void **state)
     assert_int_equal(f->daemon.cancels, 1);
 }
 
-static void what_a_stopping_daemon_puts_off_is_asked_of_the_next(void **state)
+TEST(tuning, what_a_stopping_daemon_puts_off_is_asked_of_the_next)
 {
     struct fixture *f = *state;
     f->stops = 1;
@@ -455,7 +457,7 @@ static void what_a_stopping_daemon_puts_off_is_asked_of_the_next(void **state)
     assert_int_equal(f->daemon.connections, 2);
 }
 
-static void a_forked_child_is_told_to_open_its_own_client(void **state)
+TEST(tuning, a_forked_child_is_told_to_open_its_own_client)
 {
     struct fixture *f = *state;
     must(find(f), f->err);
@@ -493,7 +495,7 @@ static void nonsense(struct fixture *f, const char *part)
     f->measurements[0] = good.measurements[1];
 }
 
-static void an_answer_of_the_wrong_shape_is_refused(void **state)
+TEST(tuning, an_answer_of_the_wrong_shape_is_refused)
 {
     struct fixture *f = *state;
     must(find(f), f->err);
@@ -511,7 +513,7 @@ static void an_answer_of_the_wrong_shape_is_refused(void **state)
     nonsense(f, "add up");
 }
 
-static void a_record_that_can_be_none_is_refused(void **state)
+TEST(tuning, a_record_that_can_be_none_is_refused)
 {
     struct fixture *f = *state;
     static char many[8000];
@@ -540,7 +542,7 @@ static void a_record_that_can_be_none_is_refused(void **state)
     nonsense(f, "neighbour");
 }
 
-static void an_impossible_distance_is_refused(void **state)
+TEST(tuning, an_impossible_distance_is_refused)
 {
     struct fixture *f = *state;
     const double wrong[] = { 0.5, -1, INFINITY, NAN };
@@ -556,7 +558,7 @@ static void an_impossible_distance_is_refused(void **state)
     }
 }
 
-static void measurements_that_do_not_fit_are_refused(void **state)
+TEST(tuning, measurements_that_do_not_fit_are_refused)
 {
     struct fixture *f = *state;
     const double wrong[] = { -1, INFINITY, NAN };
@@ -576,7 +578,7 @@ static void measurements_that_do_not_fit_are_refused(void **state)
     nonsense(f, "not in its record");
 }
 
-static void an_answer_cut_anywhere_is_refused(void **state)
+TEST(tuning, an_answer_cut_anywhere_is_refused)
 {
     struct fixture *f = *state;
     f->measurement_count = 2;
@@ -586,7 +588,7 @@ static void an_answer_cut_anywhere_is_refused(void **state)
         assert_int_equal(find(f), KILN_E_CORRUPT);
 }
 
-static void an_answer_with_any_byte_changed_does_no_harm(void **state)
+TEST(tuning, an_answer_with_any_byte_changed_does_no_harm)
 {
     struct fixture *f = *state;
     f->measurement_count = 2;
@@ -595,37 +597,4 @@ static void an_answer_with_any_byte_changed_does_no_harm(void **state)
     for (f->flip = 0; f->flip < size; f->flip++)
         refused += find(f) != KILN_E_OK;
     assert_true(refused > size / 8);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_find_record_tells_its_solvers_in_its_order),
-        TEST(the_old_dialect_says_the_same),
-        TEST(a_perf_record_tells_parameters),
-        TEST(a_record_says_who_measured_it),
-        TEST(a_find_entry_keeps_the_records_time_beside_the_measured_one),
-        TEST(marks_and_distances_are_told),
-        TEST(a_record_outlives_its_client),
-        TEST(every_call_asks_for_records_change),
-        TEST(the_question_goes_over_as_it_was_put),
-        TEST(what_cannot_be_asked_is_refused_here),
-        TEST(an_entry_that_is_not_there_is_refused),
-        TEST(a_caller_with_a_larger_struct_keeps_what_the_library_does_not_know),
-        TEST(what_nobody_knows_is_not_found),
-        TEST(kilnds_reason_is_told),
-        TEST(a_refusal_is_told),
-        TEST(an_answer_that_does_not_come_in_time_is_called_off),
-        TEST(what_a_stopping_daemon_puts_off_is_asked_of_the_next),
-        TEST(a_forked_child_is_told_to_open_its_own_client),
-        TEST(an_answer_of_the_wrong_shape_is_refused),
-        TEST(a_record_that_can_be_none_is_refused),
-        TEST(an_impossible_distance_is_refused),
-        TEST(measurements_that_do_not_fit_are_refused),
-        TEST(an_answer_cut_anywhere_is_refused),
-        TEST(an_answer_with_any_byte_changed_does_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

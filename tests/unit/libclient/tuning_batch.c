@@ -96,6 +96,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(tuning_batch, set_up, tear_down);
+
 static int get(struct fixture *f, size_t count)
 {
     forget(f);
@@ -125,7 +127,7 @@ static void expect_none(const struct fixture *f)
         assert_null(f->tuned[i]);
 }
 
-static void each_problem_gets_its_own_answer_or_none(void **state)
+TEST(tuning_batch, each_problem_gets_its_own_answer_or_none)
 {
     struct fixture *f = *state;
     must(get(f, PROBLEMS), f->err);
@@ -135,7 +137,7 @@ static void each_problem_gets_its_own_answer_or_none(void **state)
     expect_all(f, 1);
 }
 
-static void the_order_and_number_of_frames_do_not_matter(void **state)
+TEST(tuning_batch, the_order_and_number_of_frames_do_not_matter)
 {
     struct fixture *f = *state;
     f->backwards = true;
@@ -147,14 +149,14 @@ static void the_order_and_number_of_frames_do_not_matter(void **state)
     expect_all(f, PROBLEMS);
 }
 
-static void nothing_asked_is_nothing_to_do(void **state)
+TEST(tuning_batch, nothing_asked_is_nothing_to_do)
 {
     struct fixture *f = *state;
     must(kiln_perf_get_batch(f->client, NULL, 0, &f->options, 0, NULL, &f->err), f->err);
     assert_int_equal(f->daemon.requests, 0);
 }
 
-static void a_daemon_that_takes_one_at_a_time_is_asked_so(void **state)
+TEST(tuning_batch, a_daemon_that_takes_one_at_a_time_is_asked_so)
 {
     struct fixture *f = *state;
     kiln_client_close(f->client);
@@ -166,7 +168,7 @@ static void a_daemon_that_takes_one_at_a_time_is_asked_so(void **state)
     expect_all(f, PROBLEMS);
 }
 
-static void what_a_broken_connection_left_open_is_asked_again(void **state)
+TEST(tuning_batch, what_a_broken_connection_left_open_is_asked_again)
 {
     struct fixture *f = *state;
     f->breaks = 3;
@@ -176,7 +178,7 @@ static void what_a_broken_connection_left_open_is_asked_again(void **state)
     assert_true(f->daemon.connections >= 2);
 }
 
-static void one_wrong_problem_fails_all_and_is_named(void **state)
+TEST(tuning_batch, one_wrong_problem_fails_all_and_is_named)
 {
     struct fixture *f = *state;
     f->problems[2500].groups = 3;
@@ -188,7 +190,7 @@ static void one_wrong_problem_fails_all_and_is_named(void **state)
     expect_none(f);
 }
 
-static void one_that_kilnd_cannot_answer_fails_all_with_its_reason(void **state)
+TEST(tuning_batch, one_that_kilnd_cannot_answer_fails_all_with_its_reason)
 {
     struct fixture *f = *state;
     f->damaged = 1501;
@@ -213,7 +215,7 @@ static void lie(struct fake_request *rq)
     buffer_done(&t.answers);
 }
 
-static void an_answer_told_twice_fails_all(void **state)
+TEST(tuning_batch, an_answer_told_twice_fails_all)
 {
     struct fixture *f = *state;
     f->daemon.handle = lie;
@@ -222,7 +224,7 @@ static void an_answer_told_twice_fails_all(void **state)
     expect_none(f);
 }
 
-static void what_is_late_is_called_off(void **state)
+TEST(tuning_batch, what_is_late_is_called_off)
 {
     struct fixture *f = *state;
     atomic_store(&f->silent, true);
@@ -235,7 +237,7 @@ static void what_is_late_is_called_off(void **state)
     assert_int_equal(f->daemon.cancels, 3);
 }
 
-static void what_cannot_be_asked_is_refused_here(void **state)
+TEST(tuning_batch, what_cannot_be_asked_is_refused_here)
 {
     struct fixture *f = *state;
     assert_int_equal(kiln_find_get_batch(f->client, NULL, 1, &f->options, 0, f->tuned, &f->err),
@@ -264,7 +266,7 @@ static void *ask_all(void *argument)
     return (void *)wrong; /* NOLINT(performance-no-int-to-ptr) */
 }
 
-static void threads_share_a_client(void **state)
+TEST(tuning_batch, threads_share_a_client)
 {
     struct fixture *f = *state;
     pthread_t threads[THREADS];
@@ -276,24 +278,4 @@ static void threads_share_a_client(void **state)
         assert_null(wrong);
     }
     assert_int_equal(f->daemon.connections, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(each_problem_gets_its_own_answer_or_none),
-        TEST(the_order_and_number_of_frames_do_not_matter),
-        TEST(nothing_asked_is_nothing_to_do),
-        TEST(a_daemon_that_takes_one_at_a_time_is_asked_so),
-        TEST(what_a_broken_connection_left_open_is_asked_again),
-        TEST(one_wrong_problem_fails_all_and_is_named),
-        TEST(one_that_kilnd_cannot_answer_fails_all_with_its_reason),
-        TEST(an_answer_told_twice_fails_all),
-        TEST(what_is_late_is_called_off),
-        TEST(what_cannot_be_asked_is_refused_here),
-        TEST(threads_share_a_client),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

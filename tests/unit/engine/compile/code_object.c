@@ -58,9 +58,8 @@ static enum kiln_code check(const struct small_elf *e, const char *target, struc
     return code_object_check(bytes_of(e, sizeof(*e)), &t, err);
 }
 
-static void accepts_an_amd_object_for_its_arch(void **state)
+TEST(plain, accepts_an_amd_object_for_its_arch)
 {
-    (void)state;
     struct kiln_err err;
     struct small_elf e = elf_of(MACHINE_AMDGPU, 0x4c | 0x100 | 0x400, 3);
     must(check(&e, "gfx942", &err), err);
@@ -68,9 +67,8 @@ static void accepts_an_amd_object_for_its_arch(void **state)
     assert_says(err.text, "is for gfx942, not for gfx90a");
 }
 
-static void checks_the_features_that_a_target_names(void **state)
+TEST(plain, checks_the_features_that_a_target_names)
 {
-    (void)state;
     struct kiln_err err;
     struct small_elf e = elf_of(MACHINE_AMDGPU, 0xe3f, 3); /* gfx90a, xnack off, sramecc on */
     must(check(&e, "gfx90a", &err), err);
@@ -81,9 +79,8 @@ static void checks_the_features_that_a_target_names(void **state)
     assert_says(err.text, "sramecc-");
 }
 
-static void what_is_for_either_state_of_a_feature_suits_both(void **state)
+TEST(plain, what_is_for_either_state_of_a_feature_suits_both)
 {
-    (void)state;
     struct small_elf either = elf_of(MACHINE_AMDGPU, 0x3f | 0x100 | 0x400, 3),
                      off = elf_of(MACHINE_AMDGPU, 0x3f | 0x200 | 0x400, 3),
                      old = elf_of(MACHINE_AMDGPU, 0x3f, 1);
@@ -102,9 +99,8 @@ static void what_is_for_either_state_of_a_feature_suits_both(void **state)
     assert_true(code_object_suits(bytes_of_text("text"), &cl));
 }
 
-static void believes_a_processor_newer_than_its_table(void **state)
+TEST(plain, believes_a_processor_newer_than_its_table)
 {
-    (void)state;
     struct kiln_err err;
     struct small_elf unknown = elf_of(MACHINE_AMDGPU, 0xfe, 3),
                      known = elf_of(MACHINE_AMDGPU, 0x4c, 3);
@@ -114,9 +110,8 @@ static void believes_a_processor_newer_than_its_table(void **state)
     assert_says(err.text, "number 0xfe");
 }
 
-static void reads_the_sm_number_of_old_and_new_cubins(void **state)
+TEST(plain, reads_the_sm_number_of_old_and_new_cubins)
 {
-    (void)state;
     struct kiln_err err;
     struct small_elf cuda_13 = elf_of(MACHINE_CUDA, 0x06005a04, 8);
     struct small_elf cuda_12 = elf_of(MACHINE_CUDA, 0x005a055a, 7);
@@ -127,9 +122,8 @@ static void reads_the_sm_number_of_old_and_new_cubins(void **state)
     assert_says(err.text, "is for sm_90, not for sm_80");
 }
 
-static void refuses_objects_of_another_machine(void **state)
+TEST(plain, refuses_objects_of_another_machine)
 {
-    (void)state;
     struct kiln_err err;
     struct small_elf e = elf_of(EM_X86_64, 0x4c, 3);
     assert_int_equal(check(&e, "gfx942", &err), KILN_CORRUPT);
@@ -137,9 +131,8 @@ static void refuses_objects_of_another_machine(void **state)
     assert_int_equal(check(&e, "sm_90", &err), KILN_CORRUPT);
 }
 
-static void refuses_what_is_no_elf_file(void **state)
+TEST(plain, refuses_what_is_no_elf_file)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     struct target amd = target_of("gfx942"), cl = target_of("opencl:cpu");
     assert_int_equal(code_object_check(bytes_of(NULL, 0), &amd, &err), KILN_CORRUPT);
@@ -167,9 +160,8 @@ static size_t kernels(const struct small_elf *e, const char *target, struct name
     return code_object_kernels(bytes_of(e, sizeof(*e)), &t, note, names);
 }
 
-static void lists_the_entry_points_of_each_format(void **state)
+TEST(plain, lists_the_entry_points_of_each_format)
 {
-    (void)state;
     struct names names;
     struct small_elf e = elf_of(MACHINE_AMDGPU, 0x4c, 3);
     assert_int_equal(kernels(&e, "gfx942", &names), 1);
@@ -179,9 +171,8 @@ static void lists_the_entry_points_of_each_format(void **state)
     assert_int_equal(kernels(&e, "opencl:cpu", &names), 0);
 }
 
-static void survives_every_damage_to_its_bytes(void **state)
+TEST(plain, survives_every_damage_to_its_bytes)
 {
-    (void)state;
     struct names names;
     struct kiln_err err;
     const struct small_elf whole = elf_of(MACHINE_AMDGPU, 0x4c, 3);
@@ -197,9 +188,8 @@ static void survives_every_damage_to_its_bytes(void **state)
     }
 }
 
-static void survives_being_cut_anywhere(void **state)
+TEST(plain, survives_being_cut_anywhere)
 {
-    (void)state;
     const struct small_elf whole = elf_of(MACHINE_AMDGPU, 0x4c, 3);
     struct target t = target_of("gfx942");
     for (size_t size = 0; size < sizeof(whole); size++) {
@@ -211,9 +201,8 @@ static void survives_being_cut_anywhere(void **state)
     }
 }
 
-static void finds_a_build_id_among_notes(void **state)
+TEST(plain, finds_a_build_id_among_notes)
 {
-    (void)state;
     static const uint8_t notes[] = { 4,   0,   0, 0, 1, 0, 0,   0,   9,   0, 0,    0,   'X',
                                      'Y', 'Z', 0, 7, 0, 0, 0,   4,   0,   0, 0,    2,   0,
                                      0,   0,   3, 0, 0, 0, 'G', 'N', 'U', 0, 0xab, 0xcd };
@@ -222,22 +211,4 @@ static void finds_a_build_id_among_notes(void **state)
     assert_int_equal(id.data[0], 0xab);
     id = elf_notes_build_id(bytes_of(notes, sizeof(notes) - 1));
     assert_int_equal(id.size, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accepts_an_amd_object_for_its_arch),
-        cmocka_unit_test(checks_the_features_that_a_target_names),
-        cmocka_unit_test(what_is_for_either_state_of_a_feature_suits_both),
-        cmocka_unit_test(believes_a_processor_newer_than_its_table),
-        cmocka_unit_test(reads_the_sm_number_of_old_and_new_cubins),
-        cmocka_unit_test(refuses_objects_of_another_machine),
-        cmocka_unit_test(refuses_what_is_no_elf_file),
-        cmocka_unit_test(lists_the_entry_points_of_each_format),
-        cmocka_unit_test(survives_every_damage_to_its_bytes),
-        cmocka_unit_test(survives_being_cut_anywhere),
-        cmocka_unit_test(finds_a_build_id_among_notes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

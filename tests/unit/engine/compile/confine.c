@@ -85,6 +85,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(box, set_up, tear_down);
+
 /* ---- going in ---- */
 
 static bool become_nobody(void *context)
@@ -165,7 +167,7 @@ static void write_about(struct fixture *f)
     unlink("way");
 }
 
-static void its_folder_alone_can_be_written_to(void **state)
+TEST(box, its_folder_alone_can_be_written_to)
 {
     struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
@@ -191,7 +193,7 @@ static void read_about(struct fixture *f)
                           open("/usr/lib", O_RDONLY | O_DIRECTORY | O_CLOEXEC) >= 0;
 }
 
-static void files_of_the_host_cannot_be_read(void **state)
+TEST(box, files_of_the_host_cannot_be_read)
 {
     struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
@@ -209,7 +211,7 @@ static void look_at_mounts(struct fixture *f)
     f->seen->numbers[1] = statvfs(".", &own) == 0 && !(own.f_flag & ST_RDONLY);
 }
 
-static void mounts_are_read_only_within_and_as_they_were_outside(void **state)
+TEST(box, mounts_are_read_only_within_and_as_they_were_outside)
 {
     struct fixture *f = *state;
     struct statvfs before, after;
@@ -238,7 +240,7 @@ static void fill_the_folder(struct fixture *f)
     close(fd);
 }
 
-static void what_it_writes_is_bounded_and_not_on_the_disk(void **state)
+TEST(box, what_it_writes_is_bounded_and_not_on_the_disk)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -275,7 +277,7 @@ static void open_sockets(struct fixture *f)
 }
 
 /* An abstract address needs a socket as well, so there is none. */
-static void no_socket_of_any_family_can_be_opened(void **state)
+TEST(box, no_socket_of_any_family_can_be_opened)
 {
     struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
@@ -350,7 +352,7 @@ static void make_calls(struct fixture *f)
     }
 }
 
-static void calls_that_no_compiler_needs_are_refused_at_once(void **state)
+TEST(box, calls_that_no_compiler_needs_are_refused_at_once)
 {
     struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
@@ -364,7 +366,7 @@ static void load_a_kernel(struct fixture *f)
     syscall(SYS_kexec_load, 0, 0, 0, 0);
 }
 
-static void an_absurd_call_ends_the_process(void **state)
+TEST(box, an_absurd_call_ends_the_process)
 {
     struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
@@ -397,7 +399,7 @@ static void start_programs(struct fixture *f)
     f->seen->numbers[3] = waitpid(pid, &status, 0) == pid ? status : -1;
 }
 
-static void programs_and_threads_can_be_started(void **state)
+TEST(box, programs_and_threads_can_be_started)
 {
     struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
@@ -445,7 +447,7 @@ static bool are_all_gone(int end)
     return poll(&ending, 1, ENDING_MS) == 1 && read(end, &none, 1) == 0;
 }
 
-static void a_fork_bomb_is_bounded_and_goes_with_its_sandbox(void **state)
+TEST(box, a_fork_bomb_is_bounded_and_goes_with_its_sandbox)
 {
     struct fixture *f = *state;
     int ends[2];
@@ -473,7 +475,7 @@ static void look_for_others(struct fixture *f)
     f->seen->numbers[3] = kill(1, 0) == 0 || errno == EPERM; /* there is one */
 }
 
-static void processes_outside_are_neither_seen_nor_signalled(void **state)
+TEST(box, processes_outside_are_neither_seen_nor_signalled)
 {
     struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
@@ -491,7 +493,7 @@ static void look_at_rights(struct fixture *f)
     f->seen->numbers[3] = prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0);
 }
 
-static void no_right_is_left_nor_to_be_had(void **state)
+TEST(box, no_right_is_left_nor_to_be_had)
 {
     struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
@@ -505,7 +507,7 @@ static void no_right_is_left_nor_to_be_had(void **state)
 static void stand_still(struct fixture *f) { (void)f; }
 
 /* Where this very test is confined, by a container, it shows what that leaves. */
-static void what_is_missing_comes_with_its_reason(void **state)
+TEST(box, what_is_missing_comes_with_its_reason)
 {
     struct fixture *f = *state;
     char missing[LAYERS_TEXT_MOST];
@@ -517,34 +519,11 @@ static void what_is_missing_comes_with_its_reason(void **state)
     assert_int_equal(f->seen->report.has == LAYERS_ALL, f->seen->report.why[0] == '\0');
 }
 
-static void numbers_of_namespaces_that_make_no_sense_are_refused(void **state)
+TEST(plain, numbers_of_namespaces_that_make_no_sense_are_refused)
 {
-    (void)state;
     struct confinement c = { .has_own_user = false };
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(confine_begin(&c, "1,2,three", "/tmp", become_nobody, NULL, &err),
                      KILN_INVALID);
     assert_says(err.text, "1,2,three");
-}
-
-#define BOX_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        BOX_TEST(its_folder_alone_can_be_written_to),
-        BOX_TEST(files_of_the_host_cannot_be_read),
-        BOX_TEST(mounts_are_read_only_within_and_as_they_were_outside),
-        BOX_TEST(what_it_writes_is_bounded_and_not_on_the_disk),
-        BOX_TEST(no_socket_of_any_family_can_be_opened),
-        BOX_TEST(calls_that_no_compiler_needs_are_refused_at_once),
-        BOX_TEST(an_absurd_call_ends_the_process),
-        BOX_TEST(programs_and_threads_can_be_started),
-        BOX_TEST(a_fork_bomb_is_bounded_and_goes_with_its_sandbox),
-        BOX_TEST(processes_outside_are_neither_seen_nor_signalled),
-        BOX_TEST(no_right_is_left_nor_to_be_had),
-        BOX_TEST(what_is_missing_comes_with_its_reason),
-        cmocka_unit_test(numbers_of_namespaces_that_make_no_sense_are_refused),
-    };
-    return cmocka_run_group_tests_name("confine", tests, NULL, NULL);
 }

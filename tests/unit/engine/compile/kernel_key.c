@@ -33,6 +33,8 @@ static int free_job(void **state)
     return 0;
 }
 
+FIXTURE(job, make_job, free_job);
+
 static void add_header(struct fixture *f, const char *name, const char *text)
 {
     struct message_header h = { .name = bytes_of_text(name), .text = bytes_of_text(text) };
@@ -49,9 +51,8 @@ static struct digest key(const struct fixture *f)
 
 static bool differs(struct digest a, struct digest b) { return !digest_equal(&a, &b); }
 
-static void sha256_agrees_with_the_standard(void **state)
+TEST(plain, sha256_agrees_with_the_standard)
 {
-    (void)state;
     char hex[DIGEST_HEX_SIZE];
     struct digest d = sha256_of(bytes_of_text("abc"));
     digest_to_hex(&d, hex);
@@ -61,9 +62,8 @@ static void sha256_agrees_with_the_standard(void **state)
     assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-static void sha256_in_parts_equals_sha256_at_once(void **state)
+TEST(plain, sha256_in_parts_equals_sha256_at_once)
 {
-    (void)state;
     struct sha256 s;
     sha256_init(&s);
     sha256_put(&s, bytes_of_text("ab"));
@@ -72,14 +72,14 @@ static void sha256_in_parts_equals_sha256_at_once(void **state)
     assert_false(differs(sha256_end(&s), sha256_of(bytes_of_text("abc"))));
 }
 
-static void the_same_job_has_the_same_key(void **state)
+TEST(job, the_same_job_has_the_same_key)
 {
     struct fixture *f = *state;
     add_header(f, "a.h", "A");
     assert_false(differs(key(f), key(f)));
 }
 
-static void every_part_of_a_job_decides_its_key(void **state)
+TEST(job, every_part_of_a_job_decides_its_key)
 {
     struct fixture *f = *state;
     struct digest before = key(f), other = identity_of(2);
@@ -96,7 +96,7 @@ static void every_part_of_a_job_decides_its_key(void **state)
     assert_true(differs(key(f), before));
 }
 
-static void text_does_not_flow_from_one_part_into_the_next(void **state)
+TEST(job, text_does_not_flow_from_one_part_into_the_next)
 {
     struct fixture *f = *state;
     f->job.options = bytes_of_text("ab");
@@ -107,7 +107,7 @@ static void text_does_not_flow_from_one_part_into_the_next(void **state)
     assert_true(differs(key(f), before));
 }
 
-static void the_order_in_which_headers_come_does_not_matter(void **state)
+TEST(job, the_order_in_which_headers_come_does_not_matter)
 {
     struct fixture *f = *state;
     add_header(f, "b.h", "B");
@@ -128,7 +128,7 @@ static enum kiln_code check(const struct fixture *f, struct kiln_err *err)
     return headers_check(f->job.headers, f->job.header_count, err);
 }
 
-static void headers_with_plain_relative_names_pass(void **state)
+TEST(job, headers_with_plain_relative_names_pass)
 {
     struct fixture *f = *state;
     struct kiln_err err;
@@ -138,9 +138,8 @@ static void headers_with_plain_relative_names_pass(void **state)
     must(check(f, &err), err);
 }
 
-static void headers_that_could_leave_the_folder_are_named(void **state)
+TEST(plain, headers_that_could_leave_the_folder_are_named)
 {
-    (void)state;
     static const char *const names[] = { "../a.h", "/etc/passwd", "a/../b.h", "a//b.h",
                                          "a/",     "./a.h",       "-a.h",     "a b.h",
                                          "",       "a\\b.h",      "a/.b/c.h" };
@@ -155,7 +154,7 @@ static void headers_that_could_leave_the_folder_are_named(void **state)
     }
 }
 
-static void a_header_that_comes_twice_is_named(void **state)
+TEST(job, a_header_that_comes_twice_is_named)
 {
     struct fixture *f = *state;
     struct kiln_err err;
@@ -166,7 +165,7 @@ static void a_header_that_comes_twice_is_named(void **state)
     assert_says(err.text, "'a.h' came twice");
 }
 
-static void headers_cut_short_or_with_a_rest_are_refused(void **state)
+TEST(job, headers_cut_short_or_with_a_rest_are_refused)
 {
     struct fixture *f = *state;
     struct kiln_err err;
@@ -183,9 +182,8 @@ static void headers_cut_short_or_with_a_rest_are_refused(void **state)
     assert_says(err.text, "257 headers");
 }
 
-static void a_program_name_is_no_path(void **state)
+TEST(plain, a_program_name_is_no_path)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     must(program_name_check(bytes_of_text("ConvDirectNaive.cl"), &err), err);
     assert_int_equal(program_name_check(bytes_of_text("a/b.cl"), &err), KILN_INVALID);
@@ -193,9 +191,8 @@ static void a_program_name_is_no_path(void **state)
     assert_int_equal(program_name_check(bytes_of(NULL, 0), &err), KILN_INVALID);
 }
 
-static void an_opencl_target_is_canonical_and_covers_all_names(void **state)
+TEST(plain, an_opencl_target_is_canonical_and_covers_all_names)
 {
-    (void)state;
     struct opencl_names names = { .platform_name = "Portable Computing Language",
                                   .platform_version = "OpenCL 3.0 PoCL 3.1",
                                   .device_name = "pthread-AMD EPYC (7763): 64",
@@ -215,34 +212,12 @@ static void an_opencl_target_is_canonical_and_covers_all_names(void **state)
     assert_int_equal(strncmp(two, "opencl:-:--", 11), 0);
 }
 
-static void an_opencl_target_stays_within_its_limit(void **state)
+TEST(plain, an_opencl_target_stays_within_its_limit)
 {
-    (void)state;
     char longest[600], text[LIMIT_TARGET_TEXT];
     memset(longest, 'x', sizeof(longest));
     longest[sizeof(longest) - 1] = '\0';
     struct opencl_names names = { longest, longest, longest, longest, longest };
     opencl_target_text(&names, text);
     assert_int_equal(strlen(text), strlen("opencl:") + 72 + 1 + 40 + 1 + 16 + 1 + 16);
-}
-
-int main(void)
-{
-#define WITH_JOB(test) cmocka_unit_test_setup_teardown(test, make_job, free_job)
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sha256_agrees_with_the_standard),
-        cmocka_unit_test(sha256_in_parts_equals_sha256_at_once),
-        WITH_JOB(the_same_job_has_the_same_key),
-        WITH_JOB(every_part_of_a_job_decides_its_key),
-        WITH_JOB(text_does_not_flow_from_one_part_into_the_next),
-        WITH_JOB(the_order_in_which_headers_come_does_not_matter),
-        WITH_JOB(headers_with_plain_relative_names_pass),
-        cmocka_unit_test(headers_that_could_leave_the_folder_are_named),
-        WITH_JOB(a_header_that_comes_twice_is_named),
-        WITH_JOB(headers_cut_short_or_with_a_rest_are_refused),
-        cmocka_unit_test(a_program_name_is_no_path),
-        cmocka_unit_test(an_opencl_target_is_canonical_and_covers_all_names),
-        cmocka_unit_test(an_opencl_target_stays_within_its_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,8 @@ static int free_table(void **state)
     return 0;
 }
 
+FIXTURE(table, make_table, free_table);
+
 static enum kiln_code describe(struct fixture *f, const char *json)
 {
     return toolchain_table_describe(f->table, bytes_of_text(json), &f->err);
@@ -67,7 +69,7 @@ static void learn(struct fixture *f, const char *toolchain, const char *target,
     toolchain_probe_learn(f->table, tc, &t, state, detail);
 }
 
-static void reads_what_a_worker_describes(void **state)
+TEST(table, reads_what_a_worker_describes)
 {
     struct fixture *f = *state;
     must(describe(f, DESCRIPTION(HIPRTC "," OPENCL)), f->err);
@@ -81,7 +83,7 @@ static void reads_what_a_worker_describes(void **state)
     assert_null(toolchain_table_find(f->table, bytes_of_text("nvrtc")));
 }
 
-static void a_bad_description_leaves_the_table_as_it_was(void **state)
+TEST(table, a_bad_description_leaves_the_table_as_it_was)
 {
     struct fixture *f = *state;
     static const char *const bad[] = {
@@ -107,7 +109,7 @@ static void a_bad_description_leaves_the_table_as_it_was(void **state)
     }
 }
 
-static void more_toolchains_than_there_can_be_are_refused(void **state)
+TEST(table, more_toolchains_than_there_can_be_are_refused)
 {
     struct fixture *f = *state;
     char json[4096] = "{\"toolchains\":[";
@@ -122,7 +124,7 @@ static void more_toolchains_than_there_can_be_are_refused(void **state)
     assert_says(f->err.text, "more than 8");
 }
 
-static void an_unprobed_toolchain_must_be_probed_first(void **state)
+TEST(table, an_unprobed_toolchain_must_be_probed_first)
 {
     struct fixture *f = *state;
     const char *name;
@@ -131,7 +133,7 @@ static void an_unprobed_toolchain_must_be_probed_first(void **state)
     assert_string_equal(name, "hiprtc");
 }
 
-static void hiprtc_is_preferred_where_both_work(void **state)
+TEST(table, hiprtc_is_preferred_where_both_work)
 {
     struct fixture *f = *state;
     const char *name;
@@ -142,7 +144,7 @@ static void hiprtc_is_preferred_where_both_work(void **state)
     assert_string_equal(name, "hiprtc");
 }
 
-static void the_next_is_taken_where_the_first_fails(void **state)
+TEST(table, the_next_is_taken_where_the_first_fails)
 {
     struct fixture *f = *state;
     const char *name;
@@ -155,7 +157,7 @@ static void the_next_is_taken_where_the_first_fails(void **state)
     assert_string_equal(name, "clang");
 }
 
-static void when_none_can_the_sentence_says_why_for_each(void **state)
+TEST(table, when_none_can_the_sentence_says_why_for_each)
 {
     struct fixture *f = *state;
     const char *name;
@@ -167,7 +169,7 @@ static void when_none_can_the_sentence_says_why_for_each(void **state)
     assert_says(f->err.text, "clang: invalid target");
 }
 
-static void one_that_could_not_be_tried_is_no_reason_to_install_another(void **state)
+TEST(table, one_that_could_not_be_tried_is_no_reason_to_install_another)
 {
     struct fixture *f = *state;
     const char *name;
@@ -188,7 +190,7 @@ static void one_that_could_not_be_tried_is_no_reason_to_install_another(void **s
     assert_int_equal(choose(f, "gfx942", "", &name), KILN_UNSUPPORTED);
 }
 
-static void absent_toolchains_are_named_with_their_reason(void **state)
+TEST(table, absent_toolchains_are_named_with_their_reason)
 {
     struct fixture *f = *state;
     const char *name;
@@ -200,7 +202,7 @@ static void absent_toolchains_are_named_with_their_reason(void **state)
     assert_says(f->err.text, "KILN_CUDA_PATH");
 }
 
-static void a_forced_toolchain_is_tried_whatever_its_probe_said(void **state)
+TEST(table, a_forced_toolchain_is_tried_whatever_its_probe_said)
 {
     struct fixture *f = *state;
     const char *name;
@@ -210,7 +212,7 @@ static void a_forced_toolchain_is_tried_whatever_its_probe_said(void **state)
     assert_string_equal(name, "hiprtc");
 }
 
-static void a_forced_toolchain_is_probed_first(void **state)
+TEST(table, a_forced_toolchain_is_probed_first)
 {
     struct fixture *f = *state;
     const char *name;
@@ -221,7 +223,7 @@ static void a_forced_toolchain_is_probed_first(void **state)
     must(choose(f, "gfx942", "clang", &name), f->err);
 }
 
-static void a_forced_toolchain_that_is_unknown_is_not_found(void **state)
+TEST(table, a_forced_toolchain_that_is_unknown_is_not_found)
 {
     struct fixture *f = *state;
     const char *name;
@@ -231,7 +233,7 @@ static void a_forced_toolchain_that_is_unknown_is_not_found(void **state)
     assert_says(f->err.text, "hiprtc, clang");
 }
 
-static void a_forced_toolchain_of_another_family_is_refused(void **state)
+TEST(table, a_forced_toolchain_of_another_family_is_refused)
 {
     struct fixture *f = *state;
     const char *name;
@@ -240,7 +242,7 @@ static void a_forced_toolchain_of_another_family_is_refused(void **state)
     assert_says(f->err.text, "amdgpu");
 }
 
-static void opencl_builds_for_its_one_device_without_a_probe(void **state)
+TEST(table, opencl_builds_for_its_one_device_without_a_probe)
 {
     struct fixture *f = *state;
     const char *name;
@@ -251,7 +253,7 @@ static void opencl_builds_for_its_one_device_without_a_probe(void **state)
     assert_says(f->err.text, "opencl builds only for opencl:cpu");
 }
 
-static void probes_outlive_a_description_but_not_an_upgrade(void **state)
+TEST(table, probes_outlive_a_description_but_not_an_upgrade)
 {
     struct fixture *f = *state;
     const char *name;
@@ -263,7 +265,7 @@ static void probes_outlive_a_description_but_not_an_upgrade(void **state)
     assert_int_equal(choose(f, "gfx90a", "", &name), KILN_BUSY);
 }
 
-static void made_up_targets_do_not_make_the_table_grow(void **state)
+TEST(table, made_up_targets_do_not_make_the_table_grow)
 {
     struct fixture *f = *state;
     char target[32];
@@ -295,7 +297,7 @@ static void learn_many(struct fixture *f, unsigned from, unsigned to, enum probe
     }
 }
 
-static void what_works_outlives_any_number_of_made_up_targets(void **state)
+TEST(table, what_works_outlives_any_number_of_made_up_targets)
 {
     struct fixture *f = *state;
     must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
@@ -310,7 +312,7 @@ static void what_works_outlives_any_number_of_made_up_targets(void **state)
     assert_int_equal(state_of(f, "hiprtc", "gfx90a"), PROBE_UNKNOWN);
 }
 
-static void no_more_is_forgotten_than_there_must_be(void **state)
+TEST(table, no_more_is_forgotten_than_there_must_be)
 {
     struct fixture *f = *state;
     must(describe(f, DESCRIPTION(CLANG)), f->err);
@@ -327,7 +329,7 @@ static void no_more_is_forgotten_than_there_must_be(void **state)
     assert_int_equal(state_of(f, "clang", "gfx2000"), PROBE_FAILS);
 }
 
-static void where_everything_works_the_oldest_gives_way(void **state)
+TEST(table, where_everything_works_the_oldest_gives_way)
 {
     struct fixture *f = *state;
     must(describe(f, DESCRIPTION(CLANG)), f->err);
@@ -339,7 +341,7 @@ static void where_everything_works_the_oldest_gives_way(void **state)
     assert_int_equal(state_of(f, "clang", "gfx2000"), PROBE_WORKS);
 }
 
-static void what_is_known_of_a_toolchain_that_went_gives_way_first(void **state)
+TEST(table, what_is_known_of_a_toolchain_that_went_gives_way_first)
 {
     struct fixture *f = *state;
     must(describe(f, DESCRIPTION(CLANG)), f->err);
@@ -350,7 +352,7 @@ static void what_is_known_of_a_toolchain_that_went_gives_way_first(void **state)
     assert_int_equal(state_of(f, "clang", "gfx0255"), PROBE_FAILS);
 }
 
-static void forgetting_takes_no_place_and_leaves_the_others(void **state)
+TEST(table, forgetting_takes_no_place_and_leaves_the_others)
 {
     struct fixture *f = *state;
     must(describe(f, DESCRIPTION(CLANG)), f->err);
@@ -365,7 +367,7 @@ static void forgetting_takes_no_place_and_leaves_the_others(void **state)
     assert_int_equal(state_of(f, "clang", "gfx2000"), PROBE_FAILS);
 }
 
-static void a_probe_can_be_learnt_anew(void **state)
+TEST(table, a_probe_can_be_learnt_anew)
 {
     struct fixture *f = *state;
     must(describe(f, DESCRIPTION(CLANG)), f->err);
@@ -377,44 +379,12 @@ static void a_probe_can_be_learnt_anew(void **state)
     assert_string_equal(toolchain_probe_detail(f->table, tc, &t), "");
 }
 
-static void known_targets_are_targets(void **state)
+TEST(plain, known_targets_are_targets)
 {
-    (void)state;
     bool has_hoppers = false; /* which libkiln's devices ask for */
     for (const char *const *t = toolchain_known_targets; *t; t++) {
         assert_string_equal(target_of(*t).text, *t);
         has_hoppers |= strcmp(*t, "sm_90a") == 0;
     }
     assert_true(has_hoppers);
-}
-
-int main(void)
-{
-#define WITH_TABLE(test) cmocka_unit_test_setup_teardown(test, make_table, free_table)
-    const struct CMUnitTest tests[] = {
-        WITH_TABLE(reads_what_a_worker_describes),
-        WITH_TABLE(a_bad_description_leaves_the_table_as_it_was),
-        WITH_TABLE(more_toolchains_than_there_can_be_are_refused),
-        WITH_TABLE(an_unprobed_toolchain_must_be_probed_first),
-        WITH_TABLE(hiprtc_is_preferred_where_both_work),
-        WITH_TABLE(the_next_is_taken_where_the_first_fails),
-        WITH_TABLE(when_none_can_the_sentence_says_why_for_each),
-        WITH_TABLE(one_that_could_not_be_tried_is_no_reason_to_install_another),
-        WITH_TABLE(absent_toolchains_are_named_with_their_reason),
-        WITH_TABLE(a_forced_toolchain_is_tried_whatever_its_probe_said),
-        WITH_TABLE(a_forced_toolchain_is_probed_first),
-        WITH_TABLE(a_forced_toolchain_that_is_unknown_is_not_found),
-        WITH_TABLE(a_forced_toolchain_of_another_family_is_refused),
-        WITH_TABLE(opencl_builds_for_its_one_device_without_a_probe),
-        WITH_TABLE(probes_outlive_a_description_but_not_an_upgrade),
-        WITH_TABLE(made_up_targets_do_not_make_the_table_grow),
-        WITH_TABLE(what_works_outlives_any_number_of_made_up_targets),
-        WITH_TABLE(no_more_is_forgotten_than_there_must_be),
-        WITH_TABLE(where_everything_works_the_oldest_gives_way),
-        WITH_TABLE(what_is_known_of_a_toolchain_that_went_gives_way_first),
-        WITH_TABLE(forgetting_takes_no_place_and_leaves_the_others),
-        WITH_TABLE(a_probe_can_be_learnt_anew),
-        cmocka_unit_test(known_targets_are_targets),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

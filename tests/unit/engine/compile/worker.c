@@ -143,10 +143,9 @@ static void expect(uint8_t id, enum compile_end end, const char *text)
 
 /* ---- tests ---- */
 
-static void a_failure_of_the_known_compiler_is_the_sources(void **state)
+TEST(plain, a_failure_of_the_known_compiler_is_the_sources)
 {
     static const enum compile_end ends[] = { COMPILE_REFUSED, COMPILE_CRASHED };
-    (void)state;
     made.can_be_described = true;
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         made.end = ends[i];
@@ -155,10 +154,9 @@ static void a_failure_of_the_known_compiler_is_the_sources(void **state)
 }
 
 /* It is not remembered for the kernel, which another compiler may well make. */
-static void a_failure_of_a_compiler_that_cannot_be_told_is_the_compilers(void **state)
+TEST(plain, a_failure_of_a_compiler_that_cannot_be_told_is_the_compilers)
 {
     static const enum compile_end ends[] = { COMPILE_REFUSED, COMPILE_CRASHED };
-    (void)state;
     made.can_be_described = false;
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         made.end = ends[i];
@@ -166,17 +164,15 @@ static void a_failure_of_a_compiler_that_cannot_be_told_is_the_compilers(void **
     }
 }
 
-static void where_any_compiler_will_do_none_is_told(void **state)
+TEST(plain, where_any_compiler_will_do_none_is_told)
 {
-    (void)state;
     made.can_be_described = false;
     made.end = COMPILE_REFUSED;
     expect(0, COMPILE_REFUSED, "the source is wrong");
 }
 
-static void who_is_short_of_memory_is_not_asked_who_it_is(void **state)
+TEST(plain, who_is_short_of_memory_is_not_asked_who_it_is)
 {
-    (void)state;
     made.can_be_described = false;
     made.end = COMPILE_MEMORY;
     expect(7, COMPILE_MEMORY, "the source is wrong");
@@ -184,12 +180,11 @@ static void who_is_short_of_memory_is_not_asked_who_it_is(void **state)
 
 /* ---- what programs that it starts say ---- */
 
-static void a_file_without_a_name_leaves_nothing_and_needs_the_folder(void **state)
+TEST(plain, a_file_without_a_name_leaves_nothing_and_needs_the_folder)
 {
     char folder[] = "/tmp/kiln-test-scratch-XXXXXX", was[512];
     struct kiln_err err = KILN_ERR_INIT;
     int fd = -1, none = -1;
-    (void)state;
     assert_non_null(getcwd(was, sizeof(was)));
     assert_non_null(mkdtemp(folder));
     assert_int_equal(chdir(folder), 0);
@@ -202,16 +197,4 @@ static void a_file_without_a_name_leaves_nothing_and_needs_the_folder(void **sta
     assert_says(err.text, "cannot make a file in the compiler's folder");
     assert_int_equal(none, -1);
     assert_int_equal(chdir(was), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_failure_of_the_known_compiler_is_the_sources),
-        cmocka_unit_test(a_failure_of_a_compiler_that_cannot_be_told_is_the_compilers),
-        cmocka_unit_test(where_any_compiler_will_do_none_is_told),
-        cmocka_unit_test(who_is_short_of_memory_is_not_asked_who_it_is),
-        cmocka_unit_test(a_file_without_a_name_leaves_nothing_and_needs_the_folder),
-    };
-    return cmocka_run_group_tests_name("worker", tests, NULL, NULL);
 }

@@ -64,6 +64,10 @@ static int stop(void **state)
     return 0;
 }
 
+FIXTURE(as_another, start_as_another, stop);
+
+FIXTURE(worker, start, stop);
+
 static void read_table(struct compile_outcome *outcome, struct toolchain_table *table)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -95,6 +99,8 @@ static int forget(void **state)
     toolchain_table_destroy(fixture.table);
     return 0;
 }
+
+TEST_PROGRAM(look_around, forget)
 
 /* The toolchain, or the end of the test. */
 static const struct toolchain *need(const char *name)
@@ -167,9 +173,8 @@ static void builds(const char *toolchain, const char *target)
     compile_outcome_done(&outcome);
 }
 
-static void a_toolchain_keeps_its_identity(void **state)
+TEST(worker, a_toolchain_keeps_its_identity)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     KILN_AUTO(toolchain_table) struct toolchain_table *again = NULL;
     must(toolchain_table_create(&again, &err), err);
@@ -184,34 +189,30 @@ static void a_toolchain_keeps_its_identity(void **state)
     }
 }
 
-static void hiprtc_builds_for_amd(void **state)
+TEST(worker, hiprtc_builds_for_amd)
 {
-    (void)state;
     static const char *const targets[] = { "gfx906", "gfx908", "gfx90a", "gfx90a:sramecc+:xnack-",
                                            "gfx1030" };
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++)
         builds("hiprtc", targets[i]);
 }
 
-static void clang_builds_for_amd_without_any_of_its_libraries(void **state)
+TEST(worker, clang_builds_for_amd_without_any_of_its_libraries)
 {
-    (void)state;
     static const char *const targets[] = { "gfx906", "gfx942", "gfx1100", "gfx1201",
                                            "gfx90a:sramecc+:xnack-" };
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++)
         builds("clang", targets[i]);
 }
 
-static void nvrtc_builds_for_nvidia(void **state)
+TEST(worker, nvrtc_builds_for_nvidia)
 {
-    (void)state;
     builds("nvrtc", "sm_90");
     builds("nvrtc", "sm_80");
 }
 
-static void opencl_builds_for_its_device(void **state)
+TEST(worker, opencl_builds_for_its_device)
 {
-    (void)state;
     builds("opencl", target_for("opencl"));
     builds("opencl", target_for("opencl"));
 }
@@ -221,9 +222,8 @@ static bool object_holds(const char *text)
     return memmem(fixture.object.data, fixture.object.size, text, strlen(text)) != NULL;
 }
 
-static void a_pocl_binary_carries_compiled_kernels_for_the_required_size(void **state)
+TEST(worker, a_pocl_binary_carries_compiled_kernels_for_the_required_size)
 {
-    (void)state;
     const char *target = target_for("opencl");
     if (!strstr(target, "Portable-Computing-Language"))
         skip();
@@ -237,9 +237,8 @@ static void a_pocl_binary_carries_compiled_kernels_for_the_required_size(void **
     compile_outcome_done(&outcome);
 }
 
-static void one_worker_serves_every_toolchain_in_turn(void **state)
+TEST(worker, one_worker_serves_every_toolchain_in_turn)
 {
-    (void)state;
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < toolchain_table_count(fixture.table); i++) {
             const char *name = toolchain_table_at(fixture.table, i)->name;
@@ -269,9 +268,8 @@ static void reports_its_error(const char *toolchain, const char *target)
     builds(toolchain, target);
 }
 
-static void a_toolchain_that_is_not_the_one_asked_for_refuses_the_job(void **state)
+TEST(worker, a_toolchain_that_is_not_the_one_asked_for_refuses_the_job)
 {
-    (void)state;
     const struct toolchain *tc = need("clang");
     struct compile_job job = job_of("clang", "gfx90a", ANSWER);
     job.toolchain_id = tc->identity;
@@ -289,9 +287,8 @@ static void a_toolchain_that_is_not_the_one_asked_for_refuses_the_job(void **sta
 }
 
 /* It is told after the compile there, and counts all the same. */
-static void neither_does_it_do_the_first_job_of_a_process(void **state)
+TEST(worker, neither_does_it_do_the_first_job_of_a_process)
 {
-    (void)state;
     struct compile_job job = job_of("clang", "gfx90a", ANSWER);
     job.toolchain_id = need("clang")->identity;
     job.toolchain_id.bytes[0] ^= 1;
@@ -301,9 +298,8 @@ static void neither_does_it_do_the_first_job_of_a_process(void **state)
     compile_outcome_done(&outcome);
 }
 
-static void nor_does_it_refuse_a_source_that_is_wrong(void **state)
+TEST(worker, nor_does_it_refuse_a_source_that_is_wrong)
 {
-    (void)state;
     struct compile_job job = job_of("clang", "gfx90a", "void f() { this_is_not_there(; }\n");
     job.toolchain_id = need("clang")->identity;
     job.toolchain_id.bytes[0] ^= 1;
@@ -312,9 +308,8 @@ static void nor_does_it_refuse_a_source_that_is_wrong(void **state)
     compile_outcome_done(&outcome);
 }
 
-static void a_compile_error_comes_with_its_log_and_the_worker_goes_on(void **state)
+TEST(worker, a_compile_error_comes_with_its_log_and_the_worker_goes_on)
 {
-    (void)state;
     each_toolchain(reports_its_error);
 }
 
@@ -335,9 +330,8 @@ static void finds_headers(const char *toolchain, const char *target)
     compile_outcome_done(&outcome);
 }
 
-static void headers_are_found_by_their_names(void **state)
+TEST(worker, headers_are_found_by_their_names)
 {
-    (void)state;
     add_header("kiln/prelude.h", "#include \"number.h\"\n#define VALUE NUMBER\n");
     add_header("number.h", "#define NUMBER 7.0f\n");
     each_toolchain(finds_headers);
@@ -352,11 +346,7 @@ static void lacks_header(const char *toolchain, const char *target)
     compile_outcome_done(&outcome);
 }
 
-static void a_header_that_did_not_come_is_missing(void **state)
-{
-    (void)state;
-    each_toolchain(lacks_header);
-}
+TEST(worker, a_header_that_did_not_come_is_missing) { each_toolchain(lacks_header); }
 
 static void cannot_read(const char *toolchain, const char *target)
 {
@@ -431,9 +421,8 @@ static void can_take(const char *toolchain, const char *target)
     }
 }
 
-static void a_source_cannot_quote_files_of_this_machine(void **state)
+TEST(worker, a_source_cannot_quote_files_of_this_machine)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) < 2) {
         print_message("skipped: this system has no Landlock, or one from before Linux 5.19\n");
@@ -483,7 +472,9 @@ static int remove_roots_own(void **state)
     return stop(state);
 }
 
-static void what_root_alone_may_read_is_not_quoted_by_another_user(void **state)
+FIXTURE(beside_roots_own, start_beside_roots_own, remove_roots_own);
+
+TEST(beside_roots_own, what_root_alone_may_read_is_not_quoted_by_another_user)
 {
     if (geteuid() != 0) {
         print_message("skipped: only root has a file that another user may not read\n");
@@ -503,7 +494,7 @@ static void what_root_alone_may_read_is_not_quoted_by_another_user(void **state)
     compile_outcome_done(&outcome);
 }
 
-static void as_another_user_it_serves_every_toolchain_in_turn(void **state)
+TEST(as_another, as_another_user_it_serves_every_toolchain_in_turn)
 {
     char path[64], line[128];
     unsigned real = 0, effective = 0, saved = 0;
@@ -519,9 +510,8 @@ static void as_another_user_it_serves_every_toolchain_in_turn(void **state)
     assert_true(real == 65534 && effective == 65534 && saved == 65534);
 }
 
-static void the_worker_checks_names_once_more(void **state)
+TEST(worker, the_worker_checks_names_once_more)
 {
-    (void)state;
     const char *name = need("clang")->name;
     struct compile_job job = job_of(name, "gfx942", ANSWER);
     job.program = bytes_of_text("../../escape");
@@ -550,9 +540,8 @@ static enum compile_end probe(const char *toolchain, const char *target)
     return end;
 }
 
-static void a_probe_tells_and_keeps_no_object(void **state)
+TEST(worker, a_probe_tells_and_keeps_no_object)
 {
-    (void)state;
     need("clang");
     assert_int_equal(probe("clang", "gfx942"), COMPILE_DONE);
     assert_int_equal(probe("clang", "gfx9999"), COMPILE_REFUSED);
@@ -560,9 +549,8 @@ static void a_probe_tells_and_keeps_no_object(void **state)
     assert_int_equal(probe("gcc", "gfx942"), COMPILE_UNAVAILABLE);
 }
 
-static void another_machines_opencl_target_is_refused(void **state)
+TEST(worker, another_machines_opencl_target_is_refused)
 {
-    (void)state;
     need("opencl");
     struct compile_job job = job_of("opencl", "opencl:z80:other-0123456789abcdef", ANSWER);
     struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
@@ -573,9 +561,8 @@ static void another_machines_opencl_target_is_refused(void **state)
 
 /* HIP 5.2's hiprtc, which calls itself 9.0, corrupts its heap over targets that it does not
  * know. */
-static void hiprtc_for_gfx942_costs_the_worker_and_says_so(void **state)
+TEST(plain, hiprtc_for_gfx942_costs_the_worker_and_says_so)
 {
-    (void)state;
     if (strcmp(need("hiprtc")->version, "hiprtc 9.0") != 0)
         skip();
     struct compiler_process doomed;
@@ -607,9 +594,8 @@ static void writes_too_much(const char *toolchain, const char *target)
     compiler_stop(&small);
 }
 
-static void an_object_beyond_the_file_size_limit_is_not_made(void **state)
+TEST(plain, an_object_beyond_the_file_size_limit_is_not_made)
 {
-    (void)state;
     static const char *const names[] = { "hiprtc", "clang", "nvrtc" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (toolchain_table_find(fixture.table, bytes_of_text(names[i])))
@@ -624,9 +610,8 @@ static rlim_t bound_of(const struct compiler_process *p, int resource)
     return seen.rlim_cur;
 }
 
-static void its_limits_are_in_force_once_it_is_ready(void **state)
+TEST(plain, its_limits_are_in_force_once_it_is_ready)
 {
-    (void)state;
     static const struct compiler_setup setup = { .max_jobs = 9, .limits = "77,8589934592,1048576" };
     struct compiler_process p;
     struct rlimit cpu;
@@ -645,9 +630,8 @@ static void its_limits_are_in_force_once_it_is_ready(void **state)
     compiler_stop(&p);
 }
 
-static void each_job_has_its_own_processor_time(void **state)
+TEST(plain, each_job_has_its_own_processor_time)
 {
-    (void)state;
     static const struct compiler_setup setup = { .max_jobs = 9, .limits = "77,8589934592,1048576" };
     struct compiler_process p;
     need("clang");
@@ -677,9 +661,8 @@ static void builds_the_same_bytes_elsewhere(const char *toolchain, const char *t
     compiler_stop(&other);
 }
 
-static void the_folder_of_a_worker_does_not_show_in_its_objects(void **state)
+TEST(worker, the_folder_of_a_worker_does_not_show_in_its_objects)
 {
-    (void)state;
     static const char *const names[] = { "hiprtc", "clang", "nvrtc" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (toolchain_table_find(fixture.table, bytes_of_text(names[i])))
@@ -687,9 +670,8 @@ static void the_folder_of_a_worker_does_not_show_in_its_objects(void **state)
     }
 }
 
-static void a_worker_ends_after_its_jobs(void **state)
+TEST(plain, a_worker_ends_after_its_jobs)
 {
-    (void)state;
     static const struct compiler_setup limits = { .max_jobs = 2 };
     need("clang");
     struct compiler_process brief;
@@ -708,46 +690,9 @@ static void a_worker_ends_after_its_jobs(void **state)
     compiler_stop(&brief);
 }
 
-static void a_worker_ends_when_its_socket_closes(void **state)
+TEST(plain, a_worker_ends_when_its_socket_closes)
 {
-    (void)state;
     struct compiler_process p;
     compiler_start(&p, NULL);
     assert_int_equal(compiler_stop(&p), 0);
-}
-
-int main(void)
-{
-#define WITH_WORKER(test) cmocka_unit_test_setup_teardown(test, start, stop)
-    const struct CMUnitTest tests[] = {
-        WITH_WORKER(a_toolchain_keeps_its_identity),
-        WITH_WORKER(hiprtc_builds_for_amd),
-        WITH_WORKER(clang_builds_for_amd_without_any_of_its_libraries),
-        WITH_WORKER(nvrtc_builds_for_nvidia),
-        WITH_WORKER(opencl_builds_for_its_device),
-        WITH_WORKER(a_pocl_binary_carries_compiled_kernels_for_the_required_size),
-        WITH_WORKER(one_worker_serves_every_toolchain_in_turn),
-        WITH_WORKER(a_toolchain_that_is_not_the_one_asked_for_refuses_the_job),
-        WITH_WORKER(neither_does_it_do_the_first_job_of_a_process),
-        WITH_WORKER(nor_does_it_refuse_a_source_that_is_wrong),
-        WITH_WORKER(a_compile_error_comes_with_its_log_and_the_worker_goes_on),
-        WITH_WORKER(headers_are_found_by_their_names),
-        WITH_WORKER(a_header_that_did_not_come_is_missing),
-        WITH_WORKER(a_source_cannot_quote_files_of_this_machine),
-        cmocka_unit_test_setup_teardown(what_root_alone_may_read_is_not_quoted_by_another_user,
-                                        start_beside_roots_own, remove_roots_own),
-        cmocka_unit_test_setup_teardown(as_another_user_it_serves_every_toolchain_in_turn,
-                                        start_as_another, stop),
-        WITH_WORKER(the_worker_checks_names_once_more),
-        WITH_WORKER(a_probe_tells_and_keeps_no_object),
-        WITH_WORKER(another_machines_opencl_target_is_refused),
-        cmocka_unit_test(hiprtc_for_gfx942_costs_the_worker_and_says_so),
-        cmocka_unit_test(an_object_beyond_the_file_size_limit_is_not_made),
-        cmocka_unit_test(its_limits_are_in_force_once_it_is_ready),
-        cmocka_unit_test(each_job_has_its_own_processor_time),
-        WITH_WORKER(the_folder_of_a_worker_does_not_show_in_its_objects),
-        cmocka_unit_test(a_worker_ends_after_its_jobs),
-        cmocka_unit_test(a_worker_ends_when_its_socket_closes),
-    };
-    return cmocka_run_group_tests(tests, look_around, forget);
 }

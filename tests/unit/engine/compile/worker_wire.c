@@ -38,6 +38,8 @@ static int disconnect(void **state)
     return 0;
 }
 
+FIXTURE(connected, connect_both, disconnect);
+
 static struct compile_job some_job(void)
 {
     return (struct compile_job){ .kind = COMPILE_PROBE,
@@ -87,7 +89,7 @@ static void put(int fd, const char *text)
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 }
 
-static void a_job_arrives_as_it_was_sent(void **state)
+TEST(connected, a_job_arrives_as_it_was_sent)
 {
     struct fixture *f = *state;
     struct compile_job sent = some_job(), got;
@@ -110,7 +112,7 @@ static void a_job_arrives_as_it_was_sent(void **state)
     close(files.log_fd);
 }
 
-static void a_job_cut_anywhere_is_refused(void **state)
+TEST(connected, a_job_cut_anywhere_is_refused)
 {
     struct fixture *f = *state;
     struct compile_job job = some_job(), got;
@@ -123,7 +125,7 @@ static void a_job_cut_anywhere_is_refused(void **state)
     assert_int_equal(worker_job_read(buffer_view(&b), &got, &f->err), KILN_INVALID);
 }
 
-static void sending_to_a_worker_that_is_gone_is_unavailable(void **state)
+TEST(connected, sending_to_a_worker_that_is_gone_is_unavailable)
 {
     struct fixture *f = *state;
     struct compile_job job = some_job();
@@ -134,7 +136,7 @@ static void sending_to_a_worker_that_is_gone_is_unavailable(void **state)
     assert_says(f->err.text, "gone");
 }
 
-static void receiving_does_not_wait(void **state)
+TEST(connected, receiving_does_not_wait)
 {
     struct fixture *f = *state;
     enum worker_message message;
@@ -142,7 +144,7 @@ static void receiving_does_not_wait(void **state)
     assert_int_equal(receive(f, &message, &result), KILN_BUSY);
 }
 
-static void a_closed_socket_is_unavailable(void **state)
+TEST(connected, a_closed_socket_is_unavailable)
 {
     struct fixture *f = *state;
     enum worker_message message;
@@ -152,7 +154,7 @@ static void a_closed_socket_is_unavailable(void **state)
     assert_int_equal(receive(f, &message, &result), KILN_UNAVAILABLE);
 }
 
-static void ready_and_result_are_told_apart(void **state)
+TEST(connected, ready_and_result_are_told_apart)
 {
     struct fixture *f = *state;
     enum worker_message message;
@@ -179,7 +181,7 @@ static void ready_and_result_are_told_apart(void **state)
     assert_int_equal(result.cpu_ns, 5);
 }
 
-static void packets_that_are_no_message_are_refused(void **state)
+TEST(connected, packets_that_are_no_message_are_refused)
 {
     struct fixture *f = *state;
     enum worker_message message;
@@ -208,7 +210,7 @@ static void packets_that_are_no_message_are_refused(void **state)
 }
 
 /* What a worker says of itself is bounded, and hangs together. */
-static void a_greeting_that_makes_no_sense_is_refused(void **state)
+TEST(connected, a_greeting_that_makes_no_sense_is_refused)
 {
     struct fixture *f = *state;
     static char long_text[LAYERS_TEXT_MOST + 1];
@@ -236,7 +238,7 @@ static void a_greeting_that_makes_no_sense_is_refused(void **state)
     }
 }
 
-static void a_greeting_of_another_release_is_refused(void **state)
+TEST(connected, a_greeting_of_another_release_is_refused)
 {
     struct fixture *f = *state;
     static const struct sandbox_report sandbox = { .has = LAYERS_ALL, .landlock = 7 };
@@ -259,7 +261,7 @@ static void a_greeting_of_another_release_is_refused(void **state)
     assert_says(f->err.text, "damaged greeting");
 }
 
-static void control_characters_in_a_sentence_become_blanks(void **state)
+TEST(connected, control_characters_in_a_sentence_become_blanks)
 {
     struct fixture *f = *state;
     enum worker_message message;
@@ -272,9 +274,8 @@ static void control_characters_in_a_sentence_become_blanks(void **state)
     assert_string_equal(result.text, "a  [31mb");
 }
 
-static void a_finished_object_is_sealed(void **state)
+TEST(plain, a_finished_object_is_sealed)
 {
-    (void)state;
     struct worker_files files = new_files();
     struct worker_result result = { .end = COMPILE_DONE, .cpu_ns = 7, .peak_rss = 8 };
     struct compile_outcome outcome;
@@ -291,9 +292,8 @@ static void a_finished_object_is_sealed(void **state)
     compile_outcome_done(&outcome);
 }
 
-static void an_object_that_is_still_mapped_for_writing_is_not_taken(void **state)
+TEST(plain, an_object_that_is_still_mapped_for_writing_is_not_taken)
 {
-    (void)state;
     struct worker_files files = new_files();
     struct worker_result result = { .end = COMPILE_DONE };
     struct compile_outcome outcome;
@@ -308,9 +308,8 @@ static void an_object_that_is_still_mapped_for_writing_is_not_taken(void **state
     compile_outcome_done(&outcome);
 }
 
-static void an_object_beyond_the_limit_is_not_taken(void **state)
+TEST(plain, an_object_beyond_the_limit_is_not_taken)
 {
-    (void)state;
     struct worker_files files = new_files();
     struct worker_result result = { .end = COMPILE_DONE };
     struct compile_outcome outcome;
@@ -321,9 +320,8 @@ static void an_object_beyond_the_limit_is_not_taken(void **state)
     compile_outcome_done(&outcome);
 }
 
-static void the_log_of_a_worker_that_died_is_kept(void **state)
+TEST(plain, the_log_of_a_worker_that_died_is_kept)
 {
-    (void)state;
     struct worker_files files = new_files();
     struct compile_outcome outcome;
     put(files.log_fd, "last words\n");
@@ -335,9 +333,8 @@ static void the_log_of_a_worker_that_died_is_kept(void **state)
     compile_outcome_done(&outcome);
 }
 
-static void an_absent_toolchain_is_unavailable_and_not_a_failed_compile(void **state)
+TEST(plain, an_absent_toolchain_is_unavailable_and_not_a_failed_compile)
 {
-    (void)state;
     struct worker_files files = new_files();
     struct worker_result result = { .end = COMPILE_UNAVAILABLE, .text = "no hiprtc" };
     struct compile_outcome outcome;
@@ -348,9 +345,8 @@ static void an_absent_toolchain_is_unavailable_and_not_a_failed_compile(void **s
     compile_outcome_done(&outcome);
 }
 
-static void a_long_log_loses_its_middle(void **state)
+TEST(plain, a_long_log_loses_its_middle)
 {
-    (void)state;
     struct worker_files files = new_files();
     struct compile_outcome outcome;
     put(files.log_fd, "first\n");
@@ -366,9 +362,8 @@ static void a_long_log_loses_its_middle(void **state)
     compile_outcome_done(&outcome);
 }
 
-static void the_last_lines_of_a_log_tell_why_a_compiler_died(void **state)
+TEST(plain, the_last_lines_of_a_log_tell_why_a_compiler_died)
 {
-    (void)state;
     const char *text = "as it was";
     assert_int_equal(worker_log_cause(NULL, COMPILE_CRASHED, &text), COMPILE_CRASHED);
     assert_int_equal(worker_log_cause("Stack dump:\n", COMPILE_CRASHED, &text), COMPILE_CRASHED);
@@ -380,9 +375,8 @@ static void the_last_lines_of_a_log_tell_why_a_compiler_died(void **state)
     assert_string_equal(text, "the compiler wrote more than it may (setting compile_output)");
 }
 
-static void a_stack_dump_does_not_hide_what_llvm_gave_up_for(void **state)
+TEST(plain, a_stack_dump_does_not_hide_what_llvm_gave_up_for)
 {
-    (void)state;
     char log[4096] = "";
     const char *text = "as it was";
     static const char end[] = "clang: error: clang frontend command failed due to signal\n";
@@ -400,30 +394,4 @@ static void a_stack_dump_does_not_hide_what_llvm_gave_up_for(void **state)
 
     snprintf(said, sizeof(said), "LLVM ERROR: broken\nout of memory\n%s", log);
     assert_int_equal(worker_log_cause(said, COMPILE_CRASHED, &text), COMPILE_CRASHED);
-}
-
-int main(void)
-{
-#define CONNECTED(test) cmocka_unit_test_setup_teardown(test, connect_both, disconnect)
-    const struct CMUnitTest tests[] = {
-        CONNECTED(a_job_arrives_as_it_was_sent),
-        CONNECTED(a_job_cut_anywhere_is_refused),
-        CONNECTED(sending_to_a_worker_that_is_gone_is_unavailable),
-        CONNECTED(receiving_does_not_wait),
-        CONNECTED(a_closed_socket_is_unavailable),
-        CONNECTED(ready_and_result_are_told_apart),
-        CONNECTED(packets_that_are_no_message_are_refused),
-        CONNECTED(a_greeting_that_makes_no_sense_is_refused),
-        CONNECTED(a_greeting_of_another_release_is_refused),
-        CONNECTED(control_characters_in_a_sentence_become_blanks),
-        cmocka_unit_test(a_finished_object_is_sealed),
-        cmocka_unit_test(an_object_that_is_still_mapped_for_writing_is_not_taken),
-        cmocka_unit_test(an_object_beyond_the_limit_is_not_taken),
-        cmocka_unit_test(the_log_of_a_worker_that_died_is_kept),
-        cmocka_unit_test(an_absent_toolchain_is_unavailable_and_not_a_failed_compile),
-        cmocka_unit_test(a_long_log_loses_its_middle),
-        cmocka_unit_test(the_last_lines_of_a_log_tell_why_a_compiler_died),
-        cmocka_unit_test(a_stack_dump_does_not_hide_what_llvm_gave_up_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

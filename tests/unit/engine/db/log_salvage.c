@@ -62,6 +62,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(log_salvage, setup, teardown);
+
 /* ---- files ---- */
 
 static void read_all(const char *path, struct buffer *into)
@@ -187,7 +189,7 @@ static void expect_undamaged(struct fixture *f)
     expect_whole_but(f, 0);
 }
 
-static void a_whole_log_is_put_into_the_file_by_sqlite(void **state)
+TEST(log_salvage, a_whole_log_is_put_into_the_file_by_sqlite)
 {
     struct fixture *f = *state;
     make_files(f, "");
@@ -196,7 +198,7 @@ static void a_whole_log_is_put_into_the_file_by_sqlite(void **state)
     assert_int_equal(rows_of_copy(f), ROWS);
 }
 
-static void pages_left_from_before_a_log_was_started_over_are_no_damage(void **state)
+TEST(log_salvage, pages_left_from_before_a_log_was_started_over_are_no_damage)
 {
     struct fixture *f = *state;
     make_files(f, "pragma wal_checkpoint(restart); insert into item values (100, 'an item')");
@@ -205,7 +207,7 @@ static void pages_left_from_before_a_log_was_started_over_are_no_damage(void **s
     assert_int_equal(rows_of_copy(f), ROWS + 1);
 }
 
-static void pages_of_a_transaction_that_was_taken_back_are_no_damage(void **state)
+TEST(log_salvage, pages_of_a_transaction_that_was_taken_back_are_no_damage)
 {
     struct fixture *f = *state;
     make_files(f, "begin; update item set filling = 'spoilt'; rollback;"
@@ -215,7 +217,7 @@ static void pages_of_a_transaction_that_was_taken_back_are_no_damage(void **stat
     assert_int_equal(rows_of_copy(f), ROWS + 1);
 }
 
-static void a_file_without_a_log_has_no_state(void **state)
+TEST(log_salvage, a_file_without_a_log_has_no_state)
 {
     struct fixture *f = *state;
     make_files(f, "");
@@ -226,7 +228,7 @@ static void a_file_without_a_log_has_no_state(void **state)
 }
 
 /* Nothing tells that there was more: SQLite's own answer. */
-static void a_log_cut_short_ends_where_its_last_whole_transaction_does(void **state)
+TEST(log_salvage, a_log_cut_short_ends_where_its_last_whole_transaction_does)
 {
     struct fixture *f = *state;
     int latest = ROWS;
@@ -243,7 +245,7 @@ static void a_log_cut_short_ends_where_its_last_whole_transaction_does(void **st
 }
 
 /* The shared-memory file is the writer's; ours is made of the log. */
-static void an_index_of_the_log_that_is_stale_says_nothing(void **state)
+TEST(log_salvage, an_index_of_the_log_that_is_stale_says_nothing)
 {
     struct fixture *f = *state;
     char index[112];
@@ -267,7 +269,7 @@ static void an_index_of_the_log_that_is_stale_says_nothing(void **state)
 
 /* ---- damage ---- */
 
-static void one_damaged_page_of_the_log_costs_that_page(void **state)
+TEST(log_salvage, one_damaged_page_of_the_log_costs_that_page)
 {
     static const unsigned places[] = { 3, 24 + 1, 24 + PAGE - 1 };
     struct fixture *f = *state;
@@ -287,7 +289,7 @@ static void one_damaged_page_of_the_log_costs_that_page(void **state)
 }
 
 /* The next page continues the sum. */
-static void a_damaged_checksum_costs_two_pages_at_most(void **state)
+TEST(log_salvage, a_damaged_checksum_costs_two_pages_at_most)
 {
     struct fixture *f = *state;
     make_files(f, "");
@@ -300,7 +302,7 @@ static void a_damaged_checksum_costs_two_pages_at_most(void **state)
     }
 }
 
-static void a_damaged_end_costs_the_transaction_that_it_ends(void **state)
+TEST(log_salvage, a_damaged_end_costs_the_transaction_that_it_ends)
 {
     struct fixture *f = *state;
     make_files(f, "");
@@ -311,7 +313,7 @@ static void a_damaged_end_costs_the_transaction_that_it_ends(void **state)
     assert_int_equal(rows_of_copy(f), ROWS - 1);
 }
 
-static void a_damaged_header_costs_one_page_at_most(void **state)
+TEST(log_salvage, a_damaged_header_costs_one_page_at_most)
 {
     struct fixture *f = *state;
     make_files(f, "");
@@ -326,7 +328,7 @@ static void a_damaged_header_costs_one_page_at_most(void **state)
     }
 }
 
-static void a_lost_beginning_costs_only_its_pages(void **state)
+TEST(log_salvage, a_lost_beginning_costs_only_its_pages)
 {
     struct fixture *f = *state;
     make_files(f, "");
@@ -336,7 +338,7 @@ static void a_lost_beginning_costs_only_its_pages(void **state)
     assert_int_equal(f->state.lost, 3); /* the third has nothing to continue */
 }
 
-static void of_a_log_of_noise_all_pages_are_lost(void **state)
+TEST(log_salvage, of_a_log_of_noise_all_pages_are_lost)
 {
     struct fixture *f = *state;
     make_files(f, "");
@@ -348,7 +350,7 @@ static void of_a_log_of_noise_all_pages_are_lost(void **state)
     assert_int_equal(rows_of_copy(f), ROWS / 4);
 }
 
-static void a_log_makes_good_for_a_file_that_sqlite_does_not_take(void **state)
+TEST(log_salvage, a_log_makes_good_for_a_file_that_sqlite_does_not_take)
 {
     struct fixture *f = *state;
     make_files(f, "create table other (id)"); /* which writes page 1 */
@@ -358,7 +360,7 @@ static void a_log_makes_good_for_a_file_that_sqlite_does_not_take(void **state)
     expect_whole_but(f, 0);
 }
 
-static void what_is_no_database_and_has_no_log_is_refused(void **state)
+TEST(log_salvage, what_is_no_database_and_has_no_log_is_refused)
 {
     struct fixture *f = *state;
     buffer_put(&f->file, "this is a text, which is longer than nothing", 40);
@@ -383,7 +385,7 @@ static void seal(struct fixture *f, size_t at)
         p[16 + i] = (uint8_t)(sum[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-static void a_log_that_asks_for_a_giant_file_is_refused(void **state)
+TEST(log_salvage, a_log_that_asks_for_a_giant_file_is_refused)
 {
     struct fixture *f = *state;
     make_files(f, "");
@@ -420,7 +422,7 @@ static void expect_known_pages(struct fixture *f)
     }
 }
 
-static void no_flipped_bit_makes_a_page_that_never_was(void **state)
+TEST(log_salvage, no_flipped_bit_makes_a_page_that_never_was)
 {
     struct fixture *f = *state;
     uint64_t random = 88172645463325252u;
@@ -439,29 +441,4 @@ static void no_flipped_bit_makes_a_page_that_never_was(void **state)
         expect_known_pages(f);
     }
     assert_true(damaged > FLIPS * 9 / 10);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_whole_log_is_put_into_the_file_by_sqlite),
-        TEST(pages_left_from_before_a_log_was_started_over_are_no_damage),
-        TEST(pages_of_a_transaction_that_was_taken_back_are_no_damage),
-        TEST(a_file_without_a_log_has_no_state),
-        TEST(a_log_cut_short_ends_where_its_last_whole_transaction_does),
-        TEST(an_index_of_the_log_that_is_stale_says_nothing),
-        TEST(one_damaged_page_of_the_log_costs_that_page),
-        TEST(a_damaged_checksum_costs_two_pages_at_most),
-        TEST(a_damaged_end_costs_the_transaction_that_it_ends),
-        TEST(a_damaged_header_costs_one_page_at_most),
-        TEST(a_lost_beginning_costs_only_its_pages),
-        TEST(of_a_log_of_noise_all_pages_are_lost),
-        TEST(a_log_makes_good_for_a_file_that_sqlite_does_not_take),
-        TEST(what_is_no_database_and_has_no_log_is_refused),
-        TEST(a_log_that_asks_for_a_giant_file_is_refused),
-        TEST(no_flipped_bit_makes_a_page_that_never_was),
-    };
-    return cmocka_run_group_tests_name("log_salvage", tests, NULL, NULL);
 }

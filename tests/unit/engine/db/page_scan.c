@@ -42,6 +42,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(page_scan, setup, teardown);
+
 static void do_sql(struct fixture *f, const char *sql)
 {
     if (sqlite3_exec(f->db, sql, NULL, NULL, NULL) != SQLITE_OK)
@@ -124,7 +126,7 @@ static struct seen scan_all(struct fixture *f)
     return s;
 }
 
-static void finds_what_sqlite_finds(void **state)
+TEST(page_scan, finds_what_sqlite_finds)
 {
     struct fixture *f = *state;
     static const int sizes[] = { 512, 1024, 4096, 65536 };
@@ -185,7 +187,7 @@ static size_t cells_of_crafted(struct fixture *f, const uint8_t *cell, size_t si
     return count;
 }
 
-static void of_a_page_that_names_one_cell_often_no_more_is_told_than_would_fill_it(void **state)
+TEST(page_scan, of_a_page_that_names_one_cell_often_no_more_is_told_than_would_fill_it)
 {
     struct fixture *f = *state;
     const uint8_t cell[] = { 12, 1, 2, 32, '0', '1', '2', '3', '4', '5', '6', '7', '8', '9' };
@@ -195,7 +197,7 @@ static void of_a_page_that_names_one_cell_often_no_more_is_told_than_would_fill_
 }
 
 /* A record of 40 000 bytes that says its header is all of it, and lies about the last column. */
-static void a_page_whose_long_headers_overlap_is_given_up(void **state)
+TEST(page_scan, a_page_whose_long_headers_overlap_is_given_up)
 {
     struct fixture *f = *state;
     static uint8_t cell[40005] = { 0x82, 0xb8, 0x40, 1, 0x82, 0xb8, 0x40 };
@@ -205,7 +207,7 @@ static void a_page_whose_long_headers_overlap_is_given_up(void **state)
     assert_int_equal(cells_of_crafted(f, cell, sizeof(cell), 20000, 2), 0);
 }
 
-static void leaves_out_pages_that_are_free(void **state)
+TEST(page_scan, leaves_out_pages_that_are_free)
 {
     struct fixture *f = *state;
     make_file(f, 512);
@@ -233,7 +235,7 @@ static void patch(struct fixture *f, off_t at, const void *bytes, size_t size)
     assert_int_equal(pwrite(f->fd, bytes, size, at), (ssize_t)size);
 }
 
-static void a_free_list_that_is_wrong_hides_nothing(void **state)
+TEST(page_scan, a_free_list_that_is_wrong_hides_nothing)
 {
     struct fixture *f = *state;
     make_file(f, 4096);
@@ -242,7 +244,7 @@ static void a_free_list_that_is_wrong_hides_nothing(void **state)
     assert_int_equal(scan_all(f).rows, ROWS);
 }
 
-static void a_header_that_is_wrong_hides_nothing(void **state)
+TEST(page_scan, a_header_that_is_wrong_hides_nothing)
 {
     struct fixture *f = *state;
     make_file(f, 4096);
@@ -257,7 +259,7 @@ static bool count(void *context, const struct page_cell *cell)
     return ++*(int *)context < 5;
 }
 
-static void stops_when_told(void **state)
+TEST(page_scan, stops_when_told)
 {
     struct fixture *f = *state;
     int cells = 0;
@@ -279,7 +281,7 @@ static bool read_again(void *context, const struct page_cell *cell)
     return true;
 }
 
-static void reads_no_more_than_some_times_the_file(void **state)
+TEST(page_scan, reads_no_more_than_some_times_the_file)
 {
     struct fixture *f = *state;
     struct seen s = { 0 };
@@ -310,7 +312,7 @@ static bool read_into_little(void *context, const struct page_cell *cell)
     return true;
 }
 
-static void a_record_longer_than_the_buffer_is_not_read(void **state)
+TEST(page_scan, a_record_longer_than_the_buffer_is_not_read)
 {
     struct fixture *f = *state;
     struct seen s = { 0 };
@@ -321,7 +323,7 @@ static void a_record_longer_than_the_buffer_is_not_read(void **state)
     assert_true(s.rows > 0 && s.keys > 0);
 }
 
-static void random_damage_is_survived(void **state)
+TEST(page_scan, random_damage_is_survived)
 {
     struct fixture *f = *state;
     make_file(f, 1024);
@@ -345,7 +347,7 @@ static void random_damage_is_survived(void **state)
     }
 }
 
-static void there_is_nothing_in_an_empty_file(void **state)
+TEST(page_scan, there_is_nothing_in_an_empty_file)
 {
     struct fixture *f = *state;
     struct page_scan *scan = NULL;
@@ -353,24 +355,4 @@ static void there_is_nothing_in_an_empty_file(void **state)
     assert_int_equal(page_scan_open(f->fd, &scan, &f->err), KILN_CORRUPT);
     assert_null(scan);
     assert_int_equal(page_scan_open(-1, &scan, &f->err), KILN_IO);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(finds_what_sqlite_finds),
-        TEST(leaves_out_pages_that_are_free),
-        TEST(of_a_page_that_names_one_cell_often_no_more_is_told_than_would_fill_it),
-        TEST(a_page_whose_long_headers_overlap_is_given_up),
-        TEST(a_free_list_that_is_wrong_hides_nothing),
-        TEST(a_header_that_is_wrong_hides_nothing),
-        TEST(stops_when_told),
-        TEST(reads_no_more_than_some_times_the_file),
-        TEST(a_record_longer_than_the_buffer_is_not_read),
-        TEST(random_damage_is_survived),
-        TEST(there_is_nothing_in_an_empty_file),
-    };
-    return cmocka_run_group_tests_name("page_scan", tests, NULL, NULL);
 }

@@ -54,7 +54,9 @@ static int teardown(void **state)
     return 0;
 }
 
-static void opens_more_connections_up_to_its_maximum_when_they_are_wanted(void **state)
+FIXTURE(pool, setup, teardown);
+
+TEST(pool, opens_more_connections_up_to_its_maximum_when_they_are_wanted)
 {
     struct fixture *f = *state;
     void *taken[3];
@@ -73,14 +75,14 @@ static void opens_more_connections_up_to_its_maximum_when_they_are_wanted(void *
         db_pool_return(&f->pool, taken[i]);
 }
 
-static void opens_all_connections_at_once_where_asked(void **state)
+TEST(pool, opens_all_connections_at_once_where_asked)
 {
     struct fixture *f = *state;
     must(db_pool_open(&f->pool, DB_POOL_MAX, &f->err), f->err);
     assert_int_equal(atomic_load(&f->open), 3);
 }
 
-static void a_closed_pool_has_no_connection(void **state)
+TEST(pool, a_closed_pool_has_no_connection)
 {
     struct fixture *f = *state;
     assert_null(db_pool_take(&f->pool));
@@ -90,7 +92,7 @@ static void a_closed_pool_has_no_connection(void **state)
     assert_null(db_pool_take(&f->pool));
 }
 
-static void a_pool_that_cannot_be_opened_again_stays_as_it_was(void **state)
+TEST(pool, a_pool_that_cannot_be_opened_again_stays_as_it_was)
 {
     struct fixture *f = *state;
     must(db_pool_open(&f->pool, 2, &f->err), f->err);
@@ -112,7 +114,7 @@ static void *return_later(void *context)
 }
 
 /* Ends only if an acquirer waits for the connection that comes back. */
-static void a_connection_that_cannot_be_opened_is_waited_for(void **state)
+TEST(pool, a_connection_that_cannot_be_opened_is_waited_for)
 {
     struct fixture *f = *state;
     pthread_t thread;
@@ -127,7 +129,7 @@ static void a_connection_that_cannot_be_opened_is_waited_for(void **state)
 }
 
 /* As an exchange of the file: the old connection is closed once it has come back. */
-static void new_connections_replace_the_old_ones_when_these_have_come_back(void **state)
+TEST(pool, new_connections_replace_the_old_ones_when_these_have_come_back)
 {
     struct fixture *f = *state;
     pthread_t thread;
@@ -148,7 +150,7 @@ static void *release_later(void *context)
     return NULL;
 }
 
-static void an_acquirer_of_a_pool_that_is_held_blocks_until_it_is_open_again(void **state)
+TEST(pool, an_acquirer_of_a_pool_that_is_held_blocks_until_it_is_open_again)
 {
     struct fixture *f = *state;
     pthread_t thread;
@@ -160,20 +162,4 @@ static void an_acquirer_of_a_pool_that_is_held_blocks_until_it_is_open_again(voi
     assert_non_null(connection);
     assert_int_equal(pthread_join(thread, NULL), 0);
     db_pool_return(&f->pool, connection);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(opens_more_connections_up_to_its_maximum_when_they_are_wanted),
-        TEST(opens_all_connections_at_once_where_asked),
-        TEST(a_closed_pool_has_no_connection),
-        TEST(a_pool_that_cannot_be_opened_again_stays_as_it_was),
-        TEST(a_connection_that_cannot_be_opened_is_waited_for),
-        TEST(new_connections_replace_the_old_ones_when_these_have_come_back),
-        TEST(an_acquirer_of_a_pool_that_is_held_blocks_until_it_is_open_again),
-    };
-    return cmocka_run_group_tests_name("pool", tests, NULL, NULL);
 }

@@ -62,6 +62,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(snapshot, setup, teardown);
+
 static int do_sql(sqlite3 *db, const char *sql) { return sqlite3_exec(db, sql, NULL, NULL, NULL); }
 
 /* Every transaction gives all items the same new number, and adds and deletes some.  Does not
@@ -160,12 +162,12 @@ static void snapshots_while_writing(struct fixture *f, const char *mode)
     stop_writer(f);
 }
 
-static void is_consistent_while_a_writer_checkpoints_and_restarts_its_log(void **state)
+TEST(snapshot, is_consistent_while_a_writer_checkpoints_and_restarts_its_log)
 {
     snapshots_while_writing(*state, "wal");
 }
 
-static void is_consistent_while_a_writer_uses_a_journal(void **state)
+TEST(snapshot, is_consistent_while_a_writer_uses_a_journal)
 {
     snapshots_while_writing(*state, "delete");
 }
@@ -226,7 +228,7 @@ static void stop_in_the_midst(sqlite3 *db)
     sqlite3_close(db);
 }
 
-static void a_log_that_is_written_to_does_not_count_as_damaged(void **state)
+TEST(snapshot, a_log_that_is_written_to_does_not_count_as_damaged)
 {
     struct fixture *f = *state;
     struct log_state log = { 0 };
@@ -239,7 +241,7 @@ static void a_log_that_is_written_to_does_not_count_as_damaged(void **state)
     assert_int_equal(number_of(f->copy, "select count(*) from item"), 1);
 }
 
-static void a_log_that_never_comes_to_rest_is_busy(void **state)
+TEST(snapshot, a_log_that_never_comes_to_rest_is_busy)
 {
     struct fixture *f = *state;
     sqlite3 *db = start_in_the_midst(f, true);
@@ -250,7 +252,7 @@ static void a_log_that_never_comes_to_rest_is_busy(void **state)
     assert_int_equal(access(f->copy, F_OK), -1);
 }
 
-static void a_log_that_stays_wrong_is_damaged(void **state)
+TEST(snapshot, a_log_that_stays_wrong_is_damaged)
 {
     struct fixture *f = *state;
     struct log_state log = { 0 };
@@ -264,7 +266,7 @@ static void a_log_that_stays_wrong_is_damaged(void **state)
 }
 
 /* Those of a process go when it closes any descriptor of the file. */
-static void drops_no_lock_that_this_process_has_on_the_file(void **state)
+TEST(snapshot, drops_no_lock_that_this_process_has_on_the_file)
 {
     struct fixture *f = *state;
     sqlite3 *reader = NULL;
@@ -288,7 +290,7 @@ static void drops_no_lock_that_this_process_has_on_the_file(void **state)
     sqlite3_close(reader);
 }
 
-static void follows_a_link_to_the_file_and_its_log(void **state)
+TEST(snapshot, follows_a_link_to_the_file_and_its_log)
 {
     struct fixture *f = *state;
     sqlite3 *db = NULL;
@@ -307,7 +309,7 @@ static void follows_a_link_to_the_file_and_its_log(void **state)
     sqlite3_close(db);
 }
 
-static void a_log_that_is_no_file_is_refused(void **state)
+TEST(snapshot, a_log_that_is_no_file_is_refused)
 {
     struct fixture *f = *state;
     sqlite3 *db = NULL;
@@ -323,21 +325,4 @@ static void a_log_that_is_no_file_is_refused(void **state)
     assert_int_equal(symlink("/etc/passwd", log), 0);
     assert_int_equal(db_snapshot(f->path, f->copy, &f->err), KILN_IO);
     assert_int_equal(access(f->copy, F_OK), -1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(is_consistent_while_a_writer_checkpoints_and_restarts_its_log),
-        TEST(is_consistent_while_a_writer_uses_a_journal),
-        TEST(a_log_that_is_written_to_does_not_count_as_damaged),
-        TEST(a_log_that_never_comes_to_rest_is_busy),
-        TEST(a_log_that_stays_wrong_is_damaged),
-        TEST(drops_no_lock_that_this_process_has_on_the_file),
-        TEST(follows_a_link_to_the_file_and_its_log),
-        TEST(a_log_that_is_no_file_is_refused),
-    };
-    return cmocka_run_group_tests_name("snapshot", tests, NULL, NULL);
 }

@@ -39,9 +39,8 @@ static size_t from_hex(const char *hex, uint8_t *bytes)
     return size;
 }
 
-static void signs_as_rfc_8032_does(void **state)
+TEST(plain, signs_as_rfc_8032_does)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
         uint8_t secret[ED25519_KEY_SIZE], expected_pub[ED25519_KEY_SIZE], message[8],
             expected[ED25519_SIGNATURE_SIZE], pub[ED25519_KEY_SIZE],
@@ -84,7 +83,9 @@ static int sign_something(void **state)
     return 0;
 }
 
-static void a_flipped_bit_anywhere_is_refused(void **state)
+FIXTURE(signature, sign_something, NULL);
+
+TEST(signature, a_flipped_bit_anywhere_is_refused)
 {
     struct signing *s = *state;
     assert_true(ed25519_verify(s->pub, message_of(s), s->signature));
@@ -99,7 +100,7 @@ static void a_flipped_bit_anywhere_is_refused(void **state)
     }
 }
 
-static void another_key_does_not_verify(void **state)
+TEST(signature, another_key_does_not_verify)
 {
     struct signing *s = *state;
     uint8_t other[ED25519_KEY_SIZE], pub[ED25519_KEY_SIZE];
@@ -109,14 +110,4 @@ static void another_key_does_not_verify(void **state)
 
     assert_memory_not_equal(other, s->secret, sizeof(other));
     assert_false(ed25519_verify(pub, message_of(s), s->signature));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signs_as_rfc_8032_does),
-        cmocka_unit_test_setup(a_flipped_bit_anywhere_is_refused, sign_something),
-        cmocka_unit_test_setup(another_key_does_not_verify, sign_something),
-    };
-    return cmocka_run_group_tests_name("ed25519", tests, NULL, NULL);
 }

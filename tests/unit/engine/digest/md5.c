@@ -3,9 +3,8 @@
 
 #include "engine/digest/md5.h"
 
-static void gives_the_digests_of_rfc_1321(void **state)
+TEST(plain, gives_the_digests_of_rfc_1321)
 {
-    (void)state;
     static const struct {
         const char *content, *hex;
     } known[] = {
@@ -22,19 +21,9 @@ static void gives_the_digests_of_rfc_1321(void **state)
     }
 }
 
-static void takes_nothing_at_all_for_empty_content(void **state)
+TEST(plain, takes_nothing_at_all_for_empty_content)
 {
-    (void)state;
     char hex[MD5_HEX_SIZE];
     md5_hex_of(bytes_of(NULL, 0), hex);
     assert_string_equal(hex, "d41d8cd98f00b204e9800998ecf8427e");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gives_the_digests_of_rfc_1321),
-        cmocka_unit_test(takes_nothing_at_all_for_empty_content),
-    };
-    return cmocka_run_group_tests_name("md5", tests, NULL, NULL);
 }

@@ -60,9 +60,10 @@ static int set_up(void **state)
     return 0;
 }
 
-static void nothing_runs_within_the_call(void **state)
+FIXTURE(direct_executor, set_up, NULL);
+
+TEST(direct_executor, nothing_runs_within_the_call)
 {
-    (void)state;
     struct named_task a = make_task('a', 'A');
     run_task(&a, LANE_READ);
     assert_string_equal(f.events, "");
@@ -70,9 +71,8 @@ static void nothing_runs_within_the_call(void **state)
     assert_string_equal(f.events, "aA");
 }
 
-static void each_done_follows_its_work_in_order_across_lanes(void **state)
+TEST(direct_executor, each_done_follows_its_work_in_order_across_lanes)
 {
-    (void)state;
     struct named_task a = make_task('a', 'A'), b = make_task('b', 'B'), c = make_task('c', 'C');
     run_task(&a, LANE_WRITE);
     run_task(&b, LANE_READ);
@@ -81,9 +81,8 @@ static void each_done_follows_its_work_in_order_across_lanes(void **state)
     assert_string_equal(f.events, "aAbBcC");
 }
 
-static void a_step_runs_one_task(void **state)
+TEST(direct_executor, a_step_runs_one_task)
 {
-    (void)state;
     struct named_task a = make_task('a', 'A'), b = make_task('b', 'B');
     run_task(&a, LANE_READ);
     run_task(&b, LANE_READ);
@@ -93,9 +92,8 @@ static void a_step_runs_one_task(void **state)
     assert_false(direct_executor_step(&f.executor));
 }
 
-static void later_comes_after_the_tasks_that_were_due(void **state)
+TEST(direct_executor, later_comes_after_the_tasks_that_were_due)
 {
-    (void)state;
     struct named_task a = make_task('a', 'A'), b = make_task('b', 'B'), l = make_task('l', 'L');
     f.executor.base.ops->later(&f.executor.base, &l.task);
     run_task(&a, LANE_READ);
@@ -105,9 +103,8 @@ static void later_comes_after_the_tasks_that_were_due(void **state)
 }
 
 /* A task that always leads to the next one, as the check of what is built in, holds nothing up. */
-static void tasks_that_others_lead_to_do_not_hold_up_later(void **state)
+TEST(direct_executor, tasks_that_others_lead_to_do_not_hold_up_later)
 {
-    (void)state;
     struct named_task a = make_task('a', 'A'), b = make_task('b', 'B'), l = make_task('l', 'L');
     a.next_task = &b.task;
     run_task(&a, LANE_READ);
@@ -116,9 +113,8 @@ static void tasks_that_others_lead_to_do_not_hold_up_later(void **state)
     assert_string_equal(f.events, "aALbB");
 }
 
-static void what_later_puts_off_again_waits_for_the_next_iteration(void **state)
+TEST(direct_executor, what_later_puts_off_again_waits_for_the_next_iteration)
 {
-    (void)state;
     struct named_task a = make_task('a', 'A'), l = make_task('l', 'L'), m = make_task('m', 'M');
     l.next_later = &m.task;
     l.next_task = &a.task;
@@ -127,22 +123,7 @@ static void what_later_puts_off_again_waits_for_the_next_iteration(void **state)
     assert_string_equal(f.events, "LaAM");
 }
 
-static void nothing_is_compiled_without_a_compiler(void **state)
+TEST(direct_executor, nothing_is_compiled_without_a_compiler)
 {
-    (void)state;
     assert_int_equal(f.executor.base.ops->compile_slots(&f.executor.base), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(nothing_runs_within_the_call, set_up),
-        cmocka_unit_test_setup(each_done_follows_its_work_in_order_across_lanes, set_up),
-        cmocka_unit_test_setup(a_step_runs_one_task, set_up),
-        cmocka_unit_test_setup(later_comes_after_the_tasks_that_were_due, set_up),
-        cmocka_unit_test_setup(tasks_that_others_lead_to_do_not_hold_up_later, set_up),
-        cmocka_unit_test_setup(what_later_puts_off_again_waits_for_the_next_iteration, set_up),
-        cmocka_unit_test_setup(nothing_is_compiled_without_a_compiler, set_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,6 +213,10 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(compiler, set_up_compiler, tear_down);
+
+FIXTURE(embed, set_up, tear_down);
+
 /* malloc as the linker puts it in place of libc's. */
 static atomic_size_t malloc_fails_from; /* bytes; 0: never */
 void *__real_malloc(size_t size);
@@ -225,7 +229,7 @@ void *__wrap_malloc(size_t size)
 
 /* ---- requests and answers ---- */
 
-static void answers_come_in_the_order_of_the_requests(void **state)
+TEST(embed, answers_come_in_the_order_of_the_requests)
 {
     struct fixture *f = *state;
     for (uint64_t id = 2; id < 12; id++)
@@ -234,7 +238,7 @@ static void answers_come_in_the_order_of_the_requests(void **state)
         expect_frame(f->t, MESSAGE_pong, id);
 }
 
-static void a_refused_request_is_answered_and_the_next_one_too(void **state)
+TEST(embed, a_refused_request_is_answered_and_the_next_one_too)
 {
     struct fixture *f = *state;
     send_request(f->t, MESSAGE_ping, 2, bytes_of_text("no ping"));
@@ -243,7 +247,7 @@ static void a_refused_request_is_answered_and_the_next_one_too(void **state)
     expect_frame(f->t, MESSAGE_pong, 3);
 }
 
-static void a_connection_without_hello_ends_once_the_reason_is_read(void **state)
+TEST(embed, a_connection_without_hello_ends_once_the_reason_is_read)
 {
     struct fixture *f = *state;
     struct transport_frame frame;
@@ -255,7 +259,7 @@ static void a_connection_without_hello_ends_once_the_reason_is_read(void **state
     transport_destroy(t);
 }
 
-static void a_frame_that_lies_about_its_size_is_refused(void **state)
+TEST(embed, a_frame_that_lies_about_its_size_is_refused)
 {
     struct fixture *f = *state;
     uint8_t raw[FRAME_HEADER_SIZE];
@@ -267,7 +271,7 @@ static void a_frame_that_lies_about_its_size_is_refused(void **state)
     assert_int_equal(f->t->ops->send(f->t, bytes_of(raw, 3), &f->err), KILN_INVALID);
 }
 
-static void without_memory_for_an_answer_its_reader_is_told(void **state)
+TEST(embed, without_memory_for_an_answer_its_reader_is_told)
 {
     struct fixture *f = *state;
     struct transport_frame frame;
@@ -279,7 +283,7 @@ static void without_memory_for_an_answer_its_reader_is_told(void **state)
     f->t = connect_and_greet(&f->setup);
 }
 
-static void a_receiver_without_an_answer_times_out(void **state)
+TEST(embed, a_receiver_without_an_answer_times_out)
 {
     struct fixture *f = *state;
     struct transport_frame frame;
@@ -302,7 +306,7 @@ static void *ping_often(void *context)
     return NULL;
 }
 
-static void two_threads_have_their_own_answers(void **state)
+TEST(embed, two_threads_have_their_own_answers)
 {
     struct fixture *f = *state;
     pthread_t other;
@@ -330,16 +334,16 @@ static void check_stop(struct fixture *f)
     assert_int_equal((intptr_t)rc, KILN_UNAVAILABLE);
 }
 
-static void stop_ends_a_receive_of_another_thread(void **state) { check_stop(*state); }
+TEST(embed, stop_ends_a_receive_of_another_thread) { check_stop(*state); }
 
-static void stop_ends_a_receive_that_waits_for_the_compiler(void **state)
+TEST(compiler, stop_ends_a_receive_that_waits_for_the_compiler)
 {
     struct fixture *f = *state;
     send_fetch(f->t, 2, "k.cl");
     check_stop(f);
 }
 
-static void others_are_answered_while_one_waits_for_the_compiler(void **state)
+TEST(compiler, others_are_answered_while_one_waits_for_the_compiler)
 {
     struct fixture *f = *state;
     pthread_t waits;
@@ -352,7 +356,7 @@ static void others_are_answered_while_one_waits_for_the_compiler(void **state)
 
 /* ---- compiles ---- */
 
-static void a_compiled_kernel_comes_as_a_sealed_file(void **state)
+TEST(compiler, a_compiled_kernel_comes_as_a_sealed_file)
 {
     struct fixture *f = *state;
     struct transport_frame frame;
@@ -370,7 +374,7 @@ static void a_compiled_kernel_comes_as_a_sealed_file(void **state)
     assert_int_equal(f->compiler.begun, 2); /* which toolchains there are, then the kernel */
 }
 
-static void a_compile_goes_on_after_a_time_out(void **state)
+TEST(compiler, a_compile_goes_on_after_a_time_out)
 {
     struct fixture *f = *state;
     struct transport_frame frame;
@@ -381,7 +385,7 @@ static void a_compile_goes_on_after_a_time_out(void **state)
     assert_int_equal(f->compiler.begun, 2);
 }
 
-static void closing_stops_a_compile_that_has_an_unanswered_request(void **state)
+TEST(compiler, closing_stops_a_compile_that_has_an_unanswered_request)
 {
     struct fixture *f = *state;
     struct transport_frame frame;
@@ -393,7 +397,7 @@ static void closing_stops_a_compile_that_has_an_unanswered_request(void **state)
     f->t = connect_and_greet(&f->setup);
 }
 
-static void closing_with_unread_answers_drops_them(void **state)
+TEST(compiler, closing_with_unread_answers_drops_them)
 {
     struct fixture *f = *state;
     struct transport_frame frame;
@@ -437,7 +441,7 @@ static int use_in_child(struct fixture *f)
     return 0;
 }
 
-static void a_child_of_fork_has_an_engine_of_its_own(void **state)
+TEST(embed, a_child_of_fork_has_an_engine_of_its_own)
 {
     struct fixture *f = *state;
     send_ping(f->t, 2, 10);
@@ -448,7 +452,7 @@ static void a_child_of_fork_has_an_engine_of_its_own(void **state)
     expect_frame(f->t, MESSAGE_pong, 2);
 }
 
-static void a_child_lets_go_of_its_parents_compiler(void **state)
+TEST(compiler, a_child_lets_go_of_its_parents_compiler)
 {
     struct fixture *f = *state;
     struct transport_frame frame;
@@ -486,7 +490,7 @@ static int connect_in_lost_child(const struct fixture *f)
     return 0;
 }
 
-static void a_child_that_was_forked_while_a_thread_was_inside_is_told(void **state)
+TEST(compiler, a_child_that_was_forked_while_a_thread_was_inside_is_told)
 {
     struct fixture *f = *state;
     pthread_t inside;
@@ -504,31 +508,4 @@ static void a_child_that_was_forked_while_a_thread_was_inside_is_told(void **sta
     assert_int_equal(wait_status(child), 0);
     send_ping(f->t, 3, 0);
     expect_frame(f->t, MESSAGE_pong, 3);
-}
-
-#define EMBED_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-#define COMPILER_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_compiler, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EMBED_TEST(answers_come_in_the_order_of_the_requests),
-        EMBED_TEST(a_refused_request_is_answered_and_the_next_one_too),
-        EMBED_TEST(a_connection_without_hello_ends_once_the_reason_is_read),
-        EMBED_TEST(a_frame_that_lies_about_its_size_is_refused),
-        EMBED_TEST(without_memory_for_an_answer_its_reader_is_told),
-        EMBED_TEST(a_receiver_without_an_answer_times_out),
-        EMBED_TEST(two_threads_have_their_own_answers),
-        EMBED_TEST(stop_ends_a_receive_of_another_thread),
-        COMPILER_TEST(stop_ends_a_receive_that_waits_for_the_compiler),
-        COMPILER_TEST(others_are_answered_while_one_waits_for_the_compiler),
-        COMPILER_TEST(a_compiled_kernel_comes_as_a_sealed_file),
-        COMPILER_TEST(a_compile_goes_on_after_a_time_out),
-        COMPILER_TEST(closing_stops_a_compile_that_has_an_unanswered_request),
-        COMPILER_TEST(closing_with_unread_answers_drops_them),
-        EMBED_TEST(a_child_of_fork_has_an_engine_of_its_own),
-        COMPILER_TEST(a_child_lets_go_of_its_parents_compiler),
-        COMPILER_TEST(a_child_that_was_forked_while_a_thread_was_inside_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,6 +53,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(queue, setup, teardown);
+
 static enum kiln_code submit(struct fixture *f, char name, uid_t uid, enum priority priority)
 {
     struct named_order *o = &f->orders[f->count++];
@@ -70,7 +72,7 @@ static void compile_all(struct fixture *f)
         fake_executor_compile(&f->executor, bytes_of_text("object"));
 }
 
-static void users_alternate_and_the_orders_of_each_stay_in_order(void **state)
+TEST(queue, users_alternate_and_the_orders_of_each_stay_in_order)
 {
     struct fixture *f = *state;
     must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err); /* occupies the one compiler */
@@ -82,7 +84,21 @@ static void users_alternate_and_the_orders_of_each_stay_in_order(void **state)
     assert_string_equal(f->finished, "0aXbYcdef");
 }
 
-static void interactive_goes_before_prefetch(void **state)
+TEST(queue, a_user_whose_compile_took_long_comes_after_the_others)
+{
+    struct fixture *f = *state;
+    const uint64_t long_ns = 50000000;
+    must(submit(f, '0', 1, PRIORITY_INTERACTIVE), f->err); /* occupies the one compiler */
+    must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'b', 1, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'X', 2, PRIORITY_INTERACTIVE), f->err);
+    must(submit(f, 'Y', 2, PRIORITY_INTERACTIVE), f->err);
+    f->orders[0].order.started_ns -= long_ns;
+    compile_all(f);
+    assert_string_equal(f->finished, "0XYab");
+}
+
+TEST(queue, interactive_goes_before_prefetch)
 {
     struct fixture *f = *state;
     must(submit(f, '0', 1, PRIORITY_PREFETCH), f->err);
@@ -93,7 +109,7 @@ static void interactive_goes_before_prefetch(void **state)
     assert_string_equal(f->finished, "0Ipq");
 }
 
-static void a_promoted_prefetch_overtakes_the_others(void **state)
+TEST(queue, a_promoted_prefetch_overtakes_the_others)
 {
     struct fixture *f = *state;
     must(submit(f, '0', 1, PRIORITY_PREFETCH), f->err);
@@ -105,7 +121,7 @@ static void a_promoted_prefetch_overtakes_the_others(void **state)
     assert_string_equal(f->finished, "0qp");
 }
 
-static void an_order_that_two_users_wait_for_gets_the_better_place(void **state)
+TEST(queue, an_order_that_two_users_wait_for_gets_the_better_place)
 {
     struct fixture *f = *state;
     must(submit(f, '0', 9, PRIORITY_INTERACTIVE), f->err);
@@ -117,7 +133,7 @@ static void an_order_that_two_users_wait_for_gets_the_better_place(void **state)
     assert_string_equal(f->finished, "0adbc");
 }
 
-static void no_more_run_than_there_are_compilers(void **state)
+TEST(queue, no_more_run_than_there_are_compilers)
 {
     struct fixture *f = *state;
     f->executor.slots = 2;
@@ -131,7 +147,7 @@ static void no_more_run_than_there_are_compilers(void **state)
     assert_int_equal(compile_queue_running(f->queue), 0);
 }
 
-static void a_waiting_order_can_be_cancelled_and_a_running_one_cannot(void **state)
+TEST(queue, a_waiting_order_can_be_cancelled_and_a_running_one_cannot)
 {
     struct fixture *f = *state;
     must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
@@ -143,7 +159,7 @@ static void a_waiting_order_can_be_cancelled_and_a_running_one_cannot(void **sta
     assert_string_equal(f->finished, "ac");
 }
 
-static void one_user_cannot_fill_the_queue_for_the_others(void **state)
+TEST(queue, one_user_cannot_fill_the_queue_for_the_others)
 {
     struct fixture *f = *state;
     for (int i = 0; i < 11; i++) /* one runs, ten wait */
@@ -156,7 +172,7 @@ static void one_user_cannot_fill_the_queue_for_the_others(void **state)
     assert_int_equal(f->finished[1], 'b');
 }
 
-static void the_whole_queue_is_bounded_too(void **state)
+TEST(queue, the_whole_queue_is_bounded_too)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 21; i++)
@@ -166,7 +182,7 @@ static void the_whole_queue_is_bounded_too(void **state)
     compile_all(f);
 }
 
-static void draining_fails_what_waits_and_lets_what_runs_end(void **state)
+TEST(queue, draining_fails_what_waits_and_lets_what_runs_end)
 {
     struct fixture *f = *state;
     must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
@@ -208,7 +224,7 @@ static struct seen look(const struct fixture *f)
     return seen;
 }
 
-static void what_runs_and_who_waits_can_be_seen_until_it_is_over(void **state)
+TEST(queue, what_runs_and_who_waits_can_be_seen_until_it_is_over)
 {
     struct fixture *f = *state;
     f->executor.slots = 3;
@@ -229,23 +245,4 @@ static void what_runs_and_who_waits_can_be_seen_until_it_is_over(void **state)
     seen = look(f);
     assert_string_equal(seen.running, "");
     assert_int_equal(seen.users, 0);
-}
-
-#define QUEUE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        QUEUE_TEST(users_alternate_and_the_orders_of_each_stay_in_order),
-        QUEUE_TEST(interactive_goes_before_prefetch),
-        QUEUE_TEST(a_promoted_prefetch_overtakes_the_others),
-        QUEUE_TEST(an_order_that_two_users_wait_for_gets_the_better_place),
-        QUEUE_TEST(no_more_run_than_there_are_compilers),
-        QUEUE_TEST(a_waiting_order_can_be_cancelled_and_a_running_one_cannot),
-        QUEUE_TEST(one_user_cannot_fill_the_queue_for_the_others),
-        QUEUE_TEST(the_whole_queue_is_bounded_too),
-        QUEUE_TEST(draining_fails_what_waits_and_lets_what_runs_end),
-        QUEUE_TEST(what_runs_and_who_waits_can_be_seen_until_it_is_over),
-    };
-    return cmocka_run_group_tests_name("compile_queue", tests, NULL, NULL);
 }

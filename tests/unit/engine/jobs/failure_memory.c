@@ -14,9 +14,8 @@ static struct digest numbered(unsigned n)
     return d;
 }
 
-static void remembers_sentence_and_log_until_it_expires(void **state)
+TEST(plain, remembers_sentence_and_log_until_it_expires)
 {
-    (void)state;
     KILN_AUTO(failure_memory) struct failure_memory *m = NULL;
     struct kiln_err err = KILN_ERR_INIT;
     struct failure f;
@@ -31,9 +30,8 @@ static void remembers_sentence_and_log_until_it_expires(void **state)
     assert_int_equal(failure_memory_count(m), 0);
 }
 
-static void an_unknown_key_has_not_failed(void **state)
+TEST(plain, an_unknown_key_has_not_failed)
 {
-    (void)state;
     KILN_AUTO(failure_memory) struct failure_memory *m = NULL;
     struct kiln_err err = KILN_ERR_INIT;
     struct failure f;
@@ -45,9 +43,8 @@ static void an_unknown_key_has_not_failed(void **state)
     assert_string_equal(f.log, "");
 }
 
-static void a_life_of_zero_seconds_remembers_nothing(void **state)
+TEST(plain, a_life_of_zero_seconds_remembers_nothing)
 {
-    (void)state;
     KILN_AUTO(failure_memory) struct failure_memory *m = NULL;
     struct kiln_err err = KILN_ERR_INIT;
     struct failure f;
@@ -57,9 +54,8 @@ static void a_life_of_zero_seconds_remembers_nothing(void **state)
     assert_false(failure_memory_find(m, &key, 5, &f));
 }
 
-static void forgets_the_oldest_when_it_is_full(void **state)
+TEST(plain, forgets_the_oldest_when_it_is_full)
 {
-    (void)state;
     KILN_AUTO(failure_memory) struct failure_memory *m = NULL;
     struct kiln_err err = KILN_ERR_INIT;
     struct failure f;
@@ -74,9 +70,8 @@ static void forgets_the_oldest_when_it_is_full(void **state)
     assert_true(failure_memory_find(m, &last, 9000, &f));
 }
 
-static void a_huge_log_is_cut(void **state)
+TEST(plain, a_huge_log_is_cut)
 {
-    (void)state;
     KILN_AUTO(failure_memory) struct failure_memory *m = NULL;
     struct kiln_err err = KILN_ERR_INIT;
     struct failure f;
@@ -87,16 +82,4 @@ static void a_huge_log_is_cut(void **state)
     failure_memory_add(m, &key, &why, log, 0);
     assert_true(failure_memory_find(m, &key, 1, &f));
     assert_int_equal(strlen(f.log), 8192);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(remembers_sentence_and_log_until_it_expires),
-        cmocka_unit_test(an_unknown_key_has_not_failed),
-        cmocka_unit_test(a_life_of_zero_seconds_remembers_nothing),
-        cmocka_unit_test(forgets_the_oldest_when_it_is_full),
-        cmocka_unit_test(a_huge_log_is_cut),
-    };
-    return cmocka_run_group_tests_name("failure_memory", tests, NULL, NULL);
 }

@@ -40,6 +40,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(case, setup, teardown);
+
 static struct fair_item *item_named(struct fixture *f, char name)
 {
     for (unsigned i = 0; i < f->count; i++) {
@@ -76,14 +78,14 @@ static const char *pop_some(struct fixture *f, unsigned count)
     return f->popped;
 }
 
-static void one_users_items_are_popped_in_order(void **state)
+TEST(case, one_users_items_are_popped_in_order)
 {
     struct fixture *f = *state;
     push_each(f, 1, "abc");
     assert_string_equal(pop_some(f, 4), "abc-");
 }
 
-static void a_second_user_is_next_after_one_item_of_the_first(void **state)
+TEST(case, a_second_user_is_next_after_one_item_of_the_first)
 {
     struct fixture *f = *state;
     push_each(f, 1, "abc");
@@ -91,7 +93,7 @@ static void a_second_user_is_next_after_one_item_of_the_first(void **state)
     assert_string_equal(pop_some(f, 5), "adbec");
 }
 
-static void a_user_whose_only_item_was_popped_waits_for_the_others(void **state)
+TEST(case, a_user_whose_only_item_was_popped_waits_for_the_others)
 {
     struct fixture *f = *state;
     push_each(f, 1, "a");
@@ -101,7 +103,7 @@ static void a_user_whose_only_item_was_popped_waits_for_the_others(void **state)
     assert_string_equal(pop_some(f, 2), "cb");
 }
 
-static void a_pause_earns_no_credit(void **state)
+TEST(case, a_pause_earns_no_credit)
 {
     struct fixture *f = *state;
     push_each(f, 2, "x");
@@ -112,7 +114,7 @@ static void a_pause_earns_no_credit(void **state)
     assert_string_equal(pop_some(f, 4), "yezf");
 }
 
-static void what_an_item_cost_beyond_one_unit_is_waited_for(void **state)
+TEST(case, what_an_item_cost_beyond_one_unit_is_waited_for)
 {
     struct fixture *f = *state;
     push_each(f, 1, "ab");
@@ -122,7 +124,7 @@ static void what_an_item_cost_beyond_one_unit_is_waited_for(void **state)
     assert_string_equal(pop_some(f, 5), "cdebf");
 }
 
-static void a_charge_is_kept_for_a_user_without_items(void **state)
+TEST(case, a_charge_is_kept_for_a_user_without_items)
 {
     struct fixture *f = *state;
     fair_queue_charge(&f->queue, 1, 2 * FAIR_QUEUE_UNIT);
@@ -131,7 +133,7 @@ static void a_charge_is_kept_for_a_user_without_items(void **state)
     assert_string_equal(pop_some(f, 4), "bcad");
 }
 
-static void a_removed_item_is_not_popped(void **state)
+TEST(case, a_removed_item_is_not_popped)
 {
     struct fixture *f = *state;
     push_each(f, 1, "abc");
@@ -141,7 +143,7 @@ static void a_removed_item_is_not_popped(void **state)
     assert_int_equal(f->queue.count, 0);
 }
 
-static void a_moved_item_waits_behind_those_of_its_new_user(void **state)
+TEST(case, a_moved_item_waits_behind_those_of_its_new_user)
 {
     struct fixture *f = *state;
     push_each(f, 1, "abcd");
@@ -152,7 +154,7 @@ static void a_moved_item_waits_behind_those_of_its_new_user(void **state)
     assert_string_equal(pop_some(f, 5), "axbdc");
 }
 
-static void each_user_and_all_together_are_bounded(void **state)
+TEST(case, each_user_and_all_together_are_bounded)
 {
     struct fixture *f = *state;
     push_each(f, 1, "abcdefgh");
@@ -164,7 +166,7 @@ static void each_user_and_all_together_are_bounded(void **state)
     must(push_one(f, 3, 'o'), f->err);
 }
 
-static void a_closed_queue_takes_nothing_and_can_be_emptied(void **state)
+TEST(case, a_closed_queue_takes_nothing_and_can_be_emptied)
 {
     struct fixture *f = *state;
     push_each(f, 1, "ab");
@@ -178,7 +180,7 @@ static void add_waiting(void *context, uid_t uid, unsigned waiting)
     ((unsigned *)context)[uid] += waiting;
 }
 
-static void only_users_with_waiting_items_are_visited(void **state)
+TEST(case, only_users_with_waiting_items_are_visited)
 {
     struct fixture *f = *state;
     unsigned waiting[4] = { 0 };
@@ -207,7 +209,7 @@ static char pop_unless(struct fixture *f, const char *barred)
     return item ? ((struct named_item *)item)->name : '-';
 }
 
-static void a_user_whose_item_may_not_start_is_passed_over(void **state)
+TEST(case, a_user_whose_item_may_not_start_is_passed_over)
 {
     struct fixture *f = *state;
     push_each(f, 1, "ab");
@@ -217,7 +219,7 @@ static void a_user_whose_item_may_not_start_is_passed_over(void **state)
     assert_int_equal(pop_unless(f, ""), 'a');
 }
 
-static void a_user_who_was_passed_over_earns_no_credit(void **state)
+TEST(case, a_user_who_was_passed_over_earns_no_credit)
 {
     struct fixture *f = *state;
     push_each(f, 1, "abc");
@@ -227,7 +229,7 @@ static void a_user_who_was_passed_over_earns_no_credit(void **state)
     assert_string_equal(pop_some(f, 5), "agbhc");
 }
 
-static void a_reservation_outlasts_the_items(void **state)
+TEST(case, a_reservation_outlasts_the_items)
 {
     struct fixture *f = *state;
     assert_true(fair_queue_reserve(&f->queue, 1));
@@ -240,26 +242,4 @@ static void a_reservation_outlasts_the_items(void **state)
     fair_queue_release(&f->queue, 1);
     fair_queue_charge(&f->queue, 2, 0);
     assert_null(fair_queue_peek(&f->queue));
-}
-
-int main(void)
-{
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        CASE(one_users_items_are_popped_in_order),
-        CASE(a_second_user_is_next_after_one_item_of_the_first),
-        CASE(a_user_whose_only_item_was_popped_waits_for_the_others),
-        CASE(a_pause_earns_no_credit),
-        CASE(what_an_item_cost_beyond_one_unit_is_waited_for),
-        CASE(a_charge_is_kept_for_a_user_without_items),
-        CASE(a_removed_item_is_not_popped),
-        CASE(a_moved_item_waits_behind_those_of_its_new_user),
-        CASE(each_user_and_all_together_are_bounded),
-        CASE(a_closed_queue_takes_nothing_and_can_be_emptied),
-        CASE(only_users_with_waiting_items_are_visited),
-        CASE(a_user_whose_item_may_not_start_is_passed_over),
-        CASE(a_user_who_was_passed_over_earns_no_credit),
-        CASE(a_reservation_outlasts_the_items),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(bzip2, setup, teardown);
+
 /* Like code: runs and repeats, but not one byte over and over. */
 static void fill(struct buffer *b, size_t size, unsigned seed)
 {
@@ -97,7 +99,7 @@ static void assert_same(struct bytes a, struct bytes b)
         assert_memory_equal(a.data, b.data, a.size);
 }
 
-static void unpacks_what_the_tool_packs(void **state)
+TEST(bzip2, unpacks_what_the_tool_packs)
 {
     struct fixture *f = *state;
     static const size_t sizes[] = { 1, 16384, 16385, 200000, 2000000 };
@@ -118,7 +120,7 @@ static void unpacks_what_the_tool_packs(void **state)
     }
 }
 
-static void packs_what_the_tool_unpacks(void **state)
+TEST(bzip2, packs_what_the_tool_unpacks)
 {
     struct fixture *f = *state;
     fill(&f->raw, 300000, 1);
@@ -132,7 +134,7 @@ static void packs_what_the_tool_unpacks(void **state)
     assert_same(buffer_view(&back), buffer_view(&f->raw));
 }
 
-static void content_that_does_not_shrink_does_not_fit(void **state)
+TEST(bzip2, content_that_does_not_shrink_does_not_fit)
 {
     struct fixture *f = *state;
     fill_randomly(&f->raw, 5000);
@@ -153,7 +155,7 @@ static void pack(struct fixture *f, size_t size)
     assert_true(fits);
 }
 
-static void refuses_another_size_than_the_stated_one(void **state)
+TEST(bzip2, refuses_another_size_than_the_stated_one)
 {
     struct fixture *f = *state;
     pack(f, 40000);
@@ -166,7 +168,7 @@ static void refuses_another_size_than_the_stated_one(void **state)
     assert_int_equal(back.size, 0);
 }
 
-static void refuses_a_stream_that_is_cut_or_followed_by_something(void **state)
+TEST(bzip2, refuses_a_stream_that_is_cut_or_followed_by_something)
 {
     struct fixture *f = *state;
     pack(f, 40000);
@@ -182,7 +184,7 @@ static void refuses_a_stream_that_is_cut_or_followed_by_something(void **state)
     assert_int_equal(back.size, 0);
 }
 
-static void a_flipped_bit_is_never_other_content(void **state)
+TEST(bzip2, a_flipped_bit_is_never_other_content)
 {
     struct fixture *f = *state;
     pack(f, 3000);
@@ -199,7 +201,7 @@ static void a_flipped_bit_is_never_other_content(void **state)
     }
 }
 
-static void says_when_the_caller_has_no_room(void **state)
+TEST(bzip2, says_when_the_caller_has_no_room)
 {
     struct fixture *f = *state;
     pack(f, 40000);
@@ -232,7 +234,7 @@ static enum kiln_code unpack_file(struct fixture *f, const char *name, uint64_t 
     return bzip2_unpack_file(from, to, limit, told ? on_progress : NULL, told, &f->err);
 }
 
-static void unpacks_a_file_of_several_streams(void **state)
+TEST(bzip2, unpacks_a_file_of_several_streams)
 {
     struct fixture *f = *state;
     fill(&f->raw, 3000000, 9);
@@ -249,7 +251,7 @@ static void unpacks_a_file_of_several_streams(void **state)
     assert_int_equal(told.latest, packed.size);
 }
 
-static void unpacks_a_file_that_comes_byte_by_byte(void **state)
+TEST(bzip2, unpacks_a_file_that_comes_byte_by_byte)
 {
     struct fixture *f = *state;
     fill(&f->raw, 5000, 2);
@@ -262,7 +264,7 @@ static void unpacks_a_file_that_comes_byte_by_byte(void **state)
     run(f, "cat a a | cmp - unpacked");
 }
 
-static void a_file_may_not_grow_beyond_the_limit(void **state)
+TEST(bzip2, a_file_may_not_grow_beyond_the_limit)
 {
     struct fixture *f = *state;
     run(f, "head -c 4000000 /dev/zero | bzip2 > zeros.bz2");
@@ -271,7 +273,7 @@ static void a_file_may_not_grow_beyond_the_limit(void **state)
     must(unpack_file(f, "zeros.bz2", 4000000, NULL), f->err);
 }
 
-static void refuses_a_file_that_is_damaged(void **state)
+TEST(bzip2, refuses_a_file_that_is_damaged)
 {
     struct fixture *f = *state;
     run(f, "head -c 300000 /dev/zero | bzip2 > whole.bz2; head -c 30 whole.bz2 > cut.bz2;"
@@ -288,7 +290,7 @@ static void refuses_a_file_that_is_damaged(void **state)
     }
 }
 
-static void says_when_a_descriptor_cannot_be_used(void **state)
+TEST(bzip2, says_when_a_descriptor_cannot_be_used)
 {
     struct fixture *f = *state;
     run(f, "echo content | bzip2 > a.bz2");
@@ -298,24 +300,4 @@ static void says_when_a_descriptor_cannot_be_used(void **state)
     assert_says(f->err.text, "cannot read");
     assert_int_equal(bzip2_unpack_file(from, folder, LIMIT, NULL, NULL, &f->err), KILN_IO);
     assert_says(f->err.text, "cannot write");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(unpacks_what_the_tool_packs, setup, teardown),
-        cmocka_unit_test_setup_teardown(packs_what_the_tool_unpacks, setup, teardown),
-        cmocka_unit_test_setup_teardown(content_that_does_not_shrink_does_not_fit, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_another_size_than_the_stated_one, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_a_stream_that_is_cut_or_followed_by_something,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(a_flipped_bit_is_never_other_content, setup, teardown),
-        cmocka_unit_test_setup_teardown(says_when_the_caller_has_no_room, setup, teardown),
-        cmocka_unit_test_setup_teardown(unpacks_a_file_of_several_streams, setup, teardown),
-        cmocka_unit_test_setup_teardown(unpacks_a_file_that_comes_byte_by_byte, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_file_may_not_grow_beyond_the_limit, setup, teardown),
-        cmocka_unit_test_setup_teardown(refuses_a_file_that_is_damaged, setup, teardown),
-        cmocka_unit_test_setup_teardown(says_when_a_descriptor_cannot_be_used, setup, teardown),
-    };
-    return cmocka_run_group_tests_name("bzip2", tests, NULL, NULL);
 }

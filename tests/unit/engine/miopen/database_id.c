@@ -29,9 +29,8 @@ static const struct {
     { "opencl_1a2b3c4d", "opencl_1a2b3c4d", 0 },
 };
 
-static void writes_what_miopen_writes(void **state)
+TEST(plain, writes_what_miopen_writes)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         struct database_id id = { .compute_units = known[i].compute_units };
         snprintf(id.device, sizeof(id.device), "%s", known[i].device);
@@ -41,9 +40,8 @@ static void writes_what_miopen_writes(void **state)
     }
 }
 
-static void reads_what_miopen_writes(void **state)
+TEST(plain, reads_what_miopen_writes)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         struct database_id id;
         struct kiln_err err = KILN_ERR_INIT;
@@ -53,9 +51,8 @@ static void reads_what_miopen_writes(void **state)
     }
 }
 
-static void refuses_every_other_spelling(void **state)
+TEST(plain, refuses_every_other_spelling)
 {
-    (void)state;
     static const char *const bad[] = {
         "",
         "gfx",
@@ -107,17 +104,15 @@ static void refuses_every_other_spelling(void **state)
     }
 }
 
-static void a_nul_inside_is_no_digit(void **state)
+TEST(plain, a_nul_inside_is_no_digit)
 {
-    (void)state;
     struct database_id id;
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(database_id_parse(bytes_of("gfx90a\0", 7), &id, &err), KILN_INVALID);
 }
 
-static void nvidias_targets_are_ids_of_kilns_own_packages_alone(void **state)
+TEST(plain, nvidias_targets_are_ids_of_kilns_own_packages_alone)
 {
-    (void)state;
     static const char *const own[] = { "sm_90.kpkg", "sm_90a.kpkg" };
     static const char *const miopens[] = { "sm_90.kdb", "sm_90.ukdb", "sm_90.kdb.bz2", "sm_90" };
     struct database_id id;
@@ -138,9 +133,8 @@ static void nvidias_targets_are_ids_of_kilns_own_packages_alone(void **state)
     assert_true(database_id_is_miopens(&id));
 }
 
-static void a_package_is_for_no_single_device_of_others_than_amd(void **state)
+TEST(plain, a_package_is_for_no_single_device_of_others_than_amd)
 {
-    (void)state;
     static const char *const bad[] = { "sm_90_132.kpkg", "sm_90_132.kdb", "opencl_1a2b3c4d.kpkg",
                                        "opencl_1a2b3c4d.kdb" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -151,9 +145,8 @@ static void a_package_is_for_no_single_device_of_others_than_amd(void **state)
     }
 }
 
-static void finds_the_id_in_a_file_name(void **state)
+TEST(plain, finds_the_id_in_a_file_name)
 {
-    (void)state;
     static const char *const names[] = { "gfx90a68.kdb", "gfx90a68.ukdb", "gfx90a68.kdb.bz2",
                                          "gfx90a68.kpkg", "gfx90a68" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -165,9 +158,8 @@ static void finds_the_id_in_a_file_name(void **state)
     }
 }
 
-static void says_which_file_names_no_device(void **state)
+TEST(plain, says_which_file_names_no_device)
 {
-    (void)state;
     struct database_id id;
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(database_id_of_file("kernels.kdb", &id, &err), KILN_INVALID);
@@ -177,9 +169,8 @@ static void says_which_file_names_no_device(void **state)
     assert_says(err.text, "is a path");
 }
 
-static void splits_a_version_off(void **state)
+TEST(plain, splits_a_version_off)
 {
-    (void)state;
     struct bytes id, version;
     struct kiln_err err = KILN_ERR_INIT;
     must(database_id_split(bytes_of_text("gfx906_60@3.2.0-a_B"), &id, &version, &err), err);
@@ -198,28 +189,10 @@ static void splits_a_version_off(void **state)
     assert_int_equal(database_id_split(bytes_of("a@3\0", 4), &id, &version, &err), KILN_INVALID);
 }
 
-static void tells_when_there_is_no_room(void **state)
+TEST(plain, tells_when_there_is_no_room)
 {
-    (void)state;
     struct database_id id = { .compute_units = 104 };
     memset(id.device, 'x', sizeof(id.device) - 1);
     char text[DATABASE_ID_MOST];
     assert_false(database_id_write(&id, text));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(writes_what_miopen_writes),
-        cmocka_unit_test(reads_what_miopen_writes),
-        cmocka_unit_test(refuses_every_other_spelling),
-        cmocka_unit_test(a_nul_inside_is_no_digit),
-        cmocka_unit_test(finds_the_id_in_a_file_name),
-        cmocka_unit_test(nvidias_targets_are_ids_of_kilns_own_packages_alone),
-        cmocka_unit_test(a_package_is_for_no_single_device_of_others_than_amd),
-        cmocka_unit_test(says_which_file_names_no_device),
-        cmocka_unit_test(splits_a_version_off),
-        cmocka_unit_test(tells_when_there_is_no_room),
-    };
-    return cmocka_run_group_tests_name("database_id", tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #define ROWS 60
 #define NOBODY 65534
 
-static void finds_every_row_that_plain_tools_wrote(void **state)
+TEST(kern_db, finds_every_row_that_plain_tools_wrote)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -17,7 +17,7 @@ static void finds_every_row_that_plain_tools_wrote(void **state)
     assert_all_found(f);
 }
 
-static void finds_every_genuine_name_and_its_arguments(void **state)
+TEST(kern_db, finds_every_genuine_name_and_its_arguments)
 {
     struct fixture *f = *state;
     if (!add_genuine_rows(f))
@@ -45,7 +45,7 @@ static enum kiln_code find(struct fixture *f, const char *name, const char *args
     return rc;
 }
 
-static void takes_name_and_arguments_verbatim(void **state)
+TEST(kern_db, takes_name_and_arguments_verbatim)
 {
     struct fixture *f = *state;
     add_row(f, "conv.s.o", "  -DA=1  -DB=2 -mcpu=gfx906 ", 500, true);
@@ -62,7 +62,7 @@ static void takes_name_and_arguments_verbatim(void **state)
     assert_string_equal(f->err.text, "");
 }
 
-static void a_nul_ends_nothing(void **state)
+TEST(kern_db, a_nul_ends_nothing)
 {
     struct fixture *f = *state;
     add_row(f, "conv.s.o", "-DA", 500, true);
@@ -76,7 +76,7 @@ static void a_nul_ends_nothing(void **state)
                      KILN_NOT_FOUND);
 }
 
-static void appends_behind_what_the_buffer_holds(void **state)
+TEST(kern_db, appends_behind_what_the_buffer_holds)
 {
     struct fixture *f = *state;
     add_row(f, "conv.s.o", "-DA", 500, true);
@@ -93,7 +93,7 @@ static void appends_behind_what_the_buffer_holds(void **state)
     assert_memory_equal(raw.data, "before", 6);
 }
 
-static void needs_no_index(void **state)
+TEST(kern_db, needs_no_index)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -105,7 +105,7 @@ static void needs_no_index(void **state)
 }
 
 /* The index of MIOpen's first versions lets rows of one name and arguments differ in the hash. */
-static void takes_the_right_one_of_two_rows(void **state)
+TEST(kern_db, takes_the_right_one_of_two_rows)
 {
     struct fixture *f = *state;
     add_row(f, "conv.s.o", "-DA", 500, true);
@@ -121,7 +121,7 @@ static void takes_the_right_one_of_two_rows(void **state)
     must(find_row(f, 0, &damaged), f->err);
 }
 
-static void more_columns_do_no_harm(void **state)
+TEST(kern_db, more_columns_do_no_harm)
 {
     struct fixture *f = *state;
     add_rows(f, 10);
@@ -134,7 +134,7 @@ static void more_columns_do_no_harm(void **state)
     assert_all_found(f);
 }
 
-static void lists_rows_in_parts(void **state)
+TEST(kern_db, lists_rows_in_parts)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -159,7 +159,7 @@ static bool stop(void *context, const struct kern_row *row)
     return ++*(int *)context < 3;
 }
 
-static void stops_when_told(void **state)
+TEST(kern_db, stops_when_told)
 {
     struct fixture *f = *state;
     add_rows(f, 10);
@@ -174,7 +174,7 @@ static void stops_when_told(void **state)
 
 /* ---- what a row may get wrong ---- */
 
-static void a_row_that_fails_its_check_is_a_miss_that_says_why(void **state)
+TEST(kern_db, a_row_that_fails_its_check_is_a_miss_that_says_why)
 {
     struct fixture *f = *state;
     static const struct {
@@ -207,7 +207,7 @@ static void a_row_that_fails_its_check_is_a_miss_that_says_why(void **state)
     }
 }
 
-static void a_buffer_too_small_is_no_damage(void **state)
+TEST(kern_db, a_buffer_too_small_is_no_damage)
 {
     struct fixture *f = *state;
     add_row(f, "conv.s.o", "-DA", 500, true);
@@ -240,7 +240,7 @@ static void refuse(struct fixture *f, const char *path, enum kiln_code code, con
     }
 }
 
-static void refuses_what_is_no_database(void **state)
+TEST(kern_db, refuses_what_is_no_database)
 {
     struct fixture *f = *state;
     refuse(f, f->path, KILN_NOT_FOUND, "cannot open");
@@ -265,7 +265,7 @@ static void refuse_schema(struct fixture *f, const char *sql, const char *says)
     "id integer primary key, kernel_name text, kernel_args text, kernel_blob blob, " \
     "uncompressed_size int"
 
-static void refuses_a_database_of_another_kind(void **state)
+TEST(kern_db, refuses_a_database_of_another_kind)
 {
     struct fixture *f = *state;
     refuse_schema(f, "create table other (a)", "has no table 'kern_db'");
@@ -273,7 +273,7 @@ static void refuses_a_database_of_another_kind(void **state)
     refuse_schema(f, "create table kern_db (a)", "has no column 'kernel_name'");
 }
 
-static void refuses_a_schema_longer_than_any_honest_one(void **state)
+TEST(kern_db, refuses_a_schema_longer_than_any_honest_one)
 {
     struct fixture *f = *state;
     run(f,
@@ -285,7 +285,7 @@ static void refuses_a_schema_longer_than_any_honest_one(void **state)
 }
 
 /* Whatever stands in for the table could run expressions of the file's own. */
-static void refuses_what_only_looks_like_the_table(void **state)
+TEST(kern_db, refuses_what_only_looks_like_the_table)
 {
     struct fixture *f = *state;
     refuse_schema(f,
@@ -306,7 +306,7 @@ static void refuses_what_only_looks_like_the_table(void **state)
                   "no such column: rowid");
 }
 
-static void says_when_permissions_are_missing(void **state)
+TEST(kern_db, says_when_permissions_are_missing)
 {
     struct fixture *f = *state;
     add_rows(f, 1);
@@ -318,7 +318,7 @@ static void says_when_permissions_are_missing(void **state)
     assert_int_equal(seteuid(before), 0);
 }
 
-static void takes_any_name_that_a_file_may_have(void **state)
+TEST(kern_db, takes_any_name_that_a_file_may_have)
 {
     struct fixture *f = *state;
     add_rows(f, 3);
@@ -329,31 +329,4 @@ static void takes_any_name_that_a_file_may_have(void **state)
     assert_all_found(f);
     open_db(f, KERN_DB_LIVE);
     assert_all_found(f);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(finds_every_row_that_plain_tools_wrote),
-        TEST(finds_every_genuine_name_and_its_arguments),
-        TEST(takes_name_and_arguments_verbatim),
-        TEST(a_nul_ends_nothing),
-        TEST(appends_behind_what_the_buffer_holds),
-        TEST(needs_no_index),
-        TEST(takes_the_right_one_of_two_rows),
-        TEST(more_columns_do_no_harm),
-        TEST(lists_rows_in_parts),
-        TEST(stops_when_told),
-        TEST(a_row_that_fails_its_check_is_a_miss_that_says_why),
-        TEST(a_buffer_too_small_is_no_damage),
-        TEST(refuses_what_is_no_database),
-        TEST(refuses_a_database_of_another_kind),
-        TEST(refuses_a_schema_longer_than_any_honest_one),
-        TEST(refuses_what_only_looks_like_the_table),
-        TEST(says_when_permissions_are_missing),
-        TEST(takes_any_name_that_a_file_may_have),
-    };
-    return cmocka_run_group_tests_name("kern_db", tests, NULL, NULL);
 }

@@ -89,7 +89,7 @@ static void flip_bits(struct fixture *f, enum kern_db_mode mode, size_t count, u
     assert_true(s.found > s.opened * (f->count - 5));
 }
 
-static void a_flipped_bit_never_gives_another_object(void **state)
+TEST(kern_db, a_flipped_bit_never_gives_another_object)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -97,7 +97,7 @@ static void a_flipped_bit_never_gives_another_object(void **state)
     flip_bits(f, KERN_DB_IMMUTABLE, flip_count(), 88172645463325252u);
 }
 
-static void a_flipped_bit_in_a_live_file_never_gives_another_object(void **state)
+TEST(kern_db, a_flipped_bit_in_a_live_file_never_gives_another_object)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -130,7 +130,7 @@ static size_t leaf_page(struct fixture *f, size_t at)
                    NULL, 10);
 }
 
-static void goes_on_behind_a_damaged_page(void **state)
+TEST(kern_db, goes_on_behind_a_damaged_page)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -151,7 +151,7 @@ static void goes_on_behind_a_damaged_page(void **state)
 }
 
 /* Page 1: without it SQLite knows of no table. */
-static void reads_in_place_what_sqlite_does_not_take(void **state)
+TEST(kern_db, reads_in_place_what_sqlite_does_not_take)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -167,7 +167,7 @@ static void reads_in_place_what_sqlite_does_not_take(void **state)
 }
 
 /* A page of the table, of the index or of overflow: whichever it is. */
-static void any_one_damaged_page_costs_few_rows(void **state)
+TEST(kern_db, any_one_damaged_page_costs_few_rows)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -184,7 +184,7 @@ static void any_one_damaged_page_costs_few_rows(void **state)
     }
 }
 
-static void saves_what_is_left_of_a_file_cut_short(void **state)
+TEST(kern_db, saves_what_is_left_of_a_file_cut_short)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -210,7 +210,7 @@ static void saves_what_is_left_of_a_file_cut_short(void **state)
     assert_says(f->err.text, "too damaged");
 }
 
-static void lists_a_damaged_file_in_parts_as_at_once(void **state)
+TEST(kern_db, lists_a_damaged_file_in_parts_as_at_once)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -232,7 +232,7 @@ static void lists_a_damaged_file_in_parts_as_at_once(void **state)
 }
 
 /* An immutable package begins well and turns out damaged on the way. */
-static void goes_on_from_the_row_where_the_damage_was_met(void **state)
+TEST(kern_db, goes_on_from_the_row_where_the_damage_was_met)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -245,7 +245,7 @@ static void goes_on_from_the_row_where_the_damage_was_met(void **state)
 }
 
 /* One bit makes another kernel's arguments of them, and the object's md5 is still right. */
-static void a_row_whose_arguments_are_not_those_of_the_index_is_lost(void **state)
+TEST(kern_db, a_row_whose_arguments_are_not_those_of_the_index_is_lost)
 {
     struct fixture *f = *state;
     static const enum kern_db_mode modes[] = { KERN_DB_IMMUTABLE, KERN_DB_LIVE };
@@ -275,7 +275,7 @@ static void a_row_whose_arguments_are_not_those_of_the_index_is_lost(void **stat
     }
 }
 
-static void rows_that_were_deleted_are_not_saved(void **state)
+TEST(kern_db, rows_that_were_deleted_are_not_saved)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -290,7 +290,7 @@ static void rows_that_were_deleted_are_not_saved(void **state)
     assert_int_equal(l.good + l.lost, 25);
 }
 
-static void a_damaged_schema_hides_no_rows(void **state)
+TEST(kern_db, a_damaged_schema_hides_no_rows)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -300,7 +300,7 @@ static void a_damaged_schema_hides_no_rows(void **state)
     assert_int_equal(list_rows(f, 0, UINT64_MAX).good, ROWS);
 }
 
-static void a_file_without_rows_is_not_saved(void **state)
+TEST(kern_db, a_file_without_rows_is_not_saved)
 {
     struct fixture *f = *state;
     write_rows(f, NULL, NULL);
@@ -314,7 +314,7 @@ static void a_file_without_rows_is_not_saved(void **state)
 
 /* Every child of the table's root is the same page: with more levels of it, a scan would take
  * longer than anybody lives. */
-static void a_tree_that_leads_round_and_round_ends(void **state)
+TEST(kern_db, a_tree_that_leads_round_and_round_ends)
 {
     struct fixture *f = *state;
     add_rows(f, 200);
@@ -342,7 +342,7 @@ static void a_tree_that_leads_round_and_round_ends(void **state)
 }
 
 /* There is no index, and more rows than anybody has. */
-static void a_look_up_that_works_for_ever_is_stopped(void **state)
+TEST(kern_db, a_look_up_that_works_for_ever_is_stopped)
 {
     struct fixture *f = *state;
     run(f,
@@ -357,27 +357,4 @@ static void a_look_up_that_works_for_ever_is_stopped(void **state)
     assert_int_equal(find_row(f, 0, &damaged), KILN_NOT_FOUND);
     assert_true(damaged);
     assert_says(f->err.text, "interrupted");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_flipped_bit_never_gives_another_object),
-        TEST(a_flipped_bit_in_a_live_file_never_gives_another_object),
-        TEST(goes_on_behind_a_damaged_page),
-        TEST(reads_in_place_what_sqlite_does_not_take),
-        TEST(any_one_damaged_page_costs_few_rows),
-        TEST(saves_what_is_left_of_a_file_cut_short),
-        TEST(lists_a_damaged_file_in_parts_as_at_once),
-        TEST(goes_on_from_the_row_where_the_damage_was_met),
-        TEST(a_row_whose_arguments_are_not_those_of_the_index_is_lost),
-        TEST(rows_that_were_deleted_are_not_saved),
-        TEST(a_damaged_schema_hides_no_rows),
-        TEST(a_file_without_rows_is_not_saved),
-        TEST(a_tree_that_leads_round_and_round_ends),
-        TEST(a_look_up_that_works_for_ever_is_stopped),
-    };
-    return cmocka_run_group_tests_name("kern_db_damage", tests, NULL, NULL);
 }

@@ -28,6 +28,7 @@ struct fixture {
 
 int fixture_setup(void **state); /* an empty folder */
 int fixture_teardown(void **state);
+FIXTURE(kern_db, fixture_setup, fixture_teardown);
 
 void add_row(struct fixture *f, const char *name, const char *args, size_t raw_size, bool packed);
 /* |count| rows like MIOpen's: leading and double blanks, quotes, arguments of up to 2 KB, keys that

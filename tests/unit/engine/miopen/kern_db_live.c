@@ -96,7 +96,7 @@ static void assert_all_live(struct fixture *f)
     assert_false(kern_db_is_damaged(f->db));
 }
 
-static void sees_rows_that_are_only_in_the_log_of_a_writer(void **state)
+TEST(kern_db, sees_rows_that_are_only_in_the_log_of_a_writer)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -110,7 +110,7 @@ static void sees_rows_that_are_only_in_the_log_of_a_writer(void **state)
     writer_kill(&w);
 }
 
-static void an_immutable_reader_looks_at_no_log(void **state)
+TEST(kern_db, an_immutable_reader_looks_at_no_log)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -122,7 +122,7 @@ static void an_immutable_reader_looks_at_no_log(void **state)
     writer_kill(&w);
 }
 
-static void a_transaction_under_way_is_not_there(void **state)
+TEST(kern_db, a_transaction_under_way_is_not_there)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -135,7 +135,7 @@ static void a_transaction_under_way_is_not_there(void **state)
     writer_kill(&w);
 }
 
-static void sees_the_rows_of_a_writer_that_was_killed(void **state)
+TEST(kern_db, sees_the_rows_of_a_writer_that_was_killed)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -148,7 +148,7 @@ static void sees_the_rows_of_a_writer_that_was_killed(void **state)
     assert_untouched(f);
 }
 
-static void sees_the_log_where_its_index_file_is_gone(void **state)
+TEST(kern_db, sees_the_log_where_its_index_file_is_gone)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -161,7 +161,7 @@ static void sees_the_log_where_its_index_file_is_gone(void **state)
     assert_untouched(f);
 }
 
-static void reads_a_folder_that_it_may_not_write_to(void **state)
+TEST(kern_db, reads_a_folder_that_it_may_not_write_to)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -179,7 +179,7 @@ static void reads_a_folder_that_it_may_not_write_to(void **state)
     writer_kill(&w);
 }
 
-static void waits_for_no_reader_and_stops_no_writer(void **state)
+TEST(kern_db, waits_for_no_reader_and_stops_no_writer)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -192,7 +192,7 @@ static void waits_for_no_reader_and_stops_no_writer(void **state)
     writer_kill(&w);
 }
 
-static void a_file_in_rollback_mode_is_read_too(void **state)
+TEST(kern_db, a_file_in_rollback_mode_is_read_too)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -208,7 +208,7 @@ static void a_file_in_rollback_mode_is_read_too(void **state)
 }
 
 /* Pages of a transaction that never ended are in the file, the old ones in the journal. */
-static void a_journal_left_by_a_dead_writer_is_rolled_back(void **state)
+TEST(kern_db, a_journal_left_by_a_dead_writer_is_rolled_back)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -229,7 +229,7 @@ static void a_journal_left_by_a_dead_writer_is_rolled_back(void **state)
 }
 
 /* A journal may name another file, which SQLite would open, and delete. */
-static void a_journal_that_names_another_file_is_refused(void **state)
+TEST(kern_db, a_journal_that_names_another_file_is_refused)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -249,7 +249,7 @@ static void a_journal_that_names_another_file_is_refused(void **state)
     run(f, "test -e victim");
 }
 
-static void says_who_is_in_the_way(void **state)
+TEST(kern_db, says_who_is_in_the_way)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -262,7 +262,7 @@ static void says_who_is_in_the_way(void **state)
     writer_kill(&w);
 }
 
-static void leaves_no_copy_behind(void **state)
+TEST(kern_db, leaves_no_copy_behind)
 {
     struct fixture *f = *state;
     add_rows(f, 5);
@@ -282,7 +282,7 @@ static void leaves_no_copy_behind(void **state)
 
 /* ---- copies ---- */
 
-static void a_copy_stands_alone(void **state)
+TEST(kern_db, a_copy_stands_alone)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -302,7 +302,7 @@ static void a_copy_stands_alone(void **state)
     assert_all_live(f);
 }
 
-static void a_copy_replaces_nothing(void **state)
+TEST(kern_db, a_copy_replaces_nothing)
 {
     struct fixture *f = *state;
     char copy[PATH_MOST];
@@ -316,7 +316,7 @@ static void a_copy_replaces_nothing(void **state)
     assert_string_equal(output_of(f, "cat copy.kdb copy.kdb-wal | tr -d '\\n'"), "minemine");
 }
 
-static void a_copy_of_something_else_is_refused_and_gone(void **state)
+TEST(kern_db, a_copy_of_something_else_is_refused_and_gone)
 {
     struct fixture *f = *state;
     char copy[PATH_MOST];
@@ -330,28 +330,4 @@ static void a_copy_of_something_else_is_refused_and_gone(void **state)
     snprintf(copy, sizeof(copy), "%s/absent/copy.kdb", f->folder);
     assert_int_equal(kern_db_copy(f->path, copy, &lost, &f->err), KILN_NOT_FOUND);
     assert_says(f->err.text, "absent/copy.kdb");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(sees_rows_that_are_only_in_the_log_of_a_writer),
-        TEST(an_immutable_reader_looks_at_no_log),
-        TEST(a_transaction_under_way_is_not_there),
-        TEST(sees_the_rows_of_a_writer_that_was_killed),
-        TEST(sees_the_log_where_its_index_file_is_gone),
-        TEST(reads_a_folder_that_it_may_not_write_to),
-        TEST(waits_for_no_reader_and_stops_no_writer),
-        TEST(a_file_in_rollback_mode_is_read_too),
-        TEST(a_journal_left_by_a_dead_writer_is_rolled_back),
-        TEST(a_journal_that_names_another_file_is_refused),
-        TEST(says_who_is_in_the_way),
-        TEST(leaves_no_copy_behind),
-        TEST(a_copy_stands_alone),
-        TEST(a_copy_replaces_nothing),
-        TEST(a_copy_of_something_else_is_refused_and_gone),
-    };
-    return cmocka_run_group_tests_name("kern_db_live", tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static const char *query(struct fixture *f, const char *sql)
     return output_of(f, "sqlite3 %s \"%s\"", f->path, sql);
 }
 
-static void writes_the_schema_of_miopen(void **state)
+TEST(kern_db, writes_the_schema_of_miopen)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -61,7 +61,7 @@ static void writes_the_schema_of_miopen(void **state)
 }
 
 /* The statement that MIOpen runs at each opening changes nothing. */
-static void miopen_s_own_statements_leave_the_schema_alone(void **state)
+TEST(kern_db, miopen_s_own_statements_leave_the_schema_alone)
 {
     struct fixture *f = *state;
     add_rows(f, 3);
@@ -75,7 +75,7 @@ static void miopen_s_own_statements_leave_the_schema_alone(void **state)
     assert_string_equal(query(f, "select count(*) from sqlite_schema"), "2");
 }
 
-static void plain_tools_read_every_row(void **state)
+TEST(kern_db, plain_tools_read_every_row)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -106,7 +106,7 @@ static void plain_tools_read_every_row(void **state)
     }
 }
 
-static void writes_the_rows_that_plain_tools_write(void **state)
+TEST(kern_db, writes_the_rows_that_plain_tools_write)
 {
     struct fixture *f = *state;
     char plain[PATH_MOST];
@@ -128,7 +128,7 @@ static void writes_the_rows_that_plain_tools_write(void **state)
     assert_all_found(f);
 }
 
-static void stores_what_does_not_shrink_as_it_is(void **state)
+TEST(kern_db, stores_what_does_not_shrink_as_it_is)
 {
     struct fixture *f = *state;
     KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = create(f, f->path);
@@ -140,7 +140,7 @@ static void stores_what_does_not_shrink_as_it_is(void **state)
                         "abc|0|900150983cd24fb0d6963f7d28e17f72");
 }
 
-static void the_same_rows_are_the_same_bytes(void **state)
+TEST(kern_db, the_same_rows_are_the_same_bytes)
 {
     struct fixture *f = *state;
     char other[PATH_MOST];
@@ -155,7 +155,7 @@ static void the_same_rows_are_the_same_bytes(void **state)
     assert_string_equal(output_of(f, "stat -c %%a %s", f->path), "644");
 }
 
-static void what_was_read_can_be_written_again(void **state)
+TEST(kern_db, what_was_read_can_be_written_again)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -172,7 +172,7 @@ static enum kiln_code try_row(struct fixture *f, struct kern_db_writer *writer, 
     return kern_db_writer_add(writer, name, args, raw, &f->err);
 }
 
-static void refuses_a_row_and_goes_on(void **state)
+TEST(kern_db, refuses_a_row_and_goes_on)
 {
     struct fixture *f = *state;
     static char letters[(64u << 10) + 1];
@@ -201,7 +201,7 @@ static void refuses_a_row_and_goes_on(void **state)
     assert_string_equal(query(f, "select count(*) from kern_db"), "2");
 }
 
-static void an_abandoned_file_is_gone(void **state)
+TEST(kern_db, an_abandoned_file_is_gone)
 {
     struct fixture *f = *state;
     add_rows(f, 5);
@@ -211,7 +211,7 @@ static void an_abandoned_file_is_gone(void **state)
     assert_string_equal(output_of(f, "ls"), "");
 }
 
-static void writes_over_nothing(void **state)
+TEST(kern_db, writes_over_nothing)
 {
     struct fixture *f = *state;
     struct kern_db_writer *writer = NULL;
@@ -225,7 +225,7 @@ static void writes_over_nothing(void **state)
 }
 
 /* A file size limit is what a full disk looks like to the writer. */
-static void a_full_disk_leaves_nothing(void **state)
+TEST(kern_db, a_full_disk_leaves_nothing)
 {
     struct fixture *f = *state;
     struct rlimit before, small = { 0 };
@@ -247,23 +247,8 @@ static void a_full_disk_leaves_nothing(void **state)
     kern_db_writer_destroy(writer);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(writes_the_schema_of_miopen),
-        TEST(miopen_s_own_statements_leave_the_schema_alone),
-        TEST(plain_tools_read_every_row),
-        TEST(writes_the_rows_that_plain_tools_write),
-        TEST(stores_what_does_not_shrink_as_it_is),
-        TEST(the_same_rows_are_the_same_bytes),
-        TEST(what_was_read_can_be_written_again),
-        TEST(refuses_a_row_and_goes_on),
-        TEST(an_abandoned_file_is_gone),
-        TEST(writes_over_nothing),
-        TEST(a_full_disk_leaves_nothing),
-    };
     umask(022);
-    return cmocka_run_group_tests_name("kern_db_writer", tests, NULL, NULL);
+    return test_main(argc, argv);
 }

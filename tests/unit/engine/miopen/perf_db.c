@@ -44,6 +44,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(perf_db, setup, teardown);
+
 static void run_sql(const char *path, const char *sql)
 {
     sqlite3 *db = NULL;
@@ -119,12 +121,12 @@ static const char *read_loose(struct fixture *f, const char *sql)
 #define RECORD_3 "3 " KEY("8") "=A:7;C:8 11 14\n"
 #define RECORD_5 "5 " KEY("9") "=B:1,2;A: 10 12\n"
 
-static void gives_records_by_config_and_entries_by_id(void **state)
+TEST(perf_db, gives_records_by_config_and_entries_by_id)
 {
     assert_string_equal(read_loose(*state, ""), RECORD_3 RECORD_5);
 }
 
-static void a_config_without_rows_is_a_record_without_entries(void **state)
+TEST(perf_db, a_config_without_rows_is_a_record_without_entries)
 {
     assert_string_equal(read_loose(*state, "delete from perf_db where config = 3"),
                         "3 " KEY("8") "=\n" RECORD_5);
@@ -172,7 +174,7 @@ static const struct {
     { "update config set layout = printf('%01020d',1) where id = 3", "key has more than 1024", 3 },
 };
 
-static void a_bad_row_is_told_with_its_id_and_left_out(void **state)
+TEST(perf_db, a_bad_row_is_told_with_its_id_and_left_out)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
@@ -186,7 +188,7 @@ static void a_bad_row_is_told_with_its_id_and_left_out(void **state)
     }
 }
 
-static void rows_beyond_what_a_record_may_hold_are_told(void **state)
+TEST(perf_db, rows_beyond_what_a_record_may_hold_are_told)
 {
     const char *told =
         read_loose(*state, "with recursive n(i) as (select 100 union all select i + 1 from n where "
@@ -212,7 +214,7 @@ static const struct {
       "has no table 'perf_db'" },
 };
 
-static void names_what_another_database_lacks(void **state)
+TEST(perf_db, names_what_another_database_lacks)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -225,7 +227,7 @@ static void names_what_another_database_lacks(void **state)
     }
 }
 
-static void a_file_that_is_no_database_is_refused(void **state)
+TEST(perf_db, a_file_that_is_no_database_is_refused)
 {
     struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("gfx906 and so on, but no database at all"), 0600,
@@ -237,7 +239,7 @@ static void a_file_that_is_no_database_is_refused(void **state)
     assert_says(f->err.text, f->path);
 }
 
-static void the_caller_can_stop(void **state)
+TEST(perf_db, the_caller_can_stop)
 {
     struct fixture *f = *state;
     read_loose(f, "");
@@ -250,7 +252,7 @@ static void the_caller_can_stop(void **state)
 }
 
 /* Whatever a damaged page says: an answer, and no record that is malformed. */
-static void damaged_pages_neither_crash_nor_hang_the_reader(void **state)
+TEST(perf_db, damaged_pages_neither_crash_nor_hang_the_reader)
 {
     struct fixture *f = *state;
     read_loose(f, "with recursive n(i) as (select 100 union all select i + 1 from n where i < 2000)"
@@ -282,7 +284,7 @@ static void finish(struct fixture *f)
     must(perf_db_writer_finish(writer, &f->err), f->err);
 }
 
-static void what_is_written_is_read_back_with_its_ids(void **state)
+TEST(perf_db, what_is_written_is_read_back_with_its_ids)
 {
     struct fixture *f = *state;
     must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
@@ -299,7 +301,7 @@ static enum kiln_code add(struct fixture *f, const char *key, const char *value,
                               &f->err);
 }
 
-static void numbers_on_where_no_ids_are_given(void **state)
+TEST(perf_db, numbers_on_where_no_ids_are_given)
 {
     struct fixture *f = *state;
     const uint64_t ids[] = { 70, 60 };
@@ -312,7 +314,7 @@ static void numbers_on_where_no_ids_are_given(void **state)
                                                                   "10 " KEY("2") "=A:1;B: 71 72\n");
 }
 
-static void a_refused_record_leaves_nothing_behind(void **state)
+TEST(perf_db, a_refused_record_leaves_nothing_behind)
 {
     struct fixture *f = *state;
     const uint64_t taken[] = { 2, 1 }, zero[] = { 0 };
@@ -342,7 +344,7 @@ static void a_refused_record_leaves_nothing_behind(void **state)
     assert_string_equal((const char *)f->told.data, "1 " KEY("1") "=A:1 1\n2 " KEY("3") "=B:1 2\n");
 }
 
-static void an_unfinished_file_is_removed_and_an_existing_one_kept(void **state)
+TEST(perf_db, an_unfinished_file_is_removed_and_an_existing_one_kept)
 {
     struct fixture *f = *state;
     must(perf_db_create(f->copy, &f->writer, &f->err), f->err);
@@ -356,7 +358,7 @@ static void an_unfinished_file_is_removed_and_an_existing_one_kept(void **state)
     must(try_read(f, f->path), f->err);
 }
 
-static void the_same_records_give_the_same_bytes(void **state)
+TEST(perf_db, the_same_records_give_the_same_bytes)
 {
     struct fixture *f = *state;
     struct buffer files[2];
@@ -371,25 +373,4 @@ static void the_same_records_give_the_same_bytes(void **state)
     assert_true(bytes_equal(buffer_view(&files[0]), buffer_view(&files[1])));
     buffer_done(&files[0]);
     buffer_done(&files[1]);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(gives_records_by_config_and_entries_by_id),
-        TEST(a_config_without_rows_is_a_record_without_entries),
-        TEST(a_bad_row_is_told_with_its_id_and_left_out),
-        TEST(rows_beyond_what_a_record_may_hold_are_told),
-        TEST(names_what_another_database_lacks),
-        TEST(a_file_that_is_no_database_is_refused),
-        TEST(the_caller_can_stop),
-        TEST(damaged_pages_neither_crash_nor_hang_the_reader),
-        TEST(what_is_written_is_read_back_with_its_ids),
-        TEST(numbers_on_where_no_ids_are_given),
-        TEST(a_refused_record_leaves_nothing_behind),
-        TEST(an_unfinished_file_is_removed_and_an_existing_one_kept),
-        TEST(the_same_records_give_the_same_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,9 +41,8 @@ static void refused(key_parse *reader, const char *key, enum kiln_code code, con
     assert_int_equal(p.n, 77); /* a result is written on success only */
 }
 
-static void a_forward_find_key_is_read_as_it_stands(void **state)
+TEST(plain, a_forward_find_key_is_read_as_it_stands)
 {
-    (void)state;
     struct problem p = survives(find_key_parse, find_key_write,
                                 "64-56-28-3x5-128-28-24-32-1x2-2x1-1x2-0-NCHW-FP32-F");
     assert_int_equal(p.direction, DIRECTION_FORWARD);
@@ -59,9 +58,8 @@ static void a_forward_find_key_is_read_as_it_stands(void **state)
     assert_memory_equal(&p.dilation, (&(struct extent){ 1, 1, 2 }), sizeof(p.in));
 }
 
-static void backward_find_keys_have_their_tensors_exchanged(void **state)
+TEST(plain, backward_find_keys_have_their_tensors_exchanged)
 {
-    (void)state;
     struct problem p = survives(find_key_parse, find_key_write,
                                 "128-28-27-3x3-64-58-56-32-0x0-2x2-1x1-0-NCHW-FP16-B");
     assert_int_equal(p.direction, DIRECTION_BACKWARD_DATA);
@@ -77,9 +75,8 @@ static void backward_find_keys_have_their_tensors_exchanged(void **state)
     assert_int_equal(p.groups, 4);
 }
 
-static void three_dimensions_put_the_depths_first(void **state)
+TEST(plain, three_dimensions_put_the_depths_first)
 {
-    (void)state;
     struct problem p =
         survives(find_key_parse, find_key_write,
                  "32-8-14-15-3x1x2-16-4-14-14-2-1x0x0-2x1x1-1x1x1-0-NCDHW-FP32-F_g2");
@@ -96,9 +93,8 @@ static void three_dimensions_put_the_depths_first(void **state)
     assert_int_equal(p.x_layout, LAYOUT_CHANNELS_LAST);
 }
 
-static void every_type_of_the_real_files_is_known(void **state)
+TEST(plain, every_type_of_the_real_files_is_known)
 {
-    (void)state;
     static const char *const types[] = {
         [TYPE_FLOAT32] = "FP32",
         [TYPE_FLOAT16] = "FP16",
@@ -115,9 +111,8 @@ static void every_type_of_the_real_files_is_known(void **state)
     }
 }
 
-static void mixed_layouts_stand_in_the_order_of_miopens_tensors(void **state)
+TEST(plain, mixed_layouts_stand_in_the_order_of_miopens_tensors)
 {
-    (void)state;
     struct problem p = survives(find_key_parse, find_key_write,
                                 "8-5-5-1x1-4-5-5-1-0x0-1x1-1x1-0-NHWC-NCHW-NCHW-FP32-F");
     assert_int_equal(p.x_layout, LAYOUT_CHANNELS_LAST);
@@ -131,9 +126,8 @@ static void mixed_layouts_stand_in_the_order_of_miopens_tensors(void **state)
     assert_int_equal(p.y_layout, LAYOUT_CHANNELS_LAST);
 }
 
-static void a_problem_of_mixed_layouts_has_no_perf_key(void **state)
+TEST(plain, a_problem_of_mixed_layouts_has_no_perf_key)
 {
-    (void)state;
     char text[PROBLEM_KEY_MOST] = "left over";
     for (unsigned layouts = 1; layouts < 7; layouts++) {
         struct problem p = parsed(find_key_parse, "8-5-5-1x1-4-5-5-1-0x0-1x1-1x1-0-NCHW-FP32-F");
@@ -145,9 +139,8 @@ static void a_problem_of_mixed_layouts_has_no_perf_key(void **state)
     }
 }
 
-static void a_strided_backward_perf_key_names_the_smallest_x(void **state)
+TEST(plain, a_strided_backward_perf_key_names_the_smallest_x)
 {
-    (void)state;
     struct problem p = survives(perf_key_parse, perf_key_write,
                                 "2x128x28x27x1x3x3x1x64x32x0x1x0x2x2x0x1x1x0x0x1xNHWCxFP16xB");
     assert_int_equal(p.c, 64);
@@ -163,9 +156,8 @@ static void a_strided_backward_perf_key_names_the_smallest_x(void **state)
     assert_int_equal(p.in.h, 1);
 }
 
-static void what_is_no_find_key_is_told_with_its_place(void **state)
+TEST(plain, what_is_no_find_key_is_told_with_its_place)
 {
-    (void)state;
     static const struct {
         const char *key, *says;
     } bad[] = {
@@ -199,9 +191,8 @@ static void what_is_no_find_key_is_told_with_its_place(void **state)
         refused(find_key_parse, bad[i].key, KILN_INVALID, bad[i].says);
 }
 
-static void what_is_no_perf_key_is_told_with_its_place(void **state)
+TEST(plain, what_is_no_perf_key_is_told_with_its_place)
 {
-    (void)state;
     static const struct {
         const char *key, *says;
     } bad[] = {
@@ -221,9 +212,8 @@ static void what_is_no_perf_key_is_told_with_its_place(void **state)
         refused(perf_key_parse, bad[i].key, KILN_INVALID, bad[i].says);
 }
 
-static void keys_that_name_no_problem_of_ours_are_told_apart_from_rubbish(void **state)
+TEST(plain, keys_that_name_no_problem_of_ours_are_told_apart_from_rubbish)
 {
-    (void)state;
     static const struct {
         key_parse *reader;
         const char *key, *says;
@@ -277,9 +267,8 @@ static void keys_that_name_no_problem_of_ours_are_told_apart_from_rubbish(void *
         refused(bad[i].reader, bad[i].key, KILN_UNSUPPORTED, bad[i].says);
 }
 
-static void a_megabyte_of_digits_and_a_nul_are_refused(void **state)
+TEST(plain, a_megabyte_of_digits_and_a_nul_are_refused)
 {
-    (void)state;
     size_t size = 1u << 20;
     uint8_t *digits = malloc(size);
     struct problem p;
@@ -333,9 +322,8 @@ static void damaged(key_parse *reader, key_write *writer, const char *key)
     (void)survives(reader, writer, key);
 }
 
-static void no_damage_makes_a_key_of_another_spelling(void **state)
+TEST(plain, no_damage_makes_a_key_of_another_spelling)
 {
-    (void)state;
     damaged(find_key_parse, find_key_write, "128-28-28-3x3-64-58-58-32-0x0-2x2-1x1-0-NCHW-FP32-B");
     damaged(find_key_parse, find_key_write,
             "32-8-14-15-3x1x2-16-4-14-14-2-1x0x0-2x1x1-1x1x1-0-NDHWC-NCDHW-NDHWC-FP16-F_g2");
@@ -396,9 +384,8 @@ static struct problem random_valid(uint64_t *seed)
     return p;
 }
 
-static void any_problem_survives_its_find_key(void **state)
+TEST(plain, any_problem_survives_its_find_key)
 {
-    (void)state;
     uint64_t seed = 20221;
     for (unsigned i = 0; i < 200000; i++) {
         char key[PROBLEM_KEY_MOST];
@@ -412,9 +399,8 @@ static void any_problem_survives_its_find_key(void **state)
     }
 }
 
-static void any_problem_has_the_perf_key_of_the_problem_that_the_key_names(void **state)
+TEST(plain, any_problem_has_the_perf_key_of_the_problem_that_the_key_names)
 {
-    (void)state;
     uint64_t seed = 523;
     unsigned exact = 0, smaller = 0, none = 0;
     for (unsigned i = 0; i < 200000; i++) {
@@ -443,9 +429,8 @@ static void any_problem_has_the_perf_key_of_the_problem_that_the_key_names(void 
     assert_true(exact > 50000 && smaller > 20000 && none > 20000);
 }
 
-static void the_largest_numbers_have_room(void **state)
+TEST(plain, the_largest_numbers_have_room)
 {
-    (void)state;
     char key[PROBLEM_KEY_MOST];
     struct problem p = { .spatial_dims = 3, .direction = 1 };
     uint32_t *numbers = (uint32_t *)&p;
@@ -464,9 +449,8 @@ static unsigned named(const char *text, struct problem problems[3])
     return count;
 }
 
-static void people_may_name_a_problem_by_either_key_or_a_driver_line(void **state)
+TEST(plain, people_may_name_a_problem_by_either_key_or_a_driver_line)
 {
-    (void)state;
     struct problem find[3], perf[3], line[3];
     assert_int_equal(named(" 64-56-56-3x3-32-56-56-8-1x1-1x1-1x1-0-NCHW-FP32-F\n", find), 1);
     assert_int_equal(named("2x64x56x56x1x3x3x1x32x8x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF", perf), 1);
@@ -478,9 +462,8 @@ static void people_may_name_a_problem_by_either_key_or_a_driver_line(void **stat
     assert_true(problem_equal(&find[0], &line[0]));
 }
 
-static void a_driver_line_names_a_problem_for_each_direction(void **state)
+TEST(plain, a_driver_line_names_a_problem_for_each_direction)
 {
-    (void)state;
     struct problem p[3];
     assert_int_equal(named("conv", p), 3);
     assert_int_equal(named("7up/MIOpenDriver convint8 -F 5", p), 2);
@@ -489,9 +472,8 @@ static void a_driver_line_names_a_problem_for_each_direction(void **state)
     assert_int_equal(p[1].type, TYPE_INT8);
 }
 
-static void what_names_no_problem_is_told_what_would(void **state)
+TEST(plain, what_names_no_problem_is_told_what_would)
 {
-    (void)state;
     static const struct {
         const char *text;
         enum kiln_code code;
@@ -515,29 +497,4 @@ static void what_names_no_problem_is_told_what_would(void **state)
         assert_says(err.text, bad[i].says);
         assert_int_equal(count, 9);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_forward_find_key_is_read_as_it_stands),
-        cmocka_unit_test(backward_find_keys_have_their_tensors_exchanged),
-        cmocka_unit_test(three_dimensions_put_the_depths_first),
-        cmocka_unit_test(every_type_of_the_real_files_is_known),
-        cmocka_unit_test(mixed_layouts_stand_in_the_order_of_miopens_tensors),
-        cmocka_unit_test(a_problem_of_mixed_layouts_has_no_perf_key),
-        cmocka_unit_test(a_strided_backward_perf_key_names_the_smallest_x),
-        cmocka_unit_test(what_is_no_find_key_is_told_with_its_place),
-        cmocka_unit_test(what_is_no_perf_key_is_told_with_its_place),
-        cmocka_unit_test(keys_that_name_no_problem_of_ours_are_told_apart_from_rubbish),
-        cmocka_unit_test(a_megabyte_of_digits_and_a_nul_are_refused),
-        cmocka_unit_test(no_damage_makes_a_key_of_another_spelling),
-        cmocka_unit_test(any_problem_survives_its_find_key),
-        cmocka_unit_test(any_problem_has_the_perf_key_of_the_problem_that_the_key_names),
-        cmocka_unit_test(the_largest_numbers_have_room),
-        cmocka_unit_test(people_may_name_a_problem_by_either_key_or_a_driver_line),
-        cmocka_unit_test(a_driver_line_names_a_problem_for_each_direction),
-        cmocka_unit_test(what_names_no_problem_is_told_what_would),
-    };
-    return cmocka_run_group_tests_name("problem_key", tests, NULL, NULL);
 }

@@ -187,42 +187,36 @@ static void try_perf_file(const struct expected *expected)
     try_perf_rows(copy, true, expected);
 }
 
-static void every_find_key_of_gfx900_survives_or_is_told_why_not(void **state)
+TEST(plain, every_find_key_of_gfx900_survives_or_is_told_why_not)
 {
-    (void)state;
     try_find_file(&(struct expected){ "gfx900_56.HIP.fdb.txt.bz2", 64583, { 78, 2, 0 } });
     try_find_file(&(struct expected){ "gfx900_56.OpenCL.fdb.txt.bz2", 1711, { 0, 0, 0 } });
 }
 
-static void every_find_key_of_gfx906_survives_or_is_told_why_not(void **state)
+TEST(plain, every_find_key_of_gfx906_survives_or_is_told_why_not)
 {
-    (void)state;
     try_find_file(&(struct expected){ "gfx906_60.HIP.fdb.txt.bz2", 120454, { 77, 34, 0 } });
 }
 
-static void every_find_key_of_gfx90a_survives_or_is_told_why_not(void **state)
+TEST(plain, every_find_key_of_gfx90a_survives_or_is_told_why_not)
 {
-    (void)state;
     try_find_file(&(struct expected){ "gfx90a68.HIP.fdb.txt.bz2", 193590, { 364, 762, 0 } });
 }
 
-static void every_find_key_of_gfx942_survives(void **state)
+TEST(plain, every_find_key_of_gfx942_survives)
 {
-    (void)state;
     try_find_file(&(struct expected){ "gfx942130.HIP.fdb.txt.bz2", 9600, { 0, 0, 0 } });
 }
 
-static void every_perf_row_survives_or_is_told_why_not(void **state)
+TEST(plain, every_perf_row_survives_or_is_told_why_not)
 {
-    (void)state;
     try_perf_file(&(struct expected){ "gfx900_56.db.bz2", 41922, { 8, 0, 39 } });
     try_perf_file(&(struct expected){ "gfx906_60.db.bz2", 99522, { 6, 6, 0 } });
     try_perf_file(&(struct expected){ "gfx942130.db.bz2", 9393, { 0, 0, 0 } });
 }
 
-static void every_perf_row_that_miopen_wrote_for_a_user_survives(void **state)
+TEST(plain, every_perf_row_that_miopen_wrote_for_a_user_survives)
 {
-    (void)state;
     char path[512];
     path_of("userdb-gfx906_60/gfx906_60_1.1.0.udb", path);
     if (access(path, R_OK) != 0) {
@@ -261,23 +255,8 @@ static void try_driver_file(const char *name)
     assert_int_equal(lines, 69);
 }
 
-static void every_driver_line_of_resnet50_survives(void **state)
+TEST(plain, every_driver_line_of_resnet50_survives)
 {
-    (void)state;
     try_driver_file("resnet50-fp32-nchw.txt");
     try_driver_file("resnet50-fp16-nhwc.txt");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_find_key_of_gfx900_survives_or_is_told_why_not),
-        cmocka_unit_test(every_find_key_of_gfx906_survives_or_is_told_why_not),
-        cmocka_unit_test(every_find_key_of_gfx90a_survives_or_is_told_why_not),
-        cmocka_unit_test(every_find_key_of_gfx942_survives),
-        cmocka_unit_test(every_perf_row_survives_or_is_told_why_not),
-        cmocka_unit_test(every_perf_row_that_miopen_wrote_for_a_user_survives),
-        cmocka_unit_test(every_driver_line_of_resnet50_survives),
-    };
-    return cmocka_run_group_tests_name("problem_key_files", tests, NULL, NULL);
 }

@@ -43,9 +43,8 @@ static void assert_same(const struct tuning_file_name *a, const struct tuning_fi
     assert_int_equal(a->is_user, b->is_user);
 }
 
-static void reads_and_writes_miopens_names_and_kilns(void **state)
+TEST(plain, reads_and_writes_miopens_names_and_kilns)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         struct tuning_file_name n;
         struct kiln_err err = KILN_ERR_INIT;
@@ -63,9 +62,8 @@ static void reads_and_writes_miopens_names_and_kilns(void **state)
     }
 }
 
-static void reads_the_older_names_of_perf_text(void **state)
+TEST(plain, reads_the_older_names_of_perf_text)
 {
-    (void)state;
     struct tuning_file_name n;
     struct kiln_err err = KILN_ERR_INIT;
     must(tuning_file_name_parse("gfx906_60.cd.pdb.txt", &n, &err), err);
@@ -110,9 +108,8 @@ static const struct {
     { "\x1b]0;x.db", "'?]0;x.db'" },
 };
 
-static void says_which_part_of_a_name_is_wrong(void **state)
+TEST(plain, says_which_part_of_a_name_is_wrong)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct tuning_file_name n;
         struct kiln_err err = KILN_ERR_INIT;
@@ -120,14 +117,4 @@ static void says_which_part_of_a_name_is_wrong(void **state)
             fail_msg("'%s' was taken", bad[i].name);
         assert_says(err.text, bad[i].says);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_and_writes_miopens_names_and_kilns),
-        cmocka_unit_test(reads_the_older_names_of_perf_text),
-        cmocka_unit_test(says_which_part_of_a_name_is_wrong),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

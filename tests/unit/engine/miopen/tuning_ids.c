@@ -29,6 +29,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(tuning_ids, set_up, tear_down);
+
 static struct bytes id(struct fixture *f, unsigned number)
 {
     return bytes_of_text(f->texts[number]);
@@ -40,7 +42,7 @@ static void fill(struct fixture *f)
         assert_int_equal(tuning_ids_add(&f->ids, id(f, i)), TUNING_ID_IS_NEW);
 }
 
-static void an_id_is_known_once_it_was_added(void **state)
+TEST(tuning_ids, an_id_is_known_once_it_was_added)
 {
     struct fixture *f = *state;
     assert_false(tuning_ids_has(&f->ids, id(f, 1)));
@@ -51,7 +53,7 @@ static void an_id_is_known_once_it_was_added(void **state)
     assert_int_equal(f->ids.count, 1);
 }
 
-static void a_full_set_knows_its_ids_and_takes_no_other(void **state)
+TEST(tuning_ids, a_full_set_knows_its_ids_and_takes_no_other)
 {
     struct fixture *f = *state;
     fill(f);
@@ -62,7 +64,7 @@ static void a_full_set_knows_its_ids_and_takes_no_other(void **state)
     assert_true(bytes_equal_text(f->ids.ids[TUNING_ENTRIES_MOST - 1], "255"));
 }
 
-static void a_cleared_set_knows_none_and_is_as_large_as_before(void **state)
+TEST(tuning_ids, a_cleared_set_knows_none_and_is_as_large_as_before)
 {
     struct fixture *f = *state;
     for (unsigned round = 0; round < 3; round++) {
@@ -71,15 +73,4 @@ static void a_cleared_set_knows_none_and_is_as_large_as_before(void **state)
         for (unsigned i = 0; i < TUNING_ENTRIES_MOST; i++)
             assert_false(tuning_ids_has(&f->ids, id(f, i)));
     }
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(an_id_is_known_once_it_was_added),
-        TEST(a_full_set_knows_its_ids_and_takes_no_other),
-        TEST(a_cleared_set_knows_none_and_is_as_large_as_before),
-    };
-    return cmocka_run_group_tests_name("tuning ids", tests, NULL, NULL);
 }

@@ -59,6 +59,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(tuning_real, setup, teardown);
+
 /* Unpacked where it is packed; false, loudly, when it is not there. */
 static bool put_file(struct fixture *f, const char *name)
 {
@@ -125,7 +127,7 @@ static void start(struct fixture *f)
     f->records = f->entries = f->bad = f->bad_lines = f->hash = 0;
 }
 
-static void every_line_of_genuine_texts_is_read_and_comes_back_byte_by_byte(void **state)
+TEST(tuning_real, every_line_of_genuine_texts_is_read_and_comes_back_byte_by_byte)
 {
     struct fixture *f = *state;
     struct tuning_reader_events events = { on_record, on_bad, NULL, f };
@@ -147,7 +149,7 @@ static void every_line_of_genuine_texts_is_read_and_comes_back_byte_by_byte(void
 }
 
 /* The smallest text: each of some 1 000 lines gets a byte, anywhere, that no record holds. */
-static void each_of_1000_spoilt_genuine_lines_is_told_and_no_other_is_lost(void **state)
+TEST(tuning_real, each_of_1000_spoilt_genuine_lines_is_told_and_no_other_is_lost)
 {
     struct fixture *f = *state;
     struct tuning_reader_events events = { on_record, on_bad_quietly, NULL, f };
@@ -185,7 +187,7 @@ static void each_of_1000_spoilt_genuine_lines_is_told_and_no_other_is_lost(void 
     buffer_done(&others);
 }
 
-static void every_row_of_genuine_databases_is_read_and_written(void **state)
+TEST(tuning_real, every_row_of_genuine_databases_is_read_and_written)
 {
     struct fixture *f = *state;
     struct tuning_reader_events events = { on_record, on_bad, NULL, f };
@@ -210,15 +212,4 @@ static void every_row_of_genuine_databases_is_read_and_written(void **state)
         assert_int_equal(f->records, databases[i].records);
         assert_true(f->hash == hash);
     }
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(every_line_of_genuine_texts_is_read_and_comes_back_byte_by_byte),
-        TEST(each_of_1000_spoilt_genuine_lines_is_told_and_no_other_is_lost),
-        TEST(every_row_of_genuine_databases_is_read_and_written),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

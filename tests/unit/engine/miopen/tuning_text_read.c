@@ -113,9 +113,11 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(tuning_text_read, setup, teardown);
+
 #define KEY "64-56-56-3x3-64-56-56-64-1x1-1x1-1x1-0-NCHW-FP32-F"
 
-static void gives_keys_values_and_lines_as_they_stand(void **state)
+TEST(tuning_text_read, gives_keys_values_and_lines_as_they_stand)
 {
     struct fixture *f = *state;
     read_text(f, "\n" KEY "=A:1.5,0,x;B:2,1,y\n\nk=A:1,0,x\n");
@@ -129,7 +131,7 @@ static void gives_keys_values_and_lines_as_they_stand(void **state)
     assert_int_equal(f->progress, 1);
 }
 
-static void keys_of_perf_text_are_of_either_form(void **state)
+TEST(tuning_text_read, keys_of_perf_text_are_of_either_form)
 {
     struct fixture *f = *state;
     f->kind = TUNING_PERF;
@@ -141,7 +143,7 @@ static void keys_of_perf_text_are_of_either_form(void **state)
     assert_int_equal(f->bad, 0);
 }
 
-static void accepts_a_mark_returns_and_a_missing_last_line_break(void **state)
+TEST(tuning_text_read, accepts_a_mark_returns_and_a_missing_last_line_break)
 {
     struct fixture *f = *state;
     read_text(f, "\xef\xbb\xbfk=A:1,0,x\r\n\r\nl=A:1,0,x");
@@ -152,7 +154,7 @@ static void accepts_a_mark_returns_and_a_missing_last_line_break(void **state)
     assert_string_equal(f->first_raw, "\xef\xbb\xbfk=A:1,0,x\r");
 }
 
-static void a_mark_that_is_not_at_the_start_is_no_mark(void **state)
+TEST(tuning_text_read, a_mark_that_is_not_at_the_start_is_no_mark)
 {
     struct fixture *f = *state;
     read_text(f, "k=A:1,0,x\n\xef\xbb\xbfl=A:1,0,x\n");
@@ -160,7 +162,7 @@ static void a_mark_that_is_not_at_the_start_is_no_mark(void **state)
     assert_int_equal(f->bad_lines, 1u << 2);
 }
 
-static void the_first_of_two_equal_keys_counts(void **state)
+TEST(tuning_text_read, the_first_of_two_equal_keys_counts)
 {
     struct fixture *f = *state;
     read_text(f, "k=A:1,0,x\nk=B:2,0,x\n");
@@ -170,7 +172,7 @@ static void the_first_of_two_equal_keys_counts(void **state)
     assert_says(f->why, "key 'k' comes twice");
 }
 
-static void a_bad_line_takes_no_key_away(void **state)
+TEST(tuning_text_read, a_bad_line_takes_no_key_away)
 {
     struct fixture *f = *state;
     read_text(f, "k=A:oops,0,x\nk=B:2,0,x\n");
@@ -178,7 +180,7 @@ static void a_bad_line_takes_no_key_away(void **state)
     assert_string_equal(f->first_value, "B:2,0,x");
 }
 
-static void the_first_of_two_equal_ids_counts(void **state)
+TEST(tuning_text_read, the_first_of_two_equal_ids_counts)
 {
     struct fixture *f = *state;
     read_text(f, "k=A:1,0,x;B:2,0,x;A:3,0,x;C:4,0,x;B:5,0,x\n");
@@ -189,7 +191,7 @@ static void the_first_of_two_equal_ids_counts(void **state)
     assert_string_equal(f->first_raw, "k=A:1,0,x;B:2,0,x;A:3,0,x;C:4,0,x;B:5,0,x");
 }
 
-static void equal_keys_are_found_among_many(void **state)
+TEST(tuning_text_read, equal_keys_are_found_among_many)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer text;
@@ -214,7 +216,7 @@ static const struct {
     { "k=A:1,0,x\r\r", "0x0d" },
 };
 
-static void a_bad_line_is_told_and_left_out(void **state)
+TEST(tuning_text_read, a_bad_line_is_told_and_left_out)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
@@ -227,7 +229,7 @@ static void a_bad_line_is_told_and_left_out(void **state)
     }
 }
 
-static void a_nul_is_a_byte_like_any_other_that_no_record_holds(void **state)
+TEST(tuning_text_read, a_nul_is_a_byte_like_any_other_that_no_record_holds)
 {
     struct fixture *f = *state;
     static const char text[] = "k=A:1,0,x\0\n\0=A:1,0,x\nb=A:1,0,x\n";
@@ -236,7 +238,7 @@ static void a_nul_is_a_byte_like_any_other_that_no_record_holds(void **state)
     assert_int_equal(f->record_lines, 1u << 3);
 }
 
-static void reads_an_empty_file(void **state)
+TEST(tuning_text_read, reads_an_empty_file)
 {
     struct fixture *f = *state;
     read_text(f, "");
@@ -244,7 +246,7 @@ static void reads_an_empty_file(void **state)
     must(read_bytes(f, bytes_of(NULL, 0)), f->err);
 }
 
-static void the_caller_can_stop_at_a_record_and_at_a_bad_line(void **state)
+TEST(tuning_text_read, the_caller_can_stop_at_a_record_and_at_a_bad_line)
 {
     struct fixture *f = *state;
     f->stop_at_record = 2;
@@ -270,7 +272,7 @@ static void put_many(struct buffer *to, char c, size_t count)
         buffer_put_u8(to, (uint8_t)c);
 }
 
-static void keys_values_and_counts_have_bounds(void **state)
+TEST(tuning_text_read, keys_values_and_counts_have_bounds)
 {
     struct fixture *f = *state;
     f->kind = TUNING_PERF;
@@ -299,7 +301,7 @@ static void keys_values_and_counts_have_bounds(void **state)
     assert_int_equal(f->bad_lines, 1u << 2 | 1u << 4 | 1u << 6);
 }
 
-static void a_line_of_100_mb_is_one_bad_line(void **state)
+TEST(tuning_text_read, a_line_of_100_mb_is_one_bad_line)
 {
     struct fixture *f = *state;
     size_t size = 100u << 20;
@@ -369,7 +371,7 @@ static void assert_every_line_told(const struct fixture *f, struct bytes text)
     }
 }
 
-static void no_mutated_line_is_lost_or_taken_for_something_else(void **state)
+TEST(tuning_text_read, no_mutated_line_is_lost_or_taken_for_something_else)
 {
     struct fixture *f = *state;
     uint64_t x = 42;
@@ -387,7 +389,7 @@ static void no_mutated_line_is_lost_or_taken_for_something_else(void **state)
     }
 }
 
-static void random_bytes_are_no_records(void **state)
+TEST(tuning_text_read, random_bytes_are_no_records)
 {
     struct fixture *f = *state;
     uint64_t x = 7;
@@ -413,7 +415,7 @@ bool __wrap_bytes_equal(struct bytes a, struct bytes b)
 }
 
 /* As many ids as a record may have, then all of them again and again. */
-static void ids_that_come_again_do_not_cost_a_look_at_all_the_others(void **state)
+TEST(tuning_text_read, ids_that_come_again_do_not_cost_a_look_at_all_the_others)
 {
     struct fixture *f = *state;
     const size_t again = 10000;
@@ -440,29 +442,4 @@ static void ids_that_come_again_do_not_cost_a_look_at_all_the_others(void **stat
     assert_int_equal(f->records, 1);
     assert_int_equal(f->entries, TUNING_ENTRIES_MOST);
     assert_int_equal(f->bad, again);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(gives_keys_values_and_lines_as_they_stand),
-        TEST(keys_of_perf_text_are_of_either_form),
-        TEST(accepts_a_mark_returns_and_a_missing_last_line_break),
-        TEST(a_mark_that_is_not_at_the_start_is_no_mark),
-        TEST(the_first_of_two_equal_keys_counts),
-        TEST(a_bad_line_takes_no_key_away),
-        TEST(the_first_of_two_equal_ids_counts),
-        TEST(ids_that_come_again_do_not_cost_a_look_at_all_the_others),
-        TEST(equal_keys_are_found_among_many),
-        TEST(a_bad_line_is_told_and_left_out),
-        TEST(a_nul_is_a_byte_like_any_other_that_no_record_holds),
-        TEST(reads_an_empty_file),
-        TEST(the_caller_can_stop_at_a_record_and_at_a_bad_line),
-        TEST(keys_values_and_counts_have_bounds),
-        TEST(a_line_of_100_mb_is_one_bad_line),
-        TEST(no_mutated_line_is_lost_or_taken_for_something_else),
-        TEST(random_bytes_are_no_records),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(kernel_name, setup, teardown);
+
 static void add_header(struct fixture *f, const char *name, const char *text)
 {
     struct message_header h = { .name = bytes_of_text(name), .text = bytes_of_text(text) };
@@ -76,7 +78,7 @@ static const char *args(struct fixture *f, const char *target_text)
     return text;
 }
 
-static void names_a_kernel_by_its_program_and_source(void **state)
+TEST(kernel_name, names_a_kernel_by_its_program_and_source)
 {
     struct fixture *f = *state;
     add_header(f, "kiln/prelude.h", "#define X 1\n");
@@ -90,7 +92,7 @@ static void names_a_kernel_by_its_program_and_source(void **state)
 }
 
 /* A change here makes every package that was built before it useless. */
-static void keeps_its_names_from_version_to_version(void **state)
+TEST(kernel_name, keeps_its_names_from_version_to_version)
 {
     struct fixture *f = *state;
     add_header(f, "kiln/prelude.h", "#define X 1\n");
@@ -111,7 +113,7 @@ static void keeps_its_names_from_version_to_version(void **state)
     assert_string_equal(name(f), wanted);
 }
 
-static void another_source_header_or_abi_is_another_name(void **state)
+TEST(kernel_name, another_source_header_or_abi_is_another_name)
 {
     struct fixture *f = *state;
     add_header(f, "a.h", "1");
@@ -134,7 +136,7 @@ static void another_source_header_or_abi_is_another_name(void **state)
     assert_string_not_equal(name(f), before);
 }
 
-static void options_are_in_the_arguments_not_in_the_name(void **state)
+TEST(kernel_name, options_are_in_the_arguments_not_in_the_name)
 {
     struct fixture *f = *state;
     const char *before = name(f);
@@ -144,7 +146,7 @@ static void options_are_in_the_arguments_not_in_the_name(void **state)
     assert_string_equal(args(f, "gfx90a"), "-O2 -mcpu=gfx90a");
 }
 
-static void the_order_of_headers_does_not_matter(void **state)
+TEST(kernel_name, the_order_of_headers_does_not_matter)
 {
     struct fixture *f = *state;
     add_header(f, "a.h", "1");
@@ -157,7 +159,7 @@ static void the_order_of_headers_does_not_matter(void **state)
     assert_string_equal(name(f), before);
 }
 
-static void writes_arguments_as_miopen_does(void **state)
+TEST(kernel_name, writes_arguments_as_miopen_does)
 {
     struct fixture *f = *state;
 
@@ -169,7 +171,7 @@ static void writes_arguments_as_miopen_does(void **state)
     assert_string_equal(args(f, "gfx906"), " -mcpu=gfx906");
 }
 
-static void refuses_what_cannot_be_named(void **state)
+TEST(kernel_name, refuses_what_cannot_be_named)
 {
     struct fixture *f = *state;
     char long_name[300];
@@ -189,7 +191,7 @@ static void refuses_what_cannot_be_named(void **state)
     assert_int_equal(f->text.size, 0);
 }
 
-static void refuses_headers_that_are_cut_short(void **state)
+TEST(kernel_name, refuses_headers_that_are_cut_short)
 {
     struct fixture *f = *state;
     add_header(f, "a.h", "text");
@@ -204,7 +206,7 @@ static void refuses_headers_that_are_cut_short(void **state)
     assert_int_equal(package_kernel_name(&f->source, &f->text, &f->err), KILN_INVALID);
 }
 
-static void says_when_the_buffer_is_too_small(void **state)
+TEST(kernel_name, says_when_the_buffer_is_too_small)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer small;
@@ -216,21 +218,4 @@ static void says_when_the_buffer_is_too_small(void **state)
     buffer_done(&small);
     buffer_init(&small, 8);
     assert_int_equal(package_kernel_args(&f->source, &target, &small, &f->err), KILN_NO_MEMORY);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(names_a_kernel_by_its_program_and_source),
-        TEST(keeps_its_names_from_version_to_version),
-        TEST(another_source_header_or_abi_is_another_name),
-        TEST(options_are_in_the_arguments_not_in_the_name),
-        TEST(the_order_of_headers_does_not_matter),
-        TEST(writes_arguments_as_miopen_does),
-        TEST(refuses_what_cannot_be_named),
-        TEST(refuses_headers_that_are_cut_short),
-        TEST(says_when_the_buffer_is_too_small),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,6 +81,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(manifest, setup, teardown);
+
 static struct manifest_entry entry_of(const char *name)
 {
     return (struct manifest_entry){ .name = name,
@@ -115,7 +117,7 @@ static void write_text(const char *path, const char *text, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-static void tells_size_hash_and_signer_of_a_signed_file(void **state)
+TEST(manifest, tells_size_hash_and_signer_of_a_signed_file)
 {
     struct fixture *f = *state;
     sign_two(f);
@@ -128,7 +130,7 @@ static void tells_size_hash_and_signer_of_a_signed_file(void **state)
     assert_string_equal(f->signer, "alice");
 }
 
-static void the_same_entries_give_the_same_manifest(void **state)
+TEST(manifest, the_same_entries_give_the_same_manifest)
 {
     struct fixture *f = *state;
     sign_two(f);
@@ -140,7 +142,7 @@ static void the_same_entries_give_the_same_manifest(void **state)
     assert_true(bytes_equal(buffer_view(&first), buffer_view(&f->manifest)));
 }
 
-static void says_which_files_a_manifest_names(void **state)
+TEST(manifest, says_which_files_a_manifest_names)
 {
     struct fixture *f = *state;
     sign_two(f);
@@ -151,7 +153,7 @@ static void says_which_files_a_manifest_names(void **state)
     assert_says(f->err.text, "of 'alice'");
 }
 
-static void refuses_a_key_that_nobody_trusts(void **state)
+TEST(manifest, refuses_a_key_that_nobody_trusts)
 {
     struct fixture *f = *state;
     must(manifest_keygen(f->folder, "mallory", &f->err), f->err);
@@ -167,7 +169,7 @@ static void refuses_a_key_that_nobody_trusts(void **state)
     assert_string_equal(f->signer, "mallory");
 }
 
-static void without_trusted_keys_nothing_is_genuine(void **state)
+TEST(manifest, without_trusted_keys_nothing_is_genuine)
 {
     struct fixture *f = *state;
     sign_two(f);
@@ -177,7 +179,7 @@ static void without_trusted_keys_nothing_is_genuine(void **state)
     assert_says(f->err.text, "none of the 0 in");
 }
 
-static void says_when_the_trusted_keys_cannot_be_read(void **state)
+TEST(manifest, says_when_the_trusted_keys_cannot_be_read)
 {
     struct fixture *f = *state;
     sign_two(f);
@@ -191,7 +193,7 @@ static void says_when_the_trusted_keys_cannot_be_read(void **state)
 }
 
 /* What a check must say of a manifest that was changed; never that it is fine. */
-static void no_changed_byte_passes(void **state)
+TEST(manifest, no_changed_byte_passes)
 {
     struct fixture *f = *state;
     sign_two(f);
@@ -214,7 +216,7 @@ static void no_changed_byte_passes(void **state)
     must(check(f, "gfx90a68.kdb"), f->err);
 }
 
-static void no_cut_manifest_passes(void **state)
+TEST(manifest, no_cut_manifest_passes)
 {
     struct fixture *f = *state;
     sign_two(f);
@@ -223,7 +225,7 @@ static void no_cut_manifest_passes(void **state)
                          KILN_CORRUPT);
 }
 
-static void a_signature_is_of_one_text(void **state)
+TEST(manifest, a_signature_is_of_one_text)
 {
     struct fixture *f = *state;
     sign_two(f);
@@ -267,7 +269,7 @@ static enum kiln_code check_signed(struct fixture *f, const char *text)
 #define ZEROS "0000000000000000000000000000000000000000000000000000000000000000"
 #define FILE_F "{\"name\":\"f\",\"size\":1,\"sha256\":\"" ZEROS "\"}"
 
-static void a_genuine_text_must_make_sense_too(void **state)
+TEST(manifest, a_genuine_text_must_make_sense_too)
 {
     static const struct {
         const char *text, *says;
@@ -301,7 +303,7 @@ static void a_genuine_text_must_make_sense_too(void **state)
     assert_says(f->err.text, "but of nothing");
 }
 
-static void a_manifest_that_is_too_large_is_none(void **state)
+TEST(manifest, a_manifest_that_is_too_large_is_none)
 {
     struct fixture *f = *state;
     KILN_AUTO(mem) char *blanks = malloc(MANIFEST_MOST + 1);
@@ -311,7 +313,7 @@ static void a_manifest_that_is_too_large_is_none(void **state)
     assert_says(f->err.text, "it is too large");
 }
 
-static void keys_that_make_no_sense_are_passed_over(void **state)
+TEST(manifest, keys_that_make_no_sense_are_passed_over)
 {
     static const char *const files[] = {
         "",
@@ -341,7 +343,7 @@ static void keys_that_make_no_sense_are_passed_over(void **state)
 
 /* ---- keys ---- */
 
-static void keeps_the_secret_to_its_owner(void **state)
+TEST(manifest, keeps_the_secret_to_its_owner)
 {
     struct fixture *f = *state;
     struct stat secret, pub;
@@ -356,7 +358,7 @@ static void keeps_the_secret_to_its_owner(void **state)
     assert_int_equal(pub.st_mode & 07777, 0644);
 }
 
-static void makes_another_key_each_time(void **state)
+TEST(manifest, makes_another_key_each_time)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer a, b;
@@ -372,7 +374,7 @@ static void makes_another_key_each_time(void **state)
     assert_false(bytes_equal(buffer_view(&a), buffer_view(&b)));
 }
 
-static void never_overwrites_a_key(void **state)
+TEST(manifest, never_overwrites_a_key)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer before, after;
@@ -390,7 +392,7 @@ static void never_overwrites_a_key(void **state)
     assert_int_not_equal(access(path_in(f->folder, "carol.key"), F_OK), 0);
 }
 
-static void a_full_disk_leaves_no_half_of_a_key(void **state)
+TEST(manifest, a_full_disk_leaves_no_half_of_a_key)
 {
     struct fixture *f = *state;
     for (int i = 0; i < 3; i++) { /* secret file, its folder, public file */
@@ -404,7 +406,7 @@ static void a_full_disk_leaves_no_half_of_a_key(void **state)
     must(manifest_keygen(f->folder, "bob", &f->err), f->err);
 }
 
-static void refuses_names_that_are_no_file_names(void **state)
+TEST(manifest, refuses_names_that_are_no_file_names)
 {
     struct fixture *f = *state;
     char long_name[KEY_NAME_MOST + 1];
@@ -417,7 +419,7 @@ static void refuses_names_that_are_no_file_names(void **state)
     }
 }
 
-static void refuses_a_secret_that_others_may_read(void **state)
+TEST(manifest, refuses_a_secret_that_others_may_read)
 {
     struct fixture *f = *state;
     struct manifest_entry entry = entry_of("f");
@@ -430,7 +432,7 @@ static void refuses_a_secret_that_others_may_read(void **state)
     }
 }
 
-static void says_what_is_wrong_with_a_secret_key(void **state)
+TEST(manifest, says_what_is_wrong_with_a_secret_key)
 {
     struct fixture *f = *state;
     struct manifest_entry entry = entry_of("f");
@@ -449,7 +451,7 @@ static void says_what_is_wrong_with_a_secret_key(void **state)
     assert_int_equal(manifest_sign(f->folder, &entry, 1, &f->manifest, &f->err), KILN_INVALID);
 }
 
-static void signs_only_lists_that_make_sense(void **state)
+TEST(manifest, signs_only_lists_that_make_sense)
 {
     struct fixture *f = *state;
     struct manifest_entry entries[] = { entry_of("a"), entry_of("b"), entry_of("a") };
@@ -465,7 +467,7 @@ static void signs_only_lists_that_make_sense(void **state)
     }
 }
 
-static void says_when_a_manifest_would_be_too_large(void **state)
+TEST(manifest, says_when_a_manifest_would_be_too_large)
 {
     struct fixture *f = *state;
     enum { COUNT = 3000 };
@@ -481,33 +483,4 @@ static void says_when_a_manifest_would_be_too_large(void **state)
     assert_says(f->err.text, "make several");
     free(entries);
     free(names);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(tells_size_hash_and_signer_of_a_signed_file),
-        TEST(the_same_entries_give_the_same_manifest),
-        TEST(says_which_files_a_manifest_names),
-        TEST(refuses_a_key_that_nobody_trusts),
-        TEST(without_trusted_keys_nothing_is_genuine),
-        TEST(says_when_the_trusted_keys_cannot_be_read),
-        TEST(no_changed_byte_passes),
-        TEST(no_cut_manifest_passes),
-        TEST(a_signature_is_of_one_text),
-        TEST(a_genuine_text_must_make_sense_too),
-        TEST(a_manifest_that_is_too_large_is_none),
-        TEST(keys_that_make_no_sense_are_passed_over),
-        TEST(keeps_the_secret_to_its_owner),
-        TEST(makes_another_key_each_time),
-        TEST(never_overwrites_a_key),
-        TEST(a_full_disk_leaves_no_half_of_a_key),
-        TEST(refuses_names_that_are_no_file_names),
-        TEST(refuses_a_secret_that_others_may_read),
-        TEST(says_what_is_wrong_with_a_secret_key),
-        TEST(signs_only_lists_that_make_sense),
-        TEST(says_when_a_manifest_would_be_too_large),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

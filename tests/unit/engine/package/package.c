@@ -74,7 +74,7 @@ static enum kiln_code find_key(struct fixture *f, struct package *package, unsig
 
 static const char *const both[] = { "gfx90a68.kdb", "gfx90a68.kpkg" };
 
-static void gives_back_what_was_packed(void **state)
+TEST(package, gives_back_what_was_packed)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -91,7 +91,7 @@ static void gives_back_what_was_packed(void **state)
     }
 }
 
-static void a_miss_is_an_answer_without_a_sentence(void **state)
+TEST(package, a_miss_is_an_answer_without_a_sentence)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -110,7 +110,7 @@ static void a_miss_is_an_answer_without_a_sentence(void **state)
     }
 }
 
-static void names_and_arguments_are_not_normalised(void **state)
+TEST(package, names_and_arguments_are_not_normalised)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -135,7 +135,7 @@ static void names_and_arguments_are_not_normalised(void **state)
     }
 }
 
-static void only_a_trusted_package_answers_for_keys(void **state)
+TEST(package, only_a_trusted_package_answers_for_keys)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 3);
@@ -150,7 +150,7 @@ static void only_a_trusted_package_answers_for_keys(void **state)
     assert_int_equal(find_key(f, kdb, 1, &damaged), KILN_NOT_FOUND);
 }
 
-static void tells_what_it_is(void **state)
+TEST(package, tells_what_it_is)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->folder, "gfx90a68.resnet.kpkg", 0, 3);
@@ -191,7 +191,7 @@ static bool list(void *context, const struct package_row *row)
     return ++listed->count != listed->stop_at;
 }
 
-static void lists_rows_a_page_at_a_time(void **state)
+TEST(package, lists_rows_a_page_at_a_time)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -269,7 +269,7 @@ static enum kiln_code source_of(struct fixture *f, struct package *package, uint
     return package_source_of(package, id, source, count, headers, &f->err);
 }
 
-static void states_what_each_object_was_made_of(void **state)
+TEST(package, states_what_each_object_was_made_of)
 {
     struct fixture *f = *state;
     KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
@@ -290,7 +290,7 @@ static void states_what_each_object_was_made_of(void **state)
     assert_int_equal(reader_left(&r), 0);
 }
 
-static void each_text_is_in_the_file_once(void **state)
+TEST(package, each_text_is_in_the_file_once)
 {
     struct fixture *f = *state;
     const char *path = package_with_headers(f);
@@ -304,7 +304,7 @@ static void each_text_is_in_the_file_once(void **state)
     sqlite3_close(db);
 }
 
-static void says_when_there_is_no_source(void **state)
+TEST(package, says_when_there_is_no_source)
 {
     struct fixture *f = *state;
     KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
@@ -342,7 +342,7 @@ static void is_a_miss_that_says(struct fixture *f, const char *sql, const char *
 #define OF_1 " where name = 'Kernel00001.cl.o'"
 #define OBJECT_1 " where sha256 = (select object from kernel" OF_1 ")"
 
-static void damage_in_a_package_of_kilns_is_a_miss(void **state)
+TEST(package, damage_in_a_package_of_kilns_is_a_miss)
 {
     struct fixture *f = *state;
     is_a_miss_that_says(f, "update kernel set claim = x'00'" OF_1, "row 2 is not what was");
@@ -360,7 +360,7 @@ static void damage_in_a_package_of_kilns_is_a_miss(void **state)
                         "the object of row 2 is not the one it names");
 }
 
-static void a_form_of_a_newer_kiln_is_a_plain_miss(void **state)
+TEST(package, a_form_of_a_newer_kiln_is_a_plain_miss)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 4);
@@ -378,7 +378,7 @@ static void a_form_of_a_newer_kiln_is_a_plain_miss(void **state)
     assert_says(report.first, "form 99 is not known to this version of kiln");
 }
 
-static void damage_in_a_database_of_miopens_is_a_miss(void **state)
+TEST(package, damage_in_a_database_of_miopens_is_a_miss)
 {
     struct fixture *f = *state;
     static const char *const damage[] = {
@@ -421,7 +421,7 @@ static bool stop(void *context, uint64_t done, uint64_t rows)
     return done < 2;
 }
 
-static void what_is_shunned_is_not_damaged(void **state)
+TEST(package, what_is_shunned_is_not_damaged)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -445,7 +445,7 @@ static void what_is_shunned_is_not_damaged(void **state)
     }
 }
 
-static void damage_under_a_key_is_damage_of_the_package(void **state)
+TEST(package, damage_under_a_key_is_damage_of_the_package)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 4);
@@ -459,7 +459,7 @@ static void damage_under_a_key_is_damage_of_the_package(void **state)
     assert_true(package_has_damaged_rows(package));
 }
 
-static void a_check_goes_through_every_row(void **state)
+TEST(package, a_check_goes_through_every_row)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -480,7 +480,7 @@ static void a_check_goes_through_every_row(void **state)
     }
 }
 
-static void a_check_tells_what_is_damaged(void **state)
+TEST(package, a_check_tells_what_is_damaged)
 {
     static const char *const sql[] = {
         "update kern_db set kernel_blob = x'00' where id in (3, 5)",
@@ -501,7 +501,7 @@ static void a_check_tells_what_is_damaged(void **state)
     }
 }
 
-static void a_check_looks_at_sources_too(void **state)
+TEST(package, a_check_looks_at_sources_too)
 {
     static const char *const damage[] = {
         "update source set bytes = zeroblob(length(bytes)), codec = 0, raw_size = length(bytes) "
@@ -525,7 +525,7 @@ static void a_check_looks_at_sources_too(void **state)
     }
 }
 
-static void a_check_compares_the_file_with_its_record(void **state)
+TEST(package, a_check_compares_the_file_with_its_record)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->folder, "gfx90a68.kdb", 0, 3);
@@ -550,7 +550,7 @@ static void a_check_compares_the_file_with_its_record(void **state)
 
 /* ---- files that are no packages ---- */
 
-static void refuses_what_is_no_package(void **state)
+TEST(package, refuses_what_is_no_package)
 {
     struct fixture *f = *state;
     const char *kdb = path_in(f->folder, "gfx90a68.kdb"), *kpkg = path_in(f->folder, "gfx90a.kpkg");
@@ -580,7 +580,7 @@ static void refuses_what_is_no_package(void **state)
     assert_says(f->err.text, "tells no device");
 }
 
-static void refuses_a_package_of_a_newer_format(void **state)
+TEST(package, refuses_a_package_of_a_newer_format)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 3);
@@ -591,7 +591,7 @@ static void refuses_a_package_of_a_newer_format(void **state)
     assert_says(f->err.text, "has format 2, this version of kiln knows up to 1");
 }
 
-static void refuses_tables_that_are_none_of_ours(void **state)
+TEST(package, refuses_tables_that_are_none_of_ours)
 {
     static const char *const damage[] = {
         "drop table object",
@@ -609,7 +609,7 @@ static void refuses_tables_that_are_none_of_ours(void **state)
     }
 }
 
-static void a_file_that_is_cut_short_is_not_whole(void **state)
+TEST(package, a_file_that_is_cut_short_is_not_whole)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -623,7 +623,7 @@ static void a_file_that_is_cut_short_is_not_whole(void **state)
     }
 }
 
-static void refuses_a_write_ahead_log_that_counts(void **state)
+TEST(package, refuses_a_write_ahead_log_that_counts)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->folder, "gfx90a68.ukdb", 0, 3);
@@ -640,7 +640,7 @@ static void refuses_a_write_ahead_log_that_counts(void **state)
     assert_says(f->err.text, "kilnctl pkg install");
 }
 
-static void goes_on_answering_when_its_file_is_gone_or_another(void **state)
+TEST(package, goes_on_answering_when_its_file_is_gone_or_another)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -656,7 +656,7 @@ static void goes_on_answering_when_its_file_is_gone_or_another(void **state)
     }
 }
 
-static void changed_in_place_it_gives_no_wrong_object(void **state)
+TEST(package, changed_in_place_it_gives_no_wrong_object)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -674,37 +674,4 @@ static void changed_in_place_it_gives_no_wrong_object(void **state)
             assert_true(rc == KILN_OK || rc == KILN_NOT_FOUND);
         }
     }
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, package_setup, package_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(gives_back_what_was_packed),
-        TEST(a_miss_is_an_answer_without_a_sentence),
-        TEST(names_and_arguments_are_not_normalised),
-        TEST(only_a_trusted_package_answers_for_keys),
-        TEST(tells_what_it_is),
-        TEST(lists_rows_a_page_at_a_time),
-        TEST(states_what_each_object_was_made_of),
-        TEST(each_text_is_in_the_file_once),
-        TEST(says_when_there_is_no_source),
-        TEST(damage_in_a_package_of_kilns_is_a_miss),
-        TEST(a_form_of_a_newer_kiln_is_a_plain_miss),
-        TEST(damage_in_a_database_of_miopens_is_a_miss),
-        TEST(what_is_shunned_is_not_damaged),
-        TEST(damage_under_a_key_is_damage_of_the_package),
-        TEST(a_check_goes_through_every_row),
-        TEST(a_check_tells_what_is_damaged),
-        TEST(a_check_looks_at_sources_too),
-        TEST(a_check_compares_the_file_with_its_record),
-        TEST(refuses_what_is_no_package),
-        TEST(refuses_a_package_of_a_newer_format),
-        TEST(refuses_tables_that_are_none_of_ours),
-        TEST(a_file_that_is_cut_short_is_not_whole),
-        TEST(refuses_a_write_ahead_log_that_counts),
-        TEST(goes_on_answering_when_its_file_is_gone_or_another),
-        TEST(changed_in_place_it_gives_no_wrong_object),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,6 +28,7 @@ struct fixture {
 
 int package_setup(void **state);
 int package_teardown(void **state);
+FIXTURE(package, package_setup, package_teardown);
 
 /* Kernel |number|: its name, arguments and object follow from it. */
 struct kernel_text {

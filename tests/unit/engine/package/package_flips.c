@@ -101,14 +101,14 @@ static void flip_bits(struct fixture *f, const char *folder, const char *name, u
     assert_int_equal(look_up_all(f, name), KERNELS);
 }
 
-static void no_flipped_bit_of_a_kdb_gives_a_wrong_object(void **state)
+TEST(package, no_flipped_bit_of_a_kdb_gives_a_wrong_object)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, KERNELS);
     flip_bits(f, f->other, "gfx90a68.kdb", 1);
 }
 
-static void no_flipped_bit_of_a_kpkg_gives_a_wrong_object(void **state)
+TEST(package, no_flipped_bit_of_a_kpkg_gives_a_wrong_object)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kpkg", 0, KERNELS);
@@ -116,7 +116,7 @@ static void no_flipped_bit_of_a_kpkg_gives_a_wrong_object(void **state)
 }
 
 /* The same for one that answers for keys: the file is opened as it is, without its record. */
-static void no_flipped_bit_of_a_trusted_kpkg_gives_a_wrong_object(void **state)
+TEST(package, no_flipped_bit_of_a_trusted_kpkg_gives_a_wrong_object)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.kpkg", 0, KERNELS);
@@ -144,15 +144,4 @@ static void no_flipped_bit_of_a_trusted_kpkg_gives_a_wrong_object(void **state)
         }
         content.data[place / 8] ^= (uint8_t)(1u << (place % 8));
     }
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, package_setup, package_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(no_flipped_bit_of_a_kdb_gives_a_wrong_object),
-        TEST(no_flipped_bit_of_a_kpkg_gives_a_wrong_object),
-        TEST(no_flipped_bit_of_a_trusted_kpkg_gives_a_wrong_object),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

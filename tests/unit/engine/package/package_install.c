@@ -34,6 +34,8 @@ static int teardown(void **state)
     return package_teardown(state);
 }
 
+FIXTURE(package_install, package_setup, teardown);
+
 static struct package_arrival arrival_of(struct fixture *f, const char *path, const char *name)
 {
     BUFFER_AUTO struct buffer content = read_file(path);
@@ -78,7 +80,7 @@ static unsigned files_in(struct fixture *f, const char *name)
 
 /* ---- installing ---- */
 
-static void an_installed_package_answers_at_once(void **state)
+TEST(package_install, an_installed_package_answers_at_once)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
@@ -92,7 +94,7 @@ static void an_installed_package_answers_at_once(void **state)
     assert_int_equal(f->came + f->went + f->refused, 0);
 }
 
-static void tells_what_was_installed(void **state)
+TEST(package_install, tells_what_was_installed)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
@@ -117,7 +119,7 @@ static void tells_what_was_installed(void **state)
     assert_int_equal(seen.st_size, info.size);
 }
 
-static void remembers_what_was_checked_over_a_restart(void **state)
+TEST(package_install, remembers_what_was_checked_over_a_restart)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
@@ -134,7 +136,7 @@ static void remembers_what_was_checked_over_a_restart(void **state)
     assert_true(has(f, MI210, 7));
 }
 
-static void a_package_of_the_same_name_is_replaced(void **state)
+TEST(package_install, a_package_of_the_same_name_is_replaced)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
@@ -154,7 +156,7 @@ static void a_package_of_the_same_name_is_replaced(void **state)
     assert_false(has_key(f, 7));
 }
 
-static void an_arrival_may_be_called_otherwise(void **state)
+TEST(package_install, an_arrival_may_be_called_otherwise)
 {
     struct fixture *f = *state;
     const char *path = path_in(f->incoming, "17.part");
@@ -177,7 +179,7 @@ static void assert_untouched(struct fixture *f, const char *arrived)
     assert_int_equal(f->came + f->went + f->refused, 0);
 }
 
-static void refuses_a_file_that_changed_between_the_check_and_its_turn(void **state)
+TEST(package_install, refuses_a_file_that_changed_between_the_check_and_its_turn)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
@@ -198,7 +200,7 @@ static void refuses_a_file_that_changed_between_the_check_and_its_turn(void **st
     assert_true(is_there(f->incoming, "gfx90a68.kdb"));
 }
 
-static void refuses_a_file_that_changed_since_it_was_checked(void **state)
+TEST(package_install, refuses_a_file_that_changed_since_it_was_checked)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
@@ -213,7 +215,7 @@ static void refuses_a_file_that_changed_since_it_was_checked(void **state)
     assert_untouched(f, "gfx90a68.kdb");
 }
 
-static void refuses_a_file_that_somebody_still_writes(void **state)
+TEST(package_install, refuses_a_file_that_somebody_still_writes)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
@@ -230,7 +232,7 @@ static void refuses_a_file_that_somebody_still_writes(void **state)
     must(adopt(f, &arrival), f->err);
 }
 
-static void refuses_what_is_no_plain_file(void **state)
+TEST(package_install, refuses_what_is_no_plain_file)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
@@ -253,7 +255,7 @@ static void refuses_what_is_no_plain_file(void **state)
     assert_int_equal(adopt(f, &arrival), KILN_NOT_FOUND);
 }
 
-static void refuses_a_file_that_is_no_package(void **state)
+TEST(package_install, refuses_a_file_that_is_no_package)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
@@ -267,7 +269,7 @@ static void refuses_a_file_that_is_no_package(void **state)
     assert_untouched(f, "gfx90a68.kdb");
 }
 
-static void refuses_names_that_lead_elsewhere(void **state)
+TEST(package_install, refuses_names_that_lead_elsewhere)
 {
     static const char *const names[] = { "",          "../gfx90a68.kdb", ".gfx90a68.kdb",
                                          "a/gfx.kdb", "gfx90a68.txt",    "unknown.kdb",
@@ -282,7 +284,7 @@ static void refuses_names_that_lead_elsewhere(void **state)
     assert_true(is_there(f->incoming, "gfx90a68.kdb"));
 }
 
-static void leaves_no_trace_when_it_cannot_be_moved(void **state)
+TEST(package_install, leaves_no_trace_when_it_cannot_be_moved)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
@@ -298,7 +300,7 @@ static void leaves_no_trace_when_it_cannot_be_moved(void **state)
 }
 
 /* rename(2) brings the file, then its record into place; the power fails in between. */
-static void a_crash_between_file_and_record_costs_nothing(void **state)
+TEST(package_install, a_crash_between_file_and_record_costs_nothing)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, ""), f->err);
@@ -331,7 +333,7 @@ static enum kiln_code adopt_signed_as(struct fixture *f, struct package_arrival 
     return adopt(f, arrival);
 }
 
-static void a_file_that_its_genuine_manifest_does_not_describe_is_refused(void **state)
+TEST(package_install, a_file_that_its_genuine_manifest_does_not_describe_is_refused)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
@@ -346,7 +348,7 @@ static void a_file_that_its_genuine_manifest_does_not_describe_is_refused(void *
     assert_false(is_there(f->own, "gfx90a68.kdb"));
 }
 
-static void a_manifest_that_was_changed_or_is_nobodys_is_refused(void **state)
+TEST(package_install, a_manifest_that_was_changed_or_is_nobodys_is_refused)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
@@ -363,7 +365,7 @@ static void a_manifest_that_was_changed_or_is_nobodys_is_refused(void **state)
     assert_false(is_there(f->own, "gfx90a68.kdb"));
 }
 
-static void a_manifest_of_another_device_is_refused(void **state)
+TEST(package_install, a_manifest_of_another_device_is_refused)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
@@ -372,7 +374,7 @@ static void a_manifest_of_another_device_is_refused(void **state)
     assert_says(f->err.text, "the manifest signs this file as 'gfx906_60.kdb'");
 }
 
-static void what_was_packed_is_its_manifests_where_it_was_asked_for_packed(void **state)
+TEST(package_install, what_was_packed_is_its_manifests_where_it_was_asked_for_packed)
 {
     struct fixture *f = *state;
     struct package_info info;
@@ -389,7 +391,7 @@ static void what_was_packed_is_its_manifests_where_it_was_asked_for_packed(void 
     assert_string_equal(info.signer, "alice");
 }
 
-static void the_sha256_that_was_asked_for_is_compared(void **state)
+TEST(package_install, the_sha256_that_was_asked_for_is_compared)
 {
     struct fixture *f = *state;
     char digits[DIGEST_HEX_SIZE];
@@ -407,7 +409,7 @@ static void the_sha256_that_was_asked_for_is_compared(void **state)
 
 /* ---- what was installed changes ---- */
 
-static void a_file_that_was_changed_since_is_refused(void **state)
+TEST(package_install, a_file_that_was_changed_since_is_refused)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
@@ -426,7 +428,7 @@ static void a_file_that_was_changed_since_is_refused(void **state)
     assert_true(has_key(f, 3));
 }
 
-static void a_restored_backup_is_recognised_by_its_hash(void **state)
+TEST(package_install, a_restored_backup_is_recognised_by_its_hash)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
@@ -443,7 +445,7 @@ static void a_restored_backup_is_recognised_by_its_hash(void **state)
     assert_false(bytes_equal(buffer_view(&before), buffer_view(&after))); /* known from now on */
 }
 
-static void a_record_that_makes_no_sense_vouches_for_nothing(void **state)
+TEST(package_install, a_record_that_makes_no_sense_vouches_for_nothing)
 {
     static const char *const records[] = { "", "{}", "null", "\xff",
                                            "{\"format\":\"kiln-package-record-1\"}" };
@@ -460,7 +462,7 @@ static void a_record_that_makes_no_sense_vouches_for_nothing(void **state)
 
 /* ---- signatures ---- */
 
-static void without_a_record_nothing_is_believed_of_keys(void **state)
+TEST(package_install, without_a_record_nothing_is_believed_of_keys)
 {
     struct fixture *f = *state;
     put_package(f, f->own, "gfx90a68.kpkg", 0, 5);
@@ -475,7 +477,7 @@ static void without_a_record_nothing_is_believed_of_keys(void **state)
     assert_false(package_set_has_keys(f->set));
 }
 
-static void a_signature_counts_while_its_key_is_trusted(void **state)
+TEST(package_install, a_signature_counts_while_its_key_is_trusted)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
@@ -491,7 +493,7 @@ static void a_signature_counts_while_its_key_is_trusted(void **state)
     assert_true(has_key(f, 3));
 }
 
-static void unsigned_packages_are_refused_where_signatures_are_required(void **state)
+TEST(package_install, unsigned_packages_are_refused_where_signatures_are_required)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
@@ -511,7 +513,7 @@ static void unsigned_packages_are_refused_where_signatures_are_required(void **s
     assert_false(has(f, "gfx908", 1));
 }
 
-static void says_why_an_unsigned_package_is_refused(void **state)
+TEST(package_install, says_why_an_unsigned_package_is_refused)
 {
     struct fixture *f = *state;
     f->require_signature = true;
@@ -537,7 +539,7 @@ static void says_why_an_unsigned_package_is_refused(void **state)
     assert_int_equal(f->refused, 0);
 }
 
-static void a_signed_package_gives_way_to_an_unsigned_one_only_when_told_to(void **state)
+TEST(package_install, a_signed_package_gives_way_to_an_unsigned_one_only_when_told_to)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
@@ -557,7 +559,7 @@ static void a_signed_package_gives_way_to_an_unsigned_one_only_when_told_to(void
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
 }
 
-static void a_signature_whose_key_went_protects_nothing(void **state)
+TEST(package_install, a_signature_whose_key_went_protects_nothing)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
@@ -569,7 +571,7 @@ static void a_signature_whose_key_went_protects_nothing(void **state)
 
 /* ---- removing ---- */
 
-static void a_removed_package_leaves_nothing(void **state)
+TEST(package_install, a_removed_package_leaves_nothing)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
@@ -587,7 +589,7 @@ static void a_removed_package_leaves_nothing(void **state)
     assert_says(f->err.text, "no package 'gfx90a68.kdb' is installed in");
 }
 
-static void a_distributions_package_is_not_kilns_to_remove(void **state)
+TEST(package_install, a_distributions_package_is_not_kilns_to_remove)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
@@ -601,7 +603,7 @@ static void a_distributions_package_is_not_kilns_to_remove(void **state)
     assert_true(has(f, MI210, 3));
 }
 
-static void a_refused_file_of_its_own_folder_can_be_removed(void **state)
+TEST(package_install, a_refused_file_of_its_own_folder_can_be_removed)
 {
     struct fixture *f = *state;
     uint8_t zeros[4096] = { 0 };
@@ -616,7 +618,7 @@ static void a_refused_file_of_its_own_folder_can_be_removed(void **state)
     assert_int_equal(files_in(f, "gfx90a68.kdb"), 0);
 }
 
-static void removes_packages_only(void **state)
+TEST(package_install, removes_packages_only)
 {
     static const char *const names[] = { "", ".", "..", "../other/x.kdb", "incoming", "note.txt" };
     struct fixture *f = *state;
@@ -653,7 +655,7 @@ static enum kiln_code remove_while_in_use(void *context, struct package *package
     return KILN_OK;
 }
 
-static void a_package_in_use_outlives_its_removal(void **state)
+TEST(package_install, a_package_in_use_outlives_its_removal)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, ""), f->err);
@@ -663,44 +665,4 @@ static void a_package_in_use_outlives_its_removal(void **state)
 
     assert_int_equal(removal.found, 5);
     assert_false(has(f, MI210, 3));
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, package_setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(an_installed_package_answers_at_once),
-        TEST(tells_what_was_installed),
-        TEST(remembers_what_was_checked_over_a_restart),
-        TEST(a_package_of_the_same_name_is_replaced),
-        TEST(an_arrival_may_be_called_otherwise),
-        TEST(refuses_a_file_that_changed_since_it_was_checked),
-        TEST(refuses_a_file_that_changed_between_the_check_and_its_turn),
-        TEST(refuses_a_file_that_somebody_still_writes),
-        TEST(refuses_what_is_no_plain_file),
-        TEST(refuses_a_file_that_is_no_package),
-        TEST(refuses_names_that_lead_elsewhere),
-        TEST(leaves_no_trace_when_it_cannot_be_moved),
-        TEST(a_crash_between_file_and_record_costs_nothing),
-        TEST(a_file_that_was_changed_since_is_refused),
-        TEST(a_restored_backup_is_recognised_by_its_hash),
-        TEST(a_record_that_makes_no_sense_vouches_for_nothing),
-        TEST(a_file_that_its_genuine_manifest_does_not_describe_is_refused),
-        TEST(a_manifest_that_was_changed_or_is_nobodys_is_refused),
-        TEST(a_manifest_of_another_device_is_refused),
-        TEST(what_was_packed_is_its_manifests_where_it_was_asked_for_packed),
-        TEST(the_sha256_that_was_asked_for_is_compared),
-        TEST(without_a_record_nothing_is_believed_of_keys),
-        TEST(a_signature_counts_while_its_key_is_trusted),
-        TEST(unsigned_packages_are_refused_where_signatures_are_required),
-        TEST(says_why_an_unsigned_package_is_refused),
-        TEST(a_signed_package_gives_way_to_an_unsigned_one_only_when_told_to),
-        TEST(a_signature_whose_key_went_protects_nothing),
-        TEST(a_removed_package_leaves_nothing),
-        TEST(a_distributions_package_is_not_kilns_to_remove),
-        TEST(a_refused_file_of_its_own_folder_can_be_removed),
-        TEST(removes_packages_only),
-        TEST(a_package_in_use_outlives_its_removal),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

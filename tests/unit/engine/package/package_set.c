@@ -10,7 +10,7 @@
 
 /* ---- finding ---- */
 
-static void asks_packages_for_the_compute_units_then_for_the_arch(void **state)
+TEST(package, asks_packages_for_the_compute_units_then_for_the_arch)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a.kdb", 0, 20);
@@ -31,7 +31,7 @@ static void asks_packages_for_the_compute_units_then_for_the_arch(void **state)
     assert_false(has(f, "gfx90a", 25)); /* the arch alone is not for any compute units */
 }
 
-static void what_is_no_database_id_has_no_packages(void **state)
+TEST(package, what_is_no_database_id_has_no_packages)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
@@ -45,7 +45,7 @@ static void what_is_no_database_id_has_no_packages(void **state)
     }
 }
 
-static void its_own_folder_is_asked_first_then_the_order_of_names(void **state)
+TEST(package, its_own_folder_is_asked_first_then_the_order_of_names)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.a.kdb", 0, 5);
@@ -76,7 +76,7 @@ static void damage(const char *path, unsigned number)
     write_file(path, buffer_view(&content));
 }
 
-static void goes_on_to_the_next_package_after_a_damaged_row(void **state)
+TEST(package, goes_on_to_the_next_package_after_a_damaged_row)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.a.kpkg", 1, 1);
@@ -97,7 +97,7 @@ static void goes_on_to_the_next_package_after_a_damaged_row(void **state)
     assert_string_equal(f->found.damaged, ""); /* what was told before is not told again */
 }
 
-static void a_damaged_row_is_looked_at_again_when_the_package_was_replaced(void **state)
+TEST(package, a_damaged_row_is_looked_at_again_when_the_package_was_replaced)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.kpkg", 1, 2);
@@ -112,7 +112,7 @@ static void a_damaged_row_is_looked_at_again_when_the_package_was_replaced(void 
     assert_true(has(f, MI210, 1));
 }
 
-static void what_is_shunned_is_a_miss_in_that_package_alone(void **state)
+TEST(package, what_is_shunned_is_a_miss_in_that_package_alone)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 1, 2);
@@ -129,7 +129,7 @@ static void what_is_shunned_is_a_miss_in_that_package_alone(void **state)
     assert_string_equal(f->found.package, "gfx90a68.kdb");
 }
 
-static void says_when_there_is_no_memory_for_an_object(void **state)
+TEST(package, says_when_there_is_no_memory_for_an_object)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kpkg", 0, 5);
@@ -145,7 +145,7 @@ static void says_when_there_is_no_memory_for_an_object(void **state)
 
 /* ---- rescans ---- */
 
-static void packages_come_and_go(void **state)
+TEST(package, packages_come_and_go)
 {
     struct fixture *f = *state;
     rescan(f);
@@ -167,7 +167,7 @@ static void packages_come_and_go(void **state)
     assert_false(package_set_covers(f->set, bytes_of_text(MI210)));
 }
 
-static void a_replaced_package_went_and_came(void **state)
+TEST(package, a_replaced_package_went_and_came)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
@@ -199,7 +199,7 @@ int __wrap_open(const char *path, int flags, ...)
     return __real_open(path, flags, mode);
 }
 
-static void where_nothing_changed_no_file_is_opened(void **state)
+TEST(package, where_nothing_changed_no_file_is_opened)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
@@ -218,7 +218,7 @@ static void where_nothing_changed_no_file_is_opened(void **state)
     assert_int_equal(f->came + f->went + f->refused, 0);
 }
 
-static void folders_may_appear_later(void **state)
+TEST(package, folders_may_appear_later)
 {
     struct fixture *f = *state;
     fs_remove_tree(AT_FDCWD, f->other);
@@ -232,7 +232,7 @@ static void folders_may_appear_later(void **state)
     assert_true(has(f, MI210, 1));
 }
 
-static void a_file_that_is_no_package_is_told_once_until_it_changes(void **state)
+TEST(package, a_file_that_is_no_package_is_told_once_until_it_changes)
 {
     struct fixture *f = *state;
     uint8_t zeros[8192] = { 0 };
@@ -277,7 +277,7 @@ static struct refused_files list_refused(struct fixture *f)
     return files;
 }
 
-static void files_that_are_not_used_are_listed_with_why_until_they_are(void **state)
+TEST(package, files_that_are_not_used_are_listed_with_why_until_they_are)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
@@ -302,7 +302,7 @@ static void files_that_are_not_used_are_listed_with_why_until_they_are(void **st
     assert_says(files.why, "is not signed and require-signature is set");
 }
 
-static void nothing_is_said_while_a_file_is_being_copied(void **state)
+TEST(package, nothing_is_said_while_a_file_is_being_copied)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer content = read_file(put_package(f, f->folder, "gfx90a68.kdb", 0, 50));
@@ -321,7 +321,7 @@ static void nothing_is_said_while_a_file_is_being_copied(void **state)
     assert_true(has(f, MI210, 1));
 }
 
-static void a_copy_that_stopped_is_told_once(void **state)
+TEST(package, a_copy_that_stopped_is_told_once)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer content = read_file(put_package(f, f->folder, "gfx90a68.kdb", 0, 50));
@@ -336,7 +336,7 @@ static void a_copy_that_stopped_is_told_once(void **state)
     assert_int_equal(f->refused, 0);
 }
 
-static void a_package_overwritten_in_place_is_let_go(void **state)
+TEST(package, a_package_overwritten_in_place_is_let_go)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer content = read_file(put_package(f, f->folder, "gfx90a68.kdb", 5, 50));
@@ -354,7 +354,7 @@ static void a_package_overwritten_in_place_is_let_go(void **state)
     assert_true(has(f, MI210, 50));
 }
 
-static void a_packed_database_is_told_to_be_unpacked(void **state)
+TEST(package, a_packed_database_is_told_to_be_unpacked)
 {
     struct fixture *f = *state;
     write_file(path_in(f->other, "gfx90a68.kdb.bz2"), bytes_of_text("BZh9"));
@@ -366,7 +366,7 @@ static void a_packed_database_is_told_to_be_unpacked(void **state)
     assert_int_equal(f->refused, 0);
 }
 
-static void a_database_with_a_write_ahead_log_is_told_to_be_installed(void **state)
+TEST(package, a_database_with_a_write_ahead_log_is_told_to_be_installed)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.ukdb", 0, 5);
@@ -384,7 +384,7 @@ static void a_database_with_a_write_ahead_log_is_told_to_be_installed(void **sta
     assert_true(has(f, MI210, 1));
 }
 
-static void other_files_are_none_of_its_business(void **state)
+TEST(package, other_files_are_none_of_its_business)
 {
     struct fixture *f = *state;
     write_file(path_in(f->other, "README"), bytes_of_text("x"));
@@ -400,7 +400,7 @@ static void other_files_are_none_of_its_business(void **state)
     assert_int_equal(f->refused + f->came, 0);
 }
 
-static void a_package_for_no_known_device_is_refused(void **state)
+TEST(package, a_package_for_no_known_device_is_refused)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "mine.kdb", 0, 3);
@@ -411,7 +411,7 @@ static void a_package_for_no_known_device_is_refused(void **state)
     assert_says(f->refusal, "tells no device");
 }
 
-static void a_folder_that_cannot_be_read_is_told_once(void **state)
+TEST(package, a_folder_that_cannot_be_read_is_told_once)
 {
     struct fixture *f = *state;
     char loop[300];
@@ -431,7 +431,7 @@ static void a_folder_that_cannot_be_read_is_told_once(void **state)
     assert_int_equal(f->came, 1);
 }
 
-static void nothing_is_taken_from_where_everybody_may_write(void **state)
+TEST(package, nothing_is_taken_from_where_everybody_may_write)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.kdb", 0, 3);
@@ -454,7 +454,7 @@ static void nothing_is_taken_from_where_everybody_may_write(void **state)
     assert_true(has(f, MI210, 1));
 }
 
-static void does_without_other_folders_and_keys(void **state)
+TEST(package, does_without_other_folders_and_keys)
 {
     struct fixture *f = *state;
     struct package_set_options options = { .own_folder = f->own, .readers = 1 };
@@ -471,7 +471,7 @@ static void does_without_other_folders_and_keys(void **state)
 
 /* ---- its own folder ---- */
 
-static void makes_its_own_folder_for_all_to_read(void **state)
+TEST(package, makes_its_own_folder_for_all_to_read)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -479,7 +479,7 @@ static void makes_its_own_folder_for_all_to_read(void **state)
     assert_int_equal(seen.st_mode & 07777, 0755);
 }
 
-static void refuses_a_folder_that_others_may_write_to(void **state)
+TEST(package, refuses_a_folder_that_others_may_write_to)
 {
     struct fixture *f = *state;
     chmod(f->own, 0775);
@@ -491,7 +491,7 @@ static void refuses_a_folder_that_others_may_write_to(void **state)
     must(open_set(f), f->err);
 }
 
-static void says_when_its_folder_cannot_be_made(void **state)
+TEST(package, says_when_its_folder_cannot_be_made)
 {
     struct fixture *f = *state;
     fs_remove_tree(AT_FDCWD, f->own);
@@ -516,7 +516,7 @@ static void note(void *context, const struct package_info *info)
     listing->last = *info;
 }
 
-static void lists_packages_with_their_rows(void **state)
+TEST(package, lists_packages_with_their_rows)
 {
     struct fixture *f = *state;
     put_package(f, f->own, "gfx90a68.kpkg", 0, 5);
@@ -538,7 +538,7 @@ static enum kiln_code count_rows(void *context, struct package *package, struct 
     return package_rows(package, context, err);
 }
 
-static void lends_a_package_by_its_name(void **state)
+TEST(package, lends_a_package_by_its_name)
 {
     struct fixture *f = *state;
     uint64_t rows = 0;
@@ -570,7 +570,7 @@ static void note_fit(void *context, enum package_fit fit, const struct package_i
              info->name);
 }
 
-static void tells_how_packages_fit_a_gpu(void **state)
+TEST(package, tells_how_packages_fit_a_gpu)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a.kdb", 0, 1);
@@ -591,7 +591,7 @@ static void tells_how_packages_fit_a_gpu(void **state)
     assert_string_equal(package_fit_name(PACKAGE_FIT_NONE), "none");
 }
 
-static void says_in_miopens_words_that_a_package_is_missing(void **state)
+TEST(package, says_in_miopens_words_that_a_package_is_missing)
 {
     struct fixture *f = *state;
     char text[PACKAGE_MISSING_TEXT] = "untouched";
@@ -618,7 +618,7 @@ static void says_in_miopens_words_that_a_package_is_missing(void **state)
     assert_string_equal(text, "untouched");
 }
 
-static void the_missing_line_has_an_end_whatever_is_there(void **state)
+TEST(package, the_missing_line_has_an_end_whatever_is_there)
 {
     struct fixture *f = *state;
     char name[64], text[PACKAGE_MISSING_TEXT];
@@ -632,43 +632,4 @@ static void the_missing_line_has_an_end_whatever_is_there(void **state)
 
     assert_true(strlen(text) < sizeof(text));
     assert_says(text, "gfx90a_1.");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, package_setup, package_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(asks_packages_for_the_compute_units_then_for_the_arch),
-        TEST(what_is_no_database_id_has_no_packages),
-        TEST(its_own_folder_is_asked_first_then_the_order_of_names),
-        TEST(goes_on_to_the_next_package_after_a_damaged_row),
-        TEST(a_damaged_row_is_looked_at_again_when_the_package_was_replaced),
-        TEST(what_is_shunned_is_a_miss_in_that_package_alone),
-        TEST(says_when_there_is_no_memory_for_an_object),
-        TEST(packages_come_and_go),
-        TEST(a_replaced_package_went_and_came),
-        TEST(where_nothing_changed_no_file_is_opened),
-        TEST(folders_may_appear_later),
-        TEST(a_file_that_is_no_package_is_told_once_until_it_changes),
-        TEST(files_that_are_not_used_are_listed_with_why_until_they_are),
-        TEST(nothing_is_said_while_a_file_is_being_copied),
-        TEST(a_copy_that_stopped_is_told_once),
-        TEST(a_package_overwritten_in_place_is_let_go),
-        TEST(a_packed_database_is_told_to_be_unpacked),
-        TEST(a_database_with_a_write_ahead_log_is_told_to_be_installed),
-        TEST(other_files_are_none_of_its_business),
-        TEST(a_package_for_no_known_device_is_refused),
-        TEST(a_folder_that_cannot_be_read_is_told_once),
-        TEST(nothing_is_taken_from_where_everybody_may_write),
-        TEST(does_without_other_folders_and_keys),
-        TEST(makes_its_own_folder_for_all_to_read),
-        TEST(refuses_a_folder_that_others_may_write_to),
-        TEST(says_when_its_folder_cannot_be_made),
-        TEST(lists_packages_with_their_rows),
-        TEST(lends_a_package_by_its_name),
-        TEST(tells_how_packages_fit_a_gpu),
-        TEST(says_in_miopens_words_that_a_package_is_missing),
-        TEST(the_missing_line_has_an_end_whatever_is_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

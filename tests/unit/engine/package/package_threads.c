@@ -77,7 +77,7 @@ static void come_and_go(struct fixture *f, unsigned round)
     rescan(f);
 }
 
-static void packages_come_and_go_while_others_look_them_up(void **state)
+TEST(package, packages_come_and_go_while_others_look_them_up)
 {
     struct fixture *f = *state;
     atomic_bool stop = false;
@@ -126,7 +126,7 @@ static void *find_all(void *context)
 }
 
 /* More threads than connections, and the name is another file's: they wait for one another. */
-static void more_threads_than_readers_take_turns(void **state)
+TEST(package, more_threads_than_readers_take_turns)
 {
     struct fixture *f = *state;
     for (unsigned round = 0; round < 2; round++) {
@@ -146,14 +146,4 @@ static void more_threads_than_readers_take_turns(void **state)
             assert_int_equal(threads[i].found, 10 * KERNELS);
         }
     }
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, package_setup, package_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(packages_come_and_go_while_others_look_them_up),
-        TEST(more_threads_than_readers_take_turns),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ static const struct {
     const char *name;
 } formats[] = { { PACKAGE_KDB, "gfx90a68.kdb" }, { PACKAGE_KILN, "gfx90a68.kpkg" } };
 
-static void the_same_entries_give_the_same_bytes(void **state)
+TEST(package, the_same_entries_give_the_same_bytes)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
@@ -29,7 +29,7 @@ static void the_same_entries_give_the_same_bytes(void **state)
     }
 }
 
-static void makes_files_that_sqlite_finds_sound(void **state)
+TEST(package, makes_files_that_sqlite_finds_sound)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
@@ -45,7 +45,7 @@ static void makes_files_that_sqlite_finds_sound(void **state)
     }
 }
 
-static void marks_its_own_format(void **state)
+TEST(package, marks_its_own_format)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer content = read_file(put_package(f, f->folder, "gfx90a68.kpkg", 0, 1));
@@ -72,7 +72,7 @@ static enum kiln_code add(struct fixture *f, struct package_writer *writer, cons
     return package_writer_add(writer, &entry, &f->err);
 }
 
-static void takes_entries_in_order_only(void **state)
+TEST(package, takes_entries_in_order_only)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
@@ -89,7 +89,7 @@ static void takes_entries_in_order_only(void **state)
     }
 }
 
-static void takes_no_entry_twice(void **state)
+TEST(package, takes_no_entry_twice)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
@@ -103,7 +103,7 @@ static void takes_no_entry_twice(void **state)
     }
 }
 
-static void takes_no_key_twice(void **state)
+TEST(package, takes_no_key_twice)
 {
     struct fixture *f = *state;
     KILN_AUTO(package_writer) struct package_writer *writer = NULL;
@@ -122,7 +122,7 @@ static void takes_no_key_twice(void **state)
     assert_says(f->err.text, "its key is another kernel's already");
 }
 
-static void refuses_entries_that_nobody_could_find(void **state)
+TEST(package, refuses_entries_that_nobody_could_find)
 {
     struct fixture *f = *state;
     static char many[40000];
@@ -147,7 +147,7 @@ static void refuses_entries_that_nobody_could_find(void **state)
     }
 }
 
-static void refuses_headers_that_are_cut_short(void **state)
+TEST(package, refuses_headers_that_are_cut_short)
 {
     struct fixture *f = *state;
     for (unsigned count = 0; count < 2; count++) {
@@ -163,7 +163,7 @@ static void refuses_headers_that_are_cut_short(void **state)
     }
 }
 
-static void leaves_nothing_unless_finished(void **state)
+TEST(package, leaves_nothing_unless_finished)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
@@ -181,7 +181,7 @@ static void leaves_nothing_unless_finished(void **state)
     }
 }
 
-static void never_overwrites_a_file(void **state)
+TEST(package, never_overwrites_a_file)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
@@ -199,7 +199,7 @@ static void never_overwrites_a_file(void **state)
     }
 }
 
-static void says_when_the_folder_is_not_there(void **state)
+TEST(package, says_when_the_folder_is_not_there)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
@@ -211,7 +211,7 @@ static void says_when_the_folder_is_not_there(void **state)
     }
 }
 
-static void an_empty_package_is_one(void **state)
+TEST(package, an_empty_package_is_one)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
@@ -223,24 +223,4 @@ static void an_empty_package_is_one(void **state)
         must(package_check(package, NULL, NULL, &report, &f->err), f->err);
         assert_int_equal(report.rows + report.good + report.damaged, 0);
     }
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, package_setup, package_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(the_same_entries_give_the_same_bytes),
-        TEST(makes_files_that_sqlite_finds_sound),
-        TEST(marks_its_own_format),
-        TEST(takes_entries_in_order_only),
-        TEST(takes_no_entry_twice),
-        TEST(takes_no_key_twice),
-        TEST(refuses_entries_that_nobody_could_find),
-        TEST(refuses_headers_that_are_cut_short),
-        TEST(leaves_nothing_unless_finished),
-        TEST(never_overwrites_a_file),
-        TEST(says_when_the_folder_is_not_there),
-        TEST(an_empty_package_is_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,9 +101,8 @@ static void join_groups(void)
     setgroups(3, groups);
 }
 
-static void root_keeps_nothing_of_its_own(void **state)
+TEST(plain, root_keeps_nothing_of_its_own)
 {
-    (void)state;
     need_root();
     struct seen seen = become(join_groups);
     expect_the_user_alone(&seen);
@@ -114,9 +113,8 @@ static void keep_capabilities(void)
     prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP | SECBIT_KEEP_CAPS);
 }
 
-static void capabilities_that_would_be_kept_are_given_up(void **state)
+TEST(plain, capabilities_that_would_be_kept_are_given_up)
 {
-    (void)state;
     need_root();
     struct seen seen = become(keep_capabilities);
     expect_the_user_alone(&seen);
@@ -129,9 +127,8 @@ static void be_the_user(void)
         _exit(1);
 }
 
-static void whoever_is_that_user_already_stays_it(void **state)
+TEST(plain, whoever_is_that_user_already_stays_it)
 {
-    (void)state;
     need_root();
     struct seen seen = become(be_the_user);
     expect_the_user_alone(&seen);
@@ -153,9 +150,8 @@ static void lose_the_right(void)
     syscall(SYS_capset, &header, none);
 }
 
-static void root_that_may_not_change_users_is_told_the_setting_and_what_it_lacks(void **state)
+TEST(plain, root_that_may_not_change_users_is_told_the_setting_and_what_it_lacks)
 {
-    (void)state;
     need_root();
     if (THREADS_OF_ITS_OWN)
         skip();
@@ -172,22 +168,9 @@ static void be_half_of_it(void)
         _exit(1);
 }
 
-static void another_user_or_half_of_it_is_refused(void **state)
+TEST(plain, another_user_or_half_of_it_is_refused)
 {
-    (void)state;
     struct seen seen = become(be_half_of_it); /* root's groups stay; or whoever runs the test */
     assert_int_equal(seen.code, KILN_DENIED);
     assert_says(seen.err.text, "is not user 4321 and group 5432 alone");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(root_keeps_nothing_of_its_own),
-        cmocka_unit_test(capabilities_that_would_be_kept_are_given_up),
-        cmocka_unit_test(whoever_is_that_user_already_stays_it),
-        cmocka_unit_test(root_that_may_not_change_users_is_told_the_setting_and_what_it_lacks),
-        cmocka_unit_test(another_user_or_half_of_it_is_refused),
-    };
-    return cmocka_run_group_tests_name("change_user", tests, NULL, NULL);
 }

@@ -38,6 +38,8 @@ static int close_pipe(void **state)
     return 0;
 }
 
+FIXTURE(pipe, open_pipe, close_pipe);
+
 static pid_t starter; /* whose end the keeper awaits before it has settled; 0: nobody's */
 static bool first_fails;
 static bool first_awaits_end; /* of the keeper, after one byte on standard error */
@@ -108,9 +110,8 @@ static int end_of(pid_t keeper)
 
 static void do_nothing(void) {}
 
-static void the_keeper_exits_as_the_worker_did(void **state)
+TEST(pipe, the_keeper_exits_as_the_worker_did)
 {
-    (void)state;
     int status = end_of(start(do_nothing));
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), EXIT_STATUS);
@@ -125,9 +126,8 @@ static void die(void)
     raise(signal_to_die_of);
 }
 
-static void the_keeper_dies_of_the_signal_that_the_worker_died_of(void **state)
+TEST(pipe, the_keeper_dies_of_the_signal_that_the_worker_died_of)
 {
-    (void)state;
     static const int signals[] = { SIGABRT, SIGSEGV, SIGXCPU, SIGKILL, SIGTERM };
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         signal_to_die_of = signals[i];
@@ -175,17 +175,15 @@ static bool nobody_holds_the_pipe(bool at_once)
     return read(pipe_ends[0], &byte, 1) == 0;
 }
 
-static void what_the_worker_left_is_gone_when_the_keeper_ends(void **state)
+TEST(pipe, what_the_worker_left_is_gone_when_the_keeper_ends)
 {
-    (void)state;
     int status = end_of(start(leave_an_orphan));
     assert_int_equal(WEXITSTATUS(status), EXIT_STATUS);
     assert_true(nobody_holds_the_pipe(true));
 }
 
-static void who_kills_the_keeper_alone_ends_all(void **state)
+TEST(pipe, who_kills_the_keeper_alone_ends_all)
 {
-    (void)state;
     char byte;
     pid_t keeper = start(leave_an_orphan_and_wait);
     if (read(pipe_ends[0], &byte, 1) == 1)
@@ -216,9 +214,8 @@ static pid_t start_by_another(void)
     return other;
 }
 
-static void all_end_when_the_starter_ends_before_the_keeper_has_settled(void **state)
+TEST(pipe, all_end_when_the_starter_ends_before_the_keeper_has_settled)
 {
-    (void)state;
     char byte;
     pid_t other = start_by_another();
     if (read(pipe_ends[0], &byte, 1) == 1)
@@ -229,9 +226,8 @@ static void all_end_when_the_starter_ends_before_the_keeper_has_settled(void **s
 }
 
 /* Not that memory lacks, which is what a fork into its namespace would fail with. */
-static void a_first_process_that_cannot_settle_is_told_and_nobody_else_begins(void **state)
+TEST(pipe, a_first_process_that_cannot_settle_is_told_and_nobody_else_begins)
 {
-    (void)state;
     char said[sizeof(((struct kiln_err *)0)->text)] = "";
     first_fails = true;
     int status = end_of(start(do_nothing));
@@ -246,9 +242,8 @@ static void a_first_process_that_cannot_settle_is_told_and_nobody_else_begins(vo
 static void say_errors_into_the_pipe(void) { dup2(pipe_ends[1], STDERR_FILENO); }
 
 /* Its end comes before the first process asked to be told of it. */
-static void a_first_process_whose_keeper_is_gone_when_it_has_settled_ends(void **state)
+TEST(pipe, a_first_process_whose_keeper_is_gone_when_it_has_settled_ends)
 {
-    (void)state;
     char byte;
     int status = 0;
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
@@ -267,9 +262,8 @@ static void a_first_process_whose_keeper_is_gone_when_it_has_settled_ends(void *
 /* It is no first process: those ignore what they do not handle. */
 static void say_who_it_is(void) { _exit(getpid() > 1 && getppid() == 0 ? EXIT_STATUS : 1); }
 
-static void the_worker_is_an_ordinary_process_of_its_namespace(void **state)
+TEST(pipe, the_worker_is_an_ordinary_process_of_its_namespace)
 {
-    (void)state;
     int status = end_of(start(say_who_it_is));
     assert_int_equal(WEXITSTATUS(status), EXIT_STATUS);
 }
@@ -291,9 +285,8 @@ static void close_the_pipe_and_wait(void)
     wait_for_ever();
 }
 
-static void neither_keeps_a_file_where_close_range_is_refused(void **state)
+TEST(pipe, neither_keeps_a_file_where_close_range_is_refused)
 {
-    (void)state;
     static const int refusals[] = { ENOSYS, EPERM };
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
         refusal = refusals[i];
@@ -307,22 +300,4 @@ static void neither_keeps_a_file_where_close_range_is_refused(void **state)
         if (i + 1 < sizeof(refusals) / sizeof(refusals[0]))
             close_pipe(NULL);
     }
-}
-
-#define KEEPER_TEST(name) cmocka_unit_test_setup_teardown(name, open_pipe, close_pipe)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        KEEPER_TEST(the_keeper_exits_as_the_worker_did),
-        KEEPER_TEST(the_keeper_dies_of_the_signal_that_the_worker_died_of),
-        KEEPER_TEST(what_the_worker_left_is_gone_when_the_keeper_ends),
-        KEEPER_TEST(who_kills_the_keeper_alone_ends_all),
-        KEEPER_TEST(all_end_when_the_starter_ends_before_the_keeper_has_settled),
-        KEEPER_TEST(a_first_process_that_cannot_settle_is_told_and_nobody_else_begins),
-        KEEPER_TEST(a_first_process_whose_keeper_is_gone_when_it_has_settled_ends),
-        KEEPER_TEST(the_worker_is_an_ordinary_process_of_its_namespace),
-        KEEPER_TEST(neither_keeps_a_file_where_close_range_is_refused),
-    };
-    return cmocka_run_group_tests_name("keeper", tests, NULL, NULL);
 }

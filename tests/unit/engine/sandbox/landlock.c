@@ -10,9 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void each_version_is_asked_for_what_it_knows_and_no_more(void **state)
+TEST(plain, each_version_is_asked_for_what_it_knows_and_no_more)
 {
-    (void)state;
     static const struct {
         unsigned files, network, scoped; /* bits */
     } known[] = {
@@ -47,9 +46,8 @@ static int try_within(void)
     return inside >= 0 && outside < 0 && errno == EACCES ? 0 : 3;
 }
 
-static void what_is_not_allowed_cannot_be_opened(void **state)
+TEST(plain, what_is_not_allowed_cannot_be_opened)
 {
-    (void)state;
     int status = 0;
     if (landlock_version() == 0)
         skip();
@@ -60,22 +58,11 @@ static void what_is_not_allowed_cannot_be_opened(void **state)
     assert_int_equal(status, 0);
 }
 
-static void rules_beyond_this_kernel_are_an_error(void **state)
+TEST(plain, rules_beyond_this_kernel_are_an_error)
 {
-    (void)state;
     struct kiln_err err = KILN_ERR_INIT;
     struct landlock_rules rules;
     const struct landlock_rights absurd = { .files = ~0ull };
     assert_int_not_equal(landlock_begin(&absurd, &rules, &err), KILN_OK);
     assert_says(err.text, "Landlock");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_version_is_asked_for_what_it_knows_and_no_more),
-        cmocka_unit_test(what_is_not_allowed_cannot_be_opened),
-        cmocka_unit_test(rules_beyond_this_kernel_are_an_error),
-    };
-    return cmocka_run_group_tests_name("landlock", tests, NULL, NULL);
 }

@@ -5,18 +5,16 @@
 
 #include <string.h>
 
-static void every_layer_says_what_it_is_for_and_how_to_get_it(void **state)
+TEST(plain, every_layer_says_what_it_is_for_and_how_to_get_it)
 {
-    (void)state;
     for (enum sandbox_layer l = 0; l < LAYERS; l++) {
         assert_true(*layer_name(l) && *layer_purpose(l) && *layer_advice(l));
         assert_true(strlen(layer_name(l)) < 32);
     }
 }
 
-static void what_is_missing_is_named_with_the_first_advice(void **state)
+TEST(plain, what_is_missing_is_named_with_the_first_advice)
 {
-    (void)state;
     char text[LAYERS_TEXT_MOST];
     struct sandbox_report report = { .has = LAYERS_ALL };
     report_missing(&report, text);
@@ -29,9 +27,8 @@ static void what_is_missing_is_named_with_the_first_advice(void **state)
     assert_string_equal(report_advice(&report), layer_advice(LAYER_network));
 }
 
-static void all_names_fit_and_reasons_are_cut(void **state)
+TEST(plain, all_names_fit_and_reasons_are_cut)
 {
-    (void)state;
     char text[LAYERS_TEXT_MOST], reason[200];
     struct sandbox_report report = { .has = 0 };
     report_missing(&report, text);
@@ -45,14 +42,4 @@ static void all_names_fit_and_reasons_are_cut(void **state)
     for (int i = 0; i < 5; i++)
         report_add_reason(&report, LAYER_proc, reason);
     assert_int_equal(strlen(report.why), LAYERS_TEXT_MOST - 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layer_says_what_it_is_for_and_how_to_get_it),
-        cmocka_unit_test(what_is_missing_is_named_with_the_first_advice),
-        cmocka_unit_test(all_names_fit_and_reasons_are_cut),
-    };
-    return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
 }

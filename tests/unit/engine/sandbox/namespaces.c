@@ -15,9 +15,8 @@ struct seen { /* by the child */
     uid_t uid;
 };
 
-static void numbers_of_namespaces_are_words_and_back(void **state)
+TEST(plain, numbers_of_namespaces_are_words_and_back)
 {
-    (void)state;
     static const char *const bad[] = {
         "", "1", "1,2,3,4", "1,2,3,4,x", "1,2,3,4,5,6", "1,2,3,4,5 "
     };
@@ -75,9 +74,8 @@ static void expect_private(const struct seen *seen)
     assert_int_equal(seen->first.of[NAMESPACE_PID], 0);
 }
 
-static void root_leaves_all_but_its_user_namespace(void **state)
+TEST(plain, root_leaves_all_but_its_user_namespace)
 {
-    (void)state;
     if (geteuid() != 0)
         skip();
     struct seen seen = leave(0);
@@ -89,9 +87,8 @@ static void root_leaves_all_but_its_user_namespace(void **state)
                             2 * sizeof(uint64_t)); /* what is private stays */
 }
 
-static void a_user_without_privileges_leaves_all_by_way_of_a_user_namespace(void **state)
+TEST(plain, a_user_without_privileges_leaves_all_by_way_of_a_user_namespace)
 {
-    (void)state;
     const uid_t nobody = 65534;
     struct seen seen = leave(geteuid() == 0 ? nobody : 0);
     if (seen.first.of[NAMESPACE_USER]) {
@@ -104,14 +101,4 @@ static void a_user_without_privileges_leaves_all_by_way_of_a_user_namespace(void
     expect_private(&seen);
     assert_int_not_equal(seen.after.of[NAMESPACE_USER], seen.before.of[NAMESPACE_USER]);
     assert_int_equal(seen.uid, geteuid() == 0 ? nobody : geteuid()); /* still itself */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_of_namespaces_are_words_and_back),
-        cmocka_unit_test(root_leaves_all_but_its_user_namespace),
-        cmocka_unit_test(a_user_without_privileges_leaves_all_by_way_of_a_user_namespace),
-    };
-    return cmocka_run_group_tests_name("namespaces", tests, NULL, NULL);
 }

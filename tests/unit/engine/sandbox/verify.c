@@ -44,6 +44,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(verify, set_up, tear_down);
+
 /* What the child returned; the test is skipped where this host does not let it arrange things. */
 static int in_a_child(struct fixture *f, int flags, int (*look)(struct fixture *))
 {
@@ -97,7 +99,7 @@ static int look_at_mounts(struct fixture *f)
                                                                                     : 5;
 }
 
-static void every_mount_but_the_folder_is_looked_at(void **state)
+TEST(verify, every_mount_but_the_folder_is_looked_at)
 {
     assert_int_equal(in_a_child(*state, 0, look_at_mounts), 0);
 }
@@ -108,14 +110,14 @@ static int look_at_a_folder_with_a_space(struct fixture *f)
     return mounts_read_only_but(f->other, 0, &err) ? 77 : has(LAYER_mounts, f->other) ? 0 : 1;
 }
 
-static void the_folder_may_have_any_name(void **state)
+TEST(verify, the_folder_may_have_any_name)
 {
     assert_int_equal(in_a_child(*state, 0, look_at_a_folder_with_a_space), 0);
 }
 
 /* ---- namespaces ---- */
 
-static void the_hosts_own_are_not_private_whoever_else_has_others(void **state)
+TEST(verify, the_hosts_own_are_not_private_whoever_else_has_others)
 {
     struct fixture *f = *state;
     static const enum sandbox_layer layers[NAMESPACES] = {
@@ -152,7 +154,7 @@ static int look_at_a_new_network(struct fixture *f)
                : 1;
 }
 
-static void a_new_network_is_empty_also_with_a_loopback(void **state)
+TEST(verify, a_new_network_is_empty_also_with_a_loopback)
 {
     assert_int_equal(in_a_child(*state, CLONE_NEWNET, look_at_a_new_network), 0);
 }
@@ -166,7 +168,7 @@ static const char *written(const char *path, const char *text)
     return path;
 }
 
-static void a_network_with_an_address_or_a_route_is_not_empty(void **state)
+TEST(verify, a_network_with_an_address_or_a_route_is_not_empty)
 {
     struct fixture *f = *state;
     char routes[80], addresses[80];
@@ -183,18 +185,4 @@ static void a_network_with_an_address_or_a_route_is_not_empty(void **state)
     written(routes, "Iface\tDestination\tGateway\neth0\t000200C0\t00000000\n");
     assert_false(network_is_empty_by(routes, addresses));
     assert_false(network_is_empty_by(f->folder, addresses)); /* what cannot be read */
-}
-
-#define VERIFY_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        VERIFY_TEST(every_mount_but_the_folder_is_looked_at),
-        VERIFY_TEST(the_folder_may_have_any_name),
-        VERIFY_TEST(the_hosts_own_are_not_private_whoever_else_has_others),
-        VERIFY_TEST(a_new_network_is_empty_also_with_a_loopback),
-        VERIFY_TEST(a_network_with_an_address_or_a_route_is_not_empty),
-    };
-    return cmocka_run_group_tests_name("verify", tests, NULL, NULL);
 }

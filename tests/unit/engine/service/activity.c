@@ -37,7 +37,7 @@ static const struct json *first_compile(const struct json *answer)
 
 /* ---- activity ---- */
 
-static void an_idle_engine_does_nothing(void **state)
+TEST(users, an_idle_engine_does_nothing)
 {
     struct users *f = *state;
     KILN_AUTO(json) struct json *answer = activity(f, &f->user);
@@ -47,7 +47,7 @@ static void an_idle_engine_does_nothing(void **state)
     assert_int_equal(json_get_u64(answer, "slots", 0), 1);
 }
 
-static void what_compiles_is_told_with_age_and_program_until_it_ends(void **state)
+TEST(users, what_compiles_is_told_with_age_and_program_until_it_ends)
 {
     struct users *f = *state;
     want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
@@ -67,7 +67,7 @@ static void what_compiles_is_told_with_age_and_program_until_it_ends(void **stat
     assert_int_equal(json_count(json_get(later, "compiles")), 0);
 }
 
-static void whose_a_compile_is_knows_its_owner_and_an_administrator(void **state)
+TEST(users, whose_a_compile_is_knows_its_owner_and_an_administrator)
 {
     struct users *f = *state;
     struct test_caller other;
@@ -93,7 +93,7 @@ static void whose_a_compile_is_knows_its_owner_and_an_administrator(void **state
     test_caller_leave(&other, &f->engine);
 }
 
-static void each_user_who_waits_has_a_line(void **state)
+TEST(users, each_user_who_waits_has_a_line)
 {
     struct users *f = *state;
     want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
@@ -116,7 +116,7 @@ static struct json *health(struct users *f, struct test_caller *c, const char *q
     return test_caller_ask(c, &f->engine, MESSAGE_health, question);
 }
 
-static void a_sound_host_is_told_in_figures(void **state)
+TEST(users, a_sound_host_is_told_in_figures)
 {
     struct users *f = *state;
     want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
@@ -136,7 +136,7 @@ static void a_sound_host_is_told_in_figures(void **state)
     assert_true(json_get_u64(limits, "open_files", 0) > 0);
 }
 
-static void a_folder_that_is_gone_is_told_with_its_trouble(void **state)
+TEST(users, a_folder_that_is_gone_is_told_with_its_trouble)
 {
     struct users *f = *state;
     char moved[100];
@@ -148,7 +148,7 @@ static void a_folder_that_is_gone_is_told_with_its_trouble(void **state)
     assert_string_equal(json_get_text(state_folder, "trouble", ""), "No such file or directory");
 }
 
-static void only_an_administrator_may_have_a_whole_database_read(void **state)
+TEST(users, only_an_administrator_may_have_a_whole_database_read)
 {
     struct users *f = *state;
     KILN_AUTO(json) struct json *answer = health(f, &f->admin, "{\"deep\":true}");
@@ -158,20 +158,4 @@ static void only_an_administrator_may_have_a_whole_database_read(void **state)
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->user.reply_count, 1);
     assert_int_equal(f->user.replies[0].type, MESSAGE_error);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, users_setup, users_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_idle_engine_does_nothing),
-        TEST(what_compiles_is_told_with_age_and_program_until_it_ends),
-        TEST(whose_a_compile_is_knows_its_owner_and_an_administrator),
-        TEST(each_user_who_waits_has_a_line),
-        TEST(a_sound_host_is_told_in_figures),
-        TEST(a_folder_that_is_gone_is_told_with_its_trouble),
-        TEST(only_an_administrator_may_have_a_whole_database_read),
-    };
-    return cmocka_run_group_tests_name("activity", tests, NULL, NULL);
 }

@@ -72,6 +72,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(batch, setup, teardown);
+
 static void put_key(struct fixture *f, const struct digest *key, uint32_t inline_limit)
 {
     struct message_fetch m = { .key = *key, .inline_limit = inline_limit };
@@ -132,7 +134,7 @@ static uint32_t read_reply(struct fixture *f, bool last)
     return m.count;
 }
 
-static void kernels_found_in_one_turn_share_a_frame(void **state)
+TEST(batch, kernels_found_in_one_turn_share_a_frame)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < STORED; i++)
@@ -148,7 +150,7 @@ static void kernels_found_in_one_turn_share_a_frame(void **state)
     assert_int_equal(engine_fixture_stat(&f->engine, "hits.disk"), STORED);
 }
 
-static void what_is_found_goes_out_at_the_end_of_the_turn(void **state)
+TEST(batch, what_is_found_goes_out_at_the_end_of_the_turn)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 4; i++)
@@ -171,7 +173,7 @@ static void what_is_found_goes_out_at_the_end_of_the_turn(void **state)
     assert_int_equal(f->engine.executor.laters, 1); /* what comes alone waits for nothing */
 }
 
-static void a_failure_takes_along_what_is_ready(void **state)
+TEST(batch, a_failure_takes_along_what_is_ready)
 {
     struct fixture *f = *state;
     static const struct digest nowhere = { { 1, 2, 3 } };
@@ -189,7 +191,7 @@ static void a_failure_takes_along_what_is_ready(void **state)
     assert_int_equal(f->a.reply_count, 2); /* no empty frame */
 }
 
-static void a_kernel_that_is_asked_for_twice_is_answered_twice(void **state)
+TEST(batch, a_kernel_that_is_asked_for_twice_is_answered_twice)
 {
     struct fixture *f = *state;
     put_key(f, &f->keys[0], 0);
@@ -200,7 +202,7 @@ static void a_kernel_that_is_asked_for_twice_is_answered_twice(void **state)
     assert_int_equal(f->a.replies[0].object_count, 1);
 }
 
-static void who_leaves_before_the_end_of_the_turn_leaves_nothing_behind(void **state)
+TEST(batch, who_leaves_before_the_end_of_the_turn_leaves_nothing_behind)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 3; i++)
@@ -215,7 +217,7 @@ static void who_leaves_before_the_end_of_the_turn_leaves_nothing_behind(void **s
     assert_int_equal(f->a.base.in_flight, 0);
 }
 
-static void a_request_that_is_cancelled_before_the_end_of_the_turn_ends_once(void **state)
+TEST(batch, a_request_that_is_cancelled_before_the_end_of_the_turn_ends_once)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 3; i++)
@@ -227,19 +229,4 @@ static void a_request_that_is_cancelled_before_the_end_of_the_turn_ends_once(voi
     assert_reply_refuses(&f->a, 0, KILN_CANCELLED, "");
     assert_int_equal(f->a.reply_count, 1);
     assert_int_equal(f->a.base.in_flight, 0);
-}
-
-#define BATCH_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        BATCH_TEST(kernels_found_in_one_turn_share_a_frame),
-        BATCH_TEST(what_is_found_goes_out_at_the_end_of_the_turn),
-        BATCH_TEST(a_failure_takes_along_what_is_ready),
-        BATCH_TEST(a_kernel_that_is_asked_for_twice_is_answered_twice),
-        BATCH_TEST(who_leaves_before_the_end_of_the_turn_leaves_nothing_behind),
-        BATCH_TEST(a_request_that_is_cancelled_before_the_end_of_the_turn_ends_once),
-    };
-    return cmocka_run_group_tests_name("batch_disk", tests, NULL, NULL);
 }

@@ -57,6 +57,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(build, setup, teardown);
+
 static int problems_file(const struct problem *problems, size_t count)
 {
     BUFFER_AUTO struct buffer b;
@@ -152,7 +154,7 @@ static size_t check_package(const char *path)
 
 /* ---- what is in it ---- */
 
-static void several_problems_give_each_kernel_once_and_sorted(void **state)
+TEST(build, several_problems_give_each_kernel_once_and_sorted)
 {
     struct fixture *f = *state;
     begin(f, QUESTION, (const uint32_t[]){ 32, 8, 16, 8, 32, 0 });
@@ -168,7 +170,7 @@ static void several_problems_give_each_kernel_once_and_sorted(void **state)
     assert_int_equal(check_package(f->made), 3);
 }
 
-static void what_is_asked_for_in_another_order_gives_the_same_bytes(void **state)
+TEST(build, what_is_asked_for_in_another_order_gives_the_same_bytes)
 {
     struct fixture *f = *state;
     static const char *const formats[] = { "kdb", "kiln" };
@@ -186,7 +188,7 @@ static void what_is_asked_for_in_another_order_gives_the_same_bytes(void **state
     }
 }
 
-static void what_a_package_holds_answers_the_plans_it_was_built_for(void **state)
+TEST(build, what_a_package_holds_answers_the_plans_it_was_built_for)
 {
     struct fixture *f = *state;
     struct problem problem = small_problem(8);
@@ -220,7 +222,7 @@ static bool check_kiln_row(void *context, const struct package_row *row)
     return true;
 }
 
-static void kilns_own_format_states_key_and_toolchain_of_each(void **state)
+TEST(build, kilns_own_format_states_key_and_toolchain_of_each)
 {
     struct fixture *f = *state;
     begin(f, "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"kiln\",\"database_id\":\"gfx90a68\"}",
@@ -248,7 +250,7 @@ static void begin_many(struct fixture *f, uint32_t count)
     begin_with(f, QUESTION, problems_file(problems, count));
 }
 
-static void more_than_are_begun_at_once_are_all_built(void **state)
+TEST(build, more_than_are_begun_at_once_are_all_built)
 {
     struct fixture *f = *state;
     reopen(f, 64u << 20, 1000);
@@ -260,7 +262,7 @@ static void more_than_are_begun_at_once_are_all_built(void **state)
     assert_int_equal(json_get_u64(answer, "failures", 9), 0);
 }
 
-static void a_queue_that_is_full_slows_a_build_down_and_costs_it_nothing(void **state)
+TEST(build, a_queue_that_is_full_slows_a_build_down_and_costs_it_nothing)
 {
     struct fixture *f = *state;
     reopen(f, 64u << 20, /* compiles= */ 10);
@@ -272,7 +274,7 @@ static void a_queue_that_is_full_slows_a_build_down_and_costs_it_nothing(void **
     assert_int_equal(json_get_u64(answer, "failures", 9), 0);
 }
 
-static void a_queue_that_others_have_filled_is_told_as_a_failure(void **state)
+TEST(build, a_queue_that_others_have_filled_is_told_as_a_failure)
 {
     struct fixture *f = *state;
     reopen(f, 64u << 20, 1);
@@ -286,7 +288,7 @@ static void a_queue_that_others_have_filled_is_told_as_a_failure(void **state)
     assert_reply_refuses(&f->user, last, KILN_UNSUPPORTED, "none of the problems could be built: ");
 }
 
-static void problems_that_are_kept_are_bounded_in_bytes(void **state)
+TEST(build, problems_that_are_kept_are_bounded_in_bytes)
 {
     struct fixture *f = *state;
     reopen(f, 100u << 10, 100);
@@ -295,7 +297,7 @@ static void problems_that_are_kept_are_bounded_in_bytes(void **state)
     assert_reply_refuses(&f->user, 0, KILN_BUSY, "keeping 100 problems: ");
 }
 
-static void progress_comes_before_the_package(void **state)
+TEST(build, progress_comes_before_the_package)
 {
     struct fixture *f = *state;
     begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
@@ -310,7 +312,7 @@ static void progress_comes_before_the_package(void **state)
 
 /* ---- what cannot be built ---- */
 
-static void failures_are_listed_and_the_rest_is_built(void **state)
+TEST(build, failures_are_listed_and_the_rest_is_built)
 {
     struct fixture *f = *state;
     struct problem problems[] = { small_problem(8), small_problem(16), small_problem(32) };
@@ -331,7 +333,7 @@ static void failures_are_listed_and_the_rest_is_built(void **state)
     assert_says(json_get_text(second, "problem", ""), "-c 32"); /* the first of a package's rows */
 }
 
-static void when_none_could_be_built_it_is_said_why(void **state)
+TEST(build, when_none_could_be_built_it_is_said_why)
 {
     struct fixture *f = *state;
     begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
@@ -348,7 +350,7 @@ static void when_none_could_be_built_it_is_said_why(void **state)
     assert_reply_refuses(&f->user, last, KILN_UNSUPPORTED, "none of the problems could be built: ");
 }
 
-static void more_failures_than_are_shown_are_counted(void **state)
+TEST(build, more_failures_than_are_shown_are_counted)
 {
     struct fixture *f = *state;
     reopen(f, 64u << 20, 100);
@@ -362,7 +364,7 @@ static void more_failures_than_are_shown_are_counted(void **state)
     assert_int_equal(json_count(json_get(answer, "failed")), 100);
 }
 
-static void a_target_that_no_compiler_does_is_refused(void **state)
+TEST(build, a_target_that_no_compiler_does_is_refused)
 {
     struct fixture *f = *state;
     begin(f, "{\"target\":\"gfx90a\"}", (const uint32_t[]){ 8, 0 });
@@ -370,7 +372,7 @@ static void a_target_that_no_compiler_does_is_refused(void **state)
     assert_reply_refuses(&f->user, 0, KILN_UNSUPPORTED, "gfx90a");
 }
 
-static void questions_that_make_no_sense_are_refused(void **state)
+TEST(build, questions_that_make_no_sense_are_refused)
 {
     struct fixture *f = *state;
     static const struct {
@@ -389,7 +391,7 @@ static void questions_that_make_no_sense_are_refused(void **state)
 
 /* ---- the file ---- */
 
-static void a_file_that_others_may_still_change_is_refused(void **state)
+TEST(build, a_file_that_others_may_still_change_is_refused)
 {
     struct fixture *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -417,7 +419,7 @@ static void a_file_that_others_may_still_change_is_refused(void **state)
     assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
 }
 
-static void a_file_that_holds_no_problems_is_refused(void **state)
+TEST(build, a_file_that_holds_no_problems_is_refused)
 {
     struct fixture *f = *state;
     begin_with(f, QUESTION, sealed_file(bytes_of_text("")));
@@ -426,7 +428,7 @@ static void a_file_that_holds_no_problems_is_refused(void **state)
     assert_reply_refuses(&f->user, 0, KILN_INVALID, "is no list of problems");
 }
 
-static void exactly_one_file_must_come(void **state)
+TEST(build, exactly_one_file_must_come)
 {
     struct fixture *f = *state;
     test_caller_refused(&f->user, &f->engine, MESSAGE_package_build, QUESTION, KILN_INVALID,
@@ -440,7 +442,7 @@ static void exactly_one_file_must_come(void **state)
     assert_reply_refuses(&f->user, 0, KILN_INVALID, "one file with the problems");
 }
 
-static void more_problems_than_one_build_may_have_are_refused(void **state)
+TEST(build, more_problems_than_one_build_may_have_are_refused)
 {
     struct fixture *f = *state;
     enum { MANY = 20001 };
@@ -466,7 +468,7 @@ static void begin_quietly(struct fixture *f, struct test_caller *c, const struct
          f->engine.err);
 }
 
-static void equal_problems_are_fetched_once(void **state)
+TEST(build, equal_problems_are_fetched_once)
 {
     struct fixture *f = *state;
     static struct problem problems[300];
@@ -480,7 +482,7 @@ static void equal_problems_are_fetched_once(void **state)
     assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), 1);
 }
 
-static void of_many_kernels_few_are_held_at_a_time(void **state)
+TEST(build, of_many_kernels_few_are_held_at_a_time)
 {
     struct fixture *f = *state;
     static struct problem problems[600];
@@ -503,7 +505,7 @@ static void of_many_kernels_few_are_held_at_a_time(void **state)
 }
 
 /* With every kernel hot nothing but the steps lets the loop turn. */
-static void kernels_that_are_hot_are_taken_in_several_turns_of_the_loop(void **state)
+TEST(build, kernels_that_are_hot_are_taken_in_several_turns_of_the_loop)
 {
     struct fixture *f = *state;
     static struct problem problems[200];
@@ -533,7 +535,7 @@ static unsigned tasks_out(struct fixture *f)
     return count;
 }
 
-static void one_build_at_a_time_is_at_a_lane(void **state)
+TEST(build, one_build_at_a_time_is_at_a_lane)
 {
     struct fixture *f = *state;
     struct test_caller other;
@@ -555,7 +557,7 @@ static void one_build_at_a_time_is_at_a_lane(void **state)
     test_caller_leave(&other, &f->engine);
 }
 
-static void who_leaves_while_his_build_waits_for_its_turn_leaves_nothing(void **state)
+TEST(build, who_leaves_while_his_build_waits_for_its_turn_leaves_nothing)
 {
     struct fixture *f = *state;
     struct test_caller other;
@@ -571,7 +573,7 @@ static void who_leaves_while_his_build_waits_for_its_turn_leaves_nothing(void **
     assert_int_equal(json_get_u64(answer, "kernels", 0), 1);
 }
 
-static void a_user_has_one_build_at_a_time_and_others_have_theirs(void **state)
+TEST(build, a_user_has_one_build_at_a_time_and_others_have_theirs)
 {
     struct fixture *f = *state;
     struct test_caller again, other;
@@ -601,7 +603,7 @@ static void a_user_has_one_build_at_a_time_and_others_have_theirs(void **state)
 }
 
 /* What runs on a lane for him runs on; a user who comes and goes must not pile that up. */
-static void whoever_leaves_a_build_that_runs_has_no_second_before_it_ended(void **state)
+TEST(build, whoever_leaves_a_build_that_runs_has_no_second_before_it_ended)
 {
     struct fixture *f = *state;
     const struct problem problem = small_problem(8);
@@ -622,7 +624,7 @@ static void whoever_leaves_a_build_that_runs_has_no_second_before_it_ended(void 
 
 /* ---- ended early ---- */
 
-static void who_leaves_while_kernels_are_compiled_leaves_nothing(void **state)
+TEST(build, who_leaves_while_kernels_are_compiled_leaves_nothing)
 {
     struct fixture *f = *state;
     begin(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
@@ -639,7 +641,7 @@ static void who_leaves_while_kernels_are_compiled_leaves_nothing(void **state)
     test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
 }
 
-static void who_leaves_while_the_package_is_written_leaves_nothing(void **state)
+TEST(build, who_leaves_while_the_package_is_written_leaves_nothing)
 {
     struct fixture *f = *state;
     begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
@@ -657,7 +659,7 @@ static void who_leaves_while_the_package_is_written_leaves_nothing(void **state)
     test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
 }
 
-static void a_cancelled_build_is_answered_once(void **state)
+TEST(build, a_cancelled_build_is_answered_once)
 {
     struct fixture *f = *state;
     begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
@@ -669,7 +671,7 @@ static void a_cancelled_build_is_answered_once(void **state)
     assert_int_equal(reply_error(&f->user, told).code, KILN_CANCELLED);
 }
 
-static void a_daemon_that_stops_ends_the_build_also_where_some_of_it_is_there(void **state)
+TEST(build, a_daemon_that_stops_ends_the_build_also_where_some_of_it_is_there)
 {
     struct fixture *f = *state;
     begin(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
@@ -685,7 +687,7 @@ static void a_daemon_that_stops_ends_the_build_also_where_some_of_it_is_there(vo
     assert_reply_refuses(&f->user, 0, KILN_UNAVAILABLE, "kilnd is stopping: ask again");
 }
 
-static void a_daemon_that_stops_while_the_package_is_written_sends_no_part_of_it(void **state)
+TEST(build, a_daemon_that_stops_while_the_package_is_written_sends_no_part_of_it)
 {
     struct fixture *f = *state;
     static struct problem problems[200];
@@ -702,43 +704,4 @@ static void a_daemon_that_stops_while_the_package_is_written_sends_no_part_of_it
     fake_executor_run_tasks(&f->engine.executor);
     assert_reply_refuses(&f->user, f->user.reply_count - 1, KILN_UNAVAILABLE,
                          "kilnd is stopping: ask again");
-}
-
-#define BUILD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        BUILD_TEST(several_problems_give_each_kernel_once_and_sorted),
-        BUILD_TEST(what_is_asked_for_in_another_order_gives_the_same_bytes),
-        BUILD_TEST(what_a_package_holds_answers_the_plans_it_was_built_for),
-        BUILD_TEST(kilns_own_format_states_key_and_toolchain_of_each),
-        BUILD_TEST(more_than_are_begun_at_once_are_all_built),
-        BUILD_TEST(a_queue_that_is_full_slows_a_build_down_and_costs_it_nothing),
-        BUILD_TEST(a_queue_that_others_have_filled_is_told_as_a_failure),
-        BUILD_TEST(problems_that_are_kept_are_bounded_in_bytes),
-        BUILD_TEST(progress_comes_before_the_package),
-        BUILD_TEST(failures_are_listed_and_the_rest_is_built),
-        BUILD_TEST(when_none_could_be_built_it_is_said_why),
-        BUILD_TEST(more_failures_than_are_shown_are_counted),
-        BUILD_TEST(a_target_that_no_compiler_does_is_refused),
-        BUILD_TEST(questions_that_make_no_sense_are_refused),
-        BUILD_TEST(a_file_that_others_may_still_change_is_refused),
-        BUILD_TEST(a_file_that_holds_no_problems_is_refused),
-        BUILD_TEST(exactly_one_file_must_come),
-        BUILD_TEST(who_leaves_while_kernels_are_compiled_leaves_nothing),
-        BUILD_TEST(who_leaves_while_the_package_is_written_leaves_nothing),
-        BUILD_TEST(a_cancelled_build_is_answered_once),
-        BUILD_TEST(a_daemon_that_stops_ends_the_build_also_where_some_of_it_is_there),
-        BUILD_TEST(a_daemon_that_stops_while_the_package_is_written_sends_no_part_of_it),
-        BUILD_TEST(more_problems_than_one_build_may_have_are_refused),
-        BUILD_TEST(equal_problems_are_fetched_once),
-        BUILD_TEST(of_many_kernels_few_are_held_at_a_time),
-        BUILD_TEST(kernels_that_are_hot_are_taken_in_several_turns_of_the_loop),
-        BUILD_TEST(one_build_at_a_time_is_at_a_lane),
-        BUILD_TEST(who_leaves_while_his_build_waits_for_its_turn_leaves_nothing),
-        BUILD_TEST(a_user_has_one_build_at_a_time_and_others_have_theirs),
-        BUILD_TEST(whoever_leaves_a_build_that_runs_has_no_second_before_it_ended),
-    };
-    return cmocka_run_group_tests_name("builds", tests, NULL, NULL);
 }

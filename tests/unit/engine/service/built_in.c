@@ -97,6 +97,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(built_in, setup, teardown);
+
 static void plan_by(struct fixture *f, const char *solver, const char *target, const char *id,
                     uint32_t channels)
 {
@@ -120,7 +122,7 @@ static void plan(struct fixture *f, const char *target, const char *id, uint32_t
     plan_again(f, target, id, channels);
 }
 
-static void a_plan_is_served_from_what_is_built_in(void **state)
+TEST(built_in, a_plan_is_served_from_what_is_built_in)
 {
     struct fixture *f = *state;
     plan(f, "gfx90a", MI210, 8);
@@ -131,7 +133,7 @@ static void a_plan_is_served_from_what_is_built_in(void **state)
     assert_int_equal(planned_outcome(&f->caller, 0).tier, TIER_HOT);
 }
 
-static void what_is_not_built_in_is_named_with_what_to_do(void **state)
+TEST(built_in, what_is_not_built_in_is_named_with_what_to_do)
 {
     struct fixture *f = *state;
     plan(f, "gfx90a", MI210, 16);
@@ -140,7 +142,7 @@ static void what_is_not_built_in_is_named_with_what_to_do(void **state)
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
 }
 
-static void another_solver_than_the_chosen_one_is_told_to_be_one(void **state)
+TEST(built_in, another_solver_than_the_chosen_one_is_told_to_be_one)
 {
     struct fixture *f = *state;
     test_caller_forget_replies(&f->caller);
@@ -150,7 +152,7 @@ static void another_solver_than_the_chosen_one_is_told_to_be_one(void **state)
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "solver that is chosen for a problem");
 }
 
-static void a_device_that_nothing_is_built_in_for(void **state)
+TEST(built_in, a_device_that_nothing_is_built_in_for)
 {
     struct fixture *f = *state;
     plan(f, "gfx1030", "gfx1030_36", 8);
@@ -206,7 +208,7 @@ static void open_with_list(struct fixture *f, const char *const *names, size_t c
     open_engine(f);
 }
 
-static void a_device_with_databases_alone_is_told_what_it_has(void **state)
+TEST(built_in, a_device_with_databases_alone_is_told_what_it_has)
 {
     struct fixture *f = *state;
     static const char *const names[] = { "gfx906_60.HIP.fdb.txt", "gfx906_60.db.txt", MI210 ".kdb",
@@ -221,7 +223,7 @@ static void a_device_with_databases_alone_is_told_what_it_has(void **state)
                          "(FindDb). Name the device in KILN_DEVICE_TARGETS");
 }
 
-static void a_list_of_devices_that_is_too_long_says_how_many_more(void **state)
+TEST(built_in, a_list_of_devices_that_is_too_long_says_how_many_more)
 {
     struct fixture *f = *state;
     static char texts[LIST_MOST][24];
@@ -246,7 +248,7 @@ static void open_with_compilers(struct fixture *f)
     open_engine(f);
 }
 
-static void a_plan_waits_until_it_is_known_which_compilers_there_are(void **state)
+TEST(built_in, a_plan_waits_until_it_is_known_which_compilers_there_are)
 {
     struct fixture *f = *state;
     open_with_compilers(f);
@@ -259,7 +261,7 @@ static void a_plan_waits_until_it_is_known_which_compilers_there_are(void **stat
     assert_int_equal(planned_outcome(&f->caller, 1).tier, TIER_PACKAGE); /* was read first */
 }
 
-static void its_digest_is_checked_once_and_damage_is_told(void **state)
+TEST(built_in, its_digest_is_checked_once_and_damage_is_told)
 {
     struct fixture *f = *state;
     engine_tick(f->engine.engine);
@@ -278,7 +280,7 @@ static void its_digest_is_checked_once_and_damage_is_told(void **state)
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "is damaged: install the program anew");
 }
 
-static void nothing_that_writes_a_file_is_done(void **state)
+TEST(built_in, nothing_that_writes_a_file_is_done)
 {
     struct fixture *f = *state;
     static const struct {
@@ -303,7 +305,7 @@ static void nothing_that_writes_a_file_is_done(void **state)
 }
 
 /* Also where nothing is built in. */
-static void records_are_looked_up_though_there_is_no_folder(void **state)
+TEST(built_in, records_are_looked_up_though_there_is_no_folder)
 {
     struct fixture *f = *state;
     close_engine(f);
@@ -317,7 +319,7 @@ static void records_are_looked_up_though_there_is_no_folder(void **state)
     json_destroy(stats);
 }
 
-static void it_is_listed_and_verified_like_an_installed_one(void **state)
+TEST(built_in, it_is_listed_and_verified_like_an_installed_one)
 {
     struct fixture *f = *state;
     struct json *list = test_caller_ask(&f->caller, &f->engine, MESSAGE_package_list, "{}");
@@ -331,7 +333,7 @@ static void it_is_listed_and_verified_like_an_installed_one(void **state)
 }
 
 /* Whatever of it is damaged, the engine is there for the rest, and says what to do. */
-static void a_package_that_cannot_be_opened_for_damage_is_a_miss(void **state)
+TEST(built_in, a_package_that_cannot_be_opened_for_damage_is_a_miss)
 {
     static const size_t places[] = { 0, 20, 100 };
     struct fixture *f = *state;
@@ -360,7 +362,7 @@ static void a_package_that_cannot_be_opened_for_damage_is_a_miss(void **state)
 }
 
 /* Its digest is looked at when it is unpacked: before the whole of the package is. */
-static void a_kernel_that_is_damaged_is_told_to_be_so(void **state)
+TEST(built_in, a_kernel_that_is_damaged_is_told_to_be_so)
 {
     struct fixture *f = *state;
     close_engine(f);
@@ -380,7 +382,7 @@ static void a_kernel_that_is_damaged_is_told_to_be_so(void **state)
 }
 
 /* Nothing of the program has changed since it was built: to install it anew would be no cure. */
-static void a_kernel_for_another_arch_is_not_told_to_be_damaged(void **state)
+TEST(built_in, a_kernel_for_another_arch_is_not_told_to_be_damaged)
 {
     struct fixture *f = *state;
     close_engine(f);
@@ -394,7 +396,7 @@ static void a_kernel_for_another_arch_is_not_told_to_be_damaged(void **state)
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), MI210 ".kdb");
 }
 
-static void what_was_no_package_when_it_was_built_in_is_told_at_opening(void **state)
+TEST(built_in, what_was_no_package_when_it_was_built_in_is_told_at_opening)
 {
     struct fixture *f = *state;
     struct engine *other = NULL;
@@ -403,37 +405,4 @@ static void what_was_no_package_when_it_was_built_in_is_told_at_opening(void **s
     assert_int_equal(engine_open(&f->engine.options, &other, &f->engine.err), KILN_CORRUPT);
     assert_says(f->engine.err.text, "built into this program");
     f->image.data[0] ^= 0xff;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_plan_is_served_from_what_is_built_in, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_not_built_in_is_named_with_what_to_do, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(another_solver_than_the_chosen_one_is_told_to_be_one, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_device_that_nothing_is_built_in_for, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_plan_waits_until_it_is_known_which_compilers_there_are,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(its_digest_is_checked_once_and_damage_is_told, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(nothing_that_writes_a_file_is_done, setup, teardown),
-        cmocka_unit_test_setup_teardown(records_are_looked_up_though_there_is_no_folder, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(it_is_listed_and_verified_like_an_installed_one, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_device_with_databases_alone_is_told_what_it_has, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_list_of_devices_that_is_too_long_says_how_many_more,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(a_package_that_cannot_be_opened_for_damage_is_a_miss, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(a_kernel_that_is_damaged_is_told_to_be_so, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_kernel_for_another_arch_is_not_told_to_be_damaged, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(what_was_no_package_when_it_was_built_in_is_told_at_opening,
-                                        setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

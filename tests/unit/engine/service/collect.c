@@ -53,6 +53,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(collect, setup, teardown);
+
 static struct digest compile(struct fixture *f, struct test_caller *c, const char *program)
 {
     char content[64];
@@ -121,7 +123,7 @@ static void describe_as(struct fixture *f, const char *identity)
 
 #define UPGRADED "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
 
-static void what_toolchains_made_that_are_gone_is_stale(void **state)
+TEST(collect, what_toolchains_made_that_are_gone_is_stale)
 {
     struct fixture *f = *state;
     compile(f, &f->ann, "old.cl");
@@ -142,7 +144,7 @@ static void what_toolchains_made_that_are_gone_is_stale(void **state)
     assert_true(is_stored(f, "named.o")); /* whose toolchain nobody knows */
 }
 
-static void two_versions_of_a_toolchain_live_side_by_side(void **state)
+TEST(collect, two_versions_of_a_toolchain_live_side_by_side)
 {
     struct fixture *f = *state;
     compile(f, &f->ann, "k.cl");
@@ -155,7 +157,7 @@ static void two_versions_of_a_toolchain_live_side_by_side(void **state)
     assert_int_equal(engine_fixture_stat(&f->engine, "store_objects"), 2);
 }
 
-static void while_toolchains_are_not_known_nothing_is_stale(void **state)
+TEST(collect, while_toolchains_are_not_known_nothing_is_stale)
 {
     struct fixture *f = *state;
     compile(f, &f->ann, "k.cl");
@@ -170,7 +172,7 @@ static void while_toolchains_are_not_known_nothing_is_stale(void **state)
     assert_true(is_stored(f, "k.cl"));
 }
 
-static void shrinking_to_nothing_spares_what_is_pinned(void **state)
+TEST(collect, shrinking_to_nothing_spares_what_is_pinned)
 {
     struct fixture *f = *state;
     compile(f, &f->ann, "a.cl");
@@ -184,7 +186,7 @@ static void shrinking_to_nothing_spares_what_is_pinned(void **state)
     assert_int_equal(engine_fixture_stat(&f->engine, "evictions"), 1);
 }
 
-static void subscribers_hear_of_a_collection_that_dropped_something(void **state)
+TEST(collect, subscribers_hear_of_a_collection_that_dropped_something)
 {
     struct fixture *f = *state;
     compile(f, &f->ann, "a.cl");
@@ -199,7 +201,7 @@ static void subscribers_hear_of_a_collection_that_dropped_something(void **state
 
 /* ---- pin ---- */
 
-static void kernels_are_pinned_by_key_and_let_go_again(void **state)
+TEST(collect, kernels_are_pinned_by_key_and_let_go_again)
 {
     struct fixture *f = *state;
     struct digest key = compile(f, &f->ann, "a.cl");
@@ -216,7 +218,7 @@ static void kernels_are_pinned_by_key_and_let_go_again(void **state)
     assert_int_equal(count_of(f, MESSAGE_gc, "{\"to_bytes\":0}"), 1);
 }
 
-static void kernels_are_pinned_by_target_name_and_database_id(void **state)
+TEST(collect, kernels_are_pinned_by_target_name_and_database_id)
 {
     struct fixture *f = *state;
     compile(f, &f->ann, "a.cl");
@@ -228,7 +230,7 @@ static void kernels_are_pinned_by_target_name_and_database_id(void **state)
     assert_int_equal(count_of(f, MESSAGE_gc, "{\"to_bytes\":0}"), 0);
 }
 
-static void pinning_needs_to_be_told_what(void **state)
+TEST(collect, pinning_needs_to_be_told_what)
 {
     struct fixture *f = *state;
     test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{}", KILN_INVALID, "pin what?");
@@ -244,7 +246,7 @@ static void pinning_needs_to_be_told_what(void **state)
                         "needs an administrator");
 }
 
-static void what_others_have_for_themselves_makes_no_key_ambiguous(void **state)
+TEST(collect, what_others_have_for_themselves_makes_no_key_ambiguous)
 {
     struct fixture *f = *state;
     struct digest key = compile(f, &f->bob, "a.cl"), private;
@@ -284,7 +286,7 @@ static void fill(struct fixture *f)
     import(f, &f->admin, "gfx90a68.ukdb", "other.o", "{\"for_all\":true}");
 }
 
-static void clearing_takes_what_matches_and_nothing_else(void **state)
+TEST(collect, clearing_takes_what_matches_and_nothing_else)
 {
     struct fixture *f = *state;
     static const struct {
@@ -317,7 +319,7 @@ static void clearing_takes_what_matches_and_nothing_else(void **state)
     }
 }
 
-static void what_was_cleared_is_not_hot_any_more(void **state)
+TEST(collect, what_was_cleared_is_not_hot_any_more)
 {
     struct fixture *f = *state;
     fill(f);
@@ -328,31 +330,10 @@ static void what_was_cleared_is_not_hot_any_more(void **state)
     assert_int_equal(last_outcome(&f->ann).code, KILN_NOT_FOUND);
 }
 
-static void clearing_nothing_in_particular_names_what_may_be_given(void **state)
+TEST(collect, clearing_nothing_in_particular_names_what_may_be_given)
 {
     struct fixture *f = *state;
     test_caller_refused(
         &f->admin, &f->engine, MESSAGE_clear, "{\"dry_run\":true}", KILN_INVALID,
         "give target, name, uid, toolchain, database_id, package, older_than_s, own or all");
-}
-
-#define COLLECT_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        COLLECT_TEST(what_toolchains_made_that_are_gone_is_stale),
-        COLLECT_TEST(what_others_have_for_themselves_makes_no_key_ambiguous),
-        COLLECT_TEST(two_versions_of_a_toolchain_live_side_by_side),
-        COLLECT_TEST(while_toolchains_are_not_known_nothing_is_stale),
-        COLLECT_TEST(shrinking_to_nothing_spares_what_is_pinned),
-        COLLECT_TEST(subscribers_hear_of_a_collection_that_dropped_something),
-        COLLECT_TEST(kernels_are_pinned_by_key_and_let_go_again),
-        COLLECT_TEST(kernels_are_pinned_by_target_name_and_database_id),
-        COLLECT_TEST(pinning_needs_to_be_told_what),
-        COLLECT_TEST(clearing_takes_what_matches_and_nothing_else),
-        COLLECT_TEST(what_was_cleared_is_not_hot_any_more),
-        COLLECT_TEST(clearing_nothing_in_particular_names_what_may_be_given),
-    };
-    return cmocka_run_group_tests_name("collect", tests, NULL, NULL);
 }

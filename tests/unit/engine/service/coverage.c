@@ -31,7 +31,7 @@ static size_t missing_told(const struct users *f)
     return count;
 }
 
-static void a_gpu_without_a_package_is_told_of_once_a_boot(void **state)
+TEST(users, a_gpu_without_a_package_is_told_of_once_a_boot)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
@@ -46,7 +46,7 @@ static void a_gpu_without_a_package_is_told_of_once_a_boot(void **state)
     assert_int_equal(missing_told(f), 2);
 }
 
-static void a_gpu_that_a_package_fits_is_not_missed(void **state)
+TEST(users, a_gpu_that_a_package_fits_is_not_missed)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
@@ -57,7 +57,7 @@ static void a_gpu_that_a_package_fits_is_not_missed(void **state)
     assert_int_equal(missing_told(f), 0);
 }
 
-static void a_gpu_that_comes_to_lack_its_package_is_told_of_again(void **state)
+TEST(users, a_gpu_that_comes_to_lack_its_package_is_told_of_again)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
@@ -70,7 +70,7 @@ static void a_gpu_that_comes_to_lack_its_package_is_told_of_again(void **state)
     assert_int_equal(missing_told(f), 3); /* what is to be said is another thing now */
 }
 
-static void a_gpu_that_cannot_be_understood_is_named_and_the_others_are_shown(void **state)
+TEST(users, a_gpu_that_cannot_be_understood_is_named_and_the_others_are_shown)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
@@ -81,7 +81,7 @@ static void a_gpu_that_cannot_be_understood_is_named_and_the_others_are_shown(vo
     assert_true(strlen(json_get_text(answer, "skipped", "")) > 0);
 }
 
-static void a_host_without_gpus_has_none(void **state)
+TEST(users, a_host_without_gpus_has_none)
 {
     struct users *f = *state;
     KILN_AUTO(json)
@@ -90,7 +90,7 @@ static void a_host_without_gpus_has_none(void **state)
     assert_string_equal(json_get_text(answer, "skipped", "?"), "");
 }
 
-static void coverage_says_how_each_package_fits_each_gpu(void **state)
+TEST(users, coverage_says_how_each_package_fits_each_gpu)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
@@ -110,19 +110,4 @@ static void coverage_says_how_each_package_fits_each_gpu(void **state)
     assert_string_equal(json_get_text(gpu, "coverage", ""), "exact");
     assert_string_equal(json_get_text(gpu, "sentence", "?"), "");
     assert_int_equal(json_count(json_get(gpu, "packages")), 2);
-}
-
-#define COVERAGE_TEST(name) cmocka_unit_test_setup_teardown(name, users_setup, users_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        COVERAGE_TEST(a_gpu_without_a_package_is_told_of_once_a_boot),
-        COVERAGE_TEST(a_gpu_that_a_package_fits_is_not_missed),
-        COVERAGE_TEST(a_gpu_that_comes_to_lack_its_package_is_told_of_again),
-        COVERAGE_TEST(a_gpu_that_cannot_be_understood_is_named_and_the_others_are_shown),
-        COVERAGE_TEST(a_host_without_gpus_has_none),
-        COVERAGE_TEST(coverage_says_how_each_package_fits_each_gpu),
-    };
-    return cmocka_run_group_tests_name("coverage", tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ static struct json *ask(struct users *f)
     return test_caller_ask(&f->user, &f->engine, MESSAGE_devices, NULL);
 }
 
-static void everybody_is_told_of_every_device(void **state)
+TEST(users, everybody_is_told_of_every_device)
 {
     struct users *f = *state;
     add(f, "0/properties", "simd_count 0\n");
@@ -54,7 +54,7 @@ static void everybody_is_told_of_every_device(void **state)
     assert_string_equal(json_get_text(answer, "skipped", "?"), "");
 }
 
-static void partitions_of_a_device_are_devices_that_say_so(void **state)
+TEST(users, partitions_of_a_device_are_devices_that_say_so)
 {
     struct users *f = *state;
     for (int i = 1; i <= 8; i++) {
@@ -71,7 +71,7 @@ static void partitions_of_a_device_are_devices_that_say_so(void **state)
     }
 }
 
-static void what_is_not_known_is_absent(void **state)
+TEST(users, what_is_not_known_is_absent)
 {
     struct users *f = *state;
     add(f, "1/properties", "simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\n");
@@ -84,23 +84,10 @@ static void what_is_not_known_is_absent(void **state)
     assert_says(json_get_text(answer, "skipped", ""), "node 2: simd_count makes no sense");
 }
 
-static void a_host_without_gpus_has_none(void **state)
+TEST(users, a_host_without_gpus_has_none)
 {
     struct users *f = *state;
     KILN_AUTO(json) struct json *answer = ask(f);
     assert_int_equal(json_count(json_get(answer, "devices")), 0);
     assert_string_equal(json_get_text(answer, "skipped", "?"), "");
-}
-
-#define DEVICES_TEST(name) cmocka_unit_test_setup_teardown(name, users_setup, users_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        DEVICES_TEST(everybody_is_told_of_every_device),
-        DEVICES_TEST(partitions_of_a_device_are_devices_that_say_so),
-        DEVICES_TEST(what_is_not_known_is_absent),
-        DEVICES_TEST(a_host_without_gpus_has_none),
-    };
-    return cmocka_run_group_tests_name("devices", tests, NULL, NULL);
 }

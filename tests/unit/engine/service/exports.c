@@ -58,6 +58,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(export, setup, teardown);
+
 static void import_file(struct fixture *f, struct test_caller *c, const char *path,
                         const char *name, const char *question)
 {
@@ -97,7 +99,7 @@ static const struct kernel_row three[] = {
     TEXT_KERNEL("a.o", " -mcpu=gfx906", "the same name, another blank"),
 };
 
-static void what_was_imported_comes_back_in_its_order(void **state)
+TEST(export, what_was_imported_comes_back_in_its_order)
 {
     struct fixture *f = *state;
     import(f, &f->ann, "gfx906_60", three, 3, "{}");
@@ -125,7 +127,7 @@ static void expect_exported(struct fixture *f, const char *question, const char 
     unlink(f->exported);
 }
 
-static void versions_of_miopen_are_exported_each_by_itself(void **state)
+TEST(export, versions_of_miopen_are_exported_each_by_itself)
 {
     struct fixture *f = *state;
     static const struct kernel_row old = TEXT_KERNEL("a.o", ARGS, "of an old MIOpen");
@@ -150,7 +152,7 @@ static void versions_of_miopen_are_exported_each_by_itself(void **state)
                         KILN_INVALID, "a version of MIOpen has");
 }
 
-static void kernels_of_no_version_are_exported_beside_others_when_asked_for(void **state)
+TEST(export, kernels_of_no_version_are_exported_beside_others_when_asked_for)
 {
     struct fixture *f = *state;
     static const struct kernel_row plain = TEXT_KERNEL("a.o", ARGS, "of no version");
@@ -164,7 +166,7 @@ static void kernels_of_no_version_are_exported_beside_others_when_asked_for(void
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_INVALID, "none");
 }
 
-static void the_only_version_of_a_device_need_not_be_named(void **state)
+TEST(export, the_only_version_of_a_device_need_not_be_named)
 {
     struct fixture *f = *state;
     static const struct kernel_row row = TEXT_KERNEL("a.o", ARGS, "of a new MIOpen");
@@ -174,7 +176,7 @@ static void the_only_version_of_a_device_need_not_be_named(void **state)
     expect_exported(f, "{\"database_id\":\"gfx906_60\"}", "gfx906_60@3.3.ukdb", &row);
 }
 
-static void import_and_export_again_give_the_same_file(void **state)
+TEST(export, import_and_export_again_give_the_same_file)
 {
     struct fixture *f = *state;
     static char names[MANY][16], contents[MANY][64];
@@ -196,7 +198,7 @@ static void import_and_export_again_give_the_same_file(void **state)
     assert_same_bytes(f->exported, f->again);
 }
 
-static void objects_of_every_size_come_back_byte_for_byte(void **state)
+TEST(export, objects_of_every_size_come_back_byte_for_byte)
 {
     struct fixture *f = *state;
     static char large[200000], one[] = "x";
@@ -212,7 +214,7 @@ static void objects_of_every_size_come_back_byte_for_byte(void **state)
     assert_kernel_file(f->exported, rows, 3);
 }
 
-static void each_database_id_is_a_file_of_its_own(void **state)
+TEST(export, each_database_id_is_a_file_of_its_own)
 {
     struct fixture *f = *state;
     import(f, &f->ann, "gfx906_60", three, 3, "{}");
@@ -234,7 +236,7 @@ static void each_database_id_is_a_file_of_its_own(void **state)
     assert_int_equal(json_count(json_get(one, "files")), 1);
 }
 
-static void everyones_are_exported_too_unless_ones_own_replace_them(void **state)
+TEST(export, everyones_are_exported_too_unless_ones_own_replace_them)
 {
     struct fixture *f = *state;
     const struct kernel_row shared[] = { TEXT_KERNEL("a.o", ARGS, "a of all"),
@@ -250,7 +252,7 @@ static void everyones_are_exported_too_unless_ones_own_replace_them(void **state
     assert_kernel_file(f->again, shared, 2);
 }
 
-static void what_others_imported_for_themselves_is_not_exported(void **state)
+TEST(export, what_others_imported_for_themselves_is_not_exported)
 {
     struct fixture *f = *state;
     import(f, &f->ann, "gfx906_60", three, 3, "{}");
@@ -260,7 +262,7 @@ static void what_others_imported_for_themselves_is_not_exported(void **state)
                         "{\"database_id\":\"gfx906_60\"}", KILN_NOT_FOUND, "of gfx906_60");
 }
 
-static void what_is_compiled_here_is_not_exported(void **state)
+TEST(export, what_is_compiled_here_is_not_exported)
 {
     struct fixture *f = *state;
     test_caller_want(&f->ann, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
@@ -271,14 +273,14 @@ static void what_is_compiled_here_is_not_exported(void **state)
                         "there are no imported kernels");
 }
 
-static void another_format_is_refused(void **state)
+TEST(export, another_format_is_refused)
 {
     struct fixture *f = *state;
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"format\":\"zip\"}",
                         KILN_INVALID, "there is no format 'zip' to export: ukdb");
 }
 
-static void a_damaged_kernel_is_left_out_and_counted(void **state)
+TEST(export, a_damaged_kernel_is_left_out_and_counted)
 {
     struct fixture *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("a.o", ARGS, "this object will be damaged"),
@@ -312,7 +314,7 @@ static void a_damaged_kernel_is_left_out_and_counted(void **state)
 }
 
 /* What is built or exported is a file on the disk, and no limit of memory is one of it. */
-static void a_file_larger_than_any_code_object_is_handed_over(void **state)
+TEST(export, a_file_larger_than_any_code_object_is_handed_over)
 {
     struct fixture *f = *state;
     const off_t size = (off_t)LIMIT_CODE_OBJECT + 4097;
@@ -338,7 +340,7 @@ static void a_file_larger_than_any_code_object_is_handed_over(void **state)
     object_unref(object);
 }
 
-static void a_file_counts_for_who_asked_until_it_is_closed(void **state)
+TEST(export, a_file_counts_for_who_asked_until_it_is_closed)
 {
     struct fixture *f = *state;
     struct handed_files *handed = f->engine.engine->handed;
@@ -355,7 +357,7 @@ static void a_file_counts_for_who_asked_until_it_is_closed(void **state)
     assert_int_equal(handed_files_count(handed), 0);
 }
 
-static void who_has_too_many_files_open_is_told_to_close_them(void **state)
+TEST(export, who_has_too_many_files_open_is_told_to_close_them)
 {
     struct fixture *f = *state;
     struct handed_files *handed = f->engine.engine->handed;
@@ -377,7 +379,7 @@ static void who_has_too_many_files_open_is_told_to_close_them(void **state)
     export(f, &f->ann, f->exported);
 }
 
-static void an_id_that_is_none_is_refused(void **state)
+TEST(export, an_id_that_is_none_is_refused)
 {
     struct fixture *f = *state;
     import(f, &f->ann, "gfx906_60", three, 3, "{}");
@@ -391,7 +393,7 @@ static void an_id_that_is_none_is_refused(void **state)
                         "has a version already");
 }
 
-static void a_file_that_is_gone_cannot_be_handed_over(void **state)
+TEST(export, a_file_that_is_gone_cannot_be_handed_over)
 {
     struct fixture *f = *state;
     struct object *object = NULL;
@@ -399,7 +401,7 @@ static void a_file_that_is_gone_cannot_be_handed_over(void **state)
     assert_non_null(strstr(f->engine.err.text, f->cache));
 }
 
-static void more_than_a_frames_worth_of_ids_must_be_named(void **state)
+TEST(export, more_than_a_frames_worth_of_ids_must_be_named)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 65; i++) {
@@ -415,7 +417,7 @@ static void more_than_a_frames_worth_of_ids_must_be_named(void **state)
     assert_int_equal(json_count(json_get(one, "files")), 1);
 }
 
-static void who_leaves_during_an_export_leaves_nothing(void **state)
+TEST(export, who_leaves_during_an_export_leaves_nothing)
 {
     struct fixture *f = *state;
     import(f, &f->ann, "gfx906_60", three, 3, "{}");
@@ -424,32 +426,4 @@ static void who_leaves_during_an_export_leaves_nothing(void **state)
     test_caller_leave(&f->ann, &f->engine);
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE); /* the teardown counts descriptors */
-}
-
-#define EXPORT_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        EXPORT_TEST(what_was_imported_comes_back_in_its_order),
-        EXPORT_TEST(versions_of_miopen_are_exported_each_by_itself),
-        EXPORT_TEST(kernels_of_no_version_are_exported_beside_others_when_asked_for),
-        EXPORT_TEST(the_only_version_of_a_device_need_not_be_named),
-        EXPORT_TEST(import_and_export_again_give_the_same_file),
-        EXPORT_TEST(objects_of_every_size_come_back_byte_for_byte),
-        EXPORT_TEST(each_database_id_is_a_file_of_its_own),
-        EXPORT_TEST(everyones_are_exported_too_unless_ones_own_replace_them),
-        EXPORT_TEST(what_others_imported_for_themselves_is_not_exported),
-        EXPORT_TEST(what_is_compiled_here_is_not_exported),
-        EXPORT_TEST(another_format_is_refused),
-        EXPORT_TEST(a_damaged_kernel_is_left_out_and_counted),
-        EXPORT_TEST(a_file_larger_than_any_code_object_is_handed_over),
-        EXPORT_TEST(a_file_that_is_gone_cannot_be_handed_over),
-        EXPORT_TEST(more_than_a_frames_worth_of_ids_must_be_named),
-        EXPORT_TEST(who_leaves_during_an_export_leaves_nothing),
-        EXPORT_TEST(a_file_counts_for_who_asked_until_it_is_closed),
-        EXPORT_TEST(who_has_too_many_files_open_is_told_to_close_them),
-        EXPORT_TEST(an_id_that_is_none_is_refused),
-    };
-    return cmocka_run_group_tests_name("exports", tests, NULL, NULL);
 }

@@ -7,9 +7,8 @@
 
 /* ---- histogram ---- */
 
-static void a_bucket_ends_with_its_power_of_two(void **state)
+TEST(plain, a_bucket_ends_with_its_power_of_two)
 {
-    (void)state;
     static const struct {
         uint64_t ns;
         unsigned bucket;
@@ -30,9 +29,8 @@ static void a_bucket_ends_with_its_power_of_two(void **state)
         assert_int_equal(histogram_bucket(cases[i].ns), cases[i].bucket);
 }
 
-static void what_was_observed_is_counted_once_and_summed_up(void **state)
+TEST(plain, what_was_observed_is_counted_once_and_summed_up)
 {
-    (void)state;
     struct histogram h = { 0 };
     histogram_observe(&h, 3, 1);
     histogram_observe(&h, 1000, 1);
@@ -57,9 +55,8 @@ static void assert_text(struct buffer *out, const char *text)
     out->size = 0;
 }
 
-static void a_family_begins_with_what_it_is(void **state)
+TEST(plain, a_family_begins_with_what_it_is)
 {
-    (void)state;
     BUFFER_AUTO struct buffer out;
     buffer_init(&out, 10000);
     const struct metric m = { "kiln_things_total", METRIC_COUNTER, "", "Things, all of them" };
@@ -70,9 +67,8 @@ static void a_family_begins_with_what_it_is(void **state)
                       "kiln_things_total 18446744073709551615\n");
 }
 
-static void what_would_end_a_line_or_a_value_is_escaped(void **state)
+TEST(plain, what_would_end_a_line_or_a_value_is_escaped)
 {
-    (void)state;
     BUFFER_AUTO struct buffer out;
     buffer_init(&out, 10000);
     const struct metric m = { "m", METRIC_GAUGE, "first second", "a \\ and\na \"line\"" };
@@ -84,9 +80,8 @@ static void what_would_end_a_line_or_a_value_is_escaped(void **state)
                       "m{first=\"C:\\\\dir\\n\\\"x\\\"\",second=\"\"} 7\n");
 }
 
-static void seconds_are_exact_and_short(void **state)
+TEST(plain, seconds_are_exact_and_short)
 {
-    (void)state;
     BUFFER_AUTO struct buffer out;
     buffer_init(&out, 10000);
     const struct metric m = { "m_seconds_total", METRIC_COUNTER, "", "" };
@@ -104,9 +99,8 @@ static void seconds_are_exact_and_short(void **state)
     }
 }
 
-static void a_histogram_has_its_buckets_its_sum_and_its_count(void **state)
+TEST(plain, a_histogram_has_its_buckets_its_sum_and_its_count)
 {
-    (void)state;
     BUFFER_AUTO struct buffer out;
     buffer_init(&out, 10000);
     const struct metric m = { "m_seconds", METRIC_HISTOGRAM, "tier", "" };
@@ -125,9 +119,8 @@ static void a_histogram_has_its_buckets_its_sum_and_its_count(void **state)
                       "m_seconds_count{tier=\"hot\"} 4\n");
 }
 
-static void one_without_labels_has_the_end_of_its_buckets_alone(void **state)
+TEST(plain, one_without_labels_has_the_end_of_its_buckets_alone)
 {
-    (void)state;
     BUFFER_AUTO struct buffer out;
     buffer_init(&out, 10000);
     const struct metric m = { "m", METRIC_HISTOGRAM, "", "" };
@@ -136,18 +129,4 @@ static void one_without_labels_has_the_end_of_its_buckets_alone(void **state)
     exposition_histogram(&out, &m, NULL, &h, &range);
     assert_text(&out, "m_bucket{le=\"1.073741824\"} 0\nm_bucket{le=\"+Inf\"} 0\nm_sum 0\nm_count "
                       "0\n");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_bucket_ends_with_its_power_of_two),
-        cmocka_unit_test(what_was_observed_is_counted_once_and_summed_up),
-        cmocka_unit_test(a_family_begins_with_what_it_is),
-        cmocka_unit_test(what_would_end_a_line_or_a_value_is_escaped),
-        cmocka_unit_test(seconds_are_exact_and_short),
-        cmocka_unit_test(a_histogram_has_its_buckets_its_sum_and_its_count),
-        cmocka_unit_test(one_without_labels_has_the_end_of_its_buckets_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

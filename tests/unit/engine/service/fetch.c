@@ -35,6 +35,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(fetch, setup, teardown);
+
 static void want(struct fixture *f, struct test_caller *c, uint64_t id, const char *program)
 {
     test_caller_want(c, &f->engine, id, program, PRIORITY_INTERACTIVE);
@@ -63,7 +65,7 @@ static void fetch_key(struct fixture *f, struct test_caller *c, uint64_t id,
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void many_askers_of_a_cold_kernel_cost_one_compile(void **state)
+TEST(fetch, many_askers_of_a_cold_kernel_cost_one_compile)
 {
     struct fixture *f = *state;
     for (uint64_t id = 0; id < 4; id++) {
@@ -83,7 +85,7 @@ static void many_askers_of_a_cold_kernel_cost_one_compile(void **state)
     assert_int_equal(stat(f, "misses"), 8);
 }
 
-static void the_second_time_it_is_hot_and_after_a_restart_on_disk(void **state)
+TEST(fetch, the_second_time_it_is_hot_and_after_a_restart_on_disk)
 {
     struct fixture *f = *state;
     want(f, &f->a, 1, "k.cl");
@@ -104,7 +106,7 @@ static void the_second_time_it_is_hot_and_after_a_restart_on_disk(void **state)
     assert_int_equal(stat(f, "compiles"), 0);
 }
 
-static void a_key_alone_never_compiles(void **state)
+TEST(fetch, a_key_alone_never_compiles)
 {
     struct fixture *f = *state;
     struct digest nowhere = { { 1, 2, 3 } };
@@ -114,7 +116,7 @@ static void a_key_alone_never_compiles(void **state)
     assert_int_equal(stat(f, "compiles"), 0);
 }
 
-static void a_key_is_answered_inline_only_up_to_the_limit_asked_for(void **state)
+TEST(fetch, a_key_is_answered_inline_only_up_to_the_limit_asked_for)
 {
     struct fixture *f = *state;
     want(f, &f->a, 1, "k.cl");
@@ -130,7 +132,7 @@ static void a_key_is_answered_inline_only_up_to_the_limit_asked_for(void **state
     assert_int_equal(reply_outcome(&f->a, 2).descriptor, 0);
 }
 
-static void a_failure_is_remembered_with_its_log(void **state)
+TEST(fetch, a_failure_is_remembered_with_its_log)
 {
     struct fixture *f = *state;
     want(f, &f->a, 1, "bad.cl");
@@ -147,7 +149,7 @@ static void a_failure_is_remembered_with_its_log(void **state)
     assert_int_equal(stat(f, "remembered_failures"), 1);
 }
 
-static void clearing_forgets_failures_and_what_is_hot(void **state)
+TEST(fetch, clearing_forgets_failures_and_what_is_hot)
 {
     struct fixture *f = *state;
     want(f, &f->a, 1, "bad.cl");
@@ -167,7 +169,7 @@ static void clearing_forgets_failures_and_what_is_hot(void **state)
     assert_int_equal(reply_outcome(&f->a, 2).code, KILN_OK);
 }
 
-static void a_missing_compiler_is_not_held_against_the_kernel(void **state)
+TEST(fetch, a_missing_compiler_is_not_held_against_the_kernel)
 {
     struct fixture *f = *state;
     want(f, &f->a, 1, "k.cl");
@@ -188,7 +190,7 @@ static void limit_files(rlim_t most)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-static void a_full_disk_costs_nobody_an_answer(void **state)
+TEST(fetch, a_full_disk_costs_nobody_an_answer)
 {
     struct fixture *f = *state;
     signal(SIGXFSZ, SIG_IGN);
@@ -214,7 +216,7 @@ static void a_full_disk_costs_nobody_an_answer(void **state)
     assert_int_equal(stat(f, "store_errors"), 1); /* and it recovers by itself */
 }
 
-static void the_last_asker_leaving_cancels_what_only_waits(void **state)
+TEST(fetch, the_last_asker_leaving_cancels_what_only_waits)
 {
     struct fixture *f = *state;
     want(f, &f->b, 1, "runs.cl"); /* takes the one compiler */
@@ -232,7 +234,7 @@ static void the_last_asker_leaving_cancels_what_only_waits(void **state)
     test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
 }
 
-static void a_compile_that_runs_is_kept_although_its_asker_left(void **state)
+TEST(fetch, a_compile_that_runs_is_kept_although_its_asker_left)
 {
     struct fixture *f = *state;
     want(f, &f->a, 1, "k.cl");
@@ -243,7 +245,7 @@ static void a_compile_that_runs_is_kept_although_its_asker_left(void **state)
     test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
 }
 
-static void an_interactive_asker_promotes_a_prefetch(void **state)
+TEST(fetch, an_interactive_asker_promotes_a_prefetch)
 {
     struct fixture *f = *state;
     test_caller_want(&f->b, &f->engine, 1, "busy.cl", PRIORITY_PREFETCH);
@@ -257,7 +259,7 @@ static void an_interactive_asker_promotes_a_prefetch(void **state)
     assert_true(bytes_equal_text(next->job.program, "second.cl"));
 }
 
-static void what_a_client_sends_is_compiled_as_a_clients(void **state)
+TEST(fetch, what_a_client_sends_is_compiled_as_a_clients)
 {
     struct fixture *f = *state;
     want(f, &f->a, 1, "k.cl");
@@ -267,7 +269,7 @@ static void what_a_client_sends_is_compiled_as_a_clients(void **state)
     compile(f, "object");
 }
 
-static void waiting_sources_of_one_user_are_bounded_in_bytes(void **state)
+TEST(fetch, waiting_sources_of_one_user_are_bounded_in_bytes)
 {
     struct fixture *f = *state;
     KILN_AUTO(mem) char *large = malloc(40000);
@@ -302,7 +304,7 @@ static void waiting_sources_of_one_user_are_bounded_in_bytes(void **state)
     assert_int_equal(reply_outcome(&f->a, 3).code, KILN_OK);
 }
 
-static void a_refused_option_is_named(void **state)
+TEST(fetch, a_refused_option_is_named)
 {
     struct fixture *f = *state;
     struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
@@ -320,7 +322,7 @@ static void a_refused_option_is_named(void **state)
     assert_says(text, "-I/etc");
 }
 
-static void another_machines_opencl_target_is_a_clear_no(void **state)
+TEST(fetch, another_machines_opencl_target_is_a_clear_no)
 {
     struct fixture *f = *state;
     struct message_fetch_source m = { .target = bytes_of_text("opencl:other-cpu:other-build"),
@@ -361,7 +363,7 @@ static void send_batch(struct fixture *f, uint32_t count, struct bytes items)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void a_batch_is_answered_in_the_order_things_are_ready(void **state)
+TEST(fetch, a_batch_is_answered_in_the_order_things_are_ready)
 {
     struct fixture *f = *state;
     want(f, &f->a, 1, "hot.cl");
@@ -387,7 +389,7 @@ static void a_batch_is_answered_in_the_order_things_are_ready(void **state)
     assert_int_equal(f->a.replies[2].request_id, 77);
 }
 
-static void hot_items_of_a_batch_share_frames(void **state)
+TEST(fetch, hot_items_of_a_batch_share_frames)
 {
     struct fixture *f = *state;
     want(f, &f->a, 1, "hot.cl");
@@ -418,7 +420,7 @@ static void put_key(struct buffer *items, const struct digest *key)
     message_batch_item_write(items, &item);
 }
 
-static void small_and_large_objects_share_a_frame_and_stay_whole(void **state)
+TEST(fetch, small_and_large_objects_share_a_frame_and_stay_whole)
 {
     struct fixture *f = *state;
     static char large[5001];
@@ -454,7 +456,7 @@ static void small_and_large_objects_share_a_frame_and_stay_whole(void **state)
     assert_int_equal(answered, 40);
 }
 
-static void a_batch_that_lies_about_its_count_is_refused_whole(void **state)
+TEST(fetch, a_batch_that_lies_about_its_count_is_refused_whole)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer items;
@@ -470,7 +472,7 @@ static void a_batch_that_lies_about_its_count_is_refused_whole(void **state)
     assert_int_equal(f->engine.executor.compiles_handed_over, 1);
 }
 
-static void a_cancelled_request_ends_with_cancelled(void **state)
+TEST(fetch, a_cancelled_request_ends_with_cancelled)
 {
     struct fixture *f = *state;
     want(f, &f->b, 1, "busy.cl");
@@ -511,7 +513,7 @@ static void send_plan(struct fixture *f, uint8_t flags, const char *solver)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void a_plan_brings_solver_geometry_and_objects(void **state)
+TEST(fetch, a_plan_brings_solver_geometry_and_objects)
 {
     struct fixture *f = *state;
     send_plan(f, 0, "");
@@ -532,7 +534,7 @@ static void a_plan_brings_solver_geometry_and_objects(void **state)
     assert_true(k.name.size > 0 && k.grid_x > 0 && k.group_x > 0 && k.argument_count > 2);
 }
 
-static void a_plan_without_objects_still_makes_them(void **state)
+TEST(fetch, a_plan_without_objects_still_makes_them)
 {
     struct fixture *f = *state;
     send_plan(f, FETCH_NO_OBJECT, "");
@@ -542,7 +544,7 @@ static void a_plan_without_objects_still_makes_them(void **state)
     assert_int_equal(stat(f, "store_objects"), 1);
 }
 
-static void a_plan_whose_compile_fails_says_for_which_solver(void **state)
+TEST(fetch, a_plan_whose_compile_fails_says_for_which_solver)
 {
     struct fixture *f = *state;
     send_plan(f, 0, "");
@@ -554,42 +556,9 @@ static void a_plan_whose_compile_fails_says_for_which_solver(void **state)
     assert_true(bytes_equal_text(e.log, "log"));
 }
 
-static void an_unknown_solver_is_not_found(void **state)
+TEST(fetch, an_unknown_solver_is_not_found)
 {
     struct fixture *f = *state;
     send_plan(f, 0, "ConvMagic");
     assert_int_equal(reply_error(&f->a, 0).code, KILN_NOT_FOUND);
-}
-
-#define FETCH_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        FETCH_TEST(many_askers_of_a_cold_kernel_cost_one_compile),
-        FETCH_TEST(the_second_time_it_is_hot_and_after_a_restart_on_disk),
-        FETCH_TEST(a_key_alone_never_compiles),
-        FETCH_TEST(a_key_is_answered_inline_only_up_to_the_limit_asked_for),
-        FETCH_TEST(a_failure_is_remembered_with_its_log),
-        FETCH_TEST(clearing_forgets_failures_and_what_is_hot),
-        FETCH_TEST(a_missing_compiler_is_not_held_against_the_kernel),
-        FETCH_TEST(a_full_disk_costs_nobody_an_answer),
-        FETCH_TEST(the_last_asker_leaving_cancels_what_only_waits),
-        FETCH_TEST(a_compile_that_runs_is_kept_although_its_asker_left),
-        FETCH_TEST(an_interactive_asker_promotes_a_prefetch),
-        FETCH_TEST(what_a_client_sends_is_compiled_as_a_clients),
-        FETCH_TEST(waiting_sources_of_one_user_are_bounded_in_bytes),
-        FETCH_TEST(a_refused_option_is_named),
-        FETCH_TEST(another_machines_opencl_target_is_a_clear_no),
-        FETCH_TEST(a_batch_is_answered_in_the_order_things_are_ready),
-        FETCH_TEST(hot_items_of_a_batch_share_frames),
-        FETCH_TEST(small_and_large_objects_share_a_frame_and_stay_whole),
-        FETCH_TEST(a_batch_that_lies_about_its_count_is_refused_whole),
-        FETCH_TEST(a_cancelled_request_ends_with_cancelled),
-        FETCH_TEST(a_plan_brings_solver_geometry_and_objects),
-        FETCH_TEST(a_plan_without_objects_still_makes_them),
-        FETCH_TEST(a_plan_whose_compile_fails_says_for_which_solver),
-        FETCH_TEST(an_unknown_solver_is_not_found),
-    };
-    return cmocka_run_group_tests_name("fetch", tests, NULL, NULL);
 }

@@ -67,6 +67,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(handed_files, setup, teardown);
+
 static const struct handed_to ann = { .uid = ANN }, bob = { .uid = BOB },
                               admin = { .uid = ANN, .is_admin = true };
 
@@ -87,7 +89,7 @@ static enum kiln_code check(struct fixture *f, const struct handed_to *to, uint6
     return handed_files_check(f->handed, f->folder, to, size, &f->err);
 }
 
-static void a_file_counts_until_the_last_who_has_it_closes_it(void **state)
+TEST(handed_files, a_file_counts_until_the_last_who_has_it_closes_it)
 {
     struct fixture *f = *state;
     give(f, &ann, 4096);
@@ -107,7 +109,7 @@ static void a_file_counts_until_the_last_who_has_it_closes_it(void **state)
     assert_int_equal(handed_files_count(f->handed), 0);
 }
 
-static void a_user_with_many_open_files_gets_no_more_and_others_do(void **state)
+TEST(handed_files, a_user_with_many_open_files_gets_no_more_and_others_do)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < HANDED_FILES_MOST_UID; i++)
@@ -122,7 +124,7 @@ static void a_user_with_many_open_files_gets_no_more_and_others_do(void **state)
     assert_int_equal(check(f, &ann, 0), KILN_OK);
 }
 
-static void a_user_with_much_open_gets_no_more_and_others_do(void **state)
+TEST(handed_files, a_user_with_much_open_gets_no_more_and_others_do)
 {
     struct fixture *f = *state;
     give(f, &ann, 7ll << 29);
@@ -138,7 +140,7 @@ static void a_user_with_much_open_gets_no_more_and_others_do(void **state)
     assert_int_equal(check(f, &ann, (1ull << 30) + 1), KILN_OK);
 }
 
-static void a_disk_with_little_room_is_left_to_the_stores(void **state)
+TEST(handed_files, a_disk_with_little_room_is_left_to_the_stores)
 {
     struct fixture *f = *state;
     fake_free = (1ull << 30) - 4096;
@@ -154,25 +156,11 @@ static void a_disk_with_little_room_is_left_to_the_stores(void **state)
     assert_int_equal(check(f, &ann, 0), KILN_FULL);
 }
 
-static void a_file_that_is_gone_is_not_counted(void **state)
+TEST(handed_files, a_file_that_is_gone_is_not_counted)
 {
     struct fixture *f = *state;
     struct object *object = NULL;
     assert_int_equal(handed_files_give(f->handed, f->path, &ann, &object, &f->err), KILN_NOT_FOUND);
     assert_null(object);
     assert_int_equal(handed_files_count(f->handed), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_file_counts_until_the_last_who_has_it_closes_it),
-        TEST(a_user_with_many_open_files_gets_no_more_and_others_do),
-        TEST(a_user_with_much_open_gets_no_more_and_others_do),
-        TEST(a_disk_with_little_room_is_left_to_the_stores),
-        TEST(a_file_that_is_gone_is_not_counted),
-    };
-    return cmocka_run_group_tests_name("handed files", tests, NULL, NULL);
 }

@@ -31,6 +31,8 @@ static int setup(void **state)
     return users_setup(state);
 }
 
+FIXTURE(history, setup, users_teardown);
+
 /* After a minute the engine asks again which compilers are here. */
 static void answer_describe(struct users *f)
 {
@@ -76,7 +78,7 @@ static const struct json *sample(const struct json *answer, unsigned index)
     return j;
 }
 
-static void a_sample_has_what_was_counted_since_the_one_before(void **state)
+TEST(history, a_sample_has_what_was_counted_since_the_one_before)
 {
     struct users *f = *state;
     compile(f, "k.cl");
@@ -103,7 +105,7 @@ static void a_sample_has_what_was_counted_since_the_one_before(void **state)
     assert_int_equal(json_get_u64(answer, "every_s", 0), HISTORY_EVERY_S);
 }
 
-static void what_is_not_written_yet_is_told_as_current(void **state)
+TEST(history, what_is_not_written_yet_is_told_as_current)
 {
     struct users *f = *state;
     compile(f, "k.cl");
@@ -117,7 +119,7 @@ static void what_is_not_written_yet_is_told_as_current(void **state)
     assert_int_equal(json_get_u64(answer, "misses", 0), 1);
 }
 
-static void an_idle_hour_leaves_no_sample(void **state)
+TEST(history, an_idle_hour_leaves_no_sample)
 {
     struct users *f = *state;
     for (unsigned i = 0; i < 12; i++) {
@@ -132,7 +134,7 @@ static void an_idle_hour_leaves_no_sample(void **state)
     assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), HISTORY_EVERY_S + 1);
 }
 
-static void samples_of_one_step_are_told_together(void **state)
+TEST(history, samples_of_one_step_are_told_together)
 {
     struct users *f = *state;
     compile(f, "k.cl");
@@ -149,7 +151,7 @@ static void samples_of_one_step_are_told_together(void **state)
     assert_int_equal(json_get_u64(sample(answer, 0), "store_objects", 0), 1);
 }
 
-static void only_the_last_weeks_are_kept(void **state)
+TEST(history, only_the_last_weeks_are_kept)
 {
     struct users *f = *state;
     compile(f, "k.cl");
@@ -163,7 +165,7 @@ static void only_the_last_weeks_are_kept(void **state)
     assert_int_equal(json_get_u64(sample(answer, 0), "compiles", 9), 0);
 }
 
-static void a_restart_takes_the_history_along(void **state)
+TEST(history, a_restart_takes_the_history_along)
 {
     struct users *f = *state;
     compile(f, "k.cl");
@@ -195,7 +197,7 @@ enum kiln_code __wrap_kernel_store_history_put(struct kernel_store *store,
                : __real_kernel_store_history_put(store, sample, kept_s, ret_written, err);
 }
 
-static void what_a_full_disk_does_not_take_is_part_of_the_next_sample(void **state)
+TEST(history, what_a_full_disk_does_not_take_is_part_of_the_next_sample)
 {
     struct users *f = *state;
     put_is_dropped = true;
@@ -212,7 +214,7 @@ static void what_a_full_disk_does_not_take_is_part_of_the_next_sample(void **sta
     assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), 2 * (HISTORY_EVERY_S + 1));
 }
 
-static void without_a_store_there_is_what_was_counted_since_the_start(void **state)
+TEST(history, without_a_store_there_is_what_was_counted_since_the_start)
 {
     struct users *f = *state;
     static const enum kernel_store_mode modes[] = { KERNEL_STORE_OFF, KERNEL_STORE_READ_ONLY };
@@ -228,7 +230,7 @@ static void without_a_store_there_is_what_was_counted_since_the_start(void **sta
     }
 }
 
-static void a_clock_that_was_set_back_spoils_no_sample(void **state)
+TEST(history, a_clock_that_was_set_back_spoils_no_sample)
 {
     struct users *f = *state;
     compile(f, "k.cl");
@@ -248,7 +250,7 @@ static void a_clock_that_was_set_back_spoils_no_sample(void **state)
     assert_int_equal(sum, 2);
 }
 
-static void the_longest_compiles_are_told_and_private_ones_are_not(void **state)
+TEST(history, the_longest_compiles_are_told_and_private_ones_are_not)
 {
     struct users *f = *state;
     compile(f, "a.cl");
@@ -267,7 +269,7 @@ static void the_longest_compiles_are_told_and_private_ones_are_not(void **state)
     assert_int_equal(json_count(json_get(none, "slowest")), 0);
 }
 
-static void whose_compile_was_long_is_not_told_to_others(void **state)
+TEST(history, whose_compile_was_long_is_not_told_to_others)
 {
     struct users *f = *state;
     test_caller_want(&f->admin, &f->engine, 7, "a.cl", PRIORITY_INTERACTIVE);
@@ -281,23 +283,4 @@ static void whose_compile_was_long_is_not_told_to_others(void **state)
     KILN_AUTO(json)
     struct json *all = test_caller_ask(&f->admin, &f->engine, MESSAGE_history, "{}");
     assert_true(json_is_number(json_get(json_first(json_get(all, "slowest")), "uid")));
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, setup, users_teardown)
-    const struct CMUnitTest tests[] = {
-        T(a_sample_has_what_was_counted_since_the_one_before),
-        T(what_is_not_written_yet_is_told_as_current),
-        T(an_idle_hour_leaves_no_sample),
-        T(samples_of_one_step_are_told_together),
-        T(only_the_last_weeks_are_kept),
-        T(a_restart_takes_the_history_along),
-        T(what_a_full_disk_does_not_take_is_part_of_the_next_sample),
-        T(without_a_store_there_is_what_was_counted_since_the_start),
-        T(a_clock_that_was_set_back_spoils_no_sample),
-        T(whose_compile_was_long_is_not_told_to_others),
-        T(the_longest_compiles_are_told_and_private_ones_are_not),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

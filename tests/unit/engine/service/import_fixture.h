@@ -17,6 +17,7 @@ struct imports {
 
 int imports_setup(void **state);
 int imports_teardown(void **state);
+FIXTURE(imports, imports_setup, imports_teardown);
 void imports_join(struct imports *f);
 void imports_leave(struct imports *f);
 

@@ -9,7 +9,7 @@
 
 /* ---- whose they are ---- */
 
-static void what_a_user_imports_is_his_alone(void **state)
+TEST(imports, what_a_user_imports_is_his_alone)
 {
     struct imports *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
@@ -22,7 +22,7 @@ static void what_a_user_imports_is_his_alone(void **state)
     assert_int_equal(ask_imported(f, &f->admin, "conv.o").code, KILN_NOT_FOUND);
 }
 
-static void another_user_does_not_get_it_by_its_key_hot_or_not(void **state)
+TEST(imports, another_user_does_not_get_it_by_its_key_hot_or_not)
 {
     struct imports *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
@@ -47,7 +47,7 @@ static void another_user_does_not_get_it_by_its_key_hot_or_not(void **state)
     }
 }
 
-static void another_user_neither_lists_nor_shows_it_but_an_admin_does(void **state)
+TEST(imports, another_user_neither_lists_nor_shows_it_but_an_admin_does)
 {
     struct imports *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
@@ -79,7 +79,7 @@ static struct json *clear(struct imports *f, struct test_caller *c, const char *
     return answer;
 }
 
-static void a_user_clears_his_own_private_kernels_and_nobody_elses(void **state)
+TEST(imports, a_user_clears_his_own_private_kernels_and_nobody_elses)
 {
     struct imports *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
@@ -99,7 +99,7 @@ static void a_user_clears_his_own_private_kernels_and_nobody_elses(void **state)
     assert_true(gets(f, &f->bob, "of bob"));
 }
 
-static void a_user_removes_his_own_private_kernel_and_no_other(void **state)
+TEST(imports, a_user_removes_his_own_private_kernel_and_no_other)
 {
     struct imports *f = *state;
     char of_ann[DIGEST_HEX_SIZE], of_all[DIGEST_HEX_SIZE], question[100];
@@ -123,7 +123,7 @@ static void a_user_removes_his_own_private_kernel_and_no_other(void **state)
     assert_true(gets(f, &f->ann, "for all"));
 }
 
-static void kernels_are_listed_and_cleared_by_database_id_and_version(void **state)
+TEST(imports, kernels_are_listed_and_cleared_by_database_id_and_version)
 {
     struct imports *f = *state;
     import_one(f, &f->ann, "{}", "plain");
@@ -148,7 +148,7 @@ static void kernels_are_listed_and_cleared_by_database_id_and_version(void **sta
 }
 
 /* The last key of a page is told as its end: that must not be the key of a hidden one. */
-static void pages_are_of_what_the_asker_may_see_and_nothing_else(void **state)
+TEST(imports, pages_are_of_what_the_asker_may_see_and_nothing_else)
 {
     struct imports *f = *state;
     write_many(f, 20);
@@ -167,7 +167,7 @@ static void pages_are_of_what_the_asker_may_see_and_nothing_else(void **state)
 }
 
 /* Whoever guesses a key learns nothing from what is in memory afterwards either. */
-static void a_guess_at_anothers_key_puts_nothing_into_memory(void **state)
+TEST(imports, a_guess_at_anothers_key_puts_nothing_into_memory)
 {
     struct imports *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
@@ -198,7 +198,7 @@ static void a_guess_at_anothers_key_puts_nothing_into_memory(void **state)
 }
 
 /* Dropping one's own costs the others nothing. */
-static void what_others_have_hot_stays_hot_when_a_user_drops_his_own(void **state)
+TEST(imports, what_others_have_hot_stays_hot_when_a_user_drops_his_own)
 {
     struct imports *f = *state;
     char hex[DIGEST_HEX_SIZE], question[100];
@@ -220,7 +220,7 @@ static void what_others_have_hot_stays_hot_when_a_user_drops_his_own(void **stat
     }
 }
 
-static void only_an_admin_imports_for_everyone(void **state)
+TEST(imports, only_an_admin_imports_for_everyone)
 {
     struct imports *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "for all");
@@ -238,7 +238,7 @@ static void only_an_admin_imports_for_everyone(void **state)
     assert_int_equal(listed_kernels(f, &f->bob), 1);
 }
 
-static void ones_own_goes_before_everyones_and_both_before_packages(void **state)
+TEST(imports, ones_own_goes_before_everyones_and_both_before_packages)
 {
     struct imports *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of the package");
@@ -253,7 +253,7 @@ static void ones_own_goes_before_everyones_and_both_before_packages(void **state
     assert_true(gets(f, &f->bob, "for all"));
 }
 
-static void the_same_name_imported_again_is_replaced(void **state)
+TEST(imports, the_same_name_imported_again_is_replaced)
 {
     struct imports *f = *state;
     import_one(f, &f->ann, "{}", "old");
@@ -273,7 +273,7 @@ static uint64_t uses(struct imports *f)
     return json_get_u64(json_first(json_get(list, "kernels")), "uses", 0);
 }
 
-static void the_use_of_everyones_kernel_counts_also_when_it_is_hot(void **state)
+TEST(imports, the_use_of_everyones_kernel_counts_also_when_it_is_hot)
 {
     struct imports *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
@@ -297,7 +297,7 @@ static uint64_t replaced_by(struct imports *f, const char *content)
     return json_get_u64(answer, "replaced", 9);
 }
 
-static void what_an_import_replaces_by_other_bytes_is_counted(void **state)
+TEST(imports, what_an_import_replaces_by_other_bytes_is_counted)
 {
     struct imports *f = *state;
     import_one(f, &f->bob, "{}", "of bob");
@@ -306,7 +306,7 @@ static void what_an_import_replaces_by_other_bytes_is_counted(void **state)
     assert_int_equal(replaced_by(f, "of another MIOpen"), 1);
 }
 
-static void versions_of_miopen_do_not_replace_each_other(void **state)
+TEST(imports, versions_of_miopen_do_not_replace_each_other)
 {
     struct imports *f = *state;
     import_one(f, &f->ann, "{}", "of no version");
@@ -322,7 +322,7 @@ static void versions_of_miopen_do_not_replace_each_other(void **state)
     assert_true(gets(f, &f->ann, "of no version"));
 }
 
-static void the_plain_id_finds_the_only_version_and_no_more_when_there_is_a_second(void **state)
+TEST(imports, the_plain_id_finds_the_only_version_and_no_more_when_there_is_a_second)
 {
     struct imports *f = *state;
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
@@ -334,7 +334,7 @@ static void the_plain_id_finds_the_only_version_and_no_more_when_there_is_a_seco
     assert_int_equal(ask_imported(f, &f->ann, "conv.o").code, KILN_NOT_FOUND);
 }
 
-static void own_and_everyones_versions_never_meet(void **state)
+TEST(imports, own_and_everyones_versions_never_meet)
 {
     struct imports *f = *state;
     import_one(f, &f->admin, "{\"version\":\"3.4.0\",\"for_all\":true}", "of everyone's");
@@ -348,7 +348,7 @@ static void own_and_everyones_versions_never_meet(void **state)
     assert_true(gets(f, &f->bob, "of bob"));
 }
 
-static void beside_kernels_of_no_version_no_version_is_guessed(void **state)
+TEST(imports, beside_kernels_of_no_version_no_version_is_guessed)
 {
     struct imports *f = *state;
     const struct kernel_row row = TEXT_KERNEL("other.o", ARGS, "of no version");
@@ -358,7 +358,7 @@ static void beside_kernels_of_no_version_no_version_is_guessed(void **state)
     assert_int_equal(ask_imported(f, &f->ann, "conv.o").code, KILN_NOT_FOUND);
 }
 
-static void versions_of_others_neither_help_nor_hide(void **state)
+TEST(imports, versions_of_others_neither_help_nor_hide)
 {
     struct imports *f = *state;
     char question[40];
@@ -372,7 +372,7 @@ static void versions_of_others_neither_help_nor_hide(void **state)
     assert_int_equal(ask_imported(f, &f->admin, "conv.o").code, KILN_NOT_FOUND);
 }
 
-static void who_states_a_version_never_gets_another(void **state)
+TEST(imports, who_states_a_version_never_gets_another)
 {
     struct imports *f = *state;
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
@@ -384,7 +384,7 @@ static void who_states_a_version_never_gets_another(void **state)
     assert_true(bytes_equal_text(last_outcome(&f->ann).content, "of one version"));
 }
 
-static void what_is_no_version_is_refused_before_the_file_is_taken(void **state)
+TEST(imports, what_is_no_version_is_refused_before_the_file_is_taken)
 {
     struct imports *f = *state;
     static const char *const questions[] = {
@@ -402,7 +402,7 @@ static void what_is_no_version_is_refused_before_the_file_is_taken(void **state)
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
-static void what_others_have_hot_stays_hot(void **state)
+TEST(imports, what_others_have_hot_stays_hot)
 {
     struct imports *f = *state;
     import_one(f, &f->bob, "{}", "of bob");
@@ -416,7 +416,7 @@ static void what_others_have_hot_stays_hot(void **state)
     assert_int_equal(last_outcome(&f->bob).tier, TIER_HOT);
 }
 
-static void what_others_have_hot_stays_hot_when_a_version_comes(void **state)
+TEST(imports, what_others_have_hot_stays_hot_when_a_version_comes)
 {
     struct imports *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
@@ -427,7 +427,7 @@ static void what_others_have_hot_stays_hot_when_a_version_comes(void **state)
 }
 
 /* Of a name that was not in it, too. */
-static void what_was_hot_of_the_only_version_is_not_once_there_is_a_second(void **state)
+TEST(imports, what_was_hot_of_the_only_version_is_not_once_there_is_a_second)
 {
     struct imports *f = *state;
     const struct kernel_row other = TEXT_KERNEL("other.o", ARGS, "of ann");
@@ -444,7 +444,7 @@ static void what_was_hot_of_the_only_version_is_not_once_there_is_a_second(void 
 
 /* ---- which GPU they are for ---- */
 
-static void the_database_id_may_be_given_for_files_of_another_name(void **state)
+TEST(imports, the_database_id_may_be_given_for_files_of_another_name)
 {
     struct imports *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", ARGS, "of ann");
@@ -461,7 +461,7 @@ static void the_database_id_may_be_given_for_files_of_another_name(void **state)
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "give its database id");
 }
 
-static void imports_salvage_and_need_no_signature(void **state)
+TEST(imports, imports_salvage_and_need_no_signature)
 {
     struct imports *f = *state;
     imports_leave(f);
@@ -481,46 +481,10 @@ static void imports_salvage_and_need_no_signature(void **state)
 }
 
 /* A caller names no URL: what a user may read is his to open, not kilnd's. */
-static void a_cache_comes_as_a_file_alone(void **state)
+TEST(imports, a_cache_comes_as_a_file_alone)
 {
     struct imports *f = *state;
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_import,
                         "{\"url\":\"file:///etc/passwd\"}", KILN_INVALID, "'url' is no member");
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_import, "{}", KILN_INVALID, "came");
-}
-
-#define IMPORT_TEST(name) cmocka_unit_test_setup_teardown(name, imports_setup, imports_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IMPORT_TEST(what_a_user_imports_is_his_alone),
-        IMPORT_TEST(another_user_does_not_get_it_by_its_key_hot_or_not),
-        IMPORT_TEST(another_user_neither_lists_nor_shows_it_but_an_admin_does),
-        IMPORT_TEST(a_user_clears_his_own_private_kernels_and_nobody_elses),
-        IMPORT_TEST(a_user_removes_his_own_private_kernel_and_no_other),
-        IMPORT_TEST(kernels_are_listed_and_cleared_by_database_id_and_version),
-        IMPORT_TEST(pages_are_of_what_the_asker_may_see_and_nothing_else),
-        IMPORT_TEST(a_guess_at_anothers_key_puts_nothing_into_memory),
-        IMPORT_TEST(what_others_have_hot_stays_hot_when_a_user_drops_his_own),
-        IMPORT_TEST(only_an_admin_imports_for_everyone),
-        IMPORT_TEST(ones_own_goes_before_everyones_and_both_before_packages),
-        IMPORT_TEST(the_same_name_imported_again_is_replaced),
-        IMPORT_TEST(the_use_of_everyones_kernel_counts_also_when_it_is_hot),
-        IMPORT_TEST(what_an_import_replaces_by_other_bytes_is_counted),
-        IMPORT_TEST(versions_of_miopen_do_not_replace_each_other),
-        IMPORT_TEST(the_plain_id_finds_the_only_version_and_no_more_when_there_is_a_second),
-        IMPORT_TEST(own_and_everyones_versions_never_meet),
-        IMPORT_TEST(beside_kernels_of_no_version_no_version_is_guessed),
-        IMPORT_TEST(versions_of_others_neither_help_nor_hide),
-        IMPORT_TEST(who_states_a_version_never_gets_another),
-        IMPORT_TEST(what_is_no_version_is_refused_before_the_file_is_taken),
-        IMPORT_TEST(what_others_have_hot_stays_hot),
-        IMPORT_TEST(what_others_have_hot_stays_hot_when_a_version_comes),
-        IMPORT_TEST(what_was_hot_of_the_only_version_is_not_once_there_is_a_second),
-        IMPORT_TEST(the_database_id_may_be_given_for_files_of_another_name),
-        IMPORT_TEST(imports_salvage_and_need_no_signature),
-        IMPORT_TEST(a_cache_comes_as_a_file_alone),
-    };
-    return cmocka_run_group_tests_name("imports", tests, NULL, NULL);
 }

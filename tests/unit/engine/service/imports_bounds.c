@@ -3,6 +3,7 @@
 #include "tests/unit/engine/service/import_fixture.h"
 
 #include "engine/service/internal.h"
+#include "engine/service/packages/uploads.h"
 
 #include <stdio.h>
 
@@ -17,7 +18,7 @@ static void run_first_step(struct imports *f)
 
 /* ---- many ---- */
 
-static void many_rows_are_imported_in_steps_and_others_get_their_turn(void **state)
+TEST(imports, many_rows_are_imported_in_steps_and_others_get_their_turn)
 {
     struct imports *f = *state;
     write_many(f, MANY);
@@ -35,7 +36,7 @@ static void many_rows_are_imported_in_steps_and_others_get_their_turn(void **sta
     assert_int_equal(ask_imported(f, &f->ann, "k599.o").code, KILN_OK);
 }
 
-static void as_many_rows_as_a_step_takes_are_imported_once(void **state)
+TEST(imports, as_many_rows_as_a_step_takes_are_imported_once)
 {
     struct imports *f = *state;
     write_many(f, 512);
@@ -45,7 +46,7 @@ static void as_many_rows_as_a_step_takes_are_imported_once(void **state)
     assert_int_equal(f->ann.reply_count, 1);
 }
 
-static void beyond_the_quota_it_is_said_how_much_and_what_to_do(void **state)
+TEST(imports, beyond_the_quota_it_is_said_how_much_and_what_to_do)
 {
     struct imports *f = *state;
     imports_leave(f);
@@ -91,7 +92,7 @@ static void in_a_small_store(struct imports *f)
     imports_join(f);
 }
 
-static void what_had_to_go_for_an_import_for_all_is_told_and_counted(void **state)
+TEST(imports, what_had_to_go_for_an_import_for_all_is_told_and_counted)
 {
     struct imports *f = *state;
     in_a_small_store(f);
@@ -108,7 +109,7 @@ static void what_had_to_go_for_an_import_for_all_is_told_and_counted(void **stat
     assert_int_equal(counter(f, "evictions"), evicted);
 }
 
-static void what_a_user_imports_pushes_out_nobody_elses_and_what_fits_stays(void **state)
+TEST(imports, what_a_user_imports_pushes_out_nobody_elses_and_what_fits_stays)
 {
     struct imports *f = *state;
     in_a_small_store(f);
@@ -130,7 +131,7 @@ static void what_a_user_imports_pushes_out_nobody_elses_and_what_fits_stays(void
 
 /* ---- how large, how many ---- */
 
-static void a_cache_that_the_store_could_never_hold_is_not_copied(void **state)
+TEST(imports, a_cache_that_the_store_could_never_hold_is_not_copied)
 {
     struct imports *f = *state;
     imports_leave(f);
@@ -151,14 +152,14 @@ static void a_cache_that_the_store_could_never_hold_is_not_copied(void **state)
     fake_executor_transfer_fail(&f->engine.executor, KILN_FULL, "too large");
 }
 
-static void a_user_has_two_on_their_way_at_most(void **state)
+TEST(imports, a_user_has_two_on_their_way_at_most)
 {
     struct imports *f = *state;
     write_many(f, 1);
     begin_import(f, &f->ann, "{}");
     begin_import(f, &f->ann, "{}");
     begin_import(f, &f->ann, "{}");
-    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "2 imports of yours (uid 1000) are under way");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "uploads: user 1000 has 2 unanswered");
     begin_import(f, &f->bob, "{}");
     assert_int_equal(f->bob.reply_count, 0);
     fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
@@ -173,7 +174,7 @@ static void a_user_has_two_on_their_way_at_most(void **state)
 
 #define USERS 6
 
-static void users_leave_room_for_administrators(void **state)
+TEST(imports, users_leave_room_for_administrators)
 {
     struct imports *f = *state;
     struct test_caller users[USERS];
@@ -186,13 +187,13 @@ static void users_leave_room_for_administrators(void **state)
         assert_int_equal(users[i].reply_count, 0);
     }
     begin_import(f, &f->ann, "{}");
-    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "12 packages and caches are on their way");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "uploads: 12 are under way");
     for (int i = 0; i < 4; i++) {
         begin_import(f, &f->admin, "{}");
         assert_int_equal(f->admin.reply_count, 0);
     }
     begin_import(f, &f->admin, "{}");
-    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "16 packages and caches are on their way");
+    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "uploads: 16 are under way");
     while (fake_executor_next_transfer(&f->engine.executor))
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
     for (unsigned i = 0; i < USERS; i++)
@@ -201,7 +202,7 @@ static void users_leave_room_for_administrators(void **state)
 
 /* ---- ended early ---- */
 
-static void who_leaves_during_the_transfer_has_it_cancelled(void **state)
+TEST(imports, who_leaves_during_the_transfer_has_it_cancelled)
 {
     struct imports *f = *state;
     write_many(f, 3);
@@ -214,7 +215,7 @@ static void who_leaves_during_the_transfer_has_it_cancelled(void **state)
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-static void who_leaves_during_the_import_ends_it_after_the_step(void **state)
+TEST(imports, who_leaves_during_the_import_ends_it_after_the_step)
 {
     struct imports *f = *state;
     write_many(f, MANY);
@@ -227,13 +228,13 @@ static void who_leaves_during_the_import_ends_it_after_the_step(void **state)
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
-    assert_null(f->engine.engine->uploads);
+    assert_true(uploads_idle(f->engine.engine));
     uint64_t there = counter(f, "store_objects");
     assert_true(there > 0 && there < MANY);
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-static void a_cancelled_import_is_answered_once(void **state)
+TEST(imports, a_cancelled_import_is_answered_once)
 {
     struct imports *f = *state;
     write_many(f, MANY);
@@ -246,7 +247,7 @@ static void a_cancelled_import_is_answered_once(void **state)
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CANCELLED);
 }
 
-static void a_daemon_that_stops_puts_the_rest_off(void **state)
+TEST(imports, a_daemon_that_stops_puts_the_rest_off)
 {
     struct imports *f = *state;
     write_many(f, MANY);
@@ -258,25 +259,4 @@ static void a_daemon_that_stops_puts_the_rest_off(void **state)
     assert_int_equal(f->ann.reply_count, 1);
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "kilnd is stopping");
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
-}
-
-#define IMPORT_TEST(name) cmocka_unit_test_setup_teardown(name, imports_setup, imports_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IMPORT_TEST(many_rows_are_imported_in_steps_and_others_get_their_turn),
-        IMPORT_TEST(as_many_rows_as_a_step_takes_are_imported_once),
-        IMPORT_TEST(beyond_the_quota_it_is_said_how_much_and_what_to_do),
-        IMPORT_TEST(what_had_to_go_for_an_import_for_all_is_told_and_counted),
-        IMPORT_TEST(what_a_user_imports_pushes_out_nobody_elses_and_what_fits_stays),
-        IMPORT_TEST(a_cache_that_the_store_could_never_hold_is_not_copied),
-        IMPORT_TEST(a_user_has_two_on_their_way_at_most),
-        IMPORT_TEST(users_leave_room_for_administrators),
-        IMPORT_TEST(who_leaves_during_the_transfer_has_it_cancelled),
-        IMPORT_TEST(who_leaves_during_the_import_ends_it_after_the_step),
-        IMPORT_TEST(a_cancelled_import_is_answered_once),
-        IMPORT_TEST(a_daemon_that_stops_puts_the_rest_off),
-    };
-    return cmocka_run_group_tests_name("imports bounds", tests, NULL, NULL);
 }

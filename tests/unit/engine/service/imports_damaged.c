@@ -51,7 +51,7 @@ static bool damage_all(const struct imports *f, const char *content)
     return any;
 }
 
-static void damaged_rows_are_counted_and_the_rest_is_imported(void **state)
+TEST(imports, damaged_rows_are_counted_and_the_rest_is_imported)
 {
     struct imports *f = *state;
     write_many(f, 20);
@@ -76,7 +76,7 @@ static void damaged_rows_are_counted_and_the_rest_is_imported(void **state)
     assert_int_equal(ask_imported(f, &f->ann, "k4.o").code, KILN_NOT_FOUND);
 }
 
-static void what_is_damaged_in_the_store_later_is_a_miss_counted_once(void **state)
+TEST(imports, what_is_damaged_in_the_store_later_is_a_miss_counted_once)
 {
     struct imports *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "this object is for everybody here");
@@ -97,7 +97,7 @@ static void what_is_damaged_in_the_store_later_is_a_miss_counted_once(void **sta
 }
 
 /* Page 1 says where everything is; MIOpen's caches are often damaged there. */
-static void a_cache_damaged_at_its_head_is_salvaged(void **state)
+TEST(imports, a_cache_damaged_at_its_head_is_salvaged)
 {
     struct imports *f = *state;
     write_many(f, 20);
@@ -112,7 +112,7 @@ static void a_cache_damaged_at_its_head_is_salvaged(void **state)
     assert_int_equal(ask_imported(f, &f->ann, "k19.o").code, KILN_OK);
 }
 
-static void lost_rows_are_counted_once_in_all_steps(void **state)
+TEST(imports, lost_rows_are_counted_once_in_all_steps)
 {
     struct imports *f = *state;
     write_many(f, MANY);
@@ -128,7 +128,7 @@ static void lost_rows_are_counted_once_in_all_steps(void **state)
     assert_false(json_get_bool(answer, "lost_unknown", false)); /* the index names them */
 }
 
-static void a_cache_cut_in_half_says_that_more_may_be_lost_than_it_counts(void **state)
+TEST(imports, a_cache_cut_in_half_says_that_more_may_be_lost_than_it_counts)
 {
     struct imports *f = *state;
     write_many(f, MANY);
@@ -142,7 +142,7 @@ static void a_cache_cut_in_half_says_that_more_may_be_lost_than_it_counts(void *
     assert_true(json_get_bool(answer, "lost_at_least", false));
 }
 
-static void of_very_many_damaged_rows_some_are_named_and_all_counted(void **state)
+TEST(imports, of_very_many_damaged_rows_some_are_named_and_all_counted)
 {
     struct imports *f = *state;
     static struct kernel_row rows[MANY];
@@ -160,7 +160,7 @@ static void of_very_many_damaged_rows_some_are_named_and_all_counted(void **stat
     assert_int_equal(json_count(json_get(answer, "damaged_rows")), 200);
 }
 
-static void a_cache_without_damage_is_not_called_damaged(void **state)
+TEST(imports, a_cache_without_damage_is_not_called_damaged)
 {
     struct imports *f = *state;
     write_many(f, 20);
@@ -176,7 +176,7 @@ static void a_cache_without_damage_is_not_called_damaged(void **state)
 #define LONG_NAME 300
 #define LONGER_THAN_ANY (17u << 10)
 
-static void a_row_that_no_request_could_name_is_damage_and_the_rest_is_imported(void **state)
+TEST(imports, a_row_that_no_request_could_name_is_damage_and_the_rest_is_imported)
 {
     struct imports *f = *state;
     static char name[LONG_NAME + 1], args[LONGER_THAN_ANY + 1];
@@ -198,7 +198,7 @@ static void a_row_that_no_request_could_name_is_damage_and_the_rest_is_imported(
 }
 
 /* Only what stores is done where others wait for the store. */
-static void damage_is_looked_for_before_the_store_is_written_to(void **state)
+TEST(imports, damage_is_looked_for_before_the_store_is_written_to)
 {
     struct imports *f = *state;
     write_many(f, 20);
@@ -218,7 +218,7 @@ static void damage_is_looked_for_before_the_store_is_written_to(void **state)
     assert_true(json_get_bool(answer, "file_damaged", false));
 }
 
-static void a_cache_that_cannot_be_read_at_all_is_an_error(void **state)
+TEST(imports, a_cache_that_cannot_be_read_at_all_is_an_error)
 {
     struct imports *f = *state;
     FILE *file = fopen(f->cache, "w");
@@ -227,23 +227,4 @@ static void a_cache_that_cannot_be_read_at_all_is_an_error(void **state)
     import_cache(f, &f->ann, "{}");
     assert_int_equal(reply_error(&f->ann, 0).code, KILN_CORRUPT);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
-}
-
-#define IMPORT_TEST(name) cmocka_unit_test_setup_teardown(name, imports_setup, imports_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        IMPORT_TEST(damaged_rows_are_counted_and_the_rest_is_imported),
-        IMPORT_TEST(what_is_damaged_in_the_store_later_is_a_miss_counted_once),
-        IMPORT_TEST(a_cache_damaged_at_its_head_is_salvaged),
-        IMPORT_TEST(lost_rows_are_counted_once_in_all_steps),
-        IMPORT_TEST(a_cache_cut_in_half_says_that_more_may_be_lost_than_it_counts),
-        IMPORT_TEST(of_very_many_damaged_rows_some_are_named_and_all_counted),
-        IMPORT_TEST(a_cache_without_damage_is_not_called_damaged),
-        IMPORT_TEST(a_row_that_no_request_could_name_is_damage_and_the_rest_is_imported),
-        IMPORT_TEST(damage_is_looked_for_before_the_store_is_written_to),
-        IMPORT_TEST(a_cache_that_cannot_be_read_at_all_is_an_error),
-    };
-    return cmocka_run_group_tests_name("imports damaged", tests, NULL, NULL);
 }

@@ -5,6 +5,8 @@
 
 #include "common/fs.h"
 #include "engine/service/internal.h"
+#include "engine/service/packages/packages.h"
+#include "engine/service/packages/uploads.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -50,6 +52,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(install, setup, teardown);
+
 static void begin(struct fixture *f, const char *question)
 {
     test_caller_forget_replies(&f->admin);
@@ -79,7 +83,7 @@ static bool is_there(const struct fixture *f, const char *file_name)
 
 /* ---- in ---- */
 
-static void what_was_fetched_is_installed_and_serves(void **state)
+TEST(install, what_was_fetched_is_installed_and_serves)
 {
     struct fixture *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -100,7 +104,7 @@ static void what_was_fetched_is_installed_and_serves(void **state)
     assert_string_equal(engine_fixture_reported(&f->engine, "package_installed"), "gfx90a68.kdb");
 }
 
-static void a_file_that_is_not_used_is_listed_beside_the_packages(void **state)
+TEST(install, a_file_that_is_not_used_is_listed_beside_the_packages)
 {
     struct fixture *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -123,7 +127,7 @@ static void a_file_that_is_not_used_is_listed_beside_the_packages(void **state)
 }
 
 /* Gigabytes take seconds to hash: what was compiled meanwhile is not kept waiting. */
-static void only_the_move_into_place_waits_for_the_write_lane(void **state)
+TEST(install, only_the_move_into_place_waits_for_the_write_lane)
 {
     struct fixture *f = *state;
     begin(f, URL);
@@ -141,7 +145,7 @@ static void only_the_move_into_place_waits_for_the_write_lane(void **state)
     assert_true(is_there(f, "gfx90a68.kdb"));
 }
 
-static void who_leaves_while_it_is_checked_leaves_nothing_behind(void **state)
+TEST(install, who_leaves_while_it_is_checked_leaves_nothing_behind)
 {
     struct fixture *f = *state;
     begin(f, URL);
@@ -155,7 +159,7 @@ static void who_leaves_while_it_is_checked_leaves_nothing_behind(void **state)
     must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
 }
 
-static void the_transfer_is_told_all_that_it_must_know(void **state)
+TEST(install, the_transfer_is_told_all_that_it_must_know)
 {
     struct fixture *f = *state;
     begin(f, "{\"url\":\"http://h/x\",\"name\":\"gfx90a.kdb\",\"sha256\":\"00ff\"}");
@@ -163,7 +167,7 @@ static void the_transfer_is_told_all_that_it_must_know(void **state)
     assert_string_equal(job->url, "http://h/x");
     assert_string_equal(job->name, "gfx90a.kdb");
     assert_string_equal(job->sha256, "00ff");
-    assert_string_equal(job->staging, f->engine.engine->staging);
+    assert_string_equal(job->staging, packages_staging(f->engine.engine));
     assert_string_equal(job->trusted_keys, f->engine.keys);
     assert_int_equal(job->size_limit, f->engine.options.package_limit);
     assert_int_equal(job->content_fd, -1);
@@ -173,7 +177,7 @@ static void the_transfer_is_told_all_that_it_must_know(void **state)
     fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
 }
 
-static void a_file_that_came_with_the_request_is_what_is_transferred(void **state)
+TEST(install, a_file_that_came_with_the_request_is_what_is_transferred)
 {
     struct fixture *f = *state;
     const int files[] = { open_copy(f->made), sealed_file(bytes_of_text("manifest")) };
@@ -193,7 +197,7 @@ static void a_file_that_came_with_the_request_is_what_is_transferred(void **stat
     assert_string_equal(json_get_text(answer, "source", ""), "/a/b");
 }
 
-static void progress_is_told_as_it_comes(void **state)
+TEST(install, progress_is_told_as_it_comes)
 {
     struct fixture *f = *state;
     begin(f, URL);
@@ -213,7 +217,7 @@ static void progress_is_told_as_it_comes(void **state)
     assert_int_equal(f->admin.replies[2].flags, 0);
 }
 
-static void why_a_transfer_failed_is_told(void **state)
+TEST(install, why_a_transfer_failed_is_told)
 {
     struct fixture *f = *state;
     begin(f, URL);
@@ -223,7 +227,7 @@ static void why_a_transfer_failed_is_told(void **state)
     assert_false(is_there(f, "gfx90a68.kdb"));
 }
 
-static void what_turns_out_to_be_no_package_leaves_no_trace(void **state)
+TEST(install, what_turns_out_to_be_no_package_leaves_no_trace)
 {
     struct fixture *f = *state;
     install(f, "gfx90a68.kdb");
@@ -237,7 +241,7 @@ static void what_turns_out_to_be_no_package_leaves_no_trace(void **state)
     assert_true(serves(f, "a.o")); /* what was there before */
 }
 
-static void a_name_that_is_no_packages_is_refused(void **state)
+TEST(install, a_name_that_is_no_packages_is_refused)
 {
     struct fixture *f = *state;
     static const char *const names[] = { "kernels.zip", "../gfx90a68.kdb", ".gfx90a68.kdb",
@@ -249,7 +253,7 @@ static void a_name_that_is_no_packages_is_refused(void **state)
     }
 }
 
-static void a_url_or_a_file_is_needed_and_not_both(void **state)
+TEST(install, a_url_or_a_file_is_needed_and_not_both)
 {
     struct fixture *f = *state;
     test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, "{}", KILN_INVALID,
@@ -263,7 +267,7 @@ static void a_url_or_a_file_is_needed_and_not_both(void **state)
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
-static void users_may_look_at_packages_but_not_change_them(void **state)
+TEST(install, users_may_look_at_packages_but_not_change_them)
 {
     struct fixture *f = *state;
     static const unsigned denied[] = { MESSAGE_package_install, MESSAGE_package_remove,
@@ -275,7 +279,7 @@ static void users_may_look_at_packages_but_not_change_them(void **state)
     json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_package_coverage, NULL));
 }
 
-static void a_request_that_takes_no_files_refuses_them(void **state)
+TEST(install, a_request_that_takes_no_files_refuses_them)
 {
     struct fixture *f = *state;
     const int file = open_copy(f->made);
@@ -286,7 +290,7 @@ static void a_request_that_takes_no_files_refuses_them(void **state)
     assert_reply_refuses(&f->admin, 0, KILN_INVALID, "'package_list' takes no descriptors");
 }
 
-static void only_so_many_may_be_on_their_way(void **state)
+TEST(install, only_so_many_may_be_on_their_way)
 {
     struct fixture *f = *state;
     for (uint64_t id = 0; id < 16; id++)
@@ -294,7 +298,7 @@ static void only_so_many_may_be_on_their_way(void **state)
                               bytes_of_text(URL)),
              f->engine.err);
     test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_BUSY,
-                        "16 packages and caches are on their way in already");
+                        "uploads: 16 are under way");
     while (fake_executor_next_transfer(&f->engine.executor))
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
     begin(f, URL);
@@ -302,7 +306,7 @@ static void only_so_many_may_be_on_their_way(void **state)
     assert_reply_refuses(&f->admin, 0, KILN_IO, "the line is dead"); /* there is room again */
 }
 
-static void without_transfers_it_is_said(void **state)
+TEST(install, without_transfers_it_is_said)
 {
     struct fixture *f = *state;
     const struct executor_ops *all = f->engine.executor.base.ops;
@@ -324,7 +328,7 @@ static uint64_t counted(struct fixture *f, const char *op, const char *result)
     return test_caller_metric(&f->user, &f->engine, series);
 }
 
-static void a_transfer_is_counted_when_it_ends_and_with_how(void **state)
+TEST(install, a_transfer_is_counted_when_it_ends_and_with_how)
 {
     struct fixture *f = *state;
     begin(f, URL);
@@ -349,7 +353,7 @@ static void a_transfer_is_counted_when_it_ends_and_with_how(void **state)
 }
 
 /* It arrived; what became of it then is the request's result. */
-static void a_transfer_that_went_well_is_ok_whatever_the_file_is(void **state)
+TEST(install, a_transfer_that_went_well_is_ok_whatever_the_file_is)
 {
     struct fixture *f = *state;
     install(f, "kernels.zip");
@@ -360,7 +364,7 @@ static void a_transfer_that_went_well_is_ok_whatever_the_file_is(void **state)
         1);
 }
 
-static void what_is_on_this_host_already_is_a_copy(void **state)
+TEST(install, what_is_on_this_host_already_is_a_copy)
 {
     struct fixture *f = *state;
     static const char *const questions[] = { "{\"url\":\"file:///a/gfx90a68.kdb\"}",
@@ -374,7 +378,7 @@ static void what_is_on_this_host_already_is_a_copy(void **state)
     assert_int_equal(counted(f, "download", "ok"), 0);
 }
 
-static void a_request_that_starts_no_transfer_counts_none(void **state)
+TEST(install, a_request_that_starts_no_transfer_counts_none)
 {
     struct fixture *f = *state;
     test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, "{}", KILN_INVALID, "URL");
@@ -387,7 +391,7 @@ static void a_request_that_starts_no_transfer_counts_none(void **state)
 
 /* ---- ended early ---- */
 
-static void whoever_leaves_has_the_transfer_cancelled(void **state)
+TEST(install, whoever_leaves_has_the_transfer_cancelled)
 {
     struct fixture *f = *state;
     const int file = open_copy(f->made);
@@ -402,12 +406,12 @@ static void whoever_leaves_has_the_transfer_cancelled(void **state)
     fake_executor_transfer_progress(&f->engine.executor, "fetching", 1, 2);
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0);
-    assert_null(f->engine.engine->uploads);
+    assert_true(uploads_idle(f->engine.engine));
     test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
     assert_int_equal(counted(f, "copy", "cancelled"), 1);
 }
 
-static void who_leaves_while_it_is_moved_in_gets_no_answer_and_leaves_nothing(void **state)
+TEST(install, who_leaves_while_it_is_moved_in_gets_no_answer_and_leaves_nothing)
 {
     struct fixture *f = *state;
     begin(f, URL);
@@ -424,7 +428,7 @@ static void who_leaves_while_it_is_moved_in_gets_no_answer_and_leaves_nothing(vo
     test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
-static void what_was_cancelled_is_answered_once_and_not_installed(void **state)
+TEST(install, what_was_cancelled_is_answered_once_and_not_installed)
 {
     struct fixture *f = *state;
     begin(f, URL);
@@ -445,7 +449,7 @@ static void what_was_cancelled_is_answered_once_and_not_installed(void **state)
     assert_false(is_there(f, "gfx90a68.kdb"));
 }
 
-static void a_daemon_that_stops_ends_transfers_and_takes_no_more(void **state)
+TEST(install, a_daemon_that_stops_ends_transfers_and_takes_no_more)
 {
     struct fixture *f = *state;
     begin(f, URL);
@@ -459,12 +463,12 @@ static void a_daemon_that_stops_ends_transfers_and_takes_no_more(void **state)
                         "kilnd is stopping");
 }
 
-static void what_an_earlier_daemon_left_half_arrived_is_removed(void **state)
+TEST(install, what_an_earlier_daemon_left_half_arrived_is_removed)
 {
     struct fixture *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
     char path[200];
-    snprintf(path, sizeof(path), "%s/half", f->engine.engine->staging);
+    snprintf(path, sizeof(path), "%s/half", packages_staging(f->engine.engine));
     must(fs_replace_file(path, bytes_of_text("half"), 0600, &err), err);
     assert_int_equal(engine_fixture_staged(&f->engine), 1);
     test_caller_leave(&f->user, &f->engine);
@@ -479,7 +483,7 @@ static void what_an_earlier_daemon_left_half_arrived_is_removed(void **state)
 
 /* ---- looking ---- */
 
-static void packages_are_listed_and_shown_a_page_at_a_time(void **state)
+TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
 {
     struct fixture *f = *state;
     install(f, "gfx90a68.kdb");
@@ -508,7 +512,7 @@ static void packages_are_listed_and_shown_a_page_at_a_time(void **state)
     assert_null(json_get(rest, "next"));
 }
 
-static void what_is_not_installed_is_not_found(void **state)
+TEST(install, what_is_not_installed_is_not_found)
 {
     struct fixture *f = *state;
     static const unsigned types[] = { MESSAGE_package_show, MESSAGE_package_verify,
@@ -518,7 +522,7 @@ static void what_is_not_installed_is_not_found(void **state)
                             "{\"name\":\"gfx90a68.kdb\"}", KILN_NOT_FOUND, "gfx90a68.kdb");
 }
 
-static void verifying_counts_what_is_well_and_what_is_damaged(void **state)
+TEST(install, verifying_counts_what_is_well_and_what_is_damaged)
 {
     struct fixture *f = *state;
     install(f, "gfx90a68.kdb");
@@ -551,7 +555,7 @@ static void damage_a_row(struct fixture *f)
     assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 1);
 }
 
-static void installing_a_package_again_mends_it_and_forgets_what_was_damaged(void **state)
+TEST(install, installing_a_package_again_mends_it_and_forgets_what_was_damaged)
 {
     struct fixture *f = *state;
     damage_a_row(f);
@@ -562,7 +566,7 @@ static void installing_a_package_again_mends_it_and_forgets_what_was_damaged(voi
     assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 0);
 }
 
-static void removing_a_package_forgets_what_was_damaged(void **state)
+TEST(install, removing_a_package_forgets_what_was_damaged)
 {
     struct fixture *f = *state;
     damage_a_row(f);
@@ -573,7 +577,7 @@ static void removing_a_package_forgets_what_was_damaged(void **state)
     assert_int_equal(engine_fixture_stat(&f->engine, "store_quarantined"), 0);
 }
 
-static void one_package_is_verified_at_a_time_also_when_its_asker_leaves(void **state)
+TEST(install, one_package_is_verified_at_a_time_also_when_its_asker_leaves)
 {
     struct fixture *f = *state;
     install(f, "gfx90a68.kdb");
@@ -595,7 +599,7 @@ static void one_package_is_verified_at_a_time_also_when_its_asker_leaves(void **
     json_destroy(test_caller_ask(&f->admin, &f->engine, MESSAGE_package_verify, question));
 }
 
-static void a_removed_package_serves_no_more(void **state)
+TEST(install, a_removed_package_serves_no_more)
 {
     struct fixture *f = *state;
     install(f, "gfx90a68.kdb");
@@ -607,44 +611,4 @@ static void a_removed_package_serves_no_more(void **state)
     assert_false(serves(f, "a.o")); /* nor is it hot */
     assert_false(is_there(f, "gfx90a68.kdb"));
     assert_string_equal(engine_fixture_reported(&f->engine, "package_removed"), "gfx90a68.kdb");
-}
-
-#define INSTALL_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        INSTALL_TEST(what_was_fetched_is_installed_and_serves),
-        INSTALL_TEST(a_file_that_is_not_used_is_listed_beside_the_packages),
-        INSTALL_TEST(only_the_move_into_place_waits_for_the_write_lane),
-        INSTALL_TEST(who_leaves_while_it_is_checked_leaves_nothing_behind),
-        INSTALL_TEST(the_transfer_is_told_all_that_it_must_know),
-        INSTALL_TEST(a_file_that_came_with_the_request_is_what_is_transferred),
-        INSTALL_TEST(progress_is_told_as_it_comes),
-        INSTALL_TEST(why_a_transfer_failed_is_told),
-        INSTALL_TEST(what_turns_out_to_be_no_package_leaves_no_trace),
-        INSTALL_TEST(a_name_that_is_no_packages_is_refused),
-        INSTALL_TEST(a_url_or_a_file_is_needed_and_not_both),
-        INSTALL_TEST(users_may_look_at_packages_but_not_change_them),
-        INSTALL_TEST(a_request_that_takes_no_files_refuses_them),
-        INSTALL_TEST(only_so_many_may_be_on_their_way),
-        INSTALL_TEST(without_transfers_it_is_said),
-        INSTALL_TEST(a_transfer_is_counted_when_it_ends_and_with_how),
-        INSTALL_TEST(a_transfer_that_went_well_is_ok_whatever_the_file_is),
-        INSTALL_TEST(what_is_on_this_host_already_is_a_copy),
-        INSTALL_TEST(a_request_that_starts_no_transfer_counts_none),
-        INSTALL_TEST(whoever_leaves_has_the_transfer_cancelled),
-        INSTALL_TEST(who_leaves_while_it_is_moved_in_gets_no_answer_and_leaves_nothing),
-        INSTALL_TEST(what_was_cancelled_is_answered_once_and_not_installed),
-        INSTALL_TEST(a_daemon_that_stops_ends_transfers_and_takes_no_more),
-        INSTALL_TEST(what_an_earlier_daemon_left_half_arrived_is_removed),
-        INSTALL_TEST(packages_are_listed_and_shown_a_page_at_a_time),
-        INSTALL_TEST(what_is_not_installed_is_not_found),
-        INSTALL_TEST(verifying_counts_what_is_well_and_what_is_damaged),
-        INSTALL_TEST(installing_a_package_again_mends_it_and_forgets_what_was_damaged),
-        INSTALL_TEST(removing_a_package_forgets_what_was_damaged),
-        INSTALL_TEST(one_package_is_verified_at_a_time_also_when_its_asker_leaves),
-        INSTALL_TEST(a_removed_package_serves_no_more),
-    };
-    return cmocka_run_group_tests_name("installs", tests, NULL, NULL);
 }

@@ -33,6 +33,8 @@ static int close_books(void **state)
     return 0;
 }
 
+FIXTURE(books, open_books, close_books);
+
 static uint32_t kind(struct ledger *l, const char *target, const char *program)
 {
     struct object_origin what = { { 0 }, { 0 } };
@@ -49,7 +51,7 @@ static struct kernel_sums sum_of_kinds(const struct ledger *l)
     return sum;
 }
 
-static void a_hit_is_booked_with_its_user_and_its_kind(void **state)
+TEST(books, a_hit_is_booked_with_its_user_and_its_kind)
 {
     struct ledger *l = ((struct books *)*state)->ledger;
     uint32_t conv = kind(l, "gfx90a", "conv.cl"), pool = kind(l, "gfx90a", "pool.cl");
@@ -68,7 +70,7 @@ static void a_hit_is_booked_with_its_user_and_its_kind(void **state)
     assert_int_equal(ledger_total(l).saved_us, 650);
 }
 
-static void more_users_than_have_rows_are_booked_together(void **state)
+TEST(books, more_users_than_have_rows_are_booked_together)
 {
     struct ledger *l = ((struct books *)*state)->ledger;
     for (uint32_t uid = 1; uid <= LEDGER_USERS_MOST + 3; uid++)
@@ -79,7 +81,7 @@ static void more_users_than_have_rows_are_booked_together(void **state)
     assert_int_equal(ledger_total(l).hits, LEDGER_USERS_MOST + 4);
 }
 
-static void a_user_who_compiled_keeps_his_row_and_loops_of_hits_do_not(void **state)
+TEST(books, a_user_who_compiled_keeps_his_row_and_loops_of_hits_do_not)
 {
     struct ledger *l = ((struct books *)*state)->ledger;
     ledger_compiled(l, 7, 0, 2);
@@ -93,7 +95,7 @@ static void a_user_who_compiled_keeps_his_row_and_loops_of_hits_do_not(void **st
     assert_true(l->rewrites_users);
 }
 
-static void root_has_a_row_of_its_own_among_others(void **state)
+TEST(books, root_has_a_row_of_its_own_among_others)
 {
     struct ledger *l = ((struct books *)*state)->ledger;
     ledger_hit(l, 0, 0, 5);
@@ -104,7 +106,7 @@ static void root_has_a_row_of_its_own_among_others(void **state)
     assert_int_equal(ledger_user_of(l, 0)->sums.saved_us, 10);
 }
 
-static void a_kind_that_is_worth_little_makes_room_and_sums_stay(void **state)
+TEST(books, a_kind_that_is_worth_little_makes_room_and_sums_stay)
 {
     struct ledger *l = ((struct books *)*state)->ledger;
     uint32_t valuable = kind(l, "gfx90a", "valuable.cl"), first = 0;
@@ -128,7 +130,7 @@ static void a_kind_that_is_worth_little_makes_room_and_sums_stay(void **state)
     assert_true(l->rewrites_kinds);
 }
 
-static void names_are_cut_and_made_printable(void **state)
+TEST(books, names_are_cut_and_made_printable)
 {
     struct ledger *l = ((struct books *)*state)->ledger;
     uint32_t number = kind(l, "gfx90a", "a\033[2J\nb\xff");
@@ -136,16 +138,14 @@ static void names_are_cut_and_made_printable(void **state)
     assert_int_equal(kind(l, "", ""), 0); /* nobody knows what it is: the others */
 }
 
-static void no_hit_is_worth_more_than_the_most(void **state)
+TEST(books, no_hit_is_worth_more_than_the_most)
 {
-    (void)state;
     assert_int_equal(ledger_worth(1999), 1);
     assert_int_equal(ledger_worth(UINT64_MAX), LEDGER_WORTH_MOST_US);
 }
 
-static void sums_end_where_the_store_can_keep_them(void **state)
+TEST(books, sums_end_where_the_store_can_keep_them)
 {
-    (void)state;
     struct kernel_sums sum = { .saved_us = KERNEL_SUM_MOST - 1 };
     const struct kernel_sums more = { .saved_us = UINT64_MAX, .hits = 1 };
     ledger_sums_add(&sum, &more);
@@ -216,7 +216,7 @@ static const struct json *row_of(const struct json *answer, const char *name)
         assert_true(json_get_number(row, "compile_s", 9) == (double)(compiles_)*COMPILE_S); \
     } while (0)
 
-static void what_was_saved_outlives_the_daemon(void **state)
+TEST(users, what_was_saved_outlives_the_daemon)
 {
     struct users *f = *state;
     compile(f, &f->user, "conv.cl");
@@ -263,7 +263,7 @@ static void batch(struct users *f, struct test_caller *c, unsigned count,
     must(test_caller_send(c, &f->engine, MESSAGE_batch, 77, buffer_view(&body)), f->engine.err);
 }
 
-static void what_a_batch_names_twice_is_booked_once(void **state)
+TEST(users, what_a_batch_names_twice_is_booked_once)
 {
     struct users *f = *state;
     static const char *const twice[] = { "conv.cl", "pool.cl", "conv.cl" };
@@ -286,7 +286,7 @@ static void what_a_batch_names_twice_is_booked_once(void **state)
     assert_row(by_program, "pool.cl", 4, 1);
 }
 
-static void a_user_who_gave_way_is_not_counted_twice_after_a_restart(void **state)
+TEST(users, a_user_who_gave_way_is_not_counted_twice_after_a_restart)
 {
     struct users *f = *state;
     compile(f, &f->user, "conv.cl");
@@ -302,7 +302,7 @@ static void a_user_who_gave_way_is_not_counted_twice_after_a_restart(void **stat
     assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), LEDGER_USERS_MOST);
 }
 
-static void what_was_saved_outlives_its_kernels(void **state)
+TEST(users, what_was_saved_outlives_its_kernels)
 {
     struct users *f = *state;
     compile(f, &f->user, "conv.cl");
@@ -315,7 +315,7 @@ static void what_was_saved_outlives_its_kernels(void **state)
     assert_int_equal(json_get_u64(row_of(answer, "conv.cl"), "bytes", 9), 0);
 }
 
-static void a_private_kernel_is_booked_without_its_name(void **state)
+TEST(users, a_private_kernel_is_booked_without_its_name)
 {
     struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("secret.o", "  -mcpu=gfx906", "the object");
@@ -343,7 +343,7 @@ static void a_private_kernel_is_booked_without_its_name(void **state)
     assert_null(row_of(answer, "secret.o"));
 }
 
-static void a_user_sees_his_own_row_and_the_others_as_one(void **state)
+TEST(users, a_user_sees_his_own_row_and_the_others_as_one)
 {
     struct users *f = *state;
     compile(f, &f->user, "conv.cl");
@@ -359,7 +359,7 @@ static void a_user_sees_his_own_row_and_the_others_as_one(void **state)
     assert_null(json_get(others, "uid"));
 }
 
-static void what_does_not_say_by_what_is_refused(void **state)
+TEST(users, what_does_not_say_by_what_is_refused)
 {
     struct users *f = *state;
     test_caller_refused(&f->user, &f->engine, MESSAGE_ledger, "{}", KILN_INVALID,
@@ -368,7 +368,7 @@ static void what_does_not_say_by_what_is_refused(void **state)
                         "not 'moon'");
 }
 
-static void without_a_store_it_is_counted_and_said_not_to_be_kept(void **state)
+TEST(users, without_a_store_it_is_counted_and_said_not_to_be_kept)
 {
     struct users *f = *state;
     f->engine.options.store_mode = KERNEL_STORE_OFF;
@@ -397,7 +397,7 @@ enum kiln_code __wrap_kernel_store_ledger_put(struct kernel_store *store,
                           : __real_kernel_store_ledger_put(store, ledger, ret_written, err);
 }
 
-static void what_a_full_disk_does_not_take_is_written_later(void **state)
+TEST(users, what_a_full_disk_does_not_take_is_written_later)
 {
     struct users *f = *state;
     compile(f, &f->user, "conv.cl");
@@ -427,7 +427,7 @@ enum kiln_code __wrap_kernel_store_ledger(struct kernel_store *store, size_t mos
                      : __real_kernel_store_ledger(store, most, each, context, ret_since, err);
 }
 
-static void what_could_not_be_read_is_not_written_over(void **state)
+TEST(users, what_could_not_be_read_is_not_written_over)
 {
     struct users *f = *state;
     compile(f, &f->user, "conv.cl");
@@ -454,7 +454,7 @@ static void fill(struct ledger *l, uint32_t first_uid)
 }
 
 /* Each row that is read makes another give way here. */
-static void a_full_table_is_taken_over_in_many_turns(void **state)
+TEST(users, a_full_table_is_taken_over_in_many_turns)
 {
     struct users *f = *state;
     fill(f->engine.engine->figures.ledger, 5000);
@@ -477,7 +477,7 @@ static void a_full_table_is_taken_over_in_many_turns(void **state)
 }
 
 /* Thousands of rows are sorted and printed off the loop, so of a copy. */
-static void an_answer_is_made_of_what_was_booked_before_its_turn(void **state)
+TEST(users, an_answer_is_made_of_what_was_booked_before_its_turn)
 {
     struct users *f = *state;
     struct ledger *l = f->engine.engine->figures.ledger;
@@ -494,33 +494,4 @@ static void an_answer_is_made_of_what_was_booked_before_its_turn(void **state)
     assert_int_equal(json_get_u64(json_get(answer, "others"), "compiles", 0),
                      LEDGER_USERS_MOST - 1000);
     assert_int_equal(ledger_total(l).compiles, 2 * LEDGER_USERS_MOST);
-}
-
-int main(void)
-{
-#define BOOKS(test) cmocka_unit_test_setup_teardown(test, open_books, close_books)
-#define T(test) cmocka_unit_test_setup_teardown(test, users_setup, users_teardown)
-    const struct CMUnitTest tests[] = {
-        BOOKS(a_hit_is_booked_with_its_user_and_its_kind),
-        BOOKS(more_users_than_have_rows_are_booked_together),
-        BOOKS(a_user_who_compiled_keeps_his_row_and_loops_of_hits_do_not),
-        BOOKS(root_has_a_row_of_its_own_among_others),
-        BOOKS(a_kind_that_is_worth_little_makes_room_and_sums_stay),
-        BOOKS(names_are_cut_and_made_printable),
-        BOOKS(no_hit_is_worth_more_than_the_most),
-        BOOKS(sums_end_where_the_store_can_keep_them),
-        T(what_was_saved_outlives_the_daemon),
-        T(what_a_batch_names_twice_is_booked_once),
-        T(a_user_who_gave_way_is_not_counted_twice_after_a_restart),
-        T(what_was_saved_outlives_its_kernels),
-        T(a_private_kernel_is_booked_without_its_name),
-        T(a_user_sees_his_own_row_and_the_others_as_one),
-        T(what_does_not_say_by_what_is_refused),
-        T(without_a_store_it_is_counted_and_said_not_to_be_kept),
-        T(what_a_full_disk_does_not_take_is_written_later),
-        T(what_could_not_be_read_is_not_written_over),
-        T(a_full_table_is_taken_over_in_many_turns),
-        T(an_answer_is_made_of_what_was_booked_before_its_turn),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,7 +109,7 @@ static bool is_hosted(const char *name)
     return false;
 }
 
-static void every_family_of_the_table_is_there_once(void **state)
+TEST(users, every_family_of_the_table_is_there_once)
 {
     struct users *f = *state;
     const char *page = scrape(f);
@@ -124,7 +124,7 @@ static void every_family_of_the_table_is_there_once(void **state)
     }
 }
 
-static void numbers_of_the_process_come_through_its_host(void **state)
+TEST(users, numbers_of_the_process_come_through_its_host)
 {
     struct users *f = *state;
     assert_null(strstr(scrape(f), "kiln_clients"));
@@ -132,7 +132,7 @@ static void numbers_of_the_process_come_through_its_host(void **state)
     test_caller_refused(&f->user, &f->engine, MESSAGE_metrics, "{\"x\":1}", KILN_INVALID, "'x'");
 }
 
-static void the_build_says_its_version_and_its_commit(void **state)
+TEST(users, the_build_says_its_version_and_its_commit)
 {
     struct users *f = *state;
     static const char start[] = "\nkiln_build_info{version=\"" KILN_VERSION "\",commit=\"";
@@ -146,7 +146,7 @@ static void the_build_says_its_version_and_its_commit(void **state)
 
 /* ---- requests ---- */
 
-static void a_request_is_counted_with_how_it_ended(void **state)
+TEST(users, a_request_is_counted_with_how_it_ended)
 {
     struct users *f = *state;
     unsigned long long listed = figure(f, "kiln_requests_total{op=\"kernel_list\",result=\"ok\"}");
@@ -168,7 +168,7 @@ static void a_request_is_counted_with_how_it_ended(void **state)
     assert_balanced(f);
 }
 
-static void what_is_no_request_is_counted_as_unknown(void **state)
+TEST(users, what_is_no_request_is_counted_as_unknown)
 {
     struct users *f = *state;
     static const unsigned types[] = { 15, 63, 64, 131, 65535 };
@@ -181,7 +181,7 @@ static void what_is_no_request_is_counted_as_unknown(void **state)
     assert_balanced(f);
 }
 
-static void a_request_that_waits_is_in_flight_and_counted_at_its_end(void **state)
+TEST(users, a_request_that_waits_is_in_flight_and_counted_at_its_end)
 {
     struct users *f = *state;
     want(f, &f->user, "slow.cl");
@@ -194,7 +194,7 @@ static void a_request_that_waits_is_in_flight_and_counted_at_its_end(void **stat
     assert_balanced(f);
 }
 
-static void what_is_cancelled_or_left_ends_as_cancelled(void **state)
+TEST(users, what_is_cancelled_or_left_ends_as_cancelled)
 {
     struct users *f = *state;
     want(f, &f->user, "running.cl"); /* takes the only compiler */
@@ -212,7 +212,7 @@ static void what_is_cancelled_or_left_ends_as_cancelled(void **state)
     assert_balanced(f);
 }
 
-static void a_request_that_waits_for_a_toolchain_is_one_request(void **state)
+TEST(users, a_request_that_waits_for_a_toolchain_is_one_request)
 {
     struct users *f = *state;
     test_caller_leave(&f->user, &f->engine);
@@ -232,7 +232,7 @@ static void a_request_that_waits_for_a_toolchain_is_one_request(void **state)
     assert_balanced(f);
 }
 
-static void a_limit_that_was_reached_is_counted(void **state)
+TEST(users, a_limit_that_was_reached_is_counted)
 {
     struct users *f = *state;
     f->engine.options.queue_limit_uid = 1;
@@ -258,7 +258,7 @@ static void prefetch(struct users *f, const char *program)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static void what_a_prefetch_asks_for_is_no_jobs_hit_or_miss(void **state)
+TEST(users, what_a_prefetch_asks_for_is_no_jobs_hit_or_miss)
 {
     struct users *f = *state;
     prefetch(f, "k.cl");
@@ -286,7 +286,7 @@ static void what_a_prefetch_asks_for_is_no_jobs_hit_or_miss(void **state)
     assert_int_equal(json_get_u64(hits, "hot", 9), 1);
 }
 
-static void a_kernel_is_counted_where_it_was_found(void **state)
+TEST(users, a_kernel_is_counted_where_it_was_found)
 {
     struct users *f = *state;
     want(f, &f->user, "k.cl");
@@ -307,7 +307,7 @@ static void a_kernel_is_counted_where_it_was_found(void **state)
     assert_balanced(f);
 }
 
-static void every_hot_look_up_is_in_the_histogram_though_few_are_timed(void **state)
+TEST(users, every_hot_look_up_is_in_the_histogram_though_few_are_timed)
 {
     struct users *f = *state;
     want(f, &f->user, "k.cl");
@@ -326,7 +326,7 @@ static void every_hot_look_up_is_in_the_histogram_though_few_are_timed(void **st
     assert_balanced(f);
 }
 
-static void a_compile_is_counted_with_its_compiler_and_its_end(void **state)
+TEST(users, a_compile_is_counted_with_its_compiler_and_its_end)
 {
     struct users *f = *state;
     want(f, &f->user, "good.cl");
@@ -352,7 +352,7 @@ static void a_compile_is_counted_with_its_compiler_and_its_end(void **state)
     assert_balanced(f);
 }
 
-static void what_was_dropped_says_for_which_limit(void **state)
+TEST(users, what_was_dropped_says_for_which_limit)
 {
     struct users *f = *state;
     f->engine.options.store_limit_bytes_uid = 2000; /* two kernels, with their rows */
@@ -373,7 +373,7 @@ static void what_was_dropped_says_for_which_limit(void **state)
     assert_true(number_in(page, "kiln_evictions_total{tier=\"disk\",reason=\"quota\"}") == quota);
 }
 
-static void a_miss_says_why(void **state)
+TEST(users, a_miss_says_why)
 {
     struct users *f = *state;
     const struct message_fetch m = { .key = { { 7 } } };
@@ -391,7 +391,7 @@ static void a_miss_says_why(void **state)
 
 /* ---- when the store is not there ---- */
 
-static void figures_go_on_without_a_store(void **state)
+TEST(users, figures_go_on_without_a_store)
 {
     struct users *f = *state;
     static const enum kernel_store_mode modes[] = { KERNEL_STORE_OFF, KERNEL_STORE_READ_ONLY };
@@ -422,7 +422,7 @@ enum kiln_code __wrap_kernel_store_usage(struct kernel_store *store, struct kern
                        : __real_kernel_store_usage(store, usage, err);
 }
 
-static void sizes_that_cannot_be_read_are_left_out_and_the_rest_is_there(void **state)
+TEST(users, sizes_that_cannot_be_read_are_left_out_and_the_rest_is_there)
 {
     struct users *f = *state;
     usage_fails = true;
@@ -431,29 +431,4 @@ static void sizes_that_cannot_be_read_are_left_out_and_the_rest_is_there(void **
     assert_null(strstr(page, "tier=\"disk\",kind="));
     assert_true(number_in(page, "kiln_store_bytes{tier=\"hot\",kind=\"raw\"}") == 0);
     assert_true(number_in(page, "kiln_up") == 1);
-}
-
-int main(void)
-{
-#define T(test) cmocka_unit_test_setup_teardown(test, users_setup, users_teardown)
-    const struct CMUnitTest tests[] = {
-        T(every_family_of_the_table_is_there_once),
-        T(numbers_of_the_process_come_through_its_host),
-        T(the_build_says_its_version_and_its_commit),
-        T(a_request_is_counted_with_how_it_ended),
-        T(what_is_no_request_is_counted_as_unknown),
-        T(a_request_that_waits_is_in_flight_and_counted_at_its_end),
-        T(what_is_cancelled_or_left_ends_as_cancelled),
-        T(a_request_that_waits_for_a_toolchain_is_one_request),
-        T(a_limit_that_was_reached_is_counted),
-        T(what_a_prefetch_asks_for_is_no_jobs_hit_or_miss),
-        T(a_kernel_is_counted_where_it_was_found),
-        T(every_hot_look_up_is_in_the_histogram_though_few_are_timed),
-        T(a_compile_is_counted_with_its_compiler_and_its_end),
-        T(what_was_dropped_says_for_which_limit),
-        T(a_miss_says_why),
-        T(figures_go_on_without_a_store),
-        T(sizes_that_cannot_be_read_are_left_out_and_the_rest_is_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

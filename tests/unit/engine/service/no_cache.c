@@ -32,6 +32,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(no_cache, setup, teardown);
+
 /* The same kernel as test_caller_want asks for. */
 static void want_fresh(struct fixture *f, struct test_caller *c, uint64_t id)
 {
@@ -66,7 +68,7 @@ static uint64_t stat(struct fixture *f, const char *name)
     return engine_fixture_stat(&f->engine, name);
 }
 
-static void asked_twice_it_is_compiled_twice_and_nothing_is_stored(void **state)
+TEST(no_cache, asked_twice_it_is_compiled_twice_and_nothing_is_stored)
 {
     struct fixture *f = *state;
     want_fresh(f, &f->a, 1);
@@ -81,7 +83,7 @@ static void asked_twice_it_is_compiled_twice_and_nothing_is_stored(void **state)
     assert_int_equal(stat(f, "hot_objects"), 0);
 }
 
-static void what_is_hot_or_stored_is_not_used(void **state)
+TEST(no_cache, what_is_hot_or_stored_is_not_used)
 {
     struct fixture *f = *state;
     want(f, &f->a, 1);
@@ -94,7 +96,7 @@ static void what_is_hot_or_stored_is_not_used(void **state)
     assert_int_equal(f->a.replies[2].first_object_size, strlen("stored"));
 }
 
-static void nobody_joins_it_and_it_joins_nobody(void **state)
+TEST(no_cache, nobody_joins_it_and_it_joins_nobody)
 {
     struct fixture *f = *state;
     want_fresh(f, &f->a, 1); /* takes the one compiler */
@@ -112,7 +114,7 @@ static void nobody_joins_it_and_it_joins_nobody(void **state)
 }
 
 /* Look-ups that a stranger has under way, of keys near to it and of its own. */
-static void look_ups_of_its_key_and_of_others_disturb_nothing(void **state)
+TEST(no_cache, look_ups_of_its_key_and_of_others_disturb_nothing)
 {
     struct fixture *f = *state;
     want_fresh(f, &f->a, 1);
@@ -136,7 +138,7 @@ static void look_ups_of_its_key_and_of_others_disturb_nothing(void **state)
     assert_int_equal(stat(f, "coalesced"), 0);
 }
 
-static void its_failure_is_not_remembered_and_remembered_ones_do_not_count(void **state)
+TEST(no_cache, its_failure_is_not_remembered_and_remembered_ones_do_not_count)
 {
     struct fixture *f = *state;
     want_fresh(f, &f->a, 1);
@@ -152,7 +154,7 @@ static void its_failure_is_not_remembered_and_remembered_ones_do_not_count(void 
     assert_int_equal(stat(f, "remembered_failures"), 1);
 }
 
-static void who_leaves_takes_it_off_the_queue(void **state)
+TEST(no_cache, who_leaves_takes_it_off_the_queue)
 {
     struct fixture *f = *state;
     want_fresh(f, &f->b, 1); /* runs */
@@ -174,7 +176,7 @@ static void what_a_plan_needs_is_kilns_own(struct fixture *f)
     assert_int_equal(next->job.origin, COMPILE_OF_KILN);
 }
 
-static void a_plan_is_compiled_for_its_asker_alone(void **state)
+TEST(no_cache, a_plan_is_compiled_for_its_asker_alone)
 {
     struct fixture *f = *state;
     struct message_plan m = { .problem = small_problem(8),
@@ -192,20 +194,4 @@ static void a_plan_is_compiled_for_its_asker_alone(void **state)
     m.flags = 0;
     send_plan(&f->a, &f->engine, 3, &m);
     assert_true(bytes_equal_text(planned_outcome(&f->a, 2).content, "stored"));
-}
-
-#define NO_CACHE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        NO_CACHE_TEST(asked_twice_it_is_compiled_twice_and_nothing_is_stored),
-        NO_CACHE_TEST(what_is_hot_or_stored_is_not_used),
-        NO_CACHE_TEST(nobody_joins_it_and_it_joins_nobody),
-        NO_CACHE_TEST(look_ups_of_its_key_and_of_others_disturb_nothing),
-        NO_CACHE_TEST(its_failure_is_not_remembered_and_remembered_ones_do_not_count),
-        NO_CACHE_TEST(who_leaves_takes_it_off_the_queue),
-        NO_CACHE_TEST(a_plan_is_compiled_for_its_asker_alone),
-    };
-    return cmocka_run_group_tests_name("no cache", tests, NULL, NULL);
 }

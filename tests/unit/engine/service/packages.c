@@ -7,6 +7,7 @@
 #include "common/fs.h"
 #include "engine/package/manifest.h"
 #include "engine/service/internal.h"
+#include "engine/service/packages/packages_state.h"
 #include "engine/store/kernel_name.h"
 
 #include <stdio.h>
@@ -33,7 +34,7 @@ static void assert_content(struct message_outcome o, enum tier tier, const char 
     assert_true(bytes_equal_text(o.content, content));
 }
 
-static void a_kernel_of_a_package_is_served_by_its_name_and_then_hot(void **state)
+TEST(users, a_kernel_of_a_package_is_served_by_its_name_and_then_hot)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -46,7 +47,7 @@ static void a_kernel_of_a_package_is_served_by_its_name_and_then_hot(void **stat
     assert_int_equal(counter(f, "compiles"), 0);
 }
 
-static void every_blank_of_the_arguments_counts(void **state)
+TEST(users, every_blank_of_the_arguments_counts)
 {
     struct users *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("conv.o", " -mcpu=gfx90a", "one blank"),
@@ -63,7 +64,7 @@ static void every_blank_of_the_arguments_counts(void **state)
     assert_int_equal(reply_outcome(&f->user, 2).code, KILN_NOT_FOUND);
 }
 
-static void the_exact_id_is_asked_before_the_plain_arch(void **state)
+TEST(users, the_exact_id_is_asked_before_the_plain_arch)
 {
     struct users *f = *state;
     put_one(f, "gfx90a.kdb", "conv.o", "for any compute units");
@@ -75,7 +76,7 @@ static void the_exact_id_is_asked_before_the_plain_arch(void **state)
     assert_content(ask(f, MI210, "only-here.o"), TIER_PACKAGE, "for any");
 }
 
-static void other_compute_units_are_a_miss(void **state)
+TEST(users, other_compute_units_are_a_miss)
 {
     struct users *f = *state;
     put_one(f, "gfx90a6e.kdb", "conv.o", "for 110 compute units");
@@ -86,7 +87,7 @@ static void other_compute_units_are_a_miss(void **state)
     assert_int_equal(counter(f, "misses"), 2);
 }
 
-static void a_flipped_bit_is_a_miss_that_is_counted_and_told_and_the_others_are_served(void **state)
+TEST(users, a_flipped_bit_is_a_miss_that_is_counted_and_told_and_the_others_are_served)
 {
     struct users *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("bad.o", " -mcpu=gfx90a", "this one is damaged"),
@@ -104,7 +105,7 @@ static void a_flipped_bit_is_a_miss_that_is_counted_and_told_and_the_others_are_
     assert_says(told, "package 'gfx90a68.kdb', kernel 'bad.o': ");
 }
 
-static void what_is_damaged_in_a_package_is_kept_in_quarantine_and_not_unpacked_again(void **state)
+TEST(users, what_is_damaged_in_a_package_is_kept_in_quarantine_and_not_unpacked_again)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "bad.o", "this one is damaged");
@@ -136,7 +137,7 @@ static void what_is_damaged_in_a_package_is_kept_in_quarantine_and_not_unpacked_
     assert_int_equal(counter(f, "store_quarantined"), 1); /* the same row is kept once */
 }
 
-static void what_one_package_has_damaged_the_next_may_have(void **state)
+TEST(users, what_one_package_has_damaged_the_next_may_have)
 {
     struct users *f = *state;
     put_one(f, "gfx90a.kdb", "conv.o", "of the plain arch");
@@ -149,7 +150,7 @@ static void what_one_package_has_damaged_the_next_may_have(void **state)
     assert_int_equal(counter(f, "quarantined"), 1);
 }
 
-static void packages_come_and_go_while_it_runs(void **state)
+TEST(users, packages_come_and_go_while_it_runs)
 {
     struct users *f = *state;
     assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
@@ -164,7 +165,7 @@ static void packages_come_and_go_while_it_runs(void **state)
     assert_says(engine_fixture_reported(&f->engine, "package_gone"), "'gfx90a68.kdb'");
 }
 
-static void a_package_that_is_replaced_answers_with_what_is_in_it_now(void **state)
+TEST(users, a_package_that_is_replaced_answers_with_what_is_in_it_now)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the old object");
@@ -175,7 +176,7 @@ static void a_package_that_is_replaced_answers_with_what_is_in_it_now(void **sta
     assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the new object");
 }
 
-static void what_is_installed_counts_from_the_start(void **state)
+TEST(users, what_is_installed_counts_from_the_start)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -185,7 +186,7 @@ static void what_is_installed_counts_from_the_start(void **state)
     assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
 }
 
-static void a_file_that_is_no_package_is_refused_once_and_the_others_serve(void **state)
+TEST(users, a_file_that_is_no_package_is_refused_once_and_the_others_serve)
 {
     struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -204,7 +205,7 @@ static void a_file_that_is_no_package_is_refused_once_and_the_others_serve(void 
     assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
 }
 
-static void the_folders_are_looked_at_now_and_then_and_never_twice_at_once(void **state)
+TEST(users, the_folders_are_looked_at_now_and_then_and_never_twice_at_once)
 {
     struct users *f = *state;
     struct engine *e = f->engine.engine;
@@ -213,15 +214,15 @@ static void the_folders_are_looked_at_now_and_then_and_never_twice_at_once(void 
     packages_tick(e);
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 0); /* not due */
 
-    e->rescan_at_ns = 0;
+    e->package_service->rescan_at_ns = 0;
     packages_tick(e);
-    e->rescan_at_ns = 0;
+    e->package_service->rescan_at_ns = 0;
     packages_tick(e);
 
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
 }
 
-static void a_folder_that_cannot_be_read_is_told_of(void **state)
+TEST(users, a_folder_that_cannot_be_read_is_told_of)
 {
     struct users *f = *state;
     static char other[100];
@@ -237,7 +238,7 @@ static void a_folder_that_cannot_be_read_is_told_of(void **state)
 
 /* ---- names ---- */
 
-static void what_is_no_name_is_refused(void **state)
+TEST(users, what_is_no_name_is_refused)
 {
     struct users *f = *state;
     static char huge[LIMIT_OPTIONS_TEXT + 2];
@@ -281,7 +282,7 @@ static void put_named_item(struct buffer *items, const char *name)
     message_batch_item_write(items, &item);
 }
 
-static void a_batch_may_ask_by_name(void **state)
+TEST(users, a_batch_may_ask_by_name)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -311,7 +312,7 @@ static void a_batch_may_ask_by_name(void **state)
     assert_int_equal(f->user.replies[1].flags, 0);
 }
 
-static void askers_of_one_name_cost_one_look(void **state)
+TEST(users, askers_of_one_name_cost_one_look)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -333,7 +334,7 @@ static void askers_of_one_name_cost_one_look(void **state)
     assert_int_equal(counter(f, "queued_bytes"), 0); /* the copy of its name is given back */
 }
 
-static void whoever_leaves_while_a_package_is_looked_into_leaves_nothing(void **state)
+TEST(users, whoever_leaves_while_a_package_is_looked_into_leaves_nothing)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -401,7 +402,7 @@ static struct message_outcome ask_key(struct users *f, const struct digest *key)
     return last_outcome(&f->user);
 }
 
-static void a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone(void **state)
+TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
 {
     struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -424,7 +425,7 @@ static void a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone(vo
 }
 
 /* Of the ways to a kernel each is tried, whatever became of the one before. */
-static void what_a_package_has_damaged_under_the_key_another_may_have_under_the_name(void **state)
+TEST(users, what_a_package_has_damaged_under_the_key_another_may_have_under_the_name)
 {
     struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -444,7 +445,7 @@ static void what_a_package_has_damaged_under_the_key_another_may_have_under_the_
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), "package 'gfx90a68.kpkg'");
 }
 
-static void where_signatures_are_required_others_are_not_used_and_it_is_said(void **state)
+TEST(users, where_signatures_are_required_others_are_not_used_and_it_is_said)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -455,33 +456,4 @@ static void where_signatures_are_required_others_are_not_used_and_it_is_said(voi
     assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
     assert_says(engine_fixture_reported(&f->engine, "package_refused"),
                 "is not signed and require-signature is set");
-}
-
-#define PACKAGES_TEST(name) cmocka_unit_test_setup_teardown(name, users_setup, users_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PACKAGES_TEST(a_kernel_of_a_package_is_served_by_its_name_and_then_hot),
-        PACKAGES_TEST(every_blank_of_the_arguments_counts),
-        PACKAGES_TEST(the_exact_id_is_asked_before_the_plain_arch),
-        PACKAGES_TEST(other_compute_units_are_a_miss),
-        PACKAGES_TEST(a_flipped_bit_is_a_miss_that_is_counted_and_told_and_the_others_are_served),
-        PACKAGES_TEST(what_is_damaged_in_a_package_is_kept_in_quarantine_and_not_unpacked_again),
-        PACKAGES_TEST(what_one_package_has_damaged_the_next_may_have),
-        PACKAGES_TEST(packages_come_and_go_while_it_runs),
-        PACKAGES_TEST(a_package_that_is_replaced_answers_with_what_is_in_it_now),
-        PACKAGES_TEST(what_is_installed_counts_from_the_start),
-        PACKAGES_TEST(a_file_that_is_no_package_is_refused_once_and_the_others_serve),
-        PACKAGES_TEST(the_folders_are_looked_at_now_and_then_and_never_twice_at_once),
-        PACKAGES_TEST(a_folder_that_cannot_be_read_is_told_of),
-        PACKAGES_TEST(what_is_no_name_is_refused),
-        PACKAGES_TEST(a_batch_may_ask_by_name),
-        PACKAGES_TEST(askers_of_one_name_cost_one_look),
-        PACKAGES_TEST(whoever_leaves_while_a_package_is_looked_into_leaves_nothing),
-        PACKAGES_TEST(a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone),
-        PACKAGES_TEST(what_a_package_has_damaged_under_the_key_another_may_have_under_the_name),
-        PACKAGES_TEST(where_signatures_are_required_others_are_not_used_and_it_is_said),
-    };
-    return cmocka_run_group_tests_name("packages", tests, NULL, NULL);
 }

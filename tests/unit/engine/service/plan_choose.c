@@ -25,6 +25,8 @@ static int setup(void **state)
     return rc;
 }
 
+FIXTURE(with_engine, setup, tuning_teardown);
+
 /* ---- asking ---- */
 
 struct wanted { /* what a plan asks for; problem_of_batch(1) */
@@ -156,7 +158,7 @@ static void other_config(bool valid, unsigned which, char text[PERF_CONFIG_TEXT_
 
 /* ---- by record ---- */
 
-static void without_records_the_heuristic_decides(void **state)
+TEST(with_engine, without_records_the_heuristic_decides)
 {
     struct tuning_users *f = *state;
     struct message_planned m = plan_simply(f);
@@ -165,7 +167,7 @@ static void without_records_the_heuristic_decides(void **state)
     assert_true(m.toolchain_identity.size > m.toolchain.size);
 }
 
-static void the_fastest_recorded_solver_of_ours_is_taken(void **state)
+TEST(with_engine, the_fastest_recorded_solver_of_ours_is_taken)
 {
     struct tuning_users *f = *state;
     record_find(f, &f->ann, GEMM_SOLVER, 0.07);
@@ -178,7 +180,7 @@ static void the_fastest_recorded_solver_of_ours_is_taken(void **state)
     assert_int_equal(m.config.size, 0);
 }
 
-static void a_solver_that_does_not_apply_is_passed_over(void **state)
+TEST(with_engine, a_solver_that_does_not_apply_is_passed_over)
 {
     struct tuning_users *f = *state;
     record_find(f, &f->ann, "ConvDepthwise", 0.01); /* for as many groups as channels */
@@ -187,7 +189,7 @@ static void a_solver_that_does_not_apply_is_passed_over(void **state)
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
 }
 
-static void the_recorded_config_is_planned_with(void **state)
+TEST(with_engine, the_recorded_config_is_planned_with)
 {
     struct tuning_users *f = *state;
     char config[PERF_CONFIG_TEXT_MOST];
@@ -198,7 +200,7 @@ static void the_recorded_config_is_planned_with(void **state)
     assert_text(m.config, config);
 }
 
-static void a_tuned_solver_counts_with_its_tuned_time(void **state)
+TEST(with_engine, a_tuned_solver_counts_with_its_tuned_time)
 {
     struct tuning_users *f = *state;
     char config[PERF_CONFIG_TEXT_MOST];
@@ -211,7 +213,7 @@ static void a_tuned_solver_counts_with_its_tuned_time(void **state)
     assert_text(m.config, config);
 }
 
-static void plans_by_record_are_counted(void **state)
+TEST(with_engine, plans_by_record_are_counted)
 {
     struct tuning_users *f = *state;
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
@@ -221,7 +223,7 @@ static void plans_by_record_are_counted(void **state)
     assert_int_equal(engine_fixture_stat(&f->engine, "plans_recorded"), 1);
 }
 
-static void a_config_that_does_not_fit_is_passed_over(void **state)
+TEST(with_engine, a_config_that_does_not_fit_is_passed_over)
 {
     struct tuning_users *f = *state;
     struct message_planned m = plan_simply(f);
@@ -242,7 +244,7 @@ static void a_config_that_does_not_fit_is_passed_over(void **state)
     }
 }
 
-static void where_a_users_config_does_not_fit_the_hosts_counts(void **state)
+TEST(with_engine, where_a_users_config_does_not_fit_the_hosts_counts)
 {
     struct tuning_users *f = *state;
     char config[PERF_CONFIG_TEXT_MOST];
@@ -254,7 +256,7 @@ static void where_a_users_config_does_not_fit_the_hosts_counts(void **state)
     assert_text(m.config, config);
 }
 
-static void a_users_record_counts_before_the_hosts(void **state)
+TEST(with_engine, a_users_record_counts_before_the_hosts)
 {
     struct tuning_users *f = *state;
     record_for_host(f, of_device(find_put(NAIVE_SOLVER, 0.01)));
@@ -269,7 +271,7 @@ static void a_users_record_counts_before_the_hosts(void **state)
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.01);
 }
 
-static void miopens_records_of_a_user_do_not_hide_the_hosts(void **state)
+TEST(with_engine, miopens_records_of_a_user_do_not_hide_the_hosts)
 {
     struct tuning_users *f = *state;
     record_for_host(f, of_device(find_put(NAIVE_SOLVER, 0.05)));
@@ -278,7 +280,7 @@ static void miopens_records_of_a_user_do_not_hide_the_hosts(void **state)
     assert_plan(&m, NAIVE_SOLVER, PLAN_SOURCE_FIND, 0.05);
 }
 
-static void records_of_another_device_or_backend_do_not_count(void **state)
+TEST(with_engine, records_of_another_device_or_backend_do_not_count)
 {
     struct tuning_users *f = *state;
     struct put put = of_device(find_put(NAIVE_SOLVER, 0.05));
@@ -291,7 +293,7 @@ static void records_of_another_device_or_backend_do_not_count(void **state)
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
 }
 
-static void who_names_no_device_or_wants_none_of_it_gets_the_heuristic(void **state)
+TEST(with_engine, who_names_no_device_or_wants_none_of_it_gets_the_heuristic)
 {
     struct tuning_users *f = *state;
     char config[PERF_CONFIG_TEXT_MOST];
@@ -310,7 +312,7 @@ static void who_names_no_device_or_wants_none_of_it_gets_the_heuristic(void **st
 
 /* ---- forced ---- */
 
-static void a_forced_solver_gets_its_recorded_config(void **state)
+TEST(with_engine, a_forced_solver_gets_its_recorded_config)
 {
     struct tuning_users *f = *state;
     char config[PERF_CONFIG_TEXT_MOST];
@@ -322,7 +324,7 @@ static void a_forced_solver_gets_its_recorded_config(void **state)
     assert_text(m.config, config);
 }
 
-static void a_forced_config_is_planned_with(void **state)
+TEST(with_engine, a_forced_config_is_planned_with)
 {
     struct tuning_users *f = *state;
     char recorded[PERF_CONFIG_TEXT_MOST], forced[PERF_CONFIG_TEXT_MOST];
@@ -335,7 +337,7 @@ static void a_forced_config_is_planned_with(void **state)
     assert_text(m.config, forced);
 }
 
-static void what_cannot_be_forced_is_refused(void **state)
+TEST(with_engine, what_cannot_be_forced_is_refused)
 {
     struct tuning_users *f = *state;
     char valid[PERF_CONFIG_TEXT_MOST], invalid[PERF_CONFIG_TEXT_MOST];
@@ -355,7 +357,7 @@ static void what_cannot_be_forced_is_refused(void **state)
     refused(f, &(struct wanted){ .database_id = "gfx" }, KILN_INVALID, "not a database id");
 }
 
-static void a_long_config_or_driver_is_refused(void **state)
+TEST(with_engine, a_long_config_or_driver_is_refused)
 {
     struct tuning_users *f = *state;
     static char text[64u << 10];
@@ -368,7 +370,7 @@ static void a_long_config_or_driver_is_refused(void **state)
 
 /* ---- staleness ---- */
 
-static void what_the_policy_leaves_out_is_not_planned_with(void **state)
+TEST(with_engine, what_the_policy_leaves_out_is_not_planned_with)
 {
     struct tuning_users *f = *state;
     struct message_planned m = plan_simply(f);
@@ -391,7 +393,7 @@ static void what_the_policy_leaves_out_is_not_planned_with(void **state)
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
 }
 
-static void by_default_a_stale_record_still_counts(void **state)
+TEST(with_engine, by_default_a_stale_record_still_counts)
 {
     struct tuning_users *f = *state;
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
@@ -437,7 +439,7 @@ static unsigned build(struct tuning_users *f, uint32_t count, const char *databa
     return compiled;
 }
 
-static void a_package_is_built_as_its_asker_would_plan(void **state)
+TEST(with_engine, a_package_is_built_as_its_asker_would_plan)
 {
     struct tuning_users *f = *state;
     char config[PERF_CONFIG_TEXT_MOST];
@@ -452,7 +454,7 @@ static void a_package_is_built_as_its_asker_would_plan(void **state)
     assert_true(build(f, 1, "opencl_00000000", &kernels) > 0); /* another device: by heuristic */
 }
 
-static void every_problem_of_a_long_build_is_looked_up(void **state)
+TEST(with_engine, every_problem_of_a_long_build_is_looked_up)
 {
     struct tuning_users *f = *state;
     const uint32_t count = 600; /* several turns */
@@ -483,7 +485,7 @@ static bool is_found(struct tuning_users *f, const char *database_id)
     return json_get_bool(answer, "found", false);
 }
 
-static void why_miss_looks_for_what_a_plan_would_need(void **state)
+TEST(with_engine, why_miss_looks_for_what_a_plan_would_need)
 {
     struct tuning_users *f = *state;
     char config[PERF_CONFIG_TEXT_MOST];
@@ -496,9 +498,8 @@ static void why_miss_looks_for_what_a_plan_would_need(void **state)
 
 /* ---- without tuning databases ---- */
 
-static void without_databases_there_is_still_a_choice(void **state)
+TEST(plain, without_databases_there_is_still_a_choice)
 {
-    (void)state;
     const struct problem problem = problem_of_batch(1);
     const struct plan_wish wish = {
         .problem = &problem, .target = &target, .database_id = DEVICE, .driver = "", .toolchain = ""
@@ -510,9 +511,8 @@ static void without_databases_there_is_still_a_choice(void **state)
     assert_int_equal(choice.wish.solver.size + choice.wish.config.size, 0);
 }
 
-static void there_is_room_for_every_solver(void **state)
+TEST(plain, there_is_room_for_every_solver)
 {
-    (void)state;
     unsigned count = 0;
     while (solvers[count])
         count++;
@@ -521,9 +521,8 @@ static void there_is_room_for_every_solver(void **state)
 
 /* ---- ids ---- */
 
-static void records_go_by_device_and_packages_by_what_code_is_for(void **state)
+TEST(plain, records_go_by_device_and_packages_by_what_code_is_for)
 {
-    (void)state;
     static const struct {
         const char *target, *given, *device, *package;
         uint32_t processors;
@@ -548,9 +547,8 @@ static void records_go_by_device_and_packages_by_what_code_is_for(void **state)
     }
 }
 
-static void an_id_of_another_device_than_the_targets_is_none(void **state)
+TEST(plain, an_id_of_another_device_than_the_targets_is_none)
 {
-    (void)state;
     static const struct {
         const char *target, *given;
         bool fits;
@@ -585,16 +583,15 @@ static void an_id_of_another_device_than_the_targets_is_none(void **state)
     }
 }
 
-static void a_plan_for_another_device_than_the_targets_is_refused(void **state)
+TEST(with_engine, a_plan_for_another_device_than_the_targets_is_refused)
 {
     struct tuning_users *f = *state;
     refused(f, &(struct wanted){ .database_id = "gfx90a68" }, KILN_INVALID,
             "the database id 'gfx90a68' is another device's than the target '" FIXTURE_TARGET "'");
 }
 
-static void a_toolchain_is_named_by_name_version_and_identity(void **state)
+TEST(plain, a_toolchain_is_named_by_name_version_and_identity)
 {
-    (void)state;
     struct toolchain tc = { .name = "nvrtc",
                             .version = "13.0\x01",
                             .identity = { { 0x1a, 0x2b } } };
@@ -604,40 +601,4 @@ static void a_toolchain_is_named_by_name_version_and_identity(void **state)
     memset(tc.version, 'v', sizeof(tc.version) - 1);
     plan_toolchain_write(&tc, text);
     assert_int_equal(strlen(text), 6 + 191 + 13);
-}
-
-#define with_engine(test) cmocka_unit_test_setup_teardown(test, setup, tuning_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_engine(without_records_the_heuristic_decides),
-        with_engine(the_fastest_recorded_solver_of_ours_is_taken),
-        with_engine(a_solver_that_does_not_apply_is_passed_over),
-        with_engine(the_recorded_config_is_planned_with),
-        with_engine(a_tuned_solver_counts_with_its_tuned_time),
-        with_engine(plans_by_record_are_counted),
-        with_engine(a_config_that_does_not_fit_is_passed_over),
-        with_engine(where_a_users_config_does_not_fit_the_hosts_counts),
-        with_engine(a_users_record_counts_before_the_hosts),
-        with_engine(miopens_records_of_a_user_do_not_hide_the_hosts),
-        with_engine(records_of_another_device_or_backend_do_not_count),
-        with_engine(who_names_no_device_or_wants_none_of_it_gets_the_heuristic),
-        with_engine(a_forced_solver_gets_its_recorded_config),
-        with_engine(a_forced_config_is_planned_with),
-        with_engine(what_cannot_be_forced_is_refused),
-        with_engine(a_long_config_or_driver_is_refused),
-        with_engine(what_the_policy_leaves_out_is_not_planned_with),
-        with_engine(by_default_a_stale_record_still_counts),
-        with_engine(a_package_is_built_as_its_asker_would_plan),
-        with_engine(every_problem_of_a_long_build_is_looked_up),
-        with_engine(why_miss_looks_for_what_a_plan_would_need),
-        cmocka_unit_test(without_databases_there_is_still_a_choice),
-        cmocka_unit_test(there_is_room_for_every_solver),
-        cmocka_unit_test(records_go_by_device_and_packages_by_what_code_is_for),
-        cmocka_unit_test(an_id_of_another_device_than_the_targets_is_none),
-        with_engine(a_plan_for_another_device_than_the_targets_is_refused),
-        cmocka_unit_test(a_toolchain_is_named_by_name_version_and_identity),
-    };
-    return cmocka_run_group_tests_name("plan_choose", tests, NULL, NULL);
 }

@@ -65,6 +65,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(plan, setup, teardown);
+
 /* What waits, with the compiles that it leads to. */
 static void run(struct fixture *f)
 {
@@ -155,7 +157,7 @@ static bool is_in_bulk(struct bytes config)
            (config.data[config.size - 1] == '2' || config.data[config.size - 1] == '3');
 }
 
-static void who_encodes_maps_gets_them_behind_the_arguments(void **state)
+TEST(plan, who_encodes_maps_gets_them_behind_the_arguments)
 {
     struct fixture *f = *state;
     struct message_planned m = plan(f, &f->maps, "");
@@ -169,7 +171,7 @@ static void who_encodes_maps_gets_them_behind_the_arguments(void **state)
     assert_int_equal(count_maps(&m), 0);
 }
 
-static void who_does_not_gets_a_plan_without_any(void **state)
+TEST(plan, who_does_not_gets_a_plan_without_any)
 {
     struct fixture *f = *state;
     const struct message_planned m = plan(f, &f->no_maps, "");
@@ -183,7 +185,7 @@ static void who_does_not_gets_a_plan_without_any(void **state)
 }
 
 /* A device's multiprocessors are in its database id. */
-static void groups_that_last_are_as_many_as_the_device_holds(void **state)
+TEST(plan, groups_that_last_are_as_many_as_the_device_holds)
 {
     static const struct {
         const char *device;
@@ -214,7 +216,7 @@ static void record(struct fixture *f, struct test_caller *c, uint8_t tier, const
     tuning_put(&f->users, c, &put);
 }
 
-static void a_tuned_config_with_maps_gives_way_to_the_next_where_they_are_not_encoded(void **state)
+TEST(plan, a_tuned_config_with_maps_gives_way_to_the_next_where_they_are_not_encoded)
 {
     struct fixture *f = *state;
     record(f, &f->maps, 0, IN_BULK, 0.01);
@@ -262,7 +264,7 @@ static struct message_solution solution(struct fixture *f, struct test_caller *c
     return (struct message_solution){ 0 };
 }
 
-static void solutions_count_what_the_asker_can_run(void **state)
+TEST(plan, solutions_count_what_the_asker_can_run)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) { /* counted, and known from then on */
@@ -302,7 +304,7 @@ static unsigned bulk_candidates(struct fixture *f, struct test_caller *c, unsign
     return in_bulk;
 }
 
-static void candidates_are_what_the_asker_can_run(void **state)
+TEST(plan, candidates_are_what_the_asker_can_run)
 {
     struct fixture *f = *state;
     unsigned with, without;
@@ -310,19 +312,4 @@ static void candidates_are_what_the_asker_can_run(void **state)
     assert_true(in_bulk > 0);
     assert_int_equal(bulk_candidates(f, &f->no_maps, &without), 0);
     assert_int_equal(with - in_bulk, without);
-}
-
-#define PLAN_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PLAN_TEST(who_encodes_maps_gets_them_behind_the_arguments),
-        PLAN_TEST(who_does_not_gets_a_plan_without_any),
-        PLAN_TEST(groups_that_last_are_as_many_as_the_device_holds),
-        PLAN_TEST(a_tuned_config_with_maps_gives_way_to_the_next_where_they_are_not_encoded),
-        PLAN_TEST(solutions_count_what_the_asker_can_run),
-        PLAN_TEST(candidates_are_what_the_asker_can_run),
-    };
-    return cmocka_run_group_tests_name("plan_maps", tests, NULL, NULL);
 }

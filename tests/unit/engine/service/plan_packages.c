@@ -41,6 +41,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(plan, setup, teardown);
+
 /* A host with clang, which can do gfx90a. */
 static void describe_clang(struct fixture *f)
 {
@@ -129,7 +131,7 @@ static bool is_compiling(struct fixture *f)
 
 /* ---- with no compiler for it ---- */
 
-static void without_a_compiler_a_plan_is_served_wholly_from_a_package(void **state)
+TEST(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
 {
     struct fixture *f = *state;
     engine_fixture_describe(&f->engine); /* OpenCL alone */
@@ -149,7 +151,7 @@ static void without_a_compiler_a_plan_is_served_wholly_from_a_package(void **sta
     assert_int_equal(f->engine.executor.compiles_handed_over, 1); /* the describe: no probe */
 }
 
-static void with_the_compilers_switched_off_too(void **state)
+TEST(plan, with_the_compilers_switched_off_too)
 {
     struct fixture *f = *state;
     test_caller_leave(&f->a, &f->engine);
@@ -175,7 +177,7 @@ static void with_the_compilers_switched_off_too(void **state)
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
-static void a_plan_that_names_no_database_id_asks_for_the_plain_arch(void **state)
+TEST(plan, a_plan_that_names_no_database_id_asks_for_the_plain_arch)
 {
     struct fixture *f = *state;
     engine_fixture_describe(&f->engine);
@@ -187,7 +189,7 @@ static void a_plan_that_names_no_database_id_asks_for_the_plain_arch(void **stat
     assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
 }
 
-static void without_the_package_it_is_said_why_it_cannot_be_compiled(void **state)
+TEST(plan, without_the_package_it_is_said_why_it_cannot_be_compiled)
 {
     struct fixture *f = *state;
     engine_fixture_describe(&f->engine);
@@ -198,7 +200,7 @@ static void without_the_package_it_is_said_why_it_cannot_be_compiled(void **stat
     assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "gfx90a");
 }
 
-static void a_package_that_lacks_the_kernel_leads_to_the_same_sentence(void **state)
+TEST(plan, a_package_that_lacks_the_kernel_leads_to_the_same_sentence)
 {
     struct fixture *f = *state;
     engine_fixture_describe(&f->engine);
@@ -214,7 +216,7 @@ static void a_package_that_lacks_the_kernel_leads_to_the_same_sentence(void **st
     assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "solver ConvDirectNaive for gfx90a: ");
 }
 
-static void a_damaged_row_is_as_if_it_were_not_there(void **state)
+TEST(plan, a_damaged_row_is_as_if_it_were_not_there)
 {
     struct fixture *f = *state;
     engine_fixture_describe(&f->engine);
@@ -229,7 +231,7 @@ static void a_damaged_row_is_as_if_it_were_not_there(void **state)
     assert_int_equal(stat(f, "quarantined"), 1);
 }
 
-static void a_database_id_that_is_none_is_refused(void **state)
+TEST(plan, a_database_id_that_is_none_is_refused)
 {
     struct fixture *f = *state;
     engine_fixture_describe(&f->engine);
@@ -240,7 +242,7 @@ static void a_database_id_that_is_none_is_refused(void **state)
     assert_int_equal(reply_error(&f->a, 0).code, KILN_INVALID);
 }
 
-static void a_plan_that_may_use_no_cache_uses_no_package(void **state)
+TEST(plan, a_plan_that_may_use_no_cache_uses_no_package)
 {
     struct fixture *f = *state;
     engine_fixture_describe(&f->engine);
@@ -255,7 +257,7 @@ static void a_plan_that_may_use_no_cache_uses_no_package(void **state)
 
 /* ---- what the object is ---- */
 
-static void an_object_for_another_arch_is_damage(void **state)
+TEST(plan, an_object_for_another_arch_is_damage)
 {
     struct fixture *f = *state;
     engine_fixture_describe(&f->engine);
@@ -311,7 +313,7 @@ static void put_kilns_package(struct fixture *f, const char *file_name,
     engine_fixture_rescan(&f->engine);
 }
 
-static void a_plan_for_nvidia_is_served_from_kilns_own_package(void **state)
+TEST(plan, a_plan_for_nvidia_is_served_from_kilns_own_package)
 {
     struct fixture *f = *state;
     const struct problem problem = small_problem(8);
@@ -340,7 +342,7 @@ static void a_plan_for_nvidia_is_served_from_kilns_own_package(void **state)
     assert_int_not_equal(reply_error(&f->a, 0).code, KILN_OK);
 }
 
-static void an_object_for_other_features_is_a_miss_and_no_damage(void **state)
+TEST(plan, an_object_for_other_features_is_a_miss_and_no_damage)
 {
     struct fixture *f = *state;
     engine_fixture_describe(&f->engine);
@@ -361,7 +363,7 @@ static void an_object_for_other_features_is_a_miss_and_no_damage(void **state)
     assert_int_equal(stat(f, "quarantined"), 0);
 }
 
-static void an_object_for_either_state_of_a_feature_serves_both(void **state)
+TEST(plan, an_object_for_either_state_of_a_feature_serves_both)
 {
     struct fixture *f = *state;
     engine_fixture_describe(&f->engine);
@@ -377,7 +379,7 @@ static void an_object_for_either_state_of_a_feature_serves_both(void **state)
 
 /* ---- with a compiler ---- */
 
-static void with_a_compiler_the_package_is_asked_first(void **state)
+TEST(plan, with_a_compiler_the_package_is_asked_first)
 {
     struct fixture *f = *state;
     describe_clang(f);
@@ -393,7 +395,7 @@ static void with_a_compiler_the_package_is_asked_first(void **state)
     assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_HOT);
 }
 
-static void what_the_package_lacks_is_compiled(void **state)
+TEST(plan, what_the_package_lacks_is_compiled)
 {
     struct fixture *f = *state;
     describe_clang(f);
@@ -408,7 +410,7 @@ static void what_the_package_lacks_is_compiled(void **state)
     assert_true(is_compiling(f));
 }
 
-static void a_forced_toolchain_uses_no_package(void **state)
+TEST(plan, a_forced_toolchain_uses_no_package)
 {
     struct fixture *f = *state;
     describe_clang(f);
@@ -424,7 +426,7 @@ static void a_forced_toolchain_uses_no_package(void **state)
 }
 
 /* A package states no source: what is hot of it answers only who asked by name. */
-static void a_packages_object_is_not_the_answer_to_a_source(void **state)
+TEST(plan, a_packages_object_is_not_the_answer_to_a_source)
 {
     struct fixture *f = *state;
     describe_clang(f);
@@ -442,7 +444,7 @@ static void a_packages_object_is_not_the_answer_to_a_source(void **state)
     assert_true(is_compiling(f));
 }
 
-static void nor_to_a_plan_with_a_forced_toolchain_that_comes_later(void **state)
+TEST(plan, nor_to_a_plan_with_a_forced_toolchain_that_comes_later)
 {
     struct fixture *f = *state;
     describe_clang(f);
@@ -458,7 +460,7 @@ static void nor_to_a_plan_with_a_forced_toolchain_that_comes_later(void **state)
     assert_int_equal(f->a.reply_count, 0);
 }
 
-static void nor_to_whoever_joins_while_packages_are_looked_into(void **state)
+TEST(plan, nor_to_whoever_joins_while_packages_are_looked_into)
 {
     struct fixture *f = *state;
     describe_clang(f);
@@ -487,31 +489,4 @@ static void nor_to_whoever_joins_while_packages_are_looked_into(void **state)
     assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
     assert_int_equal(f->b.reply_count, 0);
     assert_true(is_compiling(f));
-}
-
-#define PLAN_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        PLAN_TEST(without_a_compiler_a_plan_is_served_wholly_from_a_package),
-        PLAN_TEST(with_the_compilers_switched_off_too),
-        PLAN_TEST(a_plan_that_names_no_database_id_asks_for_the_plain_arch),
-        PLAN_TEST(without_the_package_it_is_said_why_it_cannot_be_compiled),
-        PLAN_TEST(a_package_that_lacks_the_kernel_leads_to_the_same_sentence),
-        PLAN_TEST(a_damaged_row_is_as_if_it_were_not_there),
-        PLAN_TEST(a_database_id_that_is_none_is_refused),
-        PLAN_TEST(a_plan_that_may_use_no_cache_uses_no_package),
-        PLAN_TEST(an_object_for_another_arch_is_damage),
-        PLAN_TEST(a_plan_for_nvidia_is_served_from_kilns_own_package),
-        PLAN_TEST(an_object_for_other_features_is_a_miss_and_no_damage),
-        PLAN_TEST(an_object_for_either_state_of_a_feature_serves_both),
-        PLAN_TEST(with_a_compiler_the_package_is_asked_first),
-        PLAN_TEST(what_the_package_lacks_is_compiled),
-        PLAN_TEST(a_forced_toolchain_uses_no_package),
-        PLAN_TEST(a_packages_object_is_not_the_answer_to_a_source),
-        PLAN_TEST(nor_to_a_plan_with_a_forced_toolchain_that_comes_later),
-        PLAN_TEST(nor_to_whoever_joins_while_packages_are_looked_into),
-    };
-    return cmocka_run_group_tests_name("plans and packages", tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ static enum kiln_code send(struct users *f, struct test_caller *c, unsigned type
     return rc;
 }
 
-static void whoever_does_not_say_hello_first_is_told_and_closed(void **state)
+TEST(users, whoever_does_not_say_hello_first_is_told_and_closed)
 {
     struct users *f = *state;
     struct test_caller rude;
@@ -25,7 +25,7 @@ static void whoever_does_not_say_hello_first_is_told_and_closed(void **state)
     test_caller_leave(&rude, &f->engine);
 }
 
-static void a_client_from_the_future_is_told_which_versions_meet(void **state)
+TEST(users, a_client_from_the_future_is_told_which_versions_meet)
 {
     struct users *f = *state;
     struct test_caller future;
@@ -43,7 +43,7 @@ static void a_client_from_the_future_is_told_which_versions_meet(void **state)
     test_caller_leave(&future, &f->engine);
 }
 
-static void a_newer_client_that_still_speaks_our_version_is_welcome(void **state)
+TEST(users, a_newer_client_that_still_speaks_our_version_is_welcome)
 {
     struct users *f = *state;
     struct test_caller newer;
@@ -63,7 +63,7 @@ static void a_newer_client_that_still_speaks_our_version_is_welcome(void **state
     test_caller_leave(&newer, &f->engine);
 }
 
-static void unknown_requests_are_refused_and_the_connection_lives(void **state)
+TEST(users, unknown_requests_are_refused_and_the_connection_lives)
 {
     struct users *f = *state;
     must(send(f, &f->user, 9999, ""), f->engine.err);
@@ -74,7 +74,7 @@ static void unknown_requests_are_refused_and_the_connection_lives(void **state)
     assert_int_equal(engine_fixture_stat(&f->engine, "refused"), 2);
 }
 
-static void a_ping_comes_back_unchanged(void **state)
+TEST(users, a_ping_comes_back_unchanged)
 {
     struct users *f = *state;
     struct message_ping m = { .payload = bytes_of_text("anyone there") };
@@ -86,7 +86,7 @@ static void a_ping_comes_back_unchanged(void **state)
     assert_true(bytes_equal(f->user.replies[0].body, buffer_view(&b)));
 }
 
-static void users_may_look_but_only_admins_may_clear(void **state)
+TEST(users, users_may_look_but_only_admins_may_clear)
 {
     struct users *f = *state;
     must(send(f, &f->user, MESSAGE_clear, "{\"all\":true}"), f->engine.err);
@@ -101,7 +101,7 @@ static void users_may_look_but_only_admins_may_clear(void **state)
     assert_int_equal(f->admin.replies[0].type, MESSAGE_json);
 }
 
-static void status_says_how_the_store_is_used(void **state)
+TEST(users, status_says_how_the_store_is_used)
 {
     struct users *f = *state;
     static const struct {
@@ -119,7 +119,7 @@ static void status_says_how_the_store_is_used(void **state)
     }
 }
 
-static void json_that_is_none_is_refused_with_the_requests_name(void **state)
+TEST(users, json_that_is_none_is_refused_with_the_requests_name)
 {
     struct users *f = *state;
     static const char *const bad[] = { "{", "[]", "{} {}", "7" };
@@ -132,14 +132,14 @@ static void json_that_is_none_is_refused_with_the_requests_name(void **state)
     }
 }
 
-static void clearing_needs_to_be_told_what(void **state)
+TEST(users, clearing_needs_to_be_told_what)
 {
     struct users *f = *state;
     must(send(f, &f->admin, MESSAGE_clear, "{}"), f->engine.err);
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
 }
 
-static void a_member_of_the_wrong_type_or_name_is_refused_by_name(void **state)
+TEST(users, a_member_of_the_wrong_type_or_name_is_refused_by_name)
 {
     struct users *f = *state;
     static const struct {
@@ -163,7 +163,7 @@ static void a_member_of_the_wrong_type_or_name_is_refused_by_name(void **state)
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_INVALID);
 }
 
-static void a_question_of_megabytes_is_refused_before_it_is_parsed(void **state)
+TEST(users, a_question_of_megabytes_is_refused_before_it_is_parsed)
 {
     struct users *f = *state;
     static char large[100001];
@@ -174,7 +174,7 @@ static void a_question_of_megabytes_is_refused_before_it_is_parsed(void **state)
     assert_says(text, "65536 are the most");
 }
 
-static void older_than_time_itself_clears_nothing(void **state)
+TEST(users, older_than_time_itself_clears_nothing)
 {
     struct users *f = *state;
     test_caller_want(&f->user, &f->engine, 1, "a.cl", PRIORITY_INTERACTIVE);
@@ -187,7 +187,7 @@ static void older_than_time_itself_clears_nothing(void **state)
     assert_int_equal(engine_fixture_stat(&f->engine, "store_objects"), 1);
 }
 
-static void listing_gives_pages_and_says_when_there_are_more(void **state)
+TEST(users, listing_gives_pages_and_says_when_there_are_more)
 {
     struct users *f = *state;
     static const char *const programs[] = { "a.cl", "b.cl" };
@@ -215,7 +215,7 @@ static void assert_uid_told(struct users *f, struct test_caller *c, unsigned typ
     assert_true((strstr(text, "\"uid\":1000") != NULL) == is_told);
 }
 
-static void whose_a_kernel_is_knows_its_owner_and_an_administrator(void **state)
+TEST(users, whose_a_kernel_is_knows_its_owner_and_an_administrator)
 {
     struct users *f = *state;
     struct test_caller other;
@@ -239,7 +239,7 @@ static void whose_a_kernel_is_knows_its_owner_and_an_administrator(void **state)
     test_caller_leave(&other, &f->engine);
 }
 
-static void hello_is_said_once(void **state)
+TEST(users, hello_is_said_once)
 {
     struct users *f = *state;
     struct message_hello m = { .oldest_version = 1, .newest_version = 1 };
@@ -250,7 +250,7 @@ static void hello_is_said_once(void **state)
     assert_int_equal(reply_error(&f->user, 0).code, KILN_INVALID);
 }
 
-static void every_request_of_the_table_answers_an_empty_body(void **state)
+TEST(users, every_request_of_the_table_answers_an_empty_body)
 {
     struct users *f = *state;
     static const unsigned types[] = {
@@ -268,7 +268,7 @@ static void every_request_of_the_table_answers_an_empty_body(void **state)
     }
 }
 
-static void too_many_unanswered_requests_are_refused_one_by_one(void **state)
+TEST(users, too_many_unanswered_requests_are_refused_one_by_one)
 {
     struct users *f = *state;
     for (unsigned i = 0; i < LIMIT_REQUESTS_IN_FLIGHT; i++) {
@@ -291,7 +291,7 @@ static void too_many_unanswered_requests_are_refused_one_by_one(void **state)
     assert_int_equal(reply_error(&f->user, 0).code, KILN_CANCELLED);
 }
 
-static void subscribers_hear_of_what_happens_and_others_do_not(void **state)
+TEST(users, subscribers_hear_of_what_happens_and_others_do_not)
 {
     struct users *f = *state;
     must(send(f, &f->user, MESSAGE_events, ""), f->engine.err);
@@ -310,7 +310,7 @@ static void subscribers_hear_of_what_happens_and_others_do_not(void **state)
 }
 
 /* Whose it is was not looked up: it may be private. */
-static void which_key_is_damaged_hears_an_administrator_alone(void **state)
+TEST(users, which_key_is_damaged_hears_an_administrator_alone)
 {
     struct users *f = *state;
     const struct digest key = { .bytes = { 0xab } };
@@ -336,7 +336,7 @@ static void hears(struct test_caller *c, bool quotes)
 }
 
 /* A compiler's sentence has words of the source in it. */
-static void why_a_compile_failed_hears_who_asked_and_an_administrator(void **state)
+TEST(users, why_a_compile_failed_hears_who_asked_and_an_administrator)
 {
     struct users *f = *state;
     struct test_caller asker, other, anonymous;
@@ -367,7 +367,7 @@ static void why_a_compile_failed_hears_who_asked_and_an_administrator(void **sta
 }
 
 /* What is not one user's cannot be kept as a user's own. */
-static void whoever_is_anonymous_keeps_nothing_and_is_served(void **state)
+TEST(users, whoever_is_anonymous_keeps_nothing_and_is_served)
 {
     struct users *f = *state;
     static const enum message_type refused[] = {
@@ -400,7 +400,7 @@ static unsigned tasks_out(struct users *f)
     return count;
 }
 
-static void what_is_quick_does_not_wait_for_a_scan_of_the_store(void **state)
+TEST(users, what_is_quick_does_not_wait_for_a_scan_of_the_store)
 {
     struct users *f = *state;
     fake_executor_run_tasks(&f->engine.executor);
@@ -418,7 +418,7 @@ static void what_is_quick_does_not_wait_for_a_scan_of_the_store(void **state)
     assert_int_equal(f->user.reply_count, 4);
 }
 
-static void what_waits_for_a_caller_who_left_is_never_begun(void **state)
+TEST(users, what_waits_for_a_caller_who_left_is_never_begun)
 {
     struct users *f = *state;
     struct test_caller fickle;
@@ -436,7 +436,7 @@ static void what_waits_for_a_caller_who_left_is_never_begun(void **state)
     assert_int_equal(f->user.replies[0].request_id, 4);
 }
 
-static void one_user_may_have_few_administrative_requests_unanswered(void **state)
+TEST(users, one_user_may_have_few_administrative_requests_unanswered)
 {
     struct users *f = *state;
     struct test_caller again;
@@ -463,37 +463,4 @@ static void one_user_may_have_few_administrative_requests_unanswered(void **stat
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(again.replies[0].type, MESSAGE_json);
     test_caller_leave(&again, &f->engine);
-}
-
-#define SERVICE_TEST(name) cmocka_unit_test_setup_teardown(name, users_setup, users_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SERVICE_TEST(whoever_does_not_say_hello_first_is_told_and_closed),
-        SERVICE_TEST(a_client_from_the_future_is_told_which_versions_meet),
-        SERVICE_TEST(a_newer_client_that_still_speaks_our_version_is_welcome),
-        SERVICE_TEST(unknown_requests_are_refused_and_the_connection_lives),
-        SERVICE_TEST(a_ping_comes_back_unchanged),
-        SERVICE_TEST(users_may_look_but_only_admins_may_clear),
-        SERVICE_TEST(status_says_how_the_store_is_used),
-        SERVICE_TEST(json_that_is_none_is_refused_with_the_requests_name),
-        SERVICE_TEST(clearing_needs_to_be_told_what),
-        SERVICE_TEST(a_member_of_the_wrong_type_or_name_is_refused_by_name),
-        SERVICE_TEST(a_question_of_megabytes_is_refused_before_it_is_parsed),
-        SERVICE_TEST(older_than_time_itself_clears_nothing),
-        SERVICE_TEST(whose_a_kernel_is_knows_its_owner_and_an_administrator),
-        SERVICE_TEST(listing_gives_pages_and_says_when_there_are_more),
-        SERVICE_TEST(hello_is_said_once),
-        SERVICE_TEST(every_request_of_the_table_answers_an_empty_body),
-        SERVICE_TEST(too_many_unanswered_requests_are_refused_one_by_one),
-        SERVICE_TEST(what_is_quick_does_not_wait_for_a_scan_of_the_store),
-        SERVICE_TEST(what_waits_for_a_caller_who_left_is_never_begun),
-        SERVICE_TEST(one_user_may_have_few_administrative_requests_unanswered),
-        SERVICE_TEST(why_a_compile_failed_hears_who_asked_and_an_administrator),
-        SERVICE_TEST(whoever_is_anonymous_keeps_nothing_and_is_served),
-        SERVICE_TEST(subscribers_hear_of_what_happens_and_others_do_not),
-        SERVICE_TEST(which_key_is_damaged_hears_an_administrator_alone),
-    };
-    return cmocka_run_group_tests_name("service", tests, NULL, NULL);
 }

@@ -123,7 +123,7 @@ static bool is_valid_point(uint32_t point, char text[PERF_CONFIG_TEXT_MOST])
 
 /* ---- solutions ---- */
 
-static void every_solver_that_applies_is_listed_with_its_space(void **state)
+TEST(tuning, every_solver_that_applies_is_listed_with_its_space)
 {
     struct tuning_users *f = *state;
     const struct message_solutions m = question();
@@ -151,7 +151,7 @@ static void every_solver_that_applies_is_listed_with_its_space(void **state)
         assert_false(bytes_equal_text(answer.list[i].solver, "ConvDepthwise"));
 }
 
-static void algorithms_are_named_for_their_direction(void **state)
+TEST(tuning, algorithms_are_named_for_their_direction)
 {
     struct tuning_users *f = *state;
     static const char *const names[] = { "miopenConvolutionFwdAlgoDirect",
@@ -165,7 +165,7 @@ static void algorithms_are_named_for_their_direction(void **state)
     }
 }
 
-static void the_recorded_ones_come_first_the_fastest_of_all_first(void **state)
+TEST(tuning, the_recorded_ones_come_first_the_fastest_of_all_first)
 {
     struct tuning_users *f = *state;
     const struct message_solutions m = question();
@@ -191,7 +191,7 @@ static void the_recorded_ones_come_first_the_fastest_of_all_first(void **state)
     assert_int_equal(answer.list[0].find_ms, double_bits(0.06));
 }
 
-static void without_a_device_nothing_recorded_is_told(void **state)
+TEST(tuning, without_a_device_nothing_recorded_is_told)
 {
     struct tuning_users *f = *state;
     struct message_solutions m = question();
@@ -201,7 +201,7 @@ static void without_a_device_nothing_recorded_is_told(void **state)
     assert_int_equal(of_solver(&answer, NAIVE_SOLVER)->find_ms, 0);
 }
 
-static void a_question_that_makes_no_sense_is_refused(void **state)
+TEST(tuning, a_question_that_makes_no_sense_is_refused)
 {
     struct tuning_users *f = *state;
     static char text[64u << 10];
@@ -229,7 +229,7 @@ static void a_question_that_makes_no_sense_is_refused(void **state)
     refused(f, &m, KILN_UNSUPPORTED, "no solver can solve");
 }
 
-static void a_target_that_nothing_here_compiles_for_is_listed_all_the_same(void **state)
+TEST(tuning, a_target_that_nothing_here_compiles_for_is_listed_all_the_same)
 {
     struct tuning_users *f = *state;
     struct message_solutions m = question();
@@ -239,9 +239,8 @@ static void a_target_that_nothing_here_compiles_for_is_listed_all_the_same(void 
     assert_true(answer.count >= 2);
 }
 
-static void who_asks_before_compilers_are_known_waits(void **state)
+TEST(plain, who_asks_before_compilers_are_known_waits)
 {
-    (void)state;
     static struct tuning_users f;
     memset(&f, 0, sizeof(f));
     engine_fixture_open(&f.engine, /* describe= */ false);
@@ -261,7 +260,7 @@ static void who_asks_before_compilers_are_known_waits(void **state)
     engine_fixture_close(&f.engine);
 }
 
-static void who_cancels_is_not_answered(void **state)
+TEST(tuning, who_cancels_is_not_answered)
 {
     struct tuning_users *f = *state;
     const struct message_solutions m = question();
@@ -272,7 +271,7 @@ static void who_cancels_is_not_answered(void **state)
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
 }
 
-static void what_was_counted_once_is_known(void **state)
+TEST(tuning, what_was_counted_once_is_known)
 {
     struct tuning_users *f = *state;
     struct message_solutions m = question();
@@ -343,7 +342,7 @@ static void refuses_range(struct tuning_users *f, const struct message_configs *
 
 /* ---- configs ---- */
 
-static void a_range_brings_its_valid_candidates_in_order(void **state)
+TEST(tuning, a_range_brings_its_valid_candidates_in_order)
 {
     struct tuning_users *f = *state;
     const struct perf_space space = gemm_space();
@@ -374,7 +373,7 @@ static void a_range_brings_its_valid_candidates_in_order(void **state)
     assert_int_equal(first, order.count);
 }
 
-static void a_long_range_comes_in_parts(void **state)
+TEST(tuning, a_long_range_comes_in_parts)
 {
     struct tuning_users *f = *state;
     const struct perf_space space = gemm_space();
@@ -384,7 +383,7 @@ static void a_long_range_comes_in_parts(void **state)
     assert_int_equal(answer.next, count < 4096 ? count : 4096);
 }
 
-static void a_range_beyond_the_space_is_refused(void **state)
+TEST(tuning, a_range_beyond_the_space_is_refused)
 {
     struct tuning_users *f = *state;
     const struct perf_space space = gemm_space();
@@ -399,7 +398,7 @@ static void a_range_beyond_the_space_is_refused(void **state)
     }
 }
 
-static void configs_of_what_cannot_be_tuned_are_refused(void **state)
+TEST(tuning, configs_of_what_cannot_be_tuned_are_refused)
 {
     struct tuning_users *f = *state;
     struct message_configs m = range_of(0, 1);
@@ -419,7 +418,7 @@ static void configs_of_what_cannot_be_tuned_are_refused(void **state)
     refuses_range(f, &m, KILN_INVALID, "no target");
 }
 
-static void who_cancels_gets_no_configs(void **state)
+TEST(tuning, who_cancels_gets_no_configs)
 {
     struct tuning_users *f = *state;
     const struct message_configs m = range_of(0, 10);
@@ -442,7 +441,7 @@ static enum kiln_code ask(struct tuning_users *f, struct test_caller *c, uint64_
     return test_caller_send(c, &f->engine, MESSAGE_configs, id, buffer_view(&body));
 }
 
-static void one_is_on_a_lane_at_a_time(void **state)
+TEST(tuning, one_is_on_a_lane_at_a_time)
 {
     struct tuning_users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[LANE_READ];
@@ -455,7 +454,7 @@ static void one_is_on_a_lane_at_a_time(void **state)
     }
 }
 
-static void users_take_turns(void **state)
+TEST(tuning, users_take_turns)
 {
     struct tuning_users *f = *state;
     for (uint64_t id = 1; id <= 9; id++)
@@ -474,7 +473,7 @@ static void users_take_turns(void **state)
     assert_int_equal(f->ann.reply_count, 9);
 }
 
-static void a_user_has_no_more_than_256_waiting(void **state)
+TEST(tuning, a_user_has_no_more_than_256_waiting)
 {
     struct tuning_users *f = *state;
     for (uint64_t id = 1; id <= 257; id++) /* one runs */
@@ -494,7 +493,7 @@ static void a_user_has_no_more_than_256_waiting(void **state)
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-static void what_is_cancelled_before_its_turn_does_not_run(void **state)
+TEST(tuning, what_is_cancelled_before_its_turn_does_not_run)
 {
     struct tuning_users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[LANE_READ];
@@ -513,7 +512,7 @@ static void what_is_cancelled_before_its_turn_does_not_run(void **state)
 
 /* ---- frames ---- */
 
-static void a_body_that_is_cut_or_too_long_is_refused(void **state)
+TEST(tuning, a_body_that_is_cut_or_too_long_is_refused)
 {
     struct tuning_users *f = *state;
     static const enum message_type types[] = { MESSAGE_solutions, MESSAGE_configs };
@@ -536,32 +535,4 @@ static void a_body_that_is_cut_or_too_long_is_refused(void **state)
             assert_reply_refuses(&f->ann, 0, KILN_INVALID, message_name(types[i]));
         }
     }
-}
-
-#define with_engine(test) cmocka_unit_test_setup_teardown(test, tuning_setup, tuning_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        with_engine(every_solver_that_applies_is_listed_with_its_space),
-        with_engine(algorithms_are_named_for_their_direction),
-        with_engine(the_recorded_ones_come_first_the_fastest_of_all_first),
-        with_engine(without_a_device_nothing_recorded_is_told),
-        with_engine(a_question_that_makes_no_sense_is_refused),
-        with_engine(a_target_that_nothing_here_compiles_for_is_listed_all_the_same),
-        cmocka_unit_test(who_asks_before_compilers_are_known_waits),
-        with_engine(who_cancels_is_not_answered),
-        with_engine(what_was_counted_once_is_known),
-        with_engine(a_range_brings_its_valid_candidates_in_order),
-        with_engine(a_long_range_comes_in_parts),
-        with_engine(a_range_beyond_the_space_is_refused),
-        with_engine(configs_of_what_cannot_be_tuned_are_refused),
-        with_engine(who_cancels_gets_no_configs),
-        with_engine(one_is_on_a_lane_at_a_time),
-        with_engine(users_take_turns),
-        with_engine(a_user_has_no_more_than_256_waiting),
-        with_engine(what_is_cancelled_before_its_turn_does_not_run),
-        with_engine(a_body_that_is_cut_or_too_long_is_refused),
-    };
-    return cmocka_run_group_tests_name("solutions", tests, NULL, NULL);
 }

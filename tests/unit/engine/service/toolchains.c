@@ -34,6 +34,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(toolchains, setup, teardown);
+
 #define AMD_TOOLCHAIN(name, digit)                                                    \
     "{\"name\":\"" name "\",\"version\":\"1\",\"path\":\"/x\",\"family\":\"amdgpu\"," \
     "\"identity\":\"" digit digit digit digit digit digit digit digit "\"}"
@@ -98,7 +100,7 @@ static const struct compile_job *next_job(struct fixture *f)
     return &task->job;
 }
 
-static void a_request_waits_until_the_toolchains_are_known(void **state)
+TEST(toolchains, a_request_waits_until_the_toolchains_are_known)
 {
     struct fixture *f = *state;
     test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
@@ -112,7 +114,7 @@ static void a_request_waits_until_the_toolchains_are_known(void **state)
     assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), 1);
 }
 
-static void whoever_leaves_while_waiting_is_forgotten(void **state)
+TEST(toolchains, whoever_leaves_while_waiting_is_forgotten)
 {
     struct fixture *f = *state;
     test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
@@ -122,7 +124,7 @@ static void whoever_leaves_while_waiting_is_forgotten(void **state)
     test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
 }
 
-static void parked_requests_of_one_user_are_bounded_in_bytes(void **state)
+TEST(toolchains, parked_requests_of_one_user_are_bounded_in_bytes)
 {
     struct fixture *f = *state;
     struct message_fetch_source m = { .target = bytes_of_text(FIXTURE_TARGET),
@@ -141,7 +143,7 @@ static void parked_requests_of_one_user_are_bounded_in_bytes(void **state)
     assert_int_equal(f->a.replies[0].request_id, 1);
 }
 
-static void empty_parked_requests_are_charged_and_given_back(void **state)
+TEST(toolchains, empty_parked_requests_are_charged_and_given_back)
 {
     struct fixture *f = *state;
     for (uint64_t id = 0; id < 3; id++)
@@ -153,7 +155,7 @@ static void empty_parked_requests_are_charged_and_given_back(void **state)
     assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
 }
 
-static void when_asking_fails_the_answer_says_why(void **state)
+TEST(toolchains, when_asking_fails_the_answer_says_why)
 {
     struct fixture *f = *state;
     test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
@@ -167,7 +169,7 @@ static void when_asking_fails_the_answer_says_why(void **state)
     assert_int_equal(reply_outcome(&f->a, 1).code, KILN_UNAVAILABLE);
 }
 
-static void a_host_without_a_compiler_is_said_to_the_operator(void **state)
+TEST(toolchains, a_host_without_a_compiler_is_said_to_the_operator)
 {
     struct fixture *f = *state;
     assert_null(engine_fixture_reported(&f->engine, "toolchains_none"));
@@ -175,7 +177,7 @@ static void a_host_without_a_compiler_is_said_to_the_operator(void **state)
     assert_says(engine_fixture_reported(&f->engine, "toolchains_none"), "install one");
 }
 
-static void a_toolchain_whose_probe_crashes_gives_way_to_the_next(void **state)
+TEST(toolchains, a_toolchain_whose_probe_crashes_gives_way_to_the_next)
 {
     struct fixture *f = *state;
     describe_two(f);
@@ -193,7 +195,7 @@ static void a_toolchain_whose_probe_crashes_gives_way_to_the_next(void **state)
     assert_int_equal(engine_fixture_stat(&f->engine, "compile_errors"), 0);
 }
 
-static void what_probes_found_outlives_a_restart(void **state)
+TEST(toolchains, what_probes_found_outlives_a_restart)
 {
     struct fixture *f = *state;
     describe_two(f);
@@ -213,7 +215,7 @@ static void what_probes_found_outlives_a_restart(void **state)
     assert_int_equal(reply_outcome(&f->a, 0).code, KILN_UNSUPPORTED);
 }
 
-static void a_forced_toolchain_is_tried_also_where_its_probe_failed(void **state)
+TEST(toolchains, a_forced_toolchain_is_tried_also_where_its_probe_failed)
 {
     struct fixture *f = *state;
     describe_two(f);
@@ -229,7 +231,7 @@ static void a_forced_toolchain_is_tried_also_where_its_probe_failed(void **state
     assert_int_equal(reply_outcome(&f->a, 1).code, KILN_NOT_FOUND);
 }
 
-static void a_probe_is_a_clients_job_as_its_target_is(void **state)
+TEST(toolchains, a_probe_is_a_clients_job_as_its_target_is)
 {
     struct fixture *f = *state;
     describe_two(f);
@@ -253,7 +255,7 @@ static void plan_for(struct fixture *f, uint64_t id, const char *target, const c
 }
 
 /* Whose source it is says nothing of whose target it is. */
-static void a_plan_is_a_clients_job_until_its_target_was_tried(void **state)
+TEST(toolchains, a_plan_is_a_clients_job_until_its_target_was_tried)
 {
     struct fixture *f = *state;
     describe_two(f);
@@ -281,7 +283,7 @@ static void a_plan_is_a_clients_job_until_its_target_was_tried(void **state)
     assert_true(bytes_equal_text(next_job(f)->toolchain, "clang"));
 }
 
-static void a_probe_that_cannot_start_is_not_held_against_the_toolchain(void **state)
+TEST(toolchains, a_probe_that_cannot_start_is_not_held_against_the_toolchain)
 {
     struct fixture *f = *state;
     describe_two(f);
@@ -292,7 +294,7 @@ static void a_probe_that_cannot_start_is_not_held_against_the_toolchain(void **s
     assert_says(text, "trying hiprtc for gfx942");
 }
 
-static void a_batch_of_made_up_targets_is_refused(void **state)
+TEST(toolchains, a_batch_of_made_up_targets_is_refused)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer items, b;
@@ -330,7 +332,7 @@ static void crash_for(struct fixture *f, uint64_t id, const char *target)
     test_caller_forget_replies(&f->a);
 }
 
-static void a_crash_is_never_held_against_a_target_for_good(void **state)
+TEST(toolchains, a_crash_is_never_held_against_a_target_for_good)
 {
     struct fixture *f = *state;
     describe_one(f);
@@ -349,7 +351,7 @@ static void a_crash_is_never_held_against_a_target_for_good(void **state)
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
 }
 
-static void two_requests_for_one_target_share_the_probe(void **state)
+TEST(toolchains, two_requests_for_one_target_share_the_probe)
 {
     struct fixture *f = *state;
     describe_two(f);
@@ -358,7 +360,7 @@ static void two_requests_for_one_target_share_the_probe(void **state)
     assert_int_equal(f->engine.executor.compiles_handed_over, 2); /* describe and one probe */
 }
 
-static void listing_all_probes_all_and_then_answers(void **state)
+TEST(toolchains, listing_all_probes_all_and_then_answers)
 {
     struct fixture *f = *state;
     describe_two(f);
@@ -396,7 +398,7 @@ static void take_kernel(struct fixture *f, const char *program)
 }
 
 /* Each first in its own turn, as kernels of two users are. */
-static void a_probe_gets_the_best_place_of_those_who_ask(void **state)
+TEST(toolchains, a_probe_gets_the_best_place_of_those_who_ask)
 {
     struct fixture *f = *state;
     describe_one(f);
@@ -407,7 +409,7 @@ static void a_probe_gets_the_best_place_of_those_who_ask(void **state)
     want_of(f, &f->a, 4, "gfx908", "a4");
     want_of(f, &f->b, 1, "gfx908", "b1");
 
-    take_kernel(f, "a1"); /* which a compiler had already */
+    take_kernel(f, "a1");    /* which a compiler had already */
     take_probe(f, "gfx908"); /* a was served twice, b never */
     assert_int_equal(f->engine.executor.compiles_handed_over, 5);
     take_kernel(f, "a2");
@@ -416,7 +418,7 @@ static void a_probe_gets_the_best_place_of_those_who_ask(void **state)
     take_kernel(f, "a4");
 }
 
-static void those_who_wait_for_one_probe_go_on_in_the_order_they_came(void **state)
+TEST(toolchains, those_who_wait_for_one_probe_go_on_in_the_order_they_came)
 {
     struct fixture *f = *state;
     describe_one(f);
@@ -434,7 +436,7 @@ static void those_who_wait_for_one_probe_go_on_in_the_order_they_came(void **sta
     assert_int_equal(engine_fixture_stat(&f->engine, "queued_bytes"), 0);
 }
 
-static void the_last_who_leaves_takes_a_probe_out_of_the_queue(void **state)
+TEST(toolchains, the_last_who_leaves_takes_a_probe_out_of_the_queue)
 {
     struct fixture *f = *state;
     describe_one(f);
@@ -462,7 +464,7 @@ static void the_last_who_leaves_takes_a_probe_out_of_the_queue(void **state)
     take_kernel(f, "k");
 }
 
-static void whoever_leaves_takes_all_his_probes_out_of_the_queue(void **state)
+TEST(toolchains, whoever_leaves_takes_all_his_probes_out_of_the_queue)
 {
     struct fixture *f = *state;
     describe_two(f);
@@ -479,7 +481,7 @@ static void whoever_leaves_takes_all_his_probes_out_of_the_queue(void **state)
     test_caller_join(&f->b, &f->engine, 2000, ROLE_USE);
 }
 
-static void probes_of_one_user_are_bounded(void **state)
+TEST(toolchains, probes_of_one_user_are_bounded)
 {
     struct fixture *f = *state;
     char target[16] = "";
@@ -517,7 +519,7 @@ static void ask(struct fixture *f, struct test_caller *caller, uint64_t id, cons
          f->engine.err);
 }
 
-static void a_list_with_a_bad_target_leaves_nothing_in_the_queue(void **state)
+TEST(toolchains, a_list_with_a_bad_target_leaves_nothing_in_the_queue)
 {
     struct fixture *f = *state;
     describe_two(f);
@@ -533,7 +535,7 @@ static void a_list_with_a_bad_target_leaves_nothing_in_the_queue(void **state)
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
-static void a_request_that_cannot_be_kept_leaves_nothing_in_the_queue(void **state)
+TEST(toolchains, a_request_that_cannot_be_kept_leaves_nothing_in_the_queue)
 {
     struct fixture *f = *state;
     KILN_AUTO(mem) char *large = calloc(1, 60000);
@@ -558,7 +560,7 @@ static void a_request_that_cannot_be_kept_leaves_nothing_in_the_queue(void **sta
 }
 
 /* It is refused until it is known what can build: whoever asks again finds that out. */
-static void but_what_a_build_asks_for_goes_on(void **state)
+TEST(toolchains, but_what_a_build_asks_for_goes_on)
 {
     struct fixture *f = *state;
     describe_one(f);
@@ -580,7 +582,7 @@ static void but_what_a_build_asks_for_goes_on(void **state)
                              "cccccccccccccccccccccccccccccccccccccc\"}]}"
 
 /* All that kiln knows and as many more as one request may name: more than may be under way. */
-static void a_list_of_more_than_may_be_under_way_is_tried_to_its_end(void **state)
+TEST(toolchains, a_list_of_more_than_may_be_under_way_is_tried_to_its_end)
 {
     struct fixture *f = *state;
     char question[512] = "{\"all\":true,\"probe\":[";
@@ -605,7 +607,7 @@ static void a_list_of_more_than_may_be_under_way_is_tried_to_its_end(void **stat
 }
 
 /* There is nothing of its own to wait for. */
-static void a_list_that_cannot_begin_is_refused(void **state)
+TEST(toolchains, a_list_that_cannot_begin_is_refused)
 {
     struct fixture *f = *state;
     char target[16];
@@ -622,7 +624,7 @@ static void a_list_that_cannot_begin_is_refused(void **state)
 
 #define NO_PROCESS "no compiler process could be started: Too many open files"
 
-static void a_probe_without_a_process_says_nothing_of_the_target(void **state)
+TEST(toolchains, a_probe_without_a_process_says_nothing_of_the_target)
 {
     struct fixture *f = *state;
     describe_one(f);
@@ -663,7 +665,7 @@ static void forget_what_was_found(struct fixture *f, const char *of)
         toolchain_probe_learn(table, toolchain_table_at(table, i), &target, PROBE_UNKNOWN, NULL);
 }
 
-static void what_is_forgotten_again_and_again_is_not_asked_for_ever(void **state)
+TEST(toolchains, what_is_forgotten_again_and_again_is_not_asked_for_ever)
 {
     struct fixture *f = *state;
     describe_two(f);
@@ -677,7 +679,7 @@ static void what_is_forgotten_again_and_again_is_not_asked_for_ever(void **state
     assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "in 8 tries");
 }
 
-static void neither_does_what_it_asked_for_last_stay_in_the_queue(void **state)
+TEST(toolchains, neither_does_what_it_asked_for_last_stay_in_the_queue)
 {
     struct fixture *f = *state;
     static const char *const targets[] = { "gfx1030", "gfx1100", "gfx1101" };
@@ -691,42 +693,4 @@ static void neither_does_what_it_asked_for_last_stay_in_the_queue(void **state)
     }
     assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "in 8 tries");
     assert_int_equal(queued(f), 0);
-}
-
-#define TOOLCHAINS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TOOLCHAINS_TEST(a_request_waits_until_the_toolchains_are_known),
-        TOOLCHAINS_TEST(whoever_leaves_while_waiting_is_forgotten),
-        TOOLCHAINS_TEST(parked_requests_of_one_user_are_bounded_in_bytes),
-        TOOLCHAINS_TEST(empty_parked_requests_are_charged_and_given_back),
-        TOOLCHAINS_TEST(when_asking_fails_the_answer_says_why),
-        TOOLCHAINS_TEST(a_host_without_a_compiler_is_said_to_the_operator),
-        TOOLCHAINS_TEST(a_toolchain_whose_probe_crashes_gives_way_to_the_next),
-        TOOLCHAINS_TEST(what_probes_found_outlives_a_restart),
-        TOOLCHAINS_TEST(a_forced_toolchain_is_tried_also_where_its_probe_failed),
-        TOOLCHAINS_TEST(a_probe_is_a_clients_job_as_its_target_is),
-        TOOLCHAINS_TEST(a_plan_is_a_clients_job_until_its_target_was_tried),
-        TOOLCHAINS_TEST(a_probe_that_cannot_start_is_not_held_against_the_toolchain),
-        TOOLCHAINS_TEST(a_batch_of_made_up_targets_is_refused),
-        TOOLCHAINS_TEST(a_crash_is_never_held_against_a_target_for_good),
-        TOOLCHAINS_TEST(two_requests_for_one_target_share_the_probe),
-        TOOLCHAINS_TEST(listing_all_probes_all_and_then_answers),
-        TOOLCHAINS_TEST(a_probe_gets_the_best_place_of_those_who_ask),
-        TOOLCHAINS_TEST(those_who_wait_for_one_probe_go_on_in_the_order_they_came),
-        TOOLCHAINS_TEST(the_last_who_leaves_takes_a_probe_out_of_the_queue),
-        TOOLCHAINS_TEST(whoever_leaves_takes_all_his_probes_out_of_the_queue),
-        TOOLCHAINS_TEST(probes_of_one_user_are_bounded),
-        TOOLCHAINS_TEST(a_list_with_a_bad_target_leaves_nothing_in_the_queue),
-        TOOLCHAINS_TEST(a_request_that_cannot_be_kept_leaves_nothing_in_the_queue),
-        TOOLCHAINS_TEST(but_what_a_build_asks_for_goes_on),
-        TOOLCHAINS_TEST(a_list_of_more_than_may_be_under_way_is_tried_to_its_end),
-        TOOLCHAINS_TEST(a_list_that_cannot_begin_is_refused),
-        TOOLCHAINS_TEST(a_probe_without_a_process_says_nothing_of_the_target),
-        TOOLCHAINS_TEST(what_is_forgotten_again_and_again_is_not_asked_for_ever),
-        TOOLCHAINS_TEST(neither_does_what_it_asked_for_last_stay_in_the_queue),
-    };
-    return cmocka_run_group_tests_name("toolchains", tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #define MY_VALUE "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"
 
-static void what_was_imported_is_found_by_every_user_as_it_stands_in_the_file(void **state)
+TEST(tuning, what_was_imported_is_found_by_every_user_as_it_stands_in_the_file)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -20,7 +20,7 @@ static void what_was_imported_is_found_by_every_user_as_it_stands_in_the_file(vo
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_hits_system"), 2);
 }
 
-static void a_problem_that_nobody_knows_is_a_miss_without_a_sentence(void **state)
+TEST(tuning, a_problem_that_nobody_knows_is_a_miss_without_a_sentence)
 {
     struct tuning_users *f = *state;
     struct message_tuning_answer answer = tuning_ask(f, &f->ann, 0, 0, 1);
@@ -44,7 +44,7 @@ static uint32_t check_answers(const struct kept_reply *reply, uint32_t index)
     return index;
 }
 
-static void a_batch_answers_each_problem_once_at_its_place(void **state)
+TEST(tuning, a_batch_answers_each_problem_once_at_its_place)
 {
     struct tuning_users *f = *state;
     uint32_t index = 0;
@@ -58,7 +58,7 @@ static void a_batch_answers_each_problem_once_at_its_place(void **state)
     assert_int_equal(index, 1000);
 }
 
-static void a_neighbour_answers_only_when_asked_for_and_says_how_far_it_is(void **state)
+TEST(tuning, a_neighbour_answers_only_when_asked_for_and_says_how_far_it_is)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -70,7 +70,7 @@ static void a_neighbour_answers_only_when_asked_for_and_says_how_far_it_is(void 
     assert_true(bytes_equal_text(near.key, KEY));
 }
 
-static void many_neighbours_are_sought_in_several_turns_and_all_are_answered(void **state)
+TEST(tuning, many_neighbours_are_sought_in_several_turns_and_all_are_answered)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -79,7 +79,7 @@ static void many_neighbours_are_sought_in_several_turns_and_all_are_answered(voi
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_near"), 4095);
 }
 
-static void what_a_user_measured_counts_for_him_and_for_nobody_else(void **state)
+TEST(tuning, what_a_user_measured_counts_for_him_and_for_nobody_else)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -92,7 +92,7 @@ static void what_a_user_measured_counts_for_him_and_for_nobody_else(void **state
     assert_true(tuning_finds(f, &f->admin, WINOGRAD ";" GEMM));
 }
 
-static void what_was_put_is_there_after_a_restart_with_who_measured_it(void **state)
+TEST(tuning, what_was_put_is_there_after_a_restart_with_who_measured_it)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -112,7 +112,7 @@ static void what_was_put_is_there_after_a_restart_with_who_measured_it(void **st
     assert_true(m.median_ms == double_bits(0.03) && m.measured_at > 1000000000);
 }
 
-static void records_of_another_driver_are_marked_and_counted(void **state)
+TEST(tuning, records_of_another_driver_are_marked_and_counted)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -121,7 +121,7 @@ static void records_of_another_driver_are_marked_and_counted(void **state)
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_stale"), 1);
 }
 
-static void with_the_policy_to_ignore_them_stale_records_are_left_out(void **state)
+TEST(tuning, with_the_policy_to_ignore_them_stale_records_are_left_out)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -131,7 +131,7 @@ static void with_the_policy_to_ignore_them_stale_records_are_left_out(void **sta
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-static void entries_of_other_solvers_stay_when_one_is_put(void **state)
+TEST(tuning, entries_of_other_solvers_stay_when_one_is_put)
 {
     struct tuning_users *f = *state;
     struct put mine = find_put("Mine", 0.03), other = find_put("Other", 0.04);
@@ -141,7 +141,7 @@ static void entries_of_other_solvers_stay_when_one_is_put(void **state)
         tuning_finds(f, &f->ann, MY_VALUE ";Other:0.04,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-static void a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apart(void **state)
+TEST(tuning, a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apart)
 {
     struct tuning_users *f = *state;
     json_destroy(tuning_import(
@@ -162,7 +162,7 @@ static void a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apar
                              "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-static void parameters_are_put_and_found(void **state)
+TEST(tuning, parameters_are_put_and_found)
 {
     struct tuning_users *f = *state;
     struct put put = perf_put("ConvAsm1x1U", "1,8,2,64", 0.2);
@@ -172,7 +172,7 @@ static void parameters_are_put_and_found(void **state)
     assert_int_equal(tuning_ask(f, &f->bob, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-static void only_publishers_and_administrators_put_into_the_hosts_records(void **state)
+TEST(tuning, only_publishers_and_administrators_put_into_the_hosts_records)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -193,7 +193,7 @@ static void refused(struct tuning_users *f, const struct put *put, const char *w
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, words);
 }
 
-static void figures_that_nobody_can_have_measured_are_refused(void **state)
+TEST(tuning, figures_that_nobody_can_have_measured_are_refused)
 {
     struct tuning_users *f = *state;
     static const double bad[] = { -0.5, NAN, INFINITY, -INFINITY, 1.1e9 };
@@ -210,7 +210,7 @@ static void figures_that_nobody_can_have_measured_are_refused(void **state)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-static void words_that_would_break_a_record_are_refused(void **state)
+TEST(tuning, words_that_would_break_a_record_are_refused)
 {
     struct tuning_users *f = *state;
     static const char *const bad[] = { "", "A;B", "A:B", "A=B", "A,B", "A\nB", "\xff" };
@@ -228,7 +228,7 @@ static void words_that_would_break_a_record_are_refused(void **state)
     refused(f, &put, "device");
 }
 
-static void names_that_are_none_of_miopens_are_refused(void **state)
+TEST(tuning, names_that_are_none_of_miopens_are_refused)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Conv A", 1);
@@ -243,7 +243,7 @@ static void names_that_are_none_of_miopens_are_refused(void **state)
     tuning_put(f, &f->ann, &put);
 }
 
-static void a_put_of_what_there_is_not_is_refused(void **state)
+TEST(tuning, a_put_of_what_there_is_not_is_refused)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -266,7 +266,7 @@ static void a_put_of_what_there_is_not_is_refused(void **state)
     refused(f, &put, "no parameters");
 }
 
-static void lists_of_entries_that_do_not_add_up_are_refused(void **state)
+TEST(tuning, lists_of_entries_that_do_not_add_up_are_refused)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -282,7 +282,7 @@ static void lists_of_entries_that_do_not_add_up_are_refused(void **state)
     refused(f, &put, "follow the last entry");
 }
 
-static void a_problem_of_mixed_layouts_has_no_perf_record(void **state)
+TEST(tuning, a_problem_of_mixed_layouts_has_no_perf_record)
 {
     struct tuning_users *f = *state;
     struct put put = perf_put("Mine", "1", 1);
@@ -291,7 +291,7 @@ static void a_problem_of_mixed_layouts_has_no_perf_record(void **state)
     assert_reply_refuses(&f->ann, 0, KILN_UNSUPPORTED, "layout");
 }
 
-static void look_ups_that_do_not_add_up_are_refused(void **state)
+TEST(tuning, look_ups_that_do_not_add_up_are_refused)
 {
     struct tuning_users *f = *state;
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
@@ -338,7 +338,7 @@ static bool is_answered(struct tuning_users *f, enum tuning_kind kind, const cha
     return false;
 }
 
-static void a_database_is_checked_whichever_was_asked_for_before(void **state)
+TEST(tuning, a_database_is_checked_whichever_was_asked_for_before)
 {
     struct tuning_users *f = *state;
     assert_false(is_answered(f, TUNING_FIND, "", ""));
@@ -356,7 +356,7 @@ static void a_database_is_checked_whichever_was_asked_for_before(void **state)
     }
 }
 
-static void look_ups_that_take_turns_in_two_databases_get_the_records_of_each(void **state)
+TEST(tuning, look_ups_that_take_turns_in_two_databases_get_the_records_of_each)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -368,7 +368,7 @@ static void look_ups_that_take_turns_in_two_databases_get_the_records_of_each(vo
     }
 }
 
-static void a_problem_that_is_none_is_answered_at_its_place(void **state)
+TEST(tuning, a_problem_that_is_none_is_answered_at_its_place)
 {
     struct tuning_users *f = *state;
     uint8_t problems[PROBLEM_WIRE_SIZE] = { 0 };
@@ -388,7 +388,7 @@ static void a_problem_that_is_none_is_answered_at_its_place(void **state)
     assert_true(answer.text.size > 0);
 }
 
-static void bodies_cut_short_or_with_more_behind_are_refused(void **state)
+TEST(tuning, bodies_cut_short_or_with_more_behind_are_refused)
 {
     struct tuning_users *f = *state;
     static const enum message_type types[] = { MESSAGE_tuning_get, MESSAGE_tuning_put,
@@ -407,7 +407,7 @@ static void bodies_cut_short_or_with_more_behind_are_refused(void **state)
 
 /* ---- turns ---- */
 
-static void who_leaves_before_his_turn_records_nothing(void **state)
+TEST(tuning, who_leaves_before_his_turn_records_nothing)
 {
     struct tuning_users *f = *state;
     struct put first = find_put("First", 1), second = find_put("Second", 1);
@@ -420,7 +420,7 @@ static void who_leaves_before_his_turn_records_nothing(void **state)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
 }
 
-static void what_has_begun_goes_on_when_its_caller_leaves(void **state)
+TEST(tuning, what_has_begun_goes_on_when_its_caller_leaves)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("First", 1);
@@ -431,7 +431,7 @@ static void what_has_begun_goes_on_when_its_caller_leaves(void **state)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
 }
 
-static void one_user_cannot_fill_the_queue(void **state)
+TEST(tuning, one_user_cannot_fill_the_queue)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -450,7 +450,7 @@ static void one_user_cannot_fill_the_queue(void **state)
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-static void changes_run_one_at_a_time_and_in_order_on_the_tuning_lane(void **state)
+TEST(tuning, changes_run_one_at_a_time_and_in_order_on_the_tuning_lane)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -466,7 +466,7 @@ static void changes_run_one_at_a_time_and_in_order_on_the_tuning_lane(void **sta
     assert_int_equal(f->bob.replies[0].type, MESSAGE_recorded);
 }
 
-static void at_stop_the_running_one_ends_and_the_others_are_put_off(void **state)
+TEST(tuning, at_stop_the_running_one_ends_and_the_others_are_put_off)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -480,7 +480,7 @@ static void at_stop_the_running_one_ends_and_the_others_are_put_off(void **state
     assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");
 }
 
-static void a_user_has_no_more_records_than_he_may(void **state)
+TEST(tuning, a_user_has_no_more_records_than_he_may)
 {
     struct tuning_users *f = *state;
     f->engine.options.tuning_records_per_uid = 1;
@@ -503,7 +503,7 @@ static void block_folder(struct tuning_users *f)
     tuning_write(f, "");
 }
 
-static void without_its_folder_everything_else_goes_on_and_status_says_why(void **state)
+TEST(tuning, without_its_folder_everything_else_goes_on_and_status_says_why)
 {
     struct tuning_users *f = *state;
     block_folder(f);
@@ -520,7 +520,7 @@ static void without_its_folder_everything_else_goes_on_and_status_says_why(void 
     assert_non_null(engine_fixture_reported(&f->engine, "tuning_unavailable"));
 }
 
-static void when_the_folder_can_be_made_it_is_opened_without_a_restart(void **state)
+TEST(tuning, when_the_folder_can_be_made_it_is_opened_without_a_restart)
 {
     struct tuning_users *f = *state;
     block_folder(f);
@@ -536,7 +536,7 @@ static void when_the_folder_can_be_made_it_is_opened_without_a_restart(void **st
     tuning_put(f, &f->ann, &put);
 }
 
-static void a_solver_whose_name_is_none_is_refused_in_a_perf_record_too(void **state)
+TEST(tuning, a_solver_whose_name_is_none_is_refused_in_a_perf_record_too)
 {
     struct tuning_users *f = *state;
     struct put put = perf_put("Conv A", "1,2", 1);
@@ -544,7 +544,7 @@ static void a_solver_whose_name_is_none_is_refused_in_a_perf_record_too(void **s
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-static void a_backend_that_there_is_not_is_refused(void **state)
+TEST(tuning, a_backend_that_there_is_not_is_refused)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -554,7 +554,7 @@ static void a_backend_that_there_is_not_is_refused(void **state)
     tuning_put(f, &f->ann, &put);
 }
 
-static void a_backend_that_is_none_of_the_devices_is_refused(void **state)
+TEST(tuning, a_backend_that_is_none_of_the_devices_is_refused)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -574,7 +574,7 @@ static bool note_backend(void *context, const struct tuning_held *held)
     return true;
 }
 
-static void without_a_backend_a_record_has_the_devices_own(void **state)
+TEST(tuning, without_a_backend_a_record_has_the_devices_own)
 {
     struct tuning_users *f = *state;
     static const struct {
@@ -602,7 +602,7 @@ static uint32_t samples_of_mine(struct tuning_users *f)
     return message_tuning_measurement_read(&r).samples;
 }
 
-static void a_put_that_is_sent_again_counts_once(void **state)
+TEST(tuning, a_put_that_is_sent_again_counts_once)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -626,7 +626,7 @@ static void a_put_that_is_sent_again_counts_once(void **state)
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_puts"), 4);
 }
 
-static void a_put_that_is_sent_again_to_the_next_daemon_counts_once(void **state)
+TEST(tuning, a_put_that_is_sent_again_to_the_next_daemon_counts_once)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -638,7 +638,7 @@ static void a_put_that_is_sent_again_to_the_next_daemon_counts_once(void **state
     assert_int_equal(samples_of_mine(f), 5);
 }
 
-static void a_token_of_another_size_is_refused(void **state)
+TEST(tuning, a_token_of_another_size_is_refused)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -646,51 +646,4 @@ static void a_token_of_another_size_is_refused(void **state)
     refused(f, &put, "the token has 5 bytes: 16, or none, are wanted");
     put.m.token = bytes_of_text("seventeen letters");
     refused(f, &put, "the token has 17 bytes");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tuning_setup, tuning_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(what_was_imported_is_found_by_every_user_as_it_stands_in_the_file),
-        TEST(a_problem_that_nobody_knows_is_a_miss_without_a_sentence),
-        TEST(a_batch_answers_each_problem_once_at_its_place),
-        TEST(a_neighbour_answers_only_when_asked_for_and_says_how_far_it_is),
-        TEST(many_neighbours_are_sought_in_several_turns_and_all_are_answered),
-        TEST(what_a_user_measured_counts_for_him_and_for_nobody_else),
-        TEST(what_was_put_is_there_after_a_restart_with_who_measured_it),
-        TEST(records_of_another_driver_are_marked_and_counted),
-        TEST(with_the_policy_to_ignore_them_stale_records_are_left_out),
-        TEST(entries_of_other_solvers_stay_when_one_is_put),
-        TEST(a_record_in_the_old_dialect_keeps_other_solvers_of_an_algorithm_apart),
-        TEST(parameters_are_put_and_found),
-        TEST(only_publishers_and_administrators_put_into_the_hosts_records),
-        TEST(figures_that_nobody_can_have_measured_are_refused),
-        TEST(words_that_would_break_a_record_are_refused),
-        TEST(names_that_are_none_of_miopens_are_refused),
-        TEST(a_put_of_what_there_is_not_is_refused),
-        TEST(lists_of_entries_that_do_not_add_up_are_refused),
-        TEST(a_problem_of_mixed_layouts_has_no_perf_record),
-        TEST(look_ups_that_do_not_add_up_are_refused),
-        TEST(a_problem_that_is_none_is_answered_at_its_place),
-        TEST(bodies_cut_short_or_with_more_behind_are_refused),
-        TEST(who_leaves_before_his_turn_records_nothing),
-        TEST(what_has_begun_goes_on_when_its_caller_leaves),
-        TEST(one_user_cannot_fill_the_queue),
-        TEST(changes_run_one_at_a_time_and_in_order_on_the_tuning_lane),
-        TEST(at_stop_the_running_one_ends_and_the_others_are_put_off),
-        TEST(a_user_has_no_more_records_than_he_may),
-        TEST(without_its_folder_everything_else_goes_on_and_status_says_why),
-        TEST(when_the_folder_can_be_made_it_is_opened_without_a_restart),
-        TEST(a_solver_whose_name_is_none_is_refused_in_a_perf_record_too),
-        TEST(a_database_is_checked_whichever_was_asked_for_before),
-        TEST(look_ups_that_take_turns_in_two_databases_get_the_records_of_each),
-        TEST(a_backend_that_there_is_not_is_refused),
-        TEST(a_backend_that_is_none_of_the_devices_is_refused),
-        TEST(without_a_backend_a_record_has_the_devices_own),
-        TEST(a_put_that_is_sent_again_counts_once),
-        TEST(a_put_that_is_sent_again_to_the_next_daemon_counts_once),
-        TEST(a_token_of_another_size_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 
 /* ---- show, stats ---- */
 
-static void a_problem_is_shown_with_every_tier_the_most_private_first(void **state)
+TEST(tuning, a_problem_is_shown_with_every_tier_the_most_private_first)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -35,7 +35,7 @@ static void a_problem_is_shown_with_every_tier_the_most_private_first(void **sta
     assert_int_equal(json_count(json_get(json_next(mine), "entries")), 2);
 }
 
-static void another_users_records_are_not_shown(void **state)
+TEST(tuning, another_users_records_are_not_shown)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -48,7 +48,7 @@ static void another_users_records_are_not_shown(void **state)
     assert_int_equal(json_count(json_get(problem, "find")), 0);
 }
 
-static void the_nearest_is_shown_where_nothing_is_known(void **state)
+TEST(tuning, the_nearest_is_shown_where_nothing_is_known)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -62,7 +62,7 @@ static void the_nearest_is_shown_where_nothing_is_known(void **state)
     assert_string_equal(json_get_text(near, "key", ""), KEY);
 }
 
-static void a_problem_that_is_none_and_no_device_are_refused(void **state)
+TEST(tuning, a_problem_that_is_none_and_no_device_are_refused)
 {
     struct tuning_users *f = *state;
     tuning_refused(f, &f->ann, MESSAGE_tuning_show, "{\"database_id\":\"" ID "\"}", KILN_INVALID,
@@ -73,7 +73,7 @@ static void a_problem_that_is_none_and_no_device_are_refused(void **state)
                    "database id");
 }
 
-static void stats_say_what_there_is(void **state)
+TEST(tuning, stats_say_what_there_is)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -90,7 +90,7 @@ static void stats_say_what_there_is(void **state)
 
 /* ---- promote, remove ---- */
 
-static void only_administrators_promote_and_everybody_finds_it_then(void **state)
+TEST(tuning, only_administrators_promote_and_everybody_finds_it_then)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -108,7 +108,7 @@ static void only_administrators_promote_and_everybody_finds_it_then(void **state
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).tier, 3);
 }
 
-static void a_problem_is_promoted_in_both_kinds_or_in_none(void **state)
+TEST(tuning, a_problem_is_promoted_in_both_kinds_or_in_none)
 {
     struct tuning_users *f = *state;
     struct put find = find_put("Mine", 1), perf = perf_put("Mine", "1,8", 1);
@@ -129,7 +129,7 @@ static void a_problem_is_promoted_in_both_kinds_or_in_none(void **state)
     assert_int_equal(tuning_ask(f, &f->bob, 1, 0, 1).tier, 2);
 }
 
-static void users_remove_their_own_records_and_nobody_elses(void **state)
+TEST(tuning, users_remove_their_own_records_and_nobody_elses)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -149,7 +149,7 @@ static void users_remove_their_own_records_and_nobody_elses(void **state)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-static void an_administrator_who_names_nobody_removes_his_own(void **state)
+TEST(tuning, an_administrator_who_names_nobody_removes_his_own)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -159,7 +159,7 @@ static void an_administrator_who_names_nobody_removes_his_own(void **state)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_OK);
 }
 
-static void one_solver_of_one_problem_is_removed_and_the_rest_stays(void **state)
+TEST(tuning, one_solver_of_one_problem_is_removed_and_the_rest_stays)
 {
     struct tuning_users *f = *state;
     struct put mine = find_put("Mine", 0.03), other = find_put("Other", 0.04);
@@ -173,7 +173,7 @@ static void one_solver_of_one_problem_is_removed_and_the_rest_stays(void **state
     assert_true(tuning_finds(f, &f->ann, "Other:0.04,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-static void what_is_shared_is_removed_by_publishers_only(void **state)
+TEST(tuning, what_is_shared_is_removed_by_publishers_only)
 {
     struct tuning_users *f = *state;
     const char *system = "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID "\"}";
@@ -188,7 +188,7 @@ static void what_is_shared_is_removed_by_publishers_only(void **state)
                    "kilnctl db stats");
 }
 
-static void nothing_is_removed_unless_something_is_named(void **state)
+TEST(tuning, nothing_is_removed_unless_something_is_named)
 {
     struct tuning_users *f = *state;
     tuning_refused(f, &f->ann, MESSAGE_tuning_remove, "{}", KILN_INVALID, "give a tier");
@@ -204,7 +204,7 @@ static void nothing_is_removed_unless_something_is_named(void **state)
 
 /* ---- verify ---- */
 
-static void verify_lists_what_another_driver_measured(void **state)
+TEST(tuning, verify_lists_what_another_driver_measured)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -225,7 +225,7 @@ static void verify_lists_what_another_driver_measured(void **state)
     assert_int_equal(answer_number(stale, "uid"), 1000);
 }
 
-static void verify_says_who_measured_what_is_the_hosts(void **state)
+TEST(tuning, verify_says_who_measured_what_is_the_hosts)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -240,7 +240,7 @@ static void verify_says_who_measured_what_is_the_hosts(void **state)
     assert_int_equal(answer_number(stale, "uid"), 1002);
 }
 
-static void verify_shows_nobody_another_users_records(void **state)
+TEST(tuning, verify_shows_nobody_another_users_records)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -255,7 +255,7 @@ static void verify_shows_nobody_another_users_records(void **state)
     assert_int_equal(answer_number(all, "stale"), 1);
 }
 
-static void without_a_driver_the_newest_measurement_of_the_device_counts(void **state)
+TEST(tuning, without_a_driver_the_newest_measurement_of_the_device_counts)
 {
     struct tuning_users *f = *state;
     struct put old = find_put("Old", 0.03), other = find_put("OtherDevice", 0.03);
@@ -290,7 +290,7 @@ static void damage_index(struct tuning_users *f)
     assert_int_equal(pwrite(fd, "XXXX", 4, size / 2), 4);
 }
 
-static void verify_tells_of_an_index_whose_bytes_changed(void **state)
+TEST(tuning, verify_tells_of_an_index_whose_bytes_changed)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -301,7 +301,7 @@ static void verify_tells_of_an_index_whose_bytes_changed(void **state)
     assert_says(json_get_text(json_first(json_get(frame, "damaged")), "what", ""), ID);
 }
 
-static void verify_does_not_count_what_it_cannot_open(void **state)
+TEST(tuning, verify_does_not_count_what_it_cannot_open)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -327,7 +327,7 @@ static void verify_does_not_count_what_it_cannot_open(void **state)
 
 #define DIFF "{\"kind\":\"find\",\"database_id\":\"" ID "\","
 
-static void two_tiers_are_compared_entry_by_entry(void **state)
+TEST(tuning, two_tiers_are_compared_entry_by_entry)
 {
     struct tuning_users *f = *state;
     json_destroy(
@@ -351,7 +351,7 @@ static void two_tiers_are_compared_entry_by_entry(void **state)
     assert_string_equal(json_get_text(json_next(d), "what", ""), "only b");
 }
 
-static void a_tier_and_a_file_are_compared(void **state)
+TEST(tuning, a_tier_and_a_file_are_compared)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -364,7 +364,7 @@ static void a_tier_and_a_file_are_compared(void **state)
     assert_int_equal(answer_number(a, "different"), 0);
 }
 
-static void two_files_are_compared(void **state)
+TEST(tuning, two_files_are_compared)
 {
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
@@ -386,7 +386,7 @@ static void two_files_are_compared(void **state)
     assert_int_equal(test_caller_metric(&f->ann, &f->engine, brought), 2); /* each file is one */
 }
 
-static void a_comparison_whose_caller_leaves_between_two_files_ends(void **state)
+TEST(tuning, a_comparison_whose_caller_leaves_between_two_files_ends)
 {
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
@@ -402,7 +402,7 @@ static void a_comparison_whose_caller_leaves_between_two_files_ends(void **state
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-static void only_administrators_compare_another_users_records(void **state)
+TEST(tuning, only_administrators_compare_another_users_records)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -413,7 +413,7 @@ static void only_administrators_compare_another_users_records(void **state)
     assert_int_equal(answer_number(a, "only_a"), 1);
 }
 
-static void a_comparison_needs_two_sides(void **state)
+TEST(tuning, a_comparison_needs_two_sides)
 {
     struct tuning_users *f = *state;
     tuning_refused(f, &f->ann, MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\"}", KILN_INVALID,
@@ -424,7 +424,7 @@ static void a_comparison_needs_two_sides(void **state)
                    KILN_INVALID, "their kind and their database id");
 }
 
-static void a_system_database_that_is_not_there_is_not_compared(void **state)
+TEST(tuning, a_system_database_that_is_not_there_is_not_compared)
 {
     struct tuning_users *f = *state;
     const char *q = DIFF "\"a_tier\":\"system\",\"b_tier\":\"host\"}";
@@ -445,7 +445,7 @@ static const struct json *first_records(const struct json *answer, const char *k
 }
 
 /* With the policy to ignore them. */
-static void what_look_ups_leave_out_is_shown_last_and_counted(void **state)
+TEST(tuning, what_look_ups_leave_out_is_shown_last_and_counted)
 {
     struct tuning_users *f = *state;
     struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
@@ -472,7 +472,7 @@ static void what_look_ups_leave_out_is_shown_last_and_counted(void **state)
 }
 
 /* As a look-up answers it. */
-static void where_all_is_left_out_the_nearest_is_shown_before_it(void **state)
+TEST(tuning, where_all_is_left_out_the_nearest_is_shown_before_it)
 {
     struct tuning_users *f = *state;
     struct put stale = find_put("Stale", 0.03), other = find_put("Other", 0.04);
@@ -497,7 +497,7 @@ static void where_all_is_left_out_the_nearest_is_shown_before_it(void **state)
     assert_null(json_next(mine));
 }
 
-static void of_one_record_usable_entries_are_shown_first(void **state)
+TEST(tuning, of_one_record_usable_entries_are_shown_first)
 {
     struct tuning_users *f = *state;
     struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
@@ -523,7 +523,7 @@ static void of_one_record_usable_entries_are_shown_first(void **state)
     assert_int_equal(answer_number(a, "left_out"), 1);
 }
 
-static void an_unrecorded_problem_is_answered_with_its_keys(void **state)
+TEST(tuning, an_unrecorded_problem_is_answered_with_its_keys)
 {
     struct tuning_users *f = *state;
     KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW(DRIVER));
@@ -555,7 +555,7 @@ static void put_key(struct tuning_users *f, enum tuning_kind kind, const char *k
     assert_true(tuning_job_take(tuning, job));
 }
 
-static void what_is_kept_verbatim_is_shown_by_its_key(void **state)
+TEST(tuning, what_is_kept_verbatim_is_shown_by_its_key)
 {
     struct tuning_users *f = *state;
     put_key(f, TUNING_FIND, "hello world");
@@ -569,7 +569,7 @@ static void what_is_kept_verbatim_is_shown_by_its_key(void **state)
     tuning_refused(f, &f->ann, MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "names no");
 }
 
-static void what_is_kept_verbatim_is_removed_by_its_key(void **state)
+TEST(tuning, what_is_kept_verbatim_is_removed_by_its_key)
 {
     struct tuning_users *f = *state;
     put_key(f, TUNING_FIND, "hello world");
@@ -586,50 +586,10 @@ static void what_is_kept_verbatim_is_removed_by_its_key(void **state)
 #define MIXED "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-0-NHWC-NCHW-NCHW-FP32-F"
 
 /* Old text PerfDbs have FindDb's keys; of mixed layouts there is no other. */
-static void a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs(void **state)
+TEST(tuning, a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs)
 {
     struct tuning_users *f = *state;
     put_key(f, TUNING_PERF, MIXED);
     KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_show, SHOW(MIXED));
     assert_string_equal(json_get_text(first_records(a, "perf"), "key", ""), MIXED);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tuning_setup, tuning_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_problem_is_shown_with_every_tier_the_most_private_first),
-        TEST(another_users_records_are_not_shown),
-        TEST(the_nearest_is_shown_where_nothing_is_known),
-        TEST(a_problem_that_is_none_and_no_device_are_refused),
-        TEST(stats_say_what_there_is),
-        TEST(only_administrators_promote_and_everybody_finds_it_then),
-        TEST(a_problem_is_promoted_in_both_kinds_or_in_none),
-        TEST(users_remove_their_own_records_and_nobody_elses),
-        TEST(an_administrator_who_names_nobody_removes_his_own),
-        TEST(one_solver_of_one_problem_is_removed_and_the_rest_stays),
-        TEST(what_is_shared_is_removed_by_publishers_only),
-        TEST(nothing_is_removed_unless_something_is_named),
-        TEST(verify_lists_what_another_driver_measured),
-        TEST(verify_says_who_measured_what_is_the_hosts),
-        TEST(verify_shows_nobody_another_users_records),
-        TEST(without_a_driver_the_newest_measurement_of_the_device_counts),
-        TEST(verify_tells_of_an_index_whose_bytes_changed),
-        TEST(verify_does_not_count_what_it_cannot_open),
-        TEST(two_tiers_are_compared_entry_by_entry),
-        TEST(a_tier_and_a_file_are_compared),
-        TEST(two_files_are_compared),
-        TEST(a_comparison_whose_caller_leaves_between_two_files_ends),
-        TEST(only_administrators_compare_another_users_records),
-        TEST(a_comparison_needs_two_sides),
-        TEST(a_system_database_that_is_not_there_is_not_compared),
-        TEST(what_look_ups_leave_out_is_shown_last_and_counted),
-        TEST(where_all_is_left_out_the_nearest_is_shown_before_it),
-        TEST(of_one_record_usable_entries_are_shown_first),
-        TEST(an_unrecorded_problem_is_answered_with_its_keys),
-        TEST(what_is_kept_verbatim_is_shown_by_its_key),
-        TEST(what_is_kept_verbatim_is_removed_by_its_key),
-        TEST(a_perf_record_without_a_key_of_its_own_is_shown_under_find_dbs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ int __wrap_statvfs(const char *path, struct statvfs *disk)
 
 /* ---- import ---- */
 
-static void an_import_answers_with_what_it_took_and_from_where(void **state)
+TEST(tuning, an_import_answers_with_what_it_took_and_from_where)
 {
     struct tuning_users *f = *state;
     KILN_AUTO(json)
@@ -46,7 +46,7 @@ static void an_import_answers_with_what_it_took_and_from_where(void **state)
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_imports"), 1);
 }
 
-static void bad_lines_are_told_with_their_number_and_the_rest_is_taken(void **state)
+TEST(tuning, bad_lines_are_told_with_their_number_and_the_rest_is_taken)
 {
     struct tuning_users *f = *state;
     KILN_AUTO(json)
@@ -62,7 +62,7 @@ static void bad_lines_are_told_with_their_number_and_the_rest_is_taken(void **st
     assert_true(strlen(json_get_text(json_first(bad), "why", "")) > 0);
 }
 
-static void thousands_of_bad_lines_come_in_frames_of_a_thousand(void **state)
+TEST(tuning, thousands_of_bad_lines_come_in_frames_of_a_thousand)
 {
     struct tuning_users *f = *state;
     BUFFER_AUTO struct buffer text;
@@ -84,7 +84,7 @@ static void thousands_of_bad_lines_come_in_frames_of_a_thousand(void **state)
     assert_null(json_get(a, "left_out"));
 }
 
-static void a_strict_import_takes_nothing_when_a_line_is_bad(void **state)
+TEST(tuning, a_strict_import_takes_nothing_when_a_line_is_bad)
 {
     struct tuning_users *f = *state;
     tuning_write(f, KEY "=" WINOGRAD "\nnonsense\n");
@@ -95,7 +95,7 @@ static void a_strict_import_takes_nothing_when_a_line_is_bad(void **state)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-static void users_import_into_their_own_records_only(void **state)
+TEST(tuning, users_import_into_their_own_records_only)
 {
     struct tuning_users *f = *state;
     static const char *const shared[] = { "system", "host" };
@@ -112,7 +112,7 @@ static void users_import_into_their_own_records_only(void **state)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-static void a_system_file_of_a_user_is_refused_when_only_its_name_says_so(void **state)
+TEST(tuning, a_system_file_of_a_user_is_refused_when_only_its_name_says_so)
 {
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
@@ -122,7 +122,7 @@ static void a_system_file_of_a_user_is_refused_when_only_its_name_says_so(void *
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-static void a_user_file_goes_to_its_user_without_being_told(void **state)
+TEST(tuning, a_user_file_goes_to_its_user_without_being_told)
 {
     struct tuning_users *f = *state;
     const char *name = ID ".HIP.2_17_0_a82233c22.ufdb.txt";
@@ -130,7 +130,7 @@ static void a_user_file_goes_to_its_user_without_being_told(void **state)
     assert_string_equal(json_get_text(a, "tier", ""), "user");
 }
 
-static void a_user_imports_no_more_records_than_he_may_have(void **state)
+TEST(tuning, a_user_imports_no_more_records_than_he_may_have)
 {
     struct tuning_users *f = *state;
     f->engine.options.tuning_records_per_uid = 1;
@@ -143,7 +143,7 @@ static void a_user_imports_no_more_records_than_he_may_have(void **state)
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-static void at_stop_an_import_that_has_not_begun_to_read_is_put_off(void **state)
+TEST(tuning, at_stop_an_import_that_has_not_begun_to_read_is_put_off)
 {
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
@@ -153,7 +153,7 @@ static void at_stop_an_import_that_has_not_begun_to_read_is_put_off(void **state
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_UNAVAILABLE, "stopping");
 }
 
-static void only_administrators_have_a_url_fetched(void **state)
+TEST(tuning, only_administrators_have_a_url_fetched)
 {
     struct tuning_users *f = *state;
     const char *q = "{\"url\":\"file:///etc/shadow\",\"tier\":\"user\"}";
@@ -163,7 +163,7 @@ static void only_administrators_have_a_url_fetched(void **state)
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
-static void a_name_that_says_nothing_needs_a_kind_and_a_database_id(void **state)
+TEST(tuning, a_name_that_says_nothing_needs_a_kind_and_a_database_id)
 {
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
@@ -177,7 +177,7 @@ static void a_name_that_says_nothing_needs_a_kind_and_a_database_id(void **state
     assert_int_equal(answer_number(a, "records"), 1);
 }
 
-static void a_database_id_that_is_given_counts_more_than_the_names(void **state)
+TEST(tuning, a_database_id_that_is_given_counts_more_than_the_names)
 {
     struct tuning_users *f = *state;
     KILN_AUTO(json)
@@ -187,7 +187,7 @@ static void a_database_id_that_is_given_counts_more_than_the_names(void **state)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
 }
 
-static void who_leaves_before_his_import_has_its_turn_imports_nothing(void **state)
+TEST(tuning, who_leaves_before_his_import_has_its_turn_imports_nothing)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("First", 1);
@@ -199,7 +199,7 @@ static void who_leaves_before_his_import_has_its_turn_imports_nothing(void **sta
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-static void a_transfer_that_fails_is_answered_with_its_reason(void **state)
+TEST(tuning, a_transfer_that_fails_is_answered_with_its_reason)
 {
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
@@ -215,7 +215,7 @@ static void a_transfer_that_fails_is_answered_with_its_reason(void **state)
     assert_int_equal(test_caller_metric(&f->ann, &f->engine, failed), 1);
 }
 
-static void a_merge_keeps_what_is_there_and_says_what_it_did(void **state)
+TEST(tuning, a_merge_keeps_what_is_there_and_says_what_it_did)
 {
     struct tuning_users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
@@ -232,7 +232,7 @@ static void a_merge_keeps_what_is_there_and_says_what_it_did(void **state)
     assert_true(tuning_finds(f, &f->ann, "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-static void nothing_is_merged_into_a_system_database(void **state)
+TEST(tuning, nothing_is_merged_into_a_system_database)
 {
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
@@ -243,7 +243,7 @@ static void nothing_is_merged_into_a_system_database(void **state)
 
 /* ---- export, backup ---- */
 
-static void an_export_gives_the_imported_file_back_byte_for_byte(void **state)
+TEST(tuning, an_export_gives_the_imported_file_back_byte_for_byte)
 {
     struct tuning_users *f = *state;
     const char *text = KEY "=" WINOGRAD ";" GEMM "\n" KEY_OF_TWO "=" GEMM "\n";
@@ -259,7 +259,7 @@ static void an_export_gives_the_imported_file_back_byte_for_byte(void **state)
     assert_true(bytes_equal_text(buffer_view(&content), text));
 }
 
-static void an_export_of_the_user_tier_holds_ones_own_records(void **state)
+TEST(tuning, an_export_of_the_user_tier_holds_ones_own_records)
 {
     struct tuning_users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
@@ -272,7 +272,7 @@ static void an_export_of_the_user_tier_holds_ones_own_records(void **state)
                         ID ".HIP.2_17_0_a82233c22.ufdb.txt");
 }
 
-static void a_merged_export_joins_the_tiers_as_a_look_up_does(void **state)
+TEST(tuning, a_merged_export_joins_the_tiers_as_a_look_up_does)
 {
     struct tuning_users *f = *state;
     json_destroy(tuning_import(f, &f->admin, SYSTEM_QUESTION, FIND_FILE,
@@ -286,7 +286,7 @@ static void a_merged_export_joins_the_tiers_as_a_look_up_does(void **state)
     assert_true(bytes_equal_text(buffer_view(&content), MINE KEY_OF_TWO "=" GEMM "\n"));
 }
 
-static void parameters_go_out_as_the_sqlite_file_that_miopen_reads(void **state)
+TEST(tuning, parameters_go_out_as_the_sqlite_file_that_miopen_reads)
 {
     struct tuning_users *f = *state;
     struct put put = perf_put("ConvAsm1x1U", "1,8", 0.2);
@@ -301,7 +301,7 @@ static void parameters_go_out_as_the_sqlite_file_that_miopen_reads(void **state)
     assert_memory_equal(content.data, "SQLite format 3", 16);
 }
 
-static void words_of_an_export_that_are_none_are_refused(void **state)
+TEST(tuning, words_of_an_export_that_are_none_are_refused)
 {
     struct tuning_users *f = *state;
     static const char *const bad[] = {
@@ -313,7 +313,7 @@ static void words_of_an_export_that_are_none_are_refused(void **state)
         tuning_refused(f, &f->ann, MESSAGE_tuning_export, bad[i], KILN_INVALID, "");
 }
 
-static void a_backup_is_a_database_and_only_administrators_get_it(void **state)
+TEST(tuning, a_backup_is_a_database_and_only_administrators_get_it)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -327,7 +327,7 @@ static void a_backup_is_a_database_and_only_administrators_get_it(void **state)
     assert_memory_equal(content.data, "SQLite format 3", 16);
 }
 
-static void nothing_is_exported_onto_a_full_disk(void **state)
+TEST(tuning, nothing_is_exported_onto_a_full_disk)
 {
     struct tuning_users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
@@ -344,7 +344,7 @@ static void nothing_is_exported_onto_a_full_disk(void **state)
     json_destroy(tuning_admin(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}"));
 }
 
-static void a_vacuum_says_how_much_it_freed(void **state)
+TEST(tuning, a_vacuum_says_how_much_it_freed)
 {
     struct tuning_users *f = *state;
     tuning_refused(f, &f->ann, MESSAGE_tuning_vacuum, "{}", KILN_DENIED, "administrator");
@@ -355,7 +355,7 @@ static void a_vacuum_says_how_much_it_freed(void **state)
 
 #define WITH_BIAS "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-1-NCHW-FP32-F"
 
-static void keys_of_no_problem_are_told_with_their_lines_and_why(void **state)
+TEST(tuning, keys_of_no_problem_are_told_with_their_lines_and_why)
 {
     struct tuning_users *f = *state;
     KILN_AUTO(json)
@@ -373,7 +373,7 @@ static void keys_of_no_problem_are_told_with_their_lines_and_why(void **state)
                         "no problem of kiln's has a bias, this key 1");
 }
 
-static void a_file_of_a_backend_that_there_is_not_is_refused(void **state)
+TEST(tuning, a_file_of_a_backend_that_there_is_not_is_refused)
 {
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
@@ -383,7 +383,7 @@ static void a_file_of_a_backend_that_there_is_not_is_refused(void **state)
     assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'Metal' is no backend");
 }
 
-static void a_file_of_another_backend_than_the_devices_is_refused(void **state)
+TEST(tuning, a_file_of_another_backend_than_the_devices_is_refused)
 {
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
@@ -394,8 +394,7 @@ static void a_file_of_another_backend_than_the_devices_is_refused(void **state)
                          "find records of sm_90_132 have the backend CUDA, not 'HIP'");
 }
 
-static void what_is_exported_of_a_device_that_miopen_does_not_know_is_imported_by_its_name(
-    void **state)
+TEST(tuning, what_is_exported_of_a_device_that_miopen_does_not_know_is_imported_by_its_name)
 {
     struct tuning_users *f = *state;
     static const char *const ids[] = { "sm_90_132", "opencl_1a2b3c4d" };
@@ -432,7 +431,7 @@ static void what_is_exported_of_a_device_that_miopen_does_not_know_is_imported_b
     }
 }
 
-static void a_system_database_that_loses_most_of_its_records_is_told(void **state)
+TEST(tuning, a_system_database_that_loses_most_of_its_records_is_told)
 {
     struct tuning_users *f = *state;
     const char *three = KEY "=" WINOGRAD "\n" KEY_OF_TWO "=" GEMM "\n" WITH_BIAS "=" GEMM "\n";
@@ -454,41 +453,4 @@ static void a_system_database_that_loses_most_of_its_records_is_told(void **stat
     assert_int_equal(answer_number(most, "records"), 1);
     assert_int_equal(answer_number(most, "records_before"), 3);
     assert_true(json_get_bool(most, "shrunk", false));
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tuning_setup, tuning_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(an_import_answers_with_what_it_took_and_from_where),
-        TEST(bad_lines_are_told_with_their_number_and_the_rest_is_taken),
-        TEST(thousands_of_bad_lines_come_in_frames_of_a_thousand),
-        TEST(a_strict_import_takes_nothing_when_a_line_is_bad),
-        TEST(users_import_into_their_own_records_only),
-        TEST(a_system_file_of_a_user_is_refused_when_only_its_name_says_so),
-        TEST(a_user_file_goes_to_its_user_without_being_told),
-        TEST(a_user_imports_no_more_records_than_he_may_have),
-        TEST(at_stop_an_import_that_has_not_begun_to_read_is_put_off),
-        TEST(only_administrators_have_a_url_fetched),
-        TEST(a_name_that_says_nothing_needs_a_kind_and_a_database_id),
-        TEST(a_database_id_that_is_given_counts_more_than_the_names),
-        TEST(who_leaves_before_his_import_has_its_turn_imports_nothing),
-        TEST(a_transfer_that_fails_is_answered_with_its_reason),
-        TEST(a_merge_keeps_what_is_there_and_says_what_it_did),
-        TEST(nothing_is_merged_into_a_system_database),
-        TEST(an_export_gives_the_imported_file_back_byte_for_byte),
-        TEST(an_export_of_the_user_tier_holds_ones_own_records),
-        TEST(a_merged_export_joins_the_tiers_as_a_look_up_does),
-        TEST(parameters_go_out_as_the_sqlite_file_that_miopen_reads),
-        TEST(words_of_an_export_that_are_none_are_refused),
-        TEST(a_backup_is_a_database_and_only_administrators_get_it),
-        TEST(nothing_is_exported_onto_a_full_disk),
-        TEST(a_vacuum_says_how_much_it_freed),
-        TEST(keys_of_no_problem_are_told_with_their_lines_and_why),
-        TEST(a_file_of_a_backend_that_there_is_not_is_refused),
-        TEST(a_file_of_another_backend_than_the_devices_is_refused),
-        TEST(what_is_exported_of_a_device_that_miopen_does_not_know_is_imported_by_its_name),
-        TEST(a_system_database_that_loses_most_of_its_records_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

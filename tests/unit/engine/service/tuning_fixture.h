@@ -24,6 +24,7 @@ struct tuning_users {
 
 int tuning_setup(void **state);
 int tuning_teardown(void **state);
+FIXTURE(tuning, tuning_setup, tuning_teardown);
 void tuning_reopen(struct tuning_users *f);
 
 struct problem problem_of_batch(uint32_t n); /* that of DRIVER with another batch size */

@@ -90,7 +90,7 @@ static void join_ann_again(struct tuning_users *f, struct test_caller *c)
     must(test_caller_hello(c, &f->engine), f->engine.err);
 }
 
-static void the_best_of_all_shares_is_recorded_and_found(void **state)
+TEST(tuning, the_best_of_all_shares_is_recorded_and_found)
 {
     struct tuning_users *f = *state;
     struct message_leased first = lease(f, &f->ann);
@@ -110,7 +110,7 @@ static void the_best_of_all_shares_is_recorded_and_found(void **state)
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-static void the_record_says_where_the_best_was_measured_and_not_the_last_share(void **state)
+TEST(tuning, the_record_says_where_the_best_was_measured_and_not_the_last_share)
 {
     struct tuning_users *f = *state;
     struct message_leased first = lease(f, &f->ann);
@@ -129,7 +129,7 @@ static void the_record_says_where_the_best_was_measured_and_not_the_last_share(v
     assert_int_equal(m.uid, 1000);
 }
 
-static void of_two_threads_with_one_share_the_second_report_is_answered_with_the_next(void **state)
+TEST(tuning, of_two_threads_with_one_share_the_second_report_is_answered_with_the_next)
 {
     struct tuning_users *f = *state;
     struct message_leased one = lease(f, &f->ann), other = lease(f, &f->ann);
@@ -144,7 +144,7 @@ static void of_two_threads_with_one_share_the_second_report_is_answered_with_the
     assert_int_equal(report(f, &f->ann, &next, "3,4", 0.7).state, LEASE_OUTCOME_DONE);
 }
 
-static void two_processes_share_and_a_third_is_told_that_it_is_taken(void **state)
+TEST(tuning, two_processes_share_and_a_third_is_told_that_it_is_taken)
 {
     struct tuning_users *f = *state;
     struct test_caller rank, third;
@@ -161,7 +161,7 @@ static void two_processes_share_and_a_third_is_told_that_it_is_taken(void **stat
     test_caller_leave(&third, &f->engine);
 }
 
-static void another_users_lease_is_another_one(void **state)
+TEST(tuning, another_users_lease_is_another_one)
 {
     struct tuning_users *f = *state;
     struct message_leased a = lease(f, &f->ann), b = lease(f, &f->bob);
@@ -173,7 +173,7 @@ static void another_users_lease_is_another_one(void **state)
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-static void who_waits_is_told_when_the_record_is_there_and_not_before(void **state)
+TEST(tuning, who_waits_is_told_when_the_record_is_there_and_not_before)
 {
     struct tuning_users *f = *state;
     struct test_caller rank;
@@ -192,7 +192,7 @@ static void who_waits_is_told_when_the_record_is_there_and_not_before(void **sta
     test_caller_leave(&rank, &f->engine);
 }
 
-static void who_asks_while_the_best_is_being_written_does_not_begin_anew(void **state)
+TEST(tuning, who_asks_while_the_best_is_being_written_does_not_begin_anew)
 {
     struct tuning_users *f = *state;
     struct test_caller rank;
@@ -209,7 +209,7 @@ static void who_asks_while_the_best_is_being_written_does_not_begin_anew(void **
     test_caller_leave(&rank, &f->engine);
 }
 
-static void what_a_dead_process_held_goes_to_one_that_waits(void **state)
+TEST(tuning, what_a_dead_process_held_goes_to_one_that_waits)
 {
     struct tuning_users *f = *state;
     struct test_caller first, second;
@@ -231,7 +231,7 @@ static void what_a_dead_process_held_goes_to_one_that_waits(void **state)
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-static void who_waited_long_enough_is_told_how_things_stand(void **state)
+TEST(tuning, who_waited_long_enough_is_told_how_things_stand)
 {
     struct tuning_users *f = *state;
     struct test_caller rank;
@@ -248,7 +248,7 @@ static void who_waited_long_enough_is_told_how_things_stand(void **state)
     test_caller_leave(&rank, &f->engine);
 }
 
-static void a_wish_is_cancelled_and_its_caller_may_leave(void **state)
+TEST(tuning, a_wish_is_cancelled_and_its_caller_may_leave)
 {
     struct tuning_users *f = *state;
     struct test_caller rank;
@@ -265,7 +265,7 @@ static void a_wish_is_cancelled_and_its_caller_may_leave(void **state)
     assert_true(list_is_empty(&f->engine.engine->requests->lease_waits.members));
 }
 
-static void the_best_is_recorded_although_its_last_reporter_leaves(void **state)
+TEST(tuning, the_best_is_recorded_although_its_last_reporter_leaves)
 {
     struct tuning_users *f = *state;
     struct test_caller rank;
@@ -281,7 +281,7 @@ static void the_best_is_recorded_although_its_last_reporter_leaves(void **state)
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_OK);
 }
 
-static void nothing_is_recorded_where_no_candidate_ran(void **state)
+TEST(tuning, nothing_is_recorded_where_no_candidate_ran)
 {
     struct tuning_users *f = *state;
     const struct message_tuning_lease whole = { .candidates = 0 };
@@ -293,7 +293,7 @@ static void nothing_is_recorded_where_no_candidate_ran(void **state)
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-static void reports_with_impossible_figures_are_refused_and_may_be_repeated(void **state)
+TEST(tuning, reports_with_impossible_figures_are_refused_and_may_be_repeated)
 {
     struct tuning_users *f = *state;
     const struct message_tuning_lease whole = { .candidates = 0 };
@@ -309,7 +309,7 @@ static void reports_with_impossible_figures_are_refused_and_may_be_repeated(void
     assert_int_equal(report(f, &f->ann, &mine, "1,2", 1).state, LEASE_OUTCOME_DONE);
 }
 
-static void leases_for_what_cannot_be_recorded_are_refused(void **state)
+TEST(tuning, leases_for_what_cannot_be_recorded_are_refused)
 {
     struct tuning_users *f = *state;
     struct message_tuning_lease bad[] = { wanted, wanted, wanted, wanted, wanted };
@@ -326,7 +326,7 @@ static void leases_for_what_cannot_be_recorded_are_refused(void **state)
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-static void at_stop_who_waits_is_put_off(void **state)
+TEST(tuning, at_stop_who_waits_is_put_off)
 {
     struct tuning_users *f = *state;
     struct test_caller rank;
@@ -339,27 +339,4 @@ static void at_stop_who_waits_is_put_off(void **state)
     engine_drain(f->engine.engine);
     assert_reply_refuses(&rank, 0, KILN_UNAVAILABLE, "stopping");
     test_caller_leave(&rank, &f->engine);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tuning_setup, tuning_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(the_best_of_all_shares_is_recorded_and_found),
-        TEST(the_record_says_where_the_best_was_measured_and_not_the_last_share),
-        TEST(of_two_threads_with_one_share_the_second_report_is_answered_with_the_next),
-        TEST(two_processes_share_and_a_third_is_told_that_it_is_taken),
-        TEST(another_users_lease_is_another_one),
-        TEST(who_waits_is_told_when_the_record_is_there_and_not_before),
-        TEST(who_asks_while_the_best_is_being_written_does_not_begin_anew),
-        TEST(what_a_dead_process_held_goes_to_one_that_waits),
-        TEST(who_waited_long_enough_is_told_how_things_stand),
-        TEST(a_wish_is_cancelled_and_its_caller_may_leave),
-        TEST(the_best_is_recorded_although_its_last_reporter_leaves),
-        TEST(nothing_is_recorded_where_no_candidate_ran),
-        TEST(reports_with_impossible_figures_are_refused_and_may_be_repeated),
-        TEST(leases_for_what_cannot_be_recorded_are_refused),
-        TEST(at_stop_who_waits_is_put_off),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(tuning_progress, setup, teardown);
+
 /* Bytes that JSON writes six times as long. */
 static void add_of(struct tuning_progress *progress, size_t size)
 {
@@ -32,10 +34,9 @@ static void add_of(struct tuning_progress *progress, size_t size)
     tuning_progress_add(progress, "differences", item);
 }
 
-static void a_long_value_is_told_by_its_beginning_and_its_size(void **state)
+TEST(tuning_progress, a_long_value_is_told_by_its_beginning_and_its_size)
 {
     char text[2000];
-    (void)state;
     KILN_AUTO(json) struct json *item = json_object();
     memset(text, 'x', sizeof(text));
     tuning_progress_set_value(item, "a", bytes_of(text, PROGRESS_VALUE_MAX));
@@ -46,7 +47,7 @@ static void a_long_value_is_told_by_its_beginning_and_its_size(void **state)
     assert_string_equal(json_get_text(item, "c", "?"), "");
 }
 
-static void items_of_many_bytes_go_in_more_frames_than_short_ones(void **state)
+TEST(tuning_progress, items_of_many_bytes_go_in_more_frames_than_short_ones)
 {
     struct tuning_progress *progress = *state;
     size_t items = 0, frames = 0;
@@ -65,7 +66,7 @@ static void items_of_many_bytes_go_in_more_frames_than_short_ones(void **state)
     assert_int_equal(tuning_progress_left_out(progress), 0);
 }
 
-static void more_bytes_than_are_kept_are_counted(void **state)
+TEST(tuning_progress, more_bytes_than_are_kept_are_counted)
 {
     struct tuning_progress *progress = *state;
     for (int i = 0; i < 6000; i++)
@@ -82,7 +83,7 @@ static void add_number(struct tuning_progress *progress, const char *list, unsig
 }
 
 /* What is merely worth knowing leaves room for what is wrong. */
-static void a_list_that_is_full_takes_no_room_from_another(void **state)
+TEST(tuning_progress, a_list_that_is_full_takes_no_room_from_another)
 {
     struct tuning_progress *progress = *state;
     size_t items = 0;
@@ -100,7 +101,7 @@ static void a_list_that_is_full_takes_no_room_from_another(void **state)
     assert_int_equal(items, 1);
 }
 
-static void lists_that_take_turns_go_in_few_frames(void **state)
+TEST(tuning_progress, lists_that_take_turns_go_in_few_frames)
 {
     struct tuning_progress *progress = *state;
     size_t frames = 0, items = 0;
@@ -116,7 +117,7 @@ static void lists_that_take_turns_go_in_few_frames(void **state)
     assert_int_equal(frames, 4);
 }
 
-static void what_comes_after_a_frame_was_taken_goes_in_another(void **state)
+TEST(tuning_progress, what_comes_after_a_frame_was_taken_goes_in_another)
 {
     struct tuning_progress *progress = *state;
     add_number(progress, "bad", 1);
@@ -125,18 +126,4 @@ static void what_comes_after_a_frame_was_taken_goes_in_another(void **state)
     add_number(progress, "bad", 2);
     KILN_AUTO(json) struct json *frame = tuning_progress_take(progress);
     assert_int_equal(json_get_u64(json_first(json_get(frame, "bad")), "line", 0), 2);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_long_value_is_told_by_its_beginning_and_its_size),
-        TEST(items_of_many_bytes_go_in_more_frames_than_short_ones),
-        TEST(more_bytes_than_are_kept_are_counted),
-        TEST(a_list_that_is_full_takes_no_room_from_another),
-        TEST(lists_that_take_turns_go_in_few_frames),
-        TEST(what_comes_after_a_frame_was_taken_goes_in_another),
-    };
-    return cmocka_run_group_tests_name("tuning_progress", tests, NULL, NULL);
 }

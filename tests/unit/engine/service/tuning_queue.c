@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who has the tuning databases when: users take turns, short before long, nobody for too long. */
+/* The order of changes of the tuning databases: fair by user, short before long, no long waits. */
 #include "tests/unit/engine/service/tuning_fixture.h"
 
 #include "engine/service/internal.h"
@@ -25,6 +25,8 @@ static int teardown(void **state)
     return tuning_teardown(state);
 }
 
+FIXTURE(tuning_order, tuning_setup, teardown);
+
 static void send(struct tuning_users *f, struct test_caller *c, enum message_type type,
                  const char *question)
 {
@@ -38,9 +40,9 @@ static void run_until_answered(struct tuning_users *f, const struct test_caller 
         assert_true(fake_executor_run_task(&f->engine.executor));
 }
 
-/* ---- turns ---- */
+/* ---- order ---- */
 
-static void a_user_who_sends_many_puts_lets_another_in_after_his_first(void **state)
+TEST(tuning_order, a_user_who_sends_many_puts_lets_another_in_after_his_first)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -59,12 +61,12 @@ static void a_user_who_sends_many_puts_lets_another_in_after_his_first(void **st
     assert_int_equal(f->ann.reply_count, 3);
 }
 
-static void a_put_goes_before_an_export_that_waits(void **state)
+TEST(tuning_order, a_put_goes_before_an_export_that_waits)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
-    tuning_send_put(f, &f->publisher, &put, false); /* has the lane */
+    tuning_send_put(f, &f->publisher, &put, false); /* runs */
     send(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}");
     tuning_send_put(f, &f->bob, &put, false);
 
@@ -75,7 +77,7 @@ static void a_put_goes_before_an_export_that_waits(void **state)
     assert_true(f->ann.reply_count > 0);
 }
 
-static void puts_do_not_keep_an_export_waiting_for_good(void **state)
+TEST(tuning_order, puts_do_not_keep_an_export_waiting_for_good)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -95,7 +97,7 @@ static void puts_do_not_keep_an_export_waiting_for_good(void **state)
 
 /* ---- steps ---- */
 
-static void puts_come_in_between_the_steps_of_a_verification(void **state)
+TEST(tuning_order, puts_come_in_between_the_steps_of_a_verification)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -114,7 +116,7 @@ static void puts_come_in_between_the_steps_of_a_verification(void **state)
     assert_int_equal(answer_number(a, "damaged"), 0);
 }
 
-static void a_comparison_goes_on_with_what_it_read_before_a_put(void **state)
+TEST(tuning_order, a_comparison_goes_on_with_what_it_read_before_a_put)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1), other = find_put("Other", 2);
@@ -137,7 +139,7 @@ static void a_comparison_goes_on_with_what_it_read_before_a_put(void **state)
     assert_int_equal(json_count(json_get(frame, "differences")), 3); /* Mine, and two of system */
 }
 
-static void who_leaves_between_two_steps_is_worked_for_no_longer(void **state)
+TEST(tuning_order, work_stops_between_two_steps_when_the_caller_leaves)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -153,7 +155,7 @@ static void who_leaves_between_two_steps_is_worked_for_no_longer(void **state)
     assert_null(f->engine.engine->tuning->queue.running);
 }
 
-static void at_stop_what_stands_between_two_steps_is_put_off(void **state)
+TEST(tuning_order, a_paused_change_is_refused_when_the_engine_drains)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
@@ -172,7 +174,7 @@ static void at_stop_what_stands_between_two_steps_is_put_off(void **state)
 
 /* ---- look-ups ---- */
 
-static void a_long_batch_of_look_ups_lets_others_in(void **state)
+TEST(tuning_order, a_long_batch_of_look_ups_lets_others_in)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -185,20 +187,4 @@ static void a_long_batch_of_look_ups_lets_others_in(void **state)
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 3);
     assert_int_equal(f->ann.replies[2].flags, 0);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, tuning_setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_user_who_sends_many_puts_lets_another_in_after_his_first),
-        TEST(a_put_goes_before_an_export_that_waits),
-        TEST(puts_do_not_keep_an_export_waiting_for_good),
-        TEST(puts_come_in_between_the_steps_of_a_verification),
-        TEST(a_comparison_goes_on_with_what_it_read_before_a_put),
-        TEST(who_leaves_between_two_steps_is_worked_for_no_longer),
-        TEST(at_stop_what_stands_between_two_steps_is_put_off),
-        TEST(a_long_batch_of_look_ups_lets_others_in),
-    };
-    return cmocka_run_group_tests_name("tuning turns", tests, NULL, NULL);
 }

@@ -18,6 +18,8 @@ static int set_up(void **state)
     return 0;
 }
 
+FIXTURE(tuning_validation, set_up, NULL);
+
 static unsigned parsed; /* database ids */
 
 enum kiln_code __real_database_id_parse(struct bytes text, struct database_id *ret_id,
@@ -47,7 +49,7 @@ static void assert_known(const struct fixture *f, const char *id, const char *ba
     assert_string_equal(f->known.backend, backend);
 }
 
-static void a_database_is_checked_once_and_then_known(void **state)
+TEST(tuning_validation, a_database_is_checked_once_and_then_known)
 {
     struct fixture *f = *state;
     must(ask(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
@@ -61,7 +63,7 @@ static void a_database_is_checked_once_and_then_known(void **state)
 }
 
 /* What is left out is not what was asked for before, but what the device has. */
-static void a_backend_that_is_left_out_is_the_devices(void **state)
+TEST(tuning_validation, a_backend_that_is_left_out_is_the_devices)
 {
     struct fixture *f = *state;
     must(ask(f, TUNING_FIND, "gfx90a68", "OpenCL"), f->err);
@@ -71,7 +73,7 @@ static void a_backend_that_is_left_out_is_the_devices(void **state)
     assert_known(f, "gfx90a68", "HIP");
 }
 
-static void another_backend_of_a_known_device_is_checked(void **state)
+TEST(tuning_validation, another_backend_of_a_known_device_is_checked)
 {
     struct fixture *f = *state;
     must(ask(f, TUNING_FIND, "gfx90a68", "HIP"), f->err);
@@ -80,7 +82,7 @@ static void another_backend_of_a_known_device_is_checked(void **state)
     assert_known(f, "gfx90a68", "HIP");
 }
 
-static void perf_has_no_backend_whatever_is_known(void **state)
+TEST(tuning_validation, perf_has_no_backend_whatever_is_known)
 {
     struct fixture *f = *state;
     must(ask(f, TUNING_PERF, "gfx90a68", ""), f->err);
@@ -93,7 +95,7 @@ static void perf_has_no_backend_whatever_is_known(void **state)
 }
 
 /* Nothing is known at first, which is no database, and what begins alike is another one. */
-static void what_is_no_database_is_refused_and_changes_nothing(void **state)
+TEST(tuning_validation, what_is_no_database_is_refused_and_changes_nothing)
 {
     static const char *const wrong[] = { "", "gfx90a68 ", "68", "gfx90a68\n" };
     struct fixture *f = *state;
@@ -105,18 +107,4 @@ static void what_is_no_database_is_refused_and_changes_nothing(void **state)
     }
     must(ask(f, TUNING_PERF, "gfx90a", ""), f->err);
     assert_known(f, "gfx90a", "");
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_database_is_checked_once_and_then_known),
-        TEST(a_backend_that_is_left_out_is_the_devices),
-        TEST(another_backend_of_a_known_device_is_checked),
-        TEST(perf_has_no_backend_whatever_is_known),
-        TEST(what_is_no_database_is_refused_and_changes_nothing),
-    };
-    return cmocka_run_group_tests_name("tuning_validation", tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@ struct users {
 
 int users_setup(void **state);
 int users_teardown(void **state);
+FIXTURE(users, users_setup, users_teardown);
 /* The engine is closed and opened again with f->engine.options, and both come back. */
 void users_reopen(struct users *f);
 

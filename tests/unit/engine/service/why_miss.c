@@ -53,6 +53,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(why, setup, teardown);
+
 /* Another kilnd over the same store, whose compilers are others. */
 static void upgrade(struct fixture *f, const char *toolchains)
 {
@@ -158,7 +160,7 @@ static const struct json *only_difference(const struct json *answer, const char 
 
 /* ---- by problem ---- */
 
-static void what_is_there_is_said_to_be_there(void **state)
+TEST(why, what_is_there_is_said_to_be_there)
 {
     struct fixture *f = *state;
     struct digest key = plan_opencl(f, 8);
@@ -170,7 +172,7 @@ static void what_is_there_is_said_to_be_there(void **state)
     assert_says(json_get_text(answer, "sentence", ""), "a fetch of it is a hit");
 }
 
-static void in_an_empty_store_nothing_is_near(void **state)
+TEST(why, in_an_empty_store_nothing_is_near)
 {
     struct fixture *f = *state;
     KILN_AUTO(json) struct json *answer = ask(f, &f->ann, PROBLEM_QUESTION);
@@ -179,7 +181,7 @@ static void in_an_empty_store_nothing_is_near(void **state)
     assert_says(json_get_text(answer, "sentence", ""), "nothing like it");
 }
 
-static void another_option_is_named_and_no_more_than_that(void **state)
+TEST(why, another_option_is_named_and_no_more_than_that)
 {
     struct fixture *f = *state;
     plan_opencl(f, 16);
@@ -191,7 +193,7 @@ static void another_option_is_named_and_no_more_than_that(void **state)
     assert_says(json_get_text(answer, "sentence", ""), "the nearest that are there differ");
 }
 
-static void an_upgraded_toolchain_is_named(void **state)
+TEST(why, an_upgraded_toolchain_is_named)
 {
     struct fixture *f = *state;
     plan_opencl(f, 8);
@@ -202,7 +204,7 @@ static void an_upgraded_toolchain_is_named(void **state)
     assert_string_equal(json_get_text(d, "there", ""), "not here any more (111111111111)");
 }
 
-static void an_edited_source_is_named(void **state)
+TEST(why, an_edited_source_is_named)
 {
     struct fixture *f = *state;
     fetch_variant(f, "kernel void edited() {}", NULL);
@@ -210,7 +212,7 @@ static void an_edited_source_is_named(void **state)
     only_difference(answer, "source");
 }
 
-static void an_edited_header_is_named(void **state)
+TEST(why, an_edited_header_is_named)
 {
     struct fixture *f = *state;
     fetch_variant(f, NULL, "#define EDITED 1");
@@ -218,7 +220,7 @@ static void an_edited_header_is_named(void **state)
     only_difference(answer, "headers");
 }
 
-static void other_features_of_the_target_are_named(void **state)
+TEST(why, other_features_of_the_target_are_named)
 {
     struct fixture *f = *state;
     struct amd_object object = amd_object(AMD_XNACK_OFF, "xnack-");
@@ -231,7 +233,7 @@ static void other_features_of_the_target_are_named(void **state)
     assert_string_equal(json_get_text(d, "there", ""), ":xnack-");
 }
 
-static void another_arch_is_named_as_another_target(void **state)
+TEST(why, another_arch_is_named_as_another_target)
 {
     struct fixture *f = *state;
     struct amd_object object = amd_object(0, "gfx90a");
@@ -244,7 +246,7 @@ static void another_arch_is_named_as_another_target(void **state)
     assert_string_equal(json_get_text(d, "there", ""), "gfx90a");
 }
 
-static void a_question_waits_until_the_toolchain_is_known(void **state)
+TEST(why, a_question_waits_until_the_toolchain_is_known)
 {
     struct fixture *f = *state;
     static const char question[] = "{\"problem\":\"" LINE "\",\"target\":\"gfx90a\"}";
@@ -258,7 +260,7 @@ static void a_question_waits_until_the_toolchain_is_known(void **state)
 
 /* ---- by key ---- */
 
-static void of_a_stored_key_it_is_said_that_it_is_there_and_what_is_near(void **state)
+TEST(why, of_a_stored_key_it_is_said_that_it_is_there_and_what_is_near)
 {
     struct fixture *f = *state;
     struct digest key = plan_opencl(f, 8);
@@ -268,7 +270,7 @@ static void of_a_stored_key_it_is_said_that_it_is_there_and_what_is_near(void **
     only_difference(answer, "options");
 }
 
-static void of_an_unknown_key_nothing_is_known(void **state)
+TEST(why, of_an_unknown_key_nothing_is_known)
 {
     struct fixture *f = *state;
     struct digest key = { { 1, 2, 3 } };
@@ -310,7 +312,7 @@ static const struct json *find_part(const struct json *list, const char *part)
     return d;
 }
 
-static void other_compute_units_are_named(void **state)
+TEST(why, other_compute_units_are_named)
 {
     struct fixture *f = *state;
     import(f, "gfx906_60.ukdb");
@@ -324,7 +326,7 @@ static void other_compute_units_are_named(void **state)
     assert_string_equal(json_get_text(d, "there", ""), "gfx906_64");
 }
 
-static void what_others_imported_for_themselves_is_neither_found_nor_near(void **state)
+TEST(why, what_others_imported_for_themselves_is_neither_found_nor_near)
 {
     struct fixture *f = *state;
     import(f, "gfx906_60.ukdb");
@@ -367,7 +369,7 @@ static struct json *ask_mi210(struct fixture *f, const char *more)
     return reply_json(&f->ann, f->ann.reply_count - 1);
 }
 
-static void what_a_package_has_is_said_to_be_there(void **state)
+TEST(why, what_a_package_has_is_said_to_be_there)
 {
     struct fixture *f = *state;
     put_small_problem(f, "gfx90a68.kdb", AMD_XNACK_EITHER);
@@ -381,7 +383,7 @@ static void what_a_package_has_is_said_to_be_there(void **state)
     assert_false(json_get_bool(forced, "found", true)); /* a plan that forces one asks no package */
 }
 
-static void a_package_of_other_compute_units_does_not_have_it(void **state)
+TEST(why, a_package_of_other_compute_units_does_not_have_it)
 {
     struct fixture *f = *state;
     put_small_problem(f, "gfx90a6e.kdb", AMD_XNACK_EITHER);
@@ -396,7 +398,7 @@ static void a_package_of_other_compute_units_does_not_have_it(void **state)
                         "gfx90a6e.kdb");
 }
 
-static void without_any_compiler_packages_of_other_compute_units_are_looked_into(void **state)
+TEST(why, without_any_compiler_packages_of_other_compute_units_are_looked_into)
 {
     struct fixture *f = *state;
     put_small_problem(f, "gfx90a6e.kdb", AMD_XNACK_EITHER);
@@ -412,7 +414,7 @@ static void without_any_compiler_packages_of_other_compute_units_are_looked_into
 #define NAMED(id, name) \
     "{\"database_id\":\"" id "\",\"name\":\"" name "\",\"args\":\" -mcpu=gfx906\"}"
 
-static void what_was_imported_is_found_by_its_name(void **state)
+TEST(why, what_was_imported_is_found_by_its_name)
 {
     struct fixture *f = *state;
     import(f, "gfx906_60.ukdb");
@@ -424,7 +426,7 @@ static void what_was_imported_is_found_by_its_name(void **state)
     assert_int_equal(json_count(json_get(others, "nearest")), 0);
 }
 
-static void what_a_package_has_is_found_by_its_name(void **state)
+TEST(why, what_a_package_has_is_found_by_its_name)
 {
     struct fixture *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
@@ -438,7 +440,7 @@ static void what_a_package_has_is_found_by_its_name(void **state)
                         "gfx906_60");
 }
 
-static void a_named_kernel_is_compared_by_what_names_say(void **state)
+TEST(why, a_named_kernel_is_compared_by_what_names_say)
 {
     struct fixture *f = *state;
     import(f, "gfx906_60.ukdb");
@@ -453,7 +455,7 @@ static void a_named_kernel_is_compared_by_what_names_say(void **state)
     only_difference(name, "program");
 }
 
-static void without_a_compiler_and_not_in_the_package_both_are_said(void **state)
+TEST(why, without_a_compiler_and_not_in_the_package_both_are_said)
 {
     struct fixture *f = *state;
     const struct kernel_row other = TEXT_KERNEL("conv.o", " -mcpu=gfx90a", "the object");
@@ -466,7 +468,7 @@ static void without_a_compiler_and_not_in_the_package_both_are_said(void **state
                 "no package has it, and it cannot be compiled: ");
 }
 
-static void what_was_compiled_is_bound_to_no_compute_units(void **state)
+TEST(why, what_was_compiled_is_bound_to_no_compute_units)
 {
     struct fixture *f = *state;
     plan_opencl(f, 16);
@@ -477,7 +479,7 @@ static void what_was_compiled_is_bound_to_no_compute_units(void **state)
     only_difference(answer, "options");
 }
 
-static void an_imported_kernel_for_other_compute_units_is_named_by_them(void **state)
+TEST(why, an_imported_kernel_for_other_compute_units_is_named_by_them)
 {
     struct fixture *f = *state;
     import(f, "gfx906_60.ukdb");
@@ -493,7 +495,7 @@ static void an_imported_kernel_for_other_compute_units_is_named_by_them(void **s
 
 /* ---- questions ---- */
 
-static void questions_that_make_no_sense_are_refused(void **state)
+TEST(why, questions_that_make_no_sense_are_refused)
 {
     struct fixture *f = *state;
     static const struct {
@@ -522,7 +524,7 @@ static void questions_that_make_no_sense_are_refused(void **state)
                         KILN_INVALID, "problem");
 }
 
-static void who_leaves_before_the_answer_leaves_nothing(void **state)
+TEST(why, who_leaves_before_the_answer_leaves_nothing)
 {
     struct fixture *f = *state;
     must(
@@ -533,7 +535,7 @@ static void who_leaves_before_the_answer_leaves_nothing(void **state)
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-static void questions_count_as_administrative_requests(void **state)
+TEST(why, questions_count_as_administrative_requests)
 {
     struct fixture *f = *state;
     struct test_caller again;
@@ -555,38 +557,4 @@ static void questions_count_as_administrative_requests(void **state)
     fake_executor_run_tasks(&f->engine.executor);
     json_destroy(reply_json(&again, 0));
     test_caller_leave(&again, &f->engine);
-}
-
-#define WHY_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        WHY_TEST(what_is_there_is_said_to_be_there),
-        WHY_TEST(in_an_empty_store_nothing_is_near),
-        WHY_TEST(another_option_is_named_and_no_more_than_that),
-        WHY_TEST(an_upgraded_toolchain_is_named),
-        WHY_TEST(an_edited_source_is_named),
-        WHY_TEST(an_edited_header_is_named),
-        WHY_TEST(other_features_of_the_target_are_named),
-        WHY_TEST(another_arch_is_named_as_another_target),
-        WHY_TEST(a_question_waits_until_the_toolchain_is_known),
-        WHY_TEST(of_a_stored_key_it_is_said_that_it_is_there_and_what_is_near),
-        WHY_TEST(of_an_unknown_key_nothing_is_known),
-        WHY_TEST(other_compute_units_are_named),
-        WHY_TEST(what_others_imported_for_themselves_is_neither_found_nor_near),
-        WHY_TEST(what_a_package_has_is_said_to_be_there),
-        WHY_TEST(a_package_of_other_compute_units_does_not_have_it),
-        WHY_TEST(without_any_compiler_packages_of_other_compute_units_are_looked_into),
-        WHY_TEST(what_was_imported_is_found_by_its_name),
-        WHY_TEST(what_a_package_has_is_found_by_its_name),
-        WHY_TEST(a_named_kernel_is_compared_by_what_names_say),
-        WHY_TEST(without_a_compiler_and_not_in_the_package_both_are_said),
-        WHY_TEST(what_was_compiled_is_bound_to_no_compute_units),
-        WHY_TEST(an_imported_kernel_for_other_compute_units_is_named_by_them),
-        WHY_TEST(questions_that_make_no_sense_are_refused),
-        WHY_TEST(questions_count_as_administrative_requests),
-        WHY_TEST(who_leaves_before_the_answer_leaves_nothing),
-    };
-    return cmocka_run_group_tests_name("why miss", tests, NULL, NULL);
 }

@@ -19,9 +19,8 @@ static struct candidate_order order_of(struct made_up *m, uint32_t count)
     return candidate_order_of("Some", &m->space);
 }
 
-static void every_point_is_one_candidate(void **state)
+TEST(plain, every_point_is_one_candidate)
 {
-    (void)state;
     static const uint32_t counts[] = { 1, 2, 3, 4, 5, 7, 8, 9, 1000, 4095, 4096, 4097, 65535 };
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         struct made_up m;
@@ -37,17 +36,15 @@ static void every_point_is_one_candidate(void **state)
     }
 }
 
-static void a_space_without_axes_has_no_candidates(void **state)
+TEST(plain, a_space_without_axes_has_no_candidates)
 {
-    (void)state;
     const struct perf_space none = { .count = 0 };
     assert_int_equal(candidate_order_of("Some", &none).count, 0);
 }
 
 /* Processes of two versions may share a lease: the order is pinned. */
-static void the_order_stays_as_it_is(void **state)
+TEST(plain, the_order_stays_as_it_is)
 {
-    (void)state;
     static const uint32_t pinned[] = { 210, 646, 715, 230, 102, 638, 125, 894 };
     struct made_up m;
     const struct candidate_order order = order_of(&m, 1000);
@@ -55,9 +52,8 @@ static void the_order_stays_as_it_is(void **state)
         assert_int_equal(candidate_point(&order, i), pinned[i]);
 }
 
-static void solvers_and_sizes_have_orders_of_their_own(void **state)
+TEST(plain, solvers_and_sizes_have_orders_of_their_own)
 {
-    (void)state;
     struct made_up m;
     const struct candidate_order a = order_of(&m, 1000), b = order_of(&m, 1001);
     const struct candidate_order c = candidate_order_of("Other", &m.space);
@@ -70,9 +66,8 @@ static void solvers_and_sizes_have_orders_of_their_own(void **state)
 }
 
 /* Whatever part of the space is invalid, each share of it has about as many. */
-static void every_range_is_a_fair_sample(void **state)
+TEST(plain, every_range_is_a_fair_sample)
 {
-    (void)state;
     struct made_up m;
     const struct candidate_order order = order_of(&m, 65535);
     for (uint32_t share = 0; share < 64; share++) {
@@ -115,9 +110,8 @@ static unsigned part_of_candidate(const struct perf_space *space,
     return config.values[0] / 100;
 }
 
-static void parts_take_turns_until_they_are_used_up(void **state)
+TEST(plain, parts_take_turns_until_they_are_used_up)
 {
-    (void)state;
     const struct perf_space space = parted_space();
     const struct candidate_order order = candidate_order_of("Some", &space);
     unsigned taken[PARTS] = { 0 };
@@ -134,9 +128,8 @@ static void parts_take_turns_until_they_are_used_up(void **state)
         assert_int_equal(taken[i], sizes[i]);
 }
 
-static void every_point_of_every_part_is_one_candidate(void **state)
+TEST(plain, every_point_of_every_part_is_one_candidate)
 {
-    (void)state;
     const struct perf_space space = parted_space();
     const struct candidate_order order = candidate_order_of("Some", &space);
     bool seen[113] = { false };
@@ -148,9 +141,8 @@ static void every_point_of_every_part_is_one_candidate(void **state)
     }
 }
 
-static void parts_of_one_size_have_orders_of_their_own(void **state)
+TEST(plain, parts_of_one_size_have_orders_of_their_own)
 {
-    (void)state;
     static uint16_t values[1000];
     const struct perf_axis parts[] = { { "x", values, 1000 }, { "x", values, 1000 } };
     const struct perf_space space = { .axes = parts, .count = 1, .parts = parts, .part_count = 2 };
@@ -200,9 +192,8 @@ static void check_solver(const struct solver *solver, const struct problem *p,
         assert_true(candidates_count_valid(solver, p, t).valid > 0);
 }
 
-static void no_space_is_larger_than_a_lease_can_share(void **state)
+TEST(plain, no_space_is_larger_than_a_lease_can_share)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
         struct kiln_err err = KILN_ERR_INIT;
         struct target t;
@@ -238,9 +229,8 @@ static bool is_the_last(const struct problem *p, const struct target *t,
     return c->values[0] == 2047 && c->count == 2 && c->values[1] == 299;
 }
 
-static void valid_points_are_counted_or_estimated(void **state)
+TEST(plain, valid_points_are_counted_or_estimated)
 {
-    (void)state;
     struct solver solver = { .name = "Made", .space = made_up_space, .config_is_valid = is_fourth };
     for (uint32_t i = 0; i < 2048; i++)
         many[i] = (uint16_t)i;
@@ -272,9 +262,8 @@ static bool is_of_forty(const struct problem *p, const struct target *t,
 }
 
 /* All 40 of one part are looked at, and so are 2008 of 2048 of the other, of which 40 are valid. */
-static void each_part_is_estimated_by_its_own_sample(void **state)
+TEST(plain, each_part_is_estimated_by_its_own_sample)
 {
-    (void)state;
     const struct solver solver = { .name = "Made",
                                    .space = parted,
                                    .config_is_valid = is_of_forty };
@@ -283,22 +272,4 @@ static void each_part_is_estimated_by_its_own_sample(void **state)
     const struct candidate_count count = candidates_count_valid(&solver, NULL, NULL);
     assert_true(count.is_estimate);
     assert_in_range(count.valid, 75, 81);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_point_is_one_candidate),
-        cmocka_unit_test(a_space_without_axes_has_no_candidates),
-        cmocka_unit_test(the_order_stays_as_it_is),
-        cmocka_unit_test(solvers_and_sizes_have_orders_of_their_own),
-        cmocka_unit_test(every_range_is_a_fair_sample),
-        cmocka_unit_test(parts_take_turns_until_they_are_used_up),
-        cmocka_unit_test(every_point_of_every_part_is_one_candidate),
-        cmocka_unit_test(parts_of_one_size_have_orders_of_their_own),
-        cmocka_unit_test(no_space_is_larger_than_a_lease_can_share),
-        cmocka_unit_test(valid_points_are_counted_or_estimated),
-        cmocka_unit_test(each_part_is_estimated_by_its_own_sample),
-    };
-    return cmocka_run_group_tests_name("candidates", tests, NULL, NULL);
 }

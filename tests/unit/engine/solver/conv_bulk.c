@@ -52,6 +52,8 @@ static int make_fixture(void **state)
     return 0;
 }
 
+FIXTURE(solver, make_fixture, NULL);
+
 static enum kiln_code solve(struct fixture *f, const char *config)
 {
     struct solver_wish wish = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
@@ -104,7 +106,7 @@ static void expect_lasting_groups(const struct fixture *f, uint32_t processors)
 
 /* ---- where it applies ---- */
 
-static void it_wants_sm_90a_and_somebody_who_encodes_tensor_maps(void **state)
+TEST(solver, it_wants_sm_90a_and_somebody_who_encodes_tensor_maps)
 {
     static const char *const others[] = { "sm_80", "sm_90", "sm_100", "sm_120" };
     struct fixture *f = *state;
@@ -124,7 +126,7 @@ static void it_wants_sm_90a_and_somebody_who_encodes_tensor_maps(void **state)
     }
 }
 
-static void where_it_can_be_it_is_chosen_unasked(void **state)
+TEST(solver, where_it_can_be_it_is_chosen_unasked)
 {
     struct fixture *f = *state;
     f->problem.n = 64;
@@ -144,7 +146,7 @@ static void where_it_can_be_it_is_chosen_unasked(void **state)
     }
 }
 
-static void what_no_map_can_say_is_refused(void **state)
+TEST(solver, what_no_map_can_say_is_refused)
 {
     struct fixture *f = *state;
     const struct problem good = f->problem;
@@ -178,7 +180,7 @@ static void what_no_map_can_say_is_refused(void **state)
 #undef WITH
 }
 
-static void a_volume_is_refused(void **state)
+TEST(solver, a_volume_is_refused)
 {
     struct fixture *f = *state;
     f->problem.spatial_dims = 3;
@@ -187,7 +189,7 @@ static void a_volume_is_refused(void **state)
     assert_int_equal(solve(f, BULK), KILN_INVALID);
 }
 
-static void tiles_of_192_are_for_bulk_copies_alone(void **state)
+TEST(solver, tiles_of_192_are_for_bulk_copies_alone)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "192,128,64,12,1,5,1,1,0,2"), KILN_OK);
@@ -203,7 +205,7 @@ static void tiles_of_192_are_for_bulk_copies_alone(void **state)
 
 /* ---- the maps ---- */
 
-static void forward_reads_pixels_under_the_first_tap_and_the_weights(void **state)
+TEST(solver, forward_reads_pixels_under_the_first_tap_and_the_weights)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, BULK), KILN_OK);
@@ -241,7 +243,7 @@ static void forward_reads_pixels_under_the_first_tap_and_the_weights(void **stat
     assert_memory_equal(&f->solution.maps[1], &w, sizeof(w));
 }
 
-static void without_taps_pixels_are_numbered_through(void **state)
+TEST(solver, without_taps_pixels_are_numbered_through)
 {
     struct fixture *f = *state;
     f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
@@ -257,7 +259,7 @@ static void without_taps_pixels_are_numbered_through(void **state)
     }
 }
 
-static void groups_that_last_write_by_a_map_of_the_result(void **state)
+TEST(solver, groups_that_last_write_by_a_map_of_the_result)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, LASTING), KILN_OK);
@@ -288,7 +290,7 @@ static void groups_that_last_write_by_a_map_of_the_result(void **state)
     assert_int_equal(x->dims[1], 8 * 56 * 56);
 }
 
-static void results_that_do_not_lie_in_rows_of_pixels_have_no_lasting_groups(void **state)
+TEST(solver, results_that_do_not_lie_in_rows_of_pixels_have_no_lasting_groups)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "128,128,64,8,1,4,2,1,0,3"), KILN_INVALID); /* slices */
@@ -319,7 +321,7 @@ static void expect_groups_on(struct fixture *f, uint32_t processors)
 }
 
 /* Their number follows the device's multiprocessors; the program does not. */
-static void lasting_groups_fill_the_device(void **state)
+TEST(solver, lasting_groups_fill_the_device)
 {
     static const uint32_t devices[] = { 0, 1, 78, 114, 132, 1000 };
     static struct solution_program program;
@@ -336,7 +338,7 @@ static void lasting_groups_fill_the_device(void **state)
     assert_int_equal(number_argument(f, 0), number_argument(f, 1)); /* a tile each */
 }
 
-static void backward_data_with_strides_has_a_map_for_each_remainder(void **state)
+TEST(solver, backward_data_with_strides_has_a_map_for_each_remainder)
 {
     struct fixture *f = *state;
     f->problem.direction = DIRECTION_BACKWARD_DATA;
@@ -474,7 +476,7 @@ static unsigned check_valid_points(struct fixture *f, uint16_t wide)
     return valid;
 }
 
-static void every_valid_point_fits_and_its_maps_do(void **state)
+TEST(solver, every_valid_point_fits_and_its_maps_do)
 {
     struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
@@ -486,7 +488,7 @@ static void every_valid_point_fits_and_its_maps_do(void **state)
 }
 
 /* Where a sum has a single tile, shared memory bounds nothing. */
-static void of_short_sums_as_many_groups_fit_as_there_are_registers(void **state)
+TEST(solver, of_short_sums_as_many_groups_fit_as_there_are_registers)
 {
     struct fixture *f = *state;
     f->problem.c = f->problem.k = 64;
@@ -529,7 +531,7 @@ static void draw_problem(uint64_t *seed, struct problem *p)
     p->dilation = draw_extent(seed, 1, 3);
 }
 
-static void odd_problems_have_right_maps_or_another_way(void **state)
+TEST(solver, odd_problems_have_right_maps_or_another_way)
 {
     static const char *const configs[] = { "64,64,64,4,1,3,1,1,0,2", "128,128,64,4,1,4,1,1,0,2",
                                            "64,64,64,4,1,4,2,1,0,2", "64,64,64,4,1,2,1,1,0,3" };
@@ -549,27 +551,4 @@ static void odd_problems_have_right_maps_or_another_way(void **state)
         assert_int_equal(solve(f, ""), KILN_OK);
     }
     assert_in_range(in_bulk, 200, 6000);
-}
-
-#define SOLVER_TEST(name) cmocka_unit_test_setup(name, make_fixture)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SOLVER_TEST(it_wants_sm_90a_and_somebody_who_encodes_tensor_maps),
-        SOLVER_TEST(where_it_can_be_it_is_chosen_unasked),
-        SOLVER_TEST(what_no_map_can_say_is_refused),
-        SOLVER_TEST(a_volume_is_refused),
-        SOLVER_TEST(tiles_of_192_are_for_bulk_copies_alone),
-        SOLVER_TEST(forward_reads_pixels_under_the_first_tap_and_the_weights),
-        SOLVER_TEST(without_taps_pixels_are_numbered_through),
-        SOLVER_TEST(groups_that_last_write_by_a_map_of_the_result),
-        SOLVER_TEST(results_that_do_not_lie_in_rows_of_pixels_have_no_lasting_groups),
-        SOLVER_TEST(lasting_groups_fill_the_device),
-        SOLVER_TEST(backward_data_with_strides_has_a_map_for_each_remainder),
-        SOLVER_TEST(every_valid_point_fits_and_its_maps_do),
-        SOLVER_TEST(of_short_sums_as_many_groups_fit_as_there_are_registers),
-        SOLVER_TEST(odd_problems_have_right_maps_or_another_way),
-    };
-    return cmocka_run_group_tests_name("conv_bulk", tests, NULL, NULL);
 }

@@ -40,6 +40,8 @@ static int make_fixture(void **state)
     return 0;
 }
 
+FIXTURE(solver, make_fixture, NULL);
+
 static void put_channels_last(struct fixture *f)
 {
     f->problem.x_layout = f->problem.w_layout = f->problem.y_layout = LAYOUT_CHANNELS_LAST;
@@ -71,7 +73,7 @@ static bool default_is_valid(const struct fixture *f, struct perf_config *ret_co
     return choice_is_valid(&solver_conv_depthwise, &f->problem, &f->target, ret_config);
 }
 
-static void applies_where_each_group_has_one_input_channel(void **state)
+TEST(solver, applies_where_each_group_has_one_input_channel)
 {
     struct fixture *f = *state;
     assert_true(applies(f));
@@ -81,7 +83,7 @@ static void applies_where_each_group_has_one_input_channel(void **state)
     assert_false(applies(f));
 }
 
-static void applies_to_volumes_strides_and_dilation(void **state)
+TEST(solver, applies_to_volumes_strides_and_dilation)
 {
     struct fixture *f = *state;
     f->problem.spatial_dims = 3;
@@ -91,7 +93,7 @@ static void applies_to_volumes_strides_and_dilation(void **state)
     assert_true(applies(f));
 }
 
-static void does_not_apply_to_integers_or_layouts_that_differ(void **state)
+TEST(solver, does_not_apply_to_integers_or_layouts_that_differ)
 {
     struct fixture *f = *state;
     f->problem.type = TYPE_INT8;
@@ -103,7 +105,7 @@ static void does_not_apply_to_integers_or_layouts_that_differ(void **state)
     assert_false(applies(f));
 }
 
-static void one_channel_in_one_group_is_not_favoured(void **state)
+TEST(solver, one_channel_in_one_group_is_not_favoured)
 {
     struct fixture *f = *state;
     assert_true(solver_conv_depthwise.is_favoured(&f->problem, &f->target));
@@ -112,7 +114,7 @@ static void one_channel_in_one_group_is_not_favoured(void **state)
     assert_false(solver_conv_depthwise.is_favoured(&f->problem, &f->target));
 }
 
-static void the_space_has_hundreds_of_valid_points(void **state)
+TEST(solver, the_space_has_hundreds_of_valid_points)
 {
     struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
@@ -126,7 +128,7 @@ static void the_space_has_hundreds_of_valid_points(void **state)
     }
 }
 
-static void the_heuristic_is_valid_for_every_target_type_and_direction(void **state)
+TEST(solver, the_heuristic_is_valid_for_every_target_type_and_direction)
 {
     struct fixture *f = *state;
     struct perf_config config;
@@ -142,7 +144,7 @@ static void the_heuristic_is_valid_for_every_target_type_and_direction(void **st
     }
 }
 
-static void the_heuristic_is_valid_for_odd_problems(void **state)
+TEST(solver, the_heuristic_is_valid_for_odd_problems)
 {
     static const struct {
         uint32_t n, c, multiplier, h, w, filter, pad, stride, dilation;
@@ -171,7 +173,7 @@ static void the_heuristic_is_valid_for_odd_problems(void **state)
 }
 
 /* The fastest of those tried on an H200, or within a sixth of it. */
-static void the_heuristic_is_what_was_measured_to_be_fast(void **state)
+TEST(solver, the_heuristic_is_what_was_measured_to_be_fast)
 {
     static const struct {
         uint32_t direction, c, size, stride;
@@ -197,7 +199,7 @@ static void the_heuristic_is_what_was_measured_to_be_fast(void **state)
     }
 }
 
-static void a_config_survives_its_text(void **state)
+TEST(solver, a_config_survives_its_text)
 {
     struct fixture *f = *state;
     char text[PERF_CONFIG_TEXT_MOST];
@@ -210,7 +212,7 @@ static void a_config_survives_its_text(void **state)
     assert_says(options, "-DKILN_GROUP_SIZE=256");
 }
 
-static void a_value_that_is_on_no_axis_is_refused_by_its_name(void **state)
+TEST(solver, a_value_that_is_on_no_axis_is_refused_by_its_name)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "2,7,1,1,100"), KILN_INVALID);
@@ -220,7 +222,7 @@ static void a_value_that_is_on_no_axis_is_refused_by_its_name(void **state)
     assert_says(f->err.text, "vector");
 }
 
-static void a_config_that_does_not_fit_is_refused(void **state)
+TEST(solver, a_config_that_does_not_fit_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "8,14,1,1,128"), KILN_INVALID); /* registers */
@@ -235,7 +237,7 @@ static void a_config_that_does_not_fit_is_refused(void **state)
     assert_int_equal(solve(f, "1,1,8,4,128"), KILN_INVALID); /* 12 is no multiple of 8 */
 }
 
-static void the_grid_covers_every_block_of_every_channel(void **state)
+TEST(solver, the_grid_covers_every_block_of_every_channel)
 {
     struct fixture *f = *state;
     must(solve(f, "2,7,1,1,256"), f->err);
@@ -247,7 +249,7 @@ static void the_grid_covers_every_block_of_every_channel(void **state)
     assert_int_equal(f->solution.workspace_size, 0);
 }
 
-static void split_sums_go_through_the_workspace(void **state)
+TEST(solver, split_sums_go_through_the_workspace)
 {
     struct fixture *f = *state;
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
@@ -264,7 +266,7 @@ static void split_sums_go_through_the_workspace(void **state)
 }
 
 /* Filters as large as a volume, of a thousand channels: a copy of w is 28 MB. */
-static void parts_of_sums_take_no_more_than_a_job_spares(void **state)
+TEST(solver, parts_of_sums_take_no_more_than_a_job_spares)
 {
     struct fixture *f = *state;
     struct perf_config config;
@@ -285,7 +287,7 @@ static void parts_of_sums_take_no_more_than_a_job_spares(void **state)
     assert_int_equal(config.values[SPLITS], 2);
 }
 
-static void another_batch_compiles_nothing(void **state)
+TEST(solver, another_batch_compiles_nothing)
 {
     static struct solution first;
     struct fixture *f = *state;
@@ -295,28 +297,4 @@ static void another_batch_compiles_nothing(void **state)
     must(solve(f, "2,7,1,1,128"), f->err);
     assert_string_equal(first.programs[0].options, f->solution.programs[0].options);
     assert_int_equal(f->solution.kernels[0].arguments[3].value, 5);
-}
-
-#define SOLVER_TEST(name) cmocka_unit_test_setup(name, make_fixture)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SOLVER_TEST(applies_where_each_group_has_one_input_channel),
-        SOLVER_TEST(applies_to_volumes_strides_and_dilation),
-        SOLVER_TEST(does_not_apply_to_integers_or_layouts_that_differ),
-        SOLVER_TEST(one_channel_in_one_group_is_not_favoured),
-        SOLVER_TEST(the_space_has_hundreds_of_valid_points),
-        SOLVER_TEST(the_heuristic_is_valid_for_every_target_type_and_direction),
-        SOLVER_TEST(the_heuristic_is_valid_for_odd_problems),
-        SOLVER_TEST(the_heuristic_is_what_was_measured_to_be_fast),
-        SOLVER_TEST(a_config_survives_its_text),
-        SOLVER_TEST(a_value_that_is_on_no_axis_is_refused_by_its_name),
-        SOLVER_TEST(a_config_that_does_not_fit_is_refused),
-        SOLVER_TEST(the_grid_covers_every_block_of_every_channel),
-        SOLVER_TEST(split_sums_go_through_the_workspace),
-        SOLVER_TEST(parts_of_sums_take_no_more_than_a_job_spares),
-        SOLVER_TEST(another_batch_compiles_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

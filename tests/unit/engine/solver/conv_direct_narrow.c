@@ -37,13 +37,15 @@ static int make_fixture(void **state)
     return 0;
 }
 
+FIXTURE(solver, make_fixture, NULL);
+
 static enum kiln_code solve(struct fixture *f, const char *config)
 {
     struct solver_wish wish = { bytes_of_text("ConvDirectNarrow"), bytes_of_text(config) };
     return solver_solve(&f->problem, &f->target, &wish, &f->solution, &f->err);
 }
 
-static void the_first_layer_of_an_image_network_is_its_to_solve(void **state)
+TEST(solver, the_first_layer_of_an_image_network_is_its_to_solve)
 {
     struct fixture *f = *state;
     assert_ptr_equal(solver_choose(&f->problem, &f->target), narrow);
@@ -53,7 +55,7 @@ static void the_first_layer_of_an_image_network_is_its_to_solve(void **state)
     assert_false(narrow->applies(&f->problem, &f->target));
 }
 
-static void does_not_apply_to_integers_volumes_or_too_many_sums(void **state)
+TEST(solver, does_not_apply_to_integers_volumes_or_too_many_sums)
 {
     struct fixture *f = *state;
     f->problem.type = TYPE_INT8;
@@ -70,7 +72,7 @@ static void does_not_apply_to_integers_volumes_or_too_many_sums(void **state)
     assert_false(narrow->applies(&f->problem, &f->target));
 }
 
-static void sums_beyond_64_bits_are_too_many(void **state)
+TEST(solver, sums_beyond_64_bits_are_too_many)
 {
     struct fixture *f = *state;
     f->problem.c = 16;
@@ -78,7 +80,7 @@ static void sums_beyond_64_bits_are_too_many(void **state)
     assert_false(narrow->applies(&f->problem, &f->target));
 }
 
-static void does_not_apply_where_a_strip_meets_too_much(void **state)
+TEST(solver, does_not_apply_where_a_strip_meets_too_much)
 {
     struct fixture *f = *state;
     f->problem.stride = (struct extent){ 1, 1, 1 };
@@ -89,7 +91,7 @@ static void does_not_apply_where_a_strip_meets_too_much(void **state)
     assert_false(narrow->applies(&f->problem, &f->target));
 }
 
-static void is_not_favoured_where_a_product_has_rows_enough(void **state)
+TEST(solver, is_not_favoured_where_a_product_has_rows_enough)
 {
     struct fixture *f = *state;
     f->problem.filter = f->problem.stride = (struct extent){ 1, 1, 1 };
@@ -101,7 +103,7 @@ static void is_not_favoured_where_a_product_has_rows_enough(void **state)
     assert_false(narrow->is_favoured(&f->problem, &f->target));
 }
 
-static void the_space_has_points_and_the_heuristic_takes_one(void **state)
+TEST(solver, the_space_has_points_and_the_heuristic_takes_one)
 {
     struct fixture *f = *state;
     struct perf_config config = { 0 };
@@ -111,7 +113,7 @@ static void the_space_has_points_and_the_heuristic_takes_one(void **state)
     assert_int_equal(112 % (config.values[0] * config.values[1]), 0); /* no idle strips */
 }
 
-static void the_heuristic_is_valid_for_the_smallest_problem(void **state)
+TEST(solver, the_heuristic_is_valid_for_the_smallest_problem)
 {
     struct fixture *f = *state;
     struct perf_config config = { 0 };
@@ -123,7 +125,7 @@ static void the_heuristic_is_valid_for_the_smallest_problem(void **state)
     assert_int_equal(f->solution.kernels[0].grid[0], 1);
 }
 
-static void the_grid_covers_images_groups_and_blocks(void **state)
+TEST(solver, the_grid_covers_images_groups_and_blocks)
 {
     struct fixture *f = *state;
     f->problem.c = 6;
@@ -140,7 +142,7 @@ static void the_grid_covers_images_groups_and_blocks(void **state)
     assert_int_equal(k->arguments[2].kind, ARGUMENT_X);
 }
 
-static void a_config_that_needs_too_much_is_refused(void **state)
+TEST(solver, a_config_that_needs_too_much_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "16,7,16,4"), KILN_INVALID); /* sums */
@@ -151,7 +153,7 @@ static void a_config_that_needs_too_much_is_refused(void **state)
     assert_non_null(strstr(f->err.text, "strips"));
 }
 
-static void another_batch_size_compiles_nothing(void **state)
+TEST(solver, another_batch_size_compiles_nothing)
 {
     struct fixture *f = *state;
     static struct solution first;
@@ -160,23 +162,4 @@ static void another_batch_size_compiles_nothing(void **state)
     f->problem.n = 7;
     assert_int_equal(solve(f, "8,7,16,4"), KILN_OK);
     assert_string_equal(first.programs[0].options, f->solution.programs[0].options);
-}
-
-#define SOLVER_TEST(name) cmocka_unit_test_setup(name, make_fixture)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SOLVER_TEST(the_first_layer_of_an_image_network_is_its_to_solve),
-        SOLVER_TEST(does_not_apply_to_integers_volumes_or_too_many_sums),
-        SOLVER_TEST(sums_beyond_64_bits_are_too_many),
-        SOLVER_TEST(does_not_apply_where_a_strip_meets_too_much),
-        SOLVER_TEST(is_not_favoured_where_a_product_has_rows_enough),
-        SOLVER_TEST(the_space_has_points_and_the_heuristic_takes_one),
-        SOLVER_TEST(the_heuristic_is_valid_for_the_smallest_problem),
-        SOLVER_TEST(the_grid_covers_images_groups_and_blocks),
-        SOLVER_TEST(a_config_that_needs_too_much_is_refused),
-        SOLVER_TEST(another_batch_size_compiles_nothing),
-    };
-    return cmocka_run_group_tests_name("conv_direct_narrow", tests, NULL, NULL);
 }

@@ -42,6 +42,8 @@ static int make_fixture(void **state)
     return 0;
 }
 
+FIXTURE(solver, make_fixture, NULL);
+
 static void set_target(struct fixture *f, const char *text)
 {
     assert_int_equal(target_parse(bytes_of_text(text), &f->target, &f->err), KILN_OK);
@@ -79,7 +81,7 @@ static uint32_t count_valid(const struct fixture *f)
     return valid;
 }
 
-static void each_problem_has_exactly_one_path_on_every_target(void **state)
+TEST(solver, each_problem_has_exactly_one_path_on_every_target)
 {
     struct fixture *f = *state;
     for (uint32_t type = TYPE_FLOAT32; type <= TYPE_BFLOAT16; type++) {
@@ -93,7 +95,7 @@ static void each_problem_has_exactly_one_path_on_every_target(void **state)
     }
 }
 
-static void fp32_goes_to_the_vector_path(void **state)
+TEST(solver, fp32_goes_to_the_vector_path)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < TARGETS; i++) {
@@ -102,7 +104,7 @@ static void fp32_goes_to_the_vector_path(void **state)
     }
 }
 
-static void does_not_apply_to_integers_or_very_large_filters(void **state)
+TEST(solver, does_not_apply_to_integers_or_very_large_filters)
 {
     struct fixture *f = *state;
     f->problem.filter = (struct extent){ 1, 15, 15 };
@@ -115,7 +117,7 @@ static void does_not_apply_to_integers_or_very_large_filters(void **state)
     assert_false(igemm_path_vector.applies(&f->problem, &f->target));
 }
 
-static void backward_data_does_not_apply_to_more_classes_than_it_has_room_for(void **state)
+TEST(solver, backward_data_does_not_apply_to_more_classes_than_it_has_room_for)
 {
     struct fixture *f = *state;
     f->problem.stride = (struct extent){ 1, 9, 8 };
@@ -126,7 +128,7 @@ static void backward_data_does_not_apply_to_more_classes_than_it_has_room_for(vo
     assert_true(igemm_path_vector.applies(&f->problem, &f->target));
 }
 
-static void is_not_favoured_where_a_tile_would_stay_mostly_empty(void **state)
+TEST(solver, is_not_favoured_where_a_tile_would_stay_mostly_empty)
 {
     struct fixture *f = *state;
     assert_true(solver_conv_implicit_gemm.is_favoured(&f->problem, &f->target));
@@ -134,7 +136,7 @@ static void is_not_favoured_where_a_tile_would_stay_mostly_empty(void **state)
     assert_false(solver_conv_implicit_gemm.is_favoured(&f->problem, &f->target));
 }
 
-static void the_space_has_hundreds_of_valid_points_in_every_direction(void **state)
+TEST(solver, the_space_has_hundreds_of_valid_points_in_every_direction)
 {
     struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
@@ -148,7 +150,7 @@ static void the_space_has_hundreds_of_valid_points_in_every_direction(void **sta
     }
 }
 
-static void the_heuristic_is_valid_for_every_target_type_and_direction(void **state)
+TEST(solver, the_heuristic_is_valid_for_every_target_type_and_direction)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < TARGETS; i++) {
@@ -163,7 +165,7 @@ static void the_heuristic_is_valid_for_every_target_type_and_direction(void **st
     }
 }
 
-static void the_heuristic_is_valid_for_the_smallest_problem(void **state)
+TEST(solver, the_heuristic_is_valid_for_the_smallest_problem)
 {
     struct fixture *f = *state;
     struct perf_config config;
@@ -180,7 +182,7 @@ static void the_heuristic_is_valid_for_the_smallest_problem(void **state)
 }
 
 /* A filter of 1.7 GB that the workspace has no room for once more. */
-static void weights_too_large_to_rearrange_are_read_as_they_come(void **state)
+TEST(solver, weights_too_large_to_rearrange_are_read_as_they_come)
 {
     struct fixture *f = *state;
     f->problem.c = f->problem.k = 4096;
@@ -220,7 +222,7 @@ static void make_layer(struct fixture *f, enum direction direction, uint32_t c, 
 }
 
 /* Each was measured within 15 % of the best of dozens on an H200. */
-static void the_heuristic_is_as_measured_for_layers_of_resnet_50(void **state)
+TEST(solver, the_heuristic_is_as_measured_for_layers_of_resnet_50)
 {
     struct fixture *f = *state;
     make_layer(f, DIRECTION_FORWARD, 3, 64, 224, 7, 2);
@@ -243,7 +245,7 @@ static void the_heuristic_is_as_measured_for_layers_of_resnet_50(void **state)
 
 /* Long and short sums mix where there are many tiles; the long ones go first where there are few.
  */
-static void backward_data_with_strides_orders_its_tiles_by_how_many_there_are(void **state)
+TEST(solver, backward_data_with_strides_orders_its_tiles_by_how_many_there_are)
 {
     struct fixture *f = *state;
     struct perf_config config;
@@ -256,7 +258,7 @@ static void backward_data_with_strides_orders_its_tiles_by_how_many_there_are(vo
 }
 
 /* What a program includes comes with it. */
-static void each_program_brings_its_headers(void **state)
+TEST(solver, each_program_brings_its_headers)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "64,128,8,8,8,3,1,1,0"), KILN_OK);
@@ -270,7 +272,7 @@ static void each_program_brings_its_headers(void **state)
     }
 }
 
-static void a_config_survives_its_text(void **state)
+TEST(solver, a_config_survives_its_text)
 {
     struct fixture *f = *state;
     char text[PERF_CONFIG_TEXT_MOST];
@@ -279,7 +281,7 @@ static void a_config_survives_its_text(void **state)
     assert_string_equal(text, "64,128,8,8,8,3,2,1,0");
 }
 
-static void an_unknown_value_is_refused_by_its_axis_name(void **state)
+TEST(solver, an_unknown_value_is_refused_by_its_axis_name)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "64,100,8,8,8,3,1,1,0"), KILN_INVALID);
@@ -287,7 +289,7 @@ static void an_unknown_value_is_refused_by_its_axis_name(void **state)
     assert_non_null(strstr(f->err.text, "ConvImplicitGemm"));
 }
 
-static void a_config_that_needs_too_much_is_refused(void **state)
+TEST(solver, a_config_that_needs_too_much_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "256,256,32,16,8,4,1,1,0"), KILN_INVALID); /* shared memory */
@@ -296,7 +298,7 @@ static void a_config_that_needs_too_much_is_refused(void **state)
     assert_int_equal(solve(f, "64,128,8,8,8,2,256,1,0"), KILN_INVALID);  /* steps */
 }
 
-static void weights_are_rearranged_multiplied_and_summed_in_this_order(void **state)
+TEST(solver, weights_are_rearranged_multiplied_and_summed_in_this_order)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "64,128,8,8,8,3,2,1,0"), KILN_OK);
@@ -314,7 +316,7 @@ static void weights_are_rearranged_multiplied_and_summed_in_this_order(void **st
     assert_int_equal(f->solution.kernels[2].arguments[1].kind, ARGUMENT_Y);
 }
 
-static void a_plain_product_needs_no_workspace(void **state)
+TEST(solver, a_plain_product_needs_no_workspace)
 {
     struct fixture *f = *state;
     make_pointwise(f);
@@ -326,7 +328,7 @@ static void a_plain_product_needs_no_workspace(void **state)
     assert_int_equal(f->solution.kernels[0].arguments[2].kind, ARGUMENT_Y);
 }
 
-static void the_grid_covers_rows_pixels_groups_and_splits(void **state)
+TEST(solver, the_grid_covers_rows_pixels_groups_and_splits)
 {
     struct fixture *f = *state;
     f->problem.groups = 2;
@@ -337,7 +339,7 @@ static void the_grid_covers_rows_pixels_groups_and_splits(void **state)
 }
 
 /* A pixel's place modulo the stride decides which taps it meets: 28 x 28 of each of four kinds. */
-static void backward_data_tiles_each_residue_for_itself(void **state)
+TEST(solver, backward_data_tiles_each_residue_for_itself)
 {
     struct fixture *f = *state;
     f->problem.direction = DIRECTION_BACKWARD_DATA;
@@ -347,7 +349,7 @@ static void backward_data_tiles_each_residue_for_itself(void **state)
     assert_int_equal(k->grid[0], 128 / 64 * 4 * ((28 * 28 + 127) / 128));
 }
 
-static void configs_that_differ_in_splits_and_order_alone_share_their_programs(void **state)
+TEST(solver, configs_that_differ_in_splits_and_order_alone_share_their_programs)
 {
     struct fixture *f = *state;
     static struct solution first;
@@ -358,7 +360,7 @@ static void configs_that_differ_in_splits_and_order_alone_share_their_programs(v
         assert_string_equal(first.programs[i].options, f->solution.programs[i].options);
 }
 
-static void another_batch_size_compiles_nothing(void **state)
+TEST(solver, another_batch_size_compiles_nothing)
 {
     struct fixture *f = *state;
     static struct solution first;
@@ -370,7 +372,7 @@ static void another_batch_size_compiles_nothing(void **state)
         assert_string_equal(first.programs[i].options, f->solution.programs[i].options);
 }
 
-static void only_nvidia_copies_past_the_registers_and_in_fp32_alone(void **state)
+TEST(solver, only_nvidia_copies_past_the_registers_and_in_fp32_alone)
 {
     struct fixture *f = *state;
     struct perf_config config;
@@ -390,7 +392,7 @@ static void only_nvidia_copies_past_the_registers_and_in_fp32_alone(void **state
 }
 
 /* cp.async came with compute capability 8.0. */
-static void older_gpus_of_nvidias_copy_through_registers(void **state)
+TEST(solver, older_gpus_of_nvidias_copy_through_registers)
 {
     struct fixture *f = *state;
     static const char *const older[] = { "sm_70", "sm_75" };
@@ -405,7 +407,7 @@ static void older_gpus_of_nvidias_copy_through_registers(void **state)
 }
 
 /* Each item of the last launch sums a share of the parts where there are few outputs. */
-static void a_small_output_of_many_parts_is_summed_by_many_items(void **state)
+TEST(solver, a_small_output_of_many_parts_is_summed_by_many_items)
 {
     struct fixture *f = *state;
     make_pointwise(f);
@@ -415,37 +417,4 @@ static void a_small_output_of_many_parts_is_summed_by_many_items(void **state)
     const struct solution_kernel *k = kernel_named(f, "conv_split_reduce_sum");
     assert_non_null(strstr(f->solution.programs[k->program].options, "-DKILN_SLICES=64"));
     assert_int_equal(k->grid[0], 64 * 64 / (256 / 64));
-}
-
-#define SOLVER_TEST(name) cmocka_unit_test_setup(name, make_fixture)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SOLVER_TEST(each_problem_has_exactly_one_path_on_every_target),
-        SOLVER_TEST(fp32_goes_to_the_vector_path),
-        SOLVER_TEST(does_not_apply_to_integers_or_very_large_filters),
-        SOLVER_TEST(backward_data_does_not_apply_to_more_classes_than_it_has_room_for),
-        SOLVER_TEST(is_not_favoured_where_a_tile_would_stay_mostly_empty),
-        SOLVER_TEST(the_space_has_hundreds_of_valid_points_in_every_direction),
-        SOLVER_TEST(the_heuristic_is_valid_for_every_target_type_and_direction),
-        SOLVER_TEST(the_heuristic_is_valid_for_the_smallest_problem),
-        SOLVER_TEST(weights_too_large_to_rearrange_are_read_as_they_come),
-        SOLVER_TEST(the_heuristic_is_as_measured_for_layers_of_resnet_50),
-        SOLVER_TEST(backward_data_with_strides_orders_its_tiles_by_how_many_there_are),
-        SOLVER_TEST(each_program_brings_its_headers),
-        SOLVER_TEST(a_config_survives_its_text),
-        SOLVER_TEST(an_unknown_value_is_refused_by_its_axis_name),
-        SOLVER_TEST(a_config_that_needs_too_much_is_refused),
-        SOLVER_TEST(weights_are_rearranged_multiplied_and_summed_in_this_order),
-        SOLVER_TEST(a_plain_product_needs_no_workspace),
-        SOLVER_TEST(the_grid_covers_rows_pixels_groups_and_splits),
-        SOLVER_TEST(backward_data_tiles_each_residue_for_itself),
-        SOLVER_TEST(configs_that_differ_in_splits_and_order_alone_share_their_programs),
-        SOLVER_TEST(another_batch_size_compiles_nothing),
-        SOLVER_TEST(only_nvidia_copies_past_the_registers_and_in_fp32_alone),
-        SOLVER_TEST(older_gpus_of_nvidias_copy_through_registers),
-        SOLVER_TEST(a_small_output_of_many_parts_is_summed_by_many_items),
-    };
-    return cmocka_run_group_tests_name("conv_implicit_gemm", tests, NULL, NULL);
 }

@@ -49,6 +49,8 @@ static int make_fixture(void **state)
     return 0;
 }
 
+FIXTURE(solver, make_fixture, NULL);
+
 static void set_target(struct fixture *f, const char *text)
 {
     assert_int_equal(target_parse(bytes_of_text(text), &f->target, &f->err), KILN_OK);
@@ -87,7 +89,7 @@ static long option(const struct fixture *f, const char *kernel, const char *name
     return at ? strtol(at + strlen(text), NULL, 10) : -1;
 }
 
-static void fp16_and_bf16_go_to_the_matrix_cores_of_each_vendor(void **state)
+TEST(solver, fp16_and_bf16_go_to_the_matrix_cores_of_each_vendor)
 {
     struct fixture *f = *state;
     for (uint32_t type = TYPE_FLOAT16; type <= TYPE_BFLOAT16; type++) {
@@ -105,7 +107,7 @@ static void fp16_and_bf16_go_to_the_matrix_cores_of_each_vendor(void **state)
     }
 }
 
-static void where_there_are_none_the_vector_units_do_it(void **state)
+TEST(solver, where_there_are_none_the_vector_units_do_it)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < COUNT(others); i++) {
@@ -114,7 +116,7 @@ static void where_there_are_none_the_vector_units_do_it(void **state)
     }
 }
 
-static void do_not_apply_to_fp32_or_very_large_filters(void **state)
+TEST(solver, do_not_apply_to_fp32_or_very_large_filters)
 {
     struct fixture *f = *state;
     f->problem.filter = (struct extent){ 1, 15, 15 };
@@ -133,7 +135,7 @@ static void do_not_apply_to_fp32_or_very_large_filters(void **state)
 }
 
 /* Padded to eight channels a group, a depthwise filter of 2^28 elements would have 2^34. */
-static void do_not_apply_where_packing_would_outgrow_an_index(void **state)
+TEST(solver, do_not_apply_where_packing_would_outgrow_an_index)
 {
     struct fixture *f = *state;
     shrink(f);
@@ -145,7 +147,7 @@ static void do_not_apply_where_packing_would_outgrow_an_index(void **state)
 }
 
 /* Work groups go by the strides' remainders: more of them than a launch can count. */
-static void do_not_apply_where_strides_have_too_many_remainders(void **state)
+TEST(solver, do_not_apply_where_strides_have_too_many_remainders)
 {
     struct fixture *f = *state;
     shrink(f);
@@ -161,7 +163,7 @@ static void do_not_apply_where_strides_have_too_many_remainders(void **state)
     assert_true(igemm_path_mfma.applies(&f->problem, &f->target));
 }
 
-static void are_not_favoured_for_groups_of_few_channels(void **state)
+TEST(solver, are_not_favoured_for_groups_of_few_channels)
 {
     struct fixture *f = *state;
     set_target(f, "sm_90");
@@ -183,7 +185,7 @@ static void expect_many_valid(struct fixture *f, const struct igemm_path *path)
     assert_in_range(valid, 200, 20000);
 }
 
-static void the_spaces_have_hundreds_of_valid_points_in_every_direction(void **state)
+TEST(solver, the_spaces_have_hundreds_of_valid_points_in_every_direction)
 {
     struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
@@ -217,7 +219,7 @@ static void enlarge(struct fixture *f)
     f->problem.stride = (struct extent){ 1, 1, 1 };
 }
 
-static void wgmma_is_for_sm_90a_alone(void **state)
+TEST(solver, wgmma_is_for_sm_90a_alone)
 {
     struct fixture *f = *state;
     char text[PERF_CONFIG_TEXT_MOST];
@@ -236,7 +238,7 @@ static void wgmma_is_for_sm_90a_alone(void **state)
     assert_string_equal(text, WGMMA);
 }
 
-static void no_point_with_wgmma_is_valid_on_another_target(void **state)
+TEST(solver, no_point_with_wgmma_is_valid_on_another_target)
 {
     static const char *const without[] = { "sm_80", "sm_90", "sm_100" };
     struct fixture *f = *state;
@@ -253,7 +255,7 @@ static void no_point_with_wgmma_is_valid_on_another_target(void **state)
     }
 }
 
-static void wgmma_refuses_shapes_that_four_warps_cannot_share(void **state)
+TEST(solver, wgmma_refuses_shapes_that_four_warps_cannot_share)
 {
     struct fixture *f = *state;
     enlarge(f);
@@ -270,7 +272,7 @@ static void wgmma_refuses_shapes_that_four_warps_cannot_share(void **state)
 }
 
 /* A turned operand lies in panels of 64; forward turns none. */
-static void wgmma_takes_32_columns_forward_alone(void **state)
+TEST(solver, wgmma_takes_32_columns_forward_alone)
 {
     static const char narrow[] = "128,64,64,4,2,3,1,1,0,1";
     struct fixture *f = *state;
@@ -283,7 +285,7 @@ static void wgmma_takes_32_columns_forward_alone(void **state)
     assert_int_equal(solve(f, "sm_90a", narrow), KILN_INVALID);
 }
 
-static void large_problems_on_sm_90a_take_wgmma_unasked(void **state)
+TEST(solver, large_problems_on_sm_90a_take_wgmma_unasked)
 {
     struct fixture *f = *state;
     enlarge(f);
@@ -313,7 +315,7 @@ static void expect_launch_fits(const struct fixture *f)
     assert_int_equal(option(f, k->name, "WIDE"), v[1] / v[4]);
 }
 
-static void every_valid_point_with_wgmma_fits_a_multiprocessor(void **state)
+TEST(solver, every_valid_point_with_wgmma_fits_a_multiprocessor)
 {
     struct fixture *f = *state;
     enlarge(f);
@@ -348,7 +350,7 @@ static void expect_valid_choice(struct fixture *f, const char *target)
     assert_int_equal(solve(f, target, ""), KILN_OK);
 }
 
-static void the_heuristic_is_valid_on_every_target_in_every_direction(void **state)
+TEST(solver, the_heuristic_is_valid_on_every_target_in_every_direction)
 {
     struct fixture *f = *state;
     for (unsigned round = 0; round < 2; round++) {
@@ -363,7 +365,7 @@ static void the_heuristic_is_valid_on_every_target_in_every_direction(void **sta
     }
 }
 
-static void a_config_survives_its_text(void **state)
+TEST(solver, a_config_survives_its_text)
 {
     struct fixture *f = *state;
     char text[PERF_CONFIG_TEXT_MOST];
@@ -375,7 +377,7 @@ static void a_config_survives_its_text(void **state)
     assert_string_equal(text, "128,128,32,2,2,2,2,4");
 }
 
-static void an_unknown_value_is_refused_by_its_axis_name(void **state)
+TEST(solver, an_unknown_value_is_refused_by_its_axis_name)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "sm_90", "128,100,64,2,2,3,1,1,0,0"), KILN_INVALID);
@@ -384,7 +386,7 @@ static void an_unknown_value_is_refused_by_its_axis_name(void **state)
     assert_says(f->err.text, "waves_m");
 }
 
-static void a_config_that_needs_too_much_is_refused(void **state)
+TEST(solver, a_config_that_needs_too_much_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "sm_90", "256,256,64,4,4,6,1,1,0,0"),
@@ -398,7 +400,7 @@ static void a_config_that_needs_too_much_is_refused(void **state)
 }
 
 /* Turned on its way into shared memory, a tile may not be wider than there are items. */
-static void amd_takes_no_wide_turned_tiles_with_few_items(void **state)
+TEST(solver, amd_takes_no_wide_turned_tiles_with_few_items)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "gfx90a", "64,128,32,1,1,1,1,1"), KILN_OK);
@@ -407,7 +409,7 @@ static void amd_takes_no_wide_turned_tiles_with_few_items(void **state)
     assert_int_equal(solve(f, "gfx90a", "64,128,32,1,2,1,1,1"), KILN_OK);
 }
 
-static void channels_last_in_eights_needs_no_workspace(void **state)
+TEST(solver, channels_last_in_eights_needs_no_workspace)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "sm_90", "128,128,64,2,2,3,1,1,0,0"), KILN_OK);
@@ -424,7 +426,7 @@ static void channels_last_in_eights_needs_no_workspace(void **state)
     assert_int_equal(k->shared_bytes, 3 * (128 + 128) * 64 * 2);
 }
 
-static void other_layouts_are_packed_and_unpacked_in_the_workspace(void **state)
+TEST(solver, other_layouts_are_packed_and_unpacked_in_the_workspace)
 {
     struct fixture *f = *state;
     f->problem.x_layout = f->problem.w_layout = f->problem.y_layout = LAYOUT_CHANNELS_FIRST;
@@ -439,7 +441,7 @@ static void other_layouts_are_packed_and_unpacked_in_the_workspace(void **state)
     assert_int_equal(f->solution.kernels[2].arguments[1].value, x);
 }
 
-static void a_sliced_sum_goes_through_the_workspace(void **state)
+TEST(solver, a_sliced_sum_goes_through_the_workspace)
 {
     struct fixture *f = *state;
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
@@ -453,7 +455,7 @@ static void a_sliced_sum_goes_through_the_workspace(void **state)
     assert_int_equal(sum->arguments[3].value, 4);
 }
 
-static void another_batch_size_compiles_nothing(void **state)
+TEST(solver, another_batch_size_compiles_nothing)
 {
     struct fixture *f = *state;
     static struct solution first;
@@ -469,7 +471,7 @@ static void another_batch_size_compiles_nothing(void **state)
     }
 }
 
-static void each_amd_target_gets_its_instructions(void **state)
+TEST(solver, each_amd_target_gets_its_instructions)
 {
     static const struct {
         const char *target;
@@ -491,36 +493,4 @@ static void each_amd_target_gets_its_instructions(void **state)
         assert_int_equal(kernel_named(f, name)->group[0], 8 * expected[i].wave);
         assert_int_equal(kernel_named(f, name)->shared_bytes, 0); /* a static array */
     }
-}
-
-#define SOLVER_TEST(name) cmocka_unit_test_setup(name, make_fixture)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SOLVER_TEST(fp16_and_bf16_go_to_the_matrix_cores_of_each_vendor),
-        SOLVER_TEST(where_there_are_none_the_vector_units_do_it),
-        SOLVER_TEST(do_not_apply_to_fp32_or_very_large_filters),
-        SOLVER_TEST(do_not_apply_where_packing_would_outgrow_an_index),
-        SOLVER_TEST(do_not_apply_where_strides_have_too_many_remainders),
-        SOLVER_TEST(are_not_favoured_for_groups_of_few_channels),
-        SOLVER_TEST(the_spaces_have_hundreds_of_valid_points_in_every_direction),
-        SOLVER_TEST(wgmma_is_for_sm_90a_alone),
-        SOLVER_TEST(no_point_with_wgmma_is_valid_on_another_target),
-        SOLVER_TEST(wgmma_refuses_shapes_that_four_warps_cannot_share),
-        SOLVER_TEST(wgmma_takes_32_columns_forward_alone),
-        SOLVER_TEST(large_problems_on_sm_90a_take_wgmma_unasked),
-        SOLVER_TEST(every_valid_point_with_wgmma_fits_a_multiprocessor),
-        SOLVER_TEST(the_heuristic_is_valid_on_every_target_in_every_direction),
-        SOLVER_TEST(a_config_survives_its_text),
-        SOLVER_TEST(an_unknown_value_is_refused_by_its_axis_name),
-        SOLVER_TEST(a_config_that_needs_too_much_is_refused),
-        SOLVER_TEST(amd_takes_no_wide_turned_tiles_with_few_items),
-        SOLVER_TEST(channels_last_in_eights_needs_no_workspace),
-        SOLVER_TEST(other_layouts_are_packed_and_unpacked_in_the_workspace),
-        SOLVER_TEST(a_sliced_sum_goes_through_the_workspace),
-        SOLVER_TEST(another_batch_size_compiles_nothing),
-        SOLVER_TEST(each_amd_target_gets_its_instructions),
-    };
-    return cmocka_run_group_tests_name("conv_implicit_gemm_mma", tests, NULL, NULL);
 }

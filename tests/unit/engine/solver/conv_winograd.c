@@ -39,6 +39,8 @@ static int make_fixture(void **state)
     return 0;
 }
 
+FIXTURE(solver, make_fixture, NULL);
+
 static void set_target(struct fixture *f, const char *text)
 {
     must(target_parse(bytes_of_text(text), &f->target, &f->err), f->err);
@@ -76,7 +78,7 @@ static bool default_is_valid(const struct fixture *f, struct perf_config *ret_co
     return choice_is_valid(&solver_conv_winograd, &f->problem, &f->target, ret_config);
 }
 
-static void applies_to_3x3_of_stride_and_dilation_1_alone(void **state)
+TEST(solver, applies_to_3x3_of_stride_and_dilation_1_alone)
 {
     struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
@@ -94,7 +96,7 @@ static void applies_to_3x3_of_stride_and_dilation_1_alone(void **state)
     assert_false(applies(f));
 }
 
-static void does_not_apply_to_integers_or_volumes(void **state)
+TEST(solver, does_not_apply_to_integers_or_volumes)
 {
     struct fixture *f = *state;
     f->problem.type = TYPE_INT8;
@@ -104,7 +106,7 @@ static void does_not_apply_to_integers_or_volumes(void **state)
     assert_false(applies(f));
 }
 
-static void does_not_apply_where_the_workspace_would_be_too_large(void **state)
+TEST(solver, does_not_apply_where_the_workspace_would_be_too_large)
 {
     struct fixture *f = *state;
     f->problem.n = 1024; /* 1.8 GiB of transformed tiles */
@@ -115,7 +117,7 @@ static void does_not_apply_where_the_workspace_would_be_too_large(void **state)
     assert_true(applies(f));
 }
 
-static void is_favoured_for_the_3x3_layers_of_resnet_in_fp32(void **state)
+TEST(solver, is_favoured_for_the_3x3_layers_of_resnet_in_fp32)
 {
     struct fixture *f = *state;
     for (uint32_t i = 0; i < 12; i++) {
@@ -125,7 +127,7 @@ static void is_favoured_for_the_3x3_layers_of_resnet_in_fp32(void **state)
     }
 }
 
-static void is_not_favoured_where_the_transforms_cost_more_than_they_save(void **state)
+TEST(solver, is_not_favoured_where_the_transforms_cost_more_than_they_save)
 {
     struct fixture *f = *state;
     set_size(f, 8, 56);
@@ -135,7 +137,7 @@ static void is_not_favoured_where_the_transforms_cost_more_than_they_save(void *
     assert_false(is_favoured(f));
 }
 
-static void is_never_favoured_where_matrix_cores_multiply(void **state)
+TEST(solver, is_never_favoured_where_matrix_cores_multiply)
 {
     struct fixture *f = *state;
     for (uint32_t direction = 0; direction < 3; direction++) {
@@ -147,7 +149,7 @@ static void is_never_favoured_where_matrix_cores_multiply(void **state)
     }
 }
 
-static void the_space_has_hundreds_of_valid_points(void **state)
+TEST(solver, the_space_has_hundreds_of_valid_points)
 {
     struct fixture *f = *state;
     for (uint32_t i = 0; i < 12; i++) {
@@ -157,7 +159,7 @@ static void the_space_has_hundreds_of_valid_points(void **state)
     }
 }
 
-static void the_heuristic_is_valid_for_every_target_type_and_direction(void **state)
+TEST(solver, the_heuristic_is_valid_for_every_target_type_and_direction)
 {
     struct fixture *f = *state;
     struct perf_config config;
@@ -172,7 +174,7 @@ static void the_heuristic_is_valid_for_every_target_type_and_direction(void **st
     }
 }
 
-static void the_heuristic_is_valid_for_the_smallest_and_odd_problems(void **state)
+TEST(solver, the_heuristic_is_valid_for_the_smallest_and_odd_problems)
 {
     static const struct {
         uint32_t n, c, k, groups, h, w, pad;
@@ -199,7 +201,7 @@ static void the_heuristic_is_valid_for_the_smallest_and_odd_problems(void **stat
 }
 
 /* Within a tenth of the fastest of those tried on an H200. */
-static void the_heuristic_is_what_was_measured_to_be_fast(void **state)
+TEST(solver, the_heuristic_is_what_was_measured_to_be_fast)
 {
     static const char *const measured[] = { "4,64,128,16,8,8,2", "4,128,64,16,8,8,2",
                                             "4,128,64,16,8,8,2", "4,128,64,16,8,8,2" };
@@ -216,7 +218,7 @@ static void the_heuristic_is_what_was_measured_to_be_fast(void **state)
 }
 
 /* cp.async came with compute capability 8.0. */
-static void products_on_older_gpus_of_nvidias_copy_through_registers(void **state)
+TEST(solver, products_on_older_gpus_of_nvidias_copy_through_registers)
 {
     struct fixture *f = *state;
     struct perf_config config;
@@ -230,7 +232,7 @@ static void products_on_older_gpus_of_nvidias_copy_through_registers(void **stat
     }
 }
 
-static void small_tiles_are_chosen_for_small_images(void **state)
+TEST(solver, small_tiles_are_chosen_for_small_images)
 {
     struct fixture *f = *state;
     struct perf_config config;
@@ -239,7 +241,7 @@ static void small_tiles_are_chosen_for_small_images(void **state)
     assert_int_equal(config.values[0], 2);
 }
 
-static void a_config_survives_its_text(void **state)
+TEST(solver, a_config_survives_its_text)
 {
     struct fixture *f = *state;
     char text[PERF_CONFIG_TEXT_MOST];
@@ -249,7 +251,7 @@ static void a_config_survives_its_text(void **state)
     assert_says(f->solution.programs[0].options, "-DKILN_TILE=2 ");
 }
 
-static void a_value_that_is_on_no_axis_is_refused_by_its_name(void **state)
+TEST(solver, a_value_that_is_on_no_axis_is_refused_by_its_name)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "6,64,128,8,8,8,3"), KILN_INVALID);
@@ -259,7 +261,7 @@ static void a_value_that_is_on_no_axis_is_refused_by_its_name(void **state)
     assert_says(f->err.text, "stages");
 }
 
-static void a_config_whose_product_does_not_fit_is_refused(void **state)
+TEST(solver, a_config_whose_product_does_not_fit_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "4,256,256,32,8,8,4"), KILN_INVALID); /* items, shared memory */
@@ -271,7 +273,7 @@ static void a_config_whose_product_does_not_fit_is_refused(void **state)
 }
 
 /* 49 tiles of an image, in places for 52. */
-static void pixels_and_filters_are_transformed_multiplied_and_transformed_back(void **state)
+TEST(solver, pixels_and_filters_are_transformed_multiplied_and_transformed_back)
 {
     struct fixture *f = *state;
     must(solve(f, "4,64,128,16,8,8,2"), f->err);
@@ -294,7 +296,7 @@ static void pixels_and_filters_are_transformed_multiplied_and_transformed_back(v
     assert_int_equal(k[3].arguments[1].kind, ARGUMENT_Y);
 }
 
-static void backward_data_reads_y_and_writes_x(void **state)
+TEST(solver, backward_data_reads_y_and_writes_x)
 {
     struct fixture *f = *state;
     f->problem.direction = DIRECTION_BACKWARD_DATA;
@@ -303,7 +305,7 @@ static void backward_data_reads_y_and_writes_x(void **state)
     assert_int_equal(f->solution.kernels[3].arguments[1].kind, ARGUMENT_X);
 }
 
-static void backward_weights_multiplies_both_tensors_and_splits_the_sum(void **state)
+TEST(solver, backward_weights_multiplies_both_tensors_and_splits_the_sum)
 {
     struct fixture *f = *state;
     f->problem.direction = DIRECTION_BACKWARD_WEIGHTS;
@@ -325,7 +327,7 @@ static void backward_weights_multiplies_both_tensors_and_splits_the_sum(void **s
     assert_int_equal(k[4].arguments[0].value, 0);
 }
 
-static void no_valid_config_takes_more_workspace_than_a_job_spares(void **state)
+TEST(solver, no_valid_config_takes_more_workspace_than_a_job_spares)
 {
     struct fixture *f = *state;
     struct perf_space space;
@@ -346,7 +348,7 @@ static void no_valid_config_takes_more_workspace_than_a_job_spares(void **state)
     }
 }
 
-static void another_batch_compiles_nothing(void **state)
+TEST(solver, another_batch_compiles_nothing)
 {
     static struct solution first;
     struct fixture *f = *state;
@@ -361,33 +363,4 @@ static void another_batch_compiles_nothing(void **state)
         for (uint32_t i = 0; i < first.program_count; i++)
             assert_string_equal(first.programs[i].options, f->solution.programs[i].options);
     }
-}
-
-#define SOLVER_TEST(name) cmocka_unit_test_setup(name, make_fixture)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SOLVER_TEST(applies_to_3x3_of_stride_and_dilation_1_alone),
-        SOLVER_TEST(does_not_apply_to_integers_or_volumes),
-        SOLVER_TEST(does_not_apply_where_the_workspace_would_be_too_large),
-        SOLVER_TEST(is_favoured_for_the_3x3_layers_of_resnet_in_fp32),
-        SOLVER_TEST(is_not_favoured_where_the_transforms_cost_more_than_they_save),
-        SOLVER_TEST(is_never_favoured_where_matrix_cores_multiply),
-        SOLVER_TEST(the_space_has_hundreds_of_valid_points),
-        SOLVER_TEST(the_heuristic_is_valid_for_every_target_type_and_direction),
-        SOLVER_TEST(the_heuristic_is_valid_for_the_smallest_and_odd_problems),
-        SOLVER_TEST(the_heuristic_is_what_was_measured_to_be_fast),
-        SOLVER_TEST(products_on_older_gpus_of_nvidias_copy_through_registers),
-        SOLVER_TEST(small_tiles_are_chosen_for_small_images),
-        SOLVER_TEST(a_config_survives_its_text),
-        SOLVER_TEST(a_value_that_is_on_no_axis_is_refused_by_its_name),
-        SOLVER_TEST(a_config_whose_product_does_not_fit_is_refused),
-        SOLVER_TEST(pixels_and_filters_are_transformed_multiplied_and_transformed_back),
-        SOLVER_TEST(backward_data_reads_y_and_writes_x),
-        SOLVER_TEST(backward_weights_multiplies_both_tensors_and_splits_the_sum),
-        SOLVER_TEST(no_valid_config_takes_more_workspace_than_a_job_spares),
-        SOLVER_TEST(another_batch_compiles_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

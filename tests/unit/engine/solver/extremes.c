@@ -125,7 +125,7 @@ static void expect_sane_in_every_way(struct problem p)
     }
 }
 
-static void images_one_pixel_wide_or_high_are_solved(void **state)
+TEST(plain, images_one_pixel_wide_or_high_are_solved)
 {
     static const struct problem problems[] = {
         { .n = 64, .c = 64, .k = 64, .in = { 1, 4096, 1 }, .filter = { 1, 3, 1 }, .pad.h = 1 },
@@ -134,13 +134,12 @@ static void images_one_pixel_wide_or_high_are_solved(void **state)
         { .n = 8, .c = 8, .k = 8, .groups = 8, .in = { 1, 999, 1 }, .filter = { 1, 9, 1 } },
         { .n = 1u << 24, .c = 16, .k = 16 },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++)
         expect_sane_in_every_way(problem_of(problems[i]));
 }
 
 /* 400 MB to 8 GB of weights: more than a workspace may hold once more. */
-static void huge_weights_are_solved(void **state)
+TEST(plain, huge_weights_are_solved)
 {
     static const struct problem problems[] = {
         { .c = 4096, .k = 4096, .in = { 1, 9, 9 }, .filter = { 1, 3, 3 }, .pad = { 0, 1, 1 } },
@@ -162,12 +161,11 @@ static void huge_weights_are_solved(void **state)
           .filter = { 5, 5, 5 },
           .pad = { 2, 2, 2 } },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++)
         expect_sane_in_every_way(problem_of(problems[i]));
 }
 
-static void strides_and_dilations_without_measure_are_solved(void **state)
+TEST(plain, strides_and_dilations_without_measure_are_solved)
 {
     static const struct problem problems[] = {
         { .c = 16, .k = 16, .stride = { 1, 65536, 65536 } },
@@ -186,12 +184,11 @@ static void strides_and_dilations_without_measure_are_solved(void **state)
           .filter = { 1, 14, 14 },
           .stride = { 1, 14, 14 } },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++)
         expect_sane_in_every_way(problem_of(problems[i]));
 }
 
-static void as_many_groups_as_channels_are_solved(void **state)
+TEST(plain, as_many_groups_as_channels_are_solved)
 {
     static const struct problem problems[] = {
         { .c = 1u << 24,
@@ -220,17 +217,15 @@ static void as_many_groups_as_channels_are_solved(void **state)
           .filter = { 31, 15, 15 },
           .pad = { 15, 7, 7 } },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++)
         expect_sane_in_every_way(problem_of(problems[i]));
 }
 
-static void a_launch_ends_where_the_runtimes_counting_does(void **state)
+TEST(plain, a_launch_ends_where_the_runtimes_counting_does)
 {
     static const char *const others[] = { "sm_90", "opencl:test" };
     struct kiln_err err = KILN_ERR_INIT;
     struct target t;
-    (void)state;
     must(target_parse(bytes_of_text("gfx90a"), &t, &err), err);
     assert_true(geometry_is_launchable(&t, (1u << 26) - 1, 64));
     assert_false(geometry_is_launchable(&t, 1u << 26, 64)); /* 2^32 items */
@@ -245,7 +240,7 @@ static void a_launch_ends_where_the_runtimes_counting_does(void **state)
 
 /* Most of a tile, or of a work group's items, has nothing to do: there are many more items than
  * elements. */
-static void launches_of_mostly_idle_items_are_bounded(void **state)
+TEST(plain, launches_of_mostly_idle_items_are_bounded)
 {
     static const struct problem problems[] = {
         { .c = 1u << 23,
@@ -277,7 +272,6 @@ static void launches_of_mostly_idle_items_are_bounded(void **state)
           .pad = { 1, 1, 1 },
           .stride = { 4, 4, 4 } },
     };
-    (void)state;
     for (size_t i = 0; i < sizeof(problems) / sizeof(problems[0]); i++)
         expect_sane_in_every_way(problem_of(problems[i]));
 }
@@ -333,10 +327,9 @@ static struct problem draw(uint64_t *state)
 
 #define RANDOM_PROBLEMS 1500
 
-static void problems_of_any_size_are_solved(void **state)
+TEST(plain, problems_of_any_size_are_solved)
 {
     uint64_t random = 1;
-    (void)state;
     for (unsigned found = 0; found < RANDOM_PROBLEMS;) {
         struct kiln_err ignored = KILN_ERR_INIT;
         struct problem p = draw(&random);
@@ -345,18 +338,4 @@ static void problems_of_any_size_are_solved(void **state)
         assert_true(expect_sane(&p) >= TARGETS);
         found++;
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(images_one_pixel_wide_or_high_are_solved),
-        cmocka_unit_test(huge_weights_are_solved),
-        cmocka_unit_test(strides_and_dilations_without_measure_are_solved),
-        cmocka_unit_test(as_many_groups_as_channels_are_solved),
-        cmocka_unit_test(a_launch_ends_where_the_runtimes_counting_does),
-        cmocka_unit_test(launches_of_mostly_idle_items_are_bounded),
-        cmocka_unit_test(problems_of_any_size_are_solved),
-    };
-    return cmocka_run_group_tests_name("extremes", tests, NULL, NULL);
 }

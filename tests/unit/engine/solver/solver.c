@@ -35,6 +35,8 @@ static int make_fixture(void **state)
     return 0;
 }
 
+FIXTURE(solver, make_fixture, NULL);
+
 static enum kiln_code solve(struct fixture *f, const char *forced)
 {
     return solver_solve(&f->problem, &f->target,
@@ -56,7 +58,7 @@ static uint64_t items(const struct fixture *f)
     return (uint64_t)kernel->grid[0] * kernel->group[0];
 }
 
-static void solves_every_direction_on_every_family(void **state)
+TEST(solver, solves_every_direction_on_every_family)
 {
     struct fixture *f = *state;
     static const char *const kernels[] = { "conv_direct_naive_forward",
@@ -73,7 +75,7 @@ static void solves_every_direction_on_every_family(void **state)
     }
 }
 
-static void states_every_size_but_the_batch_as_an_option(void **state)
+TEST(solver, states_every_size_but_the_batch_as_an_option)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, NAIVE), KILN_OK);
@@ -88,7 +90,7 @@ static void states_every_size_but_the_batch_as_an_option(void **state)
         assert_true(defines(f, expected[i]));
 }
 
-static void another_batch_size_is_the_same_program_with_a_larger_grid(void **state)
+TEST(solver, another_batch_size_is_the_same_program_with_a_larger_grid)
 {
     struct fixture *f = *state;
     char options[sizeof(f->solution.programs[0].options)];
@@ -104,7 +106,7 @@ static void another_batch_size_is_the_same_program_with_a_larger_grid(void **sta
     assert_int_equal(f->solution.kernels[0].arguments[3].value, 64);
 }
 
-static void passes_x_w_y_and_the_batch_size(void **state)
+TEST(solver, passes_x_w_y_and_the_batch_size)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, NAIVE), KILN_OK);
@@ -118,7 +120,7 @@ static void passes_x_w_y_and_the_batch_size(void **state)
     assert_int_equal(f->solution.workspace_size, 0);
 }
 
-static void the_grid_covers_every_output_and_less_than_a_group_more(void **state)
+TEST(solver, the_grid_covers_every_output_and_less_than_a_group_more)
 {
     struct fixture *f = *state;
     f->problem.k = 60; /* blocks of 4; 28 * 28 * 15 * 4 is no multiple of 64 */
@@ -136,7 +138,7 @@ static void the_grid_covers_every_output_and_less_than_a_group_more(void **state
     assert_true(items(f) >= needed && items(f) < needed + 64);
 }
 
-static void blocks_never_cross_a_group(void **state)
+TEST(solver, blocks_never_cross_a_group)
 {
     struct fixture *f = *state;
     f->problem.groups = 64; /* depthwise: one channel a group */
@@ -147,7 +149,7 @@ static void blocks_never_cross_a_group(void **state)
     }
 }
 
-static void the_largest_tensor_allowed_still_has_a_grid(void **state)
+TEST(solver, the_largest_tensor_allowed_still_has_a_grid)
 {
     struct fixture *f = *state;
     f->problem.c = 1;
@@ -160,7 +162,7 @@ static void the_largest_tensor_allowed_still_has_a_grid(void **state)
     assert_int_equal(items(f), 127ull << 24);
 }
 
-static void brings_the_source_and_the_prelude_it_includes(void **state)
+TEST(solver, brings_the_source_and_the_prelude_it_includes)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, NAIVE), KILN_OK);
@@ -174,14 +176,14 @@ static void brings_the_source_and_the_prelude_it_includes(void **state)
         memmem(program->header_texts[0].data, program->header_texts[0].size, "KILN_KERNEL", 11));
 }
 
-static void a_solver_can_be_forced_by_name(void **state)
+TEST(solver, a_solver_can_be_forced_by_name)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, NAIVE), KILN_OK);
     assert_string_equal(f->solution.solver->name, "ConvDirectNaive");
 }
 
-static void the_first_favoured_that_applies_solves_when_none_is_forced(void **state)
+TEST(solver, the_first_favoured_that_applies_solves_when_none_is_forced)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, ""), KILN_OK);
@@ -191,7 +193,7 @@ static void the_first_favoured_that_applies_solves_when_none_is_forced(void **st
     assert_true(!chosen->is_favoured || chosen->is_favoured(&f->problem, &f->target));
 }
 
-static void an_unknown_name_is_refused_with_those_there_are(void **state)
+TEST(solver, an_unknown_name_is_refused_with_those_there_are)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "ConvMagic"), KILN_NOT_FOUND);
@@ -200,7 +202,7 @@ static void an_unknown_name_is_refused_with_those_there_are(void **state)
         assert_says(f->err.text, solvers[i]->name);
 }
 
-static void eight_bit_integers_are_refused_by_name(void **state)
+TEST(solver, eight_bit_integers_are_refused_by_name)
 {
     struct fixture *f = *state;
     f->problem.type = TYPE_INT8;
@@ -211,7 +213,7 @@ static void eight_bit_integers_are_refused_by_name(void **state)
     assert_says(f->err.text, "ConvDirectNaive cannot solve this int8 problem on");
 }
 
-static void a_meaningless_problem_is_refused_before_any_solver_sees_it(void **state)
+TEST(solver, a_meaningless_problem_is_refused_before_any_solver_sees_it)
 {
     struct fixture *f = *state;
     f->problem.groups = 3;
@@ -221,7 +223,7 @@ static void a_meaningless_problem_is_refused_before_any_solver_sees_it(void **st
 }
 
 /* Longer coordinates than the kernel counts in: problem_check may once allow them. */
-static void does_not_apply_where_coordinates_exceed_32_bits(void **state)
+TEST(solver, does_not_apply_where_coordinates_exceed_32_bits)
 {
     struct fixture *f = *state;
     const struct solver *naive = solver_find(bytes_of_text(NAIVE));
@@ -231,27 +233,4 @@ static void does_not_apply_where_coordinates_exceed_32_bits(void **state)
     f->problem.pad.w = 1;
     f->problem.filter.h = f->problem.dilation.h = UINT32_MAX;
     assert_false(naive->applies(&f->problem, &f->target));
-}
-
-#define SOLVER_TEST(name) cmocka_unit_test_setup(name, make_fixture)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        SOLVER_TEST(solves_every_direction_on_every_family),
-        SOLVER_TEST(states_every_size_but_the_batch_as_an_option),
-        SOLVER_TEST(another_batch_size_is_the_same_program_with_a_larger_grid),
-        SOLVER_TEST(passes_x_w_y_and_the_batch_size),
-        SOLVER_TEST(the_grid_covers_every_output_and_less_than_a_group_more),
-        SOLVER_TEST(blocks_never_cross_a_group),
-        SOLVER_TEST(the_largest_tensor_allowed_still_has_a_grid),
-        SOLVER_TEST(brings_the_source_and_the_prelude_it_includes),
-        SOLVER_TEST(a_solver_can_be_forced_by_name),
-        SOLVER_TEST(the_first_favoured_that_applies_solves_when_none_is_forced),
-        SOLVER_TEST(an_unknown_name_is_refused_with_those_there_are),
-        SOLVER_TEST(eight_bit_integers_are_refused_by_name),
-        SOLVER_TEST(a_meaningless_problem_is_refused_before_any_solver_sees_it),
-        SOLVER_TEST(does_not_apply_where_coordinates_exceed_32_bits),
-    };
-    return cmocka_run_group_tests_name("solver", tests, NULL, NULL);
 }

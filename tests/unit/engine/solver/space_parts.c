@@ -57,6 +57,8 @@ static int setup(void **state)
     return 0;
 }
 
+TEST_PROGRAM(setup, NULL)
+
 static bool is_in(const struct perf_space *space, uint32_t part, const struct perf_config *config)
 {
     for (uint32_t i = 0; i < space->count; i++)
@@ -86,7 +88,7 @@ static void expect_every_valid_point_in_one_part(const struct fixture *f, const 
     assert_true(valid > 0);
 }
 
-static void no_valid_point_is_left_out_or_there_twice(void **state)
+TEST(plain, no_valid_point_is_left_out_or_there_twice)
 {
     const struct fixture *f = *state;
     for (unsigned i = 4; i < f->count; i += 23) /* each direction */
@@ -121,7 +123,7 @@ static struct draws draw(const struct fixture *f, const struct problem *p)
     return d;
 }
 
-static void each_way_to_feed_wgmma_has_its_share_of_the_first_draws(void **state)
+TEST(plain, each_way_to_feed_wgmma_has_its_share_of_the_first_draws)
 {
     const struct fixture *f = *state;
     unsigned in_bulk = 0;
@@ -139,19 +141,9 @@ static void each_way_to_feed_wgmma_has_its_share_of_the_first_draws(void **state
 }
 
 /* What kilnd walks through for a whole search, and libkiln's tune asks for as one list. */
-static void the_whole_space_is_no_larger_than_one_list(void **state)
+TEST(plain, the_whole_space_is_no_larger_than_one_list)
 {
     const struct fixture *f = *state;
     const struct perf_space space = solver_space(f->solver, &f->problems[0], &f->target);
     assert_in_range(perf_space_size(&space), 1, 1u << 17);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_valid_point_is_left_out_or_there_twice),
-        cmocka_unit_test(each_way_to_feed_wgmma_has_its_share_of_the_first_draws),
-        cmocka_unit_test(the_whole_space_is_no_larger_than_one_list),
-    };
-    return cmocka_run_group_tests_name("space_parts", tests, setup, NULL);
 }

@@ -94,9 +94,8 @@ static enum kiln_code unpack_afresh(struct packed *p)
     return unpack(p, p->stored_size, p->size);
 }
 
-static void shrinks_what_can_be_shrunk_and_gets_it_back(void **state)
+TEST(plain, shrinks_what_can_be_shrunk_and_gets_it_back)
 {
-    (void)state;
     size_t sizes[] = { 200, 20000, 3 << 20 };
     for (size_t i = 0; i < 3; i++) {
         struct packed p = pack(sizes[i], true);
@@ -107,9 +106,8 @@ static void shrinks_what_can_be_shrunk_and_gets_it_back(void **state)
     }
 }
 
-static void stores_what_does_not_shrink_as_it_is(void **state)
+TEST(plain, stores_what_does_not_shrink_as_it_is)
 {
-    (void)state;
     struct packed p = pack(20000, false);
 
     assert_int_equal(p.id, CODEC_RAW);
@@ -118,9 +116,8 @@ static void stores_what_does_not_shrink_as_it_is(void **state)
     done(&p);
 }
 
-static void shrinks_a_code_object_more_with_its_familys_dictionary(void **state)
+TEST(plain, shrinks_a_code_object_more_with_its_familys_dictionary)
 {
-    (void)state;
     const struct {
         uint16_t machine;
         enum codec_id codec;
@@ -138,9 +135,8 @@ static void shrinks_a_code_object_more_with_its_familys_dictionary(void **state)
     }
 }
 
-static void leaves_the_dictionary_out_where_that_is_smaller(void **state)
+TEST(plain, leaves_the_dictionary_out_where_that_is_smaller)
 {
-    (void)state;
     uint8_t *raw = calloc(1, 20000);
     fill(raw, 100, 3, false);
     write_elf_header(raw, EM_AMDGPU);
@@ -151,9 +147,8 @@ static void leaves_the_dictionary_out_where_that_is_smaller(void **state)
     done(&p);
 }
 
-static void leaves_the_dictionary_out_of_large_objects(void **state)
+TEST(plain, leaves_the_dictionary_out_of_large_objects)
 {
-    (void)state;
     struct packed largest = pack_amdgpu(128 << 10), larger = pack_amdgpu((128 << 10) + 1);
 
     assert_int_equal(largest.id, CODEC_ZSTD_AMDGPU);
@@ -164,9 +159,8 @@ static void leaves_the_dictionary_out_of_large_objects(void **state)
     done(&larger);
 }
 
-static void packs_the_same_bytes_alike_whatever_came_before(void **state)
+TEST(plain, packs_the_same_bytes_alike_whatever_came_before)
 {
-    (void)state;
     struct packed first = pack_amdgpu(6000), other = pack(300000, true);
     struct kiln_err err = KILN_ERR_INIT;
     struct bytes stored;
@@ -181,9 +175,8 @@ static void packs_the_same_bytes_alike_whatever_came_before(void **state)
     done(&other);
 }
 
-static void refuses_every_size_but_the_right_one(void **state)
+TEST(plain, refuses_every_size_but_the_right_one)
 {
-    (void)state;
     uint64_t wrong[] = {
         0, 1, 19999, 20001, LIMIT_CODE_OBJECT, LIMIT_CODE_OBJECT + 1ull, UINT64_MAX
     };
@@ -195,9 +188,8 @@ static void refuses_every_size_but_the_right_one(void **state)
     }
 }
 
-static void refuses_truncated_and_extended_forms(void **state)
+TEST(plain, refuses_truncated_and_extended_forms)
 {
-    (void)state;
     struct packed all[] = { pack(2000, true), pack_amdgpu(2000) };
     for (size_t k = 0; k < 2; k++) {
         struct packed *p = &all[k];
@@ -208,9 +200,8 @@ static void refuses_truncated_and_extended_forms(void **state)
     }
 }
 
-static void refuses_a_form_that_needs_another_dictionary(void **state)
+TEST(plain, refuses_a_form_that_needs_another_dictionary)
 {
-    (void)state;
     enum codec_id wrong[] = { CODEC_RAW, CODEC_ZSTD, CODEC_ZSTD_NVIDIA };
     struct packed p = pack_amdgpu(6000);
 
@@ -221,9 +212,8 @@ static void refuses_a_form_that_needs_another_dictionary(void **state)
     done(&p);
 }
 
-static void a_form_without_dictionary_is_the_same_beside_one(void **state)
+TEST(plain, a_form_without_dictionary_is_the_same_beside_one)
 {
-    (void)state;
     struct packed p = pack(6000, true);
 
     assert_int_equal(unpack_as(&p, CODEC_ZSTD_AMDGPU, p.stored_size, p.size), KILN_OK);
@@ -232,9 +222,8 @@ static void a_form_without_dictionary_is_the_same_beside_one(void **state)
 }
 
 /* Content is the SHA-256's business; here no bit may lead beyond the object's own size. */
-static void any_flipped_bit_gives_an_error_or_as_many_bytes(void **state)
+TEST(plain, any_flipped_bit_gives_an_error_or_as_many_bytes)
 {
-    (void)state;
     struct packed p = pack_amdgpu(4000);
     unsigned refused = 0;
     for (size_t bit = 0; bit < p.stored_size * 8; bit++) {
@@ -252,9 +241,8 @@ static void any_flipped_bit_gives_an_error_or_as_many_bytes(void **state)
     done(&p);
 }
 
-static void a_form_of_a_newer_kiln_is_a_miss_without_a_sentence(void **state)
+TEST(plain, a_form_of_a_newer_kiln_is_a_miss_without_a_sentence)
 {
-    (void)state;
     uint64_t newer[] = { CODEC_ZSTD_NVIDIA + 1, 77, UINT64_MAX };
     struct packed p = pack(2000, true);
     for (size_t i = 0; i < 3; i++) {
@@ -270,29 +258,8 @@ static void a_form_of_a_newer_kiln_is_a_miss_without_a_sentence(void **state)
     done(&p);
 }
 
-static void knows_every_form_it_writes(void **state)
+TEST(plain, knows_every_form_it_writes)
 {
-    (void)state;
     for (uint64_t id = CODEC_RAW; id <= CODEC_ZSTD_NVIDIA; id++)
         assert_true(codec_knows(id));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shrinks_what_can_be_shrunk_and_gets_it_back),
-        cmocka_unit_test(stores_what_does_not_shrink_as_it_is),
-        cmocka_unit_test(shrinks_a_code_object_more_with_its_familys_dictionary),
-        cmocka_unit_test(leaves_the_dictionary_out_where_that_is_smaller),
-        cmocka_unit_test(leaves_the_dictionary_out_of_large_objects),
-        cmocka_unit_test(packs_the_same_bytes_alike_whatever_came_before),
-        cmocka_unit_test(refuses_every_size_but_the_right_one),
-        cmocka_unit_test(refuses_truncated_and_extended_forms),
-        cmocka_unit_test(refuses_a_form_that_needs_another_dictionary),
-        cmocka_unit_test(a_form_without_dictionary_is_the_same_beside_one),
-        cmocka_unit_test(any_flipped_bit_gives_an_error_or_as_many_bytes),
-        cmocka_unit_test(a_form_of_a_newer_kiln_is_a_miss_without_a_sentence),
-        cmocka_unit_test(knows_every_form_it_writes),
-    };
-    return cmocka_run_group_tests_name("codec_zstd", tests, NULL, NULL);
 }

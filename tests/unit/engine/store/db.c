@@ -66,7 +66,7 @@ static uint64_t number(struct db *db, enum statement statement)
     return query_u64(&q, 0);
 }
 
-static void applies_only_the_migrations_that_are_missing(void **state)
+TEST(store, applies_only_the_migrations_that_are_missing)
 {
     struct fixture *f = *state;
     struct db *db = NULL;
@@ -85,7 +85,7 @@ static void applies_only_the_migrations_that_are_missing(void **state)
     db_destroy(db);
 }
 
-static void a_failed_migration_leaves_nothing_behind(void **state)
+TEST(store, a_failed_migration_leaves_nothing_behind)
 {
     struct fixture *f = *state;
     struct db *db = NULL;
@@ -99,7 +99,7 @@ static void a_failed_migration_leaves_nothing_behind(void **state)
     db_destroy(db);
 }
 
-static void refuses_a_schema_newer_than_it_knows(void **state)
+TEST(store, refuses_a_schema_newer_than_it_knows)
 {
     struct fixture *f = *state;
     struct db *db = NULL;
@@ -112,7 +112,7 @@ static void refuses_a_schema_newer_than_it_knows(void **state)
     assert_non_null(strstr(f->err.text, "knows up to 1"));
 }
 
-static void a_transaction_not_committed_is_undone(void **state)
+TEST(store, a_transaction_not_committed_is_undone)
 {
     struct fixture *f = *state;
     struct db *db = NULL;
@@ -135,7 +135,7 @@ static void a_transaction_not_committed_is_undone(void **state)
     db_destroy(db);
 }
 
-static void a_missing_folder_is_named(void **state)
+TEST(store, a_missing_folder_is_named)
 {
     struct fixture *f = *state;
     struct db *db = NULL;
@@ -148,7 +148,7 @@ static void a_missing_folder_is_named(void **state)
     assert_non_null(strstr(f->err.text, "'/nowhere/at/all.db'"));
 }
 
-static void a_value_longer_than_promised_is_refused(void **state)
+TEST(store, a_value_longer_than_promised_is_refused)
 {
     struct fixture *f = *state;
     struct db *db = NULL;
@@ -231,7 +231,7 @@ static void end_reading(struct reading *r)
     db_destroy(r->writer);
 }
 
-static void a_checkpoint_waits_for_who_reads(void **state)
+TEST(store, a_checkpoint_waits_for_who_reads)
 {
     struct fixture *f = *state;
     struct reading r;
@@ -245,7 +245,7 @@ static void a_checkpoint_waits_for_who_reads(void **state)
     end_reading(&r);
 }
 
-static void a_checkpoint_at_once_leaves_the_log_to_who_reads(void **state)
+TEST(store, a_checkpoint_at_once_leaves_the_log_to_who_reads)
 {
     struct fixture *f = *state;
     struct reading r;
@@ -260,21 +260,4 @@ static void a_checkpoint_at_once_leaves_the_log_to_who_reads(void **state)
     assert_int_equal(log_size(f), 0);
     assert_int_equal(number(r.writer, COUNT), 2);
     end_reading(&r);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(applies_only_the_migrations_that_are_missing),
-        TEST(a_failed_migration_leaves_nothing_behind),
-        TEST(refuses_a_schema_newer_than_it_knows),
-        TEST(a_transaction_not_committed_is_undone),
-        TEST(a_missing_folder_is_named),
-        TEST(a_value_longer_than_promised_is_refused),
-        TEST(a_checkpoint_waits_for_who_reads),
-        TEST(a_checkpoint_at_once_leaves_the_log_to_who_reads),
-    };
-    return cmocka_run_group_tests_name("db", tests, NULL, NULL);
 }

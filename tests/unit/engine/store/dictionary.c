@@ -2,19 +2,14 @@
 #include "engine/store/dictionary.h"
 
 #include "engine/digest/sha256.h"
+#include "tests/support/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <elf.h>
 #include <string.h>
 #include <zstd.h>
 
-static void a_dictionary_never_changes(void **state)
+TEST(plain, a_dictionary_never_changes)
 {
-    (void)state;
     /* What is stored in the field needs exactly these bytes: a new one is a new codec. */
     static const char *const sha256[DICTIONARY_COUNT] = {
         "6a9eef755e56c4b7abf74e274fc30eaf6d4a49113c588321efd9e0512a6a36bb",
@@ -28,9 +23,8 @@ static void a_dictionary_never_changes(void **state)
     }
 }
 
-static void libzstd_reads_it_and_frames_tell_them_apart(void **state)
+TEST(plain, libzstd_reads_it_and_frames_tell_them_apart)
 {
-    (void)state;
     for (size_t i = 0; i < DICTIONARY_COUNT; i++) {
         struct bytes content = dictionary_content(i);
         ZSTD_DDict *digested = ZSTD_createDDict(content.data, content.size);
@@ -40,9 +34,8 @@ static void libzstd_reads_it_and_frames_tell_them_apart(void **state)
     }
 }
 
-static void is_found_by_its_codec(void **state)
+TEST(plain, is_found_by_its_codec)
 {
-    (void)state;
     for (size_t i = 0; i < DICTIONARY_COUNT; i++)
         assert_int_equal(dictionary_of(dictionary_codec(i)), i);
     assert_int_equal(dictionary_of(CODEC_RAW), DICTIONARY_COUNT);
@@ -58,31 +51,17 @@ static size_t found_for(uint16_t machine, size_t size)
     return dictionary_for(bytes_of(raw, size));
 }
 
-static void suits_its_own_familys_elf_files(void **state)
+TEST(plain, suits_its_own_familys_elf_files)
 {
-    (void)state;
     assert_int_equal(found_for(EM_AMDGPU, sizeof(Elf64_Ehdr)), dictionary_of(CODEC_ZSTD_AMDGPU));
     assert_int_equal(found_for(EM_CUDA, sizeof(Elf64_Ehdr)), dictionary_of(CODEC_ZSTD_NVIDIA));
     assert_int_equal(found_for(EM_X86_64, sizeof(Elf64_Ehdr)), DICTIONARY_COUNT);
 }
 
-static void suits_nothing_else(void **state)
+TEST(plain, suits_nothing_else)
 {
-    (void)state;
     static const char text[] = "__kernel void not_an_elf_file_but_a_source_of_more_than_64_bytes()";
     assert_int_equal(found_for(EM_AMDGPU, sizeof(Elf64_Ehdr) - 1), DICTIONARY_COUNT);
     assert_int_equal(dictionary_for(bytes_of(text, sizeof(text))), DICTIONARY_COUNT);
     assert_int_equal(dictionary_for(bytes_of(NULL, 0)), DICTIONARY_COUNT);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_dictionary_never_changes),
-        cmocka_unit_test(libzstd_reads_it_and_frames_tell_them_apart),
-        cmocka_unit_test(is_found_by_its_codec),
-        cmocka_unit_test(suits_its_own_familys_elf_files),
-        cmocka_unit_test(suits_nothing_else),
-    };
-    return cmocka_run_group_tests_name("dictionary", tests, NULL, NULL);
 }

@@ -28,9 +28,8 @@ static bool has(struct hot_set *set, unsigned number)
     return hot_set_find(set, &key) != NULL;
 }
 
-static void finds_what_was_inserted_and_nothing_else(void **state)
+TEST(plain, finds_what_was_inserted_and_nothing_else)
 {
-    (void)state;
     struct hot_set *set = set_of(1 << 20, 100);
     keep(set, 1, 100);
 
@@ -45,9 +44,8 @@ static void finds_what_was_inserted_and_nothing_else(void **state)
     hot_set_destroy(set);
 }
 
-static void evicts_the_least_recently_used_first(void **state)
+TEST(plain, evicts_the_least_recently_used_first)
 {
-    (void)state;
     struct hot_set *set = set_of(2 * PAGE, 100);
     keep(set, 1, 100);
     keep(set, 2, 100);
@@ -62,9 +60,28 @@ static void evicts_the_least_recently_used_first(void **state)
     hot_set_destroy(set);
 }
 
-static void counts_bytes_in_whole_pages(void **state)
+TEST(plain, removals_begin_a_generation_and_evictions_do_not)
 {
-    (void)state;
+    struct hot_set *set = set_of(2 * PAGE, 100);
+    const struct digest key = key_of(1);
+    const uint64_t first = hot_set_generation(set);
+    for (unsigned number = 1; number <= 3; number++) /* the first is evicted */
+        keep(set, number, 100);
+    keep(set, 3, 100);
+    assert_int_equal(hot_set_generation(set), first);
+
+    hot_set_remove(set, &key);
+    const uint64_t second = hot_set_generation(set);
+    hot_set_remove_of(set, 1000);
+    const uint64_t third = hot_set_generation(set);
+    hot_set_clear(set);
+
+    assert_true(first < second && second < third && third < hot_set_generation(set));
+    hot_set_destroy(set);
+}
+
+TEST(plain, counts_bytes_in_whole_pages)
+{
     struct hot_set *set = set_of(1 << 20, 100);
 
     keep(set, 1, 1);
@@ -75,9 +92,8 @@ static void counts_bytes_in_whole_pages(void **state)
     hot_set_destroy(set);
 }
 
-static void stays_within_its_number_of_objects(void **state)
+TEST(plain, stays_within_its_number_of_objects)
 {
-    (void)state;
     struct hot_set *set = set_of(1 << 20, 3);
 
     for (unsigned i = 0; i < 10; i++)
@@ -90,9 +106,8 @@ static void stays_within_its_number_of_objects(void **state)
     hot_set_destroy(set);
 }
 
-static void keeps_no_object_larger_than_itself(void **state)
+TEST(plain, keeps_no_object_larger_than_itself)
 {
-    (void)state;
     struct hot_set *set = set_of(2 * PAGE, 100);
     keep(set, 1, 10);
 
@@ -103,9 +118,8 @@ static void keeps_no_object_larger_than_itself(void **state)
     hot_set_destroy(set);
 }
 
-static void replaces_the_object_of_a_key(void **state)
+TEST(plain, replaces_the_object_of_a_key)
 {
-    (void)state;
     struct hot_set *set = set_of(1 << 20, 100);
     struct digest key = key_of(1);
     struct object *newer = object_of(PAGE * 2, 99, false);
@@ -120,9 +134,8 @@ static void replaces_the_object_of_a_key(void **state)
     hot_set_destroy(set);
 }
 
-static void holds_one_reference_until_the_object_goes(void **state)
+TEST(plain, holds_one_reference_until_the_object_goes)
 {
-    (void)state;
     struct hot_set *set = set_of(1 << 20, 100);
     struct digest key = key_of(1);
     struct object *object = object_of(10, 1, false);
@@ -138,9 +151,8 @@ static void holds_one_reference_until_the_object_goes(void **state)
     hot_set_destroy(set);
 }
 
-static void an_object_in_use_survives_its_eviction(void **state)
+TEST(plain, an_object_in_use_survives_its_eviction)
 {
-    (void)state;
     struct hot_set *set = set_of(PAGE, 100);
     keep(set, 1, 10);
     struct digest key = key_of(1);
@@ -155,9 +167,8 @@ static void an_object_in_use_survives_its_eviction(void **state)
     hot_set_destroy(set);
 }
 
-static void forgets_everything_when_cleared(void **state)
+TEST(plain, forgets_everything_when_cleared)
 {
-    (void)state;
     struct hot_set *set = set_of(1 << 20, 1000);
     for (unsigned i = 0; i < 300; i++) /* past several sizes of its table */
         keep(set, i, 10);
@@ -174,9 +185,8 @@ static void forgets_everything_when_cleared(void **state)
     hot_set_destroy(set);
 }
 
-static void drops_what_is_private_to_one_user_and_keeps_the_rest(void **state)
+TEST(plain, drops_what_is_private_to_one_user_and_keeps_the_rest)
 {
-    (void)state;
     struct hot_set *set = set_of(1 << 20, 100);
     for (unsigned i = 1; i <= 6; i++) {
         keep(set, i, 100);
@@ -192,9 +202,8 @@ static void drops_what_is_private_to_one_user_and_keeps_the_rest(void **state)
     hot_set_destroy(set);
 }
 
-static void smaller_limits_drive_out_what_was_used_longest_ago(void **state)
+TEST(plain, smaller_limits_drive_out_what_was_used_longest_ago)
 {
-    (void)state;
     struct hot_set *set = set_of(10 * PAGE, 100);
     for (unsigned i = 1; i <= 5; i++)
         keep(set, i, 100);
@@ -208,22 +217,4 @@ static void smaller_limits_drive_out_what_was_used_longest_ago(void **state)
     hot_set_set_limits(set, &smaller);
     assert_int_equal(hot_set_bytes(set), 2 * PAGE);
     hot_set_destroy(set);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_what_was_inserted_and_nothing_else),
-        cmocka_unit_test(evicts_the_least_recently_used_first),
-        cmocka_unit_test(counts_bytes_in_whole_pages),
-        cmocka_unit_test(stays_within_its_number_of_objects),
-        cmocka_unit_test(keeps_no_object_larger_than_itself),
-        cmocka_unit_test(replaces_the_object_of_a_key),
-        cmocka_unit_test(holds_one_reference_until_the_object_goes),
-        cmocka_unit_test(an_object_in_use_survives_its_eviction),
-        cmocka_unit_test(forgets_everything_when_cleared),
-        cmocka_unit_test(drops_what_is_private_to_one_user_and_keeps_the_rest),
-        cmocka_unit_test(smaller_limits_drive_out_what_was_used_longest_ago),
-    };
-    return cmocka_run_group_tests_name("hot_set", tests, NULL, NULL);
 }

@@ -64,7 +64,7 @@ static void write_rows(struct fixture *f, const struct kernel_ledger_row *rows, 
     assert_true(written);
 }
 
-static void rows_come_back_as_they_were_written(void **state)
+TEST(store, rows_come_back_as_they_were_written)
 {
     struct fixture *f = *state;
     const struct kernel_ledger_row rows[] = { user_row(1000, 7), user_row(KERNEL_LEDGER_OTHERS, 1),
@@ -90,7 +90,7 @@ static void rows_come_back_as_they_were_written(void **state)
     assert_int_equal(kept.rows[3].sums.compile_us, 4);
 }
 
-static void the_first_day_stays_the_first(void **state)
+TEST(store, the_first_day_stays_the_first)
 {
     struct fixture *f = *state;
     bool written = false;
@@ -100,7 +100,7 @@ static void the_first_day_stays_the_first(void **state)
     assert_int_equal(read_ledger(f, 1).since, NOW);
 }
 
-static void kinds_that_were_forgotten_do_not_come_back(void **state)
+TEST(store, kinds_that_were_forgotten_do_not_come_back)
 {
     struct fixture *f = *state;
     const struct kernel_ledger_row rows[] = { kind_row("gfx90a", "junk.cl", 1), user_row(5, 1) };
@@ -112,7 +112,7 @@ static void kinds_that_were_forgotten_do_not_come_back(void **state)
     assert_string_equal(kept.names[1][1], "conv.cl");
 }
 
-static void users_that_were_forgotten_do_not_come_back(void **state)
+TEST(store, users_that_were_forgotten_do_not_come_back)
 {
     struct fixture *f = *state;
     const struct kernel_ledger_row rows[] = { kind_row("gfx90a", "conv.cl", 1), user_row(5, 1) };
@@ -129,7 +129,7 @@ static void users_that_were_forgotten_do_not_come_back(void **state)
     assert_string_equal(kept.names[1][1], "conv.cl");
 }
 
-static void those_worth_most_are_read_first(void **state)
+TEST(store, those_worth_most_are_read_first)
 {
     struct fixture *f = *state;
     const struct kernel_ledger_row rows[] = { user_row(1, 1), user_row(2, 9), user_row(3, 5) };
@@ -140,7 +140,7 @@ static void those_worth_most_are_read_first(void **state)
     assert_int_equal(kept.rows[1].uid, 3);
 }
 
-static void a_sum_is_never_larger_than_sqlite_can_add_up(void **state)
+TEST(store, a_sum_is_never_larger_than_sqlite_can_add_up)
 {
     struct fixture *f = *state;
     const struct kernel_ledger_row row = user_row(1, UINT64_MAX);
@@ -148,7 +148,7 @@ static void a_sum_is_never_larger_than_sqlite_can_add_up(void **state)
     assert_true(read_ledger(f, 1).rows[0].sums.saved_us == KERNEL_SUM_MOST);
 }
 
-static void numbers_of_a_damaged_row_count_as_nothing(void **state)
+TEST(store, numbers_of_a_damaged_row_count_as_nothing)
 {
     struct fixture *f = *state;
     const struct kernel_ledger_row row = user_row(1, 7);
@@ -190,7 +190,7 @@ static void add_sample(struct fixture *f, uint64_t time, uint64_t fetches, uint6
     assert_true(written);
 }
 
-static void every_column_comes_back_in_its_place(void **state)
+TEST(store, every_column_comes_back_in_its_place)
 {
     struct fixture *f = *state;
     struct kernel_sample sample = { .time = NOW, .span_s = 300 };
@@ -209,7 +209,7 @@ static void every_column_comes_back_in_its_place(void **state)
     }
 }
 
-static void samples_of_a_step_are_summed_and_sizes_are_the_last(void **state)
+TEST(store, samples_of_a_step_are_summed_and_sizes_are_the_last)
 {
     struct fixture *f = *state;
     add_sample(f, 90000, 5, 100);
@@ -229,7 +229,7 @@ static void samples_of_a_step_are_summed_and_sizes_are_the_last(void **state)
     assert_int_equal(samples.items[0].span_s, 600);
 }
 
-static void old_samples_go_and_those_of_the_future_too(void **state)
+TEST(store, old_samples_go_and_those_of_the_future_too)
 {
     struct fixture *f = *state;
     add_sample(f, 1000, 1, 1);
@@ -284,7 +284,7 @@ static void add_up(void *context, uint32_t uid, uint64_t kernels, uint64_t bytes
     *(uint64_t *)context += bytes;
 }
 
-static void shares_by_program_say_nothing_of_private_names(void **state)
+TEST(store, shares_by_program_say_nothing_of_private_names)
 {
     struct fixture *f = *state;
     struct shares s = { .count = 0 };
@@ -300,7 +300,7 @@ static void shares_by_program_say_nothing_of_private_names(void **state)
     assert_int_equal(s.bytes[0] + s.bytes[1] + s.bytes[2], all);
 }
 
-static void shares_by_target_come_largest_first(void **state)
+TEST(store, shares_by_target_come_largest_first)
 {
     struct fixture *f = *state;
     struct shares s = { .count = 0 };
@@ -316,7 +316,7 @@ static void keep_compile(void *context, const struct kernel_record *record)
     keep_share(s, &(struct kernel_share){ .name = record->program, .bytes = record->compile_ns });
 }
 
-static void the_slowest_compiles_are_those_that_the_asker_may_know(void **state)
+TEST(store, the_slowest_compiles_are_those_that_the_asker_may_know)
 {
     struct fixture *f = *state;
     static const uint32_t ann = 1000, bob = 1001;
@@ -334,7 +334,7 @@ static void the_slowest_compiles_are_those_that_the_asker_may_know(void **state)
 
 /* ---- modes ---- */
 
-static void a_store_that_is_off_or_read_only_is_not_written_to(void **state)
+TEST(store, a_store_that_is_off_or_read_only_is_not_written_to)
 {
     struct fixture *f = *state;
     static const enum kernel_store_mode modes[] = { KERNEL_STORE_READ_ONLY, KERNEL_STORE_OFF };
@@ -355,26 +355,4 @@ static void a_store_that_is_off_or_read_only_is_not_written_to(void **state)
         assert_int_equal(read_history(f, 0, 1).count, 0);
     }
     f->mode = KERNEL_STORE_ON;
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(rows_come_back_as_they_were_written),
-        TEST(the_first_day_stays_the_first),
-        TEST(kinds_that_were_forgotten_do_not_come_back),
-        TEST(users_that_were_forgotten_do_not_come_back),
-        TEST(those_worth_most_are_read_first),
-        TEST(a_sum_is_never_larger_than_sqlite_can_add_up),
-        TEST(numbers_of_a_damaged_row_count_as_nothing),
-        TEST(every_column_comes_back_in_its_place),
-        TEST(samples_of_a_step_are_summed_and_sizes_are_the_last),
-        TEST(old_samples_go_and_those_of_the_future_too),
-        TEST(shares_by_program_say_nothing_of_private_names),
-        TEST(shares_by_target_come_largest_first),
-        TEST(the_slowest_compiles_are_those_that_the_asker_may_know),
-        TEST(a_store_that_is_off_or_read_only_is_not_written_to),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

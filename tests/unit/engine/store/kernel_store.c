@@ -33,7 +33,7 @@ static struct seen list(struct fixture *f, struct kernel_filter filter, const st
     return seen;
 }
 
-static void gives_back_what_was_stored(void **state)
+TEST(store, gives_back_what_was_stored)
 {
     struct fixture *f = *state;
     size_t sizes[] = { 1, 5000, OBJECT_INLINE_MOST, OBJECT_INLINE_MOST + 1, 3 << 20 };
@@ -58,7 +58,7 @@ static void gives_back_what_was_stored(void **state)
     }
 }
 
-static void keeps_kernels_over_a_restart(void **state)
+TEST(store, keeps_kernels_over_a_restart)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000 });
@@ -70,7 +70,7 @@ static void keeps_kernels_over_a_restart(void **state)
     assert_int_equal(usage(f).kernels, 1);
 }
 
-static void a_miss_is_an_answer_without_a_sentence(void **state)
+TEST(store, a_miss_is_an_answer_without_a_sentence)
 {
     struct fixture *f = *state;
     f->err = KILN_ERR_INIT;
@@ -81,7 +81,7 @@ static void a_miss_is_an_answer_without_a_sentence(void **state)
     assert_string_equal(f->err.text, "");
 }
 
-static void stores_an_object_of_two_keys_once(void **state)
+TEST(store, stores_an_object_of_two_keys_once)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
@@ -96,7 +96,7 @@ static void stores_an_object_of_two_keys_once(void **state)
     assert_true(holds(f, 2));
 }
 
-static void drops_an_object_with_its_last_key(void **state)
+TEST(store, drops_an_object_with_its_last_key)
 {
     struct fixture *f = *state;
     struct digest keys[] = { key_of(1), key_of(2) };
@@ -114,7 +114,7 @@ static void drops_an_object_with_its_last_key(void **state)
     assert_int_equal(kernel_store_remove(f->store, &keys[1], &f->err), KILN_NOT_FOUND);
 }
 
-static void a_second_put_replaces_the_claim(void **state)
+TEST(store, a_second_put_replaces_the_claim)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
@@ -133,7 +133,7 @@ static void a_second_put_replaces_the_claim(void **state)
     object_unref(newer);
 }
 
-static void counters_agree_with_the_rows(void **state)
+TEST(store, counters_agree_with_the_rows)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 30; i++)
@@ -152,7 +152,7 @@ static void counters_agree_with_the_rows(void **state)
     assert_int_equal(u.row_bytes, ask(f, "select sum(row_bytes) from kernel"));
 }
 
-static void refuses_texts_longer_than_requests_may_have(void **state)
+TEST(store, refuses_texts_longer_than_requests_may_have)
 {
     struct fixture *f = *state;
     char program[LIMIT_PROGRAM_NAME + 2];
@@ -165,7 +165,7 @@ static void refuses_texts_longer_than_requests_may_have(void **state)
     assert_non_null(strstr(f->err.text, "program"));
 }
 
-static void shows_everything_known_about_a_kernel(void **state)
+TEST(store, shows_everything_known_about_a_kernel)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1), toolchain = key_of(7);
@@ -192,7 +192,7 @@ static void shows_everything_known_about_a_kernel(void **state)
     object_unref(object);
 }
 
-static void lists_all_kernels_in_pages_by_key(void **state)
+TEST(store, lists_all_kernels_in_pages_by_key)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 25; i++)
@@ -215,7 +215,7 @@ static void lists_all_kernels_in_pages_by_key(void **state)
         assert_true(memcmp(all.keys[i - 1].bytes, all.keys[i].bytes, DIGEST_SIZE) < 0);
 }
 
-static void filters_by_target_program_and_age(void **state)
+TEST(store, filters_by_target_program_and_age)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 9, .target = "gfx90a", .last_used = 1000 });
@@ -248,7 +248,7 @@ static void keep(struct fixture *f, unsigned number, struct kernel_record record
     object_unref(object);
 }
 
-static void filters_by_all_that_is_known_of_a_kernel(void **state)
+TEST(store, filters_by_all_that_is_known_of_a_kernel)
 {
     struct fixture *f = *state;
     struct digest toolchain = key_of(70);
@@ -289,7 +289,7 @@ static void filters_by_all_that_is_known_of_a_kernel(void **state)
     assert_int_equal(list(f, (struct kernel_filter){ .toolchain_id = other }, NULL, 9).count, 0);
 }
 
-static void keeps_what_a_kernel_was_made_of(void **state)
+TEST(store, keeps_what_a_kernel_was_made_of)
 {
     struct fixture *f = *state;
     struct seen seen = { 0 };
@@ -329,7 +329,7 @@ static size_t match(struct fixture *f, const char *prefix, struct digest *keys, 
     return count;
 }
 
-static void finds_keys_by_the_beginning_of_their_digits(void **state)
+TEST(store, finds_keys_by_the_beginning_of_their_digits)
 {
     struct fixture *f = *state;
     struct digest keys[3], wanted = key_of(5);
@@ -350,7 +350,7 @@ static void finds_keys_by_the_beginning_of_their_digits(void **state)
     }
 }
 
-static void refuses_prefixes_that_are_not_hexadecimal(void **state)
+TEST(store, refuses_prefixes_that_are_not_hexadecimal)
 {
     struct fixture *f = *state;
     const char *wrong[] = { "", "xyz", "12 ",
@@ -362,7 +362,7 @@ static void refuses_prefixes_that_are_not_hexadecimal(void **state)
                          KILN_INVALID);
 }
 
-static void a_dry_run_tells_what_clearing_would_remove(void **state)
+TEST(store, a_dry_run_tells_what_clearing_would_remove)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 10; i++)
@@ -388,7 +388,7 @@ static void a_dry_run_tells_what_clearing_would_remove(void **state)
     assert_true(holds(f, 9));
 }
 
-static void clearing_all_gives_the_disk_back(void **state)
+TEST(store, clearing_all_gives_the_disk_back)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 1200; i++) /* several batches */
@@ -427,7 +427,7 @@ static void see_probe(void *context, const struct digest *id, const char *target
     snprintf(seen->detail, sizeof(seen->detail), "%s", detail);
 }
 
-static void remembers_probes_over_a_restart(void **state)
+TEST(store, remembers_probes_over_a_restart)
 {
     struct fixture *f = *state;
     struct digest id = key_of(3);
@@ -447,7 +447,7 @@ static void remembers_probes_over_a_restart(void **state)
 }
 
 /* What fails is tried again at the price of one probe; what works would be built anew. */
-static void of_many_probes_those_that_worked_stay_longest(void **state)
+TEST(store, of_many_probes_those_that_worked_stay_longest)
 {
     struct fixture *f = *state;
     struct digest id = key_of(3), other = key_of(4);
@@ -464,7 +464,7 @@ static void of_many_probes_those_that_worked_stay_longest(void **state)
     assert_int_equal(ask(f, "select min(made) from probe where works = 0"), 1500 - 1022 + 1);
 }
 
-static void makes_its_folder_private_and_marks_it_as_a_cache(void **state)
+TEST(store, makes_its_folder_private_and_marks_it_as_a_cache)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -473,7 +473,7 @@ static void makes_its_folder_private_and_marks_it_as_a_cache(void **state)
     assert_int_equal(files(f, "CACHEDIR.TAG"), 1);
 }
 
-static void refuses_a_folder_that_everybody_may_write_to(void **state)
+TEST(store, refuses_a_folder_that_everybody_may_write_to)
 {
     struct fixture *f = *state;
     close_store(f);
@@ -482,34 +482,4 @@ static void refuses_a_folder_that_everybody_may_write_to(void **state)
     assert_int_equal(reopen(f, ROOMY), KILN_DENIED);
 
     assert_non_null(strstr(f->err.text, "chmod go-w"));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(gives_back_what_was_stored),
-        TEST(keeps_kernels_over_a_restart),
-        TEST(a_miss_is_an_answer_without_a_sentence),
-        TEST(stores_an_object_of_two_keys_once),
-        TEST(drops_an_object_with_its_last_key),
-        TEST(a_second_put_replaces_the_claim),
-        TEST(counters_agree_with_the_rows),
-        TEST(refuses_texts_longer_than_requests_may_have),
-        TEST(shows_everything_known_about_a_kernel),
-        TEST(lists_all_kernels_in_pages_by_key),
-        TEST(filters_by_target_program_and_age),
-        TEST(filters_by_all_that_is_known_of_a_kernel),
-        TEST(keeps_what_a_kernel_was_made_of),
-        TEST(finds_keys_by_the_beginning_of_their_digits),
-        TEST(refuses_prefixes_that_are_not_hexadecimal),
-        TEST(a_dry_run_tells_what_clearing_would_remove),
-        TEST(clearing_all_gives_the_disk_back),
-        TEST(remembers_probes_over_a_restart),
-        TEST(of_many_probes_those_that_worked_stay_longest),
-        TEST(makes_its_folder_private_and_marks_it_as_a_cache),
-        TEST(refuses_a_folder_that_everybody_may_write_to),
-    };
-    return cmocka_run_group_tests_name("kernel_store", tests, NULL, NULL);
 }

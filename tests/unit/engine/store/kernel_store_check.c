@@ -53,7 +53,7 @@ static struct kernel_check check(struct fixture *f, uint64_t most)
     return check_within(f, most, 0);
 }
 
-static void a_sound_file_is_read_and_found_so(void **state)
+TEST(store, a_sound_file_is_read_and_found_so)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 4096, .last_used = 1700000000 });
@@ -65,7 +65,7 @@ static void a_sound_file_is_read_and_found_so(void **state)
     assert_true(seen.newest >= 1700000000);
 }
 
-static void a_longer_file_than_wanted_is_not_read(void **state)
+TEST(store, a_longer_file_than_wanted_is_not_read)
 {
     struct fixture *f = *state;
     struct kernel_check seen = check(f, 1);
@@ -73,7 +73,7 @@ static void a_longer_file_than_wanted_is_not_read(void **state)
     assert_true(seen.bytes > 1);
 }
 
-static void a_time_in_the_future_is_seen(void **state)
+TEST(store, a_time_in_the_future_is_seen)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 100 });
@@ -81,7 +81,7 @@ static void a_time_in_the_future_is_seen(void **state)
     assert_int_equal(check(f, UINT64_MAX).newest, 9000000000u);
 }
 
-static void a_page_that_is_overwritten_is_damage_and_no_failure(void **state)
+TEST(store, a_page_that_is_overwritten_is_damage_and_no_failure)
 {
     struct fixture *f = *state;
     uint8_t junk[4096];
@@ -103,7 +103,7 @@ static void a_page_that_is_overwritten_is_damage_and_no_failure(void **state)
 #define LONG 1000000u /* seconds: longer than any test takes */
 #define NS_PER_S UINT64_C(1000000000)
 
-static void what_was_found_lately_is_told_again_without_looking(void **state)
+TEST(store, what_was_found_lately_is_told_again_without_looking)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 4096 });
@@ -126,7 +126,7 @@ static void what_was_found_lately_is_told_again_without_looking(void **state)
     later_ns = 0;
 }
 
-static void damage_that_was_found_is_told_again(void **state)
+TEST(store, damage_that_was_found_is_told_again)
 {
     struct fixture *f = *state;
     check(f, UINT64_MAX);
@@ -137,7 +137,7 @@ static void damage_that_was_found_is_told_again(void **state)
     assert_string_equal(check(f, UINT64_MAX).damage, "");
 }
 
-static void damage_that_is_seen_and_another_file_are_looked_at_anew(void **state)
+TEST(store, damage_that_is_seen_and_another_file_are_looked_at_anew)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 4096 });
@@ -183,7 +183,7 @@ static void store_many(struct fixture *f)
     must(reopen(f, ROOMY), f->err);
 }
 
-static void damage_that_a_look_up_met_empties_the_cache(void **state)
+TEST(store, damage_that_a_look_up_met_empties_the_cache)
 {
     struct fixture *f = *state;
     store_many(f);
@@ -195,7 +195,7 @@ static void damage_that_a_look_up_met_empties_the_cache(void **state)
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_REPLACED);
 }
 
-static void a_disk_that_reads_rubbish_once_costs_no_kernel(void **state)
+TEST(store, a_disk_that_reads_rubbish_once_costs_no_kernel)
 {
     struct fixture *f = *state;
     store_many(f);
@@ -211,7 +211,7 @@ static void a_disk_that_reads_rubbish_once_costs_no_kernel(void **state)
 
 /* ---- what is tried again ---- */
 
-static void a_clearing_that_is_tried_again_tells_all_that_it_removed(void **state)
+TEST(store, a_clearing_that_is_tried_again_tells_all_that_it_removed)
 {
     struct fixture *f = *state;
     const struct kernel_filter all = { .target = NULL };
@@ -228,7 +228,7 @@ static void a_clearing_that_is_tried_again_tells_all_that_it_removed(void **stat
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_NONE);
 }
 
-static void what_was_done_is_done_though_no_page_could_be_given_back(void **state)
+TEST(store, what_was_done_is_done_though_no_page_could_be_given_back)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
@@ -243,24 +243,4 @@ static void what_was_done_is_done_though_no_page_could_be_given_back(void **stat
     stored(f, (struct kernel){ .number = 4, .size = 100 });
     assert_false(f->store->giving_back);
     assert_true(holds(f, 2));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_sound_file_is_read_and_found_so),
-        TEST(a_longer_file_than_wanted_is_not_read),
-        TEST(a_time_in_the_future_is_seen),
-        TEST(a_page_that_is_overwritten_is_damage_and_no_failure),
-        TEST(what_was_found_lately_is_told_again_without_looking),
-        TEST(damage_that_was_found_is_told_again),
-        TEST(damage_that_is_seen_and_another_file_are_looked_at_anew),
-        TEST(damage_that_a_look_up_met_empties_the_cache),
-        TEST(a_disk_that_reads_rubbish_once_costs_no_kernel),
-        TEST(a_clearing_that_is_tried_again_tells_all_that_it_removed),
-        TEST(what_was_done_is_done_though_no_page_could_be_given_back),
-    };
-    return cmocka_run_group_tests_name("kernel_store_check", tests, NULL, NULL);
 }

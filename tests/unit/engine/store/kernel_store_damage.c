@@ -31,7 +31,7 @@ static void flip_content(struct fixture *f, unsigned number)
            &key);
 }
 
-static void damaged_bytes_are_a_miss_that_asks_for_quarantine(void **state)
+TEST(store, damaged_bytes_are_a_miss_that_asks_for_quarantine)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) { /* stored raw, stored compressed */
@@ -49,7 +49,7 @@ static void damaged_bytes_are_a_miss_that_asks_for_quarantine(void **state)
     }
 }
 
-static void quarantine_keeps_the_evidence_and_the_counters_right(void **state)
+TEST(store, quarantine_keeps_the_evidence_and_the_counters_right)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000 });
@@ -62,7 +62,7 @@ static void quarantine_keeps_the_evidence_and_the_counters_right(void **state)
     assert_int_equal(usage(f).objects + usage(f).kernels + usage(f).stored_bytes, 0);
 }
 
-static void a_damaged_object_takes_all_its_keys_along(void **state)
+TEST(store, a_damaged_object_takes_all_its_keys_along)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
@@ -75,7 +75,7 @@ static void a_damaged_object_takes_all_its_keys_along(void **state)
     assert_false(is_damaged(f, 2));
 }
 
-static void a_claim_that_names_another_object_is_never_believed(void **state)
+TEST(store, a_claim_that_names_another_object_is_never_believed)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
@@ -90,7 +90,7 @@ static void a_claim_that_names_another_object_is_never_believed(void **state)
     assert_true(holds(f, 2)); /* the intact object keeps its own key */
 }
 
-static void a_kernel_without_its_object_is_damaged(void **state)
+TEST(store, a_kernel_without_its_object_is_damaged)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000 });
@@ -103,7 +103,7 @@ static void a_kernel_without_its_object_is_damaged(void **state)
     assert_false(is_damaged(f, 1));
 }
 
-static void an_intact_kernel_is_not_quarantined(void **state)
+TEST(store, an_intact_kernel_is_not_quarantined)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000 });
@@ -115,7 +115,7 @@ static void an_intact_kernel_is_not_quarantined(void **state)
     assert_int_equal(ask(f, "select count(*) from quarantine"), 0);
 }
 
-static void an_object_in_a_form_of_a_newer_kiln_is_a_miss_until_it_is_stored_again(void **state)
+TEST(store, an_object_in_a_form_of_a_newer_kiln_is_a_miss_until_it_is_stored_again)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 5000, .seed = 9 });
@@ -132,7 +132,7 @@ static void an_object_in_a_form_of_a_newer_kiln_is_a_miss_until_it_is_stored_aga
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_NONE);
 }
 
-static void the_quarantine_stays_small(void **state)
+TEST(store, the_quarantine_stays_small)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 80; i++) {
@@ -145,7 +145,7 @@ static void the_quarantine_stays_small(void **state)
     assert_in_range(ask(f, "select sum(length(bytes)) from quarantine"), 12 << 20, 16 << 20);
 }
 
-static void wrong_counters_are_mended(void **state)
+TEST(store, wrong_counters_are_mended)
 {
     struct fixture *f = *state;
     struct kernel_gc nothing = { 0 };
@@ -166,7 +166,7 @@ static void wrong_counters_are_mended(void **state)
     assert_true(holds(f, 0));
 }
 
-static void kernels_that_eviction_does_not_know_of_are_found_when_room_is_needed(void **state)
+TEST(store, kernels_that_eviction_does_not_know_of_are_found_when_room_is_needed)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 8; i++)
@@ -223,7 +223,7 @@ static void fill_and_close(struct fixture *f, unsigned count)
     close_store(f);
 }
 
-static void a_file_that_is_no_database_is_replaced(void **state)
+TEST(store, a_file_that_is_no_database_is_replaced)
 {
     struct fixture *f = *state;
     close_store(f);
@@ -239,7 +239,7 @@ static void a_file_that_is_no_database_is_replaced(void **state)
     assert_true(holds(f, 1));
 }
 
-static void a_database_of_another_program_is_replaced(void **state)
+TEST(store, a_database_of_another_program_is_replaced)
 {
     struct fixture *f = *state;
     meddle(f, "pragma application_id = 77", NULL);
@@ -249,7 +249,7 @@ static void a_database_of_another_program_is_replaced(void **state)
     assert_non_null(strstr(f->notice, "not a kernels database"));
 }
 
-static void an_empty_file_is_a_fresh_store(void **state)
+TEST(store, an_empty_file_is_a_fresh_store)
 {
     struct fixture *f = *state;
     close_store(f);
@@ -262,7 +262,7 @@ static void an_empty_file_is_a_fresh_store(void **state)
     assert_int_equal(usage(f).kernels, 0);
 }
 
-static void a_newer_schema_is_refused_with_a_clear_sentence(void **state)
+TEST(store, a_newer_schema_is_refused_with_a_clear_sentence)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 100 });
@@ -290,7 +290,7 @@ static bool heals(struct fixture *f)
     return false;
 }
 
-static void a_truncated_file_never_gives_a_wrong_object(void **state)
+TEST(store, a_truncated_file_never_gives_a_wrong_object)
 {
     struct fixture *f = *state;
     fill_and_close(f, KERNELS);
@@ -309,7 +309,7 @@ static void a_truncated_file_never_gives_a_wrong_object(void **state)
 }
 
 /* The file shrinks under open connections, as a failing disk or a careless tool would do it. */
-static void a_file_damaged_while_open_is_replaced_by_the_next_write(void **state)
+TEST(store, a_file_damaged_while_open_is_replaced_by_the_next_write)
 {
     struct fixture *f = *state;
     fill_and_close(f, KERNELS);
@@ -404,7 +404,7 @@ static void use_the_rest(struct fixture *f, unsigned round)
     assert_true(heals(f));
 }
 
-static void random_flips_never_crash_and_never_give_a_wrong_object(void **state)
+TEST(store, random_flips_never_crash_and_never_give_a_wrong_object)
 {
     struct fixture *f = *state;
     struct object *expected[KERNELS];
@@ -470,7 +470,7 @@ static void kill_a_writer(struct fixture *f, unsigned first, unsigned puts)
     close(ends[0]);
 }
 
-static void a_killed_writer_leaves_a_whole_store(void **state)
+TEST(store, a_killed_writer_leaves_a_whole_store)
 {
     struct fixture *f = *state;
     struct object *expected[KERNELS];
@@ -524,7 +524,7 @@ static void note_damage(struct fixture *f, const char *package, const char *row,
     assert_int_equal(kernel_store_quarantine_packaged(f->store, &damage, &f->err), KILN_OK);
 }
 
-static void damage_in_a_package_is_kept_once_for_each_row_over_a_restart(void **state)
+TEST(store, damage_in_a_package_is_kept_once_for_each_row_over_a_restart)
 {
     struct fixture *f = *state;
     note_damage(f, "gfx90a68.kdb", "a.o", "its md5 is another");
@@ -543,7 +543,7 @@ static void damage_in_a_package_is_kept_once_for_each_row_over_a_restart(void **
     assert_int_equal(damages_of(f, "none.kdb").count, 0);
 }
 
-static void damage_in_packages_is_bounded_and_forgotten_with_the_package(void **state)
+TEST(store, damage_in_packages_is_bounded_and_forgotten_with_the_package)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 100; i++) {
@@ -559,33 +559,4 @@ static void damage_in_packages_is_bounded_and_forgotten_with_the_package(void **
 
     assert_int_equal(damages_of(f, "gfx90a68.kdb").count, 0);
     assert_int_equal(usage(f).quarantined, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(damage_in_a_package_is_kept_once_for_each_row_over_a_restart),
-        TEST(damage_in_packages_is_bounded_and_forgotten_with_the_package),
-        TEST(damaged_bytes_are_a_miss_that_asks_for_quarantine),
-        TEST(quarantine_keeps_the_evidence_and_the_counters_right),
-        TEST(a_damaged_object_takes_all_its_keys_along),
-        TEST(a_claim_that_names_another_object_is_never_believed),
-        TEST(a_kernel_without_its_object_is_damaged),
-        TEST(an_intact_kernel_is_not_quarantined),
-        TEST(an_object_in_a_form_of_a_newer_kiln_is_a_miss_until_it_is_stored_again),
-        TEST(the_quarantine_stays_small),
-        TEST(wrong_counters_are_mended),
-        TEST(kernels_that_eviction_does_not_know_of_are_found_when_room_is_needed),
-        TEST(a_file_that_is_no_database_is_replaced),
-        TEST(a_database_of_another_program_is_replaced),
-        TEST(an_empty_file_is_a_fresh_store),
-        TEST(a_newer_schema_is_refused_with_a_clear_sentence),
-        TEST(a_truncated_file_never_gives_a_wrong_object),
-        TEST(a_file_damaged_while_open_is_replaced_by_the_next_write),
-        TEST(a_killed_writer_leaves_a_whole_store),
-        TEST(random_flips_never_crash_and_never_give_a_wrong_object),
-    };
-    return cmocka_run_group_tests_name("kernel_store_damage", tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static bool noticed(struct fixture *f, const char *words)
            strstr(f->notice, words) && strstr(f->notice, f->file);
 }
 
-static void a_removed_file_is_made_anew_by_the_next_write(void **state)
+TEST(store, a_removed_file_is_made_anew_by_the_next_write)
 {
     struct fixture *f = *state;
     keep(f, 1);
@@ -41,7 +41,7 @@ static void a_removed_file_is_made_anew_by_the_next_write(void **state)
     assert_true(holds(f, 2));
 }
 
-static void a_removed_folder_is_made_anew_with_all_that_belongs_there(void **state)
+TEST(store, a_removed_folder_is_made_anew_with_all_that_belongs_there)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -60,7 +60,7 @@ static void a_removed_folder_is_made_anew_with_all_that_belongs_there(void **sta
     assert_true(holds(f, 2));
 }
 
-static void an_emptied_folder_is_filled_anew(void **state)
+TEST(store, an_emptied_folder_is_filled_anew)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
@@ -88,7 +88,7 @@ static void make_older(struct fixture *f, char path[200])
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 }
 
-static void a_database_put_in_its_place_is_used_without_the_log_of_the_old_one(void **state)
+TEST(store, a_database_put_in_its_place_is_used_without_the_log_of_the_old_one)
 {
     struct fixture *f = *state;
     char older[200];
@@ -109,7 +109,7 @@ static void a_database_put_in_its_place_is_used_without_the_log_of_the_old_one(v
                      1);
 }
 
-static void nonsense_put_in_its_place_is_replaced(void **state)
+TEST(store, nonsense_put_in_its_place_is_replaced)
 {
     struct fixture *f = *state;
     keep(f, 1);
@@ -124,7 +124,7 @@ static void nonsense_put_in_its_place_is_replaced(void **state)
     assert_true(holds(f, 2));
 }
 
-static void a_folder_that_cannot_be_made_anew_is_tried_again_at_each_write(void **state)
+TEST(store, a_folder_that_cannot_be_made_anew_is_tried_again_at_each_write)
 {
     struct fixture *f = *state;
     keep(f, 1);
@@ -152,7 +152,7 @@ static enum kiln_code open_second(struct fixture *f, struct kernel_store **ret_s
     return kernel_store_open(&options, ret_store, f->notice, &f->err);
 }
 
-static void a_second_daemon_is_refused_with_the_pid_of_the_first(void **state)
+TEST(store, a_second_daemon_is_refused_with_the_pid_of_the_first)
 {
     struct fixture *f = *state;
     struct kernel_store *second = NULL;
@@ -171,7 +171,7 @@ static void a_second_daemon_is_refused_with_the_pid_of_the_first(void **state)
     kernel_store_destroy(second);
 }
 
-static void a_store_that_was_removed_under_us_and_taken_is_not_taken_back(void **state)
+TEST(store, a_store_that_was_removed_under_us_and_taken_is_not_taken_back)
 {
     struct fixture *f = *state;
     struct kernel_store *second = NULL;
@@ -186,7 +186,7 @@ static void a_store_that_was_removed_under_us_and_taken_is_not_taken_back(void *
     assert_true(holds(f, 2));
 }
 
-static void the_lock_does_not_outlive_its_process(void **state)
+TEST(store, the_lock_does_not_outlive_its_process)
 {
     struct fixture *f = *state;
     struct kernel_store *second = NULL;
@@ -203,7 +203,7 @@ static void the_lock_does_not_outlive_its_process(void **state)
     kernel_store_destroy(second);
 }
 
-static void programs_that_we_start_do_not_inherit_the_lock(void **state)
+TEST(store, programs_that_we_start_do_not_inherit_the_lock)
 {
     struct fixture *f = *state;
     unsigned locks = 0;
@@ -221,7 +221,7 @@ static void programs_that_we_start_do_not_inherit_the_lock(void **state)
     assert_int_equal(locks, 1);
 }
 
-static void a_folder_that_may_not_be_written_to_is_refused_with_what_to_set(void **state)
+TEST(store, a_folder_that_may_not_be_written_to_is_refused_with_what_to_set)
 {
     struct fixture *f = *state;
     close_store(f);
@@ -239,7 +239,7 @@ static void a_folder_that_may_not_be_written_to_is_refused_with_what_to_set(void
     assert_non_null(strstr(f->err.text, "--cache-dir or XDG_CACHE_HOME"));
 }
 
-static void what_others_may_write_to_is_refused_with_what_to_do(void **state)
+TEST(store, what_others_may_write_to_is_refused_with_what_to_do)
 {
     struct fixture *f = *state;
     static const mode_t folders[] = { 0770, 0702, 01777, 0720 };
@@ -265,7 +265,7 @@ static void what_others_may_write_to_is_refused_with_what_to_do(void **state)
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 }
 
-static void what_belongs_to_somebody_else_is_refused_with_what_to_do(void **state)
+TEST(store, what_belongs_to_somebody_else_is_refused_with_what_to_do)
 {
     struct fixture *f = *state;
     close_store(f);
@@ -283,26 +283,4 @@ static void what_belongs_to_somebody_else_is_refused_with_what_to_do(void **stat
 
     assert_int_equal(chown(f->file, 0, 0), 0);
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_removed_file_is_made_anew_by_the_next_write),
-        TEST(a_removed_folder_is_made_anew_with_all_that_belongs_there),
-        TEST(an_emptied_folder_is_filled_anew),
-        TEST(a_database_put_in_its_place_is_used_without_the_log_of_the_old_one),
-        TEST(nonsense_put_in_its_place_is_replaced),
-        TEST(a_folder_that_cannot_be_made_anew_is_tried_again_at_each_write),
-        TEST(a_second_daemon_is_refused_with_the_pid_of_the_first),
-        TEST(a_store_that_was_removed_under_us_and_taken_is_not_taken_back),
-        TEST(the_lock_does_not_outlive_its_process),
-        TEST(programs_that_we_start_do_not_inherit_the_lock),
-        TEST(a_folder_that_may_not_be_written_to_is_refused_with_what_to_set),
-        TEST(what_others_may_write_to_is_refused_with_what_to_do),
-        TEST(what_belongs_to_somebody_else_is_refused_with_what_to_do),
-    };
-    return cmocka_run_group_tests_name("kernel_store_folder", tests, NULL, NULL);
 }

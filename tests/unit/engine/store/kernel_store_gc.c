@@ -27,7 +27,7 @@ static void store_some(struct fixture *f)
     object_unref(object);
 }
 
-static void removes_what_toolchains_made_that_are_not_here_any_more(void **state)
+TEST(store, removes_what_toolchains_made_that_are_not_here_any_more)
 {
     struct fixture *f = *state;
     struct digest here[] = { key_of(7), key_of(1234) };
@@ -53,7 +53,7 @@ static void removes_what_toolchains_made_that_are_not_here_any_more(void **state
     assert_true(holds(f, 7)); /* named: never stale */
 }
 
-static void spares_pinned_kernels(void **state)
+TEST(store, spares_pinned_kernels)
 {
     struct fixture *f = *state;
     struct digest key = key_of(3);
@@ -69,7 +69,7 @@ static void spares_pinned_kernels(void **state)
     assert_int_equal(usage(f).kernels, 1);
 }
 
-static void evicts_the_least_worth_until_the_files_are_small_enough(void **state)
+TEST(store, evicts_the_least_worth_until_the_files_are_small_enough)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 100; i++)
@@ -91,7 +91,7 @@ static void evicts_the_least_worth_until_the_files_are_small_enough(void **state
     assert_false(holds(f, 0));
 }
 
-static void does_nothing_where_nothing_has_to_go(void **state)
+TEST(store, does_nothing_where_nothing_has_to_go)
 {
     struct fixture *f = *state;
     store_some(f);
@@ -107,7 +107,7 @@ static void does_nothing_where_nothing_has_to_go(void **state)
     assert_int_equal(usage(f).kernels, 8);
 }
 
-static void a_goal_of_nothing_leaves_an_empty_store(void **state)
+TEST(store, a_goal_of_nothing_leaves_an_empty_store)
 {
     struct fixture *f = *state;
     store_some(f);
@@ -140,7 +140,7 @@ static void expect_advice(const struct fixture *f)
 }
 
 /* What is to go is written first; only to drop all needs no room. */
-static void a_full_disk_is_told_what_does_make_room(void **state)
+TEST(store, a_full_disk_is_told_what_does_make_room)
 {
     struct fixture *f = *state;
     const struct kernel_gc shrink = { .shrink = true, .to_bytes = 1 };
@@ -164,19 +164,4 @@ static void a_full_disk_is_told_what_does_make_room(void **state)
 
     assert_int_equal(kernel_store_clear(f->store, &all, false, &count, &bytes, &f->err), KILN_OK);
     assert_int_equal(usage(f).kernels, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(removes_what_toolchains_made_that_are_not_here_any_more),
-        TEST(spares_pinned_kernels),
-        TEST(evicts_the_least_worth_until_the_files_are_small_enough),
-        TEST(does_nothing_where_nothing_has_to_go),
-        TEST(a_goal_of_nothing_leaves_an_empty_store),
-        TEST(a_full_disk_is_told_what_does_make_room),
-    };
-    return cmocka_run_group_tests_name("kernel_store_gc", tests, NULL, NULL);
 }

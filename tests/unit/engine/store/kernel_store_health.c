@@ -107,6 +107,8 @@ static int teardown(void **state)
     return fixture_teardown(state);
 }
 
+FIXTURE(kernel_store_health, setup, teardown);
+
 static struct kernel_health health(struct fixture *f)
 {
     struct kernel_health h;
@@ -140,7 +142,7 @@ static const struct {
     { EROFS, KILN_DENIED, KERNEL_HEALTH_READ_ONLY, "read-only", "permissions" },
 };
 
-static void a_write_that_fails_is_told_once_and_reading_goes_on(void **state)
+TEST(kernel_store_health, a_write_that_fails_is_told_once_and_reading_goes_on)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
@@ -176,7 +178,7 @@ static void a_write_that_fails_is_told_once_and_reading_goes_on(void **state)
 }
 
 /* Thirty seconds in which something is to be written every tenth of a second. */
-static void tries_again_at_growing_intervals(void **state)
+TEST(kernel_store_health, tries_again_at_growing_intervals)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
@@ -200,7 +202,7 @@ static void tries_again_at_growing_intervals(void **state)
     assert_int_equal(ask(f, "select last_used from recency"), 1800000000);
 }
 
-static void what_somebody_asked_for_is_tried_each_time_and_its_failure_told(void **state)
+TEST(kernel_store_health, what_somebody_asked_for_is_tried_each_time_and_its_failure_told)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
@@ -232,7 +234,7 @@ static void what_somebody_asked_for_is_tried_each_time_and_its_failure_told(void
     assert_true(holds(f, 2));
 }
 
-static void tidying_brings_writing_back_though_nobody_writes(void **state)
+TEST(kernel_store_health, tidying_brings_writing_back_though_nobody_writes)
 {
     struct fixture *f = *state;
     bool more = false;
@@ -252,7 +254,7 @@ static void tidying_brings_writing_back_though_nobody_writes(void **state)
     assert_int_equal(usage(f).kernels, 1);
 }
 
-static void a_disk_that_does_not_sync_is_told_and_recovered_from(void **state)
+TEST(kernel_store_health, a_disk_that_does_not_sync_is_told_and_recovered_from)
 {
     struct fixture *f = *state;
     struct kernel_gc nothing = { 0 };
@@ -279,7 +281,7 @@ static void a_disk_that_does_not_sync_is_told_and_recovered_from(void **state)
 }
 
 /* The log cannot be kept; what it held must be there after a restart all the same. */
-static void what_was_stored_before_a_failure_outlives_a_restart_after_it(void **state)
+TEST(kernel_store_health, what_was_stored_before_a_failure_outlives_a_restart_after_it)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 50; i++)
@@ -296,7 +298,7 @@ static void what_was_stored_before_a_failure_outlives_a_restart_after_it(void **
         assert_true(holds(f, i));
 }
 
-static void damage_on_a_disk_that_cannot_be_written_to_leaves_the_rest_readable(void **state)
+TEST(kernel_store_health, damage_on_a_disk_that_cannot_be_written_to_leaves_the_rest_readable)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
@@ -343,6 +345,8 @@ static int disk_teardown(void **state)
     return teardown(state);
 }
 
+FIXTURE(disk, disk_setup, disk_teardown);
+
 static void fill_disk(struct fixture *f)
 {
     static const uint8_t page[4096] = { 1 };
@@ -363,7 +367,7 @@ static void empty_disk(struct fixture *f)
     assert_int_equal(unlink(name), 0);
 }
 
-static void a_full_disk_serves_and_stores_again_when_there_is_room(void **state)
+TEST(disk, a_full_disk_serves_and_stores_again_when_there_is_room)
 {
     struct fixture *f = *state;
     if (!f->store)
@@ -387,7 +391,7 @@ static void a_full_disk_serves_and_stores_again_when_there_is_room(void **state)
 }
 
 /* Small writes find room in the log: they work, and are no sign that the next kernel will. */
-static void a_full_disk_stays_full_while_only_small_writes_work(void **state)
+TEST(disk, a_full_disk_stays_full_while_only_small_writes_work)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
@@ -409,7 +413,7 @@ static void a_full_disk_stays_full_while_only_small_writes_work(void **state)
     assert_false(kernel_store_take_notice(f->store, f->notice));
 }
 
-static void a_full_disk_can_be_cleared(void **state)
+TEST(disk, a_full_disk_can_be_cleared)
 {
     struct fixture *f = *state;
     struct kernel_filter all = { 0 };
@@ -433,7 +437,7 @@ static void a_full_disk_can_be_cleared(void **state)
     assert_false(holds(f, 8));
 }
 
-static void opening_on_a_full_disk_serves_what_is_there(void **state)
+TEST(disk, opening_on_a_full_disk_serves_what_is_there)
 {
     struct fixture *f = *state;
     if (!f->store)
@@ -456,7 +460,7 @@ static void opening_on_a_full_disk_serves_what_is_there(void **state)
     assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
 }
 
-static void opening_an_empty_folder_on_a_full_disk_serves_nothing_until_there_is_room(void **state)
+TEST(disk, opening_an_empty_folder_on_a_full_disk_serves_nothing_until_there_is_room)
 {
     struct fixture *f = *state;
     if (!f->store)
@@ -484,7 +488,7 @@ static void make_read_only(struct fixture *f, bool read_only)
     assert_int_equal(mount("kiln-test", f->folder, "tmpfs", flags, TMPFS), 0);
 }
 
-static void opening_on_a_read_only_disk_serves_what_is_there(void **state)
+TEST(disk, opening_on_a_read_only_disk_serves_what_is_there)
 {
     struct fixture *f = *state;
     bool more = false;
@@ -517,7 +521,7 @@ static void opening_on_a_read_only_disk_serves_what_is_there(void **state)
 }
 
 /* What a killed daemon left in the log counts, too. */
-static void a_log_on_a_read_only_disk_is_read(void **state)
+TEST(disk, a_log_on_a_read_only_disk_is_read)
 {
     struct fixture *f = *state;
     bool more = false;
@@ -550,7 +554,7 @@ static void a_log_on_a_read_only_disk_is_read(void **state)
 }
 
 /* SQLite opens a file for reading alone where it may not write to it, and says nothing. */
-static void a_disk_that_is_writable_again_while_it_is_tried_is_written_to(void **state)
+TEST(disk, a_disk_that_is_writable_again_while_it_is_tried_is_written_to)
 {
     struct fixture *f = *state;
     bool more = false;
@@ -575,7 +579,7 @@ static void a_disk_that_is_writable_again_while_it_is_tried_is_written_to(void *
     assert_true(holds(f, 2));
 }
 
-static void an_empty_folder_on_a_read_only_disk_serves_nothing(void **state)
+TEST(disk, an_empty_folder_on_a_read_only_disk_serves_nothing)
 {
     struct fixture *f = *state;
     if (!f->store)
@@ -591,7 +595,7 @@ static void an_empty_folder_on_a_read_only_disk_serves_nothing(void **state)
     assert_int_equal(health(f).state, KERNEL_HEALTH_READ_ONLY);
 }
 
-static void a_folder_without_write_permission_serves_what_is_there(void **state)
+TEST(kernel_store_health, a_folder_without_write_permission_serves_what_is_there)
 {
     struct fixture *f = *state;
     char command[400];
@@ -612,31 +616,4 @@ static void a_folder_without_write_permission_serves_what_is_there(void **state)
     assert_int_equal(rc, KILN_OK);
     assert_true(served);
     assert_int_equal(now, KERNEL_HEALTH_READ_ONLY);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-#define DISK_TEST(name) cmocka_unit_test_setup_teardown(name, disk_setup, disk_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_write_that_fails_is_told_once_and_reading_goes_on),
-        TEST(tries_again_at_growing_intervals),
-        TEST(what_somebody_asked_for_is_tried_each_time_and_its_failure_told),
-        TEST(tidying_brings_writing_back_though_nobody_writes),
-        TEST(a_disk_that_does_not_sync_is_told_and_recovered_from),
-        TEST(what_was_stored_before_a_failure_outlives_a_restart_after_it),
-        TEST(damage_on_a_disk_that_cannot_be_written_to_leaves_the_rest_readable),
-        DISK_TEST(a_full_disk_serves_and_stores_again_when_there_is_room),
-        DISK_TEST(a_full_disk_stays_full_while_only_small_writes_work),
-        DISK_TEST(a_full_disk_can_be_cleared),
-        DISK_TEST(opening_on_a_full_disk_serves_what_is_there),
-        DISK_TEST(opening_an_empty_folder_on_a_full_disk_serves_nothing_until_there_is_room),
-        DISK_TEST(opening_on_a_read_only_disk_serves_what_is_there),
-        DISK_TEST(a_log_on_a_read_only_disk_is_read),
-        DISK_TEST(a_disk_that_is_writable_again_while_it_is_tried_is_written_to),
-        DISK_TEST(an_empty_folder_on_a_read_only_disk_serves_nothing),
-        TEST(a_folder_without_write_permission_serves_what_is_there),
-    };
-    return cmocka_run_group_tests_name("kernel_store_health", tests, NULL, NULL);
 }

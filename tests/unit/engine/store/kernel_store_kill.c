@@ -192,7 +192,7 @@ static void check_clean(struct fixture *f, const struct digest expected[KERNELS]
     close_store(f);
 }
 
-static void eight_killed_writers_leave_a_whole_store(void **state)
+TEST(store, eight_killed_writers_leave_a_whole_store)
 {
     struct fixture *f = *state;
     struct digest expected[KERNELS];
@@ -213,13 +213,4 @@ static void eight_killed_writers_leave_a_whole_store(void **state)
 
     print_message("%u kills, %llu puts\n", kills, (unsigned long long)puts);
     assert_true(puts >= kills);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(eight_killed_writers_leave_a_whole_store, fixture_setup,
-                                        fixture_teardown),
-    };
-    return cmocka_run_group_tests_name("kernel_store_kill", tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static struct kernel large(unsigned number, uint64_t last_used)
     return (struct kernel){ .number = number, .size = LARGE, .last_used = last_used };
 }
 
-static void evicts_what_is_worth_least_first(void **state)
+TEST(store, evicts_what_is_worth_least_first)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, SIX), KILN_OK);
@@ -40,7 +40,7 @@ static void evicts_what_is_worth_least_first(void **state)
     assert_true(holds(f, 3));
 }
 
-static void a_touched_kernel_outlives_the_others(void **state)
+TEST(store, a_touched_kernel_outlives_the_others)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, SIX), KILN_OK);
@@ -58,7 +58,7 @@ static void a_touched_kernel_outlives_the_others(void **state)
     assert_int_equal(ask(f, "select sum(uses) from recency"), 2);
 }
 
-static void eviction_leaves_room_below_the_limit(void **state)
+TEST(store, eviction_leaves_room_below_the_limit)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, 8 << 20), KILN_OK);
@@ -98,7 +98,7 @@ static void *watch_disk(void *context)
 }
 
 /* The files on the disk, at each moment, whatever is stored: small, large, many that go at once. */
-static void never_takes_more_of_the_disk_than_its_limit(void **state)
+TEST(store, never_takes_more_of_the_disk_than_its_limit)
 {
     struct fixture *f = *state;
     const uint64_t limit = 3 << 20;
@@ -124,7 +124,7 @@ static void never_takes_more_of_the_disk_than_its_limit(void **state)
     assert_in_range(w.most, limit / 2, limit);
 }
 
-static void gives_the_space_of_evicted_kernels_back(void **state)
+TEST(store, gives_the_space_of_evicted_kernels_back)
 {
     struct fixture *f = *state;
     bool more = true;
@@ -145,7 +145,7 @@ static void gives_the_space_of_evicted_kernels_back(void **state)
     assert_true(taken(f) < 3 * LARGE + 64 * 4096);
 }
 
-static void refuses_an_object_larger_than_the_whole_cache(void **state)
+TEST(store, refuses_an_object_larger_than_the_whole_cache)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, SIX), KILN_OK);
@@ -161,7 +161,7 @@ static void refuses_an_object_larger_than_the_whole_cache(void **state)
     assert_int_equal(health.state, KERNEL_HEALTH_OK);
 }
 
-static void works_with_a_limit_of_nothing(void **state)
+TEST(store, works_with_a_limit_of_nothing)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, 0), KILN_OK);
@@ -170,7 +170,7 @@ static void works_with_a_limit_of_nothing(void **state)
     assert_false(holds(f, 1));
 }
 
-static void a_smaller_limit_takes_effect_with_the_next_put(void **state)
+TEST(store, a_smaller_limit_takes_effect_with_the_next_put)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 20; i++)
@@ -183,7 +183,7 @@ static void a_smaller_limit_takes_effect_with_the_next_put(void **state)
     assert_true(taken(f) <= SIX);
 }
 
-static void a_limit_that_is_changed_counts_with_the_next_put(void **state)
+TEST(store, a_limit_that_is_changed_counts_with_the_next_put)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, 16 << 20), KILN_OK);
@@ -199,7 +199,7 @@ static void a_limit_that_is_changed_counts_with_the_next_put(void **state)
 }
 
 /* So that one write does not hold up the others for minutes. */
-static void a_much_smaller_limit_takes_effect_in_steps(void **state)
+TEST(store, a_much_smaller_limit_takes_effect_in_steps)
 {
     struct fixture *f = *state;
     bool more = true;
@@ -236,7 +236,7 @@ static uint64_t pin(struct fixture *f, unsigned from, unsigned to, bool pinned)
     return count;
 }
 
-static void pinned_kernels_are_never_evicted(void **state)
+TEST(store, pinned_kernels_are_never_evicted)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, SIX), KILN_OK);
@@ -258,7 +258,7 @@ static void pinned_kernels_are_never_evicted(void **state)
     assert_true(holds(f, 2));
 }
 
-static void a_pinned_kernel_that_is_stored_again_stays_pinned(void **state)
+TEST(store, a_pinned_kernel_that_is_stored_again_stays_pinned)
 {
     struct fixture *f = *state;
     stored(f, large(1, NOW));
@@ -269,7 +269,7 @@ static void a_pinned_kernel_that_is_stored_again_stays_pinned(void **state)
     assert_int_equal(usage(f).pinned, 1);
 }
 
-static void a_put_that_only_pinned_kernels_could_make_room_for_is_refused(void **state)
+TEST(store, a_put_that_only_pinned_kernels_could_make_room_for_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, SIX), KILN_OK);
@@ -292,7 +292,7 @@ static void a_put_that_only_pinned_kernels_could_make_room_for_is_refused(void *
     assert_non_null(strstr(f->err.text, "pinned"));
 }
 
-static void pins_by_filter_and_spares_them_where_asked(void **state)
+TEST(store, pins_by_filter_and_spares_them_where_asked)
 {
     struct fixture *f = *state;
     uint64_t count = 0, bytes = 0;
@@ -309,27 +309,4 @@ static void pins_by_filter_and_spares_them_where_asked(void **state)
     assert_int_equal(usage(f).kernels, 300);
     assert_int_equal(kernel_store_pin_matching(f->store, &some, false, &count, &f->err), KILN_OK);
     assert_int_equal(usage(f).pinned, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(evicts_what_is_worth_least_first),
-        TEST(a_touched_kernel_outlives_the_others),
-        TEST(eviction_leaves_room_below_the_limit),
-        TEST(never_takes_more_of_the_disk_than_its_limit),
-        TEST(gives_the_space_of_evicted_kernels_back),
-        TEST(refuses_an_object_larger_than_the_whole_cache),
-        TEST(works_with_a_limit_of_nothing),
-        TEST(a_smaller_limit_takes_effect_with_the_next_put),
-        TEST(a_limit_that_is_changed_counts_with_the_next_put),
-        TEST(a_much_smaller_limit_takes_effect_in_steps),
-        TEST(pinned_kernels_are_never_evicted),
-        TEST(a_pinned_kernel_that_is_stored_again_stays_pinned),
-        TEST(a_put_that_only_pinned_kernels_could_make_room_for_is_refused),
-        TEST(pins_by_filter_and_spares_them_where_asked),
-    };
-    return cmocka_run_group_tests_name("kernel_store_limit", tests, NULL, NULL);
 }

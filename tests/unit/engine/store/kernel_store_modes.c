@@ -64,7 +64,7 @@ static void use_everything(struct fixture *f, enum kiln_code asked)
     assert_false(holds(f, 9));
 }
 
-static void a_read_only_cache_serves_and_changes_nothing(void **state)
+TEST(store, a_read_only_cache_serves_and_changes_nothing)
 {
     struct fixture *f = *state;
     char before[1024], after[1024];
@@ -88,7 +88,7 @@ static void a_read_only_cache_serves_and_changes_nothing(void **state)
 }
 
 /* What a killed daemon left in the log counts, too. */
-static void a_read_only_cache_reads_a_log_and_leaves_it(void **state)
+TEST(store, a_read_only_cache_reads_a_log_and_leaves_it)
 {
     struct fixture *f = *state;
     char before[1024], after[1024];
@@ -113,7 +113,7 @@ static void a_read_only_cache_reads_a_log_and_leaves_it(void **state)
     assert_string_equal(after, before);
 }
 
-static void a_read_only_cache_of_which_there_is_none_serves_nothing(void **state)
+TEST(store, a_read_only_cache_of_which_there_is_none_serves_nothing)
 {
     struct fixture *f = *state;
     char missing[128];
@@ -132,7 +132,7 @@ static void a_read_only_cache_of_which_there_is_none_serves_nothing(void **state
     assert_int_not_equal(access(missing, F_OK), 0);
 }
 
-static void a_read_only_cache_that_is_damaged_is_left_alone(void **state)
+TEST(store, a_read_only_cache_that_is_damaged_is_left_alone)
 {
     struct fixture *f = *state;
     keep(f, 1);
@@ -145,7 +145,7 @@ static void a_read_only_cache_that_is_damaged_is_left_alone(void **state)
     assert_int_equal(ask(f, "pragma application_id"), 77);
 }
 
-static void a_read_only_cache_is_not_shared_with_a_daemon_that_writes(void **state)
+TEST(store, a_read_only_cache_is_not_shared_with_a_daemon_that_writes)
 {
     struct fixture *f = *state;
     struct kernel_store *second = NULL;
@@ -178,7 +178,7 @@ static void count_uid(void *context, uint32_t uid, uint64_t kernels, uint64_t by
     ++*(unsigned *)context;
 }
 
-static void a_cache_that_is_off_opens_nothing_and_knows_nothing(void **state)
+TEST(store, a_cache_that_is_off_opens_nothing_and_knows_nothing)
 {
     struct fixture *f = *state;
     char before[1024], after[1024];
@@ -278,7 +278,7 @@ static void see_bytes(void *context, uint32_t uid, uint64_t kernels, uint64_t by
         *(uint64_t *)context = bytes;
 }
 
-static void a_store_of_an_older_kiln_is_brought_up_to_date_with_all_that_it_holds(void **state)
+TEST(store, a_store_of_an_older_kiln_is_brought_up_to_date_with_all_that_it_holds)
 {
     struct fixture *f = *state;
     struct kernel_filter all = { 0 };
@@ -301,7 +301,7 @@ static void a_store_of_an_older_kiln_is_brought_up_to_date_with_all_that_it_hold
     assert_int_equal(ask(f, "select count(*) from usage_uid"), 0);
 }
 
-static void a_store_of_an_older_kiln_that_is_read_only_serves_nothing_and_says_why(void **state)
+TEST(store, a_store_of_an_older_kiln_that_is_read_only_serves_nothing_and_says_why)
 {
     struct fixture *f = *state;
     make_old(f);
@@ -314,7 +314,7 @@ static void a_store_of_an_older_kiln_that_is_read_only_serves_nothing_and_says_w
 
 /* ---- network filesystems ---- */
 
-static void a_network_filesystem_is_refused_in_every_mode_with_what_to_set(void **state)
+TEST(store, a_network_filesystem_is_refused_in_every_mode_with_what_to_set)
 {
     struct fixture *f = *state;
     static const struct {
@@ -336,22 +336,4 @@ static void a_network_filesystem_is_refused_in_every_mode_with_what_to_set(void 
         assert_non_null(strstr(f->err.text, "set the cache folder (--cache-dir)"));
     }
     assert_int_equal(kernel_store_open(&options, &f->store, f->notice, &f->err), KILN_OK);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_read_only_cache_serves_and_changes_nothing),
-        TEST(a_read_only_cache_reads_a_log_and_leaves_it),
-        TEST(a_read_only_cache_of_which_there_is_none_serves_nothing),
-        TEST(a_read_only_cache_that_is_damaged_is_left_alone),
-        TEST(a_read_only_cache_is_not_shared_with_a_daemon_that_writes),
-        TEST(a_cache_that_is_off_opens_nothing_and_knows_nothing),
-        TEST(a_store_of_an_older_kiln_is_brought_up_to_date_with_all_that_it_holds),
-        TEST(a_store_of_an_older_kiln_that_is_read_only_serves_nothing_and_says_why),
-        TEST(a_network_filesystem_is_refused_in_every_mode_with_what_to_set),
-    };
-    return cmocka_run_group_tests_name("kernel_store_modes", tests, NULL, NULL);
 }

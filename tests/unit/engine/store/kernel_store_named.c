@@ -46,9 +46,8 @@ static void import_named(struct fixture *f, struct named n)
 
 /* ---- keys ---- */
 
-static void a_name_key_covers_every_field_as_it_is(void **state)
+TEST(store, a_name_key_covers_every_field_as_it_is)
 {
-    (void)state;
     struct bytes device = bytes_of_text(DEVICE), name = bytes_of_text("a.s.o"),
                  args = bytes_of_text(" -mcpu=gfx906");
     struct digest keys[] = {
@@ -70,9 +69,8 @@ static void a_name_key_covers_every_field_as_it_is(void **state)
     assert_true(digest_equal(&again, &keys[2]));
 }
 
-static void a_name_key_is_the_documented_sum(void **state)
+TEST(store, a_name_key_is_the_documented_sum)
 {
-    (void)state;
     static const char text[] = "\x0b\0\0\0\0\0\0\0kiln-name-1"
                                "\x08\0\0\0\0\0\0\0\xe9\x03\0\0\0\0\0\0"
                                "\x09\0\0\0\0\0\0\0gfx906_60"
@@ -123,7 +121,7 @@ static struct exported export(struct fixture *f, uint32_t uid, const char *datab
     return e;
 }
 
-static void exports_in_the_order_of_import_word_for_word(void **state)
+TEST(store, exports_in_the_order_of_import_word_for_word)
 {
     struct fixture *f = *state;
     static const char *const args[] = { " -mcpu=gfx906", "-mcpu=gfx906", "  -A  -B ", "" };
@@ -160,7 +158,7 @@ static bool cut_log(void *context, const struct kernel_record *record, struct by
     return true;
 }
 
-static void an_export_that_takes_long_holds_up_no_writer(void **state)
+TEST(store, an_export_that_takes_long_holds_up_no_writer)
 {
     struct fixture *f = *state;
     struct kernel_place place = { 0 };
@@ -179,8 +177,7 @@ static void an_export_that_takes_long_holds_up_no_writer(void **state)
     assert_int_equal(cut.refused, 0);
 }
 
-static void exports_own_kernels_first_and_then_those_of_everyone_that_they_do_not_replace(
-    void **state)
+TEST(store, exports_own_kernels_first_and_then_those_of_everyone_that_they_do_not_replace)
 {
     struct fixture *f = *state;
     import_named(f, (struct named){ "a.o", " x", 0, false, .seed = 1 });
@@ -206,7 +203,7 @@ static void exports_own_kernels_first_and_then_those_of_everyone_that_they_do_no
     assert_int_equal(export(f, ANNA, "").count, 0);
 }
 
-static void exports_page_by_page_without_loss_or_repetition(void **state)
+TEST(store, exports_page_by_page_without_loss_or_repetition)
 {
     struct fixture *f = *state;
     char args[32];
@@ -232,7 +229,7 @@ static void exports_page_by_page_without_loss_or_repetition(void **state)
         assert_string_equal(paged.args[i], all.args[i]);
 }
 
-static void a_damaged_object_is_told_without_its_bytes(void **state)
+TEST(store, a_damaged_object_is_told_without_its_bytes)
 {
     struct fixture *f = *state;
     struct named bad = { "b.o", " x", ANNA, true, .seed = 2 };
@@ -263,7 +260,7 @@ static struct object *get(struct fixture *f, const struct named *n)
     return object;
 }
 
-static void an_object_tells_whose_it_is(void **state)
+TEST(store, an_object_tells_whose_it_is)
 {
     struct fixture *f = *state;
     struct named annas = { "a.o", " x", ANNA, true, .seed = 1 };
@@ -282,7 +279,7 @@ static void an_object_tells_whose_it_is(void **state)
 }
 
 /* Damage shows to whoever reads: so it tells who does. */
-static void what_is_anothers_alone_is_not_even_read(void **state)
+TEST(store, what_is_anothers_alone_is_not_even_read)
 {
     struct fixture *f = *state;
     struct named annas = { "a.o", " x", ANNA, true, .seed = 1 };
@@ -304,7 +301,7 @@ static void what_is_anothers_alone_is_not_even_read(void **state)
     assert_false(anna.hidden);
 }
 
-static void named_kernels_are_kept_over_a_restart_with_all_that_is_known(void **state)
+TEST(store, named_kernels_are_kept_over_a_restart_with_all_that_is_known)
 {
     struct fixture *f = *state;
     import_named(f, (struct named){ "a.o", " x", ANNA, true, .seed = 1 });
@@ -319,7 +316,7 @@ static void named_kernels_are_kept_over_a_restart_with_all_that_is_known(void **
 }
 
 /* The keys of rows that were imported with arguments as long as MIOpen's longest. */
-static void keeps_arguments_of_two_kilobytes(void **state)
+TEST(store, keeps_arguments_of_two_kilobytes)
 {
     struct fixture *f = *state;
     char args[2200];
@@ -380,7 +377,7 @@ static void keep(struct fixture *f, unsigned number, struct kernel_record record
     object_unref(object);
 }
 
-static void finds_the_kernel_that_differs_in_one_thing(void **state)
+TEST(store, finds_the_kernel_that_differs_in_one_thing)
 {
     struct fixture *f = *state;
     struct kernel_record toolchain = usual, source = usual, features = usual, other = usual;
@@ -404,7 +401,7 @@ static void finds_the_kernel_that_differs_in_one_thing(void **state)
     assert_string_equal(n.targets[2], "gfx90a:sramecc+:xnack+");
 }
 
-static void of_equally_many_agreeing_fields_the_most_alike_is_first(void **state)
+TEST(store, of_equally_many_agreeing_fields_the_most_alike_is_first)
 {
     struct fixture *f = *state;
     struct kernel_record r = usual;
@@ -421,7 +418,7 @@ static void of_equally_many_agreeing_fields_the_most_alike_is_first(void **state
     assert_string_equal(n.options[2], "-DX=1");
 }
 
-static void another_program_is_named_only_where_there_is_no_other(void **state)
+TEST(store, another_program_is_named_only_where_there_is_no_other)
 {
     struct fixture *f = *state;
     assert_int_equal(nearest(f, usual, 0).count, 0);
@@ -437,7 +434,7 @@ static void another_program_is_named_only_where_there_is_no_other(void **state)
     assert_string_equal(n.programs[0], "conv.cpp");
 }
 
-static void a_named_kernel_of_other_compute_units_is_near(void **state)
+TEST(store, a_named_kernel_of_other_compute_units_is_near)
 {
     struct fixture *f = *state;
     import_named(f, (struct named){ "a.o", " -mcpu=gfx906", 0, false, .seed = 1, "gfx900_56" });
@@ -457,7 +454,7 @@ static void a_named_kernel_of_other_compute_units_is_near(void **state)
     assert_true(digest_equal(&n.records[0].key, &key));
 }
 
-static void what_others_keep_to_themselves_is_not_told(void **state)
+TEST(store, what_others_keep_to_themselves_is_not_told)
 {
     struct fixture *f = *state;
     import_named(f, (struct named){ "a.o", " x", BERT, true, .seed = 1 });
@@ -465,29 +462,4 @@ static void what_others_keep_to_themselves_is_not_told(void **state)
 
     assert_int_equal(nearest(f, wanted, ANNA).count, 0);
     assert_int_equal(nearest(f, wanted, BERT).count, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_name_key_covers_every_field_as_it_is),
-        TEST(a_name_key_is_the_documented_sum),
-        TEST(exports_in_the_order_of_import_word_for_word),
-        TEST(an_export_that_takes_long_holds_up_no_writer),
-        TEST(exports_own_kernels_first_and_then_those_of_everyone_that_they_do_not_replace),
-        TEST(exports_page_by_page_without_loss_or_repetition),
-        TEST(a_damaged_object_is_told_without_its_bytes),
-        TEST(an_object_tells_whose_it_is),
-        TEST(what_is_anothers_alone_is_not_even_read),
-        TEST(named_kernels_are_kept_over_a_restart_with_all_that_is_known),
-        TEST(keeps_arguments_of_two_kilobytes),
-        TEST(finds_the_kernel_that_differs_in_one_thing),
-        TEST(of_equally_many_agreeing_fields_the_most_alike_is_first),
-        TEST(another_program_is_named_only_where_there_is_no_other),
-        TEST(a_named_kernel_of_other_compute_units_is_near),
-        TEST(what_others_keep_to_themselves_is_not_told),
-    };
-    return cmocka_run_group_tests_name("kernel_store_named", tests, NULL, NULL);
 }

@@ -24,6 +24,8 @@ static int setup(void **state)
     return reopen(f, ROOMY) == KILN_OK ? 0 : -1;
 }
 
+FIXTURE(kernel_store_quota, setup, fixture_teardown);
+
 static struct kernel of(uint32_t uid, unsigned number, uint64_t last_used)
 {
     return (struct kernel){ .number = number, .size = SIZE, .uid = uid, .last_used = last_used };
@@ -52,7 +54,7 @@ static struct share share_of(struct fixture *f, uint32_t uid)
     return s;
 }
 
-static void a_put_beyond_the_quota_evicts_that_users_least_worth_kernels_only(void **state)
+TEST(kernel_store_quota, a_put_beyond_the_quota_evicts_that_users_least_worth_kernels_only)
 {
     struct fixture *f = *state;
     stored(f, of(BERT, 1, NOW - 5000)); /* worth less than any of Anna's */
@@ -71,7 +73,7 @@ static void a_put_beyond_the_quota_evicts_that_users_least_worth_kernels_only(vo
     assert_true(share_of(f, ANNA).bytes <= QUOTA);
 }
 
-static void usage_by_user_follows_every_change(void **state)
+TEST(kernel_store_quota, usage_by_user_follows_every_change)
 {
     struct fixture *f = *state;
     struct digest key = key_of(11);
@@ -95,7 +97,7 @@ static void usage_by_user_follows_every_change(void **state)
     assert_int_equal(share_of(f, 0).users, 0);
 }
 
-static void a_second_put_of_the_same_kernel_needs_no_room(void **state)
+TEST(kernel_store_quota, a_second_put_of_the_same_kernel_needs_no_room)
 {
     struct fixture *f = *state;
     for (unsigned i = 11; i <= 13; i++)
@@ -106,7 +108,7 @@ static void a_second_put_of_the_same_kernel_needs_no_room(void **state)
     assert_int_equal(share_of(f, ANNA).kernels, 3);
 }
 
-static void an_import_beyond_the_quota_is_refused_with_what_to_do(void **state)
+TEST(kernel_store_quota, an_import_beyond_the_quota_is_refused_with_what_to_do)
 {
     struct fixture *f = *state;
     for (unsigned i = 11; i <= 13; i++)
@@ -125,7 +127,7 @@ static void an_import_beyond_the_quota_is_refused_with_what_to_do(void **state)
     assert_int_equal(import(f, of(ANNA, 13, NOW)), KILN_OK); /* in place of itself */
 }
 
-static void a_kernel_larger_than_the_quota_is_refused_and_evicts_nothing(void **state)
+TEST(kernel_store_quota, a_kernel_larger_than_the_quota_is_refused_and_evicts_nothing)
 {
     struct fixture *f = *state;
     stored(f, of(ANNA, 11, NOW));
@@ -138,7 +140,7 @@ static void a_kernel_larger_than_the_quota_is_refused_and_evicts_nothing(void **
     assert_false(holds(f, 12));
 }
 
-static void pinned_kernels_are_not_evicted_for_the_quota(void **state)
+TEST(kernel_store_quota, pinned_kernels_are_not_evicted_for_the_quota)
 {
     struct fixture *f = *state;
     struct kernel k = of(ANNA, 11, NOW - 900);
@@ -158,7 +160,7 @@ static void pinned_kernels_are_not_evicted_for_the_quota(void **state)
     assert_int_equal(share_of(f, ANNA).kernels, 3);
 }
 
-static void a_put_that_fails_for_the_quota_keeps_the_older_kernel_of_its_key(void **state)
+TEST(kernel_store_quota, a_put_that_fails_for_the_quota_keeps_the_older_kernel_of_its_key)
 {
     struct fixture *f = *state;
     stored(f, of(ANNA, 11, NOW));
@@ -169,7 +171,7 @@ static void a_put_that_fails_for_the_quota_keeps_the_older_kernel_of_its_key(voi
     assert_true(holds(f, 11));
 }
 
-static void a_smaller_quota_takes_effect_with_the_next_put(void **state)
+TEST(kernel_store_quota, a_smaller_quota_takes_effect_with_the_next_put)
 {
     struct fixture *f = *state;
     f->quota = 0;
@@ -220,7 +222,7 @@ static unsigned bring(struct fixture *f, unsigned first, uint64_t now)
     return count;
 }
 
-static void what_a_user_brings_pushes_out_no_other_users_kernels(void **state)
+TEST(kernel_store_quota, what_a_user_brings_pushes_out_no_other_users_kernels)
 {
     struct fixture *f = *state;
     fill_with_berts(f);
@@ -236,7 +238,7 @@ static void what_a_user_brings_pushes_out_no_other_users_kernels(void **state)
 
 /* ---- without a quota: half of the limit ---- */
 
-static void who_has_more_than_half_of_a_full_store_makes_room_for_others(void **state)
+TEST(kernel_store_quota, who_has_more_than_half_of_a_full_store_makes_room_for_others)
 {
     struct fixture *f = *state;
     f->quota = 0;
@@ -256,7 +258,7 @@ static void who_has_more_than_half_of_a_full_store_makes_room_for_others(void **
     assert_in_range(share_of(f, BERT).kernels, 1, berts + 1);
 }
 
-static void who_is_alone_has_all_of_it(void **state)
+TEST(kernel_store_quota, who_is_alone_has_all_of_it)
 {
     struct fixture *f = *state;
     fill_with_berts(f);
@@ -269,7 +271,7 @@ static void who_is_alone_has_all_of_it(void **state)
 }
 
 /* Else a full cache of one's own would be closed to what one brings. */
-static void who_has_more_than_half_brings_in_place_of_what_he_compiled(void **state)
+TEST(kernel_store_quota, who_has_more_than_half_brings_in_place_of_what_he_compiled)
 {
     struct fixture *f = *state;
     fill_with_berts(f);
@@ -281,7 +283,7 @@ static void who_has_more_than_half_brings_in_place_of_what_he_compiled(void **st
     assert_true(holds(f, 309));
 }
 
-static void what_a_user_brought_before_goes_first_and_what_came_with_it_stays(void **state)
+TEST(kernel_store_quota, what_a_user_brought_before_goes_first_and_what_came_with_it_stays)
 {
     struct fixture *f = *state;
     fill_with_berts(f);
@@ -298,7 +300,7 @@ static void what_a_user_brought_before_goes_first_and_what_came_with_it_stays(vo
     assert_int_equal(share_of(f, BERT).kernels, before);
 }
 
-static void what_a_user_compiled_for_all_and_what_is_pinned_stays_for_what_he_brings(void **state)
+TEST(kernel_store_quota, what_a_user_compiled_for_all_and_what_is_pinned_stays_for_what_he_brings)
 {
     struct fixture *f = *state;
     fill_with_berts(f);
@@ -340,14 +342,14 @@ static bool plan_names(struct fixture *f, enum kernel_statement statement, const
 }
 
 /* However many kernels a user had compiled for everyone. */
-static void what_goes_for_an_import_is_found_without_looking_at_other_kernels(void **state)
+TEST(kernel_store_quota, what_goes_for_an_import_is_found_without_looking_at_other_kernels)
 {
     struct fixture *f = *state;
     assert_true(plan_names(f, KERNEL_EVICT_PRIVATE, "INDEX recency_private (uid=?)"));
     assert_true(plan_names(f, KERNEL_EVICT_OWN, "INDEX recency_of_uid (uid=?)"));
 }
 
-static void of_a_store_of_schema_3_private_kernels_are_known_as_such(void **state)
+TEST(kernel_store_quota, of_a_store_of_schema_3_private_kernels_are_known_as_such)
 {
     struct fixture *f = *state;
     f->quota = 0;
@@ -372,7 +374,7 @@ static void of_a_store_of_schema_3_private_kernels_are_known_as_such(void **stat
     assert_int_equal(ask(f, "select count(*) from recency where scope = -1"), 1);
 }
 
-static void a_wrong_scope_is_mended(void **state)
+TEST(kernel_store_quota, a_wrong_scope_is_mended)
 {
     struct fixture *f = *state;
     struct kernel_gc nothing = { 0 };
@@ -387,30 +389,4 @@ static void a_wrong_scope_is_mended(void **state)
 
     assert_int_equal(ask(f, "select count(*) from recency where scope = 1001"), 1);
     assert_int_equal(ask(f, "select count(*) from recency where scope = -1"), 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_put_beyond_the_quota_evicts_that_users_least_worth_kernels_only),
-        TEST(usage_by_user_follows_every_change),
-        TEST(a_second_put_of_the_same_kernel_needs_no_room),
-        TEST(an_import_beyond_the_quota_is_refused_with_what_to_do),
-        TEST(a_kernel_larger_than_the_quota_is_refused_and_evicts_nothing),
-        TEST(pinned_kernels_are_not_evicted_for_the_quota),
-        TEST(a_put_that_fails_for_the_quota_keeps_the_older_kernel_of_its_key),
-        TEST(a_smaller_quota_takes_effect_with_the_next_put),
-        TEST(what_a_user_brings_pushes_out_no_other_users_kernels),
-        TEST(who_has_more_than_half_of_a_full_store_makes_room_for_others),
-        TEST(who_is_alone_has_all_of_it),
-        TEST(who_has_more_than_half_brings_in_place_of_what_he_compiled),
-        TEST(what_a_user_brought_before_goes_first_and_what_came_with_it_stays),
-        TEST(what_a_user_compiled_for_all_and_what_is_pinned_stays_for_what_he_brings),
-        TEST(what_goes_for_an_import_is_found_without_looking_at_other_kernels),
-        TEST(of_a_store_of_schema_3_private_kernels_are_known_as_such),
-        TEST(a_wrong_scope_is_mended),
-    };
-    return cmocka_run_group_tests_name("kernel_store_quota", tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static void write_some(struct fixture *f, unsigned round)
         assert_in_range(kernel_store_remove(f->store, &keys[1], &f->err), KILN_OK, KILN_NOT_FOUND);
 }
 
-static void readers_see_whole_kernels_while_one_writes(void **state)
+TEST(store, readers_see_whole_kernels_while_one_writes)
 {
     struct fixture *f = *state;
     struct shared s;
@@ -84,7 +84,7 @@ static void readers_see_whole_kernels_while_one_writes(void **state)
     assert_int_equal(atomic_load(&s.errors), 0);
 }
 
-static void readers_go_on_while_the_file_is_replaced(void **state)
+TEST(store, readers_go_on_while_the_file_is_replaced)
 {
     struct fixture *f = *state;
     struct shared s;
@@ -100,15 +100,4 @@ static void readers_go_on_while_the_file_is_replaced(void **state)
 
     finish(&s, threads);
     assert_true(holds(f, 10));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(readers_see_whole_kernels_while_one_writes),
-        TEST(readers_go_on_while_the_file_is_replaced),
-    };
-    return cmocka_run_group_tests_name("kernel_store_threads", tests, NULL, NULL);
 }

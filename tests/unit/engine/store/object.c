@@ -4,16 +4,12 @@
 #include "common/fs.h"
 #include "common/limits.h"
 #include "engine/digest/sha256.h"
+#include "tests/support/test.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static uint8_t content[OBJECT_INLINE_MOST + 1];
 
@@ -34,9 +30,8 @@ static int memfd_of(const char *text)
     return fd;
 }
 
-static void keeps_the_bytes_mapped_up_to_the_inline_limit(void **state)
+TEST(plain, keeps_the_bytes_mapped_up_to_the_inline_limit)
 {
-    (void)state;
     struct object *small = object_of_size(OBJECT_INLINE_MOST);
     struct object *large = object_of_size(OBJECT_INLINE_MOST + 1);
 
@@ -48,9 +43,8 @@ static void keeps_the_bytes_mapped_up_to_the_inline_limit(void **state)
     object_unref(large);
 }
 
-static void is_sealed_and_knows_its_size_cost_and_digest(void **state)
+TEST(plain, is_sealed_and_knows_its_size_cost_and_digest)
 {
-    (void)state;
     struct object *object = object_of_size(100);
     struct digest expected = sha256_of(bytes_of(content, 100));
 
@@ -63,9 +57,8 @@ static void is_sealed_and_knows_its_size_cost_and_digest(void **state)
     object_unref(object);
 }
 
-static void seals_a_memfd_that_is_not_sealed_yet(void **state)
+TEST(plain, seals_a_memfd_that_is_not_sealed_yet)
 {
-    (void)state;
     struct object *object = NULL;
     struct kiln_err err = KILN_ERR_INIT;
 
@@ -76,9 +69,8 @@ static void seals_a_memfd_that_is_not_sealed_yet(void **state)
     object_unref(object);
 }
 
-static void refuses_and_closes_what_cannot_be_sealed(void **state)
+TEST(plain, refuses_and_closes_what_cannot_be_sealed)
 {
-    (void)state;
     struct object *object = NULL;
     struct kiln_err err = KILN_ERR_INIT;
     int ends[2];
@@ -92,9 +84,8 @@ static void refuses_and_closes_what_cannot_be_sealed(void **state)
     close(ends[1]);
 }
 
-static void refuses_a_memfd_that_someone_still_maps_for_writing(void **state)
+TEST(plain, refuses_a_memfd_that_someone_still_maps_for_writing)
 {
-    (void)state;
     struct object *object = NULL;
     struct kiln_err err = KILN_ERR_INIT;
     int fd = memfd_of("code");
@@ -106,9 +97,8 @@ static void refuses_a_memfd_that_someone_still_maps_for_writing(void **state)
     munmap(mapping, 4);
 }
 
-static void refuses_an_empty_object(void **state)
+TEST(plain, refuses_an_empty_object)
 {
-    (void)state;
     struct object *object = NULL;
     struct kiln_err err = KILN_ERR_INIT;
 
@@ -116,9 +106,8 @@ static void refuses_an_empty_object(void **state)
     assert_non_null(strstr(err.text, "empty"));
 }
 
-static void refuses_an_object_beyond_the_limit(void **state)
+TEST(plain, refuses_an_object_beyond_the_limit)
 {
-    (void)state;
     struct object *object = NULL;
     struct kiln_err err = KILN_ERR_INIT;
     int fd = memfd_of("");
@@ -127,9 +116,8 @@ static void refuses_an_object_beyond_the_limit(void **state)
     assert_int_equal(object_from_memfd(fd, 1, &object, &err), KILN_INVALID);
 }
 
-static void lives_until_the_last_reference_goes(void **state)
+TEST(plain, lives_until_the_last_reference_goes)
 {
-    (void)state;
     struct object *object = object_of_size(10);
     int fd = object->fd;
     assert_ptr_equal(object_ref(object), object);
@@ -142,9 +130,8 @@ static void lives_until_the_last_reference_goes(void **state)
     assert_null(object_unref(NULL));
 }
 
-static void can_be_viewed_whether_it_is_small_or_large(void **state)
+TEST(plain, can_be_viewed_whether_it_is_small_or_large)
 {
-    (void)state;
     size_t sizes[] = { 10, OBJECT_INLINE_MOST + 1 };
     for (size_t i = 0; i < 2; i++) {
         struct object *object = object_of_size(sizes[i]);
@@ -160,20 +147,9 @@ static void can_be_viewed_whether_it_is_small_or_large(void **state)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     for (size_t i = 0; i < sizeof(content); i++)
         content[i] = (uint8_t)(i * 31 + i / 251);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keeps_the_bytes_mapped_up_to_the_inline_limit),
-        cmocka_unit_test(is_sealed_and_knows_its_size_cost_and_digest),
-        cmocka_unit_test(seals_a_memfd_that_is_not_sealed_yet),
-        cmocka_unit_test(refuses_and_closes_what_cannot_be_sealed),
-        cmocka_unit_test(refuses_a_memfd_that_someone_still_maps_for_writing),
-        cmocka_unit_test(refuses_an_empty_object),
-        cmocka_unit_test(refuses_an_object_beyond_the_limit),
-        cmocka_unit_test(lives_until_the_last_reference_goes),
-        cmocka_unit_test(can_be_viewed_whether_it_is_small_or_large),
-    };
-    return cmocka_run_group_tests_name("object", tests, NULL, NULL);
+    return test_main(argc, argv);
 }

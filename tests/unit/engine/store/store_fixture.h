@@ -4,12 +4,7 @@
 /* A kernel store in a temporary folder, and verbs to talk about it. */
 #include "engine/db/query.h"
 #include "engine/store/kernel_store.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #define ROOMY (1ull << 30)
 
@@ -29,6 +24,7 @@ extern int sync_fails_with;
 /* An open, empty store without a limit that matters. */
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
+FIXTURE(store, fixture_setup, fixture_teardown);
 /* Closes the store and opens it again, with |limit|. */
 enum kiln_code reopen(struct fixture *f, uint64_t limit);
 void close_store(struct fixture *f);

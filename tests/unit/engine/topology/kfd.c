@@ -49,6 +49,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(kfd, setup, teardown);
+
 static const char *make_node(struct fixture *f, const char *name)
 {
     static char path[256];
@@ -81,7 +83,7 @@ static void look(struct fixture *f) { look_into(f, f->folder); }
 
 #define GPU_90A "simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\nvendor_id 4098\n"
 
-static void tells_a_gpu_from_its_properties(void **state)
+TEST(kfd, tells_a_gpu_from_its_properties)
 {
     struct fixture *f = *state;
     add(f, "1", "cpu_cores_count 0\n" GPU_90A "unique_id 1801979520617338022\nlast 1\n");
@@ -98,7 +100,7 @@ static void tells_a_gpu_from_its_properties(void **state)
     assert_string_equal(f->skipped, "");
 }
 
-static void leaves_cpus_out_and_sorts_by_number(void **state)
+TEST(kfd, leaves_cpus_out_and_sorts_by_number)
 {
     struct fixture *f = *state;
     add(f, "10", GPU_90A);
@@ -116,7 +118,7 @@ static void leaves_cpus_out_and_sorts_by_number(void **state)
     assert_string_equal(f->skipped, "");
 }
 
-static void counts_work_group_processors_from_gfx10_on(void **state)
+TEST(kfd, counts_work_group_processors_from_gfx10_on)
 {
     struct fixture *f = *state;
     add(f, "1", "simd_count 144\nsimd_per_cu 2\ngfx_target_version 100300\n");
@@ -131,7 +133,7 @@ static void counts_work_group_processors_from_gfx10_on(void **state)
     assert_string_equal(f->gpus[2].database_id, "gfx942130");
 }
 
-static void knows_old_kernels_gpus_by_their_pci_device(void **state)
+TEST(kfd, knows_old_kernels_gpus_by_their_pci_device)
 {
     struct fixture *f = *state;
     add(f, "1", "simd_count 256\nsimd_per_cu 4\nvendor_id 4098\ndevice_id 26720\n");
@@ -146,7 +148,7 @@ static void knows_old_kernels_gpus_by_their_pci_device(void **state)
     assert_says(f->skipped, "node 3: unknown device 0x1");
 }
 
-static void a_host_without_the_driver_has_no_gpus(void **state)
+TEST(kfd, a_host_without_the_driver_has_no_gpus)
 {
     struct fixture *f = *state;
     strcat(f->folder, "/absent");
@@ -158,7 +160,7 @@ static void a_host_without_the_driver_has_no_gpus(void **state)
     *strrchr(f->folder, '/') = '\0';
 }
 
-static void says_when_the_topology_is_no_folder(void **state)
+TEST(kfd, says_when_the_topology_is_no_folder)
 {
     struct fixture *f = *state;
     char path[256];
@@ -171,7 +173,7 @@ static void says_when_the_topology_is_no_folder(void **state)
     assert_says(f->err.text, "cannot look for GPUs in");
 }
 
-static void names_each_node_that_makes_no_sense_and_goes_on(void **state)
+TEST(kfd, names_each_node_that_makes_no_sense_and_goes_on)
 {
     static const struct {
         const char *properties, *says;
@@ -213,7 +215,7 @@ static void names_each_node_that_makes_no_sense_and_goes_on(void **state)
     }
 }
 
-static void nuls_and_bytes_that_are_no_text_do_no_harm(void **state)
+TEST(kfd, nuls_and_bytes_that_are_no_text_do_no_harm)
 {
     static const char nul[] = "simd_count 4\00016\n", high[] = "simd_count \xb2\n\xff\xfe";
     struct fixture *f = *state;
@@ -226,7 +228,7 @@ static void nuls_and_bytes_that_are_no_text_do_no_harm(void **state)
     assert_says(f->skipped, "node 1: simd_count makes no sense; node 2: simd_count makes");
 }
 
-static void refuses_properties_that_do_not_end(void **state)
+TEST(kfd, refuses_properties_that_do_not_end)
 {
     struct fixture *f = *state;
     size_t size = 1 << 20;
@@ -242,7 +244,7 @@ static void refuses_properties_that_do_not_end(void **state)
     assert_says(f->skipped, "node 1: content exceeds 65536 bytes");
 }
 
-static void does_not_wait_for_what_is_no_file(void **state)
+TEST(kfd, does_not_wait_for_what_is_no_file)
 {
     struct fixture *f = *state;
     assert_int_equal(mkfifo(make_node(f, "1"), 0600), 0);
@@ -258,7 +260,7 @@ static void does_not_wait_for_what_is_no_file(void **state)
     assert_says(f->skipped, "node 3: no properties: No such file");
 }
 
-static void a_gpu_that_the_cgroup_hides_is_not_there(void **state)
+TEST(kfd, a_gpu_that_the_cgroup_hides_is_not_there)
 {
     struct fixture *f = *state;
     add(f, "1", GPU_90A);
@@ -276,7 +278,7 @@ static void a_gpu_that_the_cgroup_hides_is_not_there(void **state)
     assert_says(f->skipped, "node 1: cannot read: Input/output error");
 }
 
-static void names_that_are_no_numbers_are_no_nodes(void **state)
+TEST(kfd, names_that_are_no_numbers_are_no_nodes)
 {
     struct fixture *f = *state;
     add(f, "-1", GPU_90A);
@@ -292,7 +294,7 @@ static void names_that_are_no_numbers_are_no_nodes(void **state)
     assert_string_equal(f->skipped, "");
 }
 
-static void thousands_of_nodes_do_not_overflow(void **state)
+TEST(kfd, thousands_of_nodes_do_not_overflow)
 {
     struct fixture *f = *state;
     char name[16];
@@ -311,7 +313,7 @@ static void thousands_of_nodes_do_not_overflow(void **state)
     assert_true(strlen(f->skipped) < sizeof(f->skipped));
 }
 
-static void says_how_many_gpus_are_beyond_what_it_can_tell(void **state)
+TEST(kfd, says_how_many_gpus_are_beyond_what_it_can_tell)
 {
     struct fixture *f = *state;
     char name[16];
@@ -329,7 +331,7 @@ static void says_how_many_gpus_are_beyond_what_it_can_tell(void **state)
 
 /* ---- features, memory, partitions ---- */
 
-static void tells_sramecc_where_kernel_and_arch_do(void **state)
+TEST(kfd, tells_sramecc_where_kernel_and_arch_do)
 {
     static const struct {
         const char *properties, *target;
@@ -373,7 +375,7 @@ static uint64_t memory_of(struct fixture *f)
     return kfd_memory(f->folder, &f->gpus[0]);
 }
 
-static void memory_is_the_sum_of_the_devices_own_banks(void **state)
+TEST(kfd, memory_is_the_sum_of_the_devices_own_banks)
 {
     struct fixture *f = *state;
     add(f, "1", GPU_90A "local_mem_size 0\nmem_banks_count 4\n");
@@ -385,7 +387,7 @@ static void memory_is_the_sum_of_the_devices_own_banks(void **state)
     assert_true(memory_of(f) == 68719476736u);
 }
 
-static void memory_that_the_node_tells_needs_no_banks(void **state)
+TEST(kfd, memory_that_the_node_tells_needs_no_banks)
 {
     struct fixture *f = *state;
     add(f, "1", GPU_90A "local_mem_size 17163091968\nmem_banks_count 1\n");
@@ -393,7 +395,7 @@ static void memory_that_the_node_tells_needs_no_banks(void **state)
     assert_true(memory_of(f) == 17163091968u);
 }
 
-static void memory_that_is_not_wholly_told_is_not_known(void **state)
+TEST(kfd, memory_that_is_not_wholly_told_is_not_known)
 {
     static const char *const wrong[] = { "", "heap_type 1\n", "size_in_bytes 7\n",
                                          "heap_type 1\nsize_in_bytes -7\n",
@@ -411,7 +413,7 @@ static void memory_that_is_not_wholly_told_is_not_known(void **state)
     assert_true(memory_of(f) == 1024);
 }
 
-static void numbers_of_banks_or_dies_that_make_no_sense_are_not_believed(void **state)
+TEST(kfd, numbers_of_banks_or_dies_that_make_no_sense_are_not_believed)
 {
     struct fixture *f = *state;
     add(f, "1", GPU_90A "mem_banks_count 4294967296\nnum_xcc 4294967297\n");
@@ -420,7 +422,7 @@ static void numbers_of_banks_or_dies_that_make_no_sense_are_not_believed(void **
     assert_int_equal(f->gpus[0].xcc, 0);
 }
 
-static void partitions_are_the_nodes_of_one_device(void **state)
+TEST(kfd, partitions_are_the_nodes_of_one_device)
 {
     struct fixture *f = *state;
     add(f, "1", GPU_90A "unique_id 7\n");
@@ -435,9 +437,8 @@ static void partitions_are_the_nodes_of_one_device(void **state)
         assert_int_equal(kfd_partitions(f->gpus, f->count, &f->gpus[i]), wanted[i]);
 }
 
-static void a_mode_is_nodes_and_dies(void **state)
+TEST(kfd, a_mode_is_nodes_and_dies)
 {
-    (void)state;
     assert_string_equal(kfd_partition_mode(1, 0), ""); /* not told */
     assert_string_equal(kfd_partition_mode(8, 0), "");
     assert_string_equal(kfd_partition_mode(1, 1), ""); /* one die: no modes */
@@ -464,7 +465,7 @@ static bool look_at_host(struct fixture *f, const char *host)
     return true;
 }
 
-static void tells_the_gpus_of_a_host_with_eight_mi210(void **state)
+TEST(kfd, tells_the_gpus_of_a_host_with_eight_mi210)
 {
     struct fixture *f = *state;
     if (!look_at_host(f, "mi210x8"))
@@ -481,7 +482,7 @@ static void tells_the_gpus_of_a_host_with_eight_mi210(void **state)
     assert_string_equal(f->skipped, "");
 }
 
-static void tells_each_partition_of_an_mi300x(void **state)
+TEST(kfd, tells_each_partition_of_an_mi300x)
 {
     struct fixture *f = *state;
     if (!look_at_host(f, "mi300x-cpx"))
@@ -497,7 +498,7 @@ static void tells_each_partition_of_an_mi300x(void **state)
     assert_string_equal(f->skipped, "");
 }
 
-static void tells_the_gpus_of_a_host_with_an_old_kernel(void **state)
+TEST(kfd, tells_the_gpus_of_a_host_with_an_old_kernel)
 {
     struct fixture *f = *state;
     if (!look_at_host(f, "mixed"))
@@ -509,36 +510,4 @@ static void tells_the_gpus_of_a_host_with_an_old_kernel(void **state)
     assert_true(kfd_memory("/nonexistent", &f->gpus[1]) == 17163091968u);
     assert_int_equal(f->gpus[1].xcc, 0);
     assert_string_equal(f->skipped, "");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(tells_a_gpu_from_its_properties),
-        TEST(leaves_cpus_out_and_sorts_by_number),
-        TEST(counts_work_group_processors_from_gfx10_on),
-        TEST(knows_old_kernels_gpus_by_their_pci_device),
-        TEST(a_host_without_the_driver_has_no_gpus),
-        TEST(says_when_the_topology_is_no_folder),
-        TEST(names_each_node_that_makes_no_sense_and_goes_on),
-        TEST(nuls_and_bytes_that_are_no_text_do_no_harm),
-        TEST(refuses_properties_that_do_not_end),
-        TEST(does_not_wait_for_what_is_no_file),
-        TEST(a_gpu_that_the_cgroup_hides_is_not_there),
-        TEST(names_that_are_no_numbers_are_no_nodes),
-        TEST(thousands_of_nodes_do_not_overflow),
-        TEST(says_how_many_gpus_are_beyond_what_it_can_tell),
-        TEST(tells_sramecc_where_kernel_and_arch_do),
-        TEST(memory_is_the_sum_of_the_devices_own_banks),
-        TEST(memory_that_the_node_tells_needs_no_banks),
-        TEST(memory_that_is_not_wholly_told_is_not_known),
-        TEST(numbers_of_banks_or_dies_that_make_no_sense_are_not_believed),
-        TEST(partitions_are_the_nodes_of_one_device),
-        TEST(a_mode_is_nodes_and_dies),
-        TEST(tells_the_gpus_of_a_host_with_eight_mi210),
-        TEST(tells_each_partition_of_an_mi300x),
-        TEST(tells_the_gpus_of_a_host_with_an_old_kernel),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(confine, set_up, tear_down);
+
 /* Runs |act| in a confined process; what it returned, or -1 where the kernel cannot confine. */
 static int confined(const struct fixture *f, int (*act)(const struct fixture *f))
 {
@@ -107,7 +109,7 @@ static int read_what_is_needed(const struct fixture *f)
                                                                         : 0;
 }
 
-static void what_a_transfer_needs_can_be_read(void **state)
+TEST(confine, what_a_transfer_needs_can_be_read)
 {
     assert_int_equal(confined(*state, read_what_is_needed), 0);
 }
@@ -131,15 +133,12 @@ static int read_private_keys(const struct fixture *f)
            opens("/etc/pki/tls/private", O_RDONLY | O_DIRECTORY);
 }
 
-static void the_keys_of_the_hosts_servers_can_not(void **state)
+TEST(confine, the_keys_of_the_hosts_servers_can_not)
 {
     assert_int_equal(confined(*state, read_private_keys), 0);
 }
 
-static void nothing_else_can_be_read(void **state)
-{
-    assert_int_equal(confined(*state, read_other_files), 0);
-}
+TEST(confine, nothing_else_can_be_read) { assert_int_equal(confined(*state, read_other_files), 0); }
 
 static int write_to_staging(const struct fixture *f)
 {
@@ -153,7 +152,7 @@ static int write_to_staging(const struct fixture *f)
                                                             : 0;
 }
 
-static void the_staging_folder_can_be_written_to(void **state)
+TEST(confine, the_staging_folder_can_be_written_to)
 {
     assert_int_equal(confined(*state, write_to_staging), 0);
 }
@@ -171,7 +170,7 @@ static int write_elsewhere(const struct fixture *f)
                                                                   : 0;
 }
 
-static void nothing_else_can_be_written_to(void **state)
+TEST(confine, nothing_else_can_be_written_to)
 {
     assert_int_equal(confined(*state, write_elsewhere), 0);
 }
@@ -183,10 +182,7 @@ static int start_a_program(const struct fixture *f)
     return errno == EPERM || errno == EACCES ? 0 : 1;
 }
 
-static void no_program_can_be_started(void **state)
-{
-    assert_int_equal(confined(*state, start_a_program), 0);
-}
+TEST(confine, no_program_can_be_started) { assert_int_equal(confined(*state, start_a_program), 0); }
 
 static int have_privileges(const struct fixture *f)
 {
@@ -225,28 +221,12 @@ static int make_calls(const struct fixture *f)
     return pthread_create(&thread, NULL, do_nothing, NULL) || pthread_join(thread, NULL) ? 22 : 0;
 }
 
-static void calls_that_no_transfer_needs_are_refused(void **state)
+TEST(confine, calls_that_no_transfer_needs_are_refused)
 {
     assert_int_equal(confined(*state, make_calls), 0);
 }
 
-static void no_capability_is_left_and_none_can_be_gained(void **state)
+TEST(confine, no_capability_is_left_and_none_can_be_gained)
 {
     assert_int_equal(confined(*state, have_privileges), 0);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(what_a_transfer_needs_can_be_read),
-        TEST(nothing_else_can_be_read),
-        TEST(the_keys_of_the_hosts_servers_can_not),
-        TEST(the_staging_folder_can_be_written_to),
-        TEST(nothing_else_can_be_written_to),
-        TEST(no_program_can_be_started),
-        TEST(no_capability_is_left_and_none_can_be_gained),
-        TEST(calls_that_no_transfer_needs_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

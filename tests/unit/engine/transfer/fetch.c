@@ -11,7 +11,7 @@
 
 /* ---- whole files ---- */
 
-static void takes_a_whole_file(void **state)
+TEST(fetch, takes_a_whole_file)
 {
     struct fixture *f = *state;
     serve(f, answer_file);
@@ -30,7 +30,7 @@ static void answer_empty(struct http_script *s, unsigned number, int fd)
     http_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 }
 
-static void takes_an_empty_file(void **state)
+TEST(fetch, takes_an_empty_file)
 {
     struct fixture *f = *state;
     serve(f, answer_empty);
@@ -42,7 +42,7 @@ static void takes_an_empty_file(void **state)
 
 /* ---- refusals ---- */
 
-static void asks_only_once_for_what_is_refused(void **state)
+TEST(fetch, asks_only_once_for_what_is_refused)
 {
     static const struct {
         int status;
@@ -65,7 +65,7 @@ static void asks_only_once_for_what_is_refused(void **state)
     }
 }
 
-static void asks_again_after_what_may_pass(void **state)
+TEST(fetch, asks_again_after_what_may_pass)
 {
     static const int statuses[] = { 408, 429, 500, 502, 503, 504 };
     struct fixture *f = *state;
@@ -80,7 +80,7 @@ static void asks_again_after_what_may_pass(void **state)
     }
 }
 
-static void refuses_a_size_beyond_the_limit_before_taking_any_of_it(void **state)
+TEST(fetch, refuses_a_size_beyond_the_limit_before_taking_any_of_it)
 {
     struct fixture *f = *state;
     f->limit = SIZE - 1;
@@ -99,7 +99,7 @@ static void answer_large_head(struct http_script *s, unsigned number, int fd)
     http_say(fd, "HTTP/1.1 200 OK\r\nContent-Length: 21474836480\r\nConnection: close\r\n\r\n");
 }
 
-static void refuses_a_stated_size_beyond_the_limit_though_nothing_of_it_comes(void **state)
+TEST(fetch, refuses_a_stated_size_beyond_the_limit_though_nothing_of_it_comes)
 {
     struct fixture *f = *state;
     f->limit = SIZE;
@@ -127,7 +127,7 @@ static void *talk_without_tls(void *context)
     return NULL;
 }
 
-static void does_not_try_https_again_where_http_answers(void **state)
+TEST(fetch, does_not_try_https_again_where_http_answers)
 {
     struct fixture *f = *state;
     char text[100];
@@ -154,7 +154,7 @@ static void does_not_try_https_again_where_http_answers(void **state)
     assert_says(f->err.text, "is that a server for https?");
 }
 
-static void takes_exactly_the_limit(void **state)
+TEST(fetch, takes_exactly_the_limit)
 {
     struct fixture *f = *state;
     f->limit = SIZE;
@@ -175,7 +175,7 @@ static void answer_endlessly(struct http_script *s, unsigned number, int fd)
     while (http_send(fd, f->content, SIZE) && http_send(fd, "\r\n", 2));
 }
 
-static void stops_an_endless_body_at_the_limit(void **state)
+TEST(fetch, stops_an_endless_body_at_the_limit)
 {
     struct fixture *f = *state;
     f->limit = 3 * SIZE + 17;
@@ -195,7 +195,7 @@ static void answer_part_unasked(struct http_script *s, unsigned number, int fd)
              "HTTP/1.1 206 Part\r\nContent-Range: bytes 0-4/9\r\nContent-Length: 5\r\n\r\nabcde");
 }
 
-static void takes_no_part_for_the_whole(void **state)
+TEST(fetch, takes_no_part_for_the_whole)
 {
     struct fixture *f = *state;
     serve(f, answer_part_unasked);
@@ -220,7 +220,7 @@ static void answer_redirect(struct http_script *s, unsigned number, int fd)
         answer_file(s, number, fd);
 }
 
-static void follows_a_redirect(void **state)
+TEST(fetch, follows_a_redirect)
 {
     struct fixture *f = *state;
     f->extra = "/elsewhere";
@@ -232,7 +232,7 @@ static void follows_a_redirect(void **state)
     assert_true(http_script_was_asked(&f->server, "GET /elsewhere HTTP/1.1"));
 }
 
-static void follows_no_redirect_to_a_file_of_this_host(void **state)
+TEST(fetch, follows_no_redirect_to_a_file_of_this_host)
 {
     struct fixture *f = *state;
     f->extra = "file:///etc/passwd";
@@ -252,7 +252,7 @@ static void answer_in_circles(struct http_script *s, unsigned number, int fd)
                  "Connection: close\r\n\r\n");
 }
 
-static void does_not_run_in_circles(void **state)
+TEST(fetch, does_not_run_in_circles)
 {
     struct fixture *f = *state;
     serve(f, answer_in_circles);
@@ -264,7 +264,7 @@ static void does_not_run_in_circles(void **state)
 
 /* ---- proxies ---- */
 
-static void goes_through_the_proxy_that_the_environment_names(void **state)
+TEST(fetch, goes_through_the_proxy_that_the_environment_names)
 {
     struct fixture *f = *state;
     char proxy[64];
@@ -286,7 +286,7 @@ static void goes_through_the_proxy_that_the_environment_names(void **state)
 
 /* ---- secrets ---- */
 
-static void uses_credentials_and_never_says_them(void **state)
+TEST(fetch, uses_credentials_and_never_says_them)
 {
     struct fixture *f = *state;
     f->status = 404;
@@ -318,7 +318,7 @@ ssize_t __wrap_pwrite(int fd, const void *data, size_t size, off_t at)
     return __real_pwrite(fd, data, size, at);
 }
 
-static void says_that_the_disk_is_full_and_does_not_ask_again(void **state)
+TEST(fetch, says_that_the_disk_is_full_and_does_not_ask_again)
 {
     struct fixture *f = *state;
     serve(f, answer_file);
@@ -348,7 +348,7 @@ static void on_progress(void *context, const struct transfer_progress *p)
     snprintf(seen->note, sizeof(seen->note), "%s", p->note);
 }
 
-static void tells_how_far_it_is_and_what_went_wrong(void **state)
+TEST(fetch, tells_how_far_it_is_and_what_went_wrong)
 {
     struct fixture *f = *state;
     struct seen seen = { 0 };
@@ -372,28 +372,9 @@ static void tells_how_far_it_is_and_what_went_wrong(void **state)
     assert_says(seen.note, "status 503");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(takes_a_whole_file),
-        TEST(takes_an_empty_file),
-        TEST(asks_only_once_for_what_is_refused),
-        TEST(asks_again_after_what_may_pass),
-        TEST(refuses_a_size_beyond_the_limit_before_taking_any_of_it),
-        TEST(refuses_a_stated_size_beyond_the_limit_though_nothing_of_it_comes),
-        TEST(does_not_try_https_again_where_http_answers),
-        TEST(takes_exactly_the_limit),
-        TEST(stops_an_endless_body_at_the_limit),
-        TEST(takes_no_part_for_the_whole),
-        TEST(follows_a_redirect),
-        TEST(follows_no_redirect_to_a_file_of_this_host),
-        TEST(does_not_run_in_circles),
-        TEST(goes_through_the_proxy_that_the_environment_names),
-        TEST(uses_credentials_and_never_says_them),
-        TEST(says_that_the_disk_is_full_and_does_not_ask_again),
-        TEST(tells_how_far_it_is_and_what_went_wrong),
-    };
     /* What the host's own settings say of proxies is not for loopback. */
     setenv("no_proxy", "127.0.0.1", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_main(argc, argv);
 }

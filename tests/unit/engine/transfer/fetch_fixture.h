@@ -38,7 +38,7 @@ extern unsigned pause_count;
 
 int fetch_set_up(void **state);
 int fetch_tear_down(void **state);
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fetch_set_up, fetch_tear_down)
+FIXTURE(fetch, fetch_set_up, fetch_tear_down);
 
 void serve(struct fixture *f, void (*answer)(struct http_script *script, unsigned number, int fd));
 /* The server has stopped afterwards: what it saw can be looked at. */

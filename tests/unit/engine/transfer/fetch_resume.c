@@ -15,7 +15,7 @@ static void expect_fetched(struct fixture *f, void (*answer)(struct http_script 
     expect_content(f, content);
 }
 
-static void goes_on_where_a_lost_connection_stopped(void **state)
+TEST(fetch, goes_on_where_a_lost_connection_stopped)
 {
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
@@ -31,7 +31,7 @@ static void goes_on_where_a_lost_connection_stopped(void **state)
     assert_int_equal(pause_count, 2);
 }
 
-static void goes_on_by_date_where_there_is_no_etag(void **state)
+TEST(fetch, goes_on_by_date_where_there_is_no_etag)
 {
     struct fixture *f = *state;
     strcpy(f->date, "Mon, 01 Jan 2024 00:00:00 GMT");
@@ -43,7 +43,7 @@ static void goes_on_by_date_where_there_is_no_etag(void **state)
     assert_true(http_script_was_asked(&f->server, "If-Range: Mon, 01 Jan 2024 00:00:00 GMT"));
 }
 
-static void does_not_trust_a_date_of_the_same_second(void **state)
+TEST(fetch, does_not_trust_a_date_of_the_same_second)
 {
     struct fixture *f = *state;
     strcpy(f->date, "Tue, 02 Jan 2024 00:00:00 GMT");
@@ -55,7 +55,7 @@ static void does_not_trust_a_date_of_the_same_second(void **state)
     assert_int_equal(f->ranges, 0);
 }
 
-static void does_not_trust_a_weak_etag(void **state)
+TEST(fetch, does_not_trust_a_weak_etag)
 {
     struct fixture *f = *state;
     strcpy(f->etag, "W/\"one\"");
@@ -84,7 +84,7 @@ static void answer_new_version(struct http_script *s, unsigned number, int fd)
     http_send(fd, f->other, SIZE);
 }
 
-static void begins_anew_when_the_file_changed_meanwhile(void **state)
+TEST(fetch, begins_anew_when_the_file_changed_meanwhile)
 {
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
@@ -105,7 +105,7 @@ static void answer_wrong_part(struct http_script *s, unsigned number, int fd)
     send_file(f, fd, number == 1 ? f->content : f->other);
 }
 
-static void never_joins_two_versions_even_if_the_server_does(void **state)
+TEST(fetch, never_joins_two_versions_even_if_the_server_does)
 {
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
@@ -130,7 +130,7 @@ static void answer_wrong_start(struct http_script *s, unsigned number, int fd)
     http_send(fd, f->content + 500, SIZE - 500);
 }
 
-static void takes_no_part_that_was_not_asked_for(void **state)
+TEST(fetch, takes_no_part_that_was_not_asked_for)
 {
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
@@ -151,7 +151,7 @@ static void answer_shorter(struct http_script *s, unsigned number, int fd)
         send_file(f, fd, f->content);
 }
 
-static void begins_anew_when_there_is_no_such_part_any_more(void **state)
+TEST(fetch, begins_anew_when_there_is_no_such_part_any_more)
 {
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
@@ -162,7 +162,7 @@ static void begins_anew_when_there_is_no_such_part_any_more(void **state)
     assert_int_equal(f->server.requests, 3);
 }
 
-static void keeps_on_while_each_attempt_brings_more(void **state)
+TEST(fetch, keeps_on_while_each_attempt_brings_more)
 {
     struct fixture *f = *state;
     strcpy(f->etag, "\"one\"");
@@ -182,7 +182,7 @@ static void answer_never_more(struct http_script *s, unsigned number, int fd)
     send_file(f, fd, f->content);
 }
 
-static void gives_up_when_attempts_bring_nothing_new(void **state)
+TEST(fetch, gives_up_when_attempts_bring_nothing_new)
 {
     struct fixture *f = *state;
     f->step = 1000; /* without a validator each attempt begins at the start */
@@ -195,7 +195,7 @@ static void gives_up_when_attempts_bring_nothing_new(void **state)
     assert_says(f->err.text, "given up after 5 attempts");
 }
 
-static void pauses_longer_each_time_and_never_twice_the_same(void **state)
+TEST(fetch, pauses_longer_each_time_and_never_twice_the_same)
 {
     struct fixture *f = *state;
     f->status = 503;
@@ -216,7 +216,7 @@ static void pauses_longer_each_time_and_never_twice_the_same(void **state)
     assert_true(differs);
 }
 
-static void waits_as_long_as_the_server_asks(void **state)
+TEST(fetch, waits_as_long_as_the_server_asks)
 {
     struct fixture *f = *state;
     f->status = 429;
@@ -229,7 +229,7 @@ static void waits_as_long_as_the_server_asks(void **state)
     assert_int_equal(pauses[0], 17000);
 }
 
-static void waits_no_longer_than_its_own_limit(void **state)
+TEST(fetch, waits_no_longer_than_its_own_limit)
 {
     struct fixture *f = *state;
     f->status = 503;
@@ -242,7 +242,7 @@ static void waits_no_longer_than_its_own_limit(void **state)
     assert_int_equal(pauses[0], f->policy.pause_most_ms);
 }
 
-static void says_that_nobody_listens(void **state)
+TEST(fetch, says_that_nobody_listens)
 {
     struct fixture *f = *state;
     int held = http_hold_port(&f->server.port);
@@ -265,7 +265,7 @@ static void answer_slowly(struct http_script *s, unsigned number, int fd)
     http_wait_for_hang_up(fd);
 }
 
-static void cuts_a_server_that_stalls(void **state)
+TEST(fetch, cuts_a_server_that_stalls)
 {
     struct fixture *f = *state;
     f->policy.stall_s = 1;
@@ -277,26 +277,9 @@ static void cuts_a_server_that_stalls(void **state)
     assert_says(f->err.text, "too slow");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(goes_on_where_a_lost_connection_stopped),
-        TEST(goes_on_by_date_where_there_is_no_etag),
-        TEST(does_not_trust_a_date_of_the_same_second),
-        TEST(does_not_trust_a_weak_etag),
-        TEST(begins_anew_when_the_file_changed_meanwhile),
-        TEST(never_joins_two_versions_even_if_the_server_does),
-        TEST(takes_no_part_that_was_not_asked_for),
-        TEST(begins_anew_when_there_is_no_such_part_any_more),
-        TEST(keeps_on_while_each_attempt_brings_more),
-        TEST(gives_up_when_attempts_bring_nothing_new),
-        TEST(pauses_longer_each_time_and_never_twice_the_same),
-        TEST(waits_as_long_as_the_server_asks),
-        TEST(waits_no_longer_than_its_own_limit),
-        TEST(says_that_nobody_listens),
-        TEST(cuts_a_server_that_stalls),
-    };
     /* What the host's own settings say of proxies is not for loopback. */
     setenv("no_proxy", "127.0.0.1", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_main(argc, argv);
 }

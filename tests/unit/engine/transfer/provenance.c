@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void takes_the_sha256_that_was_asked_for(void **state)
+TEST(transfer, takes_the_sha256_that_was_asked_for)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -21,7 +21,7 @@ static void takes_the_sha256_that_was_asked_for(void **state)
     expect_installed(f);
 }
 
-static void refuses_another_sha256(void **state)
+TEST(transfer, refuses_another_sha256)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -32,7 +32,7 @@ static void refuses_another_sha256(void **state)
     expect_refused(f, KILN_CORRUPT, "SHA-256");
 }
 
-static void refuses_a_malformed_sha256_before_it_fetches(void **state)
+TEST(transfer, refuses_a_malformed_sha256_before_it_fetches)
 {
     struct fixture *f = *state;
     from_server(f, PACKAGE);
@@ -43,7 +43,7 @@ static void refuses_a_malformed_sha256_before_it_fetches(void **state)
     assert_int_equal(f->server.requests, 0);
 }
 
-static void names_who_signed_it(void **state)
+TEST(transfer, names_who_signed_it)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -58,7 +58,7 @@ static void names_who_signed_it(void **state)
     expect_installed(f);
 }
 
-static void takes_the_manifest_that_the_client_opened(void **state)
+TEST(transfer, takes_the_manifest_that_the_client_opened)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -73,7 +73,7 @@ static void takes_the_manifest_that_the_client_opened(void **state)
     expect_installed(f);
 }
 
-static void takes_the_manifest_beside_a_file_url(void **state)
+TEST(transfer, takes_the_manifest_beside_a_file_url)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -87,7 +87,7 @@ static void takes_the_manifest_beside_a_file_url(void **state)
     expect_installed(f);
 }
 
-static void refuses_a_flipped_bit_in_a_signed_package(void **state)
+TEST(transfer, refuses_a_flipped_bit_in_a_signed_package)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -98,7 +98,7 @@ static void refuses_a_flipped_bit_in_a_signed_package(void **state)
     expect_refused(f, KILN_CORRUPT, "manifest");
 }
 
-static void refuses_a_key_that_nobody_trusts(void **state)
+TEST(transfer, refuses_a_key_that_nobody_trusts)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -111,7 +111,7 @@ static void refuses_a_key_that_nobody_trusts(void **state)
 }
 
 /* kiln-transfer reads a copy where it is another user; people put keys into the folder itself. */
-static void names_the_folder_that_a_copy_of_the_keys_is_of(void **state)
+TEST(transfer, names_the_folder_that_a_copy_of_the_keys_is_of)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -127,7 +127,7 @@ static void names_the_folder_that_a_copy_of_the_keys_is_of(void **state)
     assert_null(strstr(first + 1, once));
 }
 
-static void refuses_the_signed_manifest_of_another_package(void **state)
+TEST(transfer, refuses_the_signed_manifest_of_another_package)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -142,7 +142,7 @@ static void refuses_the_signed_manifest_of_another_package(void **state)
 }
 
 /* A signature says for which device a package is: its name does. */
-static void a_signed_package_goes_by_no_name_of_another_device_or_format(void **state)
+TEST(transfer, a_signed_package_goes_by_no_name_of_another_device_or_format)
 {
     static const char *const others[] = { "gfx90a.kdb", "gfx906_60.kdb", "gfx90a68.kpkg" };
     struct fixture *f = *state;
@@ -161,7 +161,7 @@ static void a_signed_package_goes_by_no_name_of_another_device_or_format(void **
     expect_refused(f, KILN_DENIED, "signs this file as 'latest'");
 }
 
-static void a_signed_package_goes_by_another_name_of_the_same_device(void **state)
+TEST(transfer, a_signed_package_goes_by_another_name_of_the_same_device)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -176,7 +176,7 @@ static void a_signed_package_goes_by_another_name_of_the_same_device(void **stat
     expect_installed(f);
 }
 
-static void refuses_an_unsigned_package_where_a_signature_is_required(void **state)
+TEST(transfer, refuses_an_unsigned_package_where_a_signature_is_required)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -191,7 +191,7 @@ static void refuses_an_unsigned_package_where_a_signature_is_required(void **sta
     expect_refused(f, KILN_DENIED, "require_signature");
 }
 
-static void does_without_a_manifest_that_is_not_there(void **state)
+TEST(transfer, does_without_a_manifest_that_is_not_there)
 {
     static const int statuses[] = { 403, 404, 410 };
     struct fixture *f = *state;
@@ -204,7 +204,7 @@ static void does_without_a_manifest_that_is_not_there(void **state)
     }
 }
 
-static void does_not_do_without_a_manifest_that_wants_a_password(void **state)
+TEST(transfer, does_not_do_without_a_manifest_that_wants_a_password)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -214,7 +214,7 @@ static void does_not_do_without_a_manifest_that_wants_a_password(void **state)
     expect_refused(f, KILN_DENIED, PACKAGE ".manifest");
 }
 
-static void does_not_do_without_a_manifest_that_cannot_be_had_now(void **state)
+TEST(transfer, does_not_do_without_a_manifest_that_cannot_be_had_now)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -224,7 +224,7 @@ static void does_not_do_without_a_manifest_that_cannot_be_had_now(void **state)
     expect_refused(f, KILN_UNAVAILABLE, PACKAGE ".manifest");
 }
 
-static void says_why_a_required_manifest_is_not_given(void **state)
+TEST(transfer, says_why_a_required_manifest_is_not_given)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -235,7 +235,7 @@ static void says_why_a_required_manifest_is_not_given(void **state)
     expect_refused(f, KILN_DENIED, "status 403");
 }
 
-static void refuses_a_manifest_that_is_none(void **state)
+TEST(transfer, refuses_a_manifest_that_is_none)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -245,28 +245,8 @@ static void refuses_a_manifest_that_is_none(void **state)
     expect_refused(f, KILN_CORRUPT, "manifest");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(takes_the_sha256_that_was_asked_for),
-        TEST(refuses_another_sha256),
-        TEST(refuses_a_malformed_sha256_before_it_fetches),
-        TEST(names_who_signed_it),
-        TEST(takes_the_manifest_that_the_client_opened),
-        TEST(takes_the_manifest_beside_a_file_url),
-        TEST(refuses_a_flipped_bit_in_a_signed_package),
-        TEST(refuses_a_key_that_nobody_trusts),
-        TEST(names_the_folder_that_a_copy_of_the_keys_is_of),
-        TEST(refuses_the_signed_manifest_of_another_package),
-        TEST(a_signed_package_goes_by_no_name_of_another_device_or_format),
-        TEST(a_signed_package_goes_by_another_name_of_the_same_device),
-        TEST(refuses_an_unsigned_package_where_a_signature_is_required),
-        TEST(does_without_a_manifest_that_is_not_there),
-        TEST(does_not_do_without_a_manifest_that_wants_a_password),
-        TEST(does_not_do_without_a_manifest_that_cannot_be_had_now),
-        TEST(says_why_a_required_manifest_is_not_given),
-        TEST(refuses_a_manifest_that_is_none),
-    };
     setenv("no_proxy", "127.0.0.1", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_main(argc, argv);
 }

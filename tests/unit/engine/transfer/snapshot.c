@@ -39,6 +39,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(snapshot, set_up, tear_down);
+
 static void say(struct fixture *f, const char *sql)
 {
     if (sqlite3_exec(f->writer, sql, NULL, NULL, NULL) != SQLITE_OK)
@@ -79,7 +81,7 @@ static uint64_t rows_of(struct fixture *f, int fd)
     return rows;
 }
 
-static void a_cache_that_is_in_use_comes_with_its_log_merged(void **state)
+TEST(snapshot, a_cache_that_is_in_use_comes_with_its_log_merged)
 {
     struct fixture *f = *state;
     open_live(f);
@@ -92,7 +94,7 @@ static void a_cache_that_is_in_use_comes_with_its_log_merged(void **state)
     assert_int_equal(rows_of(f, f->taken.fd), 4);
 }
 
-static void a_snapshot_does_not_change_with_its_file(void **state)
+TEST(snapshot, a_snapshot_does_not_change_with_its_file)
 {
     struct fixture *f = *state;
     open_live(f);
@@ -119,7 +121,7 @@ static void expect_the_file_itself(struct fixture *f, const char *name)
     assert_false(f->taken.merged);
 }
 
-static void a_package_that_nobody_writes_comes_as_it_is(void **state)
+TEST(snapshot, a_package_that_nobody_writes_comes_as_it_is)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, 3, 2000);
@@ -130,7 +132,7 @@ static void a_package_that_nobody_writes_comes_as_it_is(void **state)
     assert_int_equal(fcntl(f->taken.fd, F_GETFL) & O_ACCMODE, O_RDONLY);
 }
 
-static void a_packed_package_comes_as_it_is(void **state)
+TEST(snapshot, a_packed_package_comes_as_it_is)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, 3, 2000);
@@ -141,7 +143,7 @@ static void a_packed_package_comes_as_it_is(void **state)
     expect_the_file_itself(f, PACKAGE ".bz2");
 }
 
-static void a_damaged_cache_comes_as_it_is_with_a_note(void **state)
+TEST(snapshot, a_damaged_cache_comes_as_it_is_with_a_note)
 {
     struct fixture *f = *state;
     open_live(f);
@@ -162,7 +164,7 @@ static void a_damaged_cache_comes_as_it_is_with_a_note(void **state)
     assert_says(f->taken.note, "write-ahead log");
 }
 
-static void a_cache_whose_log_is_damaged_comes_with_the_rest_of_it(void **state)
+TEST(snapshot, a_cache_whose_log_is_damaged_comes_with_the_rest_of_it)
 {
     struct fixture *f = *state;
     char log[FIXTURE_PATH_MOST];
@@ -179,7 +181,7 @@ static void a_cache_whose_log_is_damaged_comes_with_the_rest_of_it(void **state)
     assert_says(f->taken.note, "write-ahead log of '" CACHE "' is damaged: 2 of its pages");
 }
 
-static void what_is_not_there_is_said(void **state)
+TEST(snapshot, what_is_not_there_is_said)
 {
     struct fixture *f = *state;
 
@@ -188,7 +190,7 @@ static void what_is_not_there_is_said(void **state)
     assert_says(f->p.err.text, CACHE);
 }
 
-static void what_is_no_file_is_refused(void **state)
+TEST(snapshot, what_is_no_file_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(mkfifo(package_path(&f->p, CACHE), 0600), 0);
@@ -198,7 +200,7 @@ static void what_is_no_file_is_refused(void **state)
     assert_says(f->p.err.text, "regular file");
 }
 
-static void a_folder_that_takes_no_copy_is_said(void **state)
+TEST(snapshot, a_folder_that_takes_no_copy_is_said)
 {
     struct fixture *f = *state;
     open_live(f);
@@ -208,21 +210,4 @@ static void a_folder_that_takes_no_copy_is_said(void **state)
 
     assert_int_not_equal(rc, KILN_OK);
     assert_says(f->p.err.text, "/nonexistent/folder");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(a_cache_that_is_in_use_comes_with_its_log_merged),
-        TEST(a_snapshot_does_not_change_with_its_file),
-        TEST(a_package_that_nobody_writes_comes_as_it_is),
-        TEST(a_packed_package_comes_as_it_is),
-        TEST(a_damaged_cache_comes_as_it_is_with_a_note),
-        TEST(a_cache_whose_log_is_damaged_comes_with_the_rest_of_it),
-        TEST(what_is_not_there_is_said),
-        TEST(what_is_no_file_is_refused),
-        TEST(a_folder_that_takes_no_copy_is_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

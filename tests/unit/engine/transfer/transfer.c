@@ -11,7 +11,7 @@
 
 /* ---- where it may come from ---- */
 
-static void takes_a_package_from_a_descriptor(void **state)
+TEST(transfer, takes_a_package_from_a_descriptor)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -30,7 +30,7 @@ static void takes_a_package_from_a_descriptor(void **state)
     expect_installed(f);
 }
 
-static void takes_a_package_from_a_server(void **state)
+TEST(transfer, takes_a_package_from_a_server)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -42,7 +42,7 @@ static void takes_a_package_from_a_server(void **state)
     expect_installed(f);
 }
 
-static void takes_a_package_from_a_file_url(void **state)
+TEST(transfer, takes_a_package_from_a_file_url)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -53,7 +53,7 @@ static void takes_a_package_from_a_file_url(void **state)
     expect_installed(f);
 }
 
-static void unpacks_bzip2_of_several_streams(void **state)
+TEST(transfer, unpacks_bzip2_of_several_streams)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -66,7 +66,7 @@ static void unpacks_bzip2_of_several_streams(void **state)
     expect_installed(f);
 }
 
-static void tells_bzip2_by_its_content(void **state)
+TEST(transfer, tells_bzip2_by_its_content)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -79,7 +79,7 @@ static void tells_bzip2_by_its_content(void **state)
     expect_installed(f);
 }
 
-static void calls_the_package_as_the_user_says(void **state)
+TEST(transfer, calls_the_package_as_the_user_says)
 {
     struct fixture *f = *state;
     package_write(&f->p, "latest", ROWS, OBJECT_SIZE);
@@ -94,7 +94,7 @@ static void calls_the_package_as_the_user_says(void **state)
 
 /* ---- names ---- */
 
-static void refuses_names_that_are_none_of_a_package(void **state)
+TEST(transfer, refuses_names_that_are_none_of_a_package)
 {
     static const char *const names[] = {
         "",           ".hidden.kdb", "../gfx90a68.kdb", "sub/gfx90a68.kdb", "gfx90a68.kdb\n",
@@ -111,7 +111,7 @@ static void refuses_names_that_are_none_of_a_package(void **state)
     }
 }
 
-static void refuses_a_url_without_a_name(void **state)
+TEST(transfer, refuses_a_url_without_a_name)
 {
     struct fixture *f = *state;
     f->job.url = "http://127.0.0.1:1/";
@@ -119,14 +119,11 @@ static void refuses_a_url_without_a_name(void **state)
     expect_refused(f, KILN_INVALID, "no file name");
 }
 
-static void refuses_neither_url_nor_file(void **state)
-{
-    expect_refused(*state, KILN_INVALID, "neither");
-}
+TEST(transfer, refuses_neither_url_nor_file) { expect_refused(*state, KILN_INVALID, "neither"); }
 
 /* ---- what is no file ---- */
 
-static void takes_only_regular_files(void **state)
+TEST(transfer, takes_only_regular_files)
 {
     struct fixture *f = *state;
     int ends[2];
@@ -147,7 +144,7 @@ static void takes_only_regular_files(void **state)
     close(ends[1]);
 }
 
-static void does_not_wait_for_a_pipe_behind_a_url(void **state)
+TEST(transfer, does_not_wait_for_a_pipe_behind_a_url)
 {
     struct fixture *f = *state;
     assert_int_equal(mkfifo(package_path(&f->p, PACKAGE), 0600), 0);
@@ -156,7 +153,7 @@ static void does_not_wait_for_a_pipe_behind_a_url(void **state)
     expect_refused(f, KILN_INVALID, "not a regular file");
 }
 
-static void refuses_a_descriptor_that_may_not_be_read(void **state)
+TEST(transfer, refuses_a_descriptor_that_may_not_be_read)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -167,7 +164,7 @@ static void refuses_a_descriptor_that_may_not_be_read(void **state)
     expect_refused(f, KILN_IO, "cannot read");
 }
 
-static void says_which_file_is_not_there(void **state)
+TEST(transfer, says_which_file_is_not_there)
 {
     struct fixture *f = *state;
     from_file_url(f, PACKAGE);
@@ -175,7 +172,7 @@ static void says_which_file_is_not_there(void **state)
     expect_refused(f, KILN_NOT_FOUND, PACKAGE);
 }
 
-static void says_that_the_server_has_no_such_package(void **state)
+TEST(transfer, says_that_the_server_has_no_such_package)
 {
     struct fixture *f = *state;
     from_server(f, PACKAGE);
@@ -185,7 +182,7 @@ static void says_that_the_server_has_no_such_package(void **state)
 
 /* ---- size ---- */
 
-static void refuses_a_file_beyond_the_limit(void **state)
+TEST(transfer, refuses_a_file_beyond_the_limit)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -195,7 +192,7 @@ static void refuses_a_file_beyond_the_limit(void **state)
     expect_refused(f, KILN_FULL, "package_limit");
 }
 
-static void refuses_what_unpacks_beyond_the_limit(void **state)
+TEST(transfer, refuses_what_unpacks_beyond_the_limit)
 {
     struct fixture *f = *state;
     int fd = open(package_path(&f->p, "zeros"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -224,7 +221,7 @@ int __wrap_fstatvfs(int fd, struct statvfs *ret_seen)
 }
 
 /* An administrator's package may fill the disk, anybody's cache may not. */
-static void a_users_cache_takes_half_of_the_free_disk_at_most(void **state)
+TEST(transfer, a_users_cache_takes_half_of_the_free_disk_at_most)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -242,7 +239,7 @@ static void a_users_cache_takes_half_of_the_free_disk_at_most(void **state)
     assert_is_empty(f->p.staging);
 }
 
-static void where_several_run_at_once_each_takes_its_share(void **state)
+TEST(transfer, where_several_run_at_once_each_takes_its_share)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -258,7 +255,7 @@ static void where_several_run_at_once_each_takes_its_share(void **state)
     assert_is_empty(f->p.staging);
 }
 
-static void a_users_cache_unpacks_to_half_of_the_free_disk_at_most(void **state)
+TEST(transfer, a_users_cache_unpacks_to_half_of_the_free_disk_at_most)
 {
     struct fixture *f = *state;
     int fd = open(package_path(&f->p, "zeros"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -277,7 +274,7 @@ static void a_users_cache_unpacks_to_half_of_the_free_disk_at_most(void **state)
     assert_is_empty(f->p.staging);
 }
 
-static void a_users_cache_beyond_the_limit_is_told_which(void **state)
+TEST(transfer, a_users_cache_beyond_the_limit_is_told_which)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -288,7 +285,7 @@ static void a_users_cache_beyond_the_limit_is_told_which(void **state)
     expect_refused(f, KILN_FULL, "four times the setting cache_limit");
 }
 
-static void takes_a_tuning_file_and_looks_for_no_kernels_in_it(void **state)
+TEST(transfer, takes_a_tuning_file_and_looks_for_no_kernels_in_it)
 {
     struct fixture *f = *state;
     int fd = open(package_path(&f->p, "a.txt"), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -307,7 +304,7 @@ static void takes_a_tuning_file_and_looks_for_no_kernels_in_it(void **state)
     assert_int_equal(f->outcome.rows, 0);
 }
 
-static void says_how_large_a_tuning_file_may_be(void **state)
+TEST(transfer, says_how_large_a_tuning_file_may_be)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -331,7 +328,7 @@ ssize_t __wrap_pread(int fd, void *data, size_t size, off_t at)
     return __real_pread(fd, data, size, at);
 }
 
-static void survives_a_file_that_shrinks_while_it_is_copied(void **state)
+TEST(transfer, survives_a_file_that_shrinks_while_it_is_copied)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, 50000);
@@ -361,7 +358,7 @@ ssize_t __wrap_write(int fd, const void *data, size_t size)
     return -1;
 }
 
-static void says_that_the_disk_is_full(void **state)
+TEST(transfer, says_that_the_disk_is_full)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -378,7 +375,7 @@ static void says_that_the_disk_is_full(void **state)
 
 /* ---- content ---- */
 
-static void refuses_a_damaged_object_and_says_which(void **state)
+TEST(transfer, refuses_a_damaged_object_and_says_which)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -389,7 +386,7 @@ static void refuses_a_damaged_object_and_says_which(void **state)
     assert_says(f->outcome.err.text, "conv");
 }
 
-static void counts_damage_where_it_is_to_save_what_is_left(void **state)
+TEST(transfer, counts_damage_where_it_is_to_save_what_is_left)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -403,7 +400,7 @@ static void counts_damage_where_it_is_to_save_what_is_left(void **state)
     expect_installed(f);
 }
 
-static void counts_what_is_left_of_a_cache_damaged_at_its_head(void **state)
+TEST(transfer, counts_what_is_left_of_a_cache_damaged_at_its_head)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -422,7 +419,7 @@ static void counts_what_is_left_of_a_cache_damaged_at_its_head(void **state)
     expect_installed(f);
 }
 
-static void refuses_a_cache_in_which_no_row_is_left(void **state)
+TEST(transfer, refuses_a_cache_in_which_no_row_is_left)
 {
     struct fixture *f = *state;
     int fd = open(package_path(&f->p, PACKAGE), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -434,7 +431,7 @@ static void refuses_a_cache_in_which_no_row_is_left(void **state)
     expect_refused(f, KILN_CORRUPT, "no kernel database");
 }
 
-static void takes_any_name_of_a_users_cache(void **state)
+TEST(transfer, takes_any_name_of_a_users_cache)
 {
     struct fixture *f = *state;
     package_write(&f->p, "old-cache", ROWS, OBJECT_SIZE);
@@ -447,7 +444,7 @@ static void takes_any_name_of_a_users_cache(void **state)
     assert_int_equal(f->outcome.rows, ROWS);
 }
 
-static void refuses_a_package_that_was_cut_off(void **state)
+TEST(transfer, refuses_a_package_that_was_cut_off)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -457,7 +454,7 @@ static void refuses_a_package_that_was_cut_off(void **state)
     expect_refused(f, KILN_CORRUPT, "cut off");
 }
 
-static void refuses_bzip2_that_was_cut_off(void **state)
+TEST(transfer, refuses_bzip2_that_was_cut_off)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -468,7 +465,7 @@ static void refuses_bzip2_that_was_cut_off(void **state)
     expect_refused(f, KILN_CORRUPT, "unpacking");
 }
 
-static void refuses_what_is_no_database(void **state)
+TEST(transfer, refuses_what_is_no_database)
 {
     struct fixture *f = *state;
     int fd = open(package_path(&f->p, PACKAGE), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -482,7 +479,7 @@ static void refuses_what_is_no_database(void **state)
     expect_refused(f, KILN_CORRUPT, "SQLite");
 }
 
-static void says_of_a_short_web_page_that_it_is_no_package(void **state)
+TEST(transfer, says_of_a_short_web_page_that_it_is_no_package)
 {
     struct fixture *f = *state;
     static const char page[] = "<html>Log in</html>";
@@ -494,7 +491,7 @@ static void says_of_a_short_web_page_that_it_is_no_package(void **state)
     expect_refused(f, KILN_CORRUPT, "is no package: it is not a SQLite file, but begins as a web");
 }
 
-static void refuses_an_empty_file(void **state)
+TEST(transfer, refuses_an_empty_file)
 {
     struct fixture *f = *state;
     close(open(package_path(&f->p, PACKAGE), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
@@ -503,7 +500,7 @@ static void refuses_an_empty_file(void **state)
     expect_refused(f, KILN_CORRUPT, "cut off");
 }
 
-static void says_that_the_staging_folder_is_gone(void **state)
+TEST(transfer, says_that_the_staging_folder_is_gone)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -515,45 +512,8 @@ static void says_that_the_staging_folder_is_gone(void **state)
     assert_says(f->outcome.err.text, "/nonexistent/staging");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(takes_a_package_from_a_descriptor),
-        TEST(takes_a_package_from_a_server),
-        TEST(takes_a_package_from_a_file_url),
-        TEST(unpacks_bzip2_of_several_streams),
-        TEST(tells_bzip2_by_its_content),
-        TEST(calls_the_package_as_the_user_says),
-        TEST(refuses_names_that_are_none_of_a_package),
-        TEST(refuses_a_url_without_a_name),
-        TEST(refuses_neither_url_nor_file),
-        TEST(takes_only_regular_files),
-        TEST(does_not_wait_for_a_pipe_behind_a_url),
-        TEST(refuses_a_descriptor_that_may_not_be_read),
-        TEST(says_which_file_is_not_there),
-        TEST(says_that_the_server_has_no_such_package),
-        TEST(refuses_a_file_beyond_the_limit),
-        TEST(refuses_what_unpacks_beyond_the_limit),
-        TEST(a_users_cache_takes_half_of_the_free_disk_at_most),
-        TEST(where_several_run_at_once_each_takes_its_share),
-        TEST(a_users_cache_unpacks_to_half_of_the_free_disk_at_most),
-        TEST(a_users_cache_beyond_the_limit_is_told_which),
-        TEST(takes_a_tuning_file_and_looks_for_no_kernels_in_it),
-        TEST(says_how_large_a_tuning_file_may_be),
-        TEST(survives_a_file_that_shrinks_while_it_is_copied),
-        TEST(says_that_the_disk_is_full),
-        TEST(refuses_a_damaged_object_and_says_which),
-        TEST(counts_damage_where_it_is_to_save_what_is_left),
-        TEST(counts_what_is_left_of_a_cache_damaged_at_its_head),
-        TEST(refuses_a_cache_in_which_no_row_is_left),
-        TEST(takes_any_name_of_a_users_cache),
-        TEST(refuses_a_package_that_was_cut_off),
-        TEST(refuses_bzip2_that_was_cut_off),
-        TEST(refuses_what_is_no_database),
-        TEST(says_of_a_short_web_page_that_it_is_no_package),
-        TEST(refuses_an_empty_file),
-        TEST(says_that_the_staging_folder_is_gone),
-    };
     setenv("no_proxy", "127.0.0.1", 1);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_main(argc, argv);
 }

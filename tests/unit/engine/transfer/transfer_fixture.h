@@ -26,7 +26,7 @@ struct fixture {
 
 int transfer_set_up(void **state);
 int transfer_tear_down(void **state);
-#define TEST(name) cmocka_unit_test_setup_teardown(name, transfer_set_up, transfer_tear_down)
+FIXTURE(transfer, transfer_set_up, transfer_tear_down);
 
 void from_descriptor(struct fixture *f, const char *name);
 void from_file_url(struct fixture *f, const char *name);

@@ -35,6 +35,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+FIXTURE(transfer_wire, set_up, tear_down);
+
 static void say(struct fixture *f, const char *text)
 {
     assert_int_equal(send(f->theirs, text, strlen(text), 0), (ssize_t)strlen(text));
@@ -54,7 +56,7 @@ static ino_t inode_of(int fd)
 
 /* ---- jobs ---- */
 
-static void a_job_arrives_as_it_was_sent(void **state)
+TEST(transfer_wire, a_job_arrives_as_it_was_sent)
 {
     struct fixture *f = *state;
     int content, manifest;
@@ -92,7 +94,7 @@ static void a_job_arrives_as_it_was_sent(void **state)
     close(manifest);
 }
 
-static void a_manifest_alone_is_not_taken_for_the_content(void **state)
+TEST(transfer_wire, a_manifest_alone_is_not_taken_for_the_content)
 {
     struct fixture *f = *state;
     int manifest;
@@ -114,7 +116,7 @@ static void a_manifest_alone_is_not_taken_for_the_content(void **state)
     close(manifest);
 }
 
-static void what_is_no_job_is_refused(void **state)
+TEST(transfer_wire, what_is_no_job_is_refused)
 {
     static const char *const texts[] = {
         "",
@@ -133,7 +135,7 @@ static void what_is_no_job_is_refused(void **state)
     }
 }
 
-static void a_url_too_long_for_a_packet_is_refused_by_the_sender(void **state)
+TEST(transfer_wire, a_url_too_long_for_a_packet_is_refused_by_the_sender)
 {
     struct fixture *f = *state;
     static char url[40000];
@@ -151,7 +153,7 @@ static void a_url_too_long_for_a_packet_is_refused_by_the_sender(void **state)
 
 /* ---- reports ---- */
 
-static void progress_arrives_as_it_was_told(void **state)
+TEST(transfer_wire, progress_arrives_as_it_was_told)
 {
     struct fixture *f = *state;
     const struct transfer_progress told = {
@@ -170,7 +172,7 @@ static void progress_arrives_as_it_was_told(void **state)
     assert_string_equal(got.progress.note, "cut");
 }
 
-static void an_outcome_arrives_as_it_was_told(void **state)
+TEST(transfer_wire, an_outcome_arrives_as_it_was_told)
 {
     struct fixture *f = *state;
     struct transfer_outcome told = {
@@ -201,7 +203,7 @@ static void an_outcome_arrives_as_it_was_told(void **state)
     assert_string_equal(got.notice, "look");
 }
 
-static void a_failure_arrives_with_its_sentence(void **state)
+TEST(transfer_wire, a_failure_arrives_with_its_sentence)
 {
     struct fixture *f = *state;
     struct transfer_outcome told = { .err = { .code = KILN_CORRUPT, .text = "row 7 is damaged" } };
@@ -220,7 +222,7 @@ static void a_failure_arrives_with_its_sentence(void **state)
     "\"damaged\":0,"                                                                        \
     "\"notice\":\"\"}"
 
-static void nonsense_from_a_process_is_refused(void **state)
+TEST(transfer_wire, nonsense_from_a_process_is_refused)
 {
     static const char *const texts[] = {
         "nonsense",
@@ -246,7 +248,7 @@ static void nonsense_from_a_process_is_refused(void **state)
     }
 }
 
-static void the_same_outcome_with_a_proper_name_is_taken(void **state)
+TEST(transfer_wire, the_same_outcome_with_a_proper_name_is_taken)
 {
     struct fixture *f = *state;
     struct transfer_report got;
@@ -256,7 +258,7 @@ static void the_same_outcome_with_a_proper_name_is_taken(void **state)
     must(hear(f, &got), f->err);
 }
 
-static void control_characters_do_not_reach_a_terminal(void **state)
+TEST(transfer_wire, control_characters_do_not_reach_a_terminal)
 {
     struct fixture *f = *state;
     struct transfer_report got;
@@ -268,7 +270,7 @@ static void control_characters_do_not_reach_a_terminal(void **state)
     assert_string_equal(got.progress.note, "a?b?");
 }
 
-static void silence_and_the_end_are_told_apart(void **state)
+TEST(transfer_wire, silence_and_the_end_are_told_apart)
 {
     struct fixture *f = *state;
     struct transfer_report got;
@@ -279,7 +281,7 @@ static void silence_and_the_end_are_told_apart(void **state)
     assert_int_equal(hear(f, &got), KILN_UNAVAILABLE);
 }
 
-static void progress_is_dropped_rather_than_waited_for(void **state)
+TEST(transfer_wire, progress_is_dropped_rather_than_waited_for)
 {
     struct fixture *f = *state;
     const struct transfer_progress told = { .stage = "fetching", .attempt = 1, .note = "" };
@@ -296,7 +298,7 @@ static void progress_is_dropped_rather_than_waited_for(void **state)
 
 /* ---- snapshots ---- */
 
-static void a_snapshot_is_a_descriptor_and_what_it_is_of(void **state)
+TEST(transfer_wire, a_snapshot_is_a_descriptor_and_what_it_is_of)
 {
     struct fixture *f = *state;
     struct snapshot taken = { .fd = -1, .name = "gfx906_60.ukdb", .merged = true, .note = "" };
@@ -326,25 +328,4 @@ static void a_snapshot_is_a_descriptor_and_what_it_is_of(void **state)
     assert_int_equal(inode_of(fd), inode_of(taken.fd));
     close(fd);
     close(taken.fd);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(a_job_arrives_as_it_was_sent),
-        TEST(a_manifest_alone_is_not_taken_for_the_content),
-        TEST(what_is_no_job_is_refused),
-        TEST(a_url_too_long_for_a_packet_is_refused_by_the_sender),
-        TEST(progress_arrives_as_it_was_told),
-        TEST(an_outcome_arrives_as_it_was_told),
-        TEST(a_failure_arrives_with_its_sentence),
-        TEST(nonsense_from_a_process_is_refused),
-        TEST(the_same_outcome_with_a_proper_name_is_taken),
-        TEST(control_characters_do_not_reach_a_terminal),
-        TEST(silence_and_the_end_are_told_apart),
-        TEST(progress_is_dropped_rather_than_waited_for),
-        TEST(a_snapshot_is_a_descriptor_and_what_it_is_of),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,9 +14,8 @@ static struct url parsed(const char *text)
     return url;
 }
 
-static void names_a_package_by_the_last_part_of_its_path(void **state)
+TEST(plain, names_a_package_by_the_last_part_of_its_path)
 {
-    (void)state;
     static const struct {
         const char *text, *name;
     } cases[] = {
@@ -34,9 +33,8 @@ static void names_a_package_by_the_last_part_of_its_path(void **state)
     }
 }
 
-static void unescapes_the_path_of_a_file(void **state)
+TEST(plain, unescapes_the_path_of_a_file)
 {
-    (void)state;
     struct url url = parsed("file:///data/my%20packages/gfx90a68.kdb");
 
     assert_int_equal(url.scheme, URL_FILE);
@@ -45,9 +43,8 @@ static void unescapes_the_path_of_a_file(void **state)
     url_done(&url);
 }
 
-static void shows_neither_credentials_nor_query(void **state)
+TEST(plain, shows_neither_credentials_nor_query)
 {
-    (void)state;
     struct url url = parsed("https://joe:geheim@example.org/p/x.kdb?X-Signature=hush#part");
 
     assert_string_equal(url.shown, "https://example.org/p/x.kdb");
@@ -57,9 +54,8 @@ static void shows_neither_credentials_nor_query(void **state)
     url_done(&url);
 }
 
-static void finds_the_manifest_beside_the_path_and_keeps_the_query(void **state)
+TEST(plain, finds_the_manifest_beside_the_path_and_keeps_the_query)
 {
-    (void)state;
     struct url url = parsed("https://joe:geheim@example.org/p/x.kdb?token=hush"), beside;
     struct kiln_err err = KILN_ERR_INIT;
 
@@ -71,9 +67,8 @@ static void finds_the_manifest_beside_the_path_and_keeps_the_query(void **state)
     url_done(&url);
 }
 
-static void refuses_what_is_no_url_without_repeating_it(void **state)
+TEST(plain, refuses_what_is_no_url_without_repeating_it)
 {
-    (void)state;
     static const char *const texts[] = {
         "",
         "gfx90a68.kdb",
@@ -97,9 +92,8 @@ static void refuses_what_is_no_url_without_repeating_it(void **state)
     }
 }
 
-static void refuses_what_is_too_long(void **state)
+TEST(plain, refuses_what_is_too_long)
 {
-    (void)state;
     char text[URL_MOST + 2];
     struct url url;
     struct kiln_err err = KILN_ERR_INIT;
@@ -112,9 +106,8 @@ static void refuses_what_is_too_long(void **state)
     assert_says(err.text, "longer than");
 }
 
-static void a_name_too_long_for_a_file_is_none(void **state)
+TEST(plain, a_name_too_long_for_a_file_is_none)
 {
-    (void)state;
     char text[URL_NAME_MOST + 16] = "http://h/";
     memset(text + 9, 'a', URL_NAME_MOST);
 
@@ -122,18 +115,4 @@ static void a_name_too_long_for_a_file_is_none(void **state)
 
     assert_string_equal(url.name, "");
     url_done(&url);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_a_package_by_the_last_part_of_its_path),
-        cmocka_unit_test(unescapes_the_path_of_a_file),
-        cmocka_unit_test(shows_neither_credentials_nor_query),
-        cmocka_unit_test(finds_the_manifest_beside_the_path_and_keeps_the_query),
-        cmocka_unit_test(refuses_what_is_no_url_without_repeating_it),
-        cmocka_unit_test(refuses_what_is_too_long),
-        cmocka_unit_test(a_name_too_long_for_a_file_is_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,6 +72,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(built_in, setup, teardown);
+
 static void open_again(struct built_in *b, const struct tuning_options *options)
 {
     close_tuning(b->f);
@@ -93,7 +95,7 @@ static void assert_same(struct built_in *b, struct tuning_question *q)
     assert_int_equal(ours.is_near, theirs.is_near);
 }
 
-static void it_answers_as_what_was_imported(void **state)
+TEST(built_in, it_answers_as_what_was_imported)
 {
     struct built_in *b = *state;
     const char *const keys[] = { KEY, KEY_OF_BATCH(8), KEY_OF_BATCH(16) };
@@ -115,7 +117,7 @@ static void it_answers_as_what_was_imported(void **state)
     assert_int_equal(tuning_stats_of(b->f->t).system_records, 3);
 }
 
-static void a_look_up_answers_from_where_it_lies(void **state)
+TEST(built_in, a_look_up_answers_from_where_it_lies)
 {
     struct built_in *b = *state;
     struct tuning_question q = find_question(ALICE, KEY);
@@ -125,7 +127,7 @@ static void a_look_up_answers_from_where_it_lies(void **state)
                 answer.value.data < b->images[0].bytes + b->images[0].size);
 }
 
-static void what_is_measured_stays_in_memory_within_its_limit(void **state)
+TEST(built_in, what_is_measured_stays_in_memory_within_its_limit)
 {
     struct built_in *b = *state;
     const char *values = "0.5,0,miopenConvolutionFwdAlgoDirect";
@@ -143,7 +145,7 @@ static void what_is_measured_stays_in_memory_within_its_limit(void **state)
     assert_string_equal(find_value(b->f, ALICE, KEY), CONV);
 }
 
-static void what_is_measured_is_bounded_in_bytes(void **state)
+TEST(built_in, what_is_measured_is_bounded_in_bytes)
 {
     struct built_in *b = *state;
     const char *values = "0.5,0,miopenConvolutionFwdAlgoDirect";
@@ -166,7 +168,7 @@ static void what_is_measured_is_bounded_in_bytes(void **state)
 }
 
 /* All the answers are what was measured here. */
-static void without_anything_built_in_a_look_up_is_a_miss(void **state)
+TEST(built_in, without_anything_built_in_a_look_up_is_a_miss)
 {
     struct built_in *b = *state;
     const struct tuning_options nothing = { .records_per_uid = 2 };
@@ -180,7 +182,7 @@ static void without_anything_built_in_a_look_up_is_a_miss(void **state)
     assert_int_equal(tuning_stats_of(b->f->t).system_records, 0);
 }
 
-static void changes_of_a_disk_are_refused(void **state)
+TEST(built_in, changes_of_a_disk_are_refused)
 {
     struct built_in *b = *state;
     const struct tuning_selection all = { .tier = TUNING_TIER_USER };
@@ -197,7 +199,7 @@ static void changes_of_a_disk_are_refused(void **state)
     must(tuning_check_db(b->f->t, &b->f->err), b->f->err);
 }
 
-static void without_user_and_without_system_records(void **state)
+TEST(built_in, without_user_and_without_system_records)
 {
     struct built_in *b = *state;
     const struct tuning_options no_user = { .data = &b->data, .without_user = true };
@@ -226,7 +228,7 @@ static void check_all(struct built_in *b)
     }
 }
 
-static void an_item_is_checked_once_it_was_used(void **state)
+TEST(built_in, an_item_is_checked_once_it_was_used)
 {
     struct built_in *b = *state;
     check_all(b);
@@ -239,7 +241,7 @@ static void an_item_is_checked_once_it_was_used(void **state)
     assert_int_equal(b->items[0].state, ITEM_CHECKED);
 }
 
-static void a_damaged_item_answers_no_more(void **state)
+TEST(built_in, a_damaged_item_answers_no_more)
 {
     struct built_in *b = *state;
     unsigned char *gemm = memmem(b->images[0].bytes, b->images[0].size, "GEMM", 4);
@@ -270,7 +272,7 @@ static bool note_system(void *context, const struct tuning_system *system)
 }
 
 /* The image may be damaged where opening already sees it; whatever else is built in goes on. */
-static void an_item_that_cannot_be_opened_for_damage_is_a_miss(void **state)
+TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
 {
     static const size_t places[] = { 0, 8, 20, 40 }; /* the magic, the version, the header */
     struct built_in *b = *state;
@@ -298,7 +300,7 @@ static void an_item_that_cannot_be_opened_for_damage_is_a_miss(void **state)
 }
 
 /* Whoever built it must know. */
-static void what_was_no_index_when_it_was_built_in_is_told_at_opening(void **state)
+TEST(built_in, what_was_no_index_when_it_was_built_in_is_told_at_opening)
 {
     struct built_in *b = *state;
     const struct tuning_options options = { .data = &b->data };
@@ -316,7 +318,7 @@ static void what_was_no_index_when_it_was_built_in_is_told_at_opening(void **sta
 }
 
 /* What was imported on this host is newer than what the program was built with. */
-static void beside_a_folder_the_imported_one_counts(void **state)
+TEST(built_in, beside_a_folder_the_imported_one_counts)
 {
     struct built_in *b = *state;
     struct fixture *f = b->f;
@@ -330,27 +332,4 @@ static void beside_a_folder_the_imported_one_counts(void **state)
          f->err);
     must(reopen(f), f->err);
     assert_string_equal(find_value(f, ALICE, KEY), "ConvZ:1.5,0,miopenConvolutionFwdAlgoDirect");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(it_answers_as_what_was_imported, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_look_up_answers_from_where_it_lies, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_measured_stays_in_memory_within_its_limit, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(what_is_measured_is_bounded_in_bytes, setup, teardown),
-        cmocka_unit_test_setup_teardown(without_anything_built_in_a_look_up_is_a_miss, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(changes_of_a_disk_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(without_user_and_without_system_records, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_item_is_checked_once_it_was_used, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_damaged_item_answers_no_more, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_item_that_cannot_be_opened_for_damage_is_a_miss, setup,
-                                        teardown),
-        cmocka_unit_test_setup_teardown(what_was_no_index_when_it_was_built_in_is_told_at_opening,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(beside_a_folder_the_imported_one_counts, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,7 @@ struct fixture {
 
 int fixture_setup(void **state); /* opened */
 int fixture_teardown(void **state);
+FIXTURE(facade, fixture_setup, fixture_teardown);
 void close_tuning(struct fixture *f);
 enum kiln_code reopen(struct fixture *f);
 

@@ -24,18 +24,16 @@ static bool are_relatives(const struct problem *a, const struct problem *b, enum
     return bytes_equal(x.families[family], y.families[family]);
 }
 
-static void another_batch_size_stays_in_both_families(void **state)
+TEST(plain, another_batch_size_stays_in_both_families)
 {
-    (void)state;
     struct problem other = base;
     other.n = 1;
     assert_true(are_relatives(&base, &other, FAMILY_BATCH));
     assert_true(are_relatives(&base, &other, FAMILY_SPATIAL));
 }
 
-static void another_spatial_size_stays_in_the_wider_family_alone(void **state)
+TEST(plain, another_spatial_size_stays_in_the_wider_family_alone)
 {
-    (void)state;
     struct problem other = base;
     other.n = 300;
     other.in.h = 28;
@@ -43,9 +41,8 @@ static void another_spatial_size_stays_in_the_wider_family_alone(void **state)
     assert_true(are_relatives(&base, &other, FAMILY_SPATIAL));
 }
 
-static void every_other_field_makes_another_family(void **state)
+TEST(plain, every_other_field_makes_another_family)
 {
-    (void)state;
     const size_t numbers = sizeof(base) / sizeof(uint32_t);
     const size_t n = offsetof(struct problem, n) / sizeof(uint32_t);
     const size_t in = offsetof(struct problem, in) / sizeof(uint32_t);
@@ -59,17 +56,15 @@ static void every_other_field_makes_another_family(void **state)
     }
 }
 
-static void the_families_of_a_problem_are_two(void **state)
+TEST(plain, the_families_of_a_problem_are_two)
 {
-    (void)state;
     struct family_names names;
     struct kinship kin = kinship_of(&base, &names);
     assert_false(bytes_equal(kin.families[FAMILY_BATCH], kin.families[FAMILY_SPATIAL]));
 }
 
-static void the_largest_numbers_fit(void **state)
+TEST(plain, the_largest_numbers_fit)
 {
-    (void)state;
     struct problem largest;
     for (size_t i = 0; i < sizeof(largest) / sizeof(uint32_t); i++)
         ((uint32_t *)&largest)[i] = UINT32_MAX;
@@ -78,9 +73,8 @@ static void the_largest_numbers_fit(void **state)
     assert_in_range(kin.families[FAMILY_BATCH].size, 1, FAMILY_NAME_MOST);
 }
 
-static void a_key_tells_family_batch_and_volume(void **state)
+TEST(plain, a_key_tells_family_batch_and_volume)
 {
-    (void)state;
     struct family_names of_key, of_problem;
     struct kinship kin = kinship_of_key(
         TUNING_FIND, bytes_of_text("64-56-56-3x3-128-56-56-64-1x1-1x1-1x1-0-NCHW-FP32-F"), &of_key);
@@ -91,9 +85,8 @@ static void a_key_tells_family_batch_and_volume(void **state)
         assert_true(bytes_equal(kin.families[f], wanted.families[f]));
 }
 
-static void both_databases_keys_name_one_family(void **state)
+TEST(plain, both_databases_keys_name_one_family)
 {
-    (void)state;
     struct family_names of_find, of_perf;
     struct kinship find = kinship_of_key(
         TUNING_FIND, bytes_of_text("64-56-56-3x3-128-56-56-64-1x1-1x1-1x1-0-NCHW-FP32-F"),
@@ -105,9 +98,8 @@ static void both_databases_keys_name_one_family(void **state)
     assert_true(bytes_equal(find.families[FAMILY_BATCH], perf.families[FAMILY_BATCH]));
 }
 
-static void a_key_that_is_no_problem_has_no_family(void **state)
+TEST(plain, a_key_that_is_no_problem_has_no_family)
 {
-    (void)state;
     static const char *const keys[] = { "", "nonsense",
                                         "64-56-56-3x3-128-56-56-64-1x1-1x1-1x1-0-NCHW-FP99-F" };
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -117,19 +109,4 @@ static void a_key_that_is_no_problem_has_no_family(void **state)
         assert_int_equal(kin.families[FAMILY_SPATIAL].size, 0);
         assert_int_equal(kin.batch, 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_batch_size_stays_in_both_families),
-        cmocka_unit_test(another_spatial_size_stays_in_the_wider_family_alone),
-        cmocka_unit_test(every_other_field_makes_another_family),
-        cmocka_unit_test(the_families_of_a_problem_are_two),
-        cmocka_unit_test(the_largest_numbers_fit),
-        cmocka_unit_test(a_key_tells_family_batch_and_volume),
-        cmocka_unit_test(both_databases_keys_name_one_family),
-        cmocka_unit_test(a_key_that_is_no_problem_has_no_family),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ static unsigned files_in(const char *folder)
     return count;
 }
 
-static void gives_back_every_record_in_the_order_of_its_source(void **state)
+TEST(index, gives_back_every_record_in_the_order_of_its_source)
 {
     struct index_fixture *f = *state;
     write_index(f, RECORDS);
@@ -65,7 +65,7 @@ static void gives_back_every_record_in_the_order_of_its_source(void **state)
     assert_int_equal(tuning_index_damaged(index), 0);
 }
 
-static void finds_each_key_and_no_other(void **state)
+TEST(index, finds_each_key_and_no_other)
 {
     struct index_fixture *f = *state;
     write_index(f, RECORDS);
@@ -105,7 +105,7 @@ static struct seen see_family(struct tuning_index *index, struct bytes name, uns
     return seen;
 }
 
-static void finds_both_families_of_a_problem(void **state)
+TEST(index, finds_both_families_of_a_problem)
 {
     struct index_fixture *f = *state;
     write_index(f, RECORDS);
@@ -131,7 +131,7 @@ static void finds_both_families_of_a_problem(void **state)
     assert_int_equal(see_family(index, bytes_of_text("\77other"), 9).count, 0);
 }
 
-static void of_two_equal_keys_the_first_answers(void **state)
+TEST(index, of_two_equal_keys_the_first_answers)
 {
     struct index_fixture *f = *state;
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
@@ -151,7 +151,7 @@ static void of_two_equal_keys_the_first_answers(void **state)
     assert_int_equal(tuning_index_kind(index), TUNING_PERF);
 }
 
-static void an_empty_database_has_an_index(void **state)
+TEST(index, an_empty_database_has_an_index)
 {
     struct index_fixture *f = *state;
     write_index(f, 0);
@@ -162,7 +162,7 @@ static void an_empty_database_has_an_index(void **state)
     must(tuning_index_verify(index, &f->err), f->err);
 }
 
-static void a_value_may_be_empty(void **state)
+TEST(index, a_value_may_be_empty)
 {
     struct index_fixture *f = *state;
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
@@ -177,7 +177,7 @@ static void a_value_may_be_empty(void **state)
     assert_int_equal(tuning_index_entries(index), 0);
 }
 
-static void the_same_records_give_the_same_file(void **state)
+TEST(index, the_same_records_give_the_same_file)
 {
     struct index_fixture *f = *state;
     write_index(f, RECORDS);
@@ -192,7 +192,7 @@ static void the_same_records_give_the_same_file(void **state)
     assert_false(digest_equal(&first, &f->digest));
 }
 
-static void verifying_survives_a_file_that_lost_its_end(void **state)
+TEST(index, verifying_survives_a_file_that_lost_its_end)
 {
     struct index_fixture *f = *state;
     write_index(f, RECORDS);
@@ -205,7 +205,7 @@ static void verifying_survives_a_file_that_lost_its_end(void **state)
     assert_says(f->err.text, "ends after 5000 of");
 }
 
-static void a_mapped_index_outlives_its_replacement(void **state)
+TEST(index, a_mapped_index_outlives_its_replacement)
 {
     struct index_fixture *f = *state;
     write_index(f, RECORDS);
@@ -216,7 +216,7 @@ static void a_mapped_index_outlives_its_replacement(void **state)
     assert_int_equal(files_in(f->folder), 1);
 }
 
-static void syncs_the_file_and_its_folder(void **state)
+TEST(index, syncs_the_file_and_its_folder)
 {
     struct index_fixture *f = *state;
     fsyncs = 0;
@@ -224,7 +224,7 @@ static void syncs_the_file_and_its_folder(void **state)
     assert_int_equal(fsyncs, 2);
 }
 
-static void a_disk_that_fails_leaves_the_old_index(void **state)
+TEST(index, a_disk_that_fails_leaves_the_old_index)
 {
     struct index_fixture *f = *state;
     write_index(f, RECORDS);
@@ -240,7 +240,7 @@ static void a_disk_that_fails_leaves_the_old_index(void **state)
     assert_int_equal(tuning_index_count(index), RECORDS);
 }
 
-static void a_folder_that_is_not_there_is_told(void **state)
+TEST(index, a_folder_that_is_not_there_is_told)
 {
     struct index_fixture *f = *state;
     char path[160];
@@ -251,7 +251,7 @@ static void a_folder_that_is_not_there_is_told(void **state)
     assert_says(f->err.text, path);
 }
 
-static void refuses_records_that_are_too_long(void **state)
+TEST(index, refuses_records_that_are_too_long)
 {
     struct index_fixture *f = *state;
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
@@ -283,7 +283,7 @@ static void refuses_records_that_are_too_long(void **state)
     assert_int_equal(value.size, longest.value.size);
 }
 
-static void opens_only_what_nobody_else_can_write(void **state)
+TEST(index, opens_only_what_nobody_else_can_write)
 {
     struct index_fixture *f = *state;
     write_index(f, 1);
@@ -306,34 +306,10 @@ static void opens_only_what_nobody_else_can_write(void **state)
     assert_null(index);
 }
 
-static void says_when_there_is_no_file(void **state)
+TEST(index, says_when_there_is_no_file)
 {
     struct index_fixture *f = *state;
     struct tuning_index *index = NULL;
     assert_int_equal(tuning_index_open(f->path, &index, &f->err), KILN_NOT_FOUND);
     assert_says(f->err.text, f->path);
-}
-
-int main(void)
-{
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, index_fixture_setup, index_fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(gives_back_every_record_in_the_order_of_its_source),
-        TEST(finds_each_key_and_no_other),
-        TEST(finds_both_families_of_a_problem),
-        TEST(of_two_equal_keys_the_first_answers),
-        TEST(an_empty_database_has_an_index),
-        TEST(a_value_may_be_empty),
-        TEST(the_same_records_give_the_same_file),
-        TEST(verifying_survives_a_file_that_lost_its_end),
-        TEST(a_mapped_index_outlives_its_replacement),
-        TEST(syncs_the_file_and_its_folder),
-        TEST(a_disk_that_fails_leaves_the_old_index),
-        TEST(a_folder_that_is_not_there_is_told),
-        TEST(refuses_records_that_are_too_long),
-        TEST(opens_only_what_nobody_else_can_write),
-        TEST(says_when_there_is_no_file),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

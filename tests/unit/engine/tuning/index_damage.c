@@ -80,7 +80,7 @@ static unsigned ask_for(struct tuning_index *index, unsigned place)
     return answers;
 }
 
-static void a_flipped_bit_gives_misses_and_never_a_wrong_answer(void **state)
+TEST(index, a_flipped_bit_gives_misses_and_never_a_wrong_answer)
 {
     struct index_fixture *f = *state;
     write_index(f, RECORDS);
@@ -107,7 +107,7 @@ static void a_flipped_bit_gives_misses_and_never_a_wrong_answer(void **state)
     assert_in_range(answers, FLIPS, UINT32_MAX);
 }
 
-static void every_flipped_bit_of_a_text_is_a_counted_miss(void **state)
+TEST(index, every_flipped_bit_of_a_text_is_a_counted_miss)
 {
     struct index_fixture *f = *state;
     write_index(f, RECORDS);
@@ -131,7 +131,7 @@ static void every_flipped_bit_of_a_text_is_a_counted_miss(void **state)
     assert_true(tuning_index_find(index, made.record.key, &value));
 }
 
-static void overwritten_parts_give_misses(void **state)
+TEST(index, overwritten_parts_give_misses)
 {
     struct index_fixture *f = *state;
     write_index(f, RECORDS);
@@ -153,7 +153,7 @@ static void overwritten_parts_give_misses(void **state)
     }
 }
 
-static void a_file_of_another_length_is_refused(void **state)
+TEST(index, a_file_of_another_length_is_refused)
 {
     struct index_fixture *f = *state;
     write_index(f, RECORDS);
@@ -169,7 +169,7 @@ static void a_file_of_another_length_is_refused(void **state)
     }
 }
 
-static void another_version_is_told(void **state)
+TEST(index, another_version_is_told)
 {
     struct index_fixture *f = *state;
     write_index(f, 1);
@@ -181,18 +181,4 @@ static void another_version_is_told(void **state)
     assert_int_equal(pwrite(fd, "SQLite", 6, 0), 6);
     assert_int_equal(tuning_index_open(f->path, &index, &f->err), KILN_CORRUPT);
     assert_says(f->err.text, "no index");
-}
-
-int main(void)
-{
-#define TEST(name) \
-    cmocka_unit_test_setup_teardown(name, index_fixture_setup, index_fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_flipped_bit_gives_misses_and_never_a_wrong_answer),
-        TEST(every_flipped_bit_of_a_text_is_a_counted_miss),
-        TEST(overwritten_parts_give_misses),
-        TEST(a_file_of_another_length_is_refused),
-        TEST(another_version_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

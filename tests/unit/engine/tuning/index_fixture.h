@@ -14,6 +14,7 @@ struct index_fixture {
 
 int index_fixture_setup(void **state); /* a folder */
 int index_fixture_teardown(void **state);
+FIXTURE(index, index_fixture_setup, index_fixture_teardown);
 
 /* What the record of |place| holds; valid until the next call. */
 struct made_record {

@@ -45,6 +45,8 @@ static int teardown(void **state)
     return 0;
 }
 
+FIXTURE(lease, setup, teardown);
+
 static enum lease_state ask(struct fixture *f, const void *holder)
 {
     must(lease_ask(f->table, holder, &f->request, &f->answer, &f->err), f->err);
@@ -76,7 +78,7 @@ static bool wait_as(struct fixture *f, unsigned who)
     return lease_wait(f->table, &f->request, &f->told[who].waiter, &full);
 }
 
-static void the_first_asker_gets_it_and_the_second_the_next_share(void **state)
+TEST(lease, the_first_asker_gets_it_and_the_second_the_next_share)
 {
     struct fixture *f = *state;
     assert_int_equal(ask(f, &first), LEASE_GRANTED);
@@ -92,7 +94,7 @@ static void the_first_asker_gets_it_and_the_second_the_next_share(void **state)
     assert_int_equal(lease_count(f->table), 1);
 }
 
-static void who_asks_again_gets_the_share_it_holds(void **state)
+TEST(lease, who_asks_again_gets_the_share_it_holds)
 {
     struct fixture *f = *state;
     ask(f, &first);
@@ -103,7 +105,7 @@ static void who_asks_again_gets_the_share_it_holds(void **state)
     assert_int_equal(f->answer.count, 4);
 }
 
-static void without_sharing_the_second_is_told_that_it_is_taken(void **state)
+TEST(lease, without_sharing_the_second_is_told_that_it_is_taken)
 {
     struct fixture *f = *state;
     f->request.share = false;
@@ -112,7 +114,7 @@ static void without_sharing_the_second_is_told_that_it_is_taken(void **state)
     assert_int_equal(f->answer.lease, 0);
 }
 
-static void a_lease_with_no_candidates_has_one_holder(void **state)
+TEST(lease, a_lease_with_no_candidates_has_one_holder)
 {
     struct fixture *f = *state;
     f->request.candidates = 0;
@@ -125,7 +127,7 @@ static void a_lease_with_no_candidates_has_one_holder(void **state)
     assert_string_equal(f->answer.best.params, "1,2");
 }
 
-static void another_uid_problem_solver_or_device_is_another_lease(void **state)
+TEST(lease, another_uid_problem_solver_or_device_is_another_lease)
 {
     struct fixture *f = *state;
     struct problem other = f->problem;
@@ -143,7 +145,7 @@ static void another_uid_problem_solver_or_device_is_another_lease(void **state)
     assert_int_equal(lease_count(f->table), 5);
 }
 
-static void every_candidate_is_measured_once_and_the_best_of_all_counts(void **state)
+TEST(lease, every_candidate_is_measured_once_and_the_best_of_all_counts)
 {
     struct fixture *f = *state;
     ask(f, &first);
@@ -168,7 +170,7 @@ static void every_candidate_is_measured_once_and_the_best_of_all_counts(void **s
     assert_false(lease_show(f->table, lease, &shown));
 }
 
-static void the_share_of_one_who_leaves_goes_to_the_next_asker(void **state)
+TEST(lease, the_share_of_one_who_leaves_goes_to_the_next_asker)
 {
     struct fixture *f = *state;
     ask(f, &first);
@@ -181,7 +183,7 @@ static void the_share_of_one_who_leaves_goes_to_the_next_asker(void **state)
     assert_int_equal(f->answer.count, 4);
 }
 
-static void a_lease_ends_with_its_last_holder(void **state)
+TEST(lease, a_lease_ends_with_its_last_holder)
 {
     struct fixture *f = *state;
     ask(f, &first);
@@ -193,7 +195,7 @@ static void a_lease_ends_with_its_last_holder(void **state)
     assert_int_equal(lease_count(f->table), 0);
 }
 
-static void waiters_are_told_once_when_it_is_finished(void **state)
+TEST(lease, waiters_are_told_once_when_it_is_finished)
 {
     struct fixture *f = *state;
     f->request.candidates = 4;
@@ -215,7 +217,7 @@ static void waiters_are_told_once_when_it_is_finished(void **state)
     lease_unwait(&f->told[0].waiter); /* nothing to undo */
 }
 
-static void when_the_holder_leaves_one_waiter_goes_on_with_what_was_found(void **state)
+TEST(lease, when_the_holder_leaves_one_waiter_goes_on_with_what_was_found)
 {
     struct fixture *f = *state;
     ask(f, &first);
@@ -233,14 +235,14 @@ static void when_the_holder_leaves_one_waiter_goes_on_with_what_was_found(void *
     assert_string_equal(f->answer.best.params, "a");
 }
 
-static void nobody_waits_for_a_lease_that_is_not_there(void **state)
+TEST(lease, nobody_waits_for_a_lease_that_is_not_there)
 {
     struct fixture *f = *state;
     assert_false(wait_as(f, 0));
     lease_unwait(&f->told[0].waiter);
 }
 
-static void a_report_for_what_one_does_not_hold_is_refused(void **state)
+TEST(lease, a_report_for_what_one_does_not_hold_is_refused)
 {
     struct fixture *f = *state;
     struct lease_best best = { .params = "x", .median_ms = 1 };
@@ -253,7 +255,7 @@ static void a_report_for_what_one_does_not_hold_is_refused(void **state)
     assert_non_null(strstr(f->err.text, "holds no lease"));
 }
 
-static void the_best_keeps_the_origin_it_was_reported_with(void **state)
+TEST(lease, the_best_keeps_the_origin_it_was_reported_with)
 {
     struct fixture *f = *state;
     char driver[] = "driver 1";
@@ -279,7 +281,7 @@ static void the_best_keeps_the_origin_it_was_reported_with(void **state)
 }
 
 /* Two threads of one client are one holder. */
-static void a_report_of_a_share_that_was_reported_already_ends_no_other_one(void **state)
+TEST(lease, a_report_of_a_share_that_was_reported_already_ends_no_other_one)
 {
     struct fixture *f = *state;
     struct lease_best slow = { .params = "a", .median_ms = 2, .samples = 3 };
@@ -302,7 +304,7 @@ static void a_report_of_a_share_that_was_reported_already_ends_no_other_one(void
     assert_int_equal(f->answer.state, LEASE_DONE);
 }
 
-static void another_number_of_candidates_is_refused(void **state)
+TEST(lease, another_number_of_candidates_is_refused)
 {
     struct fixture *f = *state;
     ask(f, &first);
@@ -311,7 +313,7 @@ static void another_number_of_candidates_is_refused(void **state)
     assert_non_null(strstr(f->err.text, "10 candidates, not 11"));
 }
 
-static void one_user_cannot_hold_all_leases(void **state)
+TEST(lease, one_user_cannot_hold_all_leases)
 {
     struct fixture *f = *state;
     enum kiln_code rc = KILN_OK;
@@ -326,7 +328,7 @@ static void one_user_cannot_hold_all_leases(void **state)
     assert_int_equal(ask(f, &second), LEASE_GRANTED);
 }
 
-static void what_a_waiter_never_came_back_for_makes_room(void **state)
+TEST(lease, what_a_waiter_never_came_back_for_makes_room)
 {
     struct fixture *f = *state;
     ask(f, &first);
@@ -340,7 +342,7 @@ static void what_a_waiter_never_came_back_for_makes_room(void **state)
     assert_int_equal(lease_count(f->table), 1);
 }
 
-static void texts_that_are_too_long_are_refused(void **state)
+TEST(lease, texts_that_are_too_long_are_refused)
 {
     struct fixture *f = *state;
     char text[LEASE_PARAMS_MOST + 2];
@@ -355,31 +357,4 @@ static void texts_that_are_too_long_are_refused(void **state)
     f->request.solver = "s";
     f->request.candidates = LEASE_CANDIDATES_MOST + 1;
     assert_int_equal(lease_ask(f->table, &first, &f->request, &f->answer, &f->err), KILN_INVALID);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_first_asker_gets_it_and_the_second_the_next_share),
-        TEST(who_asks_again_gets_the_share_it_holds),
-        TEST(without_sharing_the_second_is_told_that_it_is_taken),
-        TEST(a_lease_with_no_candidates_has_one_holder),
-        TEST(another_uid_problem_solver_or_device_is_another_lease),
-        TEST(every_candidate_is_measured_once_and_the_best_of_all_counts),
-        TEST(the_share_of_one_who_leaves_goes_to_the_next_asker),
-        TEST(a_lease_ends_with_its_last_holder),
-        TEST(waiters_are_told_once_when_it_is_finished),
-        TEST(when_the_holder_leaves_one_waiter_goes_on_with_what_was_found),
-        TEST(nobody_waits_for_a_lease_that_is_not_there),
-        TEST(a_report_for_what_one_does_not_hold_is_refused),
-        TEST(the_best_keeps_the_origin_it_was_reported_with),
-        TEST(a_report_of_a_share_that_was_reported_already_ends_no_other_one),
-        TEST(another_number_of_candidates_is_refused),
-        TEST(one_user_cannot_hold_all_leases),
-        TEST(what_a_waiter_never_came_back_for_makes_room),
-        TEST(texts_that_are_too_long_are_refused),
-    };
-    return cmocka_run_group_tests_name("lease", tests, NULL, NULL);
 }

@@ -34,17 +34,15 @@ static struct tuning_row imported(const char *values)
 #define FIND "1.0,0,miopenConvolutionFwdAlgoDirect"
 #define FIND_SLOWER "2.0,0,miopenConvolutionFwdAlgoDirect"
 
-static void the_same_twice_changes_nothing(void **state)
+TEST(plain, the_same_twice_changes_nothing)
 {
-    (void)state;
     struct tuning_row a = measured(FIND, 1, 0.1, 10), b = a;
     assert_int_equal(measurement_merge(TUNING_FIND, &a, &b).result, MERGE_SAME);
     assert_int_equal(a.measured.samples, 10);
 }
 
-static void what_overlaps_is_pooled_by_samples(void **state)
+TEST(plain, what_overlaps_is_pooled_by_samples)
 {
-    (void)state;
     struct tuning_row a = measured(FIND, 1.0, 0.1, 30), b = measured(FIND, 1.1, 0.1, 10);
     b.measured.measured_at = 2000;
     b.measured.uid = 1001;
@@ -60,9 +58,8 @@ static void what_overlaps_is_pooled_by_samples(void **state)
     assert_int_equal(a.measured.uid, 1001);
 }
 
-static void apart_the_one_with_more_samples_counts_and_is_a_conflict(void **state)
+TEST(plain, apart_the_one_with_more_samples_counts_and_is_a_conflict)
 {
-    (void)state;
     struct tuning_row a = measured(FIND, 1.0, 0.1, 5), b = measured(FIND_SLOWER, 2.0, 0.1, 50);
 
     struct merge merge = measurement_merge(TUNING_FIND, &a, &b);
@@ -75,9 +72,8 @@ static void apart_the_one_with_more_samples_counts_and_is_a_conflict(void **stat
     assert_true(bytes_equal_text(a.values, FIND_SLOWER));
 }
 
-static void with_as_many_samples_the_smaller_spread_counts_then_the_newer(void **state)
+TEST(plain, with_as_many_samples_the_smaller_spread_counts_then_the_newer)
 {
-    (void)state;
     struct tuning_row a = measured(FIND, 1.0, 0.1, 5), b = measured(FIND_SLOWER, 2.0, 0.1, 5);
     assert_int_equal(measurement_merge(TUNING_FIND, &a, &b).result, MERGE_TAKEN);
 
@@ -89,9 +85,8 @@ static void with_as_many_samples_the_smaller_spread_counts_then_the_newer(void *
     assert_int_equal(measurement_merge(TUNING_FIND, &a, &b).result, MERGE_TAKEN);
 }
 
-static void another_driver_is_never_pooled(void **state)
+TEST(plain, another_driver_is_never_pooled)
 {
-    (void)state;
     struct tuning_row a = measured(FIND, 1.0, 0.1, 10), b = measured(FIND, 1.0, 0.1, 11);
     b.measured.origin.driver = "6.3";
 
@@ -103,9 +98,8 @@ static void another_driver_is_never_pooled(void **state)
     assert_int_equal(a.measured.samples, 11);
 }
 
-static void measured_wins_over_imported_whichever_comes_first(void **state)
+TEST(plain, measured_wins_over_imported_whichever_comes_first)
 {
-    (void)state;
     struct tuning_row a = imported(FIND), b = measured(FIND_SLOWER, 2.0, 0.1, 3);
     assert_int_equal(measurement_merge(TUNING_FIND, &a, &b).result, MERGE_TAKEN);
     assert_int_equal(a.measured.samples, 3);
@@ -115,9 +109,8 @@ static void measured_wins_over_imported_whichever_comes_first(void **state)
     assert_int_equal(a.measured.samples, 3);
 }
 
-static void of_two_imported_times_the_faster_counts_and_a_large_gap_is_told(void **state)
+TEST(plain, of_two_imported_times_the_faster_counts_and_a_large_gap_is_told)
 {
-    (void)state;
     struct tuning_row a = imported(FIND_SLOWER), b = imported(FIND);
     struct merge merge = measurement_merge(TUNING_FIND, &a, &b);
     assert_int_equal(merge.result, MERGE_TAKEN);
@@ -129,9 +122,8 @@ static void of_two_imported_times_the_faster_counts_and_a_large_gap_is_told(void
     assert_false(merge.is_conflict);
 }
 
-static void of_two_imported_parameters_those_that_are_there_stay_and_it_is_told(void **state)
+TEST(plain, of_two_imported_parameters_those_that_are_there_stay_and_it_is_told)
 {
-    (void)state;
     struct tuning_row a = imported("1,2,3"), b = imported("4,5,6");
 
     struct merge merge = measurement_merge(TUNING_PERF, &a, &b);
@@ -141,9 +133,8 @@ static void of_two_imported_parameters_those_that_are_there_stay_and_it_is_told(
     assert_true(bytes_equal_text(a.values, "1,2,3"));
 }
 
-static void other_parameters_compete_by_their_medians(void **state)
+TEST(plain, other_parameters_compete_by_their_medians)
 {
-    (void)state;
     struct tuning_row a = measured("1,2,3", 2.0, 0.1, 50), b = measured("4,5,6", 1.0, 0.1, 5);
 
     struct merge merge = measurement_merge(TUNING_PERF, &a, &b);
@@ -155,9 +146,8 @@ static void other_parameters_compete_by_their_medians(void **state)
     assert_int_equal(measurement_merge(TUNING_PERF, &a, &b).result, MERGE_KEPT);
 }
 
-static void other_solvers_of_one_algorithm_compete_by_their_times(void **state)
+TEST(plain, other_solvers_of_one_algorithm_compete_by_their_times)
 {
-    (void)state;
     struct tuning_row a = imported("ConvAsm3x3U,2.0,0,miopenConvolutionFwdAlgoDirect,<unused>");
     struct tuning_row b =
         imported("ConvOclDirectFwd,1.0,0,miopenConvolutionFwdAlgoDirect,<unused>");
@@ -173,26 +163,23 @@ static void other_solvers_of_one_algorithm_compete_by_their_times(void **state)
     assert_true(bytes_equal(a.values, b.values));
 }
 
-static void samples_stay_within_their_bound(void **state)
+TEST(plain, samples_stay_within_their_bound)
 {
-    (void)state;
     struct tuning_row a = measured(FIND, 1.0, 0.1, MERGE_SAMPLES_MOST), b = a;
     b.measured.samples = 0xffffffffu;
     assert_int_equal(measurement_merge(TUNING_FIND, &a, &b).result, MERGE_POOLED);
     assert_int_equal(a.measured.samples, MERGE_SAMPLES_MOST);
 }
 
-static void figures_beyond_all_bounds_are_pooled_without_overflow(void **state)
+TEST(plain, figures_beyond_all_bounds_are_pooled_without_overflow)
 {
-    (void)state;
     struct tuning_row a = measured(FIND, 1.0, 1e200, 10), b = measured(FIND, 2.0, 1e200, 10);
     assert_int_equal(measurement_merge(TUNING_FIND, &a, &b).result, MERGE_POOLED);
     assert_true(fabs(a.measured.spread_ms / 1e200 - 1) < 1e-9);
 }
 
-static void what_together_is_no_number_leaves_what_was_there_and_is_told(void **state)
+TEST(plain, what_together_is_no_number_leaves_what_was_there_and_is_told)
 {
-    (void)state;
     struct tuning_row a = measured(FIND, 1.0, 0.1, 10), b = measured(FIND, 2.0, INFINITY, 10);
     struct merge merge = measurement_merge(TUNING_FIND, &a, &b);
     assert_int_equal(merge.result, MERGE_KEPT);
@@ -200,24 +187,4 @@ static void what_together_is_no_number_leaves_what_was_there_and_is_told(void **
     assert_non_null(strstr(merge.why, "no number"));
     assert_true(a.measured.median_ms == 1.0 && a.measured.spread_ms == 0.1);
     assert_int_equal(a.measured.samples, 10);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_twice_changes_nothing),
-        cmocka_unit_test(what_overlaps_is_pooled_by_samples),
-        cmocka_unit_test(apart_the_one_with_more_samples_counts_and_is_a_conflict),
-        cmocka_unit_test(with_as_many_samples_the_smaller_spread_counts_then_the_newer),
-        cmocka_unit_test(another_driver_is_never_pooled),
-        cmocka_unit_test(measured_wins_over_imported_whichever_comes_first),
-        cmocka_unit_test(of_two_imported_times_the_faster_counts_and_a_large_gap_is_told),
-        cmocka_unit_test(of_two_imported_parameters_those_that_are_there_stay_and_it_is_told),
-        cmocka_unit_test(other_parameters_compete_by_their_medians),
-        cmocka_unit_test(other_solvers_of_one_algorithm_compete_by_their_times),
-        cmocka_unit_test(samples_stay_within_their_bound),
-        cmocka_unit_test(figures_beyond_all_bounds_are_pooled_without_overflow),
-        cmocka_unit_test(what_together_is_no_number_leaves_what_was_there_and_is_told),
-    };
-    return cmocka_run_group_tests_name("merge", tests, NULL, NULL);
 }

@@ -51,6 +51,8 @@ static int drop_table(void **state)
     return 0;
 }
 
+FIXTURE(table, make_table, drop_table);
+
 static struct tuning_place host_place(const char *key)
 {
     return (struct tuning_place){ .tier = TUNING_TIER_HOST,
@@ -121,7 +123,7 @@ static unsigned count_family(struct fixture *f, struct tuning_place place, enum 
     return seen;
 }
 
-static void holds_the_entries_of_a_record_in_order(void **state)
+TEST(table, holds_the_entries_of_a_record_in_order)
 {
     struct fixture *f = *state;
     struct tuning_place place = user_place(1000, KEY_64);
@@ -143,7 +145,7 @@ static void holds_the_entries_of_a_record_in_order(void **state)
     assert_int_equal(held->kin.volume, 56 * 56);
 }
 
-static void owns_copies_of_all_texts(void **state)
+TEST(table, owns_copies_of_all_texts)
 {
     struct fixture *f = *state;
     char key[] = "key", id[] = "ConvA", database[] = "gfx1", driver[] = "6.2";
@@ -163,7 +165,7 @@ static void owns_copies_of_all_texts(void **state)
     assert_string_equal(held->rows[0].measured.origin.driver, "6.2");
 }
 
-static void tells_places_apart_by_each_of_their_parts(void **state)
+TEST(table, tells_places_apart_by_each_of_their_parts)
 {
     struct fixture *f = *state;
     struct tuning_place places[] = { host_place("a"),    host_place("b"), user_place(1, "a"),
@@ -189,7 +191,7 @@ static void tells_places_apart_by_each_of_their_parts(void **state)
     assert_int_equal(tuning_table_count(f->table, TUNING_TIER_SYSTEM), 0);
 }
 
-static void the_host_tier_has_one_owner(void **state)
+TEST(table, the_host_tier_has_one_owner)
 {
     struct fixture *f = *state;
     struct tuning_place place = host_place("a");
@@ -198,7 +200,7 @@ static void the_host_tier_has_one_owner(void **state)
     assert_true(holds(f, place, "ConvA:1"));
 }
 
-static void a_second_put_replaces_the_record(void **state)
+TEST(table, a_second_put_replaces_the_record)
 {
     struct fixture *f = *state;
     must(put(f, host_place(KEY_64), "1"), f->err);
@@ -208,7 +210,7 @@ static void a_second_put_replaces_the_record(void **state)
     assert_int_equal(count_family(f, host_place(KEY_64), FAMILY_BATCH), 1);
 }
 
-static void a_record_may_be_made_of_what_the_table_holds(void **state)
+TEST(table, a_record_may_be_made_of_what_the_table_holds)
 {
     struct fixture *f = *state;
     struct tuning_place place = host_place(KEY_64);
@@ -229,7 +231,7 @@ static uint64_t bytes_of_an_emptied_table(struct fixture *f)
     return tuning_table_bytes(f->table);
 }
 
-static void a_put_without_rows_removes_the_record(void **state)
+TEST(table, a_put_without_rows_removes_the_record)
 {
     struct fixture *f = *state;
     uint64_t empty = bytes_of_an_emptied_table(f);
@@ -246,7 +248,7 @@ static void a_put_without_rows_removes_the_record(void **state)
     must(tuning_table_put(f->table, &place, NULL, 0, &f->err), f->err);
 }
 
-static void texts_that_nobody_uses_any_more_are_freed(void **state)
+TEST(table, texts_that_nobody_uses_any_more_are_freed)
 {
     struct fixture *f = *state;
     struct tuning_place place = host_place("a");
@@ -263,7 +265,7 @@ static void texts_that_nobody_uses_any_more_are_freed(void **state)
     assert_int_equal(tuning_table_bytes(f->table), bytes);
 }
 
-static void refuses_records_of_the_system_tier(void **state)
+TEST(table, refuses_records_of_the_system_tier)
 {
     struct fixture *f = *state;
     struct tuning_place place = host_place("a");
@@ -272,7 +274,7 @@ static void refuses_records_of_the_system_tier(void **state)
     assert_says(f->err.text, "host and user tiers");
 }
 
-static void finds_relatives_within_a_tier_and_an_owner(void **state)
+TEST(table, finds_relatives_within_a_tier_and_an_owner)
 {
     struct fixture *f = *state;
     must(put(f, user_place(1, KEY_64), "1"), f->err);
@@ -289,7 +291,7 @@ static void finds_relatives_within_a_tier_and_an_owner(void **state)
     assert_int_equal(count_family(f, user_place(1, "no problem"), FAMILY_BATCH), 0);
 }
 
-static void lists_what_passes_the_filter(void **state)
+TEST(table, lists_what_passes_the_filter)
 {
     struct fixture *f = *state;
     must(put(f, user_place(1, "a"), "1"), f->err);
@@ -312,7 +314,7 @@ static void lists_what_passes_the_filter(void **state)
     assert_int_equal(count_each(f, &(struct tuning_place){ .backend = "OpenCL" }), 0);
 }
 
-static void stops_when_the_caller_has_seen_enough(void **state)
+TEST(table, stops_when_the_caller_has_seen_enough)
 {
     struct fixture *f = *state;
     must(put(f, host_place(KEY_64), "1"), f->err);
@@ -329,7 +331,7 @@ static void stops_when_the_caller_has_seen_enough(void **state)
     assert_int_equal(related, 1);
 }
 
-static void finds_each_of_ten_thousand_after_half_are_gone(void **state)
+TEST(table, finds_each_of_ten_thousand_after_half_are_gone)
 {
     struct fixture *f = *state;
     char key[80], value[32];
@@ -351,7 +353,7 @@ static void finds_each_of_ten_thousand_after_half_are_gone(void **state)
     assert_int_equal(count_family(f, host_place(key), FAMILY_BATCH), 5000);
 }
 
-static void counts_the_records_of_each_user(void **state)
+TEST(table, counts_the_records_of_each_user)
 {
     struct fixture *f = *state;
     uint64_t bytes = bytes_of_an_emptied_table(f);
@@ -378,7 +380,7 @@ static void counts_the_records_of_each_user(void **state)
     assert_int_equal(tuning_table_bytes(f->table), bytes);
 }
 
-static void without_memory_a_new_user_is_not_counted(void **state)
+TEST(table, without_memory_a_new_user_is_not_counted)
 {
     struct fixture *f = *state;
     must(put(f, host_place("a"), "1"), f->err); /* so that its texts are there */
@@ -392,7 +394,7 @@ static void without_memory_a_new_user_is_not_counted(void **state)
     assert_int_equal(tuning_table_count_of(f->table, 1000), 1);
 }
 
-static void without_memory_the_old_record_stays(void **state)
+TEST(table, without_memory_the_old_record_stays)
 {
     struct fixture *f = *state;
     must(put(f, host_place(KEY_64), "1"), f->err);
@@ -422,7 +424,7 @@ static void without_memory_the_old_record_stays(void **state)
     assert_true(holds(f, place, "ConvB:2"));
 }
 
-static void without_memory_to_grow_everything_is_found_still(void **state)
+TEST(table, without_memory_to_grow_everything_is_found_still)
 {
     struct fixture *f = *state;
     char key[16];
@@ -440,7 +442,7 @@ static void without_memory_to_grow_everything_is_found_still(void **state)
     }
 }
 
-static void without_memory_no_table_is_made(void **state)
+TEST(table, without_memory_no_table_is_made)
 {
     struct fixture *f = *state;
     struct tuning_table *table = NULL;
@@ -448,30 +450,4 @@ static void without_memory_no_table_is_made(void **state)
     assert_int_equal(tuning_table_create(&table, &f->err), KILN_NO_MEMORY);
     allocations_left = -1;
     assert_null(table);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, make_table, drop_table)
-    const struct CMUnitTest tests[] = {
-        TEST(holds_the_entries_of_a_record_in_order),
-        TEST(owns_copies_of_all_texts),
-        TEST(tells_places_apart_by_each_of_their_parts),
-        TEST(the_host_tier_has_one_owner),
-        TEST(a_second_put_replaces_the_record),
-        TEST(a_record_may_be_made_of_what_the_table_holds),
-        TEST(a_put_without_rows_removes_the_record),
-        TEST(texts_that_nobody_uses_any_more_are_freed),
-        TEST(refuses_records_of_the_system_tier),
-        TEST(finds_relatives_within_a_tier_and_an_owner),
-        TEST(lists_what_passes_the_filter),
-        TEST(stops_when_the_caller_has_seen_enough),
-        TEST(finds_each_of_ten_thousand_after_half_are_gone),
-        TEST(counts_the_records_of_each_user),
-        TEST(without_memory_a_new_user_is_not_counted),
-        TEST(without_memory_the_old_record_stays),
-        TEST(without_memory_to_grow_everything_is_found_still),
-        TEST(without_memory_no_table_is_made),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static void import_system(struct fixture *f, const char *value)
 
 /* ---- precedence ---- */
 
-static void the_most_private_tier_that_has_a_record_answers(void **state)
+TEST(facade, the_most_private_tier_that_has_a_record_answers)
 {
     struct fixture *f = *state;
     struct tuning_question question = find_question(ALICE, KEY);
@@ -40,7 +40,7 @@ static void the_most_private_tier_that_has_a_record_answers(void **state)
     assert_false(answer.is_near || answer.is_stale);
 }
 
-static void another_users_records_are_never_seen(void **state)
+TEST(facade, another_users_records_are_never_seen)
 {
     struct fixture *f = *state;
     struct tuning_question question = find_question(BOB, KEY);
@@ -57,7 +57,7 @@ static void another_users_records_are_never_seen(void **state)
     assert_string_equal(perf_value(f, ALICE, PERF_KEY), "ConvU:1,2");
 }
 
-static void everything_is_there_again_after_a_restart(void **state)
+TEST(facade, everything_is_there_again_after_a_restart)
 {
     struct fixture *f = *state;
     import_system(f, "ConvS:1,0," ALGORITHM);
@@ -81,7 +81,7 @@ static void everything_is_there_again_after_a_restart(void **state)
     assert_true(stats.disk_bytes > 0 && stats.mapped_bytes > 0 && stats.memory_bytes > 0);
 }
 
-static void perf_entries_are_joined_over_the_tiers_by_solver(void **state)
+TEST(facade, perf_entries_are_joined_over_the_tiers_by_solver)
 {
     struct fixture *f = *state;
     struct tuning_question question = perf_question(ALICE, PERF_KEY);
@@ -103,7 +103,7 @@ static void perf_entries_are_joined_over_the_tiers_by_solver(void **state)
     assert_string_equal(perf_value(f, BOB, PERF_KEY), "ConvB:h,2;ConvD:h,4;ConvA:s,1;ConvC:s,3");
 }
 
-static void measurements_stay_where_the_tiers_below_have_nothing_more(void **state)
+TEST(facade, measurements_stay_where_the_tiers_below_have_nothing_more)
 {
     struct fixture *f = *state;
     struct tuning_question question = perf_question(ALICE, PERF_KEY);
@@ -126,7 +126,7 @@ static void measurements_stay_where_the_tiers_below_have_nothing_more(void **sta
     assert_int_equal(answer.rows[0].measured.samples, 7);
 }
 
-static void a_problem_is_asked_for_as_its_key_is(void **state)
+TEST(facade, a_problem_is_asked_for_as_its_key_is)
 {
     struct fixture *f = *state;
     struct problem problem = problem_of(KEY), invalid = problem;
@@ -146,7 +146,7 @@ static void a_problem_is_asked_for_as_its_key_is(void **state)
     assert_int_equal(tuning_find_all(f->t, &find, answers), 0);
 }
 
-static void a_problem_that_has_no_perf_key_is_a_miss(void **state)
+TEST(facade, a_problem_that_has_no_perf_key_is_a_miss)
 {
     struct fixture *f = *state;
     struct problem problem = problem_of(MIXED);
@@ -160,7 +160,7 @@ static void a_problem_that_has_no_perf_key_is_a_miss(void **state)
     assert_int_equal(tuning_find_all(f->t, &question, answers), 0);
 }
 
-static void every_tier_is_told_on_its_own(void **state)
+TEST(facade, every_tier_is_told_on_its_own)
 {
     struct fixture *f = *state;
     struct tuning_question question = perf_question(ALICE, PERF_KEY);
@@ -181,7 +181,7 @@ static void every_tier_is_told_on_its_own(void **state)
     assert_int_equal(tuning_find_all(f->t, &question, answers), 2);
 }
 
-static void keys_that_are_no_problems_are_found_by_their_text(void **state)
+TEST(facade, keys_that_are_no_problems_are_found_by_their_text)
 {
     struct fixture *f = *state;
     static const char biased[] = "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-1-NCHW-FP32-F";
@@ -207,8 +207,7 @@ static void keys_that_are_no_problems_are_found_by_their_text(void **state)
 
 /* ---- MIOpen's rule ---- */
 
-static void without_a_database_of_its_own_a_device_gets_that_of_the_nearest_compute_units(
-    void **state)
+TEST(facade, without_a_database_of_its_own_a_device_gets_that_of_the_nearest_compute_units)
 {
     struct fixture *f = *state;
     struct tuning_question question = find_question(ALICE, KEY);
@@ -242,7 +241,7 @@ static void without_a_database_of_its_own_a_device_gets_that_of_the_nearest_comp
     assert_string_equal(value_for(f, &question, &answer), "");
 }
 
-static void what_was_measured_answers_for_its_own_device_only(void **state)
+TEST(facade, what_was_measured_answers_for_its_own_device_only)
 {
     struct fixture *f = *state;
     struct tuning_question question = find_question(ALICE, KEY);
@@ -273,7 +272,7 @@ static void put_old_and_new(struct fixture *f)
          f->err);
 }
 
-static void entries_of_another_driver_are_served_marked_and_counted_as_the_policy_says(void **state)
+TEST(facade, entries_of_another_driver_are_served_marked_and_counted_as_the_policy_says)
 {
     struct fixture *f = *state;
     struct tuning_question question = find_question(ALICE, KEY);
@@ -301,7 +300,7 @@ static void entries_of_another_driver_are_served_marked_and_counted_as_the_polic
     assert_true(answer.is_stale);
 }
 
-static void stale_entries_are_left_out_where_they_are_to_be_ignored(void **state)
+TEST(facade, stale_entries_are_left_out_where_they_are_to_be_ignored)
 {
     struct fixture *f = *state;
     struct tuning_question question = find_question(ALICE, KEY);
@@ -327,7 +326,7 @@ static void stale_entries_are_left_out_where_they_are_to_be_ignored(void **state
     assert_int_equal(tuning_stats_of(f->t).ignored, 3);
 }
 
-static void a_stale_perf_entry_gives_way_to_a_fresh_one_of_the_tier_below(void **state)
+TEST(facade, a_stale_perf_entry_gives_way_to_a_fresh_one_of_the_tier_below)
 {
     struct fixture *f = *state;
     struct tuning_question question = perf_question(ALICE, PERF_KEY);
@@ -354,7 +353,7 @@ static void a_stale_perf_entry_gives_way_to_a_fresh_one_of_the_tier_below(void *
 }
 
 /* The tier below has nothing but stale entries: what is fresh above it must not get lost. */
-static void a_tier_that_is_stale_as_a_whole_adds_nothing(void **state)
+TEST(facade, a_tier_that_is_stale_as_a_whole_adds_nothing)
 {
     struct fixture *f = *state;
     struct tuning_question question = perf_question(ALICE, PERF_KEY);
@@ -371,27 +370,4 @@ static void a_tier_that_is_stale_as_a_whole_adds_nothing(void **state)
     question.driver = "6.3";
 
     assert_string_equal(value_for(f, &question, &answer), "ConvB:user");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(the_most_private_tier_that_has_a_record_answers),
-        TEST(another_users_records_are_never_seen),
-        TEST(everything_is_there_again_after_a_restart),
-        TEST(perf_entries_are_joined_over_the_tiers_by_solver),
-        TEST(measurements_stay_where_the_tiers_below_have_nothing_more),
-        TEST(a_problem_is_asked_for_as_its_key_is),
-        TEST(a_problem_that_has_no_perf_key_is_a_miss),
-        TEST(every_tier_is_told_on_its_own),
-        TEST(keys_that_are_no_problems_are_found_by_their_text),
-        TEST(without_a_database_of_its_own_a_device_gets_that_of_the_nearest_compute_units),
-        TEST(what_was_measured_answers_for_its_own_device_only),
-        TEST(entries_of_another_driver_are_served_marked_and_counted_as_the_policy_says),
-        TEST(stale_entries_are_left_out_where_they_are_to_be_ignored),
-        TEST(a_stale_perf_entry_gives_way_to_a_fresh_one_of_the_tier_below),
-        TEST(a_tier_that_is_stale_as_a_whole_adds_nothing),
-    };
-    return cmocka_run_group_tests_name("tuning", tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static const struct measured usual = { .tier = TUNING_TIER_USER,
 
 /* ---- put ---- */
 
-static void a_put_keeps_the_entries_of_other_solvers(void **state)
+TEST(facade, a_put_keeps_the_entries_of_other_solvers)
 {
     struct fixture *f = *state;
     must(put_find(f, TUNING_TIER_USER, ALICE, KEY, "ConvA", "1,0,miopenConvolutionFwdAlgoDirect"),
@@ -38,7 +38,7 @@ static void a_put_keeps_the_entries_of_other_solvers(void **state)
         "ConvA:0.5,0,miopenConvolutionFwdAlgoDirect;ConvB:2,0,miopenConvolutionFwdAlgoWinograd");
 }
 
-static void pooled_measurements_state_the_pooled_time(void **state)
+TEST(facade, pooled_measurements_state_the_pooled_time)
 {
     struct fixture *f = *state;
     struct tuning_question question = find_question(ALICE, KEY);
@@ -57,7 +57,7 @@ static void pooled_measurements_state_the_pooled_time(void **state)
     assert_int_equal(f->conflicts, 0);
 }
 
-static void what_another_driver_measured_is_replaced_however_many_samples_it_has(void **state)
+TEST(facade, what_another_driver_measured_is_replaced_however_many_samples_it_has)
 {
     struct fixture *f = *state;
     struct measured m = usual;
@@ -74,7 +74,7 @@ static void what_another_driver_measured_is_replaced_however_many_samples_it_has
     assert_int_equal(f->conflicts, 0);
 }
 
-static void measurements_that_contradict_each_other_are_told(void **state)
+TEST(facade, measurements_that_contradict_each_other_are_told)
 {
     struct fixture *f = *state;
     struct measured m = usual;
@@ -98,7 +98,7 @@ static void refuse(struct fixture *f, const struct measured *m, const char *why)
     assert_string_equal(find_value(f, ALICE, KEY), "");
 }
 
-static void what_cannot_stand_in_a_record_is_refused(void **state)
+TEST(facade, what_cannot_stand_in_a_record_is_refused)
 {
     struct fixture *f = *state;
     struct measured m = usual;
@@ -123,7 +123,7 @@ static void what_cannot_stand_in_a_record_is_refused(void **state)
     assert_null(job);
 }
 
-static void figures_that_no_measurement_has_are_refused_and_samples_are_capped(void **state)
+TEST(facade, figures_that_no_measurement_has_are_refused_and_samples_are_capped)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
@@ -142,7 +142,7 @@ static void figures_that_no_measurement_has_are_refused_and_samples_are_capped(v
     assert_int_equal(answer.rows[0].measured.samples, 1000000);
 }
 
-static void a_record_that_would_get_too_long_is_full(void **state)
+TEST(facade, a_record_that_would_get_too_long_is_full)
 {
     struct fixture *f = *state;
     struct measured m = usual;
@@ -172,7 +172,7 @@ static void a_record_that_would_get_too_long_is_full(void **state)
 
 /* ---- one at a time, whole or not at all ---- */
 
-static void a_second_change_waits_for_the_first(void **state)
+TEST(facade, a_second_change_waits_for_the_first)
 {
     struct fixture *f = *state;
     struct tuning_row row = row_of(&usual);
@@ -188,7 +188,7 @@ static void a_second_change_waits_for_the_first(void **state)
     tuning_job_destroy(second);
 }
 
-static void a_change_that_was_not_worked_off_never_happened(void **state)
+TEST(facade, a_change_that_was_not_worked_off_never_happened)
 {
     struct fixture *f = *state;
     struct tuning_row row = row_of(&usual);
@@ -202,7 +202,7 @@ static void a_change_that_was_not_worked_off_never_happened(void **state)
     assert_string_equal(find_value(f, ALICE, KEY), "");
 }
 
-static void a_change_is_seen_once_it_is_taken_and_not_before(void **state)
+TEST(facade, a_change_is_seen_once_it_is_taken_and_not_before)
 {
     struct fixture *f = *state;
     struct tuning_row row = row_of(&usual);
@@ -218,7 +218,7 @@ static void a_change_is_seen_once_it_is_taken_and_not_before(void **state)
 }
 
 /* Else memory would say another thing than the disk until the next start. */
-static void a_change_that_is_on_the_disk_is_taken_over_by_its_end(void **state)
+TEST(facade, a_change_that_is_on_the_disk_is_taken_over_by_its_end)
 {
     struct fixture *f = *state;
     struct tuning_row row = row_of(&usual);
@@ -231,7 +231,7 @@ static void a_change_that_is_on_the_disk_is_taken_over_by_its_end(void **state)
     assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,64,miopenConvolutionFwdAlgoDirect");
 }
 
-static void a_big_change_is_taken_over_in_steps(void **state)
+TEST(facade, a_big_change_is_taken_over_in_steps)
 {
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
@@ -263,7 +263,7 @@ static void a_big_change_is_taken_over_in_steps(void **state)
 #define THREE KEY_OF_BATCH(3)
 #define FOUR KEY_OF_BATCH(4)
 
-static void beyond_a_users_quota_everything_stays_as_it_was(void **state)
+TEST(facade, beyond_a_users_quota_everything_stays_as_it_was)
 {
     struct fixture *f = *state;
     f->options.records_per_uid = 2;
@@ -294,7 +294,7 @@ static void beyond_a_users_quota_everything_stays_as_it_was(void **state)
     assert_string_equal(find_value(f, ALICE, THREE), "");
 }
 
-static void a_file_with_more_bytes_than_a_user_may_have_is_refused_whole(void **state)
+TEST(facade, a_file_with_more_bytes_than_a_user_may_have_is_refused_whole)
 {
     struct fixture *f = *state;
     f->options.bytes_per_uid = 400;
@@ -314,7 +314,7 @@ static void a_file_with_more_bytes_than_a_user_may_have_is_refused_whole(void **
 
 /* ---- care ---- */
 
-static void a_backup_holds_what_is_there(void **state)
+TEST(facade, a_backup_holds_what_is_there)
 {
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
@@ -359,7 +359,7 @@ static uint32_t samples_of(struct fixture *f)
     return answer.rows[0].measured.samples;
 }
 
-static void a_put_that_comes_again_counts_once(void **state)
+TEST(facade, a_put_that_comes_again_counts_once)
 {
     struct fixture *f = *state;
     struct measured again = usual;
@@ -382,7 +382,7 @@ static void a_put_that_comes_again_counts_once(void **state)
     assert_int_equal(samples_of(f), 20);
 }
 
-static void a_put_of_another_user_is_another_one(void **state)
+TEST(facade, a_put_of_another_user_is_another_one)
 {
     struct fixture *f = *state;
     struct measured bobs = usual;
@@ -393,7 +393,7 @@ static void a_put_of_another_user_is_another_one(void **state)
     assert_string_not_equal(find_value(f, BOB, KEY), "");
 }
 
-static void a_put_that_failed_may_come_again(void **state)
+TEST(facade, a_put_that_failed_may_come_again)
 {
     struct fixture *f = *state;
     struct measured other = usual;
@@ -411,7 +411,7 @@ static void a_put_that_failed_may_come_again(void **state)
     assert_string_not_equal(find_value(f, ALICE, other.key), "");
 }
 
-static void a_limit_that_is_changed_counts_with_the_next_put(void **state)
+TEST(facade, a_limit_that_is_changed_counts_with_the_next_put)
 {
     struct fixture *f = *state;
     struct measured other = usual;
@@ -426,7 +426,7 @@ static void a_limit_that_is_changed_counts_with_the_next_put(void **state)
     must(put_once(f, &other, 2), f->err);
 }
 
-static void a_solver_whose_name_is_none_is_not_put(void **state)
+TEST(facade, a_solver_whose_name_is_none_is_not_put)
 {
     struct fixture *f = *state;
     struct measured m = usual;
@@ -436,32 +436,4 @@ static void a_solver_whose_name_is_none_is_not_put(void **state)
     m.key = PERF_KEY;
     m.values = "1,2";
     refuse(f, &m, "'Conv A' is no solver's name");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_put_keeps_the_entries_of_other_solvers),
-        TEST(pooled_measurements_state_the_pooled_time),
-        TEST(what_another_driver_measured_is_replaced_however_many_samples_it_has),
-        TEST(measurements_that_contradict_each_other_are_told),
-        TEST(what_cannot_stand_in_a_record_is_refused),
-        TEST(figures_that_no_measurement_has_are_refused_and_samples_are_capped),
-        TEST(a_record_that_would_get_too_long_is_full),
-        TEST(a_second_change_waits_for_the_first),
-        TEST(a_change_that_was_not_worked_off_never_happened),
-        TEST(a_change_is_seen_once_it_is_taken_and_not_before),
-        TEST(a_change_that_is_on_the_disk_is_taken_over_by_its_end),
-        TEST(a_big_change_is_taken_over_in_steps),
-        TEST(beyond_a_users_quota_everything_stays_as_it_was),
-        TEST(a_file_with_more_bytes_than_a_user_may_have_is_refused_whole),
-        TEST(a_backup_holds_what_is_there),
-        TEST(a_put_that_comes_again_counts_once),
-        TEST(a_put_of_another_user_is_another_one),
-        TEST(a_put_that_failed_may_come_again),
-        TEST(a_limit_that_is_changed_counts_with_the_next_put),
-        TEST(a_solver_whose_name_is_none_is_not_put),
-    };
-    return cmocka_run_group_tests_name("tuning_change", tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static void a_change_that_was_committed_is_there_after_a_restart(void **state)
+TEST(tuning_db, a_change_that_was_committed_is_there_after_a_restart)
 {
     struct fixture *f = *state;
     for (unsigned i = 1; i <= 60; i++)
@@ -19,7 +19,7 @@ static void a_change_that_was_committed_is_there_after_a_restart(void **state)
     assert_int_equal(files(f, "tuning.db.damaged-"), 0);
 }
 
-static void a_record_is_replaced_and_removed_as_a_whole(void **state)
+TEST(tuning_db, a_record_is_replaced_and_removed_as_a_whole)
 {
     struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
@@ -36,7 +36,7 @@ static void a_record_is_replaced_and_removed_as_a_whole(void **state)
     assert_string_equal(f->salvage.notice, "");
 }
 
-static void a_change_that_was_not_committed_never_happened(void **state)
+TEST(tuning_db, a_change_that_was_not_committed_never_happened)
 {
     struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
@@ -52,7 +52,7 @@ static void a_change_that_was_not_committed_never_happened(void **state)
     assert_int_equal(put(f, 3, 1), KILN_OK);
 }
 
-static void a_second_change_waits_for_the_end_of_the_first(void **state)
+TEST(tuning_db, a_second_change_waits_for_the_end_of_the_first)
 {
     struct fixture *f = *state;
     uint64_t freed = 0;
@@ -69,7 +69,7 @@ static void a_second_change_waits_for_the_end_of_the_first(void **state)
     must(tuning_change_begin(f->db, &second, &f->err), f->err);
 }
 
-static void a_user_has_no_more_records_than_the_limit_and_the_host_any_number(void **state)
+TEST(tuning_db, a_user_has_no_more_records_than_the_limit_and_the_host_any_number)
 {
     struct fixture *f = *state;
     f->records_per_uid = 3;
@@ -118,7 +118,7 @@ static enum kiln_code put_sized(struct fixture *f, unsigned number, size_t size,
     return rc || !commits ? rc : tuning_change_commit(change, &f->err);
 }
 
-static void a_users_records_take_no_more_bytes_than_the_limit(void **state)
+TEST(tuning_db, a_users_records_take_no_more_bytes_than_the_limit)
 {
     struct fixture *f = *state;
     f->bytes_per_uid = 100000;
@@ -179,7 +179,7 @@ static void refuse(struct fixture *f, struct refusal r, const char *words)
     must(tuning_change_commit(change, &f->err), f->err);
 }
 
-static void refuses_records_that_belong_to_nobody_or_to_two(void **state)
+TEST(tuning_db, refuses_records_that_belong_to_nobody_or_to_two)
 {
     struct fixture *f = *state;
     struct refusal r = fine();
@@ -193,7 +193,7 @@ static void refuses_records_that_belong_to_nobody_or_to_two(void **state)
     assert_int_equal(count_found(f), 1);
 }
 
-static void refuses_names_and_keys_that_are_none(void **state)
+TEST(tuning_db, refuses_names_and_keys_that_are_none)
 {
     struct fixture *f = *state;
     struct refusal r = fine();
@@ -213,7 +213,7 @@ static void refuses_names_and_keys_that_are_none(void **state)
     refuse(f, r, "key of a record");
 }
 
-static void refuses_entries_that_are_none(void **state)
+TEST(tuning_db, refuses_entries_that_are_none)
 {
     struct fixture *f = *state;
     struct refusal r = fine();
@@ -250,7 +250,7 @@ static bool count_rows(void *context, const struct tuning_place *place,
     return true;
 }
 
-static void the_largest_record_is_stored_and_a_larger_one_refused(void **state)
+TEST(tuning_db, the_largest_record_is_stored_and_a_larger_one_refused)
 {
     struct fixture *f = *state;
     struct refusal r = fine();
@@ -322,7 +322,7 @@ static bool on_system(void *context, const struct tuning_system_file *file)
     return true;
 }
 
-static void a_later_import_replaces_an_earlier_one_of_the_same_database(void **state)
+TEST(tuning_db, a_later_import_replaces_an_earlier_one_of_the_same_database)
 {
     struct fixture *f = *state;
     struct systems found = { 0 };
@@ -339,7 +339,7 @@ static void a_later_import_replaces_an_earlier_one_of_the_same_database(void **s
     assert_int_equal(found.records, 193590 + 5);
 }
 
-static void an_imported_database_can_be_removed(void **state)
+TEST(tuning_db, an_imported_database_can_be_removed)
 {
     struct fixture *f = *state;
     struct systems found = { 0 };
@@ -358,7 +358,7 @@ static void an_imported_database_can_be_removed(void **state)
     assert_int_equal(found.count, 0);
 }
 
-static void an_index_must_lie_beside_the_database(void **state)
+TEST(tuning_db, an_index_must_lie_beside_the_database)
 {
     struct fixture *f = *state;
     static const char *const names[] = { "", ".", "..", "a/b", "/etc/passwd", "a b" };
@@ -399,7 +399,7 @@ static void add_puts(struct fixture *f, unsigned first, unsigned count, uint32_t
     must(tuning_change_commit(change, &f->err), f->err);
 }
 
-static void a_put_is_remembered_for_its_user_with_the_change_it_is_part_of(void **state)
+TEST(tuning_db, a_put_is_remembered_for_its_user_with_the_change_it_is_part_of)
 {
     struct fixture *f = *state;
     const struct tuning_put_token other = token_of(2);
@@ -418,7 +418,7 @@ static void a_put_is_remembered_for_its_user_with_the_change_it_is_part_of(void 
     assert_false(has_put(f, 1000, 2));
 }
 
-static void of_one_user_the_latest_puts_are_remembered(void **state)
+TEST(tuning_db, of_one_user_the_latest_puts_are_remembered)
 {
     struct fixture *f = *state;
     add_puts(f, 1, 1, 1); /* user 1001's */
@@ -430,7 +430,7 @@ static void of_one_user_the_latest_puts_are_remembered(void **state)
     assert_true(has_put(f, 1001, 1));
 }
 
-static void of_all_users_so_many_puts_are_remembered_and_no_more(void **state)
+TEST(tuning_db, of_all_users_so_many_puts_are_remembered_and_no_more)
 {
     struct fixture *f = *state;
     add_puts(f, 1, TUNING_PUTS_MOST + 1, 1);
@@ -441,7 +441,7 @@ static void of_all_users_so_many_puts_are_remembered_and_no_more(void **state)
 }
 
 /* It would be another put of the same name: what follows cannot be told apart. */
-static void a_put_that_is_remembered_is_not_added_twice(void **state)
+TEST(tuning_db, a_put_that_is_remembered_is_not_added_twice)
 {
     struct fixture *f = *state;
     const struct tuning_put_token token = token_of(1);
@@ -450,29 +450,4 @@ static void a_put_that_is_remembered_is_not_added_twice(void **state)
     must(tuning_change_begin(f->db, &change, &f->err), f->err);
     assert_int_not_equal(tuning_change_add_put(change, 1000, &token, &f->err), KILN_OK);
     assert_int_not_equal(tuning_change_commit(change, &f->err), KILN_OK);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_change_that_was_committed_is_there_after_a_restart),
-        TEST(a_record_is_replaced_and_removed_as_a_whole),
-        TEST(a_change_that_was_not_committed_never_happened),
-        TEST(a_second_change_waits_for_the_end_of_the_first),
-        TEST(a_user_has_no_more_records_than_the_limit_and_the_host_any_number),
-        TEST(a_users_records_take_no_more_bytes_than_the_limit),
-        TEST(refuses_records_that_belong_to_nobody_or_to_two),
-        TEST(refuses_names_and_keys_that_are_none),
-        TEST(refuses_entries_that_are_none),
-        TEST(the_largest_record_is_stored_and_a_larger_one_refused),
-        TEST(a_later_import_replaces_an_earlier_one_of_the_same_database),
-        TEST(an_imported_database_can_be_removed),
-        TEST(an_index_must_lie_beside_the_database),
-        TEST(a_put_is_remembered_for_its_user_with_the_change_it_is_part_of),
-        TEST(of_one_user_the_latest_puts_are_remembered),
-        TEST(of_all_users_so_many_puts_are_remembered_and_no_more),
-        TEST(a_put_that_is_remembered_is_not_added_twice),
-    };
-    return cmocka_run_group_tests_name("tuning_db", tests, NULL, NULL);
 }

@@ -83,7 +83,7 @@ static void write_file(const char *path, const void *data, size_t size)
     must(fs_write_all(fd, bytes_of(data, size), &err), err);
 }
 
-static void random_damage_leaves_records_that_were_stored_and_counts_the_rest(void **state)
+TEST(tuning_db, random_damage_leaves_records_that_were_stored_and_counts_the_rest)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer content;
@@ -120,7 +120,7 @@ static void random_damage_leaves_records_that_were_stored_and_counts_the_rest(vo
     assert_true(salvaged > DAMAGES / 2 && lost > 0 && lost < DAMAGES * RECORDS / 2);
 }
 
-static void what_stood_in_the_log_is_salvaged_too(void **state)
+TEST(tuning_db, what_stood_in_the_log_is_salvaged_too)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer file, log;
@@ -148,7 +148,7 @@ static void what_stood_in_the_log_is_salvaged_too(void **state)
     assert_false(f->salvage.lost_unknown);
 }
 
-static void a_damaged_log_loses_no_more_than_the_page_that_is_damaged(void **state)
+TEST(tuning_db, a_damaged_log_loses_no_more_than_the_page_that_is_damaged)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer file, log;
@@ -174,7 +174,7 @@ static void a_damaged_log_loses_no_more_than_the_page_that_is_damaged(void **sta
     assert_says(f->salvage.notice, "or more lost");
 }
 
-static void a_damaged_file_is_kept_aside_and_told(void **state)
+TEST(tuning_db, a_damaged_file_is_kept_aside_and_told)
 {
     struct fixture *f = *state;
     fill(f);
@@ -194,7 +194,7 @@ static void a_damaged_file_is_kept_aside_and_told(void **state)
     assert_int_equal(count_found(f), 1);
 }
 
-static void an_emptied_file_is_damage(void **state)
+TEST(tuning_db, an_emptied_file_is_damage)
 {
     struct fixture *f = *state;
     fill(f);
@@ -207,7 +207,7 @@ static void an_emptied_file_is_damage(void **state)
     assert_true(f->salvage.lost_unknown);
 }
 
-static void a_salvage_that_was_cut_off_before_its_last_step_is_finished(void **state)
+TEST(tuning_db, a_salvage_that_was_cut_off_before_its_last_step_is_finished)
 {
     struct fixture *f = *state;
     char salvaged[200], log[200];
@@ -226,7 +226,7 @@ static void a_salvage_that_was_cut_off_before_its_last_step_is_finished(void **s
     assert_int_equal(files(f, "tuning.db.damaged-"), 1); /* that log */
 }
 
-static void a_salvage_that_was_cut_off_earlier_begins_anew(void **state)
+TEST(tuning_db, a_salvage_that_was_cut_off_earlier_begins_anew)
 {
     struct fixture *f = *state;
     char part[200];
@@ -247,7 +247,7 @@ static void a_salvage_that_was_cut_off_earlier_begins_anew(void **state)
     assert_int_equal(files(f, "tuning.db.whole"), 0);
 }
 
-static void without_room_for_the_salvage_the_damaged_file_stays_where_it_is(void **state)
+TEST(tuning_db, without_room_for_the_salvage_the_damaged_file_stays_where_it_is)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer content;
@@ -265,20 +265,4 @@ static void without_room_for_the_salvage_the_damaged_file_stays_where_it_is(void
     assert_int_equal(files(f, "tuning.db.damaged-"), 0);
     must(reopen(f), f->err);
     assert_int_equal(count_found(f), RECORDS);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(random_damage_leaves_records_that_were_stored_and_counts_the_rest),
-        TEST(what_stood_in_the_log_is_salvaged_too),
-        TEST(a_damaged_log_loses_no_more_than_the_page_that_is_damaged),
-        TEST(a_damaged_file_is_kept_aside_and_told),
-        TEST(an_emptied_file_is_damage),
-        TEST(a_salvage_that_was_cut_off_before_its_last_step_is_finished),
-        TEST(a_salvage_that_was_cut_off_earlier_begins_anew),
-        TEST(without_room_for_the_salvage_the_damaged_file_stays_where_it_is),
-    };
-    return cmocka_run_group_tests_name("tuning_db_damage", tests, NULL, NULL);
 }

@@ -40,19 +40,19 @@ static void fails_and_works_again(struct fixture *f, int *which, int errnum, enu
     must(put(f, 2, 0), f->err);
 }
 
-static void a_full_disk_refuses_a_change_and_the_next_one_works(void **state)
+TEST(tuning_db, a_full_disk_refuses_a_change_and_the_next_one_works)
 {
     fails_and_works_again(*state, &write_fails_with, ENOSPC, KILN_FULL, "free disk space");
     fails_and_works_again(*state, &write_fails_with, EDQUOT, KILN_FULL, "free disk space");
 }
 
-static void a_failing_disk_refuses_a_change_and_the_next_one_works(void **state)
+TEST(tuning_db, a_failing_disk_refuses_a_change_and_the_next_one_works)
 {
     fails_and_works_again(*state, &write_fails_with, EIO, KILN_IO, "check the disk");
     fails_and_works_again(*state, &sync_fails_with, EIO, KILN_IO, "check the disk");
 }
 
-static void a_read_only_disk_refuses_a_change_and_the_next_one_works(void **state)
+TEST(tuning_db, a_read_only_disk_refuses_a_change_and_the_next_one_works)
 {
     fails_and_works_again(*state, &write_fails_with, EROFS, KILN_DENIED, "permissions");
 }
@@ -75,7 +75,7 @@ __attribute__((visibility("default"))) int open64(const char *path, int flags, .
     return -1;
 }
 
-static void a_disk_that_is_writable_again_while_it_is_opened_is_written_to(void **state)
+TEST(tuning_db, a_disk_that_is_writable_again_while_it_is_opened_is_written_to)
 {
     struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
@@ -88,7 +88,7 @@ static void a_disk_that_is_writable_again_while_it_is_opened_is_written_to(void 
     assert_int_equal(version_of(f, 1), 2);
 }
 
-static void a_file_that_can_only_be_read_is_refused_and_said_to_be(void **state)
+TEST(tuning_db, a_file_that_can_only_be_read_is_refused_and_said_to_be)
 {
     struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
@@ -104,7 +104,7 @@ static void a_file_that_can_only_be_read_is_refused_and_said_to_be(void **state)
     must(put(f, 1, 2), f->err);
 }
 
-static void after_a_failure_nothing_more_of_a_change_is_kept(void **state)
+TEST(tuning_db, after_a_failure_nothing_more_of_a_change_is_kept)
 {
     struct fixture *f = *state;
     KILN_AUTO(tuning_change) struct tuning_change *change = NULL;
@@ -125,7 +125,7 @@ static void after_a_failure_nothing_more_of_a_change_is_kept(void **state)
     must(tuning_db_verify(f->db, &f->err), f->err);
 }
 
-static void a_removed_file_takes_no_more_changes(void **state)
+TEST(tuning_db, a_removed_file_takes_no_more_changes)
 {
     struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
@@ -138,7 +138,7 @@ static void a_removed_file_takes_no_more_changes(void **state)
     assert_int_equal(count_found(f), 0);
 }
 
-static void a_log_without_its_file_is_moved_aside(void **state)
+TEST(tuning_db, a_log_without_its_file_is_moved_aside)
 {
     struct fixture *f = *state;
     char log[200];
@@ -156,7 +156,7 @@ static void a_log_without_its_file_is_moved_aside(void **state)
 
 /* ---- folders ---- */
 
-static void one_process_at_a_time_has_the_folder(void **state)
+TEST(tuning_db, one_process_at_a_time_has_the_folder)
 {
     struct fixture *f = *state;
     struct tuning_db *second = NULL;
@@ -173,7 +173,7 @@ static void one_process_at_a_time_has_the_folder(void **state)
     must(reopen(f), f->err);
 }
 
-static void a_folder_or_file_that_others_may_write_to_is_refused(void **state)
+TEST(tuning_db, a_folder_or_file_that_others_may_write_to_is_refused)
 {
     struct fixture *f = *state;
     close_db(f);
@@ -191,7 +191,7 @@ static void a_folder_or_file_that_others_may_write_to_is_refused(void **state)
     must(reopen(f), f->err);
 }
 
-static void a_folder_of_another_user_is_refused(void **state)
+TEST(tuning_db, a_folder_of_another_user_is_refused)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)
@@ -205,7 +205,7 @@ static void a_folder_of_another_user_is_refused(void **state)
     assert_says(f->err.text, "chown 0");
 }
 
-static void a_link_in_place_of_the_file_is_refused(void **state)
+TEST(tuning_db, a_link_in_place_of_the_file_is_refused)
 {
     struct fixture *f = *state;
     char other[200];
@@ -219,7 +219,7 @@ static void a_link_in_place_of_the_file_is_refused(void **state)
     assert_says(f->err.text, "is not a file");
 }
 
-static void a_network_filesystem_is_refused(void **state)
+TEST(tuning_db, a_network_filesystem_is_refused)
 {
     struct fixture *f = *state;
     struct tuning_db_options options = { .directory = f->folder };
@@ -237,7 +237,7 @@ static void a_network_filesystem_is_refused(void **state)
     must(tuning_db_open(&options, &f->db, &f->salvage, &f->err), f->err);
 }
 
-static void the_folder_and_the_file_are_private(void **state)
+TEST(tuning_db, the_folder_and_the_file_are_private)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -289,7 +289,7 @@ static void *write_on(void *context)
     return NULL;
 }
 
-static void a_backup_is_one_consistent_state_while_a_writer_goes_on(void **state)
+TEST(tuning_db, a_backup_is_one_consistent_state_while_a_writer_goes_on)
 {
     struct fixture *f = *state;
     struct writing w = { .f = f };
@@ -321,7 +321,7 @@ static void a_backup_is_one_consistent_state_while_a_writer_goes_on(void **state
     assert_int_equal(files(f, "copy-9.db"), 1); /* it stands alone */
 }
 
-static void a_backup_put_in_place_is_the_store(void **state)
+TEST(tuning_db, a_backup_put_in_place_is_the_store)
 {
     struct fixture *f = *state;
     char path[200];
@@ -340,7 +340,7 @@ static void a_backup_put_in_place_is_the_store(void **state)
     must(put(f, 41, 1), f->err);
 }
 
-static void a_backup_replaces_no_file_and_leaves_none_when_it_fails(void **state)
+TEST(tuning_db, a_backup_replaces_no_file_and_leaves_none_when_it_fails)
 {
     struct fixture *f = *state;
     char path[200];
@@ -362,7 +362,7 @@ static void a_backup_replaces_no_file_and_leaves_none_when_it_fails(void **state
     must(tuning_db_backup(f->db, path, &f->err), f->err);
 }
 
-static void packing_gives_back_what_removed_records_took(void **state)
+TEST(tuning_db, packing_gives_back_what_removed_records_took)
 {
     struct fixture *f = *state;
     uint64_t freed = 0;
@@ -383,7 +383,7 @@ static void packing_gives_back_what_removed_records_took(void **state)
     assert_int_equal(count_found(f), 6);
 }
 
-static void packing_on_a_full_disk_changes_nothing(void **state)
+TEST(tuning_db, packing_on_a_full_disk_changes_nothing)
 {
     struct fixture *f = *state;
     uint64_t freed = 0;
@@ -407,7 +407,7 @@ static void run_sql(struct fixture *f, const char *sql)
 }
 
 /* As a page that was freed holds it: any page that looks like records is read. */
-static void an_old_version_that_salvage_comes_upon_does_not_replace_the_newer_one(void **state)
+TEST(tuning_db, an_old_version_that_salvage_comes_upon_does_not_replace_the_newer_one)
 {
     struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
@@ -426,7 +426,7 @@ static void an_old_version_that_salvage_comes_upon_does_not_replace_the_newer_on
     assert_true(f->salvage.lost_unknown);
 }
 
-static void checking_finds_what_sqlite_holds_for_good(void **state)
+TEST(tuning_db, checking_finds_what_sqlite_holds_for_good)
 {
     struct fixture *f = *state;
     for (unsigned i = 1; i <= 20; i++)
@@ -447,7 +447,7 @@ static void checking_finds_what_sqlite_holds_for_good(void **state)
     assert_says(f->err.text, "18 rows");
 }
 
-static void a_file_of_a_newer_version_is_refused_and_left_alone(void **state)
+TEST(tuning_db, a_file_of_a_newer_version_is_refused_and_left_alone)
 {
     struct fixture *f = *state;
     must(put(f, 1, 1), f->err);
@@ -463,7 +463,7 @@ static void a_file_of_a_newer_version_is_refused_and_left_alone(void **state)
     assert_int_equal(count_found(f), 1);
 }
 
-static void a_file_of_the_first_version_is_brought_up_to_date(void **state)
+TEST(tuning_db, a_file_of_the_first_version_is_brought_up_to_date)
 {
     struct fixture *f = *state;
     const struct tuning_put_token token = { { 7 } };
@@ -478,35 +478,4 @@ static void a_file_of_the_first_version_is_brought_up_to_date(void **state)
     assert_int_equal(version_of(f, 1), 1);
     must(tuning_db_has_put(f->db, 1000, &token, &has, &f->err), f->err);
     assert_false(has);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_full_disk_refuses_a_change_and_the_next_one_works),
-        TEST(a_failing_disk_refuses_a_change_and_the_next_one_works),
-        TEST(a_read_only_disk_refuses_a_change_and_the_next_one_works),
-        TEST(a_disk_that_is_writable_again_while_it_is_opened_is_written_to),
-        TEST(a_file_that_can_only_be_read_is_refused_and_said_to_be),
-        TEST(after_a_failure_nothing_more_of_a_change_is_kept),
-        TEST(a_removed_file_takes_no_more_changes),
-        TEST(a_log_without_its_file_is_moved_aside),
-        TEST(one_process_at_a_time_has_the_folder),
-        TEST(a_folder_or_file_that_others_may_write_to_is_refused),
-        TEST(a_folder_of_another_user_is_refused),
-        TEST(a_link_in_place_of_the_file_is_refused),
-        TEST(a_network_filesystem_is_refused),
-        TEST(the_folder_and_the_file_are_private),
-        TEST(a_backup_is_one_consistent_state_while_a_writer_goes_on),
-        TEST(a_backup_put_in_place_is_the_store),
-        TEST(a_backup_replaces_no_file_and_leaves_none_when_it_fails),
-        TEST(packing_gives_back_what_removed_records_took),
-        TEST(packing_on_a_full_disk_changes_nothing),
-        TEST(an_old_version_that_salvage_comes_upon_does_not_replace_the_newer_one),
-        TEST(checking_finds_what_sqlite_holds_for_good),
-        TEST(a_file_of_a_newer_version_is_refused_and_left_alone),
-        TEST(a_file_of_the_first_version_is_brought_up_to_date),
-    };
-    return cmocka_run_group_tests_name("tuning_db_disk", tests, NULL, NULL);
 }

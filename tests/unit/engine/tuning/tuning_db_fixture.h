@@ -20,6 +20,7 @@ struct fixture {
 
 int fixture_setup(void **state); /* opened */
 int fixture_teardown(void **state);
+FIXTURE(tuning_db, fixture_setup, fixture_teardown);
 void close_db(struct fixture *f);
 enum kiln_code reopen(struct fixture *f);
 

@@ -112,7 +112,7 @@ static bool is_after(enum change what, unsigned version, const struct seen *now)
     }
 }
 
-static void a_killed_change_is_there_whole_or_not_at_all(void **state)
+TEST(tuning_db, a_killed_change_is_there_whole_or_not_at_all)
 {
     struct fixture *f = *state;
     const char *wanted = getenv("KILN_TEST_KILLS");
@@ -139,13 +139,4 @@ static void a_killed_change_is_there_whole_or_not_at_all(void **state)
     print_message("%u kills, %u changes not there, %u acknowledged\n", kills * CHANGES, befores,
                   acknowledged);
     assert_true(befores > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_killed_change_is_there_whole_or_not_at_all, fixture_setup,
-                                        fixture_teardown),
-    };
-    return cmocka_run_group_tests_name("tuning_db_kill", tests, NULL, NULL);
 }

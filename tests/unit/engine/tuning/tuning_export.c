@@ -23,7 +23,7 @@ static const struct tuning_export system_tier = { .tier = TUNING_TIER_SYSTEM };
 static const struct tuning_export host_tier = { .tier = TUNING_TIER_HOST };
 static const struct tuning_export alices = { .tier = TUNING_TIER_USER, .uid = ALICE };
 
-static void a_system_database_comes_out_as_it_went_in(void **state)
+TEST(facade, a_system_database_comes_out_as_it_went_in)
 {
     struct fixture *f = *state;
     static const char text[] = B "=ConvB:1.50,0,miopenConvolutionFwdAlgoWinograd;ConvA:0.1,64,"
@@ -37,7 +37,7 @@ static void a_system_database_comes_out_as_it_went_in(void **state)
     assert_int_equal(f->counts.records, 3);
 }
 
-static void a_users_file_comes_out_as_it_went_in(void **state)
+TEST(facade, a_users_file_comes_out_as_it_went_in)
 {
     struct fixture *f = *state;
     static const char text[] = C "=ConvB:1.50,0,miopenConvolutionFwdAlgoWinograd;ConvA:0.1,64,"
@@ -57,7 +57,7 @@ static void a_users_file_comes_out_as_it_went_in(void **state)
     assert_string_equal(export_text(f, USER_FILE, alices), text);
 }
 
-static void only_the_tier_device_and_backend_asked_for_come_out(void **state)
+TEST(facade, only_the_tier_device_and_backend_asked_for_come_out)
 {
     struct fixture *f = *state;
     must(put_find(f, TUNING_TIER_HOST, 0, "host", "ConvA", "1,0,h"), f->err);
@@ -74,7 +74,7 @@ static void only_the_tier_device_and_backend_asked_for_come_out(void **state)
 
 /* ---- merged ---- */
 
-static void merged_each_key_stands_once_as_a_look_up_answers_it(void **state)
+TEST(facade, merged_each_key_stands_once_as_a_look_up_answers_it)
 {
     struct fixture *f = *state;
     struct tuning_export host = { .tier = TUNING_TIER_HOST, .merged = true }, user = alices;
@@ -99,7 +99,7 @@ static void merged_each_key_stands_once_as_a_look_up_answers_it(void **state)
                           "=H:1,0,h\n" Z "=U:1,0,u\n");
 }
 
-static void merged_perf_records_have_the_solvers_of_all_tiers(void **state)
+TEST(facade, merged_perf_records_have_the_solvers_of_all_tiers)
 {
     struct fixture *f = *state;
     struct tuning_export user = alices;
@@ -111,7 +111,7 @@ static void merged_perf_records_have_the_solvers_of_all_tiers(void **state)
     assert_string_equal(export_text(f, PERF, user), PERF_KEY "=ConvC:u;ConvB:h;ConvA:s\n");
 }
 
-static void merged_a_device_gets_the_nearest_ones_database_below_its_own_records(void **state)
+TEST(facade, merged_a_device_gets_the_nearest_ones_database_below_its_own_records)
 {
     struct fixture *f = *state;
     struct tuning_export host = { .tier = TUNING_TIER_HOST, .merged = true };
@@ -131,7 +131,7 @@ static void merged_a_device_gets_the_nearest_ones_database_below_its_own_records
       "0.5,8,miopenConvolutionFwdAlgoGEMM\n" B                                                     \
       "=ConvA:1,0,miopenConvolutionFwdAlgoDirect;ConvB:1,0,miopenConvolutionFwdAlgoDirect\n"
 
-static void converted_to_the_old_dialect_the_fastest_solver_of_an_algorithm_stays(void **state)
+TEST(facade, converted_to_the_old_dialect_the_fastest_solver_of_an_algorithm_stays)
 {
     struct fixture *f = *state;
     struct tuning_export what = system_tier;
@@ -148,7 +148,7 @@ static void converted_to_the_old_dialect_the_fastest_solver_of_an_algorithm_stay
     assert_string_equal(export_text(f, SYSTEM, what), NEW_TEXT);
 }
 
-static void converted_to_the_new_dialect_records_of_the_old_are_written_anew(void **state)
+TEST(facade, converted_to_the_new_dialect_records_of_the_old_are_written_anew)
 {
     struct fixture *f = *state;
     struct tuning_export what = system_tier;
@@ -214,7 +214,7 @@ static struct rows export_rows(struct fixture *f, struct tuning_export what)
 #define NO_ROW "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NHWC-NCHW-NHWC-FP32-F"
 #define PERF_KEY_2 "2x64x28x28x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
 
-static void a_perf_database_becomes_sqlite_and_comes_back_with_its_ids(void **state)
+TEST(facade, a_perf_database_becomes_sqlite_and_comes_back_with_its_ids)
 {
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
@@ -237,7 +237,7 @@ static void a_perf_database_becomes_sqlite_and_comes_back_with_its_ids(void **st
 }
 
 /* Entries more than the source had must not take the ids of those behind them. */
-static void merged_into_sqlite_no_row_gets_lost(void **state)
+TEST(facade, merged_into_sqlite_no_row_gets_lost)
 {
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
@@ -260,7 +260,7 @@ static void merged_into_sqlite_no_row_gets_lost(void **state)
 
 /* ---- the file ---- */
 
-static void a_file_that_is_there_is_left_alone(void **state)
+TEST(facade, a_file_that_is_there_is_left_alone)
 {
     struct fixture *f = *state;
     struct tuning_export what = host_tier;
@@ -309,7 +309,7 @@ static void expect_damage(struct fixture *f, const char *name, struct tuning_exp
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
-static void a_damaged_index_gives_no_file_at_all(void **state)
+TEST(facade, a_damaged_index_gives_no_file_at_all)
 {
     struct fixture *f = *state;
     static const char text[] =
@@ -345,7 +345,7 @@ static enum kiln_code room_of(void *context, uint64_t bytes, struct kiln_err *er
     return room->answer ? kiln_fail(err, room->answer, "the disk has no room") : KILN_OK;
 }
 
-static void room_is_asked_for_before_the_first_record_and_now_and_then(void **state)
+TEST(facade, room_is_asked_for_before_the_first_record_and_now_and_then)
 {
     struct fixture *f = *state;
     struct room room = { .answer = KILN_OK };
@@ -376,25 +376,4 @@ static void room_is_asked_for_before_the_first_record_and_now_and_then(void **st
     assert_says(f->err.text, "the disk has no room");
     assert_int_equal(room.asked, 4);
     assert_int_not_equal(access(path, F_OK), 0);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_system_database_comes_out_as_it_went_in),
-        TEST(a_users_file_comes_out_as_it_went_in),
-        TEST(only_the_tier_device_and_backend_asked_for_come_out),
-        TEST(merged_each_key_stands_once_as_a_look_up_answers_it),
-        TEST(merged_perf_records_have_the_solvers_of_all_tiers),
-        TEST(merged_a_device_gets_the_nearest_ones_database_below_its_own_records),
-        TEST(converted_to_the_old_dialect_the_fastest_solver_of_an_algorithm_stays),
-        TEST(converted_to_the_new_dialect_records_of_the_old_are_written_anew),
-        TEST(a_perf_database_becomes_sqlite_and_comes_back_with_its_ids),
-        TEST(merged_into_sqlite_no_row_gets_lost),
-        TEST(a_file_that_is_there_is_left_alone),
-        TEST(a_damaged_index_gives_no_file_at_all),
-        TEST(room_is_asked_for_before_the_first_record_and_now_and_then),
-    };
-    return cmocka_run_group_tests_name("tuning_export", tests, NULL, NULL);
 }

@@ -109,7 +109,7 @@ static void comes_out_as_it_went_in(struct fixture *f, const char *name, enum tu
     assert_memory_equal(before.data, after.data, before.size);
 }
 
-static void every_genuine_find_database_comes_out_byte_by_byte(void **state)
+TEST(facade, every_genuine_find_database_comes_out_byte_by_byte)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(find_dbs) / sizeof(find_dbs[0]); i++) {
@@ -121,7 +121,7 @@ static void every_genuine_find_database_comes_out_byte_by_byte(void **state)
     comes_out_as_it_went_in(f, find_dbs[0], TUNING_TIER_SYSTEM);
 }
 
-static void a_genuine_users_find_database_comes_out_byte_by_byte(void **state)
+TEST(facade, a_genuine_users_find_database_comes_out_byte_by_byte)
 {
     struct fixture *f = *state;
     static const char name[] = "userdb-gfx906_60/gfx906_60.HIP.2_17_0_a82233c22.ufdb.txt";
@@ -174,7 +174,7 @@ static void check_line(struct fixture *f, char *line)
     }
 }
 
-static void random_keys_of_the_largest_find_database_answer_their_line(void **state)
+TEST(facade, random_keys_of_the_largest_find_database_answer_their_line)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer text = { 0 };
@@ -235,7 +235,7 @@ static const char *params_of(char *value, const char *solver)
     return NULL;
 }
 
-static void every_row_of_the_largest_perf_database_answers(void **state)
+TEST(facade, every_row_of_the_largest_perf_database_answers)
 {
     struct fixture *f = *state;
     unsigned rows = 0;
@@ -284,7 +284,7 @@ static void same_rows(const char *before, const char *after, const char *sql)
     sqlite3_close(b);
 }
 
-static void every_genuine_perf_database_comes_out_row_by_row_with_its_ids(void **state)
+TEST(facade, every_genuine_perf_database_comes_out_row_by_row_with_its_ids)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(perf_dbs) / sizeof(perf_dbs[0]); i++) {
@@ -298,7 +298,7 @@ static void every_genuine_perf_database_comes_out_row_by_row_with_its_ids(void *
 }
 
 /* A user's records are numbered anew. */
-static void a_genuine_users_perf_database_comes_out_row_by_row(void **state)
+TEST(facade, a_genuine_users_perf_database_comes_out_row_by_row)
 {
     struct fixture *f = *state;
     static const char name[] = "userdb-gfx906_60/gfx906_60_1.1.0.udb";
@@ -308,18 +308,4 @@ static void a_genuine_users_perf_database_comes_out_row_by_row(void **state)
     same_rows(path_to(f, "", name), after,
               "select " COLUMNS ", solver, params from perf_db join config on config.id = "
               "perf_db.config order by config.id, perf_db.id");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(every_genuine_find_database_comes_out_byte_by_byte),
-        TEST(a_genuine_users_find_database_comes_out_byte_by_byte),
-        TEST(random_keys_of_the_largest_find_database_answer_their_line),
-        TEST(every_row_of_the_largest_perf_database_answers),
-        TEST(every_genuine_perf_database_comes_out_row_by_row_with_its_ids),
-        TEST(a_genuine_users_perf_database_comes_out_row_by_row),
-    };
-    return cmocka_run_group_tests_name("tuning_files", tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ static enum kiln_code import_system(struct fixture *f, const char *text)
 
 /* ---- lines ---- */
 
-static void a_bad_line_is_told_and_skipped(void **state)
+TEST(facade, a_bad_line_is_told_and_skipped)
 {
     struct fixture *f = *state;
 
@@ -40,7 +40,7 @@ static void a_bad_line_is_told_and_skipped(void **state)
     assert_string_equal(find_value(f, ALICE, OTHER), "ConvB:1,0,miopenConvolutionFwdAlgoWinograd");
 }
 
-static void a_strict_import_stops_at_the_first_bad_line(void **state)
+TEST(facade, a_strict_import_stops_at_the_first_bad_line)
 {
     struct fixture *f = *state;
     must(import_system(f, OTHER "=ConvB:1,0,miopenConvolutionFwdAlgoWinograd\n"), f->err);
@@ -55,7 +55,7 @@ static void a_strict_import_stops_at_the_first_bad_line(void **state)
     assert_int_equal(files(f, "find-", ".kti", NULL), 1);
 }
 
-static void a_file_without_any_record_replaces_nothing(void **state)
+TEST(facade, a_file_without_any_record_replaces_nothing)
 {
     struct fixture *f = *state;
     must(import_system(f, GOOD), f->err);
@@ -66,7 +66,7 @@ static void a_file_without_any_record_replaces_nothing(void **state)
     assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
 }
 
-static void a_file_that_is_not_there_is_said(void **state)
+TEST(facade, a_file_that_is_not_there_is_said)
 {
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
@@ -78,7 +78,7 @@ static void a_file_that_is_not_there_is_said(void **state)
     assert_says(f->err.text, "cannot read '" SYSTEM "'");
 }
 
-static void no_import_gets_out_of_the_folder_by_its_database_id(void **state)
+TEST(facade, no_import_gets_out_of_the_folder_by_its_database_id)
 {
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
@@ -89,7 +89,7 @@ static void no_import_gets_out_of_the_folder_by_its_database_id(void **state)
     assert_null(job);
 }
 
-static void an_import_of_a_users_file_replaces_records(void **state)
+TEST(facade, an_import_of_a_users_file_replaces_records)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
@@ -111,7 +111,7 @@ static void an_import_of_a_users_file_replaces_records(void **state)
     assert_string_equal(find_value(f, BOB, KEY), "");
 }
 
-static void what_was_measured_of_other_solvers_outlives_an_import(void **state)
+TEST(facade, what_was_measured_of_other_solvers_outlives_an_import)
 {
     struct fixture *f = *state;
     static const char *const solvers[] = { "ConvC", "ConvA" };
@@ -143,7 +143,7 @@ static void what_was_measured_of_other_solvers_outlives_an_import(void **state)
 }
 
 /* Text PerfDbs of old have FindDb's keys. */
-static void a_perf_key_of_old_is_looked_up_by_that_of_today(void **state)
+TEST(facade, a_perf_key_of_old_is_looked_up_by_that_of_today)
 {
     struct fixture *f = *state;
     static const char mixed[] = "64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-0-NHWC-NCHW-NHWC-FP32-F";
@@ -165,7 +165,7 @@ static void a_perf_key_of_old_is_looked_up_by_that_of_today(void **state)
 
 /* ---- indices ---- */
 
-static void a_later_import_replaces_the_system_database_and_its_file(void **state)
+TEST(facade, a_later_import_replaces_the_system_database_and_its_file)
 {
     struct fixture *f = *state;
     char before[320], after[320];
@@ -182,7 +182,7 @@ static void a_later_import_replaces_the_system_database_and_its_file(void **stat
     assert_string_equal(find_value(f, ALICE, KEY), "ConvB:2,0,miopenConvolutionFwdAlgoWinograd");
 }
 
-static void an_import_that_is_given_up_leaves_no_file(void **state)
+TEST(facade, an_import_that_is_given_up_leaves_no_file)
 {
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
@@ -205,7 +205,7 @@ static void an_import_that_is_given_up_leaves_no_file(void **state)
     assert_string_equal(find_value(f, ALICE, KEY), "");
 }
 
-static void an_import_that_is_on_the_disk_is_taken_over_by_its_end(void **state)
+TEST(facade, an_import_that_is_on_the_disk_is_taken_over_by_its_end)
 {
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
@@ -222,7 +222,7 @@ static void an_import_that_is_on_the_disk_is_taken_over_by_its_end(void **state)
     assert_int_equal(files(f, "find-", ".kti", NULL), 1);
 }
 
-static void a_system_database_is_removed_with_its_file(void **state)
+TEST(facade, a_system_database_is_removed_with_its_file)
 {
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
@@ -247,7 +247,7 @@ static void touch(struct fixture *f, const char *name)
     must(fs_replace_file(path, bytes_of_text("x"), 0600, &f->err), f->err);
 }
 
-static void what_a_killed_import_left_is_removed_at_opening(void **state)
+TEST(facade, what_a_killed_import_left_is_removed_at_opening)
 {
     struct fixture *f = *state;
     must(import_system(f, GOOD), f->err);
@@ -305,7 +305,7 @@ static void lost_and_imported_again(struct fixture *f, const char *why)
     assert_int_equal(files(f, "find-", ".kti", NULL), 1);
 }
 
-static void an_index_that_is_gone_damaged_or_anothers_is_told(void **state)
+TEST(facade, an_index_that_is_gone_damaged_or_anothers_is_told)
 {
     struct fixture *f = *state;
     char path[320], other[320];
@@ -332,7 +332,7 @@ static void an_index_that_is_gone_damaged_or_anothers_is_told(void **state)
     lost_and_imported_again(f, "not the one that was imported");
 }
 
-static void an_index_of_another_kind_is_told(void **state)
+TEST(facade, an_index_of_another_kind_is_told)
 {
     struct fixture *f = *state;
     char find[320], perf[320];
@@ -359,7 +359,7 @@ static void limit_files(rlim_t bytes)
 }
 
 /* It may be on the disk all the same, when only the answer was lost. */
-static void the_index_of_a_commit_that_failed_stays_until_the_next_start(void **state)
+TEST(facade, the_index_of_a_commit_that_failed_stays_until_the_next_start)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 40; i++) { /* so that the log is larger than an index */
@@ -378,28 +378,4 @@ static void the_index_of_a_commit_that_failed_stays_until_the_next_start(void **
     assert_int_equal(files(f, "find-", ".kti", NULL), 0);
     must(import_system(f, GOOD), f->err);
     assert_string_equal(find_value(f, 7, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_bad_line_is_told_and_skipped),
-        TEST(a_strict_import_stops_at_the_first_bad_line),
-        TEST(a_file_without_any_record_replaces_nothing),
-        TEST(a_file_that_is_not_there_is_said),
-        TEST(no_import_gets_out_of_the_folder_by_its_database_id),
-        TEST(an_import_of_a_users_file_replaces_records),
-        TEST(what_was_measured_of_other_solvers_outlives_an_import),
-        TEST(a_perf_key_of_old_is_looked_up_by_that_of_today),
-        TEST(a_later_import_replaces_the_system_database_and_its_file),
-        TEST(an_import_that_is_given_up_leaves_no_file),
-        TEST(an_import_that_is_on_the_disk_is_taken_over_by_its_end),
-        TEST(the_index_of_a_commit_that_failed_stays_until_the_next_start),
-        TEST(a_system_database_is_removed_with_its_file),
-        TEST(what_a_killed_import_left_is_removed_at_opening),
-        TEST(an_index_that_is_gone_damaged_or_anothers_is_told),
-        TEST(an_index_of_another_kind_is_told),
-    };
-    return cmocka_run_group_tests_name("tuning_import", tests, NULL, NULL);
 }

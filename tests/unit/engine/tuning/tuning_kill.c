@@ -231,7 +231,7 @@ static void check(enum change what, const struct seen *before, const struct seen
     }
 }
 
-static void a_killed_change_happened_or_did_not(void **state)
+TEST(facade, a_killed_change_happened_or_did_not)
 {
     struct fixture *f = *state;
     const char *wanted = getenv("KILN_TEST_KILLS");
@@ -266,13 +266,4 @@ static void a_killed_change_happened_or_did_not(void **state)
         print_message("%s: %u kills, %u changes not there, %u acknowledged\n", names[what], kills,
                       befores[what], acknowledged[what]);
     assert_true(befores[IMPORT] + befores[MERGE] + befores[PROMOTE] > 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_killed_change_happened_or_did_not, fixture_setup,
-                                        fixture_teardown),
-    };
-    return cmocka_run_group_tests_name("tuning_kill", tests, NULL, NULL);
 }

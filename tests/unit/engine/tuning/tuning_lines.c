@@ -41,7 +41,7 @@ static void expect_bad(struct fixture *f, const char *name, enum tuning_tier tie
     assert_string_equal(value_for(f, &question, &answer), value);
 }
 
-static void a_find_line_that_is_none_of_miopens_is_told_and_not_stored(void **state)
+TEST(facade, a_find_line_that_is_none_of_miopens_is_told_and_not_stored)
 {
     struct fixture *f = *state;
     static const char *const good[2] = { KEY, OTHER };
@@ -66,7 +66,7 @@ static void a_find_line_that_is_none_of_miopens_is_told_and_not_stored(void **st
     }
 }
 
-static void a_perf_line_that_is_none_of_miopens_is_told_and_not_stored(void **state)
+TEST(facade, a_perf_line_that_is_none_of_miopens_is_told_and_not_stored)
 {
     struct fixture *f = *state;
     static const char *const good[2] = { PERF_KEY, PERF_KEY_OF(2, 0) };
@@ -85,7 +85,7 @@ static void a_perf_line_that_is_none_of_miopens_is_told_and_not_stored(void **st
     }
 }
 
-static void a_merge_tells_bad_lines_as_an_import_does(void **state)
+TEST(facade, a_merge_tells_bad_lines_as_an_import_does)
 {
     struct fixture *f = *state;
 
@@ -97,15 +97,4 @@ static void a_merge_tells_bad_lines_as_an_import_does(void **state)
     assert_int_equal(f->bad_line, 2);
     assert_string_equal(find_value(f, ALICE, OTHER), "");
     assert_string_equal(find_value(f, ALICE, KEY), "ConvA:1,0," DIRECT);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(a_find_line_that_is_none_of_miopens_is_told_and_not_stored),
-        TEST(a_perf_line_that_is_none_of_miopens_is_told_and_not_stored),
-        TEST(a_merge_tells_bad_lines_as_an_import_does),
-    };
-    return cmocka_run_group_tests_name("tuning_lines", tests, NULL, NULL);
 }

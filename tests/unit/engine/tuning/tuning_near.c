@@ -37,7 +37,7 @@ static const char *near_value(struct fixture *f, const char *key, struct tuning_
     return value_for(f, &question, ret_answer);
 }
 
-static void the_nearest_batch_size_answers_and_says_how_far_it_is(void **state)
+TEST(facade, the_nearest_batch_size_answers_and_says_how_far_it_is)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
@@ -55,7 +55,7 @@ static void the_nearest_batch_size_answers_and_says_how_far_it_is(void **state)
     assert_int_equal(tuning_stats_of(f->t).near, 2);
 }
 
-static void nobody_is_answered_by_a_neighbour_who_did_not_ask_for_one(void **state)
+TEST(facade, nobody_is_answered_by_a_neighbour_who_did_not_ask_for_one)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
@@ -68,7 +68,7 @@ static void nobody_is_answered_by_a_neighbour_who_did_not_ask_for_one(void **sta
     assert_true(answer.batch_ratio == 1 && answer.spatial_ratio == 1);
 }
 
-static void another_batch_size_is_nearer_than_another_spatial_size(void **state)
+TEST(facade, another_batch_size_is_nearer_than_another_spatial_size)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
@@ -79,7 +79,7 @@ static void another_batch_size_is_nearer_than_another_spatial_size(void **state)
     assert_true(answer.batch_ratio == 64);
 }
 
-static void of_other_spatial_sizes_the_nearest_counts_and_then_the_batch_size(void **state)
+TEST(facade, of_other_spatial_sizes_the_nearest_counts_and_then_the_batch_size)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
@@ -90,7 +90,7 @@ static void of_other_spatial_sizes_the_nearest_counts_and_then_the_batch_size(vo
     assert_true(answer.spatial_ratio == 4 && answer.batch_ratio == 2);
 }
 
-static void a_record_of_another_type_layout_or_direction_is_no_neighbour(void **state)
+TEST(facade, a_record_of_another_type_layout_or_direction_is_no_neighbour)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
@@ -102,7 +102,7 @@ static void a_record_of_another_type_layout_or_direction_is_no_neighbour(void **
     assert_int_equal(tuning_stats_of(f->t).misses, 1);
 }
 
-static void of_two_as_near_that_of_the_more_private_tier_answers(void **state)
+TEST(facade, of_two_as_near_that_of_the_more_private_tier_answers)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
@@ -128,7 +128,7 @@ static void of_two_as_near_that_of_the_more_private_tier_answers(void **state)
                         "ConvNear:1,0,miopenConvolutionFwdAlgoDirect");
 }
 
-static void a_stale_neighbour_is_none_where_stale_entries_are_ignored(void **state)
+TEST(facade, a_stale_neighbour_is_none_where_stale_entries_are_ignored)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
@@ -153,7 +153,7 @@ static void a_stale_neighbour_is_none_where_stale_entries_are_ignored(void **sta
                         "ConvNew:2,0,miopenConvolutionFwdAlgoWinograd");
 }
 
-static void the_nearest_is_sought_in_the_database_of_the_nearest_device_too(void **state)
+TEST(facade, the_nearest_is_sought_in_the_database_of_the_nearest_device_too)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
@@ -167,7 +167,7 @@ static void the_nearest_is_sought_in_the_database_of_the_nearest_device_too(void
     assert_string_equal(answer.database_id, "gfx90a68");
 }
 
-static void a_problem_has_the_neighbours_of_its_key(void **state)
+TEST(facade, a_problem_has_the_neighbours_of_its_key)
 {
     struct fixture *f = *state;
     struct problem problem = problem_of(key_of(56, 64, USUAL));
@@ -186,7 +186,7 @@ static void a_problem_has_the_neighbours_of_its_key(void **state)
 
 /* Of a strided one a PerfDb key does not tell which x it is: records and questions must agree on
  * one, or the family is never found. */
-static void a_strided_backward_problem_has_neighbours_in_a_perf_database(void **state)
+TEST(facade, a_strided_backward_problem_has_neighbours_in_a_perf_database)
 {
     struct fixture *f = *state;
     struct tuning_question question = perf_question(ALICE, "");
@@ -206,22 +206,4 @@ static void a_strided_backward_problem_has_neighbours_in_a_perf_database(void **
     question.uid = BOB;
     assert_string_equal(value_for(f, &question, &answer), "ConvA:1");
     assert_true(answer.batch_ratio == 4 && answer.spatial_ratio == 1);
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(the_nearest_batch_size_answers_and_says_how_far_it_is),
-        TEST(nobody_is_answered_by_a_neighbour_who_did_not_ask_for_one),
-        TEST(another_batch_size_is_nearer_than_another_spatial_size),
-        TEST(of_other_spatial_sizes_the_nearest_counts_and_then_the_batch_size),
-        TEST(a_record_of_another_type_layout_or_direction_is_no_neighbour),
-        TEST(of_two_as_near_that_of_the_more_private_tier_answers),
-        TEST(a_stale_neighbour_is_none_where_stale_entries_are_ignored),
-        TEST(the_nearest_is_sought_in_the_database_of_the_nearest_device_too),
-        TEST(a_problem_has_the_neighbours_of_its_key),
-        TEST(a_strided_backward_problem_has_neighbours_in_a_perf_database),
-    };
-    return cmocka_run_group_tests_name("tuning_near", tests, NULL, NULL);
 }

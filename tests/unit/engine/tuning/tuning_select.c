@@ -21,7 +21,7 @@ static const struct measured usual = { .tier = TUNING_TIER_USER,
 
 /* ---- promote ---- */
 
-static void promoting_joins_all_users_and_leaves_their_records(void **state)
+TEST(facade, promoting_joins_all_users_and_leaves_their_records)
 {
     struct fixture *f = *state;
     struct tuning_selection all = { .tier = TUNING_TIER_NONE };
@@ -49,7 +49,7 @@ static void promoting_joins_all_users_and_leaves_their_records(void **state)
                         "miopenConvolutionFwdAlgoWinograd");
 }
 
-static void only_what_was_selected_is_promoted(void **state)
+TEST(facade, only_what_was_selected_is_promoted)
 {
     struct fixture *f = *state;
     struct tuning_selection by_solver = { .solver = "ConvB", .by_uid = true, .uid = BOB };
@@ -66,7 +66,7 @@ static void only_what_was_selected_is_promoted(void **state)
     assert_string_equal(find_value(f, 7, OTHER), "");
 }
 
-static void a_list_of_keys_is_promoted_and_removed_in_one_change(void **state)
+TEST(facade, a_list_of_keys_is_promoted_and_removed_in_one_change)
 {
     struct fixture *f = *state;
     const struct tuning_key keys[] = { { TUNING_FIND, bytes_of_text(KEY) },
@@ -92,8 +92,7 @@ static void a_list_of_keys_is_promoted_and_removed_in_one_change(void **state)
     assert_string_equal(find_value(f, ALICE, OTHER), "ConvA:2,0,miopenConvolutionFwdAlgoDirect");
 }
 
-static void a_record_that_cannot_be_stored_does_not_keep_the_others_from_being_promoted(
-    void **state)
+TEST(facade, a_record_that_cannot_be_stored_does_not_keep_the_others_from_being_promoted)
 {
     struct fixture *f = *state;
     struct tuning_selection all = { .tier = TUNING_TIER_NONE };
@@ -149,7 +148,7 @@ static void put_some(struct fixture *f)
 #define OLD_ENTRY \
     "miopenConvolutionFwdAlgoDirect:ConvOld,1,0,miopenConvolutionFwdAlgoDirect,<unused>"
 
-static void entries_are_removed_by_solver_in_either_dialect(void **state)
+TEST(facade, entries_are_removed_by_solver_in_either_dialect)
 {
     struct fixture *f = *state;
     struct tuning_selection selection = { .solver = "ConvA", .tier = TUNING_TIER_USER };
@@ -168,7 +167,7 @@ static void entries_are_removed_by_solver_in_either_dialect(void **state)
     assert_string_equal(find_value(f, ALICE, KEY), "ConvB:1,64,miopenConvolutionFwdAlgoDirect");
 }
 
-static void entries_are_removed_by_age_when_it_is_known(void **state)
+TEST(facade, entries_are_removed_by_age_when_it_is_known)
 {
     struct fixture *f = *state;
     struct tuning_selection selection = { .older_than = 2000 };
@@ -181,7 +180,7 @@ static void entries_are_removed_by_age_when_it_is_known(void **state)
     assert_string_equal(find_value(f, 7, KEY), "ConvA:1,0,h");
 }
 
-static void removing_by_user_touches_nothing_but_his(void **state)
+TEST(facade, removing_by_user_touches_nothing_but_his)
 {
     struct fixture *f = *state;
     struct tuning_selection selection = { .by_uid = true, .uid = ALICE };
@@ -197,7 +196,7 @@ static void removing_by_user_touches_nothing_but_his(void **state)
     assert_string_equal(find_value(f, BOB, KEY), "ConvA:1,0,miopenConvolutionFwdAlgoDirect");
 }
 
-static void records_are_removed_by_key_kind_and_device(void **state)
+TEST(facade, records_are_removed_by_key_kind_and_device)
 {
     struct fixture *f = *state;
     struct tuning_selection by_key = { .tier = TUNING_TIER_HOST, .key = bytes_of_text(KEY) };
@@ -217,7 +216,7 @@ static void records_are_removed_by_key_kind_and_device(void **state)
 
 /* ---- merge ---- */
 
-static void a_file_is_merged_into_what_is_there(void **state)
+TEST(facade, a_file_is_merged_into_what_is_there)
 {
     struct fixture *f = *state;
     struct measured m = usual;
@@ -243,7 +242,7 @@ static void a_file_is_merged_into_what_is_there(void **state)
     assert_int_equal(f->counts.replaced, 1);
 }
 
-static void a_system_database_is_never_merged(void **state)
+TEST(facade, a_system_database_is_never_merged)
 {
     struct fixture *f = *state;
 
@@ -251,22 +250,4 @@ static void a_system_database_is_never_merged(void **state)
                                 "a=b:1,0,miopenConvolutionFwdAlgoGEMM\n"),
                      KILN_INVALID);
     assert_says(f->err.text, "replaced, never merged");
-}
-
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(promoting_joins_all_users_and_leaves_their_records),
-        TEST(only_what_was_selected_is_promoted),
-        TEST(a_record_that_cannot_be_stored_does_not_keep_the_others_from_being_promoted),
-        TEST(a_list_of_keys_is_promoted_and_removed_in_one_change),
-        TEST(entries_are_removed_by_solver_in_either_dialect),
-        TEST(entries_are_removed_by_age_when_it_is_known),
-        TEST(removing_by_user_touches_nothing_but_his),
-        TEST(records_are_removed_by_key_kind_and_device),
-        TEST(a_file_is_merged_into_what_is_there),
-        TEST(a_system_database_is_never_merged),
-    };
-    return cmocka_run_group_tests_name("tuning_select", tests, NULL, NULL);
 }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Which folders the engine in a job's process makes its own, and whose variables it believes. */
+/* Which directories are a user's own, and so which a private kilnd has. */
 #include "common/own_folder.h"
-#include "daemon/embedded/places.h"
 
 #include "common/fs.h"
+#include "common/private_folders.h"
 #include "tests/support/test.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,18 +19,10 @@ struct fixture {
     char folder[64];
     char path[128]; /* below it, not there */
     struct kiln_err err;
-    struct embedded_options options;
-    struct embedded_places places;
+    struct private_folders folders;
 };
 
-static bool is_privileged, seems_root;
-
-unsigned long __real_getauxval(unsigned long type);
-unsigned long __wrap_getauxval(unsigned long type);
-unsigned long __wrap_getauxval(unsigned long type)
-{
-    return type == AT_SECURE && is_privileged ? 1 : __real_getauxval(type);
-}
+static bool seems_root;
 
 uid_t __real_geteuid(void);
 uid_t __wrap_geteuid(void);
@@ -41,7 +32,7 @@ static int set_up(void **state)
 {
     static struct fixture f;
     f = (struct fixture){ .err = KILN_ERR_INIT };
-    is_privileged = seems_root = false;
+    seems_root = false;
     snprintf(f.folder, sizeof(f.folder), "/tmp/kiln-test-XXXXXX");
     assert_non_null(mkdtemp(f.folder));
     snprintf(f.path, sizeof(f.path), "%s/a/b", f.folder);
@@ -60,6 +51,8 @@ static int tear_down(void **state)
     fs_remove_tree(AT_FDCWD, f->folder);
     return 0;
 }
+
+FIXTURE(trust, set_up, tear_down);
 
 /* As for root, with a folder of another user's. */
 static void be_root_in_anothers_folder(struct fixture *f)
@@ -80,7 +73,7 @@ static void expect_nothing_made(const struct fixture *f)
     assert_int_not_equal(access(below, F_OK), 0);
 }
 
-static void a_folder_in_ones_own_is_made_private(void **state)
+TEST(trust, a_folder_in_ones_own_is_made_private)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -90,20 +83,21 @@ static void a_folder_in_ones_own_is_made_private(void **state)
     must(own_folder_make(f->path, &f->err), f->err); /* once it is there */
 }
 
-static void root_makes_nothing_in_another_users_folder(void **state)
+TEST(trust, root_makes_nothing_in_another_users_folder)
 {
     struct fixture *f = *state;
     be_root_in_anothers_folder(f);
     assert_int_equal(own_folder_make(f->path, &f->err), KILN_DENIED);
     assert_says(f->err.text, f->folder);
     assert_says(f->err.text, "belongs to user");
-    embedded_places_find(&f->options, &f->places); /* HOME is that user's: sudo */
-    assert_true(f->places.memory);
-    assert_says(f->places.why, "belongs to user");
+    (void)!private_folders_find(&f->folders, &f->err); /* HOME is that user's: sudo */
+    assert_null(strstr(f->folders.cache, f->folder));
+    assert_null(strstr(f->folders.state, f->folder));
+    assert_says(f->folders.why_temporary, "belongs to user");
     expect_nothing_made(f);
 }
 
-static void root_follows_no_link_of_another_users(void **state)
+TEST(trust, root_follows_no_link_of_another_users)
 {
     struct fixture *f = *state;
     char link[128];
@@ -113,7 +107,7 @@ static void root_follows_no_link_of_another_users(void **state)
     assert_int_equal(own_folder_check(link, &f->err), KILN_DENIED);
 }
 
-static void a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one(void **state)
+TEST(trust, a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one)
 {
     struct fixture *f = *state;
     assert_int_equal(chmod(f->folder, 0777), 0);
@@ -124,7 +118,7 @@ static void a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one(void **s
     must(own_folder_make(f->path, &f->err), f->err);
 }
 
-static void one_that_is_there_already_has_to_be_this_users_alone(void **state)
+TEST(trust, one_that_is_there_already_has_to_be_this_users_alone)
 {
     struct fixture *f = *state;
     must(own_folder_make(f->path, &f->err), f->err);
@@ -135,53 +129,18 @@ static void one_that_is_there_already_has_to_be_this_users_alone(void **state)
     assert_int_not_equal(own_folder_check("/nonexistent", &f->err), KILN_OK);
 }
 
-static void a_compilers_files_go_where_nobody_can_swap_them(void **state)
+TEST(trust, a_path_too_long_for_a_socket_is_replaced_by_a_temporary_directory)
 {
     struct fixture *f = *state;
-    char program[128];
-    const char *const names[] = { "kiln-compiler", "kiln-launch" };
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(program, sizeof(program), "%s/%s", f->folder, names[1 - i]);
-        int fd = open(program, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
-        assert_true(fd >= 0);
-        close(fd);
-    }
-    setenv("KILN_COMPILER", program, 1);
+    char cache[256];
+    snprintf(cache, sizeof(cache), "%s/%0100d", f->folder, 0);
+    setenv("XDG_CACHE_HOME", cache, 1);
     setenv("TMPDIR", f->folder, 1);
-    embedded_places_find(&f->options, &f->places);
-    assert_string_equal(f->places.temp, f->folder);
-    assert_int_equal(chmod(f->folder, 0777), 0);
-    embedded_places_find(&f->options, &f->places);
-    assert_string_equal(f->places.temp, "/tmp");
-    unsetenv("KILN_COMPILER");
-}
-
-static void a_program_with_more_rights_believes_no_variable(void **state)
-{
-    struct fixture *f = *state;
-    is_privileged = true;
-    setenv("KILN_COMPILER", "/bin/sh", 1);
-    embedded_places_find(&f->options, &f->places);
-    assert_true(f->places.memory);
-    assert_says(f->places.why, "setuid");
-    assert_string_equal(f->places.compiler, "");
-    assert_says(f->places.no_compiler, "setuid");
-    expect_nothing_made(f);
-    unsetenv("KILN_COMPILER");
-}
-
-#define TRUST_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TRUST_TEST(a_folder_in_ones_own_is_made_private),
-        TRUST_TEST(root_makes_nothing_in_another_users_folder),
-        TRUST_TEST(root_follows_no_link_of_another_users),
-        TRUST_TEST(a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one),
-        TRUST_TEST(one_that_is_there_already_has_to_be_this_users_alone),
-        TRUST_TEST(a_compilers_files_go_where_nobody_can_swap_them),
-        TRUST_TEST(a_program_with_more_rights_believes_no_variable),
-    };
-    return cmocka_run_group_tests_name("embedded_trust", tests, NULL, NULL);
+    must(private_folders_find(&f->folders, &f->err), f->err);
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("TMPDIR");
+    assert_says(f->folders.cache, "/kiln-private-");
+    assert_says(f->folders.state, "/.local/state/kiln/private");
+    assert_says(f->folders.why_temporary, "longer than a socket");
+    assert_says(f->folders.socket, f->folders.cache);
 }

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The program's parent is an intermediate process.  clone(2) makes it without a termination signal,
+ * so that wait() and waitpid() skip it (__WALL and __WCLONE do not) and no SIGCHLD is sent.
+ *
+ *   as a rule  it ends at once, and the program is adopted by process 1 or a subreaper
+ *   where that would be this very process, it stays until the program ends
+ *
+ * It shares our memory, as with vfork: fork would copy the page tables of a process with much
+ * memory.  Our thread waits until it does nothing but wait itself.
+ */
+#include "libclient/connection/detached.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STACK 65536
+/* Above all descriptors that the program gets. */
+#define FILES_MAX 8
+
+#ifdef __SANITIZE_THREAD__
+/* It would book the intermediate's calls under this thread, and takes its own clone for a fork. */
+#define UNWATCHED __attribute__((no_sanitize_thread))
+int __clone(int (*run)(void *context), void *stack, int flags, void *context, ...);
+#define clone __clone
+#else
+#define UNWATCHED
+#endif
+
+struct spawn { /* lives until our thread goes on */
+    const struct detached *detached;
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int result; /* an errno */
+    int done;   /* of an intermediate that stays: the descriptor it closes when it has spawned */
+};
+
+UNWATCHED static pid_t spawn_program(struct spawn *s)
+{
+    pid_t pid = 0;
+    s->result = posix_spawn(&pid, s->detached->program, &s->actions, &s->attributes,
+                            s->detached->arguments, s->detached->environment);
+    return s->result ? 0 : pid;
+}
+
+/* Not by _exit, at which a sanitizer may have something to do. */
+UNWATCHED static int spawn_and_end(void *context)
+{
+    spawn_program(context);
+    syscall(SYS_exit_group, 0);
+    return 0;
+}
+
+/* wait4(-1), which fails once there is no child any more: not by way of errno, which is our
+ * thread's. Elsewhere the program's own children, if it is killed, come to the job. */
+#if defined __x86_64__
+UNWATCHED static long wait_for_any(void)
+{
+    long result;
+    register long r10 __asm__("r10") = 0;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(SYS_wait4), "D"(-1L), "S"(0L), "d"(0L), "r"(r10)
+                     : "rcx", "r11", "memory");
+    return result;
+}
+#elif defined __aarch64__
+UNWATCHED static long wait_for_any(void)
+{
+    register long x8 __asm__("x8") = SYS_wait4;
+    register long x0 __asm__("x0") = -1;
+    register long x1 __asm__("x1") = 0, x2 __asm__("x2") = 0, x3 __asm__("x3") = 0;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+    return x0;
+}
+#else
+static long wait_for_any(void) { return -1; }
+#endif
+
+/* What follows the write to |done| must not touch memory that our thread uses again, errno neither:
+ * system calls that succeed. */
+UNWATCHED static int spawn_and_wait(void *context)
+{
+    static const unsigned long by_default[16];
+    syscall(SYS_rt_sigaction, SIGCHLD, by_default, NULL, _NSIG / CHAR_BIT);
+    syscall(SYS_prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); /* the program's children come here */
+    struct spawn *s = context;
+    pid_t child = spawn_program(s);
+    int done = s->done;
+    if (done > 0)
+        syscall(SYS_close_range, 0, done - 1, 0);
+    syscall(SYS_close_range, done + 1, UINT_MAX, 0);
+    syscall(SYS_write, done, "", 1);
+    syscall(SYS_close, done);
+    if (child)
+        syscall(SYS_wait4, child, NULL, 0, NULL);
+    while (wait_for_any() > 0)
+        continue;
+    syscall(SYS_exit_group, 0);
+    return 0;
+}
+
+static int start_and_leave(struct spawn *s)
+{
+    _Alignas(16) char stack[STACK];
+    pid_t pid = clone(spawn_and_end, stack + sizeof(stack), CLONE_VM | CLONE_VFORK, s);
+    if (pid < 0)
+        return errno;
+    while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+        continue; /* any other failure: the job's own wait with __WALL was quicker */
+    return s->result;
+}
+
+/* Keeps the stack: the intermediate is on it.  There is one for each kilnd that this process
+ * started, a few in its life. */
+static int start_and_keep(struct spawn *s)
+{
+    int ends[2];
+    char word;
+    void *stack =
+        mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (stack == MAP_FAILED)
+        return errno;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        int errnum = errno;
+        munmap(stack, STACK);
+        return errnum;
+    }
+    s->done = ends[1];
+    pid_t pid = clone(spawn_and_wait, (char *)stack + STACK, CLONE_VM, s);
+    int errnum = errno;
+    close(ends[1]);
+    ssize_t got;
+    do
+        got = pid < 0 ? 0 : read(ends[0], &word, 1);
+    while (got < 0 && errno == EINTR);
+    close(ends[0]);
+    if (pid < 0)
+        munmap(stack, STACK);
+    return pid < 0 ? errnum : got == 1 ? s->result : EAGAIN;
+}
+
+static bool would_adopt(void)
+{
+    int is_subreaper = 0;
+    return getpid() == 1 ||
+           (prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper) == 0 && is_subreaper != 0);
+}
+
+static int set_signals(posix_spawnattr_t *attributes)
+{
+    sigset_t all, none;
+    sigfillset(&all);
+    sigemptyset(&none);
+    int rc = posix_spawnattr_setsigdefault(attributes, &all);
+    if (!rc)
+        rc = posix_spawnattr_setsigmask(attributes, &none);
+    return rc ? rc
+              : posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF |
+                                                         POSIX_SPAWN_SETSIGMASK);
+}
+
+/* |files| are out of the way of the numbers that they get. */
+static int set_files(struct spawn *s, const int *files)
+{
+    int count = (int)s->detached->file_count;
+    int rc = posix_spawn_file_actions_addopen(&s->actions, STDIN_FILENO, "/dev/null", O_RDWR, 0);
+    for (int i = 0; i < count && !rc; i++)
+        rc = posix_spawn_file_actions_adddup2(&s->actions, files[i], i + 1);
+    if (!rc)
+        rc = posix_spawn_file_actions_addchdir_np(&s->actions, "/");
+    return rc ? rc : posix_spawn_file_actions_addclosefrom_np(&s->actions, count + 1);
+}
+
+static int start_with(struct spawn *s, const int *files)
+{
+    sigset_t all, before;
+    int rc = set_signals(&s->attributes);
+    if (!rc)
+        rc = set_files(s, files);
+    if (rc)
+        return rc;
+    sigfillset(&all); /* no handler of the job's runs in the intermediate */
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    rc = would_adopt() ? start_and_keep(s) : start_and_leave(s);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+int detached_start(const struct detached *detached)
+{
+    struct spawn s = { .detached = detached };
+    int files[FILES_MAX], rc = posix_spawnattr_init(&s.attributes);
+    size_t count = 0;
+    if (rc)
+        return rc;
+    rc = posix_spawn_file_actions_init(&s.actions);
+    for (; !rc && count < detached->file_count; count++) {
+        files[count] = fcntl(detached->files[count], F_DUPFD_CLOEXEC, FILES_MAX);
+        if (files[count] < 0)
+            rc = errno;
+    }
+    if (!rc)
+        rc = start_with(&s, files);
+    for (size_t i = 0; i < count; i++) {
+        if (files[i] >= 0)
+            close(files[i]);
+    }
+    posix_spawn_file_actions_destroy(&s.actions);
+    posix_spawnattr_destroy(&s.attributes);
+    return rc;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Connects to this user's private kilnd, and starts one where there is none.
+ *
+ * Whoever gets the lock starts it: it makes the listening socket and hands socket and lock down, so
+ * that connections are taken from that moment on, before the new process has run at all.  kilnd
+ * holds the lock until it has ended.  Everybody else connects; only between lock and socket, some
+ * microseconds, and while a kilnd ends, do they have to try again.
+ */
+#include "libclient/connection/substitute.h"
+
+#include "common/clock.h"
+#include "common/private_folders.h"
+#include "libclient/connection/detached.h"
+#include "libclient/connection/transport_socket.h"
+#include "libclient/load_lock.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <kiln/client.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef KILN_KILND_FROM_LIBRARY
+#define KILN_KILND_FROM_LIBRARY "../bin/kilnd"
+#endif
+#define PROGRAM_VARIABLE "KILN_KILND"
+#define BACKLOG 4096
+#define RETRY_MS 1
+/* Connections in a row that end before kilnd has said a word: it cannot start. */
+#define FAILURES_MAX 2
+#define LOG_TAIL 2048
+#define ENVIRONMENT_MAX 4096
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of |folders|; held briefly */
+static struct private_folders folders;                    /* of the last connection */
+static atomic_uint failures;                              /* in a row */
+
+/* ---- the program ---- */
+
+static bool is_program(char path[PATH_TEXT_MOST], const char *folder, size_t size, const char *name)
+{
+    int length = snprintf(path, PATH_TEXT_MOST, "%.*s/%s", (int)size, folder, name);
+    return size && folder[0] == '/' && length > 0 && length < PATH_TEXT_MOST &&
+           access(path, X_OK) == 0;
+}
+
+/* In the same directory, in the build's or an installed tree's place for programs. */
+static bool find_beside_us(char path[PATH_TEXT_MOST])
+{
+    static const char *const names[] = { "kilnd", "../bin/kilnd", KILN_KILND_FROM_LIBRARY };
+    char self[PATH_TEXT_MOST];
+    Dl_info us;
+    const char *slash = dladdr(&folders, &us) && us.dli_fname ? strrchr(us.dli_fname, '/') : NULL;
+    if (!slash)
+        return false;
+    snprintf(self, sizeof(self), "%s", us.dli_fname);
+    size_t size = (size_t)(slash - us.dli_fname);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && size < sizeof(self); i++) {
+        if (is_program(path, self, size, names[i]))
+            return true;
+    }
+    return false;
+}
+
+static enum kiln_code find_program(char path[PATH_TEXT_MOST], struct kiln_err *err)
+{
+    const char *named = secure_getenv(PROGRAM_VARIABLE);
+    if (named && named[0]) {
+        snprintf(path, PATH_TEXT_MOST, "%s", named);
+        return access(path, X_OK) == 0
+                   ? KILN_OK
+                   : kiln_fail_errno(err, errno, "cannot run '%s' (" PROGRAM_VARIABLE ")", path);
+    }
+    if (find_beside_us(path))
+        return KILN_OK;
+    const char *at = secure_getenv("PATH");
+    while (at && *at) {
+        size_t size = strcspn(at, ":");
+        if (is_program(path, at, size, "kilnd"))
+            return KILN_OK;
+        at += size + (at[size] == ':');
+    }
+    return kiln_fail(err, KILN_UNAVAILABLE,
+                     "there is no program 'kilnd' beside libkiln or in PATH: install the package "
+                     "kiln, or name the program in " PROGRAM_VARIABLE);
+}
+
+/* The job's, without what is meant for the job's very process: what is loaded into it, and what a
+ * service manager told it. */
+static char **copy_environment(void)
+{
+    static const char *const left_out[] = {
+        "LD_PRELOAD=", "LD_AUDIT=", "NOTIFY_SOCKET=",  "WATCHDOG_",
+        "LISTEN_",     "FDSTORE=",  "JOURNAL_STREAM=", "SYSTEMD_EXEC_PID="
+    };
+    char **copy = calloc(ENVIRONMENT_MAX + 1, sizeof(*copy));
+    size_t count = 0;
+    for (char **at = environ; copy && at && *at && count < ENVIRONMENT_MAX; at++) {
+        bool is_left_out = false;
+        for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
+            is_left_out |= strncmp(*at, left_out[i], strlen(left_out[i])) == 0;
+        if (!is_left_out)
+            copy[count++] = *at;
+    }
+    return copy;
+}
+
+/* ---- lock, socket, log ---- */
+
+static enum kiln_code take_lock(const struct private_folders *f, int *ret_fd, struct kiln_err *err)
+{
+    char path[sizeof(f->socket) + 8];
+    snprintf(path, sizeof(path), "%s.lock", f->socket);
+    KILN_AUTO(fd) int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot open the lock '%s'", path);
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        return kiln_fail(err, KILN_BUSY, "the process that holds '%s' does not listen", path);
+    *ret_fd = fd;
+    fd = -1;
+    return KILN_OK;
+}
+
+static enum kiln_code make_socket(const char *path, int *ret_fd, struct kiln_err *err)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    strcpy(address.sun_path, path);
+    KILN_AUTO(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot make a socket");
+    (void)unlink(path); /* of one that has ended: the lock is ours */
+    if (fchmod(fd, 0600) != 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
+        listen(fd, BACKLOG) != 0)
+        return kiln_fail_errno(err, errno, "cannot listen on '%s'", path);
+    *ret_fd = fd;
+    fd = -1;
+    return KILN_OK;
+}
+
+static int open_log(const struct private_folders *f)
+{
+    char path[PATH_TEXT_MOST + 16];
+    snprintf(path, sizeof(path), "%s/kilnd.log", f->cache);
+    return open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+/* Its last line, which says why it could not start. */
+static void read_log(const struct private_folders *f, char *text, size_t size)
+{
+    char path[PATH_TEXT_MOST + 16], tail[LOG_TAIL + 1] = "";
+    snprintf(path, sizeof(path), "%s/kilnd.log", f->cache);
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    off_t end = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    ssize_t got = fd < 0 ? 0 : pread(fd, tail, LOG_TAIL, end > LOG_TAIL ? end - LOG_TAIL : 0);
+    while (got > 0 && tail[got - 1] == '\n')
+        got--;
+    tail[got > 0 ? got : 0] = '\0';
+    const char *line = strrchr(tail, '\n');
+    snprintf(text, size, "%s", line ? line + 1 : tail);
+}
+
+/* ---- starting one ---- */
+
+static enum kiln_code run_kilnd(const struct private_folders *f, int socket_fd, int lock_fd,
+                                struct kiln_err *err)
+{
+    char program[PATH_TEXT_MOST];
+    enum kiln_code rc = find_program(program, err);
+    if (rc)
+        return rc;
+    KILN_AUTO(fd) int log_fd = open_log(f);
+    if (log_fd < 0)
+        return kiln_fail_errno(err, errno, "cannot open the log in '%s'", f->cache);
+    KILN_AUTO(mem) char **environment = copy_environment();
+    if (!environment)
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to start kilnd");
+    char *const arguments[] = { program, (char[]){ "--private" }, NULL };
+    const int files[] = { log_fd, log_fd, socket_fd, lock_fd };
+    const struct detached kilnd = { .program = program,
+                                    .arguments = arguments,
+                                    .environment = environment,
+                                    .files = files,
+                                    .file_count = 4 };
+    int errnum = detached_start(&kilnd);
+    return errnum ? kiln_fail_errno(err, errnum, "cannot run '%s'", program) : KILN_OK;
+}
+
+/* KILN_BUSY: another process starts one, or one is ending.  fork waits meanwhile, or a child of
+ * the job would keep lock and socket. */
+static enum kiln_code start_kilnd(const struct private_folders *f, struct kiln_err *err)
+{
+    int lock_fd = -1, socket_fd = -1;
+    load_lock();
+    enum kiln_code rc = take_lock(f, &lock_fd, err);
+    if (!rc)
+        rc = make_socket(f->socket, &socket_fd, err);
+    if (!rc)
+        rc = run_kilnd(f, socket_fd, lock_fd, err);
+    if (rc && socket_fd >= 0)
+        (void)unlink(f->socket);
+    if (socket_fd >= 0)
+        close(socket_fd);
+    if (lock_fd >= 0)
+        close(lock_fd);
+    load_unlock();
+    return rc;
+}
+
+/* ---- connecting ---- */
+
+static enum kiln_code refuse_to_start_again(const struct private_folders *f, struct kiln_err *err)
+{
+    char why[256];
+    read_log(f, why, sizeof(why));
+    atomic_store(&failures, 0); /* a later call tries again */
+    return kiln_fail(err, KILN_IO, "the private kilnd ends as it starts: %s ('%s/kilnd.log')", why,
+                     f->cache);
+}
+
+static enum kiln_code connect_or_start(const struct private_folders *f, uint64_t deadline_ns,
+                                       struct transport **ret_transport, struct kiln_err *err)
+{
+    for (;;) {
+        enum kiln_code rc = transport_socket_connect(f->socket, ret_transport, err);
+        if (rc == KILN_UNAVAILABLE && atomic_load(&failures) >= FAILURES_MAX)
+            return refuse_to_start_again(f, err);
+        if (rc == KILN_UNAVAILABLE) {
+            rc = start_kilnd(f, err);
+            if (!rc)
+                continue;
+        }
+        if (rc != KILN_BUSY)
+            return rc;
+        if (clock_monotonic_ns() >= deadline_ns) {
+            err->code = KILN_TIMED_OUT;
+            return err->code;
+        }
+        (void)poll(NULL, 0, RETRY_MS);
+    }
+}
+
+static enum kiln_code connect_private(uint64_t deadline_ns, struct transport **ret_transport,
+                                      struct kiln_err *err)
+{
+    struct private_folders f;
+    if (getauxval(AT_SECURE))
+        return kiln_fail(err, KILN_DENIED,
+                         "this program has rights that whoever started it lacks (setuid, file "
+                         "capabilities), so it starts no kilnd");
+    enum kiln_code rc = private_folders_find(&f, err);
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&mutex);
+    folders = f;
+    pthread_mutex_unlock(&mutex);
+    return connect_or_start(&f, deadline_ns, ret_transport, err);
+}
+
+static void note_greeting(enum kiln_code rc)
+{
+    if (rc == KILN_UNAVAILABLE)
+        atomic_fetch_add(&failures, 1);
+    else if (rc == KILN_OK)
+        atomic_store(&failures, 0);
+}
+
+static void describe_private(char *text, size_t size)
+{
+    pthread_mutex_lock(&mutex);
+    const char *why = folders.why_temporary;
+    snprintf(text, size,
+             "a private kilnd serves, which keeps what it compiles in '%.200s'%s%.160s%s",
+             folders.cache, *why ? ", for now (" : "", why, *why ? ")" : "");
+    pthread_mutex_unlock(&mutex);
+}
+
+const struct substitute substitute = { .word = "private",
+                                       .rung = KILN_RUNG_PRIVATE,
+                                       .connect = connect_private,
+                                       .greeted = note_greeting,
+                                       .describe = describe_private };

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Collects the tests that TEST registers, and runs them. */
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TESTS_MAX 256
+
+/* Tests that take longer have their duration printed. */
+#define LONG_S 1.0
+
+static struct {
+    struct test_case *first;
+    int (*setup)(void **state), (*teardown)(void **state);
+    /* What runs, in the order of the list. */
+    struct test_case *selected[TESTS_MAX];
+    size_t count, begun;
+    double began;
+} tests;
+
+/* Constructors of a file come in any order, files one behind the other. */
+void test_register(struct test_case *test)
+{
+    struct test_case **place = &tests.first;
+    while (*place && strcmp((*place)->file, test->file) != 0)
+        place = &(*place)->next;
+    while (*place && strcmp((*place)->file, test->file) == 0 && (*place)->line <= test->line)
+        place = &(*place)->next;
+    test->next = *place;
+    *place = test;
+}
+
+void test_program(int (*setup)(void **state), int (*teardown)(void **state))
+{
+    tests.setup = setup;
+    tests.teardown = teardown;
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* cmocka sets each test up once, in order, which tells it from the others. */
+static int set_up_next(void **state)
+{
+    const struct test_case *test = tests.selected[tests.begun++];
+    tests.began = seconds();
+    return test->fixture->setup && !test->skip ? test->fixture->setup(state) : 0;
+}
+
+static int tear_down_last(void **state)
+{
+    const struct test_case *test = tests.selected[tests.begun - 1];
+    int rc = test->fixture->teardown && !test->skip ? test->fixture->teardown(state) : 0;
+    double took = seconds() - tests.began;
+    if (took >= LONG_S)
+        print_message("[     TOOK ] %.1f s\n", took);
+    return rc;
+}
+
+static void say_why_not(void **state)
+{
+    (void)state;
+    print_message("[      WHY ] %s\n", tests.selected[tests.begun - 1]->skip);
+    skip();
+}
+
+static struct CMUnitTest as_cmocka_test(const struct test_case *test)
+{
+    struct CMUnitTest made = { .name = test->name,
+                               .test_func = test->skip ? say_why_not : test->run,
+                               .setup_func = set_up_next,
+                               .teardown_func = tear_down_last,
+                               .initial_state = test->fixture->state };
+    return made;
+}
+
+static void select_tests(const char *filter)
+{
+    tests.count = 0;
+    tests.begun = 0;
+    for (struct test_case *t = tests.first; t; t = t->next) {
+        if (filter && !strstr(t->name, filter))
+            continue;
+        if (tests.count == TESTS_MAX) {
+            fprintf(stderr, "more than %d tests in one program\n", TESTS_MAX);
+            abort();
+        }
+        tests.selected[tests.count++] = t;
+    }
+}
+
+int test_run(const char *filter)
+{
+    static struct CMUnitTest list[TESTS_MAX];
+    select_tests(filter);
+    if (tests.count == 0) {
+        fprintf(stderr, "no test of this program has '%s' in its name\n", filter ? filter : "");
+        return 2;
+    }
+    for (size_t i = 0; i < tests.count; i++)
+        list[i] = as_cmocka_test(tests.selected[i]);
+    return _cmocka_run_group_tests("tests", list, tests.count, tests.setup, tests.teardown);
+}
+
+int test_main(int argc, char **argv)
+{
+    if (argc > 2 || (argc == 2 && argv[1][0] == '-' && strcmp(argv[1], "--list") != 0)) {
+        fprintf(stderr, "Usage: %s [--list | PART-OF-A-NAME]\n", argv[0]);
+        return 2;
+    }
+    if (argc < 2 || strcmp(argv[1], "--list") != 0)
+        return test_run(argv[1]);
+    for (const struct test_case *t = tests.first; t; t = t->next)
+        printf("%s\n", t->name);
+    return 0;
+}
