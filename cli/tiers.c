@@ -5,13 +5,13 @@
 
 #define TIERS (KILN_TIER_TABLE + 1)
 
+static const char *const names[TIERS] = {
+    [KILN_TIER_HOT] = "hot",           [KILN_TIER_DISK] = "disk",   [KILN_TIER_PACKAGE] = "package",
+    [KILN_TIER_COMPILED] = "compiled", [KILN_TIER_TABLE] = "table",
+};
+
 const char *tier_name(int tier)
 {
-    static const char *const names[TIERS] = {
-        [KILN_TIER_HOT] = "hot",           [KILN_TIER_DISK] = "disk",
-        [KILN_TIER_PACKAGE] = "package",   [KILN_TIER_REMOTE] = "remote",
-        [KILN_TIER_COMPILED] = "compiled", [KILN_TIER_TABLE] = "table",
-    };
     return tier >= 0 && tier < TIERS && names[tier] ? names[tier] : "unknown";
 }
 
@@ -49,7 +49,7 @@ void tier_json(const struct tier_counts *counts, struct json *json)
 {
     struct json *tiers = json_object();
     for (int tier = KILN_TIER_HOT; tier < TIERS; tier++)
-        if (tier != KILN_TIER_COMPILED)
+        if (tier != KILN_TIER_COMPILED && names[tier])
             json_set_u64(tiers, tier_name(tier), counts->hits[tier]);
     json_set_u64(json, "kernels", counts->kernels);
     json_set_u64(json, "compiles", counts->compiles);

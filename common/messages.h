@@ -25,7 +25,8 @@ enum message_type {
 #undef KILN_REPLY
 };
 
-enum tier { TIER_NONE, TIER_HOT, TIER_DISK, TIER_PACKAGE, TIER_REMOTE, TIER_COMPILED };
+/* 4 is reserved: a store of other hosts. */
+enum tier { TIER_NONE, TIER_HOT, TIER_DISK, TIER_PACKAGE, TIER_COMPILED = 5 };
 const char *tier_name(enum tier tier); /* "hot", "disk", ... */
 
 enum role { ROLE_USE, ROLE_PUBLISH, ROLE_ADMIN };

@@ -149,7 +149,7 @@ void engine_set_limits(struct engine *e, const struct engine_options *o)
 struct engine_pulse engine_pulse(const struct engine *e)
 {
     const struct stats *s = &e->stats;
-    uint64_t found = s->hits_hot + s->hits_disk + s->hits_package + s->hits_remote;
+    uint64_t found = s->hits_hot + s->hits_disk + s->hits_package;
     return (struct engine_pulse){ .asked = s->fetches,
                                   .found = found,
                                   .compiling = compile_queue_running(e->queue),

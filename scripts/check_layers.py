@@ -18,7 +18,7 @@ SERVICE_MAY = {f"engine/{part}" for part in
                  "digest")}
 ENGINE_PARTS = SERVICE_MAY | {"engine/service", "engine/db", "engine/miopen", "engine/engine.h"}
 
-CLI_MAY = {f"common/{name}.h" for name in ("fs", "hash_table", "json", "list", "paths", "units")} | {
+CLI_MAY = {f"common/{name}.h" for name in ("fs", "hash_table", "json", "paths", "units")} | {
     "engine/digest/sha256.h", "engine/miopen/database_id.h", "engine/miopen/tuning_file.h",
     "engine/package/manifest.h"}
 
@@ -41,7 +41,7 @@ MAY_INCLUDE = {  # folder -> folders, or single headers, that it may include bes
     "engine/tuning": {"common", "engine/data", "engine/db", "engine/miopen", "engine/digest"},
     "engine/solver": {"common"},
     "engine/jobs": {"common", "engine/compile", "engine/transfer/transfer_job.h"},
-    "engine/service": {"common", "engine/engine.h", "engine/engine_parts.h"} | SERVICE_MAY,
+    "engine/service": {"common", "engine/engine.h"} | SERVICE_MAY,
     "engine/embed": {"common", "engine/service", "engine/engine.h", "engine/jobs/executor.h",
                      "engine/compile/compile_job.h"},
     "engine": {"common"} | ENGINE_PARTS,
@@ -56,6 +56,7 @@ MAY_INCLUDE = {  # folder -> folders, or single headers, that it may include bes
     "kernels": set(),
     "tests": {"common", "libclient", "engine", "daemon", "cli", "kernels"},
 }
+SINGLE_FILES_MAX = 5  # rows of MAY_INCLUDE for one file: each is an exception to remember
 OURS = ("common", "libclient", "engine", "daemon", "cli", "kernels", "db", "tests")
 
 ONLY_IN = {  # header of a library that is not ours -> the only places that may name it
@@ -124,8 +125,42 @@ def complaints(root):
                     yield f"{rel}: {text}"
 
 
+def is_file(row):
+    return "." in row.rsplit("/", 1)[-1]
+
+
+def stale(root, table=MAY_INCLUDE):
+    """Rows for what is gone, headers that no file of their row includes, too many single files."""
+    paths = [rel for _, rel in tree.files(root)]
+    known = set(paths) | {parent for path in paths for parent in parents_of(path)}
+    included = {}  # row -> what its files include
+    for path, rel in tree.with_suffix(tree.CODE + tree.GPU, root):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        for row in (row for row in table if rel == row or rel.startswith(row + "/")):
+            included.setdefault(row, set()).update(INCLUDE.findall(text))
+    for row, targets in table.items():
+        if row not in known:
+            yield f"layer table: '{row}' is gone"
+            continue
+        for target in sorted(targets):
+            if target not in known:
+                yield f"layer table: '{target}', which '{row}' may include, is gone"
+            elif is_file(target) and not any(target in included.get(other, ()) for other in table
+                                             if target in table[other]):
+                yield f"layer table: no file of '{row}' includes '{target}'"
+    files = [row for row in table if is_file(row)]
+    if len(files) > SINGLE_FILES_MAX:
+        yield f"layer table: {len(files)} rows for single files, at most {SINGLE_FILES_MAX} may be"
+
+
+def parents_of(path):
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
 def main():
-    found = list(complaints(sys.argv[1] if len(sys.argv) > 1 else tree.ROOT))
+    root = sys.argv[1] if len(sys.argv) > 1 else tree.ROOT
+    found = list(complaints(root)) + list(stale(root))
     print("\n".join(found) or "layers hold")
     if found:
         print("docs/architecture.md shows the arrows; scripts/check_layers.py lists them",

@@ -13,6 +13,7 @@ import sys
 
 import tree
 
+TABLE = tree.ROOT / "engine/service/metrics/metrics.def"
 FOLDER = tree.ROOT / "docs/operations"
 PAGE = FOLDER / "metrics.md"
 MARKED = re.compile(r"(<!-- begin generated: metrics -->\n)(.*?)(<!-- end generated -->)", re.S)
@@ -25,7 +26,7 @@ SUFFIXES = ("_bucket", "_sum", "_count")
 
 def metrics():
     """{name with prefix: (type, labels, help)}, in the order of the table."""
-    text = (tree.ROOT / "engine/service/metrics/metrics.def").read_text()
+    text = TABLE.read_text()
     found = {f"kiln_{name}": (kind.lower(), labels.split(), help_)
              for name, kind, labels, help_ in METRIC.findall(text)}
     if len(found) != text.count("\nMETRIC("):

@@ -87,13 +87,25 @@ def generate_records():
 
 # ---- the other tables and headers
 
-STAT = re.compile(r'^STAT\((\w+),\s*"(.*?)"\)', re.M)
+STAT = re.compile(r'^(?:STAT|HOSTED|LEVEL)\((\w+), (\w+), "(.*?)",(?: .*,)? "(.*?)"\)$', re.M)
+STAT_ROW = re.compile(r"^(?:STAT|HOSTED|LEVEL)\(", re.M)
+
+
+def sample(metric, labels, values):
+    pairs = ",".join(f'{label}="{value}"' for label, value in zip(labels.split(), values.split()))
+    return f"`kiln_{metric}{{{pairs}}}`" if pairs else f"`kiln_{metric}`"
 
 
 def generate_counters():
-    text = (tree.ROOT / "engine/service/metrics/stats.def").read_text()
-    return table(("counter", "what it counts"), [(f"`{re.sub('^hits_', 'hits.', name)}`", purpose)
-                                     for name, purpose in STAT.findall(text)])
+    text = (tree.ROOT / "engine/service/metrics/metrics.def").read_text()
+    rows = STAT.findall(text)
+    if len(rows) != len(STAT_ROW.findall(text)):
+        sys.exit("gen_protocol: some lines of metrics.def are not understood")
+    labels = dict(re.findall(r'^METRIC\((\w+), \w+, "(.*?)"', text, re.M))
+    return table(("counter", "metric", "what it counts"),
+                 [(f"`{re.sub('^hits_', 'hits.', name)}`",
+                   "" if metric == "none" else sample(metric, labels[metric], values), purpose)
+                  for name, metric, values, purpose in rows])
 
 
 def generate_options():
@@ -137,9 +149,12 @@ def generate_limits():
 
 def enum_rows(header, enum, prefix):
     body = re.search(rf"enum {enum} {{(.*?)}};", read(header), re.S).group(1)
-    members = re.findall(r"(\w+),?\s*(/\*.*?\*/)?", body)
-    return [(value, f"`{name.removeprefix(prefix).lower()}`", tidy(note))
-            for value, (name, note) in enumerate(members)]
+    rows, value = [], 0
+    for name, given, note in re.findall(r"(\w+)(?: = (\d+))?,?\s*(/\*.*?\*/)?", body):
+        value = int(given or value)
+        rows.append((value, f"`{name.removeprefix(prefix).lower()}`", tidy(note)))
+        value += 1
+    return rows
 
 
 ENUMS = (

@@ -11,8 +11,8 @@
 #define COLUMNS_MOST 2100 /* what kilnd answers at most, and what is not written yet */
 #define COLUMNS_LEAST 24  /* a daemon of today gets thin columns at the right, not one wide one */
 
-static const char *const tiers[] = { "hot", "disk", "package", "remote" };
-enum { TIERS = 4 };
+static const char *const tiers[] = { "hot", "disk", "package" };
+enum { TIERS = 3 };
 
 struct columns {
     struct chart_column items[COLUMNS_MOST];
@@ -100,8 +100,8 @@ static void write_hits(const struct report *r, const struct columns *all, FILE *
     const struct range range = range_of(r, all);
     const struct chart chart = {
         .name = "share of kernels found, by place, over time",
-        .classes = { "hot", "disk", "package", "remote", "miss" },
-        .words = { "memory", "disk", "packages", "remote", "not found" },
+        .classes = { "hot", "disk", "package", "miss" },
+        .words = { "memory", "disk", "packages", "not found" },
         .columns = all->items,
         .count = all->count,
         .begin = range.begin,
@@ -119,7 +119,7 @@ static void write_saved(const struct report *r, const struct columns *all, FILE 
     const struct range range = range_of(r, all);
     const struct chart chart = {
         .name = "compile time saved and spent over time",
-        .classes = { "disk", "miss", "", "", "" },
+        .classes = { "disk", "miss" },
         .words = { "saved", "spent compiling" },
         .columns = all->items,
         .count = all->count,

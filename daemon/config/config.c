@@ -302,22 +302,6 @@ static enum kiln_code take_standards(struct config *config, struct kiln_err *err
     return KILN_OK;
 }
 
-enum kiln_code config_standards(const char *const *flags, struct config *ret_config,
-                                struct kiln_err *err)
-{
-    const char *no_file = NULL;
-    int count = 0;
-    while (flags && flags[count])
-        count++;
-    memset(ret_config, 0, sizeof(*ret_config));
-    enum kiln_code rc = take_standards(ret_config, err);
-    if (!rc)
-        rc = take_flags(ret_config, count, flags, &no_file, err);
-    if (!rc && (no_file || ret_config->request != CONFIG_RUN))
-        rc = kiln_fail(err, KILN_INVALID, "only flags that are settings count here");
-    return rc;
-}
-
 bool config_is_default(const struct config *config, enum config_key key)
 {
     return strcmp(config->entries[key].origin, "default") == 0;

@@ -42,10 +42,6 @@ extern const struct setting config_table[CONFIG_KEYS];
 KILN_MUST_CHECK enum kiln_code config_load(int argc, const char *const *argv,
                                            const char *const *environment,
                                            struct config *ret_config, struct kiln_err *err);
-/* The defaults, but those that depend on the host, and over them |flags|, ended by NULL; NULL:
- * none. Reads no file and no variable. */
-KILN_MUST_CHECK enum kiln_code config_standards(const char *const *flags, struct config *ret_config,
-                                                struct kiln_err *err);
 /* Nothing set it: it has its default. */
 bool config_is_default(const struct config *config, enum config_key key);
 uint64_t config_number(const struct config *config, enum config_key key);

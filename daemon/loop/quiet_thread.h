@@ -2,8 +2,7 @@
 #pragma once
 
 /*
- * Threads that no signal is delivered to but those of their own faults: in a job's process its
- * handlers never run on a thread that it does not know.
+ * Threads that no signal is delivered to but those of their own faults.
  *
  * Threading  any thread; what such a thread starts is as quiet
  */
@@ -11,7 +10,3 @@
 
 /* 0, or an errno. */
 int quiet_thread_start(pthread_t *ret_thread, void *(*run)(void *context), void *context);
-/* How many run in this process. */
-unsigned quiet_threads(void);
-/* In a child of fork, which has none of them. */
-void quiet_threads_forget(void);

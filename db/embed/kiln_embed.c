@@ -371,9 +371,8 @@ static void write_bytes(FILE *out, const struct entry *e, size_t number)
 
 static void write_source(FILE *out, const struct entry *entries, size_t count)
 {
-    fprintf(out,
-            "/* Made by kiln-embed: what is built into this program. */\n"
-            "#include \"common/embed.h\"\n#include \"engine/data/engine_data.h\"\n\n");
+    fprintf(out, "/* Made by kiln-embed: what is built into this program. */\n"
+                 "#include \"common/embed.h\"\n#include \"engine/data/engine_data.h\"\n\n");
     for (size_t i = 0; i < count; i++)
         write_bytes(out, &entries[i], i);
     if (count > 0)

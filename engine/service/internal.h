@@ -25,9 +25,8 @@
 #include "engine/tuning/tuning.h"
 
 struct stats {
-#define STAT(name, purpose) uint64_t name;
-#include "engine/service/metrics/stats.def"
-#undef STAT
+#define STAT(name, metric, values, purpose) uint64_t name;
+#include "engine/service/metrics/metrics.def"
 };
 
 #define ADMINISTRATORS "root, the daemon's own user or a member of group kiln-admin"

@@ -167,7 +167,7 @@ static void read_log(const struct private_folders *f, char *text, size_t size)
         got--;
     tail[got > 0 ? got : 0] = '\0';
     const char *line = strrchr(tail, '\n');
-    snprintf(text, size, "%s", line ? line + 1 : tail);
+    snprintf(text, size, "%.*s", (int)size - 1, line ? line + 1 : tail);
 }
 
 /* ---- starting one ---- */

@@ -251,17 +251,7 @@ static void socket_destroy(struct transport *base)
     pthread_mutex_destroy(&s->mutex);
     buffer_done(&s->output);
     free(s->input);
-    if (s->gone)
-        s->gone(s->gone_context);
     free(s);
-}
-
-void transport_socket_on_gone(struct transport *transport, void (*gone)(void *context),
-                              void *context)
-{
-    struct transport_socket *s = socket_of(transport);
-    s->gone = gone;
-    s->gone_context = context;
 }
 
 static const struct transport_ops socket_ops = {

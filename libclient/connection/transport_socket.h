@@ -21,9 +21,6 @@ KILN_MUST_CHECK enum kiln_code transport_socket_connect(const char *path,
                                                         struct kiln_err *err);
 /* Whether somebody takes connections there now; does not wait. */
 bool transport_socket_answers(const char *path);
-/* Once, when |transport| (of this kind) has been destroyed. */
-void transport_socket_on_gone(struct transport *transport, void (*gone)(void *context),
-                              void *context);
 /* Around a connected stream socket, which it takes over, also on failure. */
 KILN_MUST_CHECK enum kiln_code transport_socket_adopt(int fd, struct transport **ret_transport,
                                                       struct kiln_err *err);

@@ -15,9 +15,7 @@
 
 struct transport_socket {
     struct transport base;
-    int fd;                      /* owned */
-    void (*gone)(void *context); /* NULL: nobody is told */
-    void *gone_context;
+    int fd;                  /* owned */
     int wake_fd;             /* owned eventfd: output began to wait while a thread was in poll */
     ino_t inode, wake_inode; /* of the two: who closed them has other files of the same numbers */
 

@@ -13,7 +13,6 @@
 
 _Static_assert((int)KILN_TIER_HOT == (int)TIER_HOT && (int)KILN_TIER_DISK == (int)TIER_DISK &&
                    (int)KILN_TIER_PACKAGE == (int)TIER_PACKAGE &&
-                   (int)KILN_TIER_REMOTE == (int)TIER_REMOTE &&
                    (int)KILN_TIER_COMPILED == (int)TIER_COMPILED,
                "KILN_TIER_* differs from enum tier");
 

@@ -46,18 +46,21 @@ static struct problem problem_of(uint32_t index)
 
 static void add_find_line(struct buffer *text, uint32_t index)
 {
-    static const char *const algorithms[] = { "miopenConvolutionFwdAlgoImplicitGEMM",
-                                              "miopenConvolutionFwdAlgoDirect",
-                                              "miopenConvolutionFwdAlgoWinograd" };
+    /* An algorithm of another direction than its key's makes a line that is refused. */
+    static const char *const directions[] = { [DIRECTION_FORWARD] = "Fwd",
+                                              [DIRECTION_BACKWARD_DATA] = "BwdData",
+                                              [DIRECTION_BACKWARD_WEIGHTS] = "BwdWeights" };
+    static const char *const algorithms[] = { "ImplicitGEMM", "Direct", "Winograd" };
     static const char *const solvers[] = { "ConvBenchImplicitGemmXdlops", "ConvBenchDirectNaive",
                                            "ConvBenchWinogradRxS" };
     struct problem problem = problem_of(index);
     char line[PROBLEM_KEY_MOST + 512];
     size_t at = find_key_write(&problem, line);
     for (unsigned i = 0; i < 3; i++)
-        at += (size_t)snprintf(line + at, sizeof(line) - at, "%c%sVariant%u:%.6g,%u,%s",
-                               i ? ';' : '=', solvers[i], index % 97, 0.01 + index % 1000 * 0.0137,
-                               index % 4096 * 64, algorithms[i]);
+        at += (size_t)snprintf(line + at, sizeof(line) - at,
+                               "%c%sVariant%u:%.6g,%u,miopenConvolution%sAlgo%s", i ? ';' : '=',
+                               solvers[i], index % 97, 0.01 + index % 1000 * 0.0137,
+                               index % 4096 * 64, directions[problem.direction], algorithms[i]);
     buffer_put(text, line, at);
     buffer_put_u8(text, '\n');
 }

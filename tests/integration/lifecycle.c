@@ -13,10 +13,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PROGRAM "kilnd's own program is asked: its flags, settings, sockets"
-
-#define SIGNALS "a job's signals are its own"
-
 struct fixture {
     struct daemon_process daemon;
     struct program_result result;

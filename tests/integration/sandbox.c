@@ -20,8 +20,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CHILDREN "it looks for the compiler among the children, of which a job has none"
-
 #define KERNEL "extern \"C\" __attribute__((global)) void k(int *y) { y[0] = VALUE; }\n"
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define ADDRESSES_ARE_LIMITED false /* a sanitizer takes terabytes of them */

@@ -4,7 +4,10 @@
  * them: what a solver says it solves compiles, the kernels that a plan launches are in its objects,
  * and those of default configs keep everything in registers.  Prints what each kernel takes.
  *
- *     amd_targets [TARGET]... [PROBLEMS [SEED]]
+ *     amd_targets [TARGET|all]... [PROBLEMS [SEED]]
+ *
+ * Without arguments it builds a sample: each solver, direction and type once for each family of
+ * targets that it can do, by turns for the targets of the family.
  *
  * With PROBLEMS, beside those below as many random ones of each solver, direction and target: by
  * turns layers as networks have them and odd ones.
@@ -34,10 +37,11 @@
 static const struct {
     const char *name;
     const char *matrix_cores; /* how their instructions begin; NULL: it has none */
+    enum { GCN, CDNA, RDNA } family;
 } targets[] = {
-    { "gfx906", NULL },       { "gfx908", "v_mfma_" }, { "gfx90a", "v_mfma_" },
-    { "gfx942", "v_mfma_" },  { "gfx1030", NULL },     { "gfx1100", "v_wmma_" },
-    { "gfx1201", "v_wmma_" },
+    { "gfx906", NULL, GCN },        { "gfx908", "v_mfma_", CDNA }, { "gfx90a", "v_mfma_", CDNA },
+    { "gfx942", "v_mfma_", CDNA },  { "gfx1030", NULL, RDNA },     { "gfx1100", "v_wmma_", RDNA },
+    { "gfx1201", "v_wmma_", RDNA },
 };
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
 
@@ -77,6 +81,7 @@ struct fixture {
 /* One solver on one target. */
 struct batch {
     struct fixture *fixture;
+    size_t number; /* of the target */
     struct target target;
     const struct solver *solver;
     const char *matrix_cores;
@@ -90,6 +95,7 @@ struct batch {
 
 static unsigned random_problems; /* of each solver, direction and target */
 static uint64_t seed = 1;
+static bool only_a_sample;
 
 /* ---- problems ---- */
 
@@ -119,13 +125,50 @@ static struct problem problem_of(const struct shape *s, uint32_t direction, uint
     return p;
 }
 
-static bool is_wanted(const struct batch *b, const struct shape *shape, const struct problem *p)
+static bool is_wanted(const struct solver *solver, const struct target *target,
+                      const struct shape *shape, const struct problem *p)
 {
-    if (!b->solver->applies(p, &b->target))
+    if (!solver->applies(p, target))
         return false;
     if (!shape->solver)
-        return solver_choose(p, &b->target) == b->solver;
-    return !*shape->solver || strcmp(shape->solver, b->solver->name) == 0;
+        return solver_choose(p, target) == solver;
+    return !*shape->solver || strcmp(shape->solver, solver->name) == 0;
+}
+
+static bool has(const struct shape *shape, uint32_t direction, uint32_t type)
+{
+    return (shape->types >> type & 1) && (shape->directions >> direction & 1);
+}
+
+/* The first shape of this type and direction that is for the solver on a target, or NULL. */
+static const struct shape *first_shape(const struct solver *solver, const struct target *target,
+                                       uint32_t direction, uint32_t type)
+{
+    for (size_t i = 0; i < SHAPES; i++) {
+        struct problem p = problem_of(&shapes[i], direction, type);
+        if (has(&shapes[i], direction, type) && is_wanted(solver, target, &shapes[i], &p))
+            return &shapes[i];
+    }
+    return NULL;
+}
+
+/* Whether it is this target that stands for its family: the first, counted from another one for
+ * each direction and type, that has a shape of them for the solver. */
+static bool stands_for_family(const struct batch *b, uint32_t direction, uint32_t type)
+{
+    size_t members[TARGETS], count = 0;
+    for (size_t i = 0; i < TARGETS; i++)
+        if (targets[i].family == targets[b->number].family)
+            members[count++] = i;
+    for (size_t i = 0; i < count; i++) {
+        size_t number = members[(i + direction + type) % count];
+        struct target target;
+        struct kiln_err err = KILN_ERR_INIT;
+        must(target_parse(bytes_of_text(targets[number].name), &target, &err), err);
+        if (first_shape(b->solver, &target, direction, type))
+            return number == b->number;
+    }
+    return false;
 }
 
 static void add_problem(struct batch *b, const struct problem *problem, const char *what);
@@ -135,9 +178,21 @@ static void add_shape(struct batch *b, const struct shape *shape)
     for (uint32_t type = 0; type <= TYPE_BFLOAT16; type++) {
         for (uint32_t direction = 0; direction < 3; direction++) {
             struct problem p = problem_of(shape, direction, type);
-            if (shape->types >> type & 1 && shape->directions >> direction & 1 &&
-                is_wanted(b, shape, &p))
+            if (has(shape, direction, type) && is_wanted(b->solver, &b->target, shape, &p))
                 add_problem(b, &p, shape->name);
+        }
+    }
+}
+
+static void add_sample(struct batch *b)
+{
+    for (uint32_t type = 0; type <= TYPE_BFLOAT16; type++) {
+        for (uint32_t direction = 0; direction < 3; direction++) {
+            const struct shape *shape = first_shape(b->solver, &b->target, direction, type);
+            if (!shape || !stands_for_family(b, direction, type))
+                continue;
+            struct problem p = problem_of(shape, direction, type);
+            add_problem(b, &p, shape->name);
         }
     }
 }
@@ -320,20 +375,22 @@ static void add_problem(struct batch *b, const struct problem *problem, const ch
     snprintf(b->trials[b->count++].what, WHAT_MOST, "%s", what);
 }
 
-static unsigned build_all(struct fixture *f, const struct solver *solver, const char *target,
-                          const char *matrix_cores)
+static unsigned build_all(struct fixture *f, const struct solver *solver, size_t number)
 {
     static struct batch b;
     struct kiln_err err = KILN_ERR_INIT;
-    b = (struct batch){ .fixture = f, .solver = solver, .matrix_cores = matrix_cores };
-    must(target_parse(bytes_of_text(target), &b.target, &err), err);
-    for (size_t i = 0; i < SHAPES; i++)
+    b = (struct batch){ .fixture = f, .number = number, .solver = solver };
+    b.matrix_cores = targets[number].matrix_cores;
+    must(target_parse(bytes_of_text(targets[number].name), &b.target, &err), err);
+    if (only_a_sample)
+        add_sample(&b);
+    for (size_t i = 0; i < SHAPES && !only_a_sample; i++)
         add_shape(&b, &shapes[i]);
     for (unsigned i = 0; i < 3 * random_problems; i++)
         add_random_problem(&b, i % 3, i / 3);
     build(&b);
-    if (b.solved == 0)
-        fail_msg("no shape here is for %s on %s", solver->name, target);
+    if (b.solved == 0 && !only_a_sample)
+        fail_msg("no shape here is for %s on %s", solver->name, targets[number].name);
     return b.bad;
 }
 
@@ -349,7 +406,7 @@ static void every_solver_builds(void **state)
     options.socket_path = f.daemon.socket;
     must(kiln_client_open(&options, &f.client, &err), err);
     for (size_t i = 0; solvers[i]; i++)
-        bad += build_all(&f, solvers[i], targets[*which].name, targets[*which].matrix_cores);
+        bad += build_all(&f, solvers[i], *which);
     kiln_client_close(f.client);
     daemon_process_remove(&f.daemon);
     assert_int_equal(bad, 0);
@@ -358,7 +415,7 @@ static void every_solver_builds(void **state)
 static bool is_asked_for(const char *target, int count, char **asked)
 {
     for (int i = 0; i < count; i++)
-        if (strcmp(asked[i], target) == 0)
+        if (strcmp(asked[i], target) == 0 || strcmp(asked[i], "all") == 0)
             return true;
     return count == 0;
 }
@@ -383,6 +440,7 @@ int main(int argc, char **argv)
     struct CMUnitTest tests[TARGETS];
     size_t count = 0;
     int asked = read_numbers(argc, argv);
+    only_a_sample = argc == 1;
     for (size_t i = 0; i < TARGETS; i++) {
         if (!is_asked_for(targets[i].name, asked, argv + 1))
             continue;

@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import check_layers  # noqa: E402
+import check_prose  # noqa: E402
 import check_size  # noqa: E402
 import check_spdx  # noqa: E402
 import gen_metrics  # noqa: E402
@@ -70,6 +71,32 @@ class Layers(Tree):
         self.assertEqual(self.including("build/release/engine/a.c", "<uv.h>"), [])
 
 
+class StaleLayers(Tree):
+    def stale(self, table):
+        self.write("cli/a.c", '#include "common/used.h"\n')
+        self.write("common/used.h", "")
+        self.write("common/unused.h", "")
+        return list(check_layers.stale(self.root, table))
+
+    def test_rows_that_are_needed_are_left_alone(self):
+        self.assertEqual(self.stale({"cli": {"common/used.h"}, "common": set()}), [])
+
+    def test_a_row_or_a_header_that_is_gone_is_named(self):
+        self.assertEqual(self.stale({"gone": set()}), ["layer table: 'gone' is gone"])
+        self.assertIn("'common/old.h'", self.stale({"cli": {"common/old.h"}})[0])
+
+    def test_a_header_that_nothing_includes_is_named(self):
+        self.assertEqual(self.stale({"cli": {"common/unused.h"}}),
+                         ["layer table: no file of 'cli' includes 'common/unused.h'"])
+
+    def test_five_rows_may_be_for_single_files(self):
+        names = [f"cli/{letter}.c" for letter in "bcdefg"]
+        for name in names:
+            self.write(name, "")
+        self.assertEqual(self.stale({name: set() for name in names[:5]}), [])
+        self.assertIn("6 rows for single files", self.stale({name: set() for name in names})[0])
+
+
 class Files(Tree):
     def names(self):
         return [rel for _, rel in tree.files(self.root)]
@@ -106,13 +133,55 @@ class Size(Tree):
     def test_functions_are_measured_from_name_to_closing_brace(self):
         body = "    work();\n" * 90
         self.write("common/a.c", f"void work(void);\nvoid long_one(void)\n{{\n{body}}}\n")
-        sizes = check_size.function_sizes(self.root)
+        sizes = check_size.function_sizes(check_size.function_tags(self.root))
         self.assertEqual(sizes, [(93, "common/a.c:2 long_one")])
 
     def test_a_must_check_attribute_does_not_hide_a_function(self):
         self.write("common/a.c", "KILN_MUST_CHECK enum kiln_code f(int a)\n{\n    return a;\n}\n")
-        self.assertEqual([name for _, name in check_size.function_sizes(self.root)],
-                         ["common/a.c:1 f"])
+        sizes = check_size.function_sizes(check_size.function_tags(self.root))
+        self.assertEqual([name for _, name in sizes], ["common/a.c:1 f"])
+
+    def parameters(self, text, allowed):
+        """What is said of a file with |text|, when the list has |allowed|."""
+        self.write("common/a.c", text)
+        found = check_size.too_many_parameters(check_size.function_tags(self.root))
+        return list(check_size.complain_of_parameters(found, allowed))
+
+    def test_a_function_may_have_five_parameters(self):
+        five = "int f(int a, int b, int c, int d, void (*e)(int, int))\n{\n    return 0;\n}\n"
+        self.assertEqual(self.parameters(five, {}), [])
+        self.assertEqual(self.parameters("int f(void)\n{\n    return 0;\n}\n", {}), [])
+
+    def test_a_sixth_parameter_is_refused_unless_the_list_has_it(self):
+        six = "int f(int a, int b, int c, int d, int e, int g)\n{\n    return 0;\n}\n"
+        self.assertIn("common/a.c f has 6 parameters", self.parameters(six, {})[0])
+        self.assertEqual(self.parameters(six, {"common/a.c f": 6}), [])
+        self.assertTrue(self.parameters(six.replace("int g", "int g, int h"), {"common/a.c f": 6}))
+
+    def test_a_function_that_got_better_must_leave_the_list(self):
+        found = self.parameters("int f(int a)\n{\n    return a;\n}\n", {"common/a.c f": 6})
+        self.assertIn("stale", found[0])
+
+
+class Prose(Tree):
+    LONG = "word " * 30 + "\n"
+
+    def test_a_long_line_of_prose_is_named(self):
+        self.write("docs/a.md", "short\n" + self.LONG)
+        self.assertIn("docs/a.md:2:", list(check_prose.complaints(self.root))[0])
+        self.assertEqual(check_prose.long_lines("- item\n\n    " + self.LONG), [3])
+
+    def test_tables_code_and_addresses_may_be_long(self):
+        for text in ("| " + self.LONG, "```\n" + self.LONG + "```\n", "text:\n\n    " + self.LONG,
+                     "see https://example.org/" + "a" * 100 + "\n"):
+            self.assertEqual(check_prose.long_lines(text), [], text)
+
+    def test_the_list_of_unwrapped_pages_can_only_shrink(self):
+        self.write("docs/a.md", self.LONG)
+        self.write(check_prose.UNWRAPPED, "docs/a.md\n")
+        self.assertEqual(list(check_prose.complaints(self.root)), [])
+        self.write("docs/a.md", "short\n")
+        self.assertIn("docs/a.md is wrapped", list(check_prose.complaints(self.root))[0])
 
 
 class Protocol(unittest.TestCase):

@@ -59,7 +59,7 @@ class Leftovers(unittest.TestCase):
 
     def test_a_pattern_takes_no_test_that_is_left_out(self):
         module = script()
-        there = {"limits": None, "work": None, "unit.daemon.orphans": None, "unit.daemon.tally": None}
+        there = {"limits": None, "work": None, "unit.daemon.pool": None, "unit.daemon.tally": None}
         self.assertEqual(module.choose(there, []), ["limits"])
         self.assertEqual(module.choose(there, ["unit.*"]), ["unit.daemon.tally"])
         self.assertEqual(module.choose(there, ["work"]), ["work"])

@@ -54,8 +54,8 @@ static enum kiln_code equip(struct flight *f, const struct fetch_want *want, uid
     if (!rc && want->name && !f->alias)
         rc = alias_copy(e, uid, want->name, &f->alias, err);
     if (!rc && want->shared_key) {
-        f->has_shared_key = true;
-        f->shared_key = *want->shared_key;
+        f->look.has_shared_key = true;
+        f->look.shared_key = *want->shared_key;
     }
     return rc;
 }

@@ -77,7 +77,7 @@ struct flight *flight_create(struct engine *e, const struct digest *asked,
     f->engine = e;
     f->asked = *asked;
     f->uid = asker->uid;
-    f->reader.uid = (uint32_t)asker->uid;
+    f->look.reader.uid = (uint32_t)asker->uid;
     f->err = KILN_ERR_INIT;
     f->order.task.outcome = COMPILE_OUTCOME_INIT;
     e->flights->count++;

@@ -10,6 +10,7 @@
  * Threading  the engine's thread; while a lane has the task, it alone touches what is filled there
  */
 #include "engine/service/kernels/fetch.h"
+#include "engine/service/kernels/kernel_look.h"
 
 enum stage { LOOKING, QUEUED, SEALING, DELIVERING }; /* QUEUED: waiting for a compiler, or in one */
 
@@ -22,23 +23,16 @@ struct flight {
     struct digest asked; /* the kernel's key */
     enum stage stage;
     bool no_cache;
-    struct source *source; /* owned; NULL: nothing to compile it from */
-    struct alias *alias;   /* owned; NULL: no name */
-    uint64_t generation;   /* of the hot set, when the look-up began */
-    bool has_shared_key;
-    struct digest shared_key;
+    struct source *source;        /* owned; NULL: nothing to compile it from */
+    struct alias *alias;          /* owned; NULL: no name */
+    uint64_t generation;          /* of the hot set, when the look-up began */
     struct fetch_ticket *tickets; /* borrowed list */
     uid_t uid;                    /* who asked first */
-    struct kernel_reader reader;  /* for whom the store is looked into: |uid|, as a rule */
+    struct kernel_look look;      /* its object goes to: */
     /* Filled on a lane. */
     struct object *object; /* owned reference */
     enum tier tier;
     enum kiln_code found;
-    bool damaged, shared_damaged;
-    bool is_shared;                       /* the object is shared_key's */
-    bool packaged;                        /* the object is a package's, by the name alone */
-    struct package_found by_key, by_name; /* what packages said */
-    struct kiln_err trouble;              /* of the look-up; code KILN_OK when it had none */
     struct kiln_err err;
 };
 

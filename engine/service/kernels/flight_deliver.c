@@ -37,11 +37,12 @@ static void count_miss(struct engine *e, const struct fetch_result *r,
 
 static enum lookup_end count_tier(struct engine *e, enum tier tier)
 {
-    switch (tier) {
-    case TIER_PACKAGE: e->stats.hits_package++; return LOOKUP_PACKAGE;
-    case TIER_REMOTE: e->stats.hits_remote++; return LOOKUP_REMOTE;
-    default: e->stats.hits_disk++; return LOOKUP_DISK;
+    if (tier == TIER_PACKAGE) {
+        e->stats.hits_package++;
+        return LOOKUP_PACKAGE;
     }
+    e->stats.hits_disk++;
+    return LOOKUP_DISK;
 }
 
 void flight_count_result(struct engine *e, const struct fetch_result *r,
@@ -59,7 +60,8 @@ void flight_count_result(struct engine *e, const struct fetch_result *r,
 
 static bool is_damaged(const struct flight *f)
 {
-    return f->damaged || f->shared_damaged || f->by_key.damaged[0] || f->by_name.damaged[0];
+    return f->look.damaged || f->look.shared_damaged || f->look.by_key.damaged[0] ||
+           f->look.by_name.damaged[0];
 }
 
 static bool is_refusal(const struct flight *f, enum kiln_code code)
@@ -74,7 +76,7 @@ static enum miss_reason reason_of(const struct flight *f, enum kiln_code code)
         return MISS_UNCACHED;
     if (is_damaged(f))
         return MISS_DAMAGED;
-    if (f->trouble.code)
+    if (f->look.trouble.code)
         return MISS_STORE;
     if (!f->source && code)
         return MISS_UNKNOWN;
@@ -151,13 +153,13 @@ void flight_deliver_object(struct flight *f, enum tier tier)
     };
     if (tier != TIER_COMPILED)
         flight_label_object(f);
-    if (f->has_shared_key && !f->object->is_private) { /* the key of a name is one user's */
+    if (f->look.has_shared_key && !f->object->is_private) { /* the key of a name is one user's */
         f->object->is_named = true;
         f->object->owner = (uint32_t)f->uid;
     }
     keep_hot(f, &f->asked);
-    if (f->is_shared)
-        recency_touch(f->engine, &f->shared_key);
+    if (f->look.is_shared)
+        recency_touch(f->engine, &f->look.shared_key);
     deliver(f, &result);
 }
 

@@ -52,7 +52,7 @@ static struct json *sample_to_json(const struct kernel_sample *s)
     json_set_u64(j, "time", s->time);
     json_set_u64(j, "span_s", s->span_s);
     set_counts(j, HISTORY_requests, HISTORY_fetches, s);
-    set_group(j, "hits", "hits_", HISTORY_hits_hot, HISTORY_hits_remote, s);
+    set_group(j, "hits", "hits_", HISTORY_hits_hot, HISTORY_hits_package, s);
     set_misses(j, s);
     set_counts(j, HISTORY_coalesced, HISTORY_compile_errors, s);
     json_set_number(j, "compile_s", (double)s->values[HISTORY_compile_us] / 1e6);

@@ -11,17 +11,39 @@
 
 #define TEXT_MOST (1u << 20)
 
+#define METRIC_NAME_none METRIC_NAMES
+
 enum metric_name {
 #define METRIC(name, type, labels, help) METRIC_NAME_##name,
 #include "engine/service/metrics/metrics.def"
-#undef METRIC
     METRIC_NAMES
 };
 
 static const struct metric metrics[METRIC_NAMES] = {
 #define METRIC(name, type, labels, help) { "kiln_" #name, METRIC_##type, labels, help },
 #include "engine/service/metrics/metrics.def"
-#undef METRIC
+};
+
+#define LEVEL(name, metric, values, expression, purpose) \
+    static uint64_t level_##name(const struct engine *e) { return expression; }
+#include "engine/service/metrics/metrics.def"
+
+/* A sample that the table states: one of |level|, |hosted| and |offset| says where it is from. */
+struct sample {
+    enum metric_name metric;
+    const char *values;
+    uint64_t (*level)(const struct engine *e);
+    const char *hosted; /* member of what the process around the engine counts */
+    size_t offset;      /* in struct stats */
+};
+
+static const struct sample samples[] = {
+#define STAT(name, metric, values, purpose) \
+    { METRIC_NAME_##metric, values, .offset = offsetof(struct stats, name) },
+#define HOSTED(name, metric, values, purpose) { METRIC_NAME_##metric, values, .hosted = #name },
+#define LEVEL(name, metric, values, expression, purpose) \
+    { METRIC_NAME_##metric, values, .level = level_##name },
+#include "engine/service/metrics/metrics.def"
 };
 
 struct page { /* the text that is being written, and what it is made of */
@@ -31,12 +53,6 @@ struct page { /* the text that is being written, and what it is made of */
     const struct json *host_stats, *host_status;
     const struct kernel_usage *usage; /* NULL: the store could not be asked */
 };
-
-static void begin(struct page *p, enum metric_name name)
-{
-    p->family = &metrics[name];
-    exposition_begin(p->out, p->family);
-}
 
 static void put(struct page *p, uint64_t number)
 {
@@ -62,35 +78,42 @@ static void put_for_three(struct page *p, const char *first, const char *second,
     exposition_number(p->out, p->family, values, number);
 }
 
-/* A family of one sample. */
-static void put_one(struct page *p, enum metric_name name, uint64_t number)
+static uint64_t read_sample(const struct page *p, const struct sample *s)
 {
-    begin(p, name);
-    put(p, number);
+    if (s->level)
+        return s->level(p->e);
+    if (s->hosted)
+        return json_get_u64(p->host_stats, s->hosted, 0);
+    uint64_t number;
+    memcpy(&number, (const char *)&p->e->stats + s->offset, sizeof(number));
+    return number;
 }
 
-/* One that the process around the engine counts; an engine without one has none. */
-static void put_hosted(struct page *p, enum metric_name name, const char *member)
+static void put_sample(struct page *p, const struct sample *s)
 {
-    if (json_get(p->host_stats, member))
-        put_one(p, name, json_get_u64(p->host_stats, member, 0));
+    char text[64];
+    const char *values[EXPOSITION_LABELS_MOST] = { text };
+    snprintf(text, sizeof(text), "%s", s->values);
+    char *at = text;
+    for (size_t i = 1; i < EXPOSITION_LABELS_MOST && (at = strchr(at, ' ')) != NULL; i++) {
+        *at++ = '\0';
+        values[i] = at;
+    }
+    exposition_number(p->out, p->family, text[0] ? values : NULL, read_sample(p, s));
 }
 
-/* ---- who we are, who is there ---- */
+/* ---- who we are ---- */
 
-static void write_process(struct page *p)
+static void write_up(struct page *p) { put(p, 1); }
+
+static void write_build_info(struct page *p)
 {
     char protocol[16];
     snprintf(protocol, sizeof(protocol), "%u", (unsigned)FRAME_VERSION);
-    put_one(p, METRIC_NAME_up, 1);
-    begin(p, METRIC_NAME_build_info);
     put_for_three(p, KILN_VERSION, KILN_COMMIT, protocol, 1);
-    put_one(p, METRIC_NAME_start_time_seconds, p->e->figures.started);
-    put_hosted(p, METRIC_NAME_clients, "clients");
-    put_hosted(p, METRIC_NAME_connections_refused_total, "connections_refused");
-    put_hosted(p, METRIC_NAME_protocol_errors_total, "protocol_errors");
-    put_hosted(p, METRIC_NAME_slow_peers_closed_total, "slow_peers_closed");
 }
+
+static void write_start_time(struct page *p) { put(p, p->e->figures.started); }
 
 /* ---- requests and fetches ---- */
 
@@ -106,7 +129,6 @@ static const char *lower(const char *name, char text[32])
 static void write_requests(struct page *p)
 {
     const struct figures *f = &p->e->figures;
-    begin(p, METRIC_NAME_requests_total);
     for (unsigned type = 0; type < FIGURE_REQUESTS; type++) {
         const char *op = type ? message_name(type) : "unknown";
         for (unsigned code = 0; op[0] != '?' && code < FIGURE_CODES; code++) {
@@ -117,59 +139,36 @@ static void write_requests(struct page *p)
                 put_for_two(p, op, lower(kiln_code_name((enum kiln_code)code), result), count);
         }
     }
-    put_one(p, METRIC_NAME_requests_in_flight, f->in_flight);
 }
 
-static void write_fetches(struct page *p)
+static void write_in_flight(struct page *p) { put(p, p->e->figures.in_flight); }
+
+static void write_fetch_results(struct page *p)
 {
-    const struct stats *s = &p->e->stats;
     uint64_t compiled = p->e->figures.compiled;
-    put_one(p, METRIC_NAME_fetches_total, s->fetches);
-    begin(p, METRIC_NAME_fetch_results_total);
-    put_for(p, "hot", s->hits_hot);
-    put_for(p, "disk", s->hits_disk);
-    put_for(p, "package", s->hits_package);
-    put_for(p, "remote", s->hits_remote);
     put_for(p, "compiled", compiled);
-    put_for(p, "failed", s->misses - compiled);
-    put_for(p, "cancelled", s->cancelled);
-    begin(p, METRIC_NAME_misses_total);
-    put_for(p, "new", s->misses_new);
-    put_for(p, "damaged", s->misses_damaged);
-    put_for(p, "store", s->misses_store);
-    put_for(p, "uncached", s->misses_uncached);
-    put_for(p, "remembered", s->misses_remembered);
-    put_for(p, "unknown", s->misses_unknown);
-    put_for(p, "refused", s->misses_refused);
-    put_for(p, "prefetch", s->misses_prefetch);
-    put_one(p, METRIC_NAME_prefetch_hits_total, s->prefetch_hits);
-    put_one(p, METRIC_NAME_coalesced_requests_total, s->coalesced);
+    put_for(p, "failed", p->e->stats.misses - compiled);
 }
 
-static void write_durations(struct page *p)
+static void write_lookup_durations(struct page *p)
 {
-    static const char *const ends[] = { "hot", "disk", "package", "remote", "compile", "none" };
-    static const struct exposition_range lookup = { .first = 8, .last = 36, .step = 2 };
-    static const struct exposition_range plan = { .first = 10, .last = 30, .step = 2 };
-    const struct figures *f = &p->e->figures;
-    begin(p, METRIC_NAME_lookup_duration_seconds);
-    for (unsigned i = 0; i < LOOKUP_ENDS; i++) {
-        bool is_shown = i != LOOKUP_REMOTE || histogram_count(&f->lookups[i]) > 0;
-        if (is_shown)
-            exposition_histogram(p->out, p->family, &ends[i], &f->lookups[i], &lookup);
-    }
-    begin(p, METRIC_NAME_plan_duration_seconds);
-    exposition_histogram(p->out, p->family, NULL, &f->plan, &plan);
+    static const char *const ends[LOOKUP_ENDS] = { "hot", "disk", "package", "compile", "none" };
+    static const struct exposition_range range = { .first = 8, .last = 36, .step = 2 };
+    for (unsigned i = 0; i < LOOKUP_ENDS; i++)
+        exposition_histogram(p->out, p->family, &ends[i], &p->e->figures.lookups[i], &range);
+}
+
+static void write_plan_durations(struct page *p)
+{
+    static const struct exposition_range range = { .first = 10, .last = 30, .step = 2 };
+    exposition_histogram(p->out, p->family, NULL, &p->e->figures.plan, &range);
 }
 
 /* ---- compilers ---- */
 
 static void write_compiles(struct page *p)
 {
-    static const struct exposition_range range = { .first = 24, .last = 38, .step = 1 };
-    static const struct exposition_range queue = { .first = 20, .last = 40, .step = 2 };
     const struct figures *f = &p->e->figures;
-    begin(p, METRIC_NAME_compiles_total);
     for (unsigned i = 0; i < f->toolchain_count; i++) {
         const struct toolchain_figures *t = &f->toolchains[i];
         for (unsigned result = 0; result < COMPILE_RESULTS; result++) {
@@ -177,99 +176,87 @@ static void write_compiles(struct page *p)
                 put_for_two(p, t->name, figures_compile_result(result), t->results[result]);
         }
     }
-    begin(p, METRIC_NAME_compile_duration_seconds);
+}
+
+static void write_compile_durations(struct page *p)
+{
+    static const struct exposition_range range = { .first = 24, .last = 38, .step = 1 };
+    const struct figures *f = &p->e->figures;
     for (unsigned i = 0; i < f->toolchain_count; i++) {
         const char *const name[] = { f->toolchains[i].name };
         exposition_histogram(p->out, p->family, name, &f->toolchains[i].duration, &range);
     }
-    begin(p, METRIC_NAME_compile_queue_duration_seconds);
-    exposition_histogram(p->out, p->family, NULL, &f->queue, &queue);
 }
 
-static void write_queue(struct page *p)
+static void write_queue_durations(struct page *p)
 {
-    const struct engine *e = p->e;
-    put_one(p, METRIC_NAME_inflight_compiles, compile_queue_running(e->queue));
-    put_one(p, METRIC_NAME_queued_compiles, compile_queue_waiting(e->queue));
-    put_one(p, METRIC_NAME_queued_bytes, budget_taken(e->budget));
-    put_one(p, METRIC_NAME_remembered_failures, failure_memory_count(e->failures));
-    put_one(p, METRIC_NAME_probes_total, e->stats.probes);
+    static const struct exposition_range range = { .first = 20, .last = 40, .step = 2 };
+    exposition_histogram(p->out, p->family, NULL, &p->e->figures.queue, &range);
 }
+
+static void write_failures(struct page *p) { put(p, failure_memory_count(p->e->failures)); }
 
 static void write_workers(struct page *p)
 {
     const struct json *workers = json_get(p->host_status, "workers");
-    if (workers) {
-        begin(p, METRIC_NAME_workers);
-        put_for(p, "busy", json_get_u64(workers, "busy", 0));
-        put_for(p, "idle", json_get_u64(workers, "idle", 0));
-        put_for(p, "starting", json_get_u64(workers, "starting", 0));
-    }
-    if (!json_get(p->host_stats, "worker_crashes"))
-        return;
-    begin(p, METRIC_NAME_worker_crashes_total);
-    put_for(p, "crash", json_get_u64(p->host_stats, "worker_crashes", 0));
-    put_for(p, "timeout", json_get_u64(p->host_stats, "worker_timeouts", 0));
-    put_for(p, "probe", json_get_u64(p->host_stats, "probe_crashes", 0));
-    put_hosted(p, METRIC_NAME_worker_starts_total, "worker_starts");
+    put_for(p, "busy", json_get_u64(workers, "busy", 0));
+    put_for(p, "idle", json_get_u64(workers, "idle", 0));
+    put_for(p, "starting", json_get_u64(workers, "starting", 0));
 }
 
-static void write_seconds(struct page *p)
+static void write_saved(struct page *p)
 {
-    begin(p, METRIC_NAME_saved_compile_seconds_total);
     exposition_micros(p->out, p->family, NULL, p->e->figures.saved_us);
-    begin(p, METRIC_NAME_compile_seconds_total);
+}
+
+static void write_spent(struct page *p)
+{
     exposition_micros(p->out, p->family, NULL, p->e->figures.compile_us);
 }
 
 /* ---- stores ---- */
 
-static void write_sizes(struct page *p)
+static void write_store_bytes(struct page *p)
 {
-    const struct kernel_usage *u = p->usage;
-    begin(p, METRIC_NAME_store_bytes);
-    if (u) {
-        put_for_two(p, "disk", "stored", u->stored_bytes);
-        put_for_two(p, "disk", "raw", u->raw_bytes);
-        put_for_two(p, "disk", "taken", u->taken_bytes);
-    }
-    put_for_two(p, "hot", "raw", hot_set_bytes(p->e->hot));
-    begin(p, METRIC_NAME_store_objects);
-    if (u) {
-        put_for_two(p, "disk", "kernels", u->kernels);
-        put_for_two(p, "disk", "objects", u->objects);
-        put_for_two(p, "disk", "pinned", u->pinned);
-        put_for_two(p, "disk", "quarantined", u->quarantined);
-    }
-    put_for_two(p, "hot", "objects", hot_set_count(p->e->hot));
-    begin(p, METRIC_NAME_store_limit_bytes);
-    if (u)
-        put_for(p, "disk", u->limit_bytes);
+    if (!p->usage)
+        return;
+    put_for_two(p, "disk", "stored", p->usage->stored_bytes);
+    put_for_two(p, "disk", "raw", p->usage->raw_bytes);
+    put_for_two(p, "disk", "taken", p->usage->taken_bytes);
+}
+
+static void write_store_objects(struct page *p)
+{
+    if (!p->usage)
+        return;
+    put_for_two(p, "disk", "kernels", p->usage->kernels);
+    put_for_two(p, "disk", "objects", p->usage->objects);
+    put_for_two(p, "disk", "pinned", p->usage->pinned);
+    put_for_two(p, "disk", "quarantined", p->usage->quarantined);
+}
+
+static void write_store_limits(struct page *p)
+{
+    if (p->usage)
+        put_for(p, "disk", p->usage->limit_bytes);
     put_for(p, "hot", hot_set_limit_bytes(p->e->hot));
 }
 
-static bool is_writable(const struct engine *e)
+static void write_store_writable(struct page *p)
 {
     struct kernel_health health;
-    kernel_store_health(e->store, &health);
-    return kernel_store_mode(e->store) == KERNEL_STORE_ON && health.state == KERNEL_HEALTH_OK;
+    kernel_store_health(p->e->store, &health);
+    put(p, kernel_store_mode(p->e->store) == KERNEL_STORE_ON && health.state == KERNEL_HEALTH_OK);
 }
 
-static void write_store(struct page *p)
+static void write_evictions(struct page *p)
 {
     const struct stats *s = &p->e->stats;
-    write_sizes(p);
-    put_one(p, METRIC_NAME_store_writable, is_writable(p->e));
-    put_one(p, METRIC_NAME_store_replaced_total, s->store_replaced);
-    put_one(p, METRIC_NAME_store_write_errors_total, s->store_errors);
-    begin(p, METRIC_NAME_evictions_total);
     put_for_two(p, "disk", "limit", s->evictions - s->evictions_quota - s->evictions_gc);
-    put_for_two(p, "disk", "quota", s->evictions_quota);
-    put_for_two(p, "disk", "gc", s->evictions_gc);
     put_for_two(p, "hot", "limit", hot_set_evictions(p->e->hot));
-    put_one(p, METRIC_NAME_corruptions_total, s->quarantined);
-    put_one(p, METRIC_NAME_quota_rejections_total, p->e->figures.rejections);
 }
+
+static void write_rejections(struct page *p) { put(p, p->e->figures.rejections); }
 
 /* What ended well is there from the start, where it can come; failures from the first one on. */
 static void put_transfers(struct page *p, enum transfer_tier tier, enum transfer_op op)
@@ -288,32 +275,78 @@ static void put_transfers(struct page *p, enum transfer_tier tier, enum transfer
 
 static void write_transfers(struct page *p)
 {
-    begin(p, METRIC_NAME_remote_requests_total);
     for (unsigned tier = 0; tier < TRANSFER_TIERS; tier++) {
         for (unsigned op = 0; op < TRANSFER_OPS; op++)
             put_transfers(p, (enum transfer_tier)tier, (enum transfer_op)op);
     }
 }
 
-static void write_tuning(struct page *p)
+static void write_tuning_entries(struct page *p)
 {
-    const struct stats *s = &p->e->stats;
-    const struct tuning *tuning = tuning_databases(p->e);
-    if (tuning) {
-        struct tuning_stats t = tuning_stats_of(tuning);
-        begin(p, METRIC_NAME_tuning_entries);
-        put_for(p, "system", t.system_records);
-        put_for(p, "host", t.host_records);
-        put_for(p, "user", t.user_records);
-    }
-    begin(p, METRIC_NAME_tuning_lookups_total);
-    put_for(p, "system", s->tuning_hits_system);
-    put_for(p, "host", s->tuning_hits_host);
-    put_for(p, "user", s->tuning_hits_user);
-    put_for(p, "miss", s->tuning_misses);
-    put_one(p, METRIC_NAME_tuning_stale_total, s->tuning_stale);
-    put_one(p, METRIC_NAME_plans_recorded_total, s->plans_recorded);
-    put_one(p, METRIC_NAME_tuning_records_written_total, s->tuning_puts);
+    struct tuning_stats t = tuning_stats_of(tuning_databases(p->e));
+    put_for(p, "system", t.system_records);
+    put_for(p, "host", t.host_records);
+    put_for(p, "user", t.user_records);
+}
+
+/* ---- all of them ---- */
+
+/* The samples that are not in the table as they are. */
+static void (*const writers[METRIC_NAMES])(struct page *) = {
+    [METRIC_NAME_up] = write_up,
+    [METRIC_NAME_build_info] = write_build_info,
+    [METRIC_NAME_start_time_seconds] = write_start_time,
+    [METRIC_NAME_requests_total] = write_requests,
+    [METRIC_NAME_requests_in_flight] = write_in_flight,
+    [METRIC_NAME_fetch_results_total] = write_fetch_results,
+    [METRIC_NAME_lookup_duration_seconds] = write_lookup_durations,
+    [METRIC_NAME_plan_duration_seconds] = write_plan_durations,
+    [METRIC_NAME_compiles_total] = write_compiles,
+    [METRIC_NAME_compile_duration_seconds] = write_compile_durations,
+    [METRIC_NAME_compile_queue_duration_seconds] = write_queue_durations,
+    [METRIC_NAME_remembered_failures] = write_failures,
+    [METRIC_NAME_workers] = write_workers,
+    [METRIC_NAME_saved_compile_seconds_total] = write_saved,
+    [METRIC_NAME_compile_seconds_total] = write_spent,
+    [METRIC_NAME_store_bytes] = write_store_bytes,
+    [METRIC_NAME_store_objects] = write_store_objects,
+    [METRIC_NAME_store_limit_bytes] = write_store_limits,
+    [METRIC_NAME_store_writable] = write_store_writable,
+    [METRIC_NAME_evictions_total] = write_evictions,
+    [METRIC_NAME_quota_rejections_total] = write_rejections,
+    [METRIC_NAME_remote_requests_total] = write_transfers,
+    [METRIC_NAME_tuning_entries] = write_tuning_entries,
+};
+
+static const struct sample *first_sample(enum metric_name name)
+{
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++)
+        if (samples[i].metric == name)
+            return &samples[i];
+    return NULL;
+}
+
+/* False for what only a process around the engine has, or tuning databases that could not be
+ * opened. */
+static bool is_known(const struct page *p, enum metric_name name)
+{
+    const struct sample *first = first_sample(name);
+    if (name == METRIC_NAME_workers)
+        return json_get(p->host_status, "workers");
+    if (name == METRIC_NAME_tuning_entries)
+        return tuning_databases(p->e);
+    return !first || !first->hosted || json_get(p->host_stats, first->hosted);
+}
+
+static void write_metric(struct page *p, enum metric_name name)
+{
+    p->family = &metrics[name];
+    exposition_begin(p->out, p->family);
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++)
+        if (samples[i].metric == name)
+            put_sample(p, &samples[i]);
+    if (writers[name])
+        writers[name](p);
 }
 
 /* ---- the request ---- */
@@ -341,12 +374,9 @@ static void finish_metrics(struct admin *a)
                          .host_stats = stats,
                          .host_status = status,
                          .usage = a->base.err.code ? NULL : &a->usage };
-    static void (*const parts[])(struct page *) = {
-        write_process, write_requests, write_fetches, write_durations, write_compiles, write_queue,
-        write_workers, write_seconds,  write_store,   write_transfers, write_tuning,
-    };
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        parts[i](&page);
+    for (enum metric_name name = 0; name < METRIC_NAMES; name++)
+        if (is_known(&page, name))
+            write_metric(&page, name);
     buffer_put_u8(&text, '\0');
     json_set_text(a->base.answer, "content_type", "text/plain; version=0.0.4; charset=utf-8");
     json_set_text(a->base.answer, "text", text.failed ? NULL : (const char *)text.data);

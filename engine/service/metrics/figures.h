@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the engine counts of its work, beyond the counters of stats.def: results, durations, the
+ * What the engine counts of its work, beyond the counters of metrics.def: results, durations, the
  * ledger and samples of it all.
  *
  * Role       struct figures is the engine's; the requests metrics, ledger and history answer from
@@ -34,7 +34,6 @@ enum lookup_end {
     LOOKUP_HOT,
     LOOKUP_DISK,
     LOOKUP_PACKAGE,
-    LOOKUP_REMOTE,
     LOOKUP_COMPILE,
     LOOKUP_NONE,
     LOOKUP_ENDS

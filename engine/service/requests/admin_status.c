@@ -32,20 +32,16 @@ static void finish_stats(struct admin *a)
 {
     struct engine *e = a->base.engine;
     struct json *hits = json_object();
-#define STAT(name, purpose) add_counter(a->base.answer, hits, #name, e->stats.name);
-#include "engine/service/metrics/stats.def"
-#undef STAT
+#define STAT(name, metric, values, purpose) add_counter(a->base.answer, hits, #name, e->stats.name);
+#define LEVEL(name, metric, values, expression, purpose) \
+    json_set_u64(a->base.answer, #name, expression);
+#include "engine/service/metrics/metrics.def"
     json_set(a->base.answer, "hits", hits);
     json_set_u64(a->base.answer, "store_bytes", a->usage.stored_bytes);
     json_set_u64(a->base.answer, "store_objects", a->usage.objects);
     json_set_u64(a->base.answer, "store_quarantined", a->usage.quarantined);
     json_set_u64(a->base.answer, "store_taken_bytes", a->usage.taken_bytes);
     json_set_bool(a->base.answer, "store_writable", is_writable(e));
-    json_set_u64(a->base.answer, "hot_bytes", hot_set_bytes(e->hot));
-    json_set_u64(a->base.answer, "hot_objects", hot_set_count(e->hot));
-    json_set_u64(a->base.answer, "queued", compile_queue_waiting(e->queue));
-    json_set_u64(a->base.answer, "queued_bytes", budget_taken(e->budget));
-    json_set_u64(a->base.answer, "compiling", compile_queue_running(e->queue));
     if (e->host)
         e->host->add_stats(e->host, a->base.answer);
 }

@@ -26,9 +26,8 @@ enum {
     KILN_TIER_HOT = 1,
     KILN_TIER_DISK = 2,
     KILN_TIER_PACKAGE = 3,
-    KILN_TIER_REMOTE = 4,
-    KILN_TIER_COMPILED = 5,
-    KILN_TIER_TABLE = 6 /* this process's own table */
+    KILN_TIER_COMPILED = 5, /* 4 is reserved */
+    KILN_TIER_TABLE = 6     /* this process's own table */
 };
 
 enum { KILN_INTERACTIVE = 0, KILN_PREFETCH = 1 };

@@ -47,8 +47,7 @@ class Tier(IntEnum):
     HOT = 1
     DISK = 2
     PACKAGE = 3
-    REMOTE = 4
-    COMPILED = 5
+    COMPILED = 5  # 4 is reserved
     TABLE = 6
 
 

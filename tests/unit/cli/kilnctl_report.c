@@ -221,7 +221,7 @@ TEST(kilnctl_report, a_column_stays_within_its_chart)
     struct fixture *f = *state;
     const struct chart_column column = { .time = 150, .span_s = 10, .layers = { 70, 70 } };
     const struct chart chart = { .name = "n",
-                                 .classes = { "hot", "disk", "x", "x", "x" },
+                                 .classes = { "hot", "disk", "x", "x" },
                                  .words = { "a", "b" },
                                  .columns = &column,
                                  .count = 1,

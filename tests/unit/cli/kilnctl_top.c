@@ -6,9 +6,9 @@
 #include "cli/kilnctl/nap.h"
 #include "cli/kilnctl/top_page.h"
 
-#define STATS(requests, hot, misses)                                                         \
-    "{\"requests\":" #requests ",\"fetches\":" #requests ",\"compiles\":" #misses            \
-    ",\"hits\":{\"hot\":" #hot ",\"disk\":0,\"package\":0,\"remote\":0},\"misses\":" #misses \
+#define STATS(requests, hot, misses)                                              \
+    "{\"requests\":" #requests ",\"fetches\":" #requests ",\"compiles\":" #misses \
+    ",\"hits\":{\"hot\":" #hot ",\"disk\":0,\"package\":0},\"misses\":" #misses   \
     ",\"clients\":3,\"hot_bytes\":2048}"
 #define STATUS(pid)                                                                       \
     "{\"version\":\"0.1.0\",\"pid\":" #pid ",\"uptime_s\":100,\"store\":{\"kernels\":12," \

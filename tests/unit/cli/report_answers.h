@@ -21,7 +21,6 @@ static inline struct json *hits_of(double hot, double disk, double package)
     json_set_u64(hits, "hot", (uint64_t)hot);
     json_set_u64(hits, "disk", (uint64_t)disk);
     json_set_u64(hits, "package", (uint64_t)package);
-    json_set_u64(hits, "remote", 0);
     return hits;
 }
 

@@ -52,7 +52,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-FIXTURE(trust, set_up, tear_down);
+FIXTURE(own_folder, set_up, tear_down);
 
 /* As for root, with a folder of another user's. */
 static void be_root_in_anothers_folder(struct fixture *f)
@@ -73,7 +73,7 @@ static void expect_nothing_made(const struct fixture *f)
     assert_int_not_equal(access(below, F_OK), 0);
 }
 
-TEST(trust, a_folder_in_ones_own_is_made_private)
+TEST(own_folder, a_folder_in_ones_own_is_made_private)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -83,7 +83,7 @@ TEST(trust, a_folder_in_ones_own_is_made_private)
     must(own_folder_make(f->path, &f->err), f->err); /* once it is there */
 }
 
-TEST(trust, root_makes_nothing_in_another_users_folder)
+TEST(own_folder, root_makes_nothing_in_another_users_folder)
 {
     struct fixture *f = *state;
     be_root_in_anothers_folder(f);
@@ -97,7 +97,7 @@ TEST(trust, root_makes_nothing_in_another_users_folder)
     expect_nothing_made(f);
 }
 
-TEST(trust, root_follows_no_link_of_another_users)
+TEST(own_folder, root_follows_no_link_of_another_users)
 {
     struct fixture *f = *state;
     char link[128];
@@ -107,7 +107,7 @@ TEST(trust, root_follows_no_link_of_another_users)
     assert_int_equal(own_folder_check(link, &f->err), KILN_DENIED);
 }
 
-TEST(trust, a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one)
+TEST(own_folder, a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one)
 {
     struct fixture *f = *state;
     assert_int_equal(chmod(f->folder, 0777), 0);
@@ -118,7 +118,7 @@ TEST(trust, a_folder_that_anybody_may_write_to_is_none_but_a_sticky_one)
     must(own_folder_make(f->path, &f->err), f->err);
 }
 
-TEST(trust, one_that_is_there_already_has_to_be_this_users_alone)
+TEST(own_folder, one_that_is_there_already_has_to_be_this_users_alone)
 {
     struct fixture *f = *state;
     must(own_folder_make(f->path, &f->err), f->err);
@@ -129,7 +129,7 @@ TEST(trust, one_that_is_there_already_has_to_be_this_users_alone)
     assert_int_not_equal(own_folder_check("/nonexistent", &f->err), KILN_OK);
 }
 
-TEST(trust, a_path_too_long_for_a_socket_is_replaced_by_a_temporary_directory)
+TEST(own_folder, a_path_too_long_for_a_socket_is_replaced_by_a_temporary_directory)
 {
     struct fixture *f = *state;
     char cache[256];

@@ -315,37 +315,6 @@ TEST(config, help_and_version_need_no_configuration)
     assert_int_equal(f->config.request, CONFIG_VERSION);
 }
 
-/* The folder of a user: root's is the host's own. */
-TEST(config, who_reads_no_file_may_give_settings)
-{
-    struct fixture *f = *state;
-    const char *const flags[] = { "--workers", "2", "--hot-limit=1MiB", NULL };
-    must(config_standards(NULL, &f->config, &f->err), f->err);
-    assert_true(config_is_default(&f->config, CONFIG_hot_limit));
-    must(config_standards(flags, &f->config, &f->err), f->err);
-    assert_int_equal(config_number(&f->config, CONFIG_workers), 2);
-    assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 1u << 20);
-    assert_false(config_is_default(&f->config, CONFIG_hot_limit));
-    assert_true(config_is_default(&f->config, CONFIG_queue));
-    assert_string_equal(origin(f, CONFIG_workers), "flag --workers");
-}
-
-TEST(config, who_reads_no_file_is_not_told_of_one)
-{
-    struct fixture *f = *state;
-    static const char *const refused[][2] = {
-        { "--colour=blue", "unknown flag '--colour'" },
-        { "--workers", "needs a value" },
-        { "--config=/dev/null", "only flags that are settings" },
-        { "--help", "only flags that are settings" },
-    };
-    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
-        const char *const flags[] = { refused[i][0], NULL };
-        assert_int_equal(config_standards(flags, &f->config, &f->err), KILN_INVALID);
-        assert_says(f->err.text, refused[i][1]);
-    }
-}
-
 static void become_a_user(const struct fixture *f)
 {
     if (geteuid() == 0) {
@@ -524,4 +493,29 @@ TEST(config, beside_a_socket_of_root_temporary_files_go_to_tmpdir_else_to_tmp)
     unsetenv("TMPDIR");
     must(config_use_socket(&f->config, "/usr/kilnd.sock", true, &f->err), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/tmp");
+}
+
+TEST(config, a_private_kilnd_has_directories_of_its_own_and_reads_no_file)
+{
+    struct fixture *f = *state;
+    char path[128];
+    become_a_user(f); /* root's files are in /etc/kiln */
+    snprintf(path, sizeof(path), "%s/kiln", f->folder);
+    assert_int_equal(mkdir(path, 0755), 0);
+    snprintf(path, sizeof(path), "%s/kiln/kilnd.json", f->folder);
+    write_file(path, "{\"no such key\": 1}");
+    setenv("XDG_CACHE_HOME", f->folder, 1);
+    setenv("XDG_STATE_HOME", f->folder, 1);
+    f->environment[0] = "KILND_CACHE_DIR=/somewhere/else";
+    f->environment[1] = "KILND_HOT_LIMIT=2GiB";
+    assert_int_equal(load(f), KILN_INVALID); /* of the file */
+    flag(f, "--private");
+    flag(f, "--drain-timeout=7s");
+    must(load(f), f->err);
+    snprintf(path, sizeof(path), "%s/kiln/private", f->folder);
+    assert_string_equal(config_text(&f->config, CONFIG_cache_dir), path);
+    assert_string_equal(origin(f, CONFIG_socket), "--private");
+    assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 2ull << 30);
+    assert_int_equal(config_number(&f->config, CONFIG_idle_exit), 60000);
+    assert_int_equal(config_number(&f->config, CONFIG_drain_timeout), 7000);
 }

@@ -81,7 +81,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-FIXTURE(load, set_up, tear_down);
+FIXTURE(load_lock, set_up, tear_down);
 
 /* ---- the ways to load it: 0 where all of it was there ---- */
 
@@ -180,19 +180,19 @@ static void expect_of_a_fork(int (*how)(void), int expected)
     assert_int_equal(WEXITSTATUS(status), expected);
 }
 
-TEST(load, a_child_forked_while_a_runtime_is_loaded_has_all_of_it)
+TEST(load_lock, a_child_forked_while_a_runtime_is_loaded_has_all_of_it)
 {
     expect_of_a_fork(as_a_runtime, 0);
 }
 
 /* Whoever has the lock may be waiting for the thread that forks. */
-TEST(load, a_load_that_does_not_end_keeps_no_process_from_forking)
+TEST(load_lock, a_load_that_does_not_end_keeps_no_process_from_forking)
 {
     ahead_ns = 3600000000000ull;
     expect_of_a_fork(as_a_runtime, KILN_UNAVAILABLE);
 }
 
-TEST(load, who_forks_while_it_loads_waits_for_nobody)
+TEST(load_lock, who_forks_while_it_loads_waits_for_nobody)
 {
     struct kiln_err err = KILN_ERR_INIT;
     load_lock();

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The inside of the request why_miss: what admin_why.c, why_question.c and why_compare.c share.
+ *
+ * Role       one struct why a request: what is wanted, who has it, and what is nearest to it
+ * Ownership  the request owns everything but the engine
+ * Threading  the engine's thread reads the question; a lane looks and compares
+ */
+#include "engine/service/kernels/alias.h"
+#include "engine/service/requests/admin.h"
+
+struct wanted_program {
+    struct digest key;
+    struct kernel_record record; /* its texts are static, why's, or: */
+    char *options;               /* owned */
+    struct buffer name, args;    /* how packages and imported caches know it */
+    char *name_text, *args_text; /* owned: the same */
+};
+
+struct known_toolchain {
+    struct digest identity;
+    char version[64];
+};
+
+struct why {
+    struct deferred base; /* first member; in the group of all administrative requests */
+    struct json *nearest; /* owned until it is in the answer */
+    struct target target;
+    struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
+    char database_id[DATABASE_ID_MOST];
+    bool use_packages;
+    struct kiln_err why_not_compile; /* code not OK: no compiler here can do it */
+    bool by_name;                    /* the one program is MIOpen's name for it */
+    uint32_t program_count;          /* 0: asked by key */
+    struct wanted_program programs[LIMIT_PLAN_KERNELS];
+    struct digest key;
+    bool found;
+    char package[PACKAGE_NAME_MOST];   /* which has it; "": none */
+    char elsewhere[PACKAGE_NAME_MOST]; /* which has it for other compute units; "": none */
+    char elsewhere_id[DATABASE_ID_MOST];
+    struct known_toolchain here[TOOLCHAINS_MOST];
+    size_t here_count;
+    bool namesakes_told;                  /* what was imported as |missing| is among the nearest */
+    const struct wanted_program *missing; /* of |programs|: what the nearest are compared with */
+    struct kernel_record wanted;          /* its texts lie in: */
+    char *texts[5]; /* owned: target, toolchain, program, options, database id */
+};
+
+/* why_question.c: fills what is wanted.  KILN_BUSY: a toolchain is being tried, park the request.
+ */
+KILN_MUST_CHECK enum kiln_code why_read_question(struct why *w, struct kiln_err *err);
+
+/* why_compare.c: each adds to |nearest|.  The first two are called for a stored kernel, with a
+ * struct why as |context|. */
+void why_compare(void *context, const struct kernel_record *there);
+/* The same where it has the name of what is missing. */
+void why_compare_namesake(void *context, const struct kernel_record *there);
+/* A package for other compute units. */
+void why_name_elsewhere(struct why *w);

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* What why_miss is asked: a key, a problem that is planned as a plan would be, or a name. */
+#include "common/driver_line.h"
+#include "engine/compile/kernel_key.h"
+#include "engine/service/kernels/program_job.h"
+#include "engine/service/requests/plan_choose.h"
+#include "engine/service/requests/why.h"
+#include "engine/service/tuning/tuning_service.h"
+#include "engine/store/kernel_name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static enum kiln_code keep_name(struct wanted_program *p, struct kiln_err *err)
+{
+    p->name_text = bytes_to_text(buffer_view(&p->name));
+    p->args_text = bytes_to_text(buffer_view(&p->args));
+    return p->name_text && p->args_text
+               ? KILN_OK
+               : kiln_fail(err, KILN_NO_MEMORY, "cannot keep a kernel's name");
+}
+
+static enum kiln_code want_program(struct why *w, const struct solution_program *program,
+                                   struct kiln_err *err)
+{
+    const struct toolchain *tc = &w->toolchain;
+    struct wanted_program *p = &w->programs[w->program_count++];
+    buffer_init(&p->name, LIMIT_OPTIONS_TEXT);
+    buffer_init(&p->args, 2 * LIMIT_OPTIONS_TEXT);
+    PROGRAM_JOB_AUTO struct program_job job = { 0 };
+    enum kiln_code rc = program_job_make(program, &w->target, tc, &job, err);
+    if (rc)
+        return rc;
+    const struct package_source source = program_job_source(&job.job);
+    rc = package_kernel_name(&source, &p->name, err);
+    if (!rc)
+        rc = package_kernel_args(&source, &w->target, &p->args, err);
+    if (!rc)
+        rc = keep_name(p, err);
+    p->options = bytes_to_text(job.job.options);
+    if (!rc && !p->options)
+        rc = kiln_fail(err, KILN_NO_MEMORY, "cannot keep a program's options");
+    p->record = (struct kernel_record){
+        .toolchain_id = tc->identity,
+        .source_id = kernel_source_id(&job.job),
+        .headers_id = kernel_headers_id(&job.job),
+        .target = w->target.text,
+        .toolchain = tc->name,
+        .program = program->name,
+        .options = p->options,
+        .database_id = json_get_text(w->base.question, "database_id", ""),
+    };
+    const struct kernel_name name = { .database_id = bytes_of_text(w->database_id),
+                                      .name = buffer_view(&p->name),
+                                      .args = buffer_view(&p->args),
+                                      .target = bytes_of_text(w->target.text) };
+    p->key =
+        w->why_not_compile.code ? kernel_name_packaged(&name) : kernel_key(&job.job, &tc->identity);
+    return rc;
+}
+
+static enum kiln_code choose_toolchain(struct why *w, struct kiln_err *err)
+{
+    const char *forced = json_get_text(w->base.question, "toolchain", "");
+    const struct toolchain *tc = NULL;
+    w->use_packages =
+        !forced[0] && package_set_covers(w->base.engine->packages, bytes_of_text(w->database_id));
+    enum kiln_code rc = toolchains_resolve(w->base.engine, w->base.uid, &w->target,
+                                           bytes_of_text(forced), &tc, err);
+    if (!rc)
+        w->toolchain = *tc;
+    if (!rc || rc == KILN_BUSY || forced[0])
+        return rc;
+    w->why_not_compile = *err;
+    *err = KILN_ERR_INIT;
+    snprintf(w->toolchain.name, sizeof(w->toolchain.name), "package");
+    return KILN_OK;
+}
+
+static enum kiln_code read_problem(const struct why *w, struct problem *ret_problem,
+                                   struct kiln_err *err)
+{
+    struct driver_line line;
+    enum kiln_code rc = driver_line_parse(
+        bytes_of_text(json_get_text(w->base.question, "problem", "")), &line, err);
+    if (rc == KILN_NOT_FOUND || (!rc && !driver_line_problem(&line, 0, ret_problem)))
+        rc = kiln_fail(err, KILN_INVALID, "the line states no problem");
+    return rc ? rc : problem_check(ret_problem, err);
+}
+
+/* As a plan of the caller's does. */
+static enum kiln_code solve(struct why *w, const struct problem *problem, const char *device,
+                            struct solution *s, struct kiln_err *err)
+{
+    char toolchain[PLAN_TOOLCHAIN_MOST] = "";
+    struct plan_choice choice;
+    if (!w->why_not_compile.code)
+        plan_toolchain_write(&w->toolchain, toolchain);
+    const struct plan_wish wish = { .problem = problem,
+                                    .target = &w->target,
+                                    .solver = bytes_of_text(
+                                        json_get_text(w->base.question, "solver", "")),
+                                    .database_id = device,
+                                    .driver = "",
+                                    .toolchain = toolchain,
+                                    .uid = (uint32_t)w->base.uid };
+    enum kiln_code rc = plan_choose(tuning_databases(w->base.engine), &wish, &choice, err);
+    return rc ? rc : solver_solve(problem, &w->target, &choice.wish, s, err);
+}
+
+static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
+{
+    struct problem problem;
+    struct plan_ids ids;
+    KILN_AUTO(mem) struct solution *s = calloc(1, sizeof(*s));
+    if (!s)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot plan the problem");
+    enum kiln_code rc = read_problem(w, &problem, err);
+    if (!rc)
+        rc = plan_target_take(CAPABILITIES_HERE,
+                              bytes_of_text(json_get_text(w->base.question, "target", "")),
+                              &w->target, err);
+    if (!rc)
+        rc = plan_ids_take(&w->target,
+                           bytes_of_text(json_get_text(w->base.question, "database_id", "")), &ids,
+                           err);
+    if (!rc) {
+        memcpy(w->database_id, ids.package, sizeof(ids.package));
+        rc = choose_toolchain(w, err);
+    }
+    if (!rc)
+        rc = solve(w, &problem, ids.device, s, err);
+    for (uint32_t i = 0; !rc && i < s->program_count; i++)
+        rc = want_program(w, &s->programs[i], err);
+    return rc;
+}
+
+static enum kiln_code want_name(struct why *w, struct kiln_err *err)
+{
+    const char *given = json_get_text(w->base.question, "database_id", "");
+    struct bytes plain, version;
+    struct database_id id;
+    struct wanted_program *p = &w->programs[w->program_count++];
+    buffer_init(&p->name, LIMIT_OPTIONS_TEXT);
+    buffer_init(&p->args, LIMIT_OPTIONS_TEXT);
+    w->by_name = w->use_packages = true;
+    enum kiln_code rc = database_id_split(bytes_of_text(given), &plain, &version, err);
+    if (!rc)
+        rc = database_id_parse(plain, &id, err);
+    if (rc || !database_id_write(&id, w->database_id))
+        return rc ? kiln_while(err, "which device is it for")
+                  : kiln_fail(err, KILN_INVALID, "the database id is too long");
+    const char *name = json_get_text(w->base.question, "name", "");
+    const char *args = json_get_text(w->base.question, "args", "");
+    buffer_put(&p->name, name, strlen(name));
+    buffer_put(&p->args, args, strlen(args));
+    if (p->name.failed || p->args.failed)
+        return kiln_fail(err, KILN_INVALID, "a kernel's name and arguments have at most %u bytes",
+                         LIMIT_OPTIONS_TEXT);
+    rc = keep_name(p, err);
+    p->record = (struct kernel_record){ .program = p->name_text,
+                                        .options = p->args_text,
+                                        .database_id = given };
+    p->key = kernel_name_key(w->base.uid, bytes_of_text(given), buffer_view(&p->name),
+                             buffer_view(&p->args));
+    return rc;
+}
+
+enum kiln_code why_read_question(struct why *w, struct kiln_err *err)
+{
+    const char *key = json_get_text(w->base.question, "key", NULL);
+    bool problem = json_get(w->base.question, "problem"), name = json_get(w->base.question, "name");
+    if ((key != NULL) + problem + name != 1)
+        return kiln_fail(err, KILN_INVALID,
+                         "why is what missing? give a key, or a problem, or a kernel's name with "
+                         "its args and database_id");
+    if (name)
+        return want_name(w, err);
+    if (problem)
+        return want_problem(w, err);
+    if (!digest_from_hex(key, &w->key))
+        return kiln_fail(err, KILN_INVALID, "'%.70s' is not a key: 64 hexadecimal digits", key);
+    return KILN_OK;
+}
