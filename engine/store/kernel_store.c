@@ -84,7 +84,7 @@ static enum kiln_code open_without_writing(struct kernel_store *store, struct ki
     struct kiln_err err = KILN_ERR_INIT;
     enum kernel_health_state state = store_health_of(store, why->code);
     if (state == KERNEL_HEALTH_OK ||
-        db_folder_refresh(&store->folder, /* writing= */ false, &err) != KILN_OK)
+        db_folder_refresh(&store->home, /* writing= */ false, &err) != KILN_OK)
         return why->code;
     enum kiln_code rc = store_open_reading(store, &err);
     if (why->code == KILN_DENIED && (rc == KILN_NOT_FOUND || rc == KILN_DENIED))
@@ -98,7 +98,7 @@ static enum kiln_code open_without_writing(struct kernel_store *store, struct ki
 static enum kiln_code open_to_write(struct kernel_store *store, char notice[512],
                                     struct kiln_err *err)
 {
-    enum kiln_code rc = db_folder_refresh(&store->folder, /* writing= */ true, err);
+    enum kiln_code rc = db_folder_refresh(&store->home, /* writing= */ true, err);
     if (!rc)
         rc = store_open_or_rebuild(store, /* damage= */ NULL, notice, err);
     store->opening = notice[0] ? KERNEL_NOTICE_REPLACED : KERNEL_NOTICE_NONE;
@@ -108,7 +108,7 @@ static enum kiln_code open_to_write(struct kernel_store *store, char notice[512]
 static enum kiln_code open_to_read(struct kernel_store *store, char notice[512],
                                    struct kiln_err *err)
 {
-    enum kiln_code rc = db_folder_refresh(&store->folder, /* writing= */ false, err);
+    enum kiln_code rc = db_folder_refresh(&store->home, /* writing= */ false, err);
     if (rc)
         return rc;
     rc = store_open_reading(store, err);
@@ -178,7 +178,7 @@ void kernel_store_destroy(struct kernel_store *store)
         return;
     store_close_all(store);
     codec_destroy(store->codec);
-    db_folder_close(&store->folder);
+    db_folder_close(&store->home);
     db_pool_done(&store->readers);
     pthread_mutex_destroy(&store->mutex);
     free(store->log_path);

@@ -14,7 +14,7 @@ void store_folder_init(struct kernel_store *store, bool allow_network_fs)
                                                .file = "the kernel cache",
                                                .is_cache = true,
                                                .allow_network_fs = allow_network_fs };
-    db_folder_init(&store->folder, &options);
+    db_folder_init(&store->home, &options);
 }
 
 bool store_file_is_in_place(const struct kernel_store *store)
@@ -28,7 +28,7 @@ bool store_file_is_in_place(const struct kernel_store *store)
 bool store_file_size(const struct kernel_store *store, const char *name, uint64_t *ret_size)
 {
     struct stat seen;
-    if (store->folder.fd < 0 || fstatat(store->folder.fd, name, &seen, AT_SYMLINK_NOFOLLOW) != 0)
+    if (store->home.fd < 0 || fstatat(store->home.fd, name, &seen, AT_SYMLINK_NOFOLLOW) != 0)
         return false;
     *ret_size = (uint64_t)seen.st_size;
     return true;
@@ -39,7 +39,7 @@ bool store_file_size(const struct kernel_store *store, const char *name, uint64_
 enum kiln_code store_file_make(struct kernel_store *store, struct kiln_err *err)
 {
     KILN_AUTO(fd)
-    int fd = openat(store->folder.fd, STORE_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = openat(store->home.fd, STORE_FILE, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno != EEXIST)
         return kiln_fail_errno(err, errno, "cannot make '%s'", store->path);
     store->made_file = fd >= 0;
@@ -53,9 +53,9 @@ enum kiln_code store_file_make(struct kernel_store *store, struct kiln_err *err)
 enum kiln_code store_file_look(struct kernel_store *store, struct kiln_err *err)
 {
     struct stat seen;
-    if (store->folder.fd < 0)
+    if (store->home.fd < 0)
         return KILN_NOT_FOUND;
-    enum kiln_code rc = db_folder_look(&store->folder, STORE_FILE, &seen, err);
+    enum kiln_code rc = db_folder_look(&store->home, STORE_FILE, &seen, err);
     if (rc)
         return rc;
     store->device = seen.st_dev;

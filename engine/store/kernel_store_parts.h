@@ -81,7 +81,7 @@ struct kernel_store {
     enum kernel_notice opening; /* what opening had to say */
 
     /* The write lane's. */
-    struct db_folder folder; /* locked while the store is open: one daemon a folder */
+    struct db_folder home; /* locked while the store is open: one daemon a folder */
     dev_t device; /* the file that is open, to tell it from one put in its place; 0: none was */
     ino_t inode;
     bool made_file;        /* it was not there when we opened */

@@ -18,7 +18,7 @@ static enum kiln_code remove_files(const struct kernel_store *store, size_t from
     for (size_t i = from; i < SUFFIXES; i++) {
         char name[32];
         snprintf(name, sizeof(name), STORE_FILE "%s", suffixes[i]);
-        if (unlinkat(store->folder.fd, name, 0) != 0 && errno != ENOENT)
+        if (unlinkat(store->home.fd, name, 0) != 0 && errno != ENOENT)
             return kiln_fail_errno(err, errno, "cannot remove '%s/%s'", store->directory, name);
     }
     return KILN_OK;
@@ -67,7 +67,7 @@ static void say_removed(const struct kernel_store *store, char notice[512])
 static enum kiln_code open_again(struct kernel_store *store, const char *damage, char notice[512],
                                  struct kiln_err *err)
 {
-    enum kiln_code rc = db_folder_refresh(&store->folder, /* writing= */ true, err);
+    enum kiln_code rc = db_folder_refresh(&store->home, /* writing= */ true, err);
     /* SQLite would play the log of the file that is gone into the one that took its place. */
     if (!rc && store->removed)
         rc = remove_files(store, 1, err);
@@ -82,8 +82,7 @@ static enum kiln_code open_again(struct kernel_store *store, const char *damage,
 static bool readers_stand_in_the_way(const struct kernel_store *store)
 {
     uint64_t log = 0;
-    return store_file_size(store, STORE_LOG, &log) &&
-           faccessat(store->folder.fd, ".", W_OK, 0) == 0;
+    return store_file_size(store, STORE_LOG, &log) && faccessat(store->home.fd, ".", W_OK, 0) == 0;
 }
 
 enum kiln_code store_reopen(struct kernel_store *store, const char *damage, struct kiln_err *err)
@@ -100,7 +99,7 @@ enum kiln_code store_reopen(struct kernel_store *store, const char *damage, stru
     }
     enum kiln_code rc = open_again(store, damage, notice, err);
     struct kiln_err ignored = KILN_ERR_INIT;
-    if (rc && !keeps_readers && db_folder_refresh(&store->folder, false, &ignored) == KILN_OK)
+    if (rc && !keeps_readers && db_folder_refresh(&store->home, false, &ignored) == KILN_OK)
         (void)!store_open_reading(store, &ignored);
     db_pool_hold(&store->readers, false);
     if (rc)

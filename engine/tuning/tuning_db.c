@@ -56,11 +56,11 @@ static enum kiln_code make_private(const struct tuning_db *db, const char *name,
                                    struct kiln_err *err)
 {
     struct stat seen;
-    enum kiln_code rc = db_folder_look(&db->folder, name, &seen, err);
+    enum kiln_code rc = db_folder_look(&db->home, name, &seen, err);
     if (rc != KILN_NOT_FOUND)
         return rc;
     KILN_AUTO(fd)
-    int fd = openat(db->folder.fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = openat(db->home.fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     return fd >= 0 ? KILN_OK
                    : kiln_fail_errno(err, errno, "cannot make '%s/%s'", db->directory, name);
 }
@@ -91,7 +91,7 @@ static struct tuning_db *create(const struct tuning_db_options *options)
     KILN_AUTO(tuning_db) struct tuning_db *db = calloc(1, sizeof(*db));
     if (!db)
         return NULL;
-    db->folder.fd = db->folder.lock = -1;
+    db->home.fd = db->home.lock = -1;
     db->records_per_uid = options->records_per_uid;
     db->bytes_per_uid = options->bytes_per_uid;
     db->directory = strdup(options->directory);
@@ -116,26 +116,26 @@ static enum kiln_code open_folder(struct tuning_db *db, bool allow_network_fs, s
                                          .lock = LOCK_NAME,
                                          .file = "the database",
                                          .allow_network_fs = allow_network_fs };
-    return db_folder_open(&options, &db->folder, err);
+    return db_folder_open(&options, &db->home, err);
 }
 
 static enum kiln_code rename_to(const struct tuning_db *db, const char *from, struct kiln_err *err)
 {
-    if (renameat(db->folder.fd, from, db->folder.fd, TUNING_FILE) != 0)
+    if (renameat(db->home.fd, from, db->home.fd, TUNING_FILE) != 0)
         return kiln_fail_errno(err, errno, "cannot put '%s/%s' in its place", db->directory, from);
-    return db_folder_sync(&db->folder, err);
+    return db_folder_sync(&db->home, err);
 }
 
 /* A file comes into its place complete: one that is empty or half made is always damage. */
 static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *err)
 {
     struct db *file = NULL;
-    db_folder_remove(&db->folder, TUNING_FILE_NEW);
+    db_folder_remove(&db->home, TUNING_FILE_NEW);
     enum kiln_code rc = tuning_file_open(db, TUNING_FILE_NEW, &file, err);
     if (!rc)
         rc = tuning_file_finish(db, TUNING_FILE_NEW, file, err);
     if (rc)
-        db_folder_remove(&db->folder, TUNING_FILE_NEW);
+        db_folder_remove(&db->home, TUNING_FILE_NEW);
     return rc ? rc : rename_to(db, TUNING_FILE_NEW, err);
 }
 
@@ -146,11 +146,11 @@ static enum kiln_code put_in_place(struct tuning_db *db, struct tuning_salvage *
 {
     struct stat seen;
     char aside[96];
-    bool left_over = fstatat(db->folder.fd, TUNING_FILE "-wal", &seen, AT_SYMLINK_NOFOLLOW) == 0;
+    bool left_over = fstatat(db->home.fd, TUNING_FILE "-wal", &seen, AT_SYMLINK_NOFOLLOW) == 0;
     enum kiln_code rc = KILN_OK;
     if (left_over)
-        rc = db_folder_move_aside(&db->folder, TUNING_FILE, aside, err);
-    enum kiln_code found = rc ? rc : db_folder_look(&db->folder, TUNING_FILE_SALVAGED, &seen, err);
+        rc = db_folder_move_aside(&db->home, TUNING_FILE, aside, err);
+    enum kiln_code found = rc ? rc : db_folder_look(&db->home, TUNING_FILE_SALVAGED, &seen, err);
     if (found == KILN_OK)
         snprintf(salvage->notice, sizeof(salvage->notice),
                  "the tuning database '%.400s' was salvaged before kilnd ended", db->path);
@@ -173,7 +173,7 @@ static enum kiln_code open_file(struct tuning_db *db, struct kiln_err *err)
     if (!rc)
         rc = tuning_file_check(db->db, db->rows, err);
     if (!rc)
-        rc = db_folder_look(&db->folder, TUNING_FILE, &seen, err);
+        rc = db_folder_look(&db->home, TUNING_FILE, &seen, err);
     if (rc) {
         db_destroy(db->db);
         db->db = NULL;
@@ -187,9 +187,9 @@ static enum kiln_code open_file(struct tuning_db *db, struct kiln_err *err)
 /* What a killed process left unfinished. */
 static void tidy(const struct tuning_db *db)
 {
-    db_folder_remove(&db->folder, TUNING_FILE_NEW);
-    db_folder_remove(&db->folder, TUNING_FILE_SALVAGED);
-    db_folder_remove(&db->folder, TUNING_FILE_WHOLE);
+    db_folder_remove(&db->home, TUNING_FILE_NEW);
+    db_folder_remove(&db->home, TUNING_FILE_SALVAGED);
+    db_folder_remove(&db->home, TUNING_FILE_WHOLE);
 }
 
 static enum kiln_code open_mending(struct tuning_db *db, struct tuning_salvage *salvage,
@@ -197,7 +197,7 @@ static enum kiln_code open_mending(struct tuning_db *db, struct tuning_salvage *
 {
     struct stat seen;
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = db_folder_look(&db->folder, TUNING_FILE, &seen, err);
+    enum kiln_code rc = db_folder_look(&db->home, TUNING_FILE, &seen, err);
     if (rc == KILN_NOT_FOUND)
         rc = put_in_place(db, salvage, err);
     if (rc)
@@ -236,7 +236,7 @@ void tuning_db_destroy(struct tuning_db *db)
     if (!db)
         return;
     db_destroy(db->db);
-    db_folder_close(&db->folder);
+    db_folder_close(&db->home);
     free(db->usages);
     free(db->rows);
     free(db->path);
@@ -250,7 +250,7 @@ uint64_t tuning_db_bytes(const struct tuning_db *db)
     uint64_t bytes = 0;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct stat seen;
-        if (fstatat(db->folder.fd, names[i], &seen, AT_SYMLINK_NOFOLLOW) == 0)
+        if (fstatat(db->home.fd, names[i], &seen, AT_SYMLINK_NOFOLLOW) == 0)
             bytes += (uint64_t)seen.st_size;
     }
     return bytes;

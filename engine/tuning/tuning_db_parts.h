@@ -29,7 +29,7 @@ struct tuning_usage { /* of one user */
 };
 
 struct tuning_db {
-    struct db_folder folder;
+    struct db_folder home;
     char *directory;         /* owned */
     char *path;              /* owned; of tuning.db */
     struct db *db;           /* owned; NULL while there is none */

@@ -48,7 +48,7 @@ static void salvage_done(struct salvage *s)
 static enum kiln_code look_at_header(const struct tuning_db *db, struct kiln_err *err)
 {
     uint8_t header[HEADER_SIZE];
-    KILN_AUTO(fd) int fd = openat(db->folder.fd, TUNING_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    KILN_AUTO(fd) int fd = openat(db->home.fd, TUNING_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     ssize_t got = fd < 0 ? -1 : fs_read_at(fd, header, sizeof(header), 0);
     if (got < 0)
         return kiln_fail_errno(err, errno, "cannot read '%s'", db->path);
@@ -268,10 +268,9 @@ static enum kiln_code add_log(struct salvage *s, struct kiln_err *err)
 static enum kiln_code make_whole(struct salvage *s, struct kiln_err *err)
 {
     const struct tuning_db *db = s->owner;
-    KILN_AUTO(fd) int from = openat(db->folder.fd, TUNING_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    KILN_AUTO(fd) int from = openat(db->home.fd, TUNING_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     KILN_AUTO(fd)
-    int to =
-        openat(db->folder.fd, TUNING_FILE_WHOLE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int to = openat(db->home.fd, TUNING_FILE_WHOLE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (from < 0 || to < 0)
         return kiln_fail_errno(err, errno, "cannot copy '%s' to salvage it", db->path);
     enum kiln_code rc = copy_content(from, to, db->path, err);
@@ -282,11 +281,11 @@ static enum kiln_code open_scan(struct salvage *s, int *ret_fd, struct kiln_err 
 {
     const struct tuning_db *db = s->owner;
     struct stat log;
-    bool has_log = fstatat(db->folder.fd, LOG_NAME, &log, AT_SYMLINK_NOFOLLOW) == 0 && log.st_size;
+    bool has_log = fstatat(db->home.fd, LOG_NAME, &log, AT_SYMLINK_NOFOLLOW) == 0 && log.st_size;
     enum kiln_code rc = has_log ? make_whole(s, err) : KILN_OK;
     if (rc)
         return rc;
-    int fd = openat(db->folder.fd, has_log ? TUNING_FILE_WHOLE : TUNING_FILE,
+    int fd = openat(db->home.fd, has_log ? TUNING_FILE_WHOLE : TUNING_FILE,
                     O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot open '%s' to salvage it", db->path);
@@ -336,7 +335,7 @@ static enum kiln_code make_new(struct salvage *s, struct tuning_salvage *result,
 {
     const struct tuning_db *db = s->owner;
     uint64_t saved[3] = { 0 };
-    db_folder_remove(&db->folder, TUNING_FILE_NEW);
+    db_folder_remove(&db->home, TUNING_FILE_NEW);
     enum kiln_code rc = tuning_file_open(db, TUNING_FILE_NEW, &s->to, err);
     if (!rc)
         rc = write_rows(s, saved, err);
@@ -350,7 +349,7 @@ static enum kiln_code make_new(struct salvage *s, struct tuning_salvage *result,
 static enum kiln_code rename_in(const struct tuning_db *db, const char *from, const char *to,
                                 struct kiln_err *err)
 {
-    if (renameat(db->folder.fd, from, db->folder.fd, to) != 0)
+    if (renameat(db->home.fd, from, db->home.fd, to) != 0)
         return kiln_fail_errno(err, errno, "cannot put '%s/%s' in its place", db->directory, from);
     return KILN_OK;
 }
@@ -361,12 +360,12 @@ static enum kiln_code swap(const struct tuning_db *db, char aside[96], struct ki
 {
     enum kiln_code rc = rename_in(db, TUNING_FILE_NEW, TUNING_FILE_SALVAGED, err);
     if (!rc)
-        rc = db_folder_sync(&db->folder, err);
+        rc = db_folder_sync(&db->home, err);
     if (!rc)
-        rc = db_folder_move_aside(&db->folder, TUNING_FILE, aside, err);
+        rc = db_folder_move_aside(&db->home, TUNING_FILE, aside, err);
     if (!rc)
         rc = rename_in(db, TUNING_FILE_SALVAGED, TUNING_FILE, err);
-    return rc ? rc : db_folder_sync(&db->folder, err);
+    return rc ? rc : db_folder_sync(&db->home, err);
 }
 
 static void tell(const struct tuning_db *db, const char *why, const char *aside,
@@ -390,11 +389,11 @@ enum kiln_code tuning_salvage(struct tuning_db *db, const char *why,
     struct tuning_salvage result = { 0 };
     char aside[96];
     buffer_init(&s.record, ROW_MOST);
-    db_folder_remove(&db->folder, TUNING_FILE_WHOLE);
+    db_folder_remove(&db->home, TUNING_FILE_WHOLE);
     enum kiln_code rc = open_scan(&s, &fd, err);
     if (!rc)
         rc = make_new(&s, &result, err);
-    db_folder_remove(&db->folder, TUNING_FILE_WHOLE);
+    db_folder_remove(&db->home, TUNING_FILE_WHOLE);
     if (!rc)
         rc = swap(db, aside, err);
     if (rc)

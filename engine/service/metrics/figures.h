@@ -51,7 +51,7 @@ enum miss_reason {
     MISS_PREFETCH,   /* no job waited */
 };
 
-enum compile_result { /* of a compile that ended; the rest are those of compile_end */
+enum compile_metric { /* of a compile that ended; the rest are those of compile_end */
                       COMPILED_INVALID =
                           COMPILE_OUTDATED + 1, /* what came is no code object for the target */
                       COMPILE_RESULTS
