@@ -55,14 +55,14 @@ static void make_folder(struct compiler_process *p, uid_t user)
     assert_int_equal(user ? chown(p->folder, user, user) : 0, 0);
 }
 
-static enum worker_message wait_for(struct compiler_process *p, struct worker_result *result,
+static enum worker_message wait_for(struct compiler_process *p, struct worker_result *collected,
                                     enum kiln_code *ret_code, struct kiln_err *err)
 {
     enum worker_message message = WORKER_READY;
     struct pollfd readable = { .fd = p->socket_fd, .events = POLLIN };
     do {
         assert_int_equal(poll(&readable, 1, WAIT_MS), 1);
-        *ret_code = worker_receive(p->socket_fd, &message, result, err);
+        *ret_code = worker_receive(p->socket_fd, &message, collected, err);
     } while (*ret_code == KILN_BUSY);
     return message;
 }
@@ -107,12 +107,12 @@ struct compile_outcome compiler_run(struct compiler_process *p, const struct com
     struct compile_outcome outcome = COMPILE_OUTCOME_INIT;
     struct kiln_err err = KILN_ERR_INIT;
     struct worker_files files;
-    struct worker_result result;
+    struct worker_result collected;
     enum kiln_code rc;
     uint64_t start = clock_monotonic_ns();
     must(worker_send_job(p->socket_fd, job, &files, &err), err);
-    wait_for(p, &result, &rc, &err);
-    worker_collect(&files, COMPILE_CRASHED, err.text, rc ? NULL : &result, &outcome);
+    wait_for(p, &collected, &rc, &err);
+    worker_collect(&files, COMPILE_CRASHED, err.text, rc ? NULL : &collected, &outcome);
     outcome.wall_ns = clock_monotonic_ns() - start;
     return outcome;
 }
