@@ -2,7 +2,7 @@
 #   docker build --target build    what a build needs, and the build
 #   docker build --target run      kilnd, its tools and libkiln
 #   docker build --target embedded one static program with its data inside, and nothing of the rest:
-#       --build-arg KILN_EMBED_DB="gfx906_60" and the like; databases and problems lie in the folder
+#       --build-arg KILN_EMBED_DB="gfx906_60" and the like; databases and problems lie in the directory
 #       'embed' beside this file, /src/embed there (docs/embedding.md).  KILN_COMPILERS: Debian packages of compilers
 #       for KILN_DEVICE_TARGETS, as libamdhip64-5 (hiprtc) or pocl-opencl-icd
 FROM debian:12 AS build

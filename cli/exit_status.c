@@ -9,7 +9,7 @@ static const struct {
     int code;
     enum exit_status status;
     const char *advice;
-} outcomes[] = {
+} results[] = {
     { KILN_E_OK, EXIT_OK, NULL },
     { KILN_E_INVALID, EXIT_USAGE, NULL },
     { KILN_E_UNAVAILABLE, EXIT_NO_DAEMON, NULL },
@@ -18,21 +18,21 @@ static const struct {
     { KILN_E_TIMED_OUT, EXIT_FAILED, "allow more time with --timeout" },
     { KILN_E_BUSY, EXIT_FAILED, "try again in a while" },
 };
-#define OUTCOME_COUNT (sizeof(outcomes) / sizeof(outcomes[0]))
+#define RESULT_COUNT (sizeof(results) / sizeof(results[0]))
 
 enum exit_status exit_status_of(int code)
 {
-    for (size_t i = 0; i < OUTCOME_COUNT; i++)
-        if (outcomes[i].code == code)
-            return outcomes[i].status;
+    for (size_t i = 0; i < RESULT_COUNT; i++)
+        if (results[i].code == code)
+            return results[i].status;
     return EXIT_FAILED;
 }
 
 const char *exit_status_advice(int code)
 {
-    for (size_t i = 0; i < OUTCOME_COUNT; i++)
-        if (outcomes[i].code == code)
-            return outcomes[i].advice;
+    for (size_t i = 0; i < RESULT_COUNT; i++)
+        if (results[i].code == code)
+            return results[i].advice;
     return NULL;
 }
 

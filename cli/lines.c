@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* A day's log of a large job is a few megabytes. */
-#define FILE_MOST (64u << 20)
+#define FILE_MAX (64u << 20)
 
 struct text {
     char *data; /* owned */
@@ -19,9 +19,9 @@ static int grow(struct text *text, const char *path, struct kiln_error *err)
 {
     if (text->size + 1 < text->capacity)
         return KILN_E_OK;
-    if (text->capacity > FILE_MOST)
+    if (text->capacity > FILE_MAX)
         return cli_fail(err, KILN_E_INVALID, "'%s' is larger than %u MiB: split it", path,
-                        FILE_MOST >> 20);
+                        FILE_MAX >> 20);
     size_t capacity = text->capacity ? 2 * text->capacity : 65536;
     char *data = realloc(text->data, capacity);
     if (!data)

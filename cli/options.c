@@ -66,11 +66,11 @@ static const char *attached(const char *word)
 
 size_t options_distance(const char *a, const char *b)
 {
-    enum { MOST = 24 };
+    enum { MAX = 24 };
     size_t size = strlen(b);
-    size_t row[MOST + 1];
-    if (size > MOST)
-        return MOST;
+    size_t row[MAX + 1];
+    if (size > MAX)
+        return MAX;
     for (size_t j = 0; j <= size; j++)
         row[j] = j;
     for (size_t i = 0; a[i] && a[i] != '='; i++) {

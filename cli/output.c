@@ -183,14 +183,14 @@ void table_cell_in(struct table *table, enum colour colour, const char *fmt, ...
 
 void table_count(struct table *table, const char *name, uint64_t count)
 {
-    char text[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX];
     table_cell(table, "%s", name);
     table_cell(table, "%s", units_count(count, text));
 }
 
 void table_seconds(struct table *table, const char *name, double seconds)
 {
-    char text[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX];
     table_cell(table, "%s", name);
     table_cell(table, "%s", units_seconds(seconds, text));
 }

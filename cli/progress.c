@@ -36,13 +36,13 @@ void progress_init(struct progress *progress, FILE *out, const char *label, uint
 }
 
 static const char *time_spent(const struct progress *progress, uint64_t now_ns,
-                              char text[UNITS_TEXT_MOST])
+                              char text[UNITS_TEXT_MAX])
 {
     return units_seconds((double)(now_ns - progress->started_ns) / 1e9, text);
 }
 
 static const char *time_left(const struct progress *progress, uint64_t done, uint64_t now_ns,
-                             char text[UNITS_TEXT_MOST])
+                             char text[UNITS_TEXT_MAX])
 {
     if (done == 0 || done >= progress->total)
         return time_spent(progress, now_ns, text);
@@ -51,11 +51,11 @@ static const char *time_left(const struct progress *progress, uint64_t done, uin
 }
 
 static const char *amount(const struct progress *progress, uint64_t count,
-                          char text[UNITS_TEXT_MOST])
+                          char text[UNITS_TEXT_MAX])
 {
     if (progress->bytes)
         return units_size(count, text);
-    snprintf(text, UNITS_TEXT_MOST, "%llu", (unsigned long long)count);
+    snprintf(text, UNITS_TEXT_MAX, "%llu", (unsigned long long)count);
     return text;
 }
 
@@ -67,7 +67,7 @@ static void draw_line(const struct progress *progress, const char *line)
 
 static void draw_count(const struct progress *progress, uint64_t done, uint64_t now_ns)
 {
-    char count[UNITS_TEXT_MOST], time[UNITS_TEXT_MOST], line[256];
+    char count[UNITS_TEXT_MAX], time[UNITS_TEXT_MAX], line[256];
     snprintf(line, sizeof(line), "%s %s, %s", progress->label, amount(progress, done, count),
              time_spent(progress, now_ns, time));
     draw_line(progress, line);
@@ -77,8 +77,8 @@ static void draw_count(const struct progress *progress, uint64_t done, uint64_t 
 static void draw_bar(const struct progress *progress, uint64_t done, uint64_t failed,
                      uint64_t now_ns)
 {
-    char time[UNITS_TEXT_MOST], failures[40] = "", after[192], line[384];
-    char count[UNITS_TEXT_MOST], total[UNITS_TEXT_MOST], bar[BAR_WIDTH + 1];
+    char time[UNITS_TEXT_MAX], failures[40] = "", after[192], line[384];
+    char count[UNITS_TEXT_MAX], total[UNITS_TEXT_MAX], bar[BAR_WIDTH + 1];
     if (failed > 0)
         snprintf(failures, sizeof(failures), ", %llu failed", (unsigned long long)failed);
     snprintf(after, sizeof(after), "%s/%s%s, %s%s", amount(progress, done, count),
@@ -101,7 +101,7 @@ static void print_tenth(struct progress *progress, uint64_t done, uint64_t faile
     unsigned tenths = progress->total ? (unsigned)(done * 10 / progress->total) : 10;
     if (tenths <= progress->tenths || progress->no_total)
         return;
-    char time[UNITS_TEXT_MOST], count[UNITS_TEXT_MOST], total[UNITS_TEXT_MOST], failures[40] = "";
+    char time[UNITS_TEXT_MAX], count[UNITS_TEXT_MAX], total[UNITS_TEXT_MAX], failures[40] = "";
     progress->tenths = tenths;
     if (failed > 0)
         snprintf(failures, sizeof(failures), " %llu failed,", (unsigned long long)failed);

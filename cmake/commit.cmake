@@ -5,7 +5,7 @@ set(KILN_COMMIT "" CACHE STRING "Commit that kilnd's metrics name; empty: what g
 
 function(kiln_find_commit source ret_commit)
   set(found "")
-  if(EXISTS ${source}/.git) # not that of a folder around the source
+  if(EXISTS ${source}/.git) # not that of a directory around the source
     find_package(Git QUIET)
     if(GIT_FOUND)
       execute_process(COMMAND ${GIT_EXECUTABLE} describe --always --dirty --abbrev=12 --exclude=*

@@ -3,7 +3,7 @@
 # databases are; KILN_BUILT_IN_TARGETS.
 option(KILN_EMBED_BUILD "Make libkiln.a and a kiln-driver that need no daemon and no file" OFF)
 set(KILN_EMBED_DB "" CACHE STRING "Devices whose FindDb and PerfDb are built in: gfx906_60;gfx900_56")
-set(KILN_DB_PATH "" CACHE PATH "Folder of these files, as MIOpen has them")
+set(KILN_DB_PATH "" CACHE PATH "Directory of these files, as MIOpen has them")
 set(KILN_BINCACHE_PATH "" CACHE STRING "Package whose kernels are built in: a path or a URL of gfx906_60.kdb")
 set(KILN_BINCACHE_SHA256 "" CACHE STRING "SHA-256 of that package's file, as it lies there: another one is refused")
 set(KILN_DEVICE_TARGETS "" CACHE STRING
@@ -60,7 +60,7 @@ endfunction()
 
 function(kiln_embed_databases)
   if(KILN_EMBED_DB AND NOT IS_DIRECTORY "${KILN_DB_PATH}")
-    message(FATAL_ERROR "KILN_EMBED_DB names devices, but KILN_DB_PATH is no folder: '${KILN_DB_PATH}'")
+    message(FATAL_ERROR "KILN_EMBED_DB names devices, but KILN_DB_PATH is no directory: '${KILN_DB_PATH}'")
   endif()
   set(files "")
   set(devices ${KILN_EMBED_DB})

@@ -1,4 +1,4 @@
-# What no single folder installs.  Components: kilnd (with kiln-compiler, kiln-transfer, kiln-launch),
+# What no single directory installs.  Components: kilnd (with kiln-compiler, kiln-transfer, kiln-launch),
 # kiln-tools, kiln-systemd, libkiln0, libkiln-dev, kiln-doc.
 include(cmake/systemd.cmake)
 
@@ -12,7 +12,7 @@ install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT kiln-doc
   FILES_MATCHING PATTERN "*.md" PATTERN "*.json" PATTERN "*.yml" PATTERN man EXCLUDE)
 
-# Not in the programs' folder: MIOpen may have one of that name there.
+# Not in the programs' directory: MIOpen may have one of that name there.
 install(PROGRAMS scripts/install_precompiled_kernels.sh
   DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/kiln COMPONENT kiln-tools)
 install(PROGRAMS scripts/slurm/prolog.sh scripts/slurm/task-prolog.sh scripts/slurm/epilog.sh

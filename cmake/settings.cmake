@@ -13,7 +13,7 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 # An installed tree may stand anywhere: programs look for libkiln from where they are.
 set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 
-include_directories(${PROJECT_SOURCE_DIR}) # every include names its folder
+include_directories(${PROJECT_SOURCE_DIR}) # every include names its directory
 add_compile_definitions(_GNU_SOURCE KILN_VERSION="${PROJECT_VERSION}")
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
   -Wvla -Wformat=2 -Wpointer-arith -Wwrite-strings -Wundef -fno-common)

@@ -1,10 +1,10 @@
-# Units, accounts and folders of the system's kilnd, and units of a user's own; component
+# Units, accounts and directories of the system's kilnd, and units of a user's own; component
 # kiln-systemd.  ExecStart= names programs of the prefix that the tree is installed to.
 set(KILN_SYSTEMD_DIR lib/systemd CACHE STRING
-  "Where systemd has its folders 'system' and 'user'; relative to the prefix, or absolute")
+  "Where systemd has its directories 'system' and 'user'; relative to the prefix, or absolute")
 set(KILN_SYSUSERS_DIR lib/sysusers.d CACHE STRING "Likewise: accounts")
 set(KILN_CATALOG_DIR lib/systemd/catalog CACHE STRING "Likewise: what messages in the journal mean")
-set(KILN_TMPFILES_DIR lib/tmpfiles.d CACHE STRING "Likewise: folders")
+set(KILN_TMPFILES_DIR lib/tmpfiles.d CACHE STRING "Likewise: directories")
 
 file(GLOB units RELATIVE ${PROJECT_SOURCE_DIR}/systemd CONFIGURE_DEPENDS
   systemd/*.service.in systemd/user/*.service.in)
@@ -17,9 +17,9 @@ install(CODE "
 install(SCRIPT cmake/install_units.cmake COMPONENT kiln-systemd)
 
 foreach(manager system user)
-  string(REPLACE "system" "" folder ${manager})
-  file(GLOB plain CONFIGURE_DEPENDS systemd/${folder}/*.socket systemd/${folder}/*.slice
-    systemd/${folder}/*.timer)
+  string(REPLACE "system" "" directory ${manager})
+  file(GLOB plain CONFIGURE_DEPENDS systemd/${directory}/*.socket systemd/${directory}/*.slice
+    systemd/${directory}/*.timer)
   install(FILES ${plain} DESTINATION ${KILN_SYSTEMD_DIR}/${manager} COMPONENT kiln-systemd)
 endforeach()
 
@@ -33,10 +33,10 @@ if(NOT systemd_version)
 endif()
 file(GLOB drop_ins RELATIVE ${PROJECT_SOURCE_DIR}/systemd CONFIGURE_DEPENDS systemd/*.d/since-*.conf)
 foreach(drop_in ${drop_ins})
-  cmake_path(GET drop_in PARENT_PATH folder)
+  cmake_path(GET drop_in PARENT_PATH directory)
   string(REGEX REPLACE ".*/since-([0-9]+)\\.conf" "\\1" since ${drop_in})
   if(systemd_version MATCHES "^[0-9]+$" AND systemd_version GREATER_EQUAL since)
-    install(FILES systemd/${drop_in} DESTINATION ${KILN_SYSTEMD_DIR}/system/${folder}
+    install(FILES systemd/${drop_in} DESTINATION ${KILN_SYSTEMD_DIR}/system/${directory}
       COMPONENT kiln-systemd)
   endif()
 endforeach()

@@ -29,15 +29,15 @@ enum kiln_code database_id_backend_check(struct bytes id, struct bytes backend,
     if (bytes_equal_text(backend, own) || (has_other && bytes_equal_text(backend, other)))
         return KILN_OK;
     return kiln_fail(err, KILN_INVALID, "find records of %.*s have the backend %s%s%s, not '%.*s'",
-                     (int)(id.size < DATABASE_ID_MOST ? id.size : DATABASE_ID_MOST),
+                     (int)(id.size < DATABASE_ID_MAX ? id.size : DATABASE_ID_MAX),
                      (const char *)id.data, own, has_other ? " or " : "", has_other ? other : "",
                      (int)(backend.size < 40 ? backend.size : 40), (const char *)backend.data);
 }
 
-bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MOST])
+bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MAX])
 {
-    char whole[2 * DATABASE_ID_MOST];
-    bool is_decimal = id->compute_units <= DATABASE_ID_DECIMAL_MOST ||
+    char whole[2 * DATABASE_ID_MAX];
+    bool is_decimal = id->compute_units <= DATABASE_ID_DECIMAL_MAX ||
                       starts_with(bytes_of_text(id->device), NVIDIAS);
     if (id->compute_units == 0)
         snprintf(whole, sizeof(whole), "%s", id->device);
@@ -45,39 +45,39 @@ bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MOST]
         snprintf(whole, sizeof(whole), "%s_%u", id->device, id->compute_units);
     else
         snprintf(whole, sizeof(whole), "%s%x", id->device, id->compute_units);
-    if (strlen(whole) >= DATABASE_ID_MOST)
+    if (strlen(whole) >= DATABASE_ID_MAX)
         return false;
     memcpy(text, whole, strlen(whole) + 1);
     return true;
 }
 
 /* False when it would be too long. */
-static bool name_device(const struct target *target, char device[DATABASE_ID_MOST])
+static bool name_device(const struct target *target, char device[DATABASE_ID_MAX])
 {
     char arch[LIMIT_TARGET_TEXT];
     int size = 0;
     target_arch(target, arch, sizeof(arch));
     switch (target->family) {
     case TARGET_AMDGPU:
-        size = snprintf(device, DATABASE_ID_MOST, "%s%s", arch,
+        size = snprintf(device, DATABASE_ID_MAX, "%s%s", arch,
                         strstr(target->text, ":xnack+") ? "_xnack" : "");
         break;
     case TARGET_NVIDIA:
-        size = snprintf(device, DATABASE_ID_MOST, NVIDIAS "%.*s",
+        size = snprintf(device, DATABASE_ID_MAX, NVIDIAS "%.*s",
                         (int)strspn(arch + strlen(NVIDIAS), "0123456789"), arch + strlen(NVIDIAS));
         break;
     case TARGET_OPENCL: {
         uint64_t hash = bytes_hash(bytes_of_text(target->text), 0);
         size =
-            snprintf(device, DATABASE_ID_MOST, OPENCLS "%08" PRIx32, (uint32_t)(hash ^ hash >> 32));
+            snprintf(device, DATABASE_ID_MAX, OPENCLS "%08" PRIx32, (uint32_t)(hash ^ hash >> 32));
         break;
     }
     }
-    return size < DATABASE_ID_MOST;
+    return size < DATABASE_ID_MAX;
 }
 
 bool database_id_of_device(const struct target *target, unsigned compute_units,
-                           char text[DATABASE_ID_MOST])
+                           char text[DATABASE_ID_MAX])
 {
     struct database_id id = { .compute_units =
                                   target->family == TARGET_OPENCL ? 0 : compute_units };

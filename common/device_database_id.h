@@ -19,20 +19,20 @@
 #include "common/bytes.h"
 #include "common/target.h"
 
-#define DATABASE_ID_MOST 32         /* with the terminating NUL */
-#define DATABASE_ID_DECIMAL_MOST 64 /* compute units of AMD's are decimal up to here */
+#define DATABASE_ID_MAX 32         /* with the terminating NUL */
+#define DATABASE_ID_DECIMAL_MAX 64 /* compute units of AMD's are decimal up to here */
 
 struct database_id {
-    char device[DATABASE_ID_MOST]; /* "gfx906", "gfx906_xnack", "sm_90", "opencl_1a2b3c4d" */
+    char device[DATABASE_ID_MAX]; /* "gfx906", "gfx906_xnack", "sm_90", "opencl_1a2b3c4d" */
     unsigned compute_units; /* 0: the id names none.  gfx10 and later count work group processors */
 };
 
 /* The compute units are what the runtime reports.  False when it would be too long. */
-bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MOST]);
+bool database_id_write(const struct database_id *id, char text[DATABASE_ID_MAX]);
 /* Of a device that runs |target| and has |compute_units| (multiprocessors); of OpenCL they do not
  * count.  False when it would be too long. */
 bool database_id_of_device(const struct target *target, unsigned compute_units,
-                           char text[DATABASE_ID_MOST]);
+                           char text[DATABASE_ID_MAX]);
 /* The backend that find records of such a device are under where none is named: "HIP", "CUDA" or
  * "OpenCL".  (MIOpen has records of AMD's devices under "OpenCL", too.) */
 const char *database_id_backend(struct bytes id);

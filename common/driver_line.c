@@ -15,7 +15,7 @@ struct given {
     long long iterations, verify, time, wall, search;
     long long bias, tensor_vect, vector_length;
     char in_cast[16], wei_cast[16], out_cast[16];
-    char mode[16], pad_mode[16], solver[DRIVER_SOLVER_MOST];
+    char mode[16], pad_mode[16], solver[DRIVER_SOLVER_MAX];
     char in_layout[16], fil_layout[16], out_layout[16];
 };
 
@@ -201,7 +201,7 @@ static uint32_t transposed_size(uint32_t in, uint32_t filter, uint32_t pad, uint
 }
 
 /* The convolution whose backward data is this transposed one: x and y change places. */
-static void exchange(const struct given *g, struct problem *p)
+static void multiplexer(const struct given *g, struct problem *p)
 {
     struct problem t = *p;
     t.c = p->k;
@@ -234,7 +234,7 @@ static enum kiln_code read_mode(const struct given *g, struct driver_line *line,
     if (!line->transposed && strcmp(g->mode, "conv") != 0)
         return kiln_fail(err, KILN_INVALID, "mode '%s' is not one of conv, trans", g->mode);
     if (line->transposed)
-        exchange(g, &line->problem);
+        multiplexer(g, &line->problem);
     return KILN_OK;
 }
 
@@ -326,7 +326,7 @@ enum kiln_code driver_words_parse(const char *const *words, size_t count,
 }
 
 /* Splits in place; quotes group, a backslash means itself. */
-static enum kiln_code split(char *text, const char *words[DRIVER_WORDS_MOST], size_t *ret_count,
+static enum kiln_code split(char *text, const char *words[DRIVER_WORDS_MAX], size_t *ret_count,
                             struct kiln_err *err)
 {
     *ret_count = 0;
@@ -335,9 +335,9 @@ static enum kiln_code split(char *text, const char *words[DRIVER_WORDS_MOST], si
             at++;
         if (!*at)
             break;
-        if (*ret_count == DRIVER_WORDS_MOST)
+        if (*ret_count == DRIVER_WORDS_MAX)
             return kiln_fail(err, KILN_INVALID, "more than %d words in a command line",
-                             DRIVER_WORDS_MOST);
+                             DRIVER_WORDS_MAX);
         char quote = *at == '"' || *at == '\'' ? *at++ : '\0';
         words[(*ret_count)++] = at;
         while (*at && (quote ? *at != quote : !isspace((unsigned char)*at)))
@@ -358,22 +358,22 @@ static bool is_comment(const char *text)
     return !*text || *text == '#';
 }
 
-#define LINE_MOST 4096
+#define LINE_MAX 4096
 
 enum kiln_code driver_line_parse(struct bytes text, struct driver_line *ret_line,
                                  struct kiln_err *err)
 {
-    char copy[LINE_MOST];
+    char copy[LINE_MAX];
     if (text.size >= sizeof(copy))
         return kiln_fail(err, KILN_INVALID, "a line of %zu bytes exceeds the limit of %d",
-                         text.size, LINE_MOST - 1);
+                         text.size, LINE_MAX - 1);
     for (size_t i = 0; i < text.size; i++) {
         if (!text.data[i])
             return kiln_fail(err, KILN_INVALID, "byte %zu of the line is NUL", i);
         copy[i] = (char)text.data[i];
     }
     copy[text.size] = '\0';
-    const char *words[DRIVER_WORDS_MOST];
+    const char *words[DRIVER_WORDS_MAX];
     size_t count = 0;
     if (is_comment(copy))
         return KILN_NOT_FOUND;

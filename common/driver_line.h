@@ -10,8 +10,8 @@
  */
 #include "common/problem.h"
 
-#define DRIVER_WORDS_MOST 128
-#define DRIVER_SOLVER_MOST 64 /* letters of a name, with its end */
+#define DRIVER_WORDS_MAX 128
+#define DRIVER_SOLVER_MAX 64 /* letters of a name, with its end */
 
 struct driver_line {
     struct problem problem; /* of direction FORWARD; directions below */
@@ -21,8 +21,8 @@ struct driver_line {
     bool time;              /* -t */
     bool wall;              /* -w */
     bool search;            /* -s */
-    char solver[DRIVER_SOLVER_MOST]; /* -S as given; "" for 0 and -1, which leave the choice */
-    bool transposed;                 /* -m trans: x and y of |problem| are already exchanged */
+    char solver[DRIVER_SOLVER_MAX]; /* -S as given; "" for 0 and -1, which leave the choice */
+    bool transposed;                /* -m trans: x and y of |problem| are already exchanged */
 };
 
 /* |words| are the command line's, program and "conv" included; anything before the word conv,

@@ -12,27 +12,27 @@
 #include <sys/stat.h>
 
 #define ALL_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
-enum kiln_code fs_make_folders(const char *path, struct kiln_err *err)
+enum kiln_code fs_make_directories(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *partial = strdup(path);
     if (!partial)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the folder '%s'", path);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the directory '%s'", path);
     for (char *at = partial + 1;; at++) {
         if (*at != '/' && *at != '\0')
             continue;
         char cut = *at;
         *at = '\0';
         if (mkdir(partial, 0700) != 0 && errno != EEXIST)
-            return kiln_fail_errno(err, errno, "cannot make the folder '%s'", partial);
+            return kiln_fail_errno(err, errno, "cannot make the directory '%s'", partial);
         *at = cut;
         if (cut == '\0')
             break;
     }
     struct stat seen;
     if (stat(path, &seen) != 0)
-        return kiln_fail_errno(err, errno, "cannot look at the folder '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot look at the directory '%s'", path);
     if (!S_ISDIR(seen.st_mode))
-        return kiln_fail(err, KILN_INVALID, "'%s' is not a folder", path);
+        return kiln_fail(err, KILN_INVALID, "'%s' is not a directory", path);
     return KILN_OK;
 }
 
@@ -105,15 +105,15 @@ void fs_write_pid(int fd)
         return;
 }
 
-/* Of the folder that |path| lies in: so that the new name is there after a power cut. */
-static enum kiln_code sync_folder_of(const char *path, struct kiln_err *err)
+/* Of the directory that |path| lies in: so that the new name is there after a power cut. */
+static enum kiln_code sync_directory_of(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *copy = strdup(path);
     if (!copy)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot write '%s'", path);
     KILN_AUTO(fd) int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || fsync(fd) != 0)
-        return kiln_fail_errno(err, errno, "cannot sync the folder of '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot sync the directory of '%s'", path);
     return KILN_OK;
 }
 
@@ -133,7 +133,7 @@ enum kiln_code fs_replace_file(const char *path, struct bytes content, mode_t mo
         unlink(temporary);
         return kiln_while(err, "writing '%s'", path);
     }
-    return sync_folder_of(path, err);
+    return sync_directory_of(path, err);
 }
 
 enum kiln_code fs_memfd(const char *name, int *ret_fd, struct kiln_err *err)

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Files, folders and memfds: the operating-system calls that more than one part needs.
+ * Files, directories and memfds: the operating-system calls that more than one part needs.
  *
  * Ownership  descriptors returned are the caller's; all are close-on-exec from birth
  * Threading  safe from any thread
@@ -12,25 +12,26 @@
 
 #include <sys/types.h>
 
-/* Makes |path| and its missing parents, mode 0700; existing folders are left as they are. */
-KILN_MUST_CHECK enum kiln_code fs_make_folders(const char *path, struct kiln_err *err);
-/* Entries that are removed at one time: some seconds, where whoever filled a folder means ill. */
-#define FS_REMOVED_MOST (1u << 18)
+/* Makes |path| and its missing parents, mode 0700; existing directories are left as they are. */
+KILN_MUST_CHECK enum kiln_code fs_make_directories(const char *path, struct kiln_err *err);
+/* Entries that are removed at one time: some seconds, where whoever filled a directory means ill.
+ */
+#define FS_REMOVED_MAX (1u << 18)
 
-/* Removes |name|, a file or a folder with all that is in it; |parent_fd| as for unlinkat(2).
- * Follows no symbolic link; modes of folders, and how deep they lie in each other, are no obstacle.
- * What cannot be removed stays: the sentence names the first such thing and why.  KILN_FULL where
- * more than |most| entries were in it: the rest is for another time.  May block. */
+/* Removes |name|, a file or a directory with all that is in it; |parent_fd| as for unlinkat(2).
+ * Follows no symbolic link; modes of directories, and how deep they lie in each other, are no
+ * obstacle. What cannot be removed stays: the sentence names the first such thing and why.
+ * KILN_FULL where more than |most| entries were in it: the rest is for another time.  May block. */
 enum kiln_code fs_remove_some(int parent_fd, const char *name, unsigned most, struct kiln_err *err);
 static inline enum kiln_code fs_remove(int parent_fd, const char *name, struct kiln_err *err)
 {
-    return fs_remove_some(parent_fd, name, FS_REMOVED_MOST, err);
+    return fs_remove_some(parent_fd, name, FS_REMOVED_MAX, err);
 }
 /* The same where nobody is to hear of what stays. */
 void fs_remove_tree(int parent_fd, const char *name);
-/* As both of them, for all that is in the folder |path|, which itself stays. */
+/* As both of them, for all that is in the directory |path|, which itself stays. */
 enum kiln_code fs_empty(const char *path, struct kiln_err *err);
-void fs_empty_folder(const char *path);
+void fs_empty_directory(const char *path);
 /* Whole file, at most |limit| bytes; KILN_NOT_FOUND with a sentence when it is absent. */
 KILN_MUST_CHECK enum kiln_code fs_read_file(const char *path, size_t limit,
                                             struct buffer *ret_content, struct kiln_err *err);
@@ -48,7 +49,7 @@ KILN_MUST_CHECK enum kiln_code fs_write_all(int fd, struct bytes content, struct
 void fs_write_pid(int fd);
 
 /* Makes |path| hold |content| in one step (a file beside it, renamed), synced to disk with its
- * folder. */
+ * directory. */
 KILN_MUST_CHECK enum kiln_code fs_replace_file(const char *path, struct bytes content, mode_t mode,
                                                struct kiln_err *err);
 
@@ -59,12 +60,12 @@ KILN_MUST_CHECK enum kiln_code fs_seal(int fd, struct kiln_err *err);
 /* True when |fd| is a memfd with all four seals. */
 bool fs_is_sealed(int fd);
 
-#define FS_TYPE_MOST 32
+#define FS_TYPE_MAX 32
 
-struct fs_place {            /* what a path lies on */
-    char type[FS_TYPE_MOST]; /* "nfs", "fuse.sshfs"; "" for what is none of both below */
-    bool network;            /* another machine's: databases get damaged there */
-    bool unknown_fuse;       /* a FUSE filesystem that may be that, or not */
+struct fs_place {           /* what a path lies on */
+    char type[FS_TYPE_MAX]; /* "nfs", "fuse.sshfs"; "" for what is none of both below */
+    bool network;           /* another machine's: databases get damaged there */
+    bool unknown_fuse;      /* a FUSE filesystem that may be that, or not */
 };
 /* -1 with errno set where it cannot be told. */
 int fs_look(const char *path, struct fs_place *ret_place);

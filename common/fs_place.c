@@ -12,8 +12,8 @@
 
 #define FUSE_NUMBER 0x65735546u
 #define MOUNTS "/proc/self/mountinfo"
-#define MOUNTS_MOST (4u << 20) /* of text; a host of many containers has some thousand mounts */
-#define HEAD_MOST 64           /* of a line: two numbers and the device's */
+#define MOUNTS_MAX (4u << 20) /* of text; a host of many containers has some thousand mounts */
+#define HEAD_MAX 64           /* of a line: two numbers and the device's */
 
 const char *fs_network_name(long f_type)
 {
@@ -70,21 +70,21 @@ static void judge_fuse(struct fs_place *place)
 }
 
 /* The type of a mount is its owner's choice, and is printed. */
-static void take_type(const char *from, size_t size, char type[FS_TYPE_MOST])
+static void take_type(const char *from, size_t size, char type[FS_TYPE_MAX])
 {
     size_t used = 0;
-    for (; used < size && used < FS_TYPE_MOST - 1 && from[used] != ' '; used++)
+    for (; used < size && used < FS_TYPE_MAX - 1 && from[used] != ' '; used++)
         type[used] = (char)(from[used] > ' ' && from[used] < 0x7f ? from[used] : '?');
     type[used] = '\0';
 }
 
 /* "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw": whether it is of |device|. */
-static bool take_line(const char *line, size_t size, dev_t device, char type[FS_TYPE_MOST])
+static bool take_line(const char *line, size_t size, dev_t device, char type[FS_TYPE_MAX])
 {
     static const char before_type[] = " - "; /* blanks in paths are written as \040 */
-    char head[HEAD_MOST];
+    char head[HEAD_MAX];
     unsigned first = 0, second = 0;
-    snprintf(head, sizeof(head), "%.*s", (int)(size < HEAD_MOST ? size : HEAD_MOST - 1), line);
+    snprintf(head, sizeof(head), "%.*s", (int)(size < HEAD_MAX ? size : HEAD_MAX - 1), line);
     if (sscanf(head, "%*u %*u %u:%u ", &first, &second) != 2 || makedev(first, second) != device)
         return false;
     const char *found = memmem(line, size, before_type, sizeof(before_type) - 1);
@@ -95,7 +95,7 @@ static bool take_line(const char *line, size_t size, dev_t device, char type[FS_
     return type[0] != '\0';
 }
 
-static bool find_type(struct bytes mounts, dev_t device, char type[FS_TYPE_MOST])
+static bool find_type(struct bytes mounts, dev_t device, char type[FS_TYPE_MAX])
 {
     const char *at = (const char *)mounts.data, *end = at + mounts.size;
     while (at < end) {
@@ -109,14 +109,14 @@ static bool find_type(struct bytes mounts, dev_t device, char type[FS_TYPE_MOST]
 }
 
 /* "fuse" where the list of mounts cannot be read, or does not have it. */
-static void name_fuse(dev_t device, char type[FS_TYPE_MOST])
+static void name_fuse(dev_t device, char type[FS_TYPE_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer mounts;
-    buffer_init(&mounts, MOUNTS_MOST);
-    if (fs_read_file(MOUNTS, MOUNTS_MOST, &mounts, &ignored) != KILN_OK ||
+    buffer_init(&mounts, MOUNTS_MAX);
+    if (fs_read_file(MOUNTS, MOUNTS_MAX, &mounts, &ignored) != KILN_OK ||
         !find_type(buffer_view(&mounts), device, type))
-        snprintf(type, FS_TYPE_MOST, "fuse");
+        snprintf(type, FS_TYPE_MAX, "fuse");
 }
 
 /* ---- any ---- */
@@ -148,6 +148,6 @@ enum kiln_code fs_refuse_network(const char *path, const char *setting, struct k
         return KILN_OK;
     return kiln_fail(err, KILN_UNSUPPORTED,
                      "'%s' is on a network filesystem (%s), where databases get damaged: set %s to "
-                     "a folder on a local disk",
+                     "a directory on a local disk",
                      path, place.type, setting);
 }

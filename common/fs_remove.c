@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 
 /* Each level costs a descriptor while it is emptied; what lies deeper is moved up first. */
-#define DEPTH_MOST 32
+#define DEPTH_MAX 32
 
 struct removal {
-    int top;         /* owned: the folder that is emptied, where what lies deep is moved to */
+    int top;         /* owned: the directory that is emptied, where what lies deep is moved to */
     unsigned most;   /* entries */
     unsigned seen;   /* of them */
     unsigned lifted; /* those that were moved up */
@@ -24,7 +24,7 @@ struct removal {
     struct kiln_err *err;
 };
 
-static void empty(struct removal *r, int folder_fd, unsigned depth);
+static void empty(struct removal *r, int directory_fd, unsigned depth);
 
 /* Only the first thing that stays is told: what it lies in stays for its sake. */
 static void note(struct removal *r, const char *name, int number)
@@ -42,19 +42,19 @@ static bool may_go_on(struct removal *r)
     return !r->is_full;
 }
 
-static int open_folder(int parent_fd, const char *name)
+static int open_directory(int parent_fd, const char *name)
 {
     return openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 /* Whoever filled it may have taken its own permissions away. */
-static int open_closed_folder(int parent_fd, const char *name)
+static int open_closed_directory(int parent_fd, const char *name)
 {
-    int fd = open_folder(parent_fd, name);
+    int fd = open_directory(parent_fd, name);
     if (fd >= 0)
         fchmod(fd, 0700);
     else if (errno == EACCES && fchmodat(parent_fd, name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
-        fd = open_folder(parent_fd, name);
+        fd = open_directory(parent_fd, name);
     return fd;
 }
 
@@ -73,14 +73,14 @@ static void lift(struct removal *r, int parent_fd, const char *name)
         r->lifted++;
 }
 
-static void remove_folder(struct removal *r, int parent_fd, const char *name, unsigned depth)
+static void remove_directory(struct removal *r, int parent_fd, const char *name, unsigned depth)
 {
-    int fd = open_closed_folder(parent_fd, name);
+    int fd = open_closed_directory(parent_fd, name);
     if (fd < 0) {
         note(r, name, errno == ENOTDIR || errno == ELOOP ? EPERM : errno);
         return;
     }
-    if (depth == DEPTH_MOST) {
+    if (depth == DEPTH_MAX) {
         close(fd);
         lift(r, parent_fd, name);
         return;
@@ -95,17 +95,17 @@ static void remove_entry(struct removal *r, int parent_fd, const char *name, uns
     if (!may_go_on(r) || unlinkat(parent_fd, name, 0) == 0 || errno == ENOENT)
         return;
     if (errno == EISDIR || errno == EPERM)
-        remove_folder(r, parent_fd, name, depth);
+        remove_directory(r, parent_fd, name, depth);
     else
         note(r, name, errno);
 }
 
-/* Takes |folder_fd|. */
-static void empty(struct removal *r, int folder_fd, unsigned depth)
+/* Takes |directory_fd|. */
+static void empty(struct removal *r, int directory_fd, unsigned depth)
 {
-    DIR *dir = fdopendir(folder_fd);
+    DIR *dir = fdopendir(directory_fd);
     if (!dir) {
-        close(folder_fd);
+        close(directory_fd);
         return; /* its removal says that something is in it */
     }
     for (struct dirent *e; !r->is_full && (e = readdir(dir));) {
@@ -122,7 +122,7 @@ static enum kiln_code empty_top(int top, unsigned most, struct kiln_err *err)
     unsigned before;
     do {
         before = r.lifted;
-        int again = open_folder(top, ".");
+        int again = open_directory(top, ".");
         if (again < 0)
             return kiln_fail_errno(err, errno, "cannot list what is to be removed");
         empty(&r, again, 0);
@@ -136,15 +136,15 @@ enum kiln_code fs_remove_some(int parent_fd, const char *name, unsigned most, st
         return KILN_OK;
     int number = errno;
     KILN_AUTO(fd)
-    int top = number == EISDIR || number == EPERM ? open_closed_folder(parent_fd, name) : -1;
+    int top = number == EISDIR || number == EPERM ? open_closed_directory(parent_fd, name) : -1;
     if (top < 0)
         return kiln_fail_errno(err, number == EISDIR ? errno : number, "cannot remove '%s'", name);
     enum kiln_code rc = empty_top(top, most, err);
     if (rc)
-        return kiln_while(err, "removing the folder '%s'", name);
+        return kiln_while(err, "removing the directory '%s'", name);
     if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
         return KILN_OK;
-    return kiln_fail_errno(err, errno, "cannot remove the folder '%s'", name);
+    return kiln_fail_errno(err, errno, "cannot remove the directory '%s'", name);
 }
 
 void fs_remove_tree(int parent_fd, const char *name)
@@ -155,16 +155,16 @@ void fs_remove_tree(int parent_fd, const char *name)
 
 enum kiln_code fs_empty(const char *path, struct kiln_err *err)
 {
-    KILN_AUTO(fd) int top = open_folder(AT_FDCWD, path);
+    KILN_AUTO(fd) int top = open_directory(AT_FDCWD, path);
     if (top < 0 && errno == ENOENT)
         return KILN_OK;
     if (top < 0)
-        return kiln_fail_errno(err, errno, "cannot open the folder '%s'", path);
-    enum kiln_code rc = empty_top(top, FS_REMOVED_MOST, err);
-    return rc ? kiln_while(err, "emptying the folder '%s'", path) : KILN_OK;
+        return kiln_fail_errno(err, errno, "cannot open the directory '%s'", path);
+    enum kiln_code rc = empty_top(top, FS_REMOVED_MAX, err);
+    return rc ? kiln_while(err, "emptying the directory '%s'", path) : KILN_OK;
 }
 
-void fs_empty_folder(const char *path)
+void fs_empty_directory(const char *path)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     fs_empty(path, &ignored);

@@ -18,7 +18,7 @@
 /* Most sentences are much shorter; nobody reads more. */
 #define MESSAGE_MOST 16384
 /* Each byte of a message becomes six at most. */
-#define LINE_MOST (8 * MESSAGE_MOST)
+#define LINE_MAX (8 * MESSAGE_MOST)
 
 enum limit { ALWAYS, OFTEN };
 
@@ -114,7 +114,7 @@ static void write_line(const struct buffer *line)
  * ends because there is none says so. */
 static void write_record(const struct log_record *record)
 {
-    static uint8_t room[LINE_MOST];
+    static uint8_t room[LINE_MAX];
     struct buffer out = { .data = room, .capacity = sizeof(room), .limit = sizeof(room) };
     if (form == LOG_FORMAT_JOURNAL) {
         log_record_journal(&out, record);
@@ -144,10 +144,10 @@ static void write_event(enum log_event event, const struct log_fields *fields, c
     write_record(&record);
 }
 
-static void tell_withheld(enum log_event event, uint64_t now_ns)
+static void report_withheld(enum log_event event, uint64_t now_ns)
 {
     char message[160];
-    uint64_t withheld = log_limit_tell(&limits[event], now_ns);
+    uint64_t withheld = log_limit_report(&limits[event], now_ns);
     if (withheld == 0)
         return;
     snprintf(message, sizeof(message), "%llu lines about '%s' were withheld",
@@ -174,7 +174,7 @@ void log_event(enum log_event event, const struct log_fields *fields, const char
     }
     uint64_t now_ns = clock_monotonic_ns();
     pthread_mutex_lock(&mutex);
-    tell_withheld(event, now_ns);
+    report_withheld(event, now_ns);
     if (events[event].limit == ALWAYS || log_limit_take(&limits[event], now_ns))
         write_event(event, fields, message);
     pthread_mutex_unlock(&mutex);
@@ -203,12 +203,12 @@ void log_debug(const char *fmt, ...)
     pthread_mutex_unlock(&mutex);
 }
 
-void log_tell_withheld(void)
+void log_report_withheld(void)
 {
     uint64_t now_ns = clock_monotonic_ns();
     pthread_mutex_lock(&mutex);
     for (int event = 0; event < LOG_EVENTS; event++)
-        tell_withheld((enum log_event)event, now_ns);
+        report_withheld((enum log_event)event, now_ns);
     pthread_mutex_unlock(&mutex);
 }
 

@@ -52,4 +52,4 @@ void log_debug(const char *fmt, ...) KILN_PRINTF(1, 2);
 /* The event of that name; LOG_EVENT_notice where the table lacks it. */
 enum log_event log_event_named(const char *name);
 /* Now and then: says how many lines were withheld of kinds that may be written again. */
-void log_tell_withheld(void);
+void log_report_withheld(void);

@@ -23,7 +23,7 @@ bool log_limit_take(struct log_limit *limit, uint64_t now_ns)
     return true;
 }
 
-uint64_t log_limit_tell(struct log_limit *limit, uint64_t now_ns)
+uint64_t log_limit_report(struct log_limit *limit, uint64_t now_ns)
 {
     earn(limit, now_ns);
     if (limit->withheld == 0 || limit->used >= LOG_LIMIT_BURST)

@@ -22,4 +22,4 @@ struct log_limit {
 /* Whether one more may be written now; else it is counted as withheld. */
 bool log_limit_take(struct log_limit *limit, uint64_t now_ns);
 /* How many were withheld, and forgets them; 0 also while no line may be written about it. */
-uint64_t log_limit_tell(struct log_limit *limit, uint64_t now_ns);
+uint64_t log_limit_report(struct log_limit *limit, uint64_t now_ns);

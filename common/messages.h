@@ -69,10 +69,10 @@ enum plan_source {
 #define LEASE_SHARE 1u         /* of tuning_lease: take a share where somebody has begun */
 #define LEASE_WAIT 2u          /* where nothing is to be had now, answer later */
 
-enum lease_outcome {
-    LEASE_OUTCOME_GRANTED, /* measure the share, then report */
-    LEASE_OUTCOME_TAKEN, /* others tune it, and no share is left: what is known may be asked for */
-    LEASE_OUTCOME_DONE,  /* every candidate was measured; the best is recorded, where one ran */
+enum lease_result {
+    LEASE_RESULT_GRANTED, /* measure the share, then report */
+    LEASE_RESULT_TAKEN,   /* others tune it, and no share is left: what is known may be asked for */
+    LEASE_RESULT_DONE,    /* every candidate was measured; the best is recorded, where one ran */
 };
 
 /* Capabilities, exchanged in hello: bits that either side may rely on once both have them. */

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct place { /* one kind of folder, for root and for others */
+struct place { /* one kind of directory, for root and for others */
     const char *root;
     const char *manager;  /* variable of a unit (systemd.exec(5)) */
     const char *variable; /* XDG's */
@@ -24,15 +24,15 @@ static const struct place config = { "/etc/kiln", "CONFIGURATION_DIRECTORY", "XD
                                      ".config",   "configuration",           NULL };
 
 KILN_PRINTF(3, 4)
-static enum kiln_code put(char path[PATH_TEXT_MOST], struct kiln_err *err, const char *fmt, ...)
+static enum kiln_code put(char path[PATH_TEXT_MAX], struct kiln_err *err, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    int size = vsnprintf(path, PATH_TEXT_MOST, fmt, args);
+    int size = vsnprintf(path, PATH_TEXT_MAX, fmt, args);
     va_end(args);
-    if (size < 0 || size >= PATH_TEXT_MOST)
+    if (size < 0 || size >= PATH_TEXT_MAX)
         return kiln_fail(err, KILN_INVALID, "path '%.100s...' is longer than %d bytes", path,
-                         PATH_TEXT_MOST - 1);
+                         PATH_TEXT_MAX - 1);
     return KILN_OK;
 }
 
@@ -58,8 +58,8 @@ static bool is_of_a_unit(void)
     return pid && strtol(pid, NULL, 10) == (long)getpid();
 }
 
-static enum kiln_code folder(const struct place *place, char path[PATH_TEXT_MOST],
-                             struct kiln_err *err)
+static enum kiln_code directory(const struct place *place, char path[PATH_TEXT_MAX],
+                                struct kiln_err *err)
 {
     const char *given = absolute_variable(place->manager);
     if (given && !strchr(given, ':') && is_of_a_unit())
@@ -72,24 +72,24 @@ static enum kiln_code folder(const struct place *place, char path[PATH_TEXT_MOST
     const char *home = absolute_variable("HOME");
     if (!home)
         return kiln_fail(err, KILN_INVALID,
-                         "no place for the %s folder: neither %s nor HOME is set%s%s", place->what,
-                         place->variable, place->flag ? "; set one, or " : "",
+                         "no place for the %s directory: neither %s nor HOME is set%s%s",
+                         place->what, place->variable, place->flag ? "; set one, or " : "",
                          place->flag ? place->flag : "");
     return put(path, err, "%s/%s/kiln", home, place->below_home);
 }
 
-enum kiln_code paths_cache_folder(char path[PATH_TEXT_MOST], struct kiln_err *err)
+enum kiln_code paths_cache_directory(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
-    return folder(&cache, path, err);
+    return directory(&cache, path, err);
 }
 
-enum kiln_code paths_state_folder(char path[PATH_TEXT_MOST], struct kiln_err *err)
+enum kiln_code paths_state_directory(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
-    return folder(&state, path, err);
+    return directory(&state, path, err);
 }
 
-static enum kiln_code private_folder(const struct place *place, char path[PATH_TEXT_MOST],
-                                     struct kiln_err *err)
+static enum kiln_code private_directory(const struct place *place, char path[PATH_TEXT_MAX],
+                                        struct kiln_err *err)
 {
     const char *base = absolute_variable(place->variable);
     const char *home = absolute_variable("HOME");
@@ -100,22 +100,22 @@ static enum kiln_code private_folder(const struct place *place, char path[PATH_T
     return put(path, err, "%s/%s/kiln/private", home, place->below_home);
 }
 
-enum kiln_code paths_private_cache(char path[PATH_TEXT_MOST], struct kiln_err *err)
+enum kiln_code paths_private_cache(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
-    return private_folder(&cache, path, err);
+    return private_directory(&cache, path, err);
 }
 
-enum kiln_code paths_private_state(char path[PATH_TEXT_MOST], struct kiln_err *err)
+enum kiln_code paths_private_state(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
-    return private_folder(&state, path, err);
+    return private_directory(&state, path, err);
 }
 
-enum kiln_code paths_config_folder(char path[PATH_TEXT_MOST], struct kiln_err *err)
+enum kiln_code paths_config_directory(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
-    return folder(&config, path, err);
+    return directory(&config, path, err);
 }
 
-enum kiln_code paths_daemon_socket(char path[PATH_TEXT_MOST], struct kiln_err *err)
+enum kiln_code paths_daemon_socket(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
     if (geteuid() == 0)
         return put(path, err, "/run/kiln/kilnd.sock");
@@ -125,7 +125,7 @@ enum kiln_code paths_daemon_socket(char path[PATH_TEXT_MOST], struct kiln_err *e
     return put(path, err, "/run/user/%u/kiln/kilnd.sock", (unsigned)geteuid());
 }
 
-enum kiln_code paths_client_socket(char path[PATH_TEXT_MOST], struct kiln_err *err)
+enum kiln_code paths_client_socket(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
     const char *named = trusted_variable("KILN_SOCKET");
     if (named)
@@ -137,10 +137,10 @@ enum kiln_code paths_client_socket(char path[PATH_TEXT_MOST], struct kiln_err *e
     return put(path, err, "/run/kiln/kilnd.sock");
 }
 
-/* |relative| is seen from this program's own folder. */
-static bool near_this_program(const char *relative, char path[PATH_TEXT_MOST])
+/* |relative| is seen from this program's own directory. */
+static bool near_this_program(const char *relative, char path[PATH_TEXT_MAX])
 {
-    char self[PATH_TEXT_MOST];
+    char self[PATH_TEXT_MAX];
     ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (size <= 0)
         return false;
@@ -154,7 +154,7 @@ static bool near_this_program(const char *relative, char path[PATH_TEXT_MOST])
 }
 
 enum kiln_code paths_program(const char *name, const char *relative, const char *installed,
-                             char path[PATH_TEXT_MOST], struct kiln_err *err)
+                             char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
     if (near_this_program(name, path) || near_this_program(relative, path))
         return KILN_OK;

@@ -33,7 +33,7 @@ struct bound {
 
 /* No real size comes near; keeps every product below within 64 bits. */
 #define DIMENSION_MAX (1u << 24)
-#define SMALL_MOST (1u << 16)
+#define SMALL_MAX (1u << 16)
 #define BOUND(name, field, least, most)                    \
     {                                                      \
         name, offsetof(struct problem, field), least, most \
@@ -53,18 +53,18 @@ static const struct bound bounds[] = {
     BOUND("in_d", in.d, 1, DIMENSION_MAX),
     BOUND("in_h", in.h, 1, DIMENSION_MAX),
     BOUND("in_w", in.w, 1, DIMENSION_MAX),
-    BOUND("fil_d", filter.d, 1, SMALL_MOST),
-    BOUND("fil_h", filter.h, 1, SMALL_MOST),
-    BOUND("fil_w", filter.w, 1, SMALL_MOST),
-    BOUND("pad_d", pad.d, 0, SMALL_MOST),
-    BOUND("pad_h", pad.h, 0, SMALL_MOST),
-    BOUND("pad_w", pad.w, 0, SMALL_MOST),
-    BOUND("conv_stride_d", stride.d, 1, SMALL_MOST),
-    BOUND("conv_stride_h", stride.h, 1, SMALL_MOST),
-    BOUND("conv_stride_w", stride.w, 1, SMALL_MOST),
-    BOUND("dilation_d", dilation.d, 1, SMALL_MOST),
-    BOUND("dilation_h", dilation.h, 1, SMALL_MOST),
-    BOUND("dilation_w", dilation.w, 1, SMALL_MOST),
+    BOUND("fil_d", filter.d, 1, SMALL_MAX),
+    BOUND("fil_h", filter.h, 1, SMALL_MAX),
+    BOUND("fil_w", filter.w, 1, SMALL_MAX),
+    BOUND("pad_d", pad.d, 0, SMALL_MAX),
+    BOUND("pad_h", pad.h, 0, SMALL_MAX),
+    BOUND("pad_w", pad.w, 0, SMALL_MAX),
+    BOUND("conv_stride_d", stride.d, 1, SMALL_MAX),
+    BOUND("conv_stride_h", stride.h, 1, SMALL_MAX),
+    BOUND("conv_stride_w", stride.w, 1, SMALL_MAX),
+    BOUND("dilation_d", dilation.d, 1, SMALL_MAX),
+    BOUND("dilation_h", dilation.h, 1, SMALL_MAX),
+    BOUND("dilation_w", dilation.w, 1, SMALL_MAX),
 };
 
 static const struct bound flat_bounds[] = {

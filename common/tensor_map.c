@@ -9,11 +9,11 @@
 /* CUDA's bounds, of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col. */
 #define ALIGNMENT 16u
 #define STRIDE_BELOW (1ull << 40)
-#define STEP_MOST 8u
-#define BOX_MOST 256u
-#define CHANNELS_MOST 256u
-#define PIXELS_MOST 1024u
-#define IM2COL_RANK_LEAST 3u
+#define STEP_MAX 8u
+#define BOX_MAX 256u
+#define CHANNELS_MAX 256u
+#define PIXELS_MAX 1024u
+#define IM2COL_RANK_MIN 3u
 /* Ours: nothing else is planned. */
 #define ELEMENT 2u
 
@@ -27,13 +27,13 @@ void tensor_map_write(struct buffer *b, const struct tensor_map *map)
     buffer_put_u8(b, map->swizzle);
     buffer_put_u32(b, map->rank);
     buffer_put_u64(b, map->offset);
-    for (uint32_t i = 0; i < TENSOR_MAP_DIMS_MOST; i++) {
+    for (uint32_t i = 0; i < TENSOR_MAP_DIMS_MAX; i++) {
         buffer_put_u32(b, map->dims[i]);
         buffer_put_u64(b, map->strides[i]);
         buffer_put_u32(b, map->steps[i]);
         buffer_put_u32(b, map->box[i]);
     }
-    for (uint32_t i = 0; i < TENSOR_MAP_SPATIAL_MOST; i++) {
+    for (uint32_t i = 0; i < TENSOR_MAP_SPATIAL_MAX; i++) {
         buffer_put_u32(b, (uint32_t)map->lower[i]);
         buffer_put_u32(b, (uint32_t)map->upper[i]);
     }
@@ -49,13 +49,13 @@ struct tensor_map tensor_map_read(struct reader *r)
     map.swizzle = reader_u8(r);
     map.rank = reader_u32(r);
     map.offset = reader_u64(r);
-    for (uint32_t i = 0; i < TENSOR_MAP_DIMS_MOST; i++) {
+    for (uint32_t i = 0; i < TENSOR_MAP_DIMS_MAX; i++) {
         map.dims[i] = reader_u32(r);
         map.strides[i] = reader_u64(r);
         map.steps[i] = reader_u32(r);
         map.box[i] = reader_u32(r);
     }
-    for (uint32_t i = 0; i < TENSOR_MAP_SPATIAL_MOST; i++) {
+    for (uint32_t i = 0; i < TENSOR_MAP_SPATIAL_MAX; i++) {
         map.lower[i] = (int32_t)reader_u32(r);
         map.upper[i] = (int32_t)reader_u32(r);
     }
@@ -86,10 +86,10 @@ static enum kiln_code check_dims(const struct tensor_map *m, struct kiln_err *er
             return refuse(err, "size of dimension", i, 0);
         if (!is_stride)
             return refuse(err, "stride of dimension", i, (int64_t)stride);
-        if (!is_within(m->steps[i], 1, STEP_MOST))
+        if (!is_within(m->steps[i], 1, STEP_MAX))
             return refuse(err, "step in dimension", i, m->steps[i]);
     }
-    for (uint32_t i = m->rank; i < TENSOR_MAP_DIMS_MOST; i++)
+    for (uint32_t i = m->rank; i < TENSOR_MAP_DIMS_MAX; i++)
         if (m->dims[i] || m->strides[i] || m->steps[i] || m->box[i])
             return refuse(err, "something is said of dimension", i, m->dims[i]);
     return KILN_OK;
@@ -107,9 +107,9 @@ static enum kiln_code check_row(const struct tensor_map *m, uint32_t row, struct
 
 static enum kiln_code check_tiled(const struct tensor_map *m, struct kiln_err *err)
 {
-    static const int32_t none[TENSOR_MAP_SPATIAL_MOST] = { 0 };
+    static const int32_t none[TENSOR_MAP_SPATIAL_MAX] = { 0 };
     for (uint32_t i = 0; i < m->rank; i++)
-        if (!is_within(m->box[i], 1, BOX_MOST))
+        if (!is_within(m->box[i], 1, BOX_MAX))
             return refuse(err, "box in dimension", i, m->box[i]);
     if (memcmp(m->lower, none, sizeof(none)) != 0 || memcmp(m->upper, none, sizeof(none)) != 0 ||
         m->channels || m->pixels)
@@ -122,7 +122,7 @@ static enum kiln_code check_corner(const struct tensor_map *m, uint32_t i, struc
     static const int32_t beyond[] = { 1 << 15, 1 << 7, 1 << 4 }; /* of 1, 2, 3 spatial ones */
     int32_t lower = m->lower[i], upper = m->upper[i], end = 0;
     if (i < m->rank - 2)
-        end = beyond[m->rank - IM2COL_RANK_LEAST];
+        end = beyond[m->rank - IM2COL_RANK_MIN];
     if (lower < -end || upper < -end || (end ? lower >= end || upper >= end : lower || upper))
         return refuse(err, "corner of spatial dimension", i, lower < -end ? lower : upper);
     if (end && (int64_t)m->dims[1 + i] + upper - lower <= 0)
@@ -132,15 +132,15 @@ static enum kiln_code check_corner(const struct tensor_map *m, uint32_t i, struc
 
 static enum kiln_code check_im2col(const struct tensor_map *m, struct kiln_err *err)
 {
-    if (m->rank < IM2COL_RANK_LEAST)
+    if (m->rank < IM2COL_RANK_MIN)
         return kiln_fail(err, KILN_INVALID, "tensor map: im2col of %u dimensions", m->rank);
-    for (uint32_t i = 0; i < TENSOR_MAP_DIMS_MOST; i++)
+    for (uint32_t i = 0; i < TENSOR_MAP_DIMS_MAX; i++)
         if (m->box[i])
             return refuse(err, "im2col, but the box in dimension", i, m->box[i]);
-    for (uint32_t i = 0; i < TENSOR_MAP_SPATIAL_MOST; i++)
+    for (uint32_t i = 0; i < TENSOR_MAP_SPATIAL_MAX; i++)
         if (check_corner(m, i, err))
             return err->code;
-    if (!is_within(m->channels, 1, CHANNELS_MOST) || !is_within(m->pixels, 1, PIXELS_MOST))
+    if (!is_within(m->channels, 1, CHANNELS_MAX) || !is_within(m->pixels, 1, PIXELS_MAX))
         return kiln_fail(err, KILN_INVALID, "tensor map: %u channels of %u pixels", m->channels,
                          m->pixels);
     return check_row(m, m->channels, err);
@@ -155,7 +155,7 @@ enum kiln_code tensor_map_check(const struct tensor_map *m, struct kiln_err *err
     if (m->mode > TENSOR_MAP_IM2COL || m->swizzle > TENSOR_MAP_SWIZZLE_128)
         return kiln_fail(err, KILN_INVALID, "tensor map: of unknown mode %u or exchange %u",
                          m->mode, m->swizzle);
-    if (!is_within(m->rank, 1, TENSOR_MAP_DIMS_MOST))
+    if (!is_within(m->rank, 1, TENSOR_MAP_DIMS_MAX))
         return kiln_fail(err, KILN_INVALID, "tensor map: of %u dimensions", m->rank);
     if (m->offset % ALIGNMENT)
         return kiln_fail(err, KILN_INVALID, "tensor map: begins at byte %llu",

@@ -12,12 +12,12 @@
 #include "common/bytes.h"
 #include "common/err.h"
 
-#define TENSOR_MAP_DIMS_MOST 5u
-#define TENSOR_MAP_SPATIAL_MOST 3u
+#define TENSOR_MAP_DIMS_MAX 5u
+#define TENSOR_MAP_SPATIAL_MAX 3u
 /* Bytes on the wire: four u8, rank, offset; dims, stride, step, box of each dimension; corners of
  * each spatial one; channels, pixels. */
 #define TENSOR_MAP_WIRE_SIZE \
-    (4u + 4u + 8u + TENSOR_MAP_DIMS_MOST * 20u + TENSOR_MAP_SPATIAL_MOST * 8u + 8u)
+    (4u + 4u + 8u + TENSOR_MAP_DIMS_MAX * 20u + TENSOR_MAP_SPATIAL_MAX * 8u + 8u)
 
 enum tensor_map_mode {
     TENSOR_MAP_TILED,  /* a box of each dimension */
@@ -39,13 +39,13 @@ struct tensor_map {
     uint8_t swizzle; /* enum tensor_map_swizzle */
     uint32_t rank;
     uint64_t offset; /* in bytes, from the operand's beginning */
-    uint32_t dims[TENSOR_MAP_DIMS_MOST];
-    uint64_t strides[TENSOR_MAP_DIMS_MOST]; /* in bytes; [0] is the element's size */
-    uint32_t steps[TENSOR_MAP_DIMS_MOST];   /* from an element that is copied to the next */
-    uint32_t box[TENSOR_MAP_DIMS_MOST];     /* tiled: elements of a copy */
+    uint32_t dims[TENSOR_MAP_DIMS_MAX];
+    uint64_t strides[TENSOR_MAP_DIMS_MAX]; /* in bytes; [0] is the element's size */
+    uint32_t steps[TENSOR_MAP_DIMS_MAX];   /* from an element that is copied to the next */
+    uint32_t box[TENSOR_MAP_DIMS_MAX];     /* tiled: elements of a copy */
     /* im2col: corners of the box of pixels, w first, from those of the image; a copy's channels and
      * pixels */
-    int32_t lower[TENSOR_MAP_SPATIAL_MOST], upper[TENSOR_MAP_SPATIAL_MOST];
+    int32_t lower[TENSOR_MAP_SPATIAL_MAX], upper[TENSOR_MAP_SPATIAL_MAX];
     uint32_t channels, pixels;
 };
 

@@ -9,7 +9,7 @@
 
 #define FIELDS_OLD 5u
 #define FIELDS_NEW 3u
-#define TIME_DIGITS_MOST 40u /* MIOpen writes six digits and an exponent */
+#define TIME_DIGITS_MAX 40u /* MIOpen writes six digits and an exponent */
 /* Up to here a decimal is one integer and one power of ten that a double holds exactly, so a single
  * multiplication or division rounds as strtod(3) does. */
 #define EXACT_MANTISSA (1ull << 53)
@@ -36,8 +36,8 @@ const char *tuning_kind_name(enum tuning_kind kind)
 }
 
 /* For sentences, of words that were found printable. */
-#define SHOWN_MOST 60
-#define SHOWN(b) ((b).size > SHOWN_MOST ? SHOWN_MOST : (int)(b).size), (const char *)(b).data
+#define SHOWN_MAX 60
+#define SHOWN(b) ((b).size > SHOWN_MAX ? SHOWN_MAX : (int)(b).size), (const char *)(b).data
 
 static enum kiln_code refuse_byte(const char *what, struct bytes word, size_t at,
                                   struct kiln_err *err)
@@ -124,9 +124,9 @@ enum kiln_code tuning_word_check(const char *what, struct bytes word, bool comma
 {
     if (word.size == 0)
         return kiln_fail(err, KILN_INVALID, "the %s is empty", what);
-    if (word.size > TUNING_WORD_MOST)
+    if (word.size > TUNING_WORD_MAX)
         return kiln_fail(err, KILN_INVALID, "the %s has %zu bytes, at most %u are allowed", what,
-                         word.size, TUNING_WORD_MOST);
+                         word.size, TUNING_WORD_MAX);
     return check_bytes(what, word, commas, err);
 }
 
@@ -180,7 +180,7 @@ static bool scan_decimal(struct bytes text, struct decimal *d)
 
 static double parse_slowly(struct bytes text)
 {
-    char copy[TIME_DIGITS_MOST + 1];
+    char copy[TIME_DIGITS_MAX + 1];
     memcpy(copy, text.data, text.size);
     copy[text.size] = '\0';
     locale_t plain = newlocale(LC_ALL_MASK, "C", NULL);
@@ -197,7 +197,7 @@ static bool parse_time(struct bytes text, double *ret_time)
                                    1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
     struct decimal d = { .mantissa = 0 };
-    if (text.size > TIME_DIGITS_MOST || !scan_decimal(text, &d))
+    if (text.size > TIME_DIGITS_MAX || !scan_decimal(text, &d))
         return false;
     double value = (double)d.mantissa;
     if (d.digits > 18 || d.mantissa > EXACT_MANTISSA || d.power > EXACT_POWER ||
@@ -269,9 +269,9 @@ static enum kiln_code parse_find(struct tuning_entry *e, struct kiln_err *err)
     if (e->solver.size == 0 || e->algorithm.size == 0)
         return kiln_fail(err, KILN_INVALID, "'%.*s' names no %s", SHOWN(e->id),
                          e->solver.size ? "algorithm" : "solver");
-    if (e->solver.size > TUNING_WORD_MOST || e->algorithm.size > TUNING_WORD_MOST)
+    if (e->solver.size > TUNING_WORD_MAX || e->algorithm.size > TUNING_WORD_MAX)
         return kiln_fail(err, KILN_INVALID, "'%.*s' has a name of more than %u bytes", SHOWN(e->id),
-                         TUNING_WORD_MOST);
+                         TUNING_WORD_MAX);
     return old ? take_measure(f[1], f[2], e, err) : take_measure(f[0], f[1], e, err);
 }
 
@@ -412,7 +412,7 @@ static bool is_algorithm(struct bytes text, char direction)
                   { 'W', "miopenConvolutionBwdWeightsAlgo" } };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if ((!direction || known[i].direction == direction) && begins_with(text, known[i].begin))
-            return text.size <= TUNING_WORD_MOST && is_name(text, "");
+            return text.size <= TUNING_WORD_MAX && is_name(text, "");
     }
     return false;
 }
@@ -420,7 +420,7 @@ static bool is_algorithm(struct bytes text, char direction)
 /* What is no name may be no text either: that is told first. */
 enum kiln_code tuning_solver_check(struct bytes solver, struct kiln_err *err)
 {
-    if (solver.size <= TUNING_WORD_MOST && is_name(solver, "_<>-"))
+    if (solver.size <= TUNING_WORD_MAX && is_name(solver, "_<>-"))
         return KILN_OK;
     enum kiln_code rc = tuning_word_check("solver", solver, /* commas= */ false, err);
     return rc ? rc

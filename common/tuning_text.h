@@ -16,10 +16,10 @@
 #include "common/err.h"
 
 /* AMD's longest: keys of 72 bytes, values of 637, 10 entries. */
-#define TUNING_KEY_MOST 1024u
-#define TUNING_VALUE_MOST (64u << 10) /* all entries of a record */
-#define TUNING_ENTRIES_MOST 256u
-#define TUNING_WORD_MOST 1024u
+#define TUNING_KEY_MAX 1024u
+#define TUNING_VALUE_MAX (64u << 10) /* all entries of a record */
+#define TUNING_ENTRIES_MAX 256u
+#define TUNING_WORD_MAX 1024u
 
 enum tuning_kind { TUNING_FIND, TUNING_PERF };
 const char *tuning_kind_name(enum tuning_kind kind); /* "find", "perf" */
@@ -50,7 +50,7 @@ KILN_MUST_CHECK enum kiln_code tuning_entry_of(enum tuning_kind kind, struct byt
                                                struct bytes values, struct tuning_entry *ret_entry,
                                                struct kiln_err *err);
 /* KILN_INVALID unless it is a solver's name: letters, digits and _ < > - alone, at most
- * TUNING_WORD_MOST of them.  The rule for whatever comes in: files, measurements, leases. */
+ * TUNING_WORD_MAX of them.  The rule for whatever comes in: files, measurements, leases. */
 KILN_MUST_CHECK enum kiln_code tuning_solver_check(struct bytes solver, struct kiln_err *err);
 /* KILN_INVALID unless all MIOpen's: tuning_solver_check, and an algorithm of find is
  * miopenConvolution<Fwd|BwdData|BwdWeights>Algo<name>; of |direction| 'F', 'B' or 'W', of any when

@@ -156,7 +156,7 @@ bool units_parse_number(const char *text, uint64_t most, uint64_t *ret_number)
     return true;
 }
 
-const char *units_size(uint64_t bytes, char text[UNITS_TEXT_MOST])
+const char *units_size(uint64_t bytes, char text[UNITS_TEXT_MAX])
 {
     static const char *const names[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
     double value = (double)bytes;
@@ -164,55 +164,55 @@ const char *units_size(uint64_t bytes, char text[UNITS_TEXT_MOST])
     /* 1023.95 and more would be written as 1024.0. */
     for (; value >= 1023.95 && i + 1 < sizeof(names) / sizeof(names[0]); i++)
         value /= 1024;
-    snprintf(text, UNITS_TEXT_MOST, i == 0 || value >= 99.95 ? "%.0f %s" : "%.1f %s", value,
+    snprintf(text, UNITS_TEXT_MAX, i == 0 || value >= 99.95 ? "%.0f %s" : "%.1f %s", value,
              names[i]);
     return text;
 }
 
-static void long_time(double seconds, char text[UNITS_TEXT_MOST])
+static void long_time(double seconds, char text[UNITS_TEXT_MAX])
 {
     uint64_t s = seconds < 1e15 ? (uint64_t)(seconds + 0.5) : (uint64_t)1e15;
     if (s < 3600)
-        snprintf(text, UNITS_TEXT_MOST, "%u m %02u s", (unsigned)(s / 60), (unsigned)(s % 60));
+        snprintf(text, UNITS_TEXT_MAX, "%u m %02u s", (unsigned)(s / 60), (unsigned)(s % 60));
     else if (s < 86400)
-        snprintf(text, UNITS_TEXT_MOST, "%u h %02u m", (unsigned)(s / 3600),
+        snprintf(text, UNITS_TEXT_MAX, "%u h %02u m", (unsigned)(s / 3600),
                  (unsigned)(s / 60 % 60));
     else
-        snprintf(text, UNITS_TEXT_MOST, "%llu d %02u h", (unsigned long long)(s / 86400),
+        snprintf(text, UNITS_TEXT_MAX, "%llu d %02u h", (unsigned long long)(s / 86400),
                  (unsigned)(s / 3600 % 24));
 }
 
 static const char *print_exactly(const struct unit *units, uint64_t value,
-                                 char text[UNITS_TEXT_MOST])
+                                 char text[UNITS_TEXT_MAX])
 {
     while (value % units->factor != 0)
         units++;
-    snprintf(text, UNITS_TEXT_MOST, "%llu%s", (unsigned long long)(value / units->factor),
+    snprintf(text, UNITS_TEXT_MAX, "%llu%s", (unsigned long long)(value / units->factor),
              units->name);
     return text;
 }
 
-const char *units_exact_size(uint64_t bytes, char text[UNITS_TEXT_MOST])
+const char *units_exact_size(uint64_t bytes, char text[UNITS_TEXT_MAX])
 {
     if (bytes == 0)
-        snprintf(text, UNITS_TEXT_MOST, "0");
+        snprintf(text, UNITS_TEXT_MAX, "0");
     return bytes ? print_exactly(size_units, bytes, text) : text;
 }
 
-const char *units_exact_time(uint64_t ms, char text[UNITS_TEXT_MOST])
+const char *units_exact_time(uint64_t ms, char text[UNITS_TEXT_MAX])
 {
     if (ms == 0)
-        snprintf(text, UNITS_TEXT_MOST, "0s");
+        snprintf(text, UNITS_TEXT_MAX, "0s");
     return ms ? print_exactly(time_units, ms, text) : text;
 }
 
-const char *units_seconds(double seconds, char text[UNITS_TEXT_MOST])
+const char *units_seconds(double seconds, char text[UNITS_TEXT_MAX])
 {
     static const struct unit units[] = {
         { "ns", 1000000000 }, { "us", 1000000 }, { "ms", 1000 }, { "s", 1 }
     };
     if (!(seconds > 0)) {
-        snprintf(text, UNITS_TEXT_MOST, "0 s");
+        snprintf(text, UNITS_TEXT_MAX, "0 s");
     } else if (seconds >= 119.95) {
         long_time(seconds, text);
     } else {
@@ -220,7 +220,7 @@ const char *units_seconds(double seconds, char text[UNITS_TEXT_MOST])
         while (i < 3 && seconds * (double)units[i].factor >= 999.5)
             i++;
         double value = seconds * (double)units[i].factor;
-        snprintf(text, UNITS_TEXT_MOST, "%.*f %s",
+        snprintf(text, UNITS_TEXT_MAX, "%.*f %s",
                  value < 9.995   ? 2
                  : value < 99.95 ? 1
                                  : 0,
@@ -229,7 +229,7 @@ const char *units_seconds(double seconds, char text[UNITS_TEXT_MOST])
     return text;
 }
 
-const char *units_count(uint64_t count, char text[UNITS_TEXT_MOST])
+const char *units_count(uint64_t count, char text[UNITS_TEXT_MAX])
 {
     char digits[24];
     int size = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)count);
@@ -243,20 +243,20 @@ const char *units_count(uint64_t count, char text[UNITS_TEXT_MOST])
     return text;
 }
 
-const char *units_kernels(uint64_t count, char text[UNITS_TEXT_MOST])
+const char *units_kernels(uint64_t count, char text[UNITS_TEXT_MAX])
 {
-    char number[UNITS_TEXT_MOST];
-    snprintf(text, UNITS_TEXT_MOST, "%.22s kernel%s", units_count(count, number),
+    char number[UNITS_TEXT_MAX];
+    snprintf(text, UNITS_TEXT_MAX, "%.22s kernel%s", units_count(count, number),
              count == 1 ? "" : "s");
     return text;
 }
 
-const char *units_when(uint64_t epoch_s, char text[UNITS_TEXT_MOST])
+const char *units_when(uint64_t epoch_s, char text[UNITS_TEXT_MAX])
 {
     time_t when = (time_t)epoch_s;
     struct tm local;
     if (epoch_s == 0 || !localtime_r(&when, &local) ||
-        strftime(text, UNITS_TEXT_MOST, "%Y-%m-%d %H:%M", &local) == 0)
-        snprintf(text, UNITS_TEXT_MOST, "-");
+        strftime(text, UNITS_TEXT_MAX, "%Y-%m-%d %H:%M", &local) == 0)
+        snprintf(text, UNITS_TEXT_MAX, "-");
     return text;
 }

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UNITS_TEXT_MOST 32
+#define UNITS_TEXT_MAX 32
 
 /* For messages: "'x' is not " and one of these. */
 #define UNITS_SIZE_FORM                                                                          \
@@ -36,12 +36,12 @@ uint64_t units_whole_seconds(uint64_t ms);
 bool units_parse_number(const char *text, uint64_t most, uint64_t *ret_number);
 
 /* Each returns |text|. */
-const char *units_size(uint64_t bytes, char text[UNITS_TEXT_MOST]);    /* "1.5 MiB" */
-const char *units_seconds(double seconds, char text[UNITS_TEXT_MOST]); /* "12.3 ms", "2 h 05 m" */
-const char *units_count(uint64_t count, char text[UNITS_TEXT_MOST]);   /* "148 096" */
-const char *units_kernels(uint64_t count, char text[UNITS_TEXT_MOST]); /* "1 kernel" */
+const char *units_size(uint64_t bytes, char text[UNITS_TEXT_MAX]);    /* "1.5 MiB" */
+const char *units_seconds(double seconds, char text[UNITS_TEXT_MAX]); /* "12.3 ms", "2 h 05 m" */
+const char *units_count(uint64_t count, char text[UNITS_TEXT_MAX]);   /* "148 096" */
+const char *units_kernels(uint64_t count, char text[UNITS_TEXT_MAX]); /* "1 kernel" */
 /* As units_parse_... would read it, without loss: "512MiB", "20GB", "5m"; "0" and "0s". */
-const char *units_exact_size(uint64_t bytes, char text[UNITS_TEXT_MOST]);
-const char *units_exact_time(uint64_t ms, char text[UNITS_TEXT_MOST]);
+const char *units_exact_size(uint64_t bytes, char text[UNITS_TEXT_MAX]);
+const char *units_exact_time(uint64_t ms, char text[UNITS_TEXT_MAX]);
 /* Seconds since the epoch, in local time: "2026-01-31 14:05"; "-" for 0. */
-const char *units_when(uint64_t epoch_s, char text[UNITS_TEXT_MOST]);
+const char *units_when(uint64_t epoch_s, char text[UNITS_TEXT_MAX]);

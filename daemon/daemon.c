@@ -3,8 +3,8 @@
 
 #include "common/fs.h"
 #include "common/log.h"
+#include "daemon/config/directories.h"
 #include "daemon/config/engine_settings.h"
-#include "daemon/config/folders.h"
 #include "daemon/config/reload.h"
 #include "daemon/host.h"
 #include "daemon/loop/signals.h"
@@ -155,7 +155,7 @@ static void on_tick(struct serving *serving)
 {
     struct daemon *d = daemon_of(serving);
     manager_tick(&d->manager);
-    log_tell_withheld();
+    log_report_withheld();
     end_when_idle(d);
 }
 
@@ -169,13 +169,13 @@ static enum kiln_code open_socket(struct daemon *d, struct kiln_err *err)
     return rc ? rc : config_use_socket(d->config, d->listener.path, d->listener.inherited, err);
 }
 
-static enum kiln_code make_state_folder(const struct daemon *d, struct kiln_err *err)
+static enum kiln_code make_state_directory(const struct daemon *d, struct kiln_err *err)
 {
     const char *path = config_text(d->config, CONFIG_state_dir);
     const char *setting = geteuid() == 0 ? "--state-dir" : "--state-dir or XDG_STATE_HOME";
-    enum kiln_code rc = folder_make(path, 0700, "the state folder", setting, err);
+    enum kiln_code rc = directory_make(path, 0700, "the state directory", setting, err);
     char what[64];
-    snprintf(what, sizeof(what), "the state folder (%s)", setting);
+    snprintf(what, sizeof(what), "the state directory (%s)", setting);
     return rc ? rc : fs_refuse_network(path, what, err);
 }
 
@@ -198,14 +198,14 @@ static enum kiln_code find_users(struct daemon *d, struct kiln_err *err)
                           config_text(c, CONFIG_transfer_user), &d->transfers_user, err);
 }
 
-static enum kiln_code make_folders(const struct daemon *d, struct kiln_err *err)
+static enum kiln_code make_directories(const struct daemon *d, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     if (!*config_text(d->config, CONFIG_compiler_service))
-        rc =
-            folder_make(config_text(d->config, CONFIG_temp_dir), temp_base_mode(&d->compilers_user),
-                        "the folder for temporary files", "--temp-dir", err);
-    return rc ? rc : make_state_folder(d, err);
+        rc = directory_make(config_text(d->config, CONFIG_temp_dir),
+                            temp_base_mode(&d->compilers_user), "the directory for temporary files",
+                            "--temp-dir", err);
+    return rc ? rc : make_state_directory(d, err);
 }
 
 static struct pool_options pool_options_of(const struct daemon *d)
@@ -302,7 +302,7 @@ static enum kiln_code start(struct daemon *d, struct kiln_err *err)
     if (!rc)
         rc = find_users(d, err);
     if (!rc)
-        rc = make_folders(d, err);
+        rc = make_directories(d, err);
     return rc ? rc : open_serving(d, err);
 }
 
@@ -317,19 +317,20 @@ static void warn_of_root_only(const struct daemon *d)
                   group, d->listener.path, group, group);
 }
 
-static void tell_compilers_user(const struct daemon *d)
+static void report_compilers_user(const struct daemon *d)
 {
     struct worker_user user = pool_confinement(d->serving.pool).user;
     if (user.other)
         log_event(LOG_EVENT_compilers_user, NULL, "compilers run as '%s' (uid %u)", user.name,
                   (unsigned)user.uid);
     else if (user.uid == 0)
-        log_event(LOG_EVENT_compilers_as_root, NULL,
-                  "compilers run as root: a source may quote what only root may read in folders "
-                  "of the system; name another user with --compiler-user");
+        log_event(
+            LOG_EVENT_compilers_as_root, NULL,
+            "compilers run as root: a source may quote what only root may read in directories "
+            "of the system; name another user with --compiler-user");
 }
 
-static void tell_transfers_user(const struct daemon *d)
+static void report_transfers_user(const struct daemon *d)
 {
     const struct worker_user *user = &d->transfers_user;
     struct worker_user compilers = pool_confinement(d->serving.pool).user;
@@ -360,8 +361,8 @@ static void serve(struct daemon *d)
               "kilnd " KILN_VERSION " listens on '%s', pid %d, %u compiler processes",
               d->listener.path, (int)getpid(), pool_counts(s->pool).total);
     warn_of_root_only(d);
-    tell_compilers_user(d);
-    tell_transfers_user(d);
+    report_compilers_user(d);
+    report_transfers_user(d);
     manager_ready(&d->manager);
     loop_run(s->loop);
 }
@@ -390,7 +391,7 @@ static enum kiln_code begin(struct daemon *d, int argc, const char *const *argv,
         rc = reload_init(&d->reload, &parts, err);
     if (!rc)
         rc = start(d, err);
-    d->reload.parts.lanes = d->serving.lanes;
+    d->reload.parts.work_queues = d->serving.work_queues;
     return rc;
 }
 

@@ -4,11 +4,11 @@
 /*
  * The process around the engine: what starts and stops in which order.
  *
- * Start  what the service manager gave us, descriptors, signals, socket, temporary folder, pool,
- * state folder, engine, server; then READY.  A stop that is asked for meanwhile is done once all is
- * there Stop   (SIGTERM, SIGINT) no more connections and requests; what runs may end, for as long
- * as drain_timeout says or until a second signal; then sessions, compilers, engine, loop Threading
- * the main thread
+ * Start  what the service manager gave us, descriptors, signals, socket, temporary directory, pool,
+ * state directory, engine, server; then READY.  A stop that is asked for meanwhile is done once all
+ * is there Stop   (SIGTERM, SIGINT) no more connections and requests; what runs may end, for as
+ * long as drain_timeout says or until a second signal; then sessions, compilers, engine, loop
+ * Threading the main thread
  */
 #include "daemon/config/config.h"
 

@@ -15,7 +15,7 @@ static struct json *describe_sandbox(const struct pool_confinement *confinement)
     json_set_u64(sandbox, "landlock_version", report->landlock);
     if (report->has == LAYERS_ALL)
         return sandbox;
-    char missing[LAYERS_TEXT_MOST];
+    char missing[LAYERS_TEXT_MAX];
     report_missing(report, missing);
     json_set_text(sandbox, "missing", missing);
     json_set_text(sandbox, "why", report->why);

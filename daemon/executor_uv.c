@@ -6,9 +6,9 @@ static struct executor_uv *self_of(struct executor *base)
     return LOOP_OWNER_OF(struct executor_uv, base, base);
 }
 
-static void run(struct executor *base, enum lane lane, struct task *task)
+static void run(struct executor *base, enum work_queue work_queue, struct task *task)
 {
-    lanes_run(self_of(base)->parts.lanes, lane, task);
+    work_queues_run(self_of(base)->parts.work_queues, work_queue, task);
 }
 
 static void refuse_compiles(struct executor_uv *executor)
@@ -17,9 +17,9 @@ static void refuse_compiles(struct executor_uv *executor)
     executor->refused = NULL;
     while (task) {
         struct compile_task *next = task->next; /* done may free it */
-        task->outcome = COMPILE_OUTCOME_INIT;
-        task->outcome.end = COMPILE_UNAVAILABLE;
-        kiln_fail(&task->outcome.err, KILN_UNAVAILABLE, "%s", executor->parts.no_pool);
+        task->result = COMPILE_RESULT_INIT;
+        task->result.end = COMPILE_UNAVAILABLE;
+        kiln_fail(&task->result.err, KILN_UNAVAILABLE, "%s", executor->parts.no_pool);
         task->done(task);
         task = next;
     }

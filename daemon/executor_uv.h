@@ -8,8 +8,8 @@
  * Ownership  borrows all; embed it.  executor_uv_close ends its timer, when nothing is out
  * Threading  the loop's thread
  */
-#include "daemon/loop/lanes.h"
 #include "daemon/loop/timer.h"
+#include "daemon/loop/work_queues.h"
 #include "daemon/server/closer.h"
 #include "daemon/workers/pool.h"
 #include "daemon/workers/transfer.h"
@@ -18,7 +18,7 @@
 struct executor_uv_parts { /* all borrowed */
     struct loop *loop;
     struct loop_owner *owner; /* of the executor's handle */
-    struct lanes *lanes;
+    struct work_queues *work_queues;
     struct pool *pool; /* NULL: every compile ends as COMPILE_UNAVAILABLE, saying |no_pool| */
     const char *no_pool;
     struct transfers *transfers; /* NULL: nothing can be fetched */

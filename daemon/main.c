@@ -52,10 +52,10 @@
 
 #define EXIT_USAGE 2
 
-/* One that is not there yet is on the filesystem of the nearest folder that is. */
-static enum kiln_code check_folder(const struct config *config, int key, struct kiln_err *err)
+/* One that is not there yet is on the filesystem of the nearest directory that is. */
+static enum kiln_code check_directory(const struct config *config, int key, struct kiln_err *err)
 {
-    char path[PATH_TEXT_MOST];
+    char path[PATH_TEXT_MAX];
     snprintf(path, sizeof(path), "%s", config_text(config, key));
     while (access(path, F_OK) != 0 && errno == ENOENT && strcmp(path, "/") != 0 &&
            strcmp(path, ".") != 0) {
@@ -68,14 +68,14 @@ static enum kiln_code check_folder(const struct config *config, int key, struct 
 static int check(const struct config *config)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    if (check_folder(config, CONFIG_cache_dir, &err) ||
-        check_folder(config, CONFIG_state_dir, &err)) {
+    if (check_directory(config, CONFIG_cache_dir, &err) ||
+        check_directory(config, CONFIG_state_dir, &err)) {
         log_event(LOG_EVENT_configuration_refused, NULL, "%s", err.text);
         return EXIT_USAGE;
     }
     printf("configuration is fine\n");
     for (int i = 0; i < CONFIG_KEYS; i++) {
-        char text[PATH_TEXT_MOST];
+        char text[PATH_TEXT_MAX];
         setting_print(&config_table[i], &config->entries[i].value, text, sizeof(text));
         printf("%-20s %-32s %s\n", config_table[i].key, text, config->entries[i].origin);
     }

@@ -9,7 +9,7 @@
 /* While stopping: how often we look whether what runs has ended. */
 #define DRAIN_TICK_MS 10
 /* A stalled one ends much sooner; this is for a server that only just keeps it going. */
-#define TRANSFER_MOST_MS (24u * 3600 * 1000)
+#define TRANSFER_MAX_MS (24u * 3600 * 1000)
 /* Longer than anything that does not tell: libcurl's stalls (a minute), a pause between two tries
  * (another), the sum or the sync of 8 GiB on a slow disk. */
 #define TRANSFER_SILENCE_MS (10u * 60 * 1000)
@@ -19,7 +19,7 @@
 const struct transfers_options TRANSFERS_STANDARD = {
     .at_once = TRANSFERS_AT_ONCE,
     .for_admins = TRANSFERS_FOR_ADMINS,
-    .timeout_ms = TRANSFER_MOST_MS,
+    .timeout_ms = TRANSFER_MAX_MS,
     .silence_ms = TRANSFER_SILENCE_MS,
     .exit_ms = TRANSFER_EXIT_MS,
 };
@@ -69,10 +69,10 @@ void serving_close(struct serving *s)
 void serving_end(struct serving *s)
 {
     closer_destroy(s->closer);
-    lanes_destroy(s->lanes);
+    work_queues_destroy(s->work_queues);
     loop_destroy(s->loop);
     s->closer = NULL;
-    s->lanes = NULL;
+    s->work_queues = NULL;
     s->loop = NULL;
 }
 
@@ -140,7 +140,7 @@ static enum kiln_code open_pool(struct serving *s, const struct serving_options 
         return KILN_OK;
     struct pool_options options = *o->pool;
     options.loop = s->loop;
-    options.lanes = s->lanes;
+    options.work_queues = s->work_queues;
     return pool_create(&options, &s->pool, err);
 }
 
@@ -151,7 +151,7 @@ static enum kiln_code open_transfers(struct serving *s, const struct serving_opt
         return KILN_OK;
     struct transfers_options options = *o->transfers;
     options.loop = s->loop;
-    options.lanes = s->lanes;
+    options.work_queues = s->work_queues;
     return transfers_create(&options, &s->transfers, err);
 }
 
@@ -159,7 +159,7 @@ static void init_executor(struct serving *s)
 {
     const struct executor_uv_parts parts = { .loop = s->loop,
                                              .owner = &s->owner,
-                                             .lanes = s->lanes,
+                                             .work_queues = s->work_queues,
                                              .pool = s->pool,
                                              .no_pool = s->no_pool,
                                              .transfers = s->transfers,
@@ -193,7 +193,7 @@ enum kiln_code serving_open(struct serving *s, const struct serving_options *opt
                             struct kiln_err *err)
 {
     snprintf(s->no_pool, sizeof(s->no_pool), "%s", options->no_pool ? options->no_pool : "");
-    enum kiln_code rc = lanes_create(s->loop, options->readers, &s->lanes, err);
+    enum kiln_code rc = work_queues_create(s->loop, options->readers, &s->work_queues, err);
     if (!rc)
         rc = open_pool(s, options, err);
     if (!rc)

@@ -7,7 +7,7 @@
  * Role       loop, lanes, compilers, transfers, engine, server: what is opened and closed in which
  *            order.  kilnd is a program around it (daemon.c), the engine in libkiln.a a thread of
  *            a job's process (embedded/): so nothing here, nor in what it starts, touches what is
- *            the whole process's: signals, environment, umask, working folder, standard error
+ *            the whole process's: signals, environment, umask, working directory, standard error
  *            (but for the log, whose sink the host sets)
  * Ownership  embed it, zeroed; owns all that it opens, borrows what options point to
  * Threading  one thread, the loop's
@@ -46,7 +46,7 @@ struct serving_options {
 
 struct serving {
     struct loop *loop; /* owned, like all down to |server| */
-    struct lanes *lanes;
+    struct work_queues *work_queues;
     struct pool *pool;
     struct transfers *transfers;
     struct closer *closer;

@@ -3,7 +3,7 @@
 
 #include "engine/service/budget.h"
 #include "engine/service/kernels/built_in.h"
-#include "engine/service/kernels/flight.h"
+#include "engine/service/kernels/inflight.h"
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/service/metrics/ledger_tasks.h"
 #include "engine/service/packages/packages.h"
@@ -34,7 +34,7 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
     if (!rc)
         rc = store_upkeep_create(&e->upkeep, err);
     if (!rc)
-        rc = flights_create(&e->flights, err);
+        rc = inflights_create(&e->inflights, err);
     if (!rc)
         rc = hot_set_create(&hot, &e->hot, err);
     if (!rc)
@@ -89,7 +89,7 @@ void engine_close(struct engine *e)
     figures_close(&e->figures);
     budget_destroy(e->budget);
     failure_memory_destroy(e->failures);
-    flights_destroy(e->flights);
+    inflights_destroy(e->inflights);
     compile_queue_destroy(e->queue);
     toolchains_destroy(e->probes);
     toolchain_table_destroy(e->toolchains);
@@ -108,7 +108,7 @@ void engine_start(struct engine *e)
     if (e->notice[0])
         event_store(e, kernel_store_opening(e->store), e->notice);
     tuning_service_start(e);
-    built_in_tell(e);
+    built_in_report(e);
     ledger_load(e);
     history_begin(e);
     toolchains_describe(e);
@@ -129,7 +129,7 @@ void engine_drain(struct engine *e)
 
 bool engine_idle(const struct engine *e)
 {
-    return e->tasks_out == 0 && flights_count(e->flights) == 0 && toolchains_settled(e) &&
+    return e->tasks_out == 0 && inflights_count(e->inflights) == 0 && toolchains_settled(e) &&
            !e->callers && uploads_idle(e) && compile_queue_running(e->queue) == 0;
 }
 

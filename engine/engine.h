@@ -42,7 +42,7 @@ struct engine_host {
 struct engine_options {
     struct executor *executor;      /* borrowed */
     struct engine_host *host;       /* borrowed; may be NULL */
-    unsigned readers;               /* tasks of LANE_READ that the executor runs at once */
+    unsigned readers;               /* tasks of WORK_QUEUE_READ that the executor runs at once */
     const struct engine_data *data; /* built into the program; borrowed; NULL: none */
     const char *cache_directory;    /* NULL, with KERNEL_STORE_OFF: there is none */
     uint64_t store_limit_bytes;
@@ -52,13 +52,13 @@ struct engine_options {
                                     there are none */
     uint64_t tuning_records_per_uid, tuning_bytes_per_uid; /* 0: no limit */
     enum tuning_stale tuning_stale;
-    const char *package_folder; /* of installed packages; NULL: there are those of |data| alone, and
-                                   no request can write a file */
-    const char *const *more_package_folders; /* only read; NULL-terminated; NULL: none */
-    const char *trusted_keys;                /* folder of public keys */
-    uint64_t package_limit;                  /* bytes of one package */
-    const char *kfd_folder;                  /* NULL: sysfs; tests name another */
-    bool require_signature;                  /* packages without a trusted one are not used */
+    const char *package_directory; /* of installed packages; NULL: there are those of |data| alone,
+                                   and no request can write a file */
+    const char *const *more_package_directories; /* only read; NULL-terminated; NULL: none */
+    const char *trusted_keys;                    /* directory of public keys */
+    uint64_t package_limit;                      /* bytes of one package */
+    const char *kfd_directory;                   /* NULL: sysfs; tests name another */
+    bool require_signature;                      /* packages without a trusted one are not used */
     uint64_t hot_limit_bytes;
     unsigned hot_limit_count;
     unsigned failure_ttl_s;   /* how long a failed compile is remembered */

@@ -76,7 +76,7 @@ static enum kiln_code ask(struct kiln_client *client, const char *name, const ch
     struct request rq = {
         .type = number, .frame = &frame, .waiter = &waiter, .accept = accept_json, .context = &text
     };
-    rc = exchange_call(client->exchange, &rq, deadline_ns);
+    rc = multiplexer_call(client->multiplexer, &rq, deadline_ns);
     *failure = rq.failure;
     if (rc)
         free(text);
@@ -102,7 +102,7 @@ int kiln_admin(struct kiln_client *client, const char *request, const char *json
 
 struct calling {
     const struct kiln_admin_call *call; /* borrowed */
-    struct exchange *exchange;          /* owned */
+    struct multiplexer *multiplexer;    /* owned */
     struct waiter waiter;
     struct request request;
     struct buffer frame; /* owned */
@@ -114,7 +114,7 @@ struct calling {
 
 static void calling_done(struct calling *c)
 {
-    exchange_destroy(c->exchange);
+    multiplexer_destroy(c->multiplexer);
     waiter_done(&c->waiter);
     buffer_done(&c->frame);
     failure_done(&c->request.failure);
@@ -147,10 +147,10 @@ static enum kiln_code take_files(struct calling *c, const struct reply *reply,
 {
     if (reply->descriptor_count == 0)
         return KILN_OK;
-    if (reply->descriptor_count > c->call->ret_files_most)
+    if (reply->descriptor_count > c->call->ret_files_max)
         return kiln_fail(&failure->err, KILN_INVALID,
                          "kilnd sends %zu files back, kiln_admin_call.ret_files has room for %zu",
-                         reply->descriptor_count, c->call->ret_files_most);
+                         reply->descriptor_count, c->call->ret_files_max);
     if (check_files(reply, failure))
         return failure->err.code;
     c->files = malloc(reply->descriptor_count * sizeof(int));
@@ -190,15 +190,16 @@ static enum kiln_code begin_call(struct kiln_client *client, struct calling *c, 
         .accept = accept_called,
         .context = c,
     };
-    enum kiln_code rc = client_open_exchange(client, &c->exchange, err);
-    return rc ? rc : exchange_submit(c->exchange, &c->request, err);
+    enum kiln_code rc = client_open_multiplexer(client, &c->multiplexer, err);
+    return rc ? rc : multiplexer_submit(c->multiplexer, &c->request, err);
 }
 
 static enum kiln_code wait_for_answer(struct calling *c, uint64_t deadline_ns,
                                       struct failure *failure)
 {
     while (!c->request.ended) {
-        enum kiln_code rc = exchange_wait(c->exchange, &c->waiter, deadline_ns, &failure->err);
+        enum kiln_code rc =
+            multiplexer_wait(c->multiplexer, &c->waiter, deadline_ns, &failure->err);
         if (rc)
             return rc;
         KILN_AUTO(mem) char *progress = KILN_TAKE(c->progress);
@@ -244,7 +245,7 @@ static const char *call_complaint(const struct kiln_admin_call *call, char **ret
         return "kiln_admin_call needs a place for the answer";
     if (call->file_count > LIMIT_REQUEST_FILES || (call->file_count && !call->files))
         return "kiln_admin_call.files: at most 2 files go with a request";
-    if (call->ret_files_most && !call->ret_files)
+    if (call->ret_files_max && !call->ret_files)
         return "kiln_admin_call.ret_files is not set";
     return NULL;
 }
@@ -279,7 +280,8 @@ static enum kiln_code accept_event(struct request *request, const struct reply *
 }
 
 struct subscription {
-    struct exchange *exchange; /* owned: a connection of its own, so that ending it unsubscribes */
+    struct multiplexer
+        *multiplexer; /* owned: a connection of its own, so that ending it unsubscribes */
     struct waiter waiter;
     struct request request;
     struct buffer frame; /* owned */
@@ -288,7 +290,7 @@ struct subscription {
 
 static void subscription_done(struct subscription *s)
 {
-    exchange_destroy(s->exchange);
+    multiplexer_destroy(s->multiplexer);
     waiter_done(&s->waiter);
     buffer_done(&s->frame);
     failure_done(&s->request.failure);
@@ -300,7 +302,8 @@ static enum kiln_code pump(struct subscription *s, uint64_t deadline_ns,
                            struct failure *failure)
 {
     for (;;) {
-        enum kiln_code rc = exchange_wait(s->exchange, &s->waiter, deadline_ns, &failure->err);
+        enum kiln_code rc =
+            multiplexer_wait(s->multiplexer, &s->waiter, deadline_ns, &failure->err);
         if (rc == KILN_TIMED_OUT)
             return kiln_fail(&failure->err, rc, "the time to watch events is over");
         if (rc)
@@ -330,8 +333,8 @@ static enum kiln_code subscribe(struct kiln_client *client, struct subscription 
                                    .once = true,
                                    .accept = accept_event,
                                    .context = &s->event };
-    enum kiln_code rc = client_open_exchange(client, &s->exchange, err);
-    return rc ? rc : exchange_submit(s->exchange, &s->request, err);
+    enum kiln_code rc = client_open_multiplexer(client, &s->multiplexer, err);
+    return rc ? rc : multiplexer_submit(s->multiplexer, &s->request, err);
 }
 
 int kiln_events(struct kiln_client *client, int timeout_ms,

@@ -21,7 +21,7 @@ static void kiln_client_destroy(struct kiln_client *client)
 {
     if (!client)
         return;
-    exchange_destroy(client->exchange);
+    multiplexer_destroy(client->multiplexer);
     fallback_destroy(client->fallback);
     table_destroy(client->table);
     fork_guard_done(&client->guard);
@@ -48,17 +48,17 @@ static bool greeted(void *context, enum kiln_code rc, const struct kiln_err *err
     return fallback_greeted(client->fallback, rc, err);
 }
 
-static enum kiln_code open_main_exchange(struct kiln_client *client, struct kiln_err *err)
+static enum kiln_code open_main_multiplexer(struct kiln_client *client, struct kiln_err *err)
 {
-    struct exchange_options options = {
+    struct multiplexer_options options = {
         .connect = connect_somewhere,
         .may_leave = may_leave,
         .greeted = greeted,
-        .patience_ns = fallback_patience_ns(client->fallback),
+        .grace_ns = fallback_grace_ns(client->fallback),
         .context = client,
         .software = client->software,
     };
-    return exchange_create(&options, &client->exchange, err);
+    return multiplexer_create(&options, &client->multiplexer, err);
 }
 
 static enum kiln_code connect_to_daemon(void *context, uint64_t deadline_ns,
@@ -69,15 +69,15 @@ static enum kiln_code connect_to_daemon(void *context, uint64_t deadline_ns,
     return transport_socket_connect(client->socket_path, ret_transport, err);
 }
 
-enum kiln_code client_open_exchange(struct kiln_client *client, struct exchange **ret_exchange,
-                                    struct kiln_err *err)
+enum kiln_code client_open_multiplexer(struct kiln_client *client,
+                                       struct multiplexer **ret_multiplexer, struct kiln_err *err)
 {
-    struct exchange_options options = {
+    struct multiplexer_options options = {
         .connect = connect_to_daemon,
         .context = client,
         .software = client->software,
     };
-    return exchange_create(&options, ret_exchange, err);
+    return multiplexer_create(&options, ret_multiplexer, err);
 }
 
 static enum kiln_code create_fallback(struct kiln_client *c, const char *word, struct kiln_err *err)
@@ -91,7 +91,7 @@ static enum kiln_code create_fallback(struct kiln_client *c, const char *word, s
 static enum kiln_code choose_socket(const struct kiln_client_options *options, char *ret_path,
                                     size_t size, struct kiln_err *err)
 {
-    char path[PATH_TEXT_MOST];
+    char path[PATH_TEXT_MAX];
     enum kiln_code rc = KILN_OK;
     if (options->socket_path)
         snprintf(path, sizeof(path), "%s", options->socket_path);
@@ -166,7 +166,7 @@ static enum kiln_code open_client(const struct kiln_client_options *given,
     if (!rc)
         rc = create_fallback(c, options.fallback, err);
     if (!rc)
-        rc = open_main_exchange(c, err);
+        rc = open_main_multiplexer(c, err);
     if (rc)
         return rc;
     fork_guard_init(&c->guard);

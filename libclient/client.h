@@ -8,17 +8,17 @@
  * Ownership  kiln_client_open / kiln_client_close
  * Threading  immutable but for exchange and table, which lock for themselves
  */
-#include "libclient/connection/exchange.h"
 #include "libclient/connection/fallback.h"
 #include "libclient/connection/fork_guard.h"
+#include "libclient/connection/multiplexer.h"
 #include "libclient/kernels/table.h"
 
 #include <kiln/client.h>
 
 struct kiln_client {
-    struct exchange *exchange; /* owned */
-    struct fallback *fallback; /* owned; of |exchange| alone */
-    struct table *table;       /* owned */
+    struct multiplexer *multiplexer; /* owned */
+    struct fallback *fallback;       /* owned; of |multiplexer| alone */
+    struct table *table;             /* owned */
     struct fork_guard guard;
     int timeout_ms;
     bool no_cache; /* KILN_DISABLE_CACHE, MIOPEN_DISABLE_CACHE: nothing stored is used */
@@ -37,9 +37,9 @@ KILN_MUST_CHECK enum kiln_code client_check_cache(const struct kiln_client *clie
 
 /* A connection of its own to the daemon, for what may not share the client's.  To the daemon and no
  * other: it is for administrators. */
-KILN_MUST_CHECK enum kiln_code client_open_exchange(struct kiln_client *client,
-                                                    struct exchange **ret_exchange,
-                                                    struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code client_open_multiplexer(struct kiln_client *client,
+                                                       struct multiplexer **ret_multiplexer,
+                                                       struct kiln_err *err);
 
 /* A frame under construction: room for the header, then what the caller appends. */
 void client_frame_init(struct buffer *frame);

@@ -12,13 +12,13 @@
 #include <string.h>
 
 /* No struct of ours is larger: more than this was never set. */
-#define SIZED_MOST 65536u
+#define SIZED_MAX 65536u
 /* What |type| took when |last| was its last member. */
 #define SIZED_TO(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
 static inline bool sized_is_fine(size_t given, size_t least)
 {
-    return given >= least && given <= SIZED_MOST;
+    return given >= least && given <= SIZED_MAX;
 }
 
 /* |to| has |size| bytes, |from| has |given|. */

@@ -37,7 +37,7 @@ static enum kiln_code ping(struct kiln_client *client, uint64_t deadline_ns, uin
                           .waiter = &waiter,
                           .accept = accept_pong,
                           .context = &begin };
-    enum kiln_code rc = exchange_call(client->exchange, &rq, deadline_ns);
+    enum kiln_code rc = multiplexer_call(client->multiplexer, &rq, deadline_ns);
     *failure = rq.failure;
     if (!rc && ret_ns)
         *ret_ns = clock_monotonic_ns() - begin;
@@ -59,15 +59,15 @@ int kiln_client_ping(struct kiln_client *client, int timeout_ms, uint64_t *ret_n
 
 static void fill_status(struct kiln_client *client, struct kiln_status *s)
 {
-    struct exchange_status x;
-    exchange_status(client->exchange, &x);
+    struct multiplexer_status x;
+    multiplexer_status(client->multiplexer, &x);
     char instead[sizeof(s->reason)];
     bool is_here = x.answered && fallback_serves(client->fallback, instead, sizeof(instead));
-    s->rung = !x.answered ? KILN_RUNG_NONE : is_here ? substitute.rung : KILN_RUNG_DAEMON;
+    s->level = !x.answered ? KILN_LEVEL_NONE : is_here ? substitute.level : KILN_LEVEL_DAEMON;
     snprintf(s->socket_path, sizeof(s->socket_path), "%s", client->socket_path);
-    snprintf(s->daemon, sizeof(s->daemon), "%s", x.greeting.software);
-    s->daemon_pid = (int)x.greeting.pid;
-    s->role = (int)x.greeting.role;
+    snprintf(s->daemon, sizeof(s->daemon), "%s", x.handshake.software);
+    s->daemon_pid = (int)x.handshake.pid;
+    s->role = (int)x.handshake.role;
     const char *silent = x.requests ? "kilnd has not answered yet what it was asked"
                                     : "nothing was asked of kilnd yet";
     const char *reason = x.reason[0] ? x.reason : silent;

@@ -40,10 +40,10 @@ def allowed(map_file):
     return names
 
 
-def declared(folder):
+def declared(directory):
     """Functions that the public headers declare."""
     names = set()
-    for header in sorted(folder.glob("**/*.h")):
+    for header in sorted(directory.glob("**/*.h")):
         text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", header.read_text(), flags=re.S)
         text = re.sub(r"^\s*#.*$", " ", text, flags=re.M)
         text = re.sub(r"\btypedef\b[^;]*;", " ", text)

@@ -4,8 +4,8 @@
 
 Usage: scripts/check_layers.py [ROOT]
 
-The arrows are those of docs/architecture.md. A file's home is the longest folder of MAY_INCLUDE
-that its path begins with; it may include its own folder and the folders (or single headers)
+The arrows are those of docs/architecture.md. A file's home is the longest directory of MAY_INCLUDE
+that its path begins with; it may include its own directory and the directories (or single headers)
 listed there. Headers of libraries that are not ours have one home each.
 """
 import re
@@ -22,7 +22,7 @@ CLI_MAY = {f"common/{name}.h" for name in ("fs", "hash_table", "json", "paths", 
     "engine/digest/sha256.h", "engine/miopen/database_id.h", "engine/miopen/tuning_file.h",
     "engine/package/manifest.h"}
 
-MAY_INCLUDE = {  # folder -> folders, or single headers, that it may include besides itself
+MAY_INCLUDE = {  # directory -> directories, or single headers, that it may include besides itself
     "common": set(),
     "libclient/include": set(),
     "libclient": {"common"},
@@ -37,7 +37,7 @@ MAY_INCLUDE = {  # folder -> folders, or single headers, that it may include bes
                        "engine/store/codec_zstd.h", "engine/data"},
     "engine/topology": {"common", "engine/miopen"},
     "engine/transfer": {"common", "engine/miopen", "engine/package", "engine/digest",
-                        "engine/sandbox", "engine/db/working_folder.h"},
+                        "engine/sandbox", "engine/db/working_directory.h"},
     "engine/tuning": {"common", "engine/data", "engine/db", "engine/miopen", "engine/digest"},
     "engine/solver": {"common"},
     "engine/jobs": {"common", "engine/compile", "engine/transfer/transfer_job.h"},
@@ -51,7 +51,7 @@ MAY_INCLUDE = {  # folder -> folders, or single headers, that it may include bes
     "daemon": {"common", "engine"},
     "cli": CLI_MAY,
     "cli/manual": CLI_MAY | {"cli", "daemon/config/config.def"},
-    "cli/kilnctl/doctor_folders.c": CLI_MAY | {"cli", "daemon/config/config.def"},
+    "cli/kilnctl/doctor_directories.c": CLI_MAY | {"cli", "daemon/config/config.def"},
     "db/embed": {"common", "engine"},
     "kernels": set(),
     "tests": {"common", "libclient", "engine", "daemon", "cli", "kernels"},
@@ -89,8 +89,8 @@ def home_of(rel):
     return max(fitting, key=len, default=None)
 
 
-def lies_under(target, folders):
-    return any(target == f or target.startswith(f + "/") for f in folders)
+def lies_under(target, directories):
+    return any(target == f or target.startswith(f + "/") for f in directories)
 
 
 def complain_of_ours(rel, home, target):

@@ -3,7 +3,7 @@
 # What scripts/test-gpu and scripts/bench-gpu have in common; sourced.
 #
 #   gpu_prepare   programs into $bin, from --packed FOLDER, --build DIR or a build of this checkout
-#   gpu_results   $results: $work, or the folder of --results, which must be of these programs
+#   gpu_results   $results: $work, or the directory of --results, which must be of these programs
 #   gpu_kilnd     a private kilnd; gpu_kilnd again replaces it: gpu_kilnd NAME [keep]
 #
 # Everything else goes into $work, which is removed at the end; kilnd is ended then, too.
@@ -69,9 +69,9 @@ gpu_prepare() {
         bin=$PWD/$build/bin
     fi
     # cuDNN's parts find one another by the loader's path.
-    local folder
-    for folder in /opt/*/.venv/lib/python3*/site-packages/nvidia/*/lib; do
-        [[ ! -d $folder ]] || LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
+    local directory
+    for directory in /opt/*/.venv/lib/python3*/site-packages/nvidia/*/lib; do
+        [[ ! -d $directory ]] || LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$directory
     done
     export LD_LIBRARY_PATH
     # Nothing of the user's: neither records nor caches.
@@ -97,25 +97,25 @@ gpu_results() {
     of="$(cat "${programs[@]}" | sha256sum | cut -c1-16) $(sha256sum <"$network" | cut -c1-16) $*"
     [[ -e $results/of ]] || echo "$of" >"$results/of"
     [[ $of == "$(<"$results/of")" ]] ||
-        gpu_fail "'$results' has results of other programs or options ($(<"$results/of")): name another folder"
+        gpu_fail "'$results' has results of other programs or options ($(<"$results/of")): name another directory"
 }
 
-# gpu_kilnd NAME [keep]: with the folders of NAME, emptied unless "keep".
+# gpu_kilnd NAME [keep]: with the directories of NAME, emptied unless "keep".
 gpu_kilnd() {
-    local folder=${results:-$work}/kilnd-$1
+    local directory=${results:-$work}/kilnd-$1
     gpu_end_kilnd
-    [[ ${2:-} == keep ]] || rm -rf "$folder"
-    mkdir -p "$folder"
-    chmod 755 "$folder"
+    [[ ${2:-} == keep ]] || rm -rf "$directory"
+    mkdir -p "$directory"
+    chmod 755 "$directory"
     export KILN_SOCKET=$work/socket-$1 # whose path must be short
-    "$bin/kilnd" --socket "$KILN_SOCKET" --cache-dir "$folder/cache" --state-dir "$folder/state" \
-        --package-path "$folder/packages" >>"$folder/log" 2>&1 &
+    "$bin/kilnd" --socket "$KILN_SOCKET" --cache-dir "$directory/cache" --state-dir "$directory/state" \
+        --package-path "$directory/packages" >>"$directory/log" 2>&1 &
     kilnd_pid=$!
     for _ in $(seq 1200); do # a minute: the machine may be busy
         ! "$bin/kilnctl" ping >/dev/null 2>&1 || return 0
         sleep 0.05
     done
-    cat "$folder/log" >&2
+    cat "$directory/log" >&2
     gpu_fail "kilnd does not answer"
 }
 

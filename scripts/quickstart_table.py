@@ -38,10 +38,10 @@ def flat(stats):
 class Step:
     """What one step did, by its own account and by the daemon's counters."""
 
-    def __init__(self, folder, name):
-        answer = read(folder / f"{name}.json")
-        before, after = (flat(read(folder / f"{name}.{when}.json")) for when in ("before", "after"))
-        ran = read(folder / f"{name}.step.json")
+    def __init__(self, directory, name):
+        answer = read(directory / f"{name}.json")
+        before, after = (flat(read(directory / f"{name}.{when}.json")) for when in ("before", "after"))
+        ran = read(directory / f"{name}.step.json")
         self.name = name
         self.counted = {k: after[k] - before.get(k, 0) for k in after}
         self.is_run = "summary" in answer
@@ -113,8 +113,8 @@ def print_table(steps):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1])
-    steps = [Step(folder, name) for name in sys.argv[2:]]
+    directory = pathlib.Path(sys.argv[1])
+    steps = [Step(directory, name) for name in sys.argv[2:]]
     device = next((step.device for step in steps if step.device), "unknown")
     print(f"device: {device}\n")
     print_table(steps)

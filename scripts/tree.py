@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The project's own files, without build folders and what git keeps or ignores: for the lints."""
+"""The project's own files, without build directories and what git keeps or ignores: for the lints."""
 import pathlib
 import subprocess
 

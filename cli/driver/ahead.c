@@ -14,7 +14,7 @@
 /* What the run itself would wait for one problem, where --timeout does not say; and no batch waits
  * longer than this for all of them. */
 #define ANSWER_MS 120000
-#define TIMEOUT_MOST_MS (30 * 60 * 1000)
+#define TIMEOUT_MAX_MS (30 * 60 * 1000)
 
 /* Problems for one solver: options belong to a whole batch. */
 struct wish {
@@ -94,7 +94,7 @@ static int on_plan(void *context, size_t index, struct kiln_plan *plan,
 static int timeout_ms(const struct ahead *ahead, size_t count)
 {
     uint64_t ms = (uint64_t)ahead->answer_ms * count;
-    return ms < TIMEOUT_MOST_MS ? (int)ms : TIMEOUT_MOST_MS;
+    return ms < TIMEOUT_MAX_MS ? (int)ms : TIMEOUT_MAX_MS;
 }
 
 /* Where find will time solvers, each of them is wanted; where the database knows, only the best. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/driver/devices.h"
 
-#include "cli/outcome.h"
 #include "cli/output.h"
+#include "cli/result.h"
 #include "common/json.h"
 
 #include <kiln/device.h>
@@ -118,7 +118,7 @@ static int list_json(struct listing *listing, bool *ret_reported, struct kiln_er
     struct kiln_error unused = { 0 };
     rc = judge(listing, err);
     if (rc)
-        json_set(json, "error", outcome_error_json(err));
+        json_set(json, "error", result_error_json(err));
     int printed = output_json(json, rc ? &unused : err);
     *ret_reported = rc && !printed;
     return rc ? rc : printed;

@@ -106,7 +106,7 @@ int find_run(const struct find_call *call, struct kiln_conv_result **ret_result,
     options.solver = *call->solver ? call->solver : NULL;
     if (call->progress) {
         find_progress_init(&progress, call->progress, call->tunes ? "tune" : "find");
-        options.told = find_progress_told;
+        options.reported = find_progress_reported;
         options.context = &progress;
     }
     int rc = call->tunes ? kiln_conv_tune(call->client, call->device, call->problem, &options, 0,
@@ -128,7 +128,7 @@ static void add_row(struct table *table, const struct kiln_conv_entry *e)
         [KILN_CONV_WRONG] = "WRONG",         [KILN_CONV_NOT_COMPILED] = "not compiled",
         [KILN_CONV_NOT_RUN] = "not run",
     };
-    char size[UNITS_TEXT_MOST];
+    char size[UNITS_TEXT_MAX];
     bool is_bad = e->state >= KILN_CONV_WRONG;
     bool is_state = e->state >= 0 && (size_t)e->state < sizeof(states) / sizeof(states[0]);
     table_cell(table, "%s", e->solver);
@@ -179,12 +179,12 @@ int find_print(const struct kiln_conv_result *result, FILE *out, struct kiln_err
 
 void find_warn(const struct kiln_conv_result *result, FILE *out)
 {
-    static bool is_told; /* that kernels are not built in */
+    static bool is_reported; /* that kernels are not built in */
     struct kiln_error why = { 0 };
     int rc = kiln_conv_result_recorded(result, &why);
-    if (rc && !(rc == KILN_E_NOT_FOUND && is_told))
+    if (rc && !(rc == KILN_E_NOT_FOUND && is_reported))
         output_error(out, "kiln-driver: warning: measured, but not recorded", &why, NULL);
-    is_told = is_told || rc == KILN_E_NOT_FOUND;
+    is_reported = is_reported || rc == KILN_E_NOT_FOUND;
 }
 
 static struct json *entry_json(const struct kiln_conv_entry *e)

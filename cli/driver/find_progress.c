@@ -24,61 +24,63 @@ void find_progress_init(struct find_progress *progress, FILE *out, const char *l
 }
 
 /* How much of the time is spent, or of what there is to try where that is more; 0 to 1. */
-static double part_of(const struct kiln_conv_progress *told)
+static double part_of(const struct kiln_conv_progress *reported)
 {
-    double by_time = told->budget_ms > 0 ? told->spent_ms / told->budget_ms : 0;
-    double by_count = told->total > 0 ? (double)told->done / told->total : 0;
+    double by_time = reported->budget_ms > 0 ? reported->spent_ms / reported->budget_ms : 0;
+    double by_count = reported->total > 0 ? (double)reported->done / reported->total : 0;
     double part = by_time > by_count ? by_time : by_count;
     return part < 1 ? part : 1;
 }
 
 /* "12 of 340 tried, 1 failed, best 0.123456 ms, 3.2 s". */
-static void write_figures(const struct kiln_conv_progress *told, char text[160])
+static void write_figures(const struct kiln_conv_progress *reported, char text[160])
 {
-    char total[24] = "", failed[32] = "", best[40] = "", time[UNITS_TEXT_MOST];
-    if (told->total > 0)
-        snprintf(total, sizeof(total), " of %u", told->total);
-    if (told->failed > 0)
-        snprintf(failed, sizeof(failed), ", %u failed", told->failed);
-    if (told->best_ms > 0)
-        snprintf(best, sizeof(best), ", best %.6f ms", told->best_ms);
-    snprintf(text, 160, "%u%s tried%s%s, %s", told->done, total, failed, best,
-             units_seconds(told->spent_ms / 1e3, time));
+    char total[24] = "", failed[32] = "", best[40] = "", time[UNITS_TEXT_MAX];
+    if (reported->total > 0)
+        snprintf(total, sizeof(total), " of %u", reported->total);
+    if (reported->failed > 0)
+        snprintf(failed, sizeof(failed), ", %u failed", reported->failed);
+    if (reported->best_ms > 0)
+        snprintf(best, sizeof(best), ", best %.6f ms", reported->best_ms);
+    snprintf(text, 160, "%u%s tried%s%s, %s", reported->done, total, failed, best,
+             units_seconds(reported->spent_ms / 1e3, time));
 }
 
-static void draw(struct find_progress *p, const char *head, const struct kiln_conv_progress *told)
+static void draw(struct find_progress *p, const char *head,
+                 const struct kiln_conv_progress *reported)
 {
     char figures[160], bar[BAR_WIDTH + 1], line[384];
     uint64_t now = now_ns();
-    unsigned full = (unsigned)(part_of(told) * BAR_WIDTH);
+    unsigned full = (unsigned)(part_of(reported) * BAR_WIDTH);
     if (p->drawn_ns && now - p->drawn_ns < REDRAW_NS)
         return;
     p->drawn_ns = now;
     memset(bar, '.', BAR_WIDTH);
     memset(bar, '#', full);
     bar[BAR_WIDTH] = '\0';
-    write_figures(told, figures);
+    write_figures(reported, figures);
     snprintf(line, sizeof(line), "%s [%s] %s", head, bar, figures);
     fprintf(p->out, "\r\033[K%.*s", (int)p->width - 1, line);
     fflush(p->out);
 }
 
-int find_progress_told(void *context, const struct kiln_conv_progress *told)
+int find_progress_reported(void *context, const struct kiln_conv_progress *reported)
 {
     struct find_progress *p = context;
     char head[96], figures[160];
-    snprintf(head, sizeof(head), "%s%s%.64s", p->label, told->solver[0] ? " " : "", told->solver);
+    snprintf(head, sizeof(head), "%s%s%.64s", p->label, reported->solver[0] ? " " : "",
+             reported->solver);
     if (p->width > 0) {
-        draw(p, head, told);
+        draw(p, head, reported);
         return 0;
     }
-    if (strcmp(p->solver, told->solver) != 0)
+    if (strcmp(p->solver, reported->solver) != 0)
         p->tenths = 0;
-    snprintf(p->solver, sizeof(p->solver), "%s", told->solver);
-    unsigned tenths = (unsigned)(part_of(told) * 10);
+    snprintf(p->solver, sizeof(p->solver), "%s", reported->solver);
+    unsigned tenths = (unsigned)(part_of(reported) * 10);
     if (tenths > p->tenths) {
         p->tenths = tenths;
-        write_figures(told, figures);
+        write_figures(reported, figures);
         fprintf(p->out, "%s: %s\n", head, figures);
         fflush(p->out);
     }

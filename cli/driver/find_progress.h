@@ -23,6 +23,6 @@ struct find_progress {
 
 void find_progress_init(struct find_progress *progress, FILE *out, const char *label);
 /* For struct kiln_conv_options; never has enough. */
-int find_progress_told(void *context, const struct kiln_conv_progress *told);
+int find_progress_reported(void *context, const struct kiln_conv_progress *reported);
 /* Takes the line away. */
 void find_progress_done(struct find_progress *progress);

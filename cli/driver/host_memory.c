@@ -33,15 +33,16 @@ static uint64_t machine_available(void)
 }
 
 /* "0::/path" of /proc/self/cgroup names the group; a container sees its own as "/". */
-static void group_folder(char folder[512])
+static void group_directory(char directory[512])
 {
     char line[400];
-    snprintf(folder, 512, "/sys/fs/cgroup");
+    snprintf(directory, 512, "/sys/fs/cgroup");
     FILE *in = fopen("/proc/self/cgroup", "re");
     while (in && fgets(line, sizeof(line), in)) {
         line[strcspn(line, "\n")] = '\0';
         if (strncmp(line, "0::/", 4) == 0)
-            snprintf(folder, 512, "/sys/fs/cgroup%s", strcmp(line + 3, "/") == 0 ? "" : line + 3);
+            snprintf(directory, 512, "/sys/fs/cgroup%s",
+                     strcmp(line + 3, "/") == 0 ? "" : line + 3);
     }
     if (in)
         fclose(in);
@@ -49,12 +50,12 @@ static void group_folder(char folder[512])
 
 static uint64_t group_available(void)
 {
-    char folder[512];
+    char directory[512];
     char path[544];
-    group_folder(folder);
-    snprintf(path, sizeof(path), "%s/memory.max", folder);
+    group_directory(directory);
+    snprintf(path, sizeof(path), "%s/memory.max", directory);
     uint64_t most = read_number(path);
-    snprintf(path, sizeof(path), "%s/memory.current", folder);
+    snprintf(path, sizeof(path), "%s/memory.current", directory);
     uint64_t used = read_number(path);
     if (most == UINT64_MAX || used == UINT64_MAX)
         return UINT64_MAX;
@@ -70,7 +71,7 @@ uint64_t host_memory_available(void)
 
 int host_memory_check(uint64_t bytes, const char *purpose, struct kiln_error *err)
 {
-    char need[UNITS_TEXT_MOST], have[UNITS_TEXT_MOST];
+    char need[UNITS_TEXT_MAX], have[UNITS_TEXT_MAX];
     uint64_t available = host_memory_available();
     if (bytes <= available)
         return KILN_E_OK;

@@ -8,7 +8,7 @@
 #include "common/units.h"
 
 static const struct {
-    const char *sentence, *name, *stats;
+    const char *message, *name, *stats;
 } directions[] = {
     [KILN_FORWARD] = { "Forward Convolution", "Forward Conv.", "fwd" },
     [KILN_BACKWARD_DATA] = { "Backward Convolution Data", "Backward Data Conv.", "bwdd" },
@@ -17,7 +17,7 @@ static const struct {
 
 static void print_kernels(const struct measurement *m, FILE *out)
 {
-    char size[UNITS_TEXT_MOST], time[UNITS_TEXT_MOST];
+    char size[UNITS_TEXT_MAX], time[UNITS_TEXT_MAX];
     fprintf(out, "solver %s, ", m->solver);
     if (m->config[0])
         fprintf(out, "config %s, ", m->config);
@@ -33,7 +33,7 @@ static void print_kernels(const struct measurement *m, FILE *out)
 
 static void print_phase(FILE *out, const char *before, const char *name, double seconds)
 {
-    char text[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX];
     fprintf(out, "%s%s %s", before, name, units_seconds(seconds, text));
 }
 
@@ -87,7 +87,7 @@ static void print_stats(const struct measurement *m, FILE *out)
 
 static void print_verdict(const struct measurement *m, FILE *out)
 {
-    const char *name = directions[m->problem.direction % 3].sentence;
+    const char *name = directions[m->problem.direction % 3].message;
     if (m->err.code == KILN_E_OK && m->checked)
         fprintf(out, "%s Verifies OK on CPU reference (%llu elements, largest error %.3g)\n", name,
                 (unsigned long long)m->elements, m->largest_error);
@@ -105,7 +105,7 @@ void lines_report_failure(const struct report_place *place, const struct kiln_er
 
 void lines_report_print(const struct report_place *place, const struct measurement *m, FILE *out)
 {
-    const char *name = directions[m->problem.direction % 3].sentence;
+    const char *name = directions[m->problem.direction % 3].message;
     char text[512];
     snprintf(text, sizeof(text), "%s", place->command);
     output_clean(text, false);
@@ -114,7 +114,7 @@ void lines_report_print(const struct report_place *place, const struct measureme
         fprintf(out,
                 "transposed (-m trans): the %s that was asked for is the %s of the line above, "
                 "with x and y exchanged\n",
-                directions[measure_asked_direction(m)].sentence, name);
+                directions[measure_asked_direction(m)].message, name);
     fprintf(out, "%s: seed %llu\n", name, (unsigned long long)m->seed);
     struct kiln_error unprinted = { 0 };
     if (m->found && find_print(m->found, out, &unprinted))

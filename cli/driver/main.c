@@ -11,18 +11,18 @@
  *   tensors.[ch]    data on both sides  storage.[ch] numbers in memory
  *   reference.[ch]  what is right
  *   report.[ch]     totals, JSON        lines_report.[ch]  lines as they are done
- *   devices.[ch]    the list of devices pocl_folder.[ch] what PoCL leaves, removed
+ *   devices.[ch]    the list of devices pocl_directory.[ch] what PoCL leaves, removed
  */
 #include "cli/driver/ahead.h"
 #include "cli/driver/devices.h"
 #include "cli/driver/find.h"
 #include "cli/driver/job.h"
 #include "cli/driver/options.h"
-#include "cli/driver/pocl_folder.h"
+#include "cli/driver/pocl_directory.h"
 #include "cli/driver/report.h"
 #include "cli/lines.h"
 #include "cli/now.h"
-#include "cli/outcome.h"
+#include "cli/result.h"
 
 #include <errno.h>
 #include <string.h>
@@ -100,8 +100,8 @@ static int read_input(struct driver *d, const struct driver_call *call, struct k
     return rc;
 }
 
-/* GPUs come first, as "auto" has it: a folder is made only where PoCL may be opened. */
-static int open_any(struct pocl_folder *folder, struct kiln_device **ret_device,
+/* GPUs come first, as "auto" has it: a directory is made only where PoCL may be opened. */
+static int open_any(struct pocl_directory *directory, struct kiln_device **ret_device,
                     struct kiln_error *err)
 {
     static const char *const gpus[] = { "hip", "cuda" };
@@ -109,20 +109,21 @@ static int open_any(struct pocl_folder *folder, struct kiln_device **ret_device,
         if (kiln_device_open(gpus[i], ret_device, err) == KILN_E_OK)
             return KILN_E_OK;
     }
-    pocl_folder_init(folder);
+    pocl_directory_init(directory);
     return kiln_device_open("auto", ret_device, err);
 }
 
-static int open_device(const char *name, struct pocl_folder *folder,
+static int open_device(const char *name, struct pocl_directory *directory,
                        struct kiln_device **ret_device, struct kiln_error *err)
 {
     bool is_any = !name || strcmp(name, "auto") == 0;
-    if (!is_any && pocl_folder_is_for(name))
-        pocl_folder_init(folder);
-    int rc = is_any ? open_any(folder, ret_device, err) : kiln_device_open(name, ret_device, err);
-    bool may_be_why = rc || pocl_folder_is_used(kiln_device_target(*ret_device));
-    if (folder->why_not[0] && may_be_why)
-        fprintf(stderr, "kiln-driver: warning: %s\n", folder->why_not);
+    if (!is_any && pocl_directory_is_for(name))
+        pocl_directory_init(directory);
+    int rc =
+        is_any ? open_any(directory, ret_device, err) : kiln_device_open(name, ret_device, err);
+    bool may_be_why = rc || pocl_directory_is_used(kiln_device_target(*ret_device));
+    if (directory->why_not[0] && may_be_why)
+        fprintf(stderr, "kiln-driver: warning: %s\n", directory->why_not);
     if (!rc)
         return rc;
     /* UNAVAILABLE means "no daemon" in the exit status. */
@@ -170,11 +171,11 @@ static int run_problems(struct driver *d, struct driver_call *call, struct kiln_
 
 /* The device is opened first, for the environment is changed while there is one thread; without a
  * daemon it does not matter which device there is. */
-static int open_both(const struct driver_call *call, struct pocl_folder *folder,
+static int open_both(const struct driver_call *call, struct pocl_directory *directory,
                      struct bench *bench, struct kiln_error *err)
 {
     struct kiln_error no_device = { 0 };
-    int device_rc = open_device(call->options.device, folder, &bench->device, &no_device);
+    int device_rc = open_device(call->options.device, directory, &bench->device, &no_device);
     int rc = session_open(&call->options.common, "kiln-driver", /* fallback= */ NULL,
                           &bench->client, err);
     if (rc || !device_rc)
@@ -184,7 +185,7 @@ static int open_both(const struct driver_call *call, struct pocl_folder *folder,
 }
 
 /* Input first: what is wrong with it is wrong with every device. */
-static int run(struct driver_call *call, struct pocl_folder *folder, struct kiln_error *err)
+static int run(struct driver_call *call, struct pocl_directory *directory, struct kiln_error *err)
 {
     struct kiln_conv_options find;
     struct driver d = { .bench = { .toolchain = call->options.toolchain,
@@ -194,7 +195,7 @@ static int run(struct driver_call *call, struct pocl_folder *folder, struct kiln
     if (!rc)
         rc = read_input(&d, call, err);
     if (!rc)
-        rc = open_both(call, folder, &d.bench, err);
+        rc = open_both(call, directory, &d.bench, err);
     report_init(&d.report, call->options.common.json);
     if (!rc)
         rc = run_problems(&d, call, err);
@@ -208,17 +209,17 @@ static int run(struct driver_call *call, struct pocl_folder *folder, struct kiln
 /* What opens devices. */
 static int run_on_devices(struct driver_call *call, struct kiln_error *err)
 {
-    struct pocl_folder folder = { .path = "" };
+    struct pocl_directory directory = { .path = "" };
     int rc = kiln_library_path_set("hip", call->options.hip_library_path, err);
     if (rc)
         return cli_while(err, "--hip-library-path");
     if (call->command == DRIVER_DEVICES) {
-        pocl_folder_init(&folder);
+        pocl_directory_init(&directory);
         rc = devices_print(call->options.common.json, &call->reported, err);
     } else {
-        rc = run(call, &folder, err);
+        rc = run(call, &directory, err);
     }
-    pocl_folder_done(&folder);
+    pocl_directory_done(&directory);
     return rc;
 }
 
@@ -229,7 +230,7 @@ static int dispatch(int argc, const char *const *argv, struct driver_call *call,
     if (rc)
         return rc;
     if (call->options.common.version)
-        outcome_version("kiln-driver", call->options.common.json);
+        result_version("kiln-driver", call->options.common.json);
     else if (call->options.common.help)
         driver_print_help(stdout);
     else
@@ -243,9 +244,9 @@ int main(int argc, char **argv)
     struct kiln_error err = { 0 };
     const char *const *words = (const char *const *)argv + 1;
     int rc = dispatch(argc - 1, words, &call, &err);
-    struct outcome outcome = { .program = "kiln-driver",
-                               .json = outcome_wants_json(argc - 1, words),
-                               .reported = call.reported };
+    struct result result = { .program = "kiln-driver",
+                             .json = result_wants_json(argc - 1, words),
+                             .reported = call.reported };
     driver_call_done(&call);
-    return (int)outcome_end(&outcome, rc, &err);
+    return (int)result_end(&result, rc, &err);
 }

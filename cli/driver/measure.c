@@ -24,7 +24,7 @@ static double since(uint64_t start_ns) { return (double)(now_ns() - start_ns) / 
 
 static void note_objects(struct measurement *m, const struct kiln_plan *plan)
 {
-    for (unsigned i = 0; i < kiln_plan_object_count(plan) && i < MEASURE_OBJECTS_MOST; i++) {
+    for (unsigned i = 0; i < kiln_plan_object_count(plan) && i < MEASURE_OBJECTS_MAX; i++) {
         struct measured_object *object = &m->objects[m->object_count++];
         snprintf(object->key, sizeof(object->key), "%s", kiln_plan_object_key(plan, i));
         object->tier = kiln_plan_object_tier(plan, i);

@@ -40,7 +40,7 @@ struct phases {
     double check;   /* tensors and reference: this program's own work */
 };
 
-#define MEASURE_OBJECTS_MOST 8 /* as many as a plan may have */
+#define MEASURE_OBJECTS_MAX 8 /* as many as a plan may have */
 
 struct measured_object {
     char key[65];
@@ -58,7 +58,7 @@ struct measurement {
     char config[1032];              /* of the solver; "": nothing to tune */
     struct kiln_conv_result *found; /* owned; NULL: neither find nor tune ran */
     uint64_t workspace;
-    struct measured_object objects[MEASURE_OBJECTS_MOST];
+    struct measured_object objects[MEASURE_OBJECTS_MAX];
     unsigned object_count;
     struct phases time;
     unsigned iterations; /* that |steady| is the median of */

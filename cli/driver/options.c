@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* JSON numbers are exact so far, and people can still read them to each other. */
-#define SEED_MOST (((uint64_t)1 << 48) - 1)
+#define SEED_MAX (((uint64_t)1 << 48) - 1)
 
 #define AT(field) offsetof(struct driver_options, field)
 static const struct option options[] = {
@@ -18,7 +18,7 @@ static const struct option options[] = {
       "look for the HIP runtime there first; ':' between them", 0, 0 },
     { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "compiler that kilnd shall use", 0, 0 },
     { "seed", 0, OPTION_NUMBER, AT(seed), "N",
-      "random data of an earlier run; the next problem takes N + 1", 0, SEED_MOST },
+      "random data of an earlier run; the next problem takes N + 1", 0, SEED_MAX },
     { "find-mode", 0, OPTION_TEXT, AT(find_mode), "normal|fast|hybrid",
       "how to find without -S ($MIOPEN_FIND_MODE, else hybrid)", 0, 0 },
     { "enforce", 0, OPTION_TEXT, AT(enforce), "none|db_update|search|search_db_update|db_clean",
@@ -29,7 +29,7 @@ static const struct option options[] = {
       "-s 1: share the search with other processes that do", 0, 0 },
     { "no-record", 0, OPTION_FLAG, AT(no_record), NULL, "record nothing of find and tune", 0, 0 },
     { "journal", 0, OPTION_VERBATIM, AT(journal), "FOLDER",
-      "keeps a search's timings, to go on from; '' for none (the user's state folder)", 0, 0 },
+      "keeps a search's timings, to go on from; '' for none (the user's state directory)", 0, 0 },
     { "summary", 0, OPTION_FLAG, AT(summary), NULL, "end with one table of counts and times", 0,
       0 },
     { "ahead", 0, OPTION_FLAG, AT(ahead), NULL,

@@ -14,7 +14,7 @@
 
 /* Outputs that a thread takes at a time: small enough to end together, large enough to be cheap. */
 #define CHUNK 256u
-#define THREADS_MOST 64u
+#define THREADS_MAX 64u
 
 /* Axes of a tensor; "outer" is n of x and y, k of w. */
 enum axis { OUTER, CHANNEL, DEPTH, HEIGHT, WIDTH, AXES };
@@ -107,20 +107,20 @@ static bool pack(struct tensor *t, const double *from, const enum axis order[AXE
 }
 
 /* Two doubles wide: what every 64-bit machine does in one instruction. */
-typedef double lanes __attribute__((vector_size(16)));
-typedef int64_t lane_bits __attribute__((vector_size(16)));
+typedef double work_queues __attribute__((vector_size(16)));
+typedef int64_t work_queue_bits __attribute__((vector_size(16)));
 
-static lanes load_lanes(const double *from)
+static work_queues load_work_queues(const double *from)
 {
-    lanes v;
+    work_queues v;
     memcpy(&v, from, sizeof(v));
     return v;
 }
 
-static lanes absolute(lanes v)
+static work_queues absolute(work_queues v)
 {
-    const lane_bits mask = { INT64_MAX, INT64_MAX };
-    return (lanes)((lane_bits)v & mask);
+    const work_queue_bits mask = { INT64_MAX, INT64_MAX };
+    return (work_queues)((work_queue_bits)v & mask);
 }
 
 static void add_dot(struct sum *sum, const double *a, uint64_t a_step, const double *b,
@@ -128,10 +128,11 @@ static void add_dot(struct sum *sum, const double *a, uint64_t a_step, const dou
 {
     uint64_t i = 0;
     if (a_step == 1 && b_step == 1 && count >= 4) {
-        lanes value[2] = { { 0 } }, magnitude[2] = { { 0 } };
+        work_queues value[2] = { { 0 } }, magnitude[2] = { { 0 } };
         for (; i + 4 <= count; i += 4) {
             for (int half = 0; half < 2; half++) {
-                lanes product = load_lanes(a + i + 2 * half) * load_lanes(b + i + 2 * half);
+                work_queues product =
+                    load_work_queues(a + i + 2 * half) * load_work_queues(b + i + 2 * half);
                 value[half] += product;
                 magnitude[half] += absolute(product);
             }
@@ -283,12 +284,12 @@ static void *work(void *context)
 /* A thread that cannot be started only makes it slower: this one works too. */
 static void work_on_threads(struct job *job, unsigned threads)
 {
-    pthread_t ids[THREADS_MOST];
+    pthread_t ids[THREADS_MAX];
     unsigned started = 0;
     if (threads == 0)
         threads = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
-    if (threads > THREADS_MOST)
-        threads = THREADS_MOST;
+    if (threads > THREADS_MAX)
+        threads = THREADS_MAX;
     while (started + 1 < threads && pthread_create(&ids[started], NULL, work, job) == 0)
         started++;
     work(job);

@@ -3,7 +3,7 @@
 
 #include "cli/driver/find.h"
 #include "cli/driver/lines_report.h"
-#include "cli/outcome.h"
+#include "cli/result.h"
 
 /* Every phase once: where it is, what JSON and the table call it. */
 static const struct phase_name {
@@ -45,7 +45,7 @@ void report_done(struct report *report)
     *report = (struct report){ 0 };
 }
 
-static void count_outcome(struct totals *t, const struct kiln_error *err)
+static void count_result(struct totals *t, const struct kiln_error *err)
 {
     t->problems++;
     if (err->code == KILN_E_OK)
@@ -57,7 +57,7 @@ static void count_outcome(struct totals *t, const struct kiln_error *err)
 
 static void count(struct totals *t, const struct measurement *m)
 {
-    count_outcome(t, &m->err);
+    count_result(t, &m->err);
     t->verified += m->checked && m->wrong == 0;
     for (unsigned i = 0; i < m->object_count; i++)
         tier_count(&t->tiers, m->objects[i].tier);
@@ -79,7 +79,7 @@ static struct json *place_json(const struct report_place *place, const struct ki
     json_set_text(json, "command", place->command);
     json_set_bool(json, "ok", err->code == KILN_E_OK);
     if (err->code != KILN_E_OK)
-        json_set(json, "error", outcome_error_json(err));
+        json_set(json, "error", result_error_json(err));
     return json;
 }
 
@@ -137,7 +137,7 @@ void report_add(struct report *report, const struct report_place *place,
 void report_add_failure(struct report *report, const struct report_place *place,
                         const struct kiln_error *err)
 {
-    count_outcome(&report->totals, err);
+    count_result(&report->totals, err);
     if (report->json)
         json_append(report->results, place_json(place, err));
     else
@@ -199,6 +199,6 @@ int report_print_json(struct report *report, const struct kiln_device *device, u
     json_set(json, "results", KILN_TAKE(report->results));
     json_set(json, "summary", summary_json(&report->totals));
     if (failure)
-        json_set(json, "error", outcome_error_json(failure));
+        json_set(json, "error", result_error_json(failure));
     return output_json(json, err);
 }

@@ -89,7 +89,7 @@ int admin_call(const struct invocation *invocation, const struct admin_call *cal
                                       : NULL,
         .context = call->db_progress ? (void *)call->db_progress : (void *)call->progress,
         .ret_files = call->ret_files,
-        .ret_files_most = call->ret_files_most,
+        .ret_files_max = call->ret_files_max,
         .ret_file_count = &came_back,
     };
     rc = note_refusal(invocation, kiln_admin_call(invocation->client, &whole, &reply, err));

@@ -29,7 +29,7 @@ struct admin_call {
     struct call_progress *progress;  /* NULL: not shown */
     struct db_progress *db_progress; /* instead of |progress|; NULL */
     int *ret_files;                  /* what comes back, the caller's to close */
-    size_t ret_files_most;
+    size_t ret_files_max;
     size_t *ret_file_count;
     int timeout_ms; /* where --timeout does not say; 0: none */
 };

@@ -9,7 +9,7 @@
 static bool is_device_of(const struct database_id *id, const char *text)
 {
     struct target target;
-    char given[DATABASE_ID_MOST], of_target[DATABASE_ID_MOST];
+    char given[DATABASE_ID_MAX], of_target[DATABASE_ID_MAX];
     struct kiln_err unused = KILN_ERR_INIT;
     return target_parse(bytes_of_text(text), &target, &unused) == KILN_OK &&
            database_id_write(id, given) &&
@@ -97,12 +97,12 @@ static int check_file(const struct built_name *name, struct kiln_error *err)
     struct kiln_err why = KILN_ERR_INIT;
     const char *ending = name->kilns ? "kpkg" : "kdb";
     int arch = (int)strcspn(name->target, ":");
-    bool tells = database_id_of_file(name->file, &id, &why) == KILN_OK;
-    if (name->database_id || (tells && is_of_target(&id, name->target)))
+    bool reports = database_id_of_file(name->file, &id, &why) == KILN_OK;
+    if (name->database_id || (reports && is_of_target(&id, name->target)))
         return KILN_E_OK;
     return cli_fail(err, KILN_E_INVALID,
                     "a package applies by its name, and '%.80s' %s: call it %.*s.%s%s", name->file,
-                    tells ? "names another device than --target" : "names none that kiln knows",
+                    reports ? "names another device than --target" : "names none that kiln knows",
                     arch, name->target, ending,
                     name->kilns ? ", or give --db-id"
                                 : " (every one of them), or as its database id, such as "

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 struct built_name {
-    const char *file;        /* without folders: "gfx90a68.kdb" */
+    const char *file;        /* without directories: "gfx90a68.kdb" */
     const char *target;      /* "gfx90a:xnack+", "sm_90" */
     const char *database_id; /* NULL: none was given */
     bool kilns;              /* kiln's own format; else MIOpen's */

@@ -17,7 +17,7 @@ int confirm_possible(bool yes, bool dry_run, struct kiln_error *err)
 
 void confirm_say(FILE *out, const char *before, const struct json *answer, const char *after)
 {
-    char count[UNITS_TEXT_MOST], size[UNITS_TEXT_MOST];
+    char count[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
     fprintf(out, "%s%s, %s%s", before, units_kernels(json_get_u64(answer, "kernels", 0), count),
             units_size(json_get_u64(answer, "bytes", 0), size), after);
     fflush(out);

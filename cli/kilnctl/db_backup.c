@@ -28,7 +28,7 @@ static int check_free(const struct backup_options *o, const char *path, struct k
 static int report(const struct invocation *invocation, const char *path, uint64_t bytes,
                   struct kiln_error *err)
 {
-    char size[UNITS_TEXT_MOST];
+    char size[UNITS_TEXT_MAX];
     if (!invocation->common->json) {
         db_say("%.900s: %s", path, units_size(bytes, size));
         return KILN_E_OK;
@@ -47,7 +47,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     KILN_AUTO(fd) int fd = -1;
     size_t count = 0;
     const struct admin_call call = { ADMIN_CALL_INIT, .request = "tuning_backup", .ret_files = &fd,
-                                     .ret_files_most = 1, .ret_file_count = &count };
+                                     .ret_files_max = 1, .ret_file_count = &count };
     int rc = check_free(o, path, err);
     if (!rc)
         rc = admin_call(invocation, &call, &reply, err);
@@ -66,7 +66,7 @@ const struct command command_db_backup = {
     .summary = "a consistent copy of tuning.db, while kilnd runs",
     .help = "Writes all that users and the host recorded into FILE, whole and on the disk, or not "
             "at all.  To go\n"
-            "back to it, stop kilnd and put FILE in the place of tuning.db in its state folder "
+            "back to it, stop kilnd and put FILE in the place of tuning.db in its state directory "
             "(without the\n"
             "-wal and -shm beside it).  Imported system databases are not in it: import them "
             "again.  For\n"

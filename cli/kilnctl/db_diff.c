@@ -58,7 +58,7 @@ static void take_name(const char *path, struct db_file_name *what)
 static int set_side(struct json *ask, const char *word, bool is_a, struct comparison *c,
                     struct db_file_name *what, struct kiln_error *err)
 {
-    char note[DB_NOTE_MOST] = "";
+    char note[DB_NOTE_MAX] = "";
     if (db_word_is(word, DB_TIERS)) {
         json_set_text(ask, is_a ? "a_tier" : "b_tier", word);
         return KILN_E_OK;
@@ -133,7 +133,7 @@ static void print_difference(void *context, const struct json *item)
 
 static void print_sums(const struct json *reply)
 {
-    char a[DB_WHO_MOST], b[DB_WHO_MOST];
+    char a[DB_WHO_MAX], b[DB_WHO_MAX];
     uint64_t untold = json_get_u64(reply, "left_out", 0);
     if (untold > 0)
         db_say("%llu more differences are not listed", (unsigned long long)untold);

@@ -76,7 +76,7 @@ static struct json *written_json(const struct json *entry, const char *path)
 
 static void print(const struct json *entry, const char *path)
 {
-    char count[DB_WHO_MOST], size[UNITS_TEXT_MOST];
+    char count[DB_WHO_MAX], size[UNITS_TEXT_MAX];
     db_say("%.900s: %s, %s", path, db_count(json_get_u64(entry, "records", 0), "record", count),
            units_size(json_get_u64(entry, "bytes", 0), size));
 }
@@ -115,7 +115,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (!rc)
         rc = ask_daemon(invocation, &exported, err);
     if (!rc)
-        rc = db_make_folder(invocation->words[0], 0777, err);
+        rc = db_make_directory(invocation->words[0], 0777, err);
     return rc ? rc : write_all(invocation, &exported, err);
 }
 

@@ -24,7 +24,7 @@ int db_exported_get(const struct invocation *invocation, const struct json *ask,
                                      .request = "tuning_export",
                                      .arguments = ask,
                                      .ret_files = exported.fds,
-                                     .ret_files_most = DB_EXPORTED_MOST,
+                                     .ret_files_max = DB_EXPORTED_MAX,
                                      .ret_file_count = &exported.count };
     int rc = admin_call(invocation, &call, &exported.answer, err);
     if (rc)
@@ -46,15 +46,15 @@ const struct json *db_exported_entry(const struct db_exported *exported, size_t 
     return entry;
 }
 
-int db_exported_path(const char *folder, const char *name, char ret_path[PATH_MAX],
+int db_exported_path(const char *directory, const char *name, char ret_path[PATH_MAX],
                      struct kiln_error *err)
 {
-    size_t size = strlen(folder);
-    const char *slash = size > 0 && folder[size - 1] == '/' ? "" : "/";
+    size_t size = strlen(directory);
+    const char *slash = size > 0 && directory[size - 1] == '/' ? "" : "/";
     if (!*name || *name == '.' || strchr(name, '/') || strlen(name) >= 128)
         return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no file that it sent");
-    if (snprintf(ret_path, PATH_MAX, "%s%s%s", folder, slash, name) >= PATH_MAX)
-        return cli_fail(err, KILN_E_INVALID, "'%s' is too long a path", folder);
+    if (snprintf(ret_path, PATH_MAX, "%s%s%s", directory, slash, name) >= PATH_MAX)
+        return cli_fail(err, KILN_E_INVALID, "'%s' is too long a path", directory);
     return KILN_E_OK;
 }
 
@@ -66,21 +66,21 @@ int db_exported_write(const struct db_exported *exported, size_t index, const ch
     };
     if (!replace && access(path, F_OK) == 0)
         return cli_fail(err, KILN_E_IO,
-                        "'%s' is there already: choose another folder, or give --force to "
+                        "'%s' is there already: choose another directory, or give --force to "
                         "replace it",
                         path);
     /* What a log beside an older database holds would be played into the new one. */
     if (snapshot_has_log(path))
         return cli_fail(err, KILN_E_BUSY,
                         "'%s' is in use (there is a log beside it): end the programs that use it, "
-                        "or choose another folder",
+                        "or choose another directory",
                         path);
     return new_file_write(&file, err);
 }
 
-int db_make_folder(const char *folder, mode_t mode, struct kiln_error *err)
+int db_make_directory(const char *directory, mode_t mode, struct kiln_error *err)
 {
-    if (mkdir(folder, mode) == 0 || errno == EEXIST)
+    if (mkdir(directory, mode) == 0 || errno == EEXIST)
         return KILN_E_OK;
-    return cli_fail_errno(err, errno, "cannot make the folder '%s'", folder);
+    return cli_fail_errno(err, errno, "cannot make the directory '%s'", directory);
 }

@@ -46,7 +46,7 @@ bool db_file_system_name(const char *name, char ret_name[128])
     return true;
 }
 
-/* ---- folders ---- */
+/* ---- directories ---- */
 
 void db_files_done(struct db_files *files)
 {
@@ -56,15 +56,16 @@ void db_files_done(struct db_files *files)
     *files = (struct db_files){ .paths = NULL };
 }
 
-static int add(struct db_files *files, const char *folder, const char *name, struct kiln_error *err)
+static int add(struct db_files *files, const char *directory, const char *name,
+               struct kiln_error *err)
 {
     char **grown = realloc(files->paths, (files->count + 1) * sizeof(*grown));
     char *path = NULL;
-    bool slash = *folder && folder[strlen(folder) - 1] != '/';
+    bool slash = *directory && directory[strlen(directory) - 1] != '/';
     if (grown)
         files->paths = grown;
-    if (!grown || asprintf(&path, "%s%s%s", folder, slash ? "/" : "", name) < 0)
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the names in '%s'", folder);
+    if (!grown || asprintf(&path, "%s%s%s", directory, slash ? "/" : "", name) < 0)
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the names in '%s'", directory);
     files->paths[files->count++] = path;
     return KILN_E_OK;
 }
@@ -85,7 +86,7 @@ static bool would_do_for(const char *id, const char *name)
 }
 
 /* A name that would do but for its device is no stranger's file: it is told. */
-static void tell_unknown(const char *folder, const char *name)
+static void report_unknown(const char *directory, const char *name)
 {
     char line[700];
     if (*name == '.' || !(would_do_for("gfx906_60", name) || would_do_for("sm_90_132", name)))
@@ -93,30 +94,30 @@ static void tell_unknown(const char *folder, const char *name)
     snprintf(line, sizeof(line),
              "kilnctl: '%.200s' in '%.250s' is left out: its name begins with no database id that "
              "kiln knows, or its backend is none of that device's; name it by itself, with --db-id",
-             name, folder);
+             name, directory);
     output_clean(line, false);
     fprintf(stderr, "%s\n", line);
 }
 
-static int list(const char *folder, struct db_files *files, struct kiln_error *err)
+static int list(const char *directory, struct db_files *files, struct kiln_error *err)
 {
     struct tuning_file_name unused;
     int rc = KILN_E_OK;
-    DIR *open = opendir(folder);
+    DIR *open = opendir(directory);
     if (!open)
-        return cli_fail_errno(err, errno, "cannot read the folder '%s'", folder);
+        return cli_fail_errno(err, errno, "cannot read the directory '%s'", directory);
     for (struct dirent *e = readdir(open); e && !rc; e = readdir(open)) {
         if (parse(e->d_name, &unused))
-            rc = add(files, folder, e->d_name, err);
+            rc = add(files, directory, e->d_name, err);
         else
-            tell_unknown(folder, e->d_name);
+            report_unknown(directory, e->d_name);
     }
     closedir(open);
     if (!rc && files->count == 0)
         rc = cli_fail(err, KILN_E_NOT_FOUND,
                       "there is no tuning file in '%s': their names are like "
                       "gfx90a68.HIP.fdb.txt, gfx90a68.db",
-                      folder);
+                      directory);
     if (files->count > 0)
         qsort(files->paths, files->count, sizeof(*files->paths), by_name);
     return rc;
@@ -126,8 +127,8 @@ int db_files_of(const char *word, struct db_files *ret_files, struct kiln_error 
 {
     struct db_files files = { .paths = NULL };
     struct stat seen;
-    bool is_folder = stat(word, &seen) == 0 && S_ISDIR(seen.st_mode);
-    int rc = is_folder ? list(word, &files, err) : add(&files, "", word, err);
+    bool is_directory = stat(word, &seen) == 0 && S_ISDIR(seen.st_mode);
+    int rc = is_directory ? list(word, &files, err) : add(&files, "", word, err);
     if (rc)
         db_files_done(&files);
     else
@@ -137,7 +138,7 @@ int db_files_of(const char *word, struct db_files *ret_files, struct kiln_error 
 
 /* ---- open ---- */
 
-int db_file_open(const char *path, int *ret_fd, char ret_note[DB_NOTE_MOST], struct kiln_error *err)
+int db_file_open(const char *path, int *ret_fd, char ret_note[DB_NOTE_MAX], struct kiln_error *err)
 {
     struct tuning_file_name name;
     struct snapshot snapshot;
@@ -149,7 +150,7 @@ int db_file_open(const char *path, int *ret_fd, char ret_note[DB_NOTE_MOST], str
     int rc = snapshot_open(path, &snapshot, err);
     if (rc)
         return rc;
-    snprintf(ret_note, DB_NOTE_MOST, "%s", snapshot.note);
+    snprintf(ret_note, DB_NOTE_MAX, "%s", snapshot.note);
     *ret_fd = snapshot.fd;
     return KILN_E_OK;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * MIOpen's tuning files as kilnctl meets them: by their names, in folders, open.
+ * MIOpen's tuning files as kilnctl meets them: by their names, in directories, open.
  *
  * Role       all that kilnctl knows of engine/miopen: what the name of a tuning file tells
  * Ownership  db_files owns its paths; descriptors are the caller's
@@ -32,15 +32,15 @@ struct db_files {
     char **paths; /* owned, and so is each */
     size_t count;
 };
-/* |word| itself; of a folder, all tuning files in it, in order of their names.  KILN_E_NOT_FOUND
+/* |word| itself; of a directory, all tuning files in it, in order of their names.  KILN_E_NOT_FOUND
  * when it has none. */
 CLI_MUST_CHECK int db_files_of(const char *word, struct db_files *ret_files,
                                struct kiln_error *err);
 void db_files_done(struct db_files *files); /* accepts a zeroed one */
 #define DB_FILES_AUTO __attribute__((cleanup(db_files_done)))
 
-#define DB_NOTE_MOST 512
+#define DB_NOTE_MAX 512
 /* As it stands; of a database that MIOpen has open a copy with its log in it.  |ret_note|: what
  * of it cannot be had; "" as a rule. */
-CLI_MUST_CHECK int db_file_open(const char *path, int *ret_fd, char ret_note[DB_NOTE_MOST],
+CLI_MUST_CHECK int db_file_open(const char *path, int *ret_fd, char ret_note[DB_NOTE_MAX],
                                 struct kiln_error *err);

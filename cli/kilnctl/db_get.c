@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/db_words.h"
-#include "cli/outcome.h"
 #include "cli/output.h"
+#include "cli/result.h"
 #include "common/units.h"
 
 #include <string.h>
 
-#define LINE_MOST 4096
+#define LINE_MAX 4096
 
 struct get_options {
     const char *database_id, *backend, *driver, *toolchain;
@@ -32,14 +32,14 @@ static const struct option options[] = {
 /* ---- the question ---- */
 
 /* A command line in quotes is one word; behind "--" it is many. */
-static int join(const struct invocation *invocation, char line[LINE_MOST], struct kiln_error *err)
+static int join(const struct invocation *invocation, char line[LINE_MAX], struct kiln_error *err)
 {
     size_t used = 0;
-    for (size_t i = 0; i < invocation->word_count && used < LINE_MOST; i++)
-        used += (size_t)snprintf(line + used, LINE_MOST - used, "%s%s", i ? " " : "",
+    for (size_t i = 0; i < invocation->word_count && used < LINE_MAX; i++)
+        used += (size_t)snprintf(line + used, LINE_MAX - used, "%s%s", i ? " " : "",
                                  invocation->words[i]);
-    return used < LINE_MOST ? KILN_E_OK
-                            : cli_fail(err, KILN_E_INVALID, "the problem is too long a text");
+    return used < LINE_MAX ? KILN_E_OK
+                           : cli_fail(err, KILN_E_INVALID, "the problem is too long a text");
 }
 
 static int ask_daemon(const struct invocation *invocation, const char *problem,
@@ -94,7 +94,7 @@ static void cell_origin(struct table *table, const struct json *entry)
 static void add_entry(struct table *table, const struct json *record, const struct json *entry,
                       bool is_find)
 {
-    char who[DB_WHO_MOST], when[UNITS_TEXT_MOST], size[UNITS_TEXT_MOST];
+    char who[DB_WHO_MAX], when[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
     bool left_out = json_get_bool(entry, "left_out", false);
     bool stale = left_out || json_get_bool(entry, "stale", false);
     table_cell_in(table, COLOUR_BOLD, "%s", json_get_text(entry, "solver", "?"));
@@ -176,7 +176,7 @@ static int print_problem(const struct get_options *o, const struct json *problem
 
 static int print(const struct get_options *o, const struct json *reply, struct kiln_error *err)
 {
-    char count[DB_WHO_MOST];
+    char count[DB_WHO_MAX];
     const struct json *problems = json_get(reply, "problems");
     uint64_t left_out = json_get_u64(reply, "left_out", 0);
     int rc = KILN_E_OK;
@@ -208,7 +208,7 @@ static int report(const struct invocation *invocation, struct json *reply, struc
     int missing = has_records(json_get(reply, "problems")) ? KILN_E_OK : fail_missing(o, &why);
     bool json = invocation->common->json;
     if (json && missing)
-        json_set(reply, "error", outcome_error_json(&why));
+        json_set(reply, "error", result_error_json(&why));
     int rc = json ? output_json(reply, err) : print(o, reply, err);
     *invocation->reported = json && missing && !rc;
     if (!rc && missing)
@@ -220,7 +220,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct get_options *o = invocation->options;
     KILN_AUTO(json) struct json *reply = NULL;
-    char problem[LINE_MOST];
+    char problem[LINE_MAX];
     if (!o->database_id)
         return cli_fail(err, KILN_E_INVALID,
                         "db get needs --db-id: the device, such as gfx90a68 ('kilnctl device ls' "

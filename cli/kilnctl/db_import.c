@@ -44,7 +44,7 @@ static int check(const struct invocation *invocation, bool merges, struct kiln_e
 }
 
 /* A URL may carry a password, and a signature in its query. */
-static const char *shown_as(const char *path, char text[URL_LABEL_MOST])
+static const char *shown_as(const char *path, char text[URL_LABEL_MAX])
 {
     return url_is(path) ? url_label(path, text) : path;
 }
@@ -54,7 +54,7 @@ static int send(const struct invocation *invocation, bool merges, const char *pa
                 struct json **ret_answer, struct kiln_error *err)
 {
     const struct import_options *o = invocation->options;
-    char note[DB_NOTE_MOST] = "", label[URL_LABEL_MOST];
+    char note[DB_NOTE_MAX] = "", label[URL_LABEL_MAX];
     const char *shown = shown_as(path, label);
     struct db_sending sending = { .merges = merges,
                                   .path = shown,
@@ -93,7 +93,7 @@ static void send_word(const struct invocation *invocation, bool merges, const ch
     if (rc)
         several_note(several, word, rc, &why);
     for (size_t i = 0; i < files.count && !several->over; i++) {
-        char label[URL_LABEL_MOST];
+        char label[URL_LABEL_MAX];
         struct json *answer = NULL;
         rc = send(invocation, merges, files.paths[i], &answer, &why);
         several_note(several, shown_as(files.paths[i], label), rc, &why);

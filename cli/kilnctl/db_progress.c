@@ -46,7 +46,7 @@ static void take(struct db_progress *p, size_t index, const struct json *items)
             continue;
         if (prints)
             list->print(p->context, j);
-        if (p->json && p->counts[index] < DB_KEPT_MOST)
+        if (p->json && p->counts[index] < DB_KEPT_MAX)
             json_append(p->kept[index], copy(j));
         p->counts[index]++;
     }

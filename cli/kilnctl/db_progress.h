@@ -16,7 +16,7 @@
 #include <stddef.h>
 
 /* Items that --json lists of one list; more are counted. */
-#define DB_KEPT_MOST 100000u
+#define DB_KEPT_MAX 100000u
 
 struct db_list {
     const char *name; /* of the member: "bad" */
@@ -27,12 +27,12 @@ struct db_list {
 struct db_progress {
     struct call_progress bar;
     const struct db_list *lists; /* borrowed */
-    size_t list_count;           /* at most DB_LISTS_MOST */
+    size_t list_count;           /* at most DB_LISTS_MAX */
     void *context;               /* borrowed; for print */
     bool json;
-#define DB_LISTS_MOST 3
-    struct json *kept[DB_LISTS_MOST]; /* owned */
-    size_t counts[DB_LISTS_MOST];
+#define DB_LISTS_MAX 3
+    struct json *kept[DB_LISTS_MAX]; /* owned */
+    size_t counts[DB_LISTS_MAX];
 };
 
 void db_progress_init(struct db_progress *progress, const char *what, const struct db_list *lists,

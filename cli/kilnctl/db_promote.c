@@ -43,7 +43,7 @@ static void fill(const struct promote_options *o, struct json *ask)
 
 static void print(const struct json *reply)
 {
-    char records[DB_WHO_MOST], conflicts[DB_WHO_MOST];
+    char records[DB_WHO_MAX], conflicts[DB_WHO_MAX];
     db_say("%s looked at: %llu added to the host's, %llu replaced, %s",
            db_count(json_get_u64(reply, "records", 0), "record", records),
            (unsigned long long)json_get_u64(reply, "added", 0),

@@ -104,7 +104,7 @@ static int ask_daemon(const struct invocation *invocation, struct json **ret_rep
 
 static void print(const struct rm_options *o, const struct json *reply)
 {
-    char removed[DB_WHO_MOST], replaced[DB_WHO_MOST];
+    char removed[DB_WHO_MAX], replaced[DB_WHO_MAX];
     if (strcmp(tier_of(o), "system") == 0)
         db_say("the system's %s database for %.64s is dropped", o->kind, o->database_id);
     else

@@ -74,7 +74,7 @@ int db_send(const struct invocation *invocation, struct db_sending *sending,
 {
     KILN_AUTO(json) struct json *ask = json_object();
     DB_PROGRESS_AUTO struct db_progress progress;
-    char label[URL_LABEL_MOST];
+    char label[URL_LABEL_MAX];
     db_progress_init(&progress, url_label(sending->path, label), lists, LISTS, sending,
                      invocation->common->json);
     const struct admin_call call = { .request = sending->merges ? "tuning_merge" : "tuning_import",
@@ -94,7 +94,7 @@ int db_send(const struct invocation *invocation, struct db_sending *sending,
 
 static void print_rest(const struct json *answer, const char *member, const char *what)
 {
-    char count[DB_WHO_MOST];
+    char count[DB_WHO_MAX];
     uint64_t number = json_get_u64(answer, member, 0);
     if (number > 0)
         db_say("  %s %s", db_count(number, "record", count), what);
@@ -104,7 +104,7 @@ static void print_rest(const struct json *answer, const char *member, const char
  */
 static void warn_shrunk(const struct db_sending *sending, const struct json *answer)
 {
-    char before[DB_WHO_MOST], now[DB_WHO_MOST], line[1024];
+    char before[DB_WHO_MAX], now[DB_WHO_MAX], line[1024];
     if (!json_get_bool(answer, "shrunk", false))
         return;
     snprintf(line, sizeof(line),
@@ -120,7 +120,7 @@ static void warn_shrunk(const struct db_sending *sending, const struct json *ans
 
 void db_send_print(const struct db_sending *sending, const struct json *answer)
 {
-    char records[DB_WHO_MOST], entries[DB_WHO_MOST];
+    char records[DB_WHO_MAX], entries[DB_WHO_MAX];
     const char *backend = json_get_text(answer, "backend", "");
     db_say("%.255s: %s, %s, of %.8s%s%.16s for %.64s %s tier %.8s", sending->path,
            db_count(json_get_u64(answer, "records", 0), "record", records),

@@ -9,8 +9,8 @@
 
 static void add_system(struct table *table, const struct json *system)
 {
-    char records[UNITS_TEXT_MOST], entries[UNITS_TEXT_MOST], size[UNITS_TEXT_MOST];
-    char when[UNITS_TEXT_MOST], who[DB_WHO_MOST];
+    char records[UNITS_TEXT_MAX], entries[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
+    char when[UNITS_TEXT_MAX], who[DB_WHO_MAX];
     const char *backend = json_get_text(system, "backend", "");
     const char *state = json_get_text(system, "state", "?");
     bool ok = strcmp(state, "ok") == 0;

@@ -7,7 +7,7 @@
 static int run(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
-    char freed[UNITS_TEXT_MOST], bytes[UNITS_TEXT_MOST];
+    char freed[UNITS_TEXT_MAX], bytes[UNITS_TEXT_MAX];
     const struct admin_call call = { ADMIN_CALL_INIT, .request = "tuning_vacuum" };
     int rc = admin_call(invocation, &call, &reply, err);
     if (rc)

@@ -2,8 +2,8 @@
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/db_progress.h"
 #include "cli/kilnctl/db_words.h"
-#include "cli/outcome.h"
 #include "cli/output.h"
+#include "cli/result.h"
 #include "common/units.h"
 
 struct verify_options {
@@ -23,7 +23,7 @@ static const struct option options[] = {
 
 static void print_stale(void *context, const struct json *item)
 {
-    char who[DB_WHO_MOST], when[UNITS_TEXT_MOST];
+    char who[DB_WHO_MAX], when[UNITS_TEXT_MAX];
     (void)context;
     db_say("stale: %.8s %.64s %.8s %.400s %.200s: %.100s, %.100s, %s, by %s",
            json_get_text(item, "kind", "?"), json_get_text(item, "database_id", "?"),
@@ -56,7 +56,7 @@ static int judge(const struct json *reply, struct kiln_error *err)
 
 static void print_sums(const struct json *reply)
 {
-    char count[DB_WHO_MOST];
+    char count[DB_WHO_MAX];
     uint64_t unchecked = json_get_u64(reply, "unchecked", 0);
     db_say("%s checked", db_count(json_get_u64(reply, "checked", 0), "record", count));
     if (unchecked > 0)
@@ -75,7 +75,7 @@ static int report(const struct invocation *invocation, struct db_progress *progr
         db_progress_give(progress, 0, reply, "stale_entries");
         db_progress_give(progress, 1, reply, "damaged_parts");
         if (damaged)
-            json_set(reply, "error", outcome_error_json(&why));
+            json_set(reply, "error", result_error_json(&why));
         rc = output_json(reply, err);
         *invocation->reported = damaged && !rc;
     } else {

@@ -30,10 +30,10 @@ CLI_MUST_CHECK int db_check_word(const char *option, const char *given, const ch
 /* Nothing where |text| is NULL. */
 void db_set_text(struct json *json, const char *name, const char *text);
 
-#define DB_WHO_MOST 64
+#define DB_WHO_MAX 64
 /* The user's name, or the number of one that has none here.  Returns |text|. */
-const char *db_who(const struct json *json, char text[DB_WHO_MOST]);
+const char *db_who(const struct json *json, char text[DB_WHO_MAX]);
 /* "1 record", "193 590 records".  Returns |text|. */
-const char *db_count(uint64_t count, const char *noun, char text[DB_WHO_MOST]);
+const char *db_count(uint64_t count, const char *noun, char text[DB_WHO_MAX]);
 /* Prints a line without control characters on standard output. */
 void db_say(const char *fmt, ...) CLI_PRINTF(1, 2);

@@ -5,7 +5,7 @@
 
 static void add_row(struct table *table, const struct json *device)
 {
-    char memory[UNITS_TEXT_MOST];
+    char memory[UNITS_TEXT_MAX];
     const char *uuid = json_get_text(device, "uuid", "");
     const char *mode = json_get_text(device, "partition_mode", "");
     uint64_t bytes = json_get_u64(device, "memory", 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/doctor_daemon.h"
+#include "cli/kilnctl/doctor_directories.h"
 #include "cli/kilnctl/doctor_findings.h"
-#include "cli/kilnctl/doctor_folders.h"
 #include "cli/kilnctl/doctor_socket.h"
 #include "cli/kilnctl/doctor_toolchains.h"
 #include "cli/kilnctl/doctor_units.h"
@@ -23,7 +23,7 @@ struct doctor_options {
 #define AT(field) offsetof(struct doctor_options, field)
 static const struct option options[] = {
     { "config", 0, OPTION_TEXT, AT(config), "FILE",
-      "kilnd's settings, where it was started with --config: for its folders while it does not "
+      "kilnd's settings, where it was started with --config: for its directories while it does not "
       "answer",
       0, 0 },
     { "deep", 0, OPTION_FLAG, AT(deep), NULL,
@@ -102,20 +102,20 @@ static void check_answer(struct doctor *d)
 
 static void check_from_outside(struct doctor *d)
 {
-    struct folder_facts facts[2];
+    struct directory_facts facts[2];
     struct kiln_error err = { 0 };
-    int rc = folder_facts_gather(options_of(d)->config, !d->is_own, facts, &err);
+    int rc = directory_facts_gather(options_of(d)->config, !d->is_own, facts, &err);
     if (rc == KILN_E_DENIED) {
         findings_add(&d->findings, "settings", VERDICT_UNSEEN,
-                     "%.300s: the folders below are those where nothing else is set", err.text);
+                     "%.300s: the directories below are those where nothing else is set", err.text);
     } else if (rc) {
         struct finding *finding =
             findings_add(&d->findings, "settings", VERDICT_FAIL, "%s", err.text);
         findings_advise(finding, "mend the file; 'kilnd --check-config' says whether it is right");
         return;
     }
-    folder_judge(&facts[0], &d->findings);
-    folder_judge(&facts[1], &d->findings);
+    directory_judge(&facts[0], &d->findings);
+    directory_judge(&facts[1], &d->findings);
     findings_add(
         &d->findings, "the rest", VERDICT_UNSEEN,
         "compilers, packages, databases, limits: only kilnd can tell, and it does not answer");
@@ -128,7 +128,7 @@ static void check_health(struct doctor *d)
     KILN_AUTO(json) struct json *question = json_object();
     if (options_of(d)->deep)
         json_set_bool(question, "deep", true);
-    KILN_AUTO(json) struct json *health = ask(d, "health", question, "folders");
+    KILN_AUTO(json) struct json *health = ask(d, "health", question, "directories");
     if (health)
         daemon_judge_health(health, (uint64_t)time(NULL), &d->findings);
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/doctor_daemon.h"
 
-#include "cli/kilnctl/doctor_folders.h"
+#include "cli/kilnctl/doctor_directories.h"
 #include "common/units.h"
 
 #include <string.h>
 
 /* Of the system's default number of files: enough for tests, few for a node full of ranks. */
 #define FILES_WANTED 4096u
-#define REFUSED_SHOWN 8   /* files of packages that are not used */
-#define AHEAD_MOST_S 300u /* clocks of one host; what is recorded was read from the same clock */
+#define REFUSED_SHOWN 8  /* files of packages that are not used */
+#define AHEAD_MAX_S 300u /* clocks of one host; what is recorded was read from the same clock */
 
 void daemon_judge_version(const char *ours, const char *daemons, struct findings *f)
 {
@@ -36,8 +36,9 @@ static void judge_store(const struct json *store, struct findings *f)
         struct finding *finding =
             findings_add(f, "kernel cache", VERDICT_FAIL, "nothing is written to it (%s): %.300s",
                          health, json_get_text(store, "trouble", "no reason is told"));
-        findings_advise(finding, "mend what is said about the cache folder; kilnd tries again by "
-                                 "itself and serves meanwhile");
+        findings_advise(finding,
+                        "mend what is said about the cache directory; kilnd tries again by "
+                        "itself and serves meanwhile");
     } else if (strcmp(mode, "on") != 0) {
         struct finding *finding = findings_add(f, "kernel cache", VERDICT_WARN,
                                                "it is %s: new kernels are not kept", mode);
@@ -50,7 +51,7 @@ static void judge_store(const struct json *store, struct findings *f)
                         "the kernels were made again; 'dmesg' and smartctl tell whether the "
                         "disk is failing; 'kilnctl clear --all --yes' empties the cache");
     } else {
-        char size[UNITS_TEXT_MOST], limit[UNITS_TEXT_MOST], kernels[UNITS_TEXT_MOST];
+        char size[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX], kernels[UNITS_TEXT_MAX];
         findings_add(f, "kernel cache", VERDICT_OK, "%s, %s of at most %s",
                      units_kernels(json_get_u64(store, "kernels", 0), kernels),
                      units_size(json_get_u64(store, "taken_bytes", 0), size),
@@ -111,7 +112,7 @@ void daemon_judge_status(const struct json *status, struct findings *f)
             findings_add(f, "tuning.db", VERDICT_FAIL, "%.400s",
                          json_get_text(tuning, "trouble", "it cannot be opened"));
         findings_advise(finding,
-                        "mend what is said about the state folder; kilnd tries again every "
+                        "mend what is said about the state directory; kilnd tries again every "
                         "ten seconds");
     }
     if (workers)
@@ -122,7 +123,7 @@ void daemon_judge_status(const struct json *status, struct findings *f)
 
 static void judge_cache(const struct json *cache, struct findings *f)
 {
-    char size[UNITS_TEXT_MOST], age[64] = "";
+    char size[UNITS_TEXT_MAX], age[64] = "";
     const char *damage = json_get_text(cache, "damage", NULL);
     uint64_t bytes = json_get_u64(cache, "bytes", 0);
     struct finding *finding;
@@ -148,18 +149,18 @@ static void judge_cache(const struct json *cache, struct findings *f)
 
 static void judge_clock(const struct json *health, uint64_t now, struct findings *f)
 {
-    char ahead[UNITS_TEXT_MOST];
+    char ahead[UNITS_TEXT_MAX];
     uint64_t theirs = json_get_u64(health, "now", now);
     uint64_t newest = json_get_u64(json_get(health, "cache"), "newest", 0);
     struct finding *finding;
-    if (newest > theirs + AHEAD_MOST_S) {
+    if (newest > theirs + AHEAD_MAX_S) {
         finding = findings_add(f, "clock", VERDICT_WARN, "kernels were recorded %s in the future",
                                units_seconds((double)(newest - theirs), ahead));
         findings_advise(finding,
                         "the clock was, or is, wrong: compare 'date' with another host, let "
                         "chrony or systemd-timesyncd set it ('timedatectl'); what was "
                         "recorded rights itself with use");
-    } else if (theirs > now + AHEAD_MOST_S || now > theirs + AHEAD_MOST_S) {
+    } else if (theirs > now + AHEAD_MAX_S || now > theirs + AHEAD_MAX_S) {
         finding = findings_add(
             f, "clock", VERDICT_WARN, "kilnd's clock and this one differ by %s",
             units_seconds((double)(theirs > now ? theirs - now : now - theirs), ahead));
@@ -197,12 +198,12 @@ static void judge_limits(const struct json *limits, struct findings *f)
 
 void daemon_judge_health(const struct json *health, uint64_t now, struct findings *f)
 {
-    for (const struct json *j = json_first(json_get(health, "folders")); j; j = json_next(j)) {
-        struct folder_facts facts;
-        folder_facts_read(j, &facts);
+    for (const struct json *j = json_first(json_get(health, "directories")); j; j = json_next(j)) {
+        struct directory_facts facts;
+        directory_facts_read(j, &facts);
         if (strcmp(facts.what, "cache") == 0)
             facts.database_bytes = json_get_u64(json_get(health, "cache"), "bytes", 0);
-        folder_judge(&facts, f);
+        directory_judge(&facts, f);
     }
     judge_cache(json_get(health, "cache"), f);
     judge_clock(health, now, f);
@@ -217,7 +218,7 @@ static bool is_covered(const struct json *gpu)
     return strcmp(coverage, "exact") == 0 || strcmp(coverage, "arch") == 0;
 }
 
-static bool was_told(const struct json *gpus, const struct json *until)
+static bool was_reported(const struct json *gpus, const struct json *until)
 {
     const char *id = json_get_text(until, "database_id", "");
     for (const struct json *j = json_first(gpus); j && j != until; j = json_next(j)) {
@@ -263,7 +264,7 @@ void daemon_judge_packages(const struct json *list, const struct json *coverage,
         findings_advise(finding, "install it again (kilnctl pkg install), or remove the file");
     }
     for (const struct json *j = json_first(gpus); j; j = json_next(j)) {
-        if (!was_told(gpus, j))
+        if (!was_reported(gpus, j))
             judge_gpu(j, installed, f);
     }
     if (json_count(gpus) == 0)
@@ -273,7 +274,7 @@ void daemon_judge_packages(const struct json *list, const struct json *coverage,
 
 void daemon_judge_tuning(const struct json *verified, struct findings *f)
 {
-    char count[UNITS_TEXT_MOST];
+    char count[UNITS_TEXT_MAX];
     uint64_t damaged = json_get_u64(verified, "damaged", 0);
     if (damaged > 0) {
         struct finding *finding =

@@ -13,7 +13,7 @@ struct finding *findings_add(struct findings *f, const char *check, enum verdict
                              const char *fmt, ...)
 {
     static struct finding beyond; /* is left out */
-    struct finding *finding = f->count < FINDINGS_MOST ? &f->items[f->count++] : &beyond;
+    struct finding *finding = f->count < FINDINGS_MAX ? &f->items[f->count++] : &beyond;
     va_list args;
     *finding = (struct finding){ .verdict = verdict };
     snprintf(finding->check, sizeof(finding->check), "%s", check);

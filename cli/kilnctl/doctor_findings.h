@@ -28,10 +28,10 @@ struct finding {
     char advice[768]; /* "": nothing is to be done */
 };
 
-#define FINDINGS_MOST 96 /* fixed checks, and two for each of 8 toolchains and some GPUs */
+#define FINDINGS_MAX 96 /* fixed checks, and two for each of 8 toolchains and some GPUs */
 
 struct findings {
-    struct finding items[FINDINGS_MOST];
+    struct finding items[FINDINGS_MAX];
     size_t count; /* what does not fit is left out */
 };
 

@@ -9,9 +9,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SYSTEM_FOLDER "/run/kiln/"
-#define SYSTEM_SOCKET SYSTEM_FOLDER "kilnd.sock"
-#define GROUPS_MOST 1024
+#define SYSTEM_DIRECTORY "/run/kiln/"
+#define SYSTEM_SOCKET SYSTEM_DIRECTORY "kilnd.sock"
+#define GROUPS_MAX 1024
 #define USERS_GROUP "kiln" /* socket_group, where nothing else is set */
 
 /* ---- facts ---- */
@@ -39,15 +39,15 @@ static bool holds(const gid_t *groups, int count, gid_t gid)
 
 static bool process_has(gid_t gid)
 {
-    gid_t groups[GROUPS_MOST];
-    int count = getgroups(GROUPS_MOST, groups);
+    gid_t groups[GROUPS_MAX];
+    int count = getgroups(GROUPS_MAX, groups);
     return getegid() == gid || holds(groups, count, gid);
 }
 
 static bool account_has(uid_t uid, gid_t gid)
 {
-    gid_t groups[GROUPS_MOST];
-    int count = GROUPS_MOST;
+    gid_t groups[GROUPS_MAX];
+    int count = GROUPS_MAX;
     const struct passwd *user = getpwuid(uid);
     if (!user || getgrouplist(user->pw_name, user->pw_gid, groups, &count) < 0)
         return false;
@@ -90,14 +90,14 @@ static bool is_socket(const char *path)
 /* KILN_SOCKET is easily left pointing to where nothing is any more. */
 static void look_elsewhere(struct socket_facts *facts)
 {
-    char folder[220];
+    char directory[220];
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (runtime)
-        snprintf(folder, sizeof(folder), "%.200s", runtime);
+        snprintf(directory, sizeof(directory), "%.200s", runtime);
     else
-        snprintf(folder, sizeof(folder), "/run/user/%u", (unsigned)geteuid());
-    facts->no_runtime = !runtime && access(folder, W_OK) != 0;
-    snprintf(facts->own, sizeof(facts->own), "%s/kiln/kilnd.sock", folder);
+        snprintf(directory, sizeof(directory), "/run/user/%u", (unsigned)geteuid());
+    facts->no_runtime = !runtime && access(directory, W_OK) != 0;
+    snprintf(facts->own, sizeof(facts->own), "%s/kiln/kilnd.sock", directory);
     if (strcmp(facts->own, facts->path) != 0 && is_socket(facts->own))
         snprintf(facts->elsewhere, sizeof(facts->elsewhere), "%s", facts->own);
     else if (strcmp(SYSTEM_SOCKET, facts->path) != 0 && is_socket(SYSTEM_SOCKET))
@@ -109,7 +109,7 @@ void socket_facts_gather(const char *path, struct socket_facts *ret_facts)
     struct stat seen;
     struct socket_facts facts = { .euid = geteuid() };
     snprintf(facts.path, sizeof(facts.path), "%s", path);
-    facts.is_system = strncmp(path, SYSTEM_FOLDER, strlen(SYSTEM_FOLDER)) == 0;
+    facts.is_system = strncmp(path, SYSTEM_DIRECTORY, strlen(SYSTEM_DIRECTORY)) == 0;
     facts.has_unit = facts.is_system && unit_is_installed();
     name_user(facts.euid, facts.user);
     look_elsewhere(&facts);
@@ -155,7 +155,7 @@ static bool judge_missing(const struct socket_facts *s, struct findings *f)
 {
     if (s->stat_errno == EACCES) {
         struct finding *hidden =
-            findings_add(f, "socket", VERDICT_FAIL, "user %s may not enter the folder of '%s'",
+            findings_add(f, "socket", VERDICT_FAIL, "user %s may not enter the directory of '%s'",
                          s->user, s->path);
         findings_advise(hidden, "%s",
                         s->is_system ? "as root: chmod 755 /run/kiln"

@@ -19,7 +19,7 @@ struct socket_facts {
     bool has_unit;       /* its kilnd.socket is installed, and systemd runs */
     char elsewhere[256]; /* another of the usual places where there is a socket; "": none */
     char own[256];       /* where one of the caller's own would be */
-    bool no_runtime;     /* and there is no folder for it: XDG_RUNTIME_DIR is not set */
+    bool no_runtime;     /* and there is no directory for it: XDG_RUNTIME_DIR is not set */
     int stat_errno;      /* 0: there is something */
     mode_t mode;
     uid_t uid; /* its owner's */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define TARGETS_MOST 8 /* kinds of GPU in one host */
+#define TARGETS_MAX 8 /* kinds of GPU in one host */
 #define COMPILE_MS 60000
 #define CHECK "toolchain"
 
@@ -24,7 +24,7 @@ static const struct line lines[] = {
 };
 
 struct targets {
-    const char *items[TARGETS_MOST]; /* borrowed */
+    const char *items[TARGETS_MAX]; /* borrowed */
     size_t count;
 };
 
@@ -34,7 +34,7 @@ static void add_target(struct targets *targets, const char *target)
         if (strcmp(targets->items[i], target) == 0)
             return;
     }
-    if (targets->count < TARGETS_MOST)
+    if (targets->count < TARGETS_MAX)
         targets->items[targets->count++] = target;
 }
 

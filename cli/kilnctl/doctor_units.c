@@ -8,12 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ANSWER_MOST 8192
-#define VALUE_MOST 64
+#define ANSWER_MAX 8192
+#define VALUE_MAX 64
 
 struct unit {
-    char name[VALUE_MOST], load[VALUE_MOST], active[VALUE_MOST], enabled[VALUE_MOST],
-        result[VALUE_MOST];
+    char name[VALUE_MAX], load[VALUE_MAX], active[VALUE_MAX], enabled[VALUE_MAX], result[VALUE_MAX];
 };
 
 /* ---- what it prints ---- */
@@ -31,7 +30,7 @@ static void take_line(const char *line, size_t size, struct unit *unit)
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         size_t key = strlen(keys[i].key);
         if (size > key && strncmp(line, keys[i].key, key) == 0)
-            snprintf(keys[i].value, VALUE_MOST, "%.*s", (int)(size - key), line + key);
+            snprintf(keys[i].value, VALUE_MAX, "%.*s", (int)(size - key), line + key);
     }
 }
 
@@ -107,20 +106,20 @@ static int start(char *const *argv, int output, pid_t *ret_pid)
     return errnum;
 }
 
-static void read_all(int fd, char text[ANSWER_MOST])
+static void read_all(int fd, char text[ANSWER_MAX])
 {
     size_t used = 0;
     for (;;) {
-        ssize_t got = read(fd, text + used, ANSWER_MOST - 1 - used);
+        ssize_t got = read(fd, text + used, ANSWER_MAX - 1 - used);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got <= 0 || (used += (size_t)got) == ANSWER_MOST - 1)
+        if (got <= 0 || (used += (size_t)got) == ANSWER_MAX - 1)
             break;
     }
     text[used] = '\0';
 }
 
-static bool ask(bool is_system, char text[ANSWER_MOST])
+static bool ask(bool is_system, char text[ANSWER_MAX])
 {
     static char program[] = "systemctl", system[] = "--system", user[] = "--user", show[] = "show",
                 what[] = "--property=Id,LoadState,ActiveState,UnitFileState,Result",
@@ -143,7 +142,7 @@ static bool ask(bool is_system, char text[ANSWER_MOST])
 
 void units_check(bool is_system, struct findings *f)
 {
-    char text[ANSWER_MOST];
+    char text[ANSWER_MAX];
     if (access("/run/systemd/system", F_OK) != 0)
         findings_add(f, "systemd", VERDICT_OK, "it does not run here: kilnd is started by hand");
     else if (!ask(is_system, text))

@@ -46,7 +46,7 @@ static int confirm(const struct invocation *invocation, struct kiln_error *err)
 
 static void say(const struct gc_options *o, const struct json *reply)
 {
-    char after[256], size[UNITS_TEXT_MOST], wanted[UNITS_TEXT_MOST], missed[128] = "";
+    char after[256], size[UNITS_TEXT_MAX], wanted[UNITS_TEXT_MAX], missed[128] = "";
     uint64_t taken = json_get_u64(reply, "store_bytes", 0);
     if (o->to.given && !o->dry_run && taken > o->to.value)
         snprintf(missed, sizeof(missed),

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 /* Descriptors that one message may carry (SCM_MAX_FD). */
-#define FILES_MOST 253
+#define FILES_MAX 253
 
 struct export_options {
     const char *format, *database_id, *miopen;
@@ -33,7 +33,7 @@ static const struct option options[] = {
 
 /* What came back. */
 struct files {
-    int fds[FILES_MOST]; /* owned */
+    int fds[FILES_MAX]; /* owned */
     size_t count;
 };
 
@@ -54,8 +54,8 @@ static int ask_daemon(const struct invocation *invocation, struct files *files,
     if (o->miopen)
         json_set_text(ask, "version", o->miopen);
     const struct admin_call call = {
-        ADMIN_CALL_INIT,         .request = "kernel_export",   .arguments = ask,
-        .ret_files = files->fds, .ret_files_most = FILES_MOST, .ret_file_count = &files->count
+        ADMIN_CALL_INIT,         .request = "kernel_export", .arguments = ask,
+        .ret_files = files->fds, .ret_files_max = FILES_MAX, .ret_file_count = &files->count
     };
     return admin_call(invocation, &call, ret_reply, err);
 }
@@ -72,7 +72,7 @@ struct place {
     char version[64]; /* of MIOpen; "" when the kernels are of none */
 };
 
-static int choose_place(const char *folder, const struct json *entry, struct place *ret_place,
+static int choose_place(const char *directory, const struct json *entry, struct place *ret_place,
                         struct kiln_error *err)
 {
     const char *name = json_get_text(entry, "name", "");
@@ -83,10 +83,10 @@ static int choose_place(const char *folder, const struct json *entry, struct pla
     if (at)
         snprintf(ret_place->version, sizeof(ret_place->version), "%.*s", (int)(ending - at - 1),
                  at + 1);
-    const char *slash = folder[0] && folder[strlen(folder) - 1] == '/' ? "" : "/";
-    if (snprintf(ret_place->path, PATH_MAX, "%s%s%.*s%s", folder, slash,
+    const char *slash = directory[0] && directory[strlen(directory) - 1] == '/' ? "" : "/";
+    if (snprintf(ret_place->path, PATH_MAX, "%s%s%.*s%s", directory, slash,
                  at ? (int)(at - name) : (int)strlen(name), name, at ? ending : "") >= PATH_MAX)
-        return cli_fail(err, KILN_E_INVALID, "'%s' is too long a path", folder);
+        return cli_fail(err, KILN_E_INVALID, "'%s' is too long a path", directory);
     return KILN_E_OK;
 }
 
@@ -95,10 +95,11 @@ static int check_unused(const char *path, struct kiln_error *err)
 {
     if (!snapshot_has_log(path))
         return KILN_E_OK;
-    return cli_fail(err, KILN_E_BUSY,
-                    "'%s' is in use (there is a log beside it): end the programs that use it, or "
-                    "export into another folder; where a program left the log behind, remove both",
-                    path);
+    return cli_fail(
+        err, KILN_E_BUSY,
+        "'%s' is in use (there is a log beside it): end the programs that use it, or "
+        "export into another directory; where a program left the log behind, remove both",
+        path);
 }
 
 static int write_one(const struct export_options *o, const struct json *entry,
@@ -113,7 +114,7 @@ static int write_one(const struct export_options *o, const struct json *entry,
     int rc = check_unused(path, err);
     if (!rc && !o->force && access(path, F_OK) == 0)
         rc = cli_fail(err, KILN_E_IO,
-                      "'%s' is there already: export into another folder, or give --force to "
+                      "'%s' is there already: export into another directory, or give --force to "
                       "replace it",
                       path);
     return rc ? rc : new_file_write(&file, err);
@@ -121,7 +122,7 @@ static int write_one(const struct export_options *o, const struct json *entry,
 
 static void print(const struct json *entry, const struct place *place)
 {
-    char line[PATH_MAX + 256], count[UNITS_TEXT_MOST], damaged[64] = "", version[80] = "";
+    char line[PATH_MAX + 256], count[UNITS_TEXT_MAX], damaged[64] = "", version[80] = "";
     uint64_t bad = json_get_u64(entry, "damaged", 0);
     if (bad)
         snprintf(damaged, sizeof(damaged), ", %llu damaged ones left out", (unsigned long long)bad);
@@ -168,11 +169,11 @@ static int write_all(const struct invocation *invocation, const struct json *ent
     return several_end(&several, json, err);
 }
 
-static int make_folder(const char *folder, struct kiln_error *err)
+static int make_directory(const char *directory, struct kiln_error *err)
 {
-    if (mkdir(folder, 0777) == 0 || errno == EEXIST)
+    if (mkdir(directory, 0777) == 0 || errno == EEXIST)
         return KILN_E_OK;
-    return cli_fail_errno(err, errno, "cannot make the folder '%s'", folder);
+    return cli_fail_errno(err, errno, "cannot make the directory '%s'", directory);
 }
 
 static int run(const struct invocation *invocation, struct kiln_error *err)
@@ -186,7 +187,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
                       "there are no imported kernels to export; 'kilnctl kernel import' imports "
                       "MIOpen's caches");
     if (!rc)
-        rc = make_folder(invocation->words[0], err);
+        rc = make_directory(invocation->words[0], err);
     return rc ? rc : write_all(invocation, entries, &files, err);
 }
 

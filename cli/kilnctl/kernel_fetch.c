@@ -55,7 +55,7 @@ static int fetch_by_key(const struct invocation *invocation, struct kiln_kernel 
 }
 
 /* Listed at once: of one name there are a few. */
-#define LISTED_MOST 500u
+#define LISTED_MAX 500u
 
 /* Whether |list|, as find_versions writes it, has |version|. */
 static bool has_version(const char *list, const char *version)
@@ -81,7 +81,7 @@ static void find_versions(const struct invocation *invocation, char *text, size_
     text[0] = '\0';
     json_set_text(ask, "database_id", o->database_id);
     json_set_text(ask, "program", o->name);
-    json_set_u64(ask, "count", LISTED_MOST);
+    json_set_u64(ask, "count", LISTED_MAX);
     if (admin_ask(invocation, "kernel_list", ask, &reply, &unused))
         return; /* the miss is what is told of */
     for (const struct json *j = json_first(json_get(reply, "kernels")); j && used < size;
@@ -162,7 +162,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         return rc;
     if (invocation->common->json)
         return print_json(o->output, kernel, err);
-    char size[UNITS_TEXT_MOST];
+    char size[UNITS_TEXT_MAX];
     printf("%s: %s, from: %s\n", o->output, units_size(kiln_kernel_size(kernel), size),
            tier_name(kiln_kernel_tier(kernel)));
     return KILN_E_OK;

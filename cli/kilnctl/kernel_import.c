@@ -20,7 +20,8 @@ static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
       "the device they are for, such as gfx90a68 (as the file is called)", 0, 0 },
     { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
-      "the MIOpen that wrote them, such as 2.17.0.a82233c22, or none (what the cache's folder is "
+      "the MIOpen that wrote them, such as 2.17.0.a82233c22, or none (what the cache's directory "
+      "is "
       "called)",
       0, 0 },
     { "for-all", 0, OPTION_FLAG, AT(for_all), NULL,
@@ -31,7 +32,7 @@ static const struct option options[] = {
 /* What is kept of a version is kept apart from other versions'. */
 static void set_version(struct json *ask, const struct import_options *o, const char *full)
 {
-    char found[MIOPEN_VERSION_MOST];
+    char found[MIOPEN_VERSION_MAX];
     if (o->miopen && strcmp(o->miopen, "none") != 0)
         json_set_text(ask, "version", o->miopen);
     else if (!o->miopen && miopen_version_of_path(full, found))
@@ -141,7 +142,7 @@ static void print_damaged(const struct json *reply)
 
 static void print(const struct json *reply, const char *path)
 {
-    char line[600], count[UNITS_TEXT_MOST], kept[80] = "";
+    char line[600], count[UNITS_TEXT_MAX], kept[80] = "";
     const char *version = json_get_text(reply, "version", "");
     const char *id = json_get_text(reply, "database_id", "?");
     bool all = strcmp(json_get_text(reply, "scope", ""), "everyone") == 0;
@@ -221,7 +222,8 @@ const struct command command_kernel_import = {
         "has them\n"
         "open, and puts their kernels into the store: for you alone, or with --for-all for "
         "everyone.\n"
-        "A cache in a folder called as MIOpen calls it, 2.17.0.a82233c22, is kept as of that build "
+        "A cache in a directory called as MIOpen calls it, 2.17.0.a82233c22, is kept as of that "
+        "build "
         "and\n"
         "apart from others': its kernels are those of gfx90a68@2.17.0.a82233c22, and of gfx90a68 "
         "as\n"

@@ -55,7 +55,7 @@ static struct json *arguments(const struct ls_options *o, const char *after)
 
 static void add_row(struct table *table, const struct json *kernel)
 {
-    char size[UNITS_TEXT_MOST], compile[UNITS_TEXT_MOST], used[UNITS_TEXT_MOST];
+    char size[UNITS_TEXT_MAX], compile[UNITS_TEXT_MAX], used[UNITS_TEXT_MAX];
     const char *database_id = json_get_text(kernel, "database_id", "");
     double compile_s = json_get_number(kernel, "compile_s", 0); /* 0: others compiled it */
     table_cell(table, "%.*s", KEY_SHOWN, json_get_text(kernel, "key", "-"));

@@ -94,7 +94,7 @@ static int pin_or_unpin(const struct invocation *invocation, bool pin, struct ki
         json_set_u64(json, "kernels", kernels);
         return output_json(json, err);
     }
-    char count[UNITS_TEXT_MOST];
+    char count[UNITS_TEXT_MAX];
     printf("%s %s\n", units_kernels(kernels, count), pin ? "pinned" : "no longer pinned");
     return KILN_E_OK;
 }

@@ -11,20 +11,20 @@
  *   snapshot.[ch], new_file.[ch], sign.[ch]        files that are read, written, signed
  *   prefetch_run.[ch], problem_file.[ch]           problems, for prefetch and pkg build
  *   db_file.[ch], db_send.[ch], db_exported.[ch]   tuning files, in and out
- *   overlay*.[ch]                                  a folder for MIOpen as it is
+ *   overlay*.[ch]                                  a directory for MIOpen as it is
  *   doctor_*.[ch]  checks: facts, and their verdicts   top_*.[ch]  the sample, the page, ncurses
  *   report_*.[ch]  the HTML page, its charts and tables
  *   ../          options, units, tables, progress: shared with kiln-driver
  */
 #include "cli/kilnctl/command.h"
-#include "cli/outcome.h"
+#include "cli/result.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_MOST 64 /* of a command, with its group */
-#define ALIKE_MOST 2 /* letters between a command and what was typed for it */
+#define NAME_LENGTH_MAX 64 /* of a command, with its group */
+#define ALIKE_MAX 2        /* letters between a command and what was typed for it */
 
 /* Long enough for a kilnd that is there. */
 #define PING_MS 500
@@ -66,7 +66,7 @@ static int fail_group(const char *group, struct kiln_error *err)
 static const char *nearest_command(const char *typed)
 {
     const char *nearest = NULL;
-    size_t least = ALIKE_MOST + 1;
+    size_t least = ALIKE_MAX + 1;
     for (size_t i = 0; command_at(i); i++) {
         size_t far = options_distance(typed, command_at(i)->name);
         if (far < least && far < strlen(typed)) {
@@ -79,7 +79,7 @@ static const char *nearest_command(const char *typed)
 
 static int fail_unknown(const char *first, const char *second, struct kiln_error *err)
 {
-    char typed[2 * NAME_MOST + 2];
+    char typed[2 * NAME_LENGTH_MAX + 2];
     snprintf(typed, sizeof(typed), "%.64s%s%.64s", first, second ? " " : "", second ? second : "");
     const char *near = nearest_command(typed);
     if (!near)
@@ -192,7 +192,7 @@ static int run(struct call *call, int argc, const char *const *argv, struct kiln
         return rc;
     if (!call->command || call->common.version) {
         if (call->common.version)
-            outcome_version("kilnctl", call->common.json);
+            result_version("kilnctl", call->common.json);
         else if (call->group)
             command_print_group(call->group, stdout);
         else
@@ -209,7 +209,7 @@ static int run(struct call *call, int argc, const char *const *argv, struct kiln
     if (call->common.help)
         command_print_help(call->command, stdout);
     else if (call->common.version)
-        outcome_version("kilnctl", call->common.json);
+        result_version("kilnctl", call->common.json);
     else
         rc = run_command(call, err);
     return rc;
@@ -233,10 +233,10 @@ int main(int argc, char **argv)
     struct kiln_error err = { 0 };
     const char *const *words = (const char *const *)argv + 1;
     int rc = run(&call, argc - 1, words, &err);
-    struct outcome outcome = { .program = "kilnctl",
-                               .json = outcome_wants_json(argc - 1, words),
-                               .reported = call.reported,
-                               .daemon_answers = call.daemon_answers };
+    struct result result = { .program = "kilnctl",
+                             .json = result_wants_json(argc - 1, words),
+                             .reported = call.reported,
+                             .daemon_answers = call.daemon_answers };
     call_done(&call);
-    return (int)outcome_end(&outcome, rc, &err);
+    return (int)result_end(&result, rc, &err);
 }

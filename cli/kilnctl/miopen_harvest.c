@@ -16,7 +16,7 @@
 
 struct harvest {
     const struct invocation *invocation; /* borrowed */
-    const char *folder;                  /* borrowed */
+    const char *directory;               /* borrowed */
     struct overlay_notes notes;
     struct several several;
     struct json *files;     /* borrowed: of the answer */
@@ -69,10 +69,10 @@ static int take_text(struct harvest *h, const char *name, const char *path,
     struct overlay_file *file = NULL;
     int rc = overlay_notes_get(&h->notes, name, &file, err);
     if (!rc)
-        rc = overlay_text_read(path, OVERLAY_TEXT_MOST, &text, err);
+        rc = overlay_text_read(path, OVERLAY_TEXT_MAX, &text, err);
     if (rc)
         return rc;
-    buffer_init(&fresh, OVERLAY_TEXT_MOST);
+    buffer_init(&fresh, OVERLAY_TEXT_MAX);
     size_t count = overlay_lines_new(&file->lines, buffer_view(&text), &fresh);
     if (fresh.failed)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the new lines of '%s'", path);
@@ -94,7 +94,7 @@ static int take_text(struct harvest *h, const char *name, const char *path,
 static int take_database(struct harvest *h, const char *name, const char *path,
                          struct json **ret_answer, struct kiln_error *err)
 {
-    char note[DB_NOTE_MOST] = "";
+    char note[DB_NOTE_MAX] = "";
     KILN_AUTO(fd) int fd = -1;
     int rc = db_file_open(path, &fd, note, err);
     if (!rc)
@@ -127,7 +127,7 @@ static int take_kernels(struct harvest *h, const char *name, const char *path,
                         struct json **ret_answer, struct kiln_error *err)
 {
     struct snapshot snapshot;
-    char count[DB_WHO_MOST];
+    char count[DB_WHO_MAX];
     int rc = snapshot_open(path, &snapshot, err);
     if (rc)
         return rc;
@@ -147,7 +147,7 @@ static int take_kernels(struct harvest *h, const char *name, const char *path,
                     (unsigned long long)imported, *snapshot.note ? "; " : "", snapshot.note);
 }
 
-/* ---- the folder ---- */
+/* ---- the directory ---- */
 
 typedef int take_fn(struct harvest *h, const char *name, const char *path, struct json **ret_answer,
                     struct kiln_error *err);
@@ -227,7 +227,7 @@ static void take(struct harvest *h, const char *name, take_fn *taker)
     char path[PATH_MAX];
     struct json *answer = NULL;
     struct kiln_error why = { 0 };
-    int rc = overlay_path(h->folder, name, path, sizeof(path), &why);
+    int rc = overlay_path(h->directory, name, path, sizeof(path), &why);
     if (!rc)
         rc = take_changed(h, name, path, taker, &answer, &why);
     several_note(&h->several, path, rc, &why);
@@ -239,13 +239,14 @@ static void take(struct harvest *h, const char *name, take_fn *taker)
 
 static void take_part(struct harvest *h, const char *part)
 {
-    char folder[PATH_MAX], name[160];
+    char directory[PATH_MAX], name[160];
     struct kiln_error why = { 0 };
-    DIR *open =
-        overlay_path(h->folder, part, folder, sizeof(folder), &why) ? NULL : opendir(folder);
+    DIR *open = overlay_path(h->directory, part, directory, sizeof(directory), &why)
+                    ? NULL
+                    : opendir(directory);
     if (!open) {
-        int rc = why.code ? why.code : cli_fail_errno(&why, errno, "cannot read '%s'", folder);
-        several_note(&h->several, folder, rc, &why);
+        int rc = why.code ? why.code : cli_fail_errno(&why, errno, "cannot read '%s'", directory);
+        several_note(&h->several, directory, rc, &why);
         return;
     }
     for (struct dirent *e = readdir(open); e && !h->several.over; e = readdir(open)) {
@@ -267,25 +268,25 @@ static int take_all(struct harvest *h, struct kiln_error *err)
     if (!h->several.over)
         take_part(h, "cache");
     struct kiln_error why = { 0 };
-    int rc = overlay_notes_write(h->folder, &h->notes, &why);
+    int rc = overlay_notes_write(h->directory, &h->notes, &why);
     if (rc)
-        several_note(&h->several, h->folder, rc, &why);
+        several_note(&h->several, h->directory, rc, &why);
     if (!h->invocation->common->json && json_count(h->files) == 0 && !h->several.first.code)
-        db_say("%.900s: nothing new", h->folder);
+        db_say("%.900s: nothing new", h->directory);
     return several_end(&h->several, json, err);
 }
 
 static int run(const struct invocation *invocation, struct kiln_error *err)
 {
-    struct harvest h = { .invocation = invocation, .folder = invocation->words[0] };
+    struct harvest h = { .invocation = invocation, .directory = invocation->words[0] };
     KILN_AUTO(fd) int lock = -1;
-    int rc = overlay_lock(h.folder, &lock, err);
+    int rc = overlay_lock(h.directory, &lock, err);
     if (!rc)
-        rc = overlay_notes_read(h.folder, &h.notes, err);
+        rc = overlay_notes_read(h.directory, &h.notes, err);
     if (rc == KILN_E_NOT_FOUND)
         return cli_fail(err, rc,
                         "there is no overlay in '%.300s'; 'kilnctl miopen overlay' makes one",
-                        h.folder);
+                        h.directory);
     if (rc)
         return rc;
     several_init(&h.several, invocation, "file");

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define DEVICES_MOST 16
-#define ID_MOST 64
+#define DEVICES_MAX 16
+#define ID_MAX 64
 
 struct overlay_options {
     const char *database_id, *miopen, *dialect, *format;
@@ -70,7 +70,7 @@ static int check(const struct overlay_options *o, struct kiln_error *err)
     if (!rc && o->miopen && !is_version(o->miopen))
         rc = cli_fail(err, KILN_E_INVALID,
                       "'%.80s' of --miopen is no version, such as 2.17.0.a82233c22: MIOpen calls "
-                      "its folder in ~/.cache/miopen so",
+                      "its directory in ~/.cache/miopen so",
                       o->miopen);
     return rc;
 }
@@ -78,18 +78,18 @@ static int check(const struct overlay_options *o, struct kiln_error *err)
 /* ---- for which devices ---- */
 
 struct devices {
-    char ids[DEVICES_MOST][ID_MOST];
+    char ids[DEVICES_MAX][ID_MAX];
     size_t count;
 };
 
 static int add_device(struct devices *devices, const char *id, size_t size, struct kiln_error *err)
 {
-    bool plain = size > 0 && size < ID_MOST;
+    bool plain = size > 0 && size < ID_MAX;
     for (size_t i = 0; i < size && plain; i++)
         plain = isalnum((unsigned char)id[i]) || id[i] == '_' || id[i] == '-';
     if (!plain)
         return cli_fail(err, KILN_E_INVALID, "'%.*s' is no database id, such as gfx90a68",
-                        (int)(size < ID_MOST ? size : ID_MOST), id);
+                        (int)(size < ID_MAX ? size : ID_MAX), id);
     if (device_id_is_kilns(id, size))
         return cli_fail(err, KILN_E_INVALID,
                         "MIOpen knows no such device as '%.*s' of --db-id, so it would read "
@@ -98,9 +98,9 @@ static int add_device(struct devices *devices, const char *id, size_t size, stru
     for (size_t i = 0; i < devices->count; i++)
         if (strncmp(devices->ids[i], id, size) == 0 && !devices->ids[i][size])
             return KILN_E_OK;
-    if (devices->count == DEVICES_MOST)
-        return cli_fail(err, KILN_E_INVALID, "more than %d devices", DEVICES_MOST);
-    snprintf(devices->ids[devices->count++], ID_MOST, "%.*s", (int)size, id);
+    if (devices->count == DEVICES_MAX)
+        return cli_fail(err, KILN_E_INVALID, "more than %d devices", DEVICES_MAX);
+    snprintf(devices->ids[devices->count++], ID_MAX, "%.*s", (int)size, id);
     return KILN_E_OK;
 }
 
@@ -133,31 +133,31 @@ static int ask_devices(const struct invocation *invocation, struct devices *devi
     return rc;
 }
 
-/* ---- the folder ---- */
+/* ---- the directory ---- */
 
 /* Your own records are in it, and what the job will find: also where an older overlay was open. */
 static int make_part(const struct overlay *o, const char *path, struct kiln_error *err)
 {
     bool is_private = !o->notes.is_shared;
-    int rc = db_make_folder(path, is_private ? 0700 : 0777, err);
+    int rc = db_make_directory(path, is_private ? 0700 : 0777, err);
     if (rc || !is_private)
         return rc;
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fchmod(fd, 0700) != 0)
-        return cli_fail_errno(err, errno, "cannot keep the folder '%s' from others", path);
+        return cli_fail_errno(err, errno, "cannot keep the directory '%s' from others", path);
     return KILN_E_OK;
 }
 
-/* A |folder| that is there may hold other things, so it stays as it is. */
-static int make_folders(struct overlay *o, const char *folder, struct kiln_error *err)
+/* A |directory| that is there may hold other things, so it stays as it is. */
+static int make_directories(struct overlay *o, const char *directory, struct kiln_error *err)
 {
     static const char *const parts[] = { "system", "user", "cache" };
     char path[PATH_MAX];
-    int rc = db_make_folder(folder, o->notes.is_shared ? 0777 : 0700, err);
-    if (!rc && !realpath(folder, o->folder))
-        rc = cli_fail_errno(err, errno, "cannot find the folder '%s'", folder);
+    int rc = db_make_directory(directory, o->notes.is_shared ? 0777 : 0700, err);
+    if (!rc && !realpath(directory, o->directory))
+        rc = cli_fail_errno(err, errno, "cannot find the directory '%s'", directory);
     for (size_t i = 0; i < 3 && !rc; i++) {
-        rc = overlay_path(o->folder, parts[i], path, sizeof(path), err);
+        rc = overlay_path(o->directory, parts[i], path, sizeof(path), err);
         if (!rc)
             rc = make_part(o, path, err);
     }
@@ -167,19 +167,19 @@ static int make_folders(struct overlay *o, const char *folder, struct kiln_error
 static int check_free(const struct overlay *o, struct kiln_error *err)
 {
     char path[PATH_MAX];
-    int rc = overlay_path(o->folder, OVERLAY_NOTES, path, sizeof(path), err);
+    int rc = overlay_path(o->directory, OVERLAY_NOTES, path, sizeof(path), err);
     if (!rc && !o->replace && access(path, F_OK) == 0)
         rc = cli_fail(err, KILN_E_IO,
                       "there is an overlay in '%s' already: 'kilnctl miopen harvest' takes back "
                       "what is new in it; then remove it, or give --force to write it anew",
-                      o->folder);
+                      o->directory);
     return rc;
 }
 
 static int fill(struct overlay *o, const struct devices *devices, struct kiln_error *err)
 {
     KILN_AUTO(fd) int lock = -1;
-    int rc = overlay_lock(o->folder, &lock, err);
+    int rc = overlay_lock(o->directory, &lock, err);
     if (!rc)
         rc = check_free(o, err);
     for (size_t i = 0; i < devices->count && !rc; i++) {
@@ -187,30 +187,30 @@ static int fill(struct overlay *o, const struct devices *devices, struct kiln_er
         if (!rc)
             rc = overlay_fill_kernels(o, devices->ids[i], err);
     }
-    return rc ? rc : overlay_notes_write(o->folder, &o->notes, err);
+    return rc ? rc : overlay_notes_write(o->directory, &o->notes, err);
 }
 
 /* ---- what to set ---- */
 
 static const struct {
-    const char *name, *folder;
+    const char *name, *directory;
 } variables[] = {
     { "MIOPEN_SYSTEM_DB_PATH", "system" },
     { "MIOPEN_USER_DB_PATH", "user" },
     { "MIOPEN_CUSTOM_CACHE_DIR", "cache" },
 };
 
-/* An empty folder would hide MIOpen's own databases from it. */
+/* An empty directory would hide MIOpen's own databases from it. */
 static bool applies(const struct overlay *o, size_t index) { return index > 0 || o->has_system; }
 
 /* As a shell reads it.  Slurm takes such a line as it stands, so plain paths have no quotes. */
-static void print_export(const char *name, const char *folder, const char *part)
+static void print_export(const char *name, const char *directory, const char *part)
 {
     bool plain = true;
-    for (const char *c = folder; *c && plain; c++)
+    for (const char *c = directory; *c && plain; c++)
         plain = isalnum((unsigned char)*c) || strchr("/._-+,:@%=", *c);
     printf("export %s=%s", name, plain ? "" : "'");
-    for (const char *c = folder; *c; c++) {
+    for (const char *c = directory; *c; c++) {
         if (*c == '\'')
             fputs("'\\''", stdout);
         else
@@ -224,15 +224,15 @@ static int report(struct overlay *o, struct kiln_error *err)
     char value[PATH_MAX + 16];
     KILN_AUTO(json) struct json *json = json_object();
     struct json *set = json_object();
-    json_set_text(json, "folder", o->folder);
+    json_set_text(json, "directory", o->directory);
     json_set(json, "variables", set);
     for (size_t i = 0; i < 3; i++) {
         if (!applies(o, i))
             continue;
-        snprintf(value, sizeof(value), "%s/%s", o->folder, variables[i].folder);
+        snprintf(value, sizeof(value), "%s/%s", o->directory, variables[i].directory);
         json_set_text(set, variables[i].name, value);
         if (!o->invocation->common->json)
-            print_export(variables[i].name, o->folder, variables[i].folder);
+            print_export(variables[i].name, o->directory, variables[i].directory);
     }
     json_set(json, "files", KILN_TAKE(o->files));
     json_set(json, "remarks", KILN_TAKE(o->remarks));
@@ -267,7 +267,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     snprintf(overlay.notes.version, sizeof(overlay.notes.version), "%s",
              o->miopen ? o->miopen : "");
     overlay.notes.is_shared = o->shared;
-    rc = make_folders(&overlay, invocation->words[0], err);
+    rc = make_directories(&overlay, invocation->words[0], err);
     if (!rc)
         rc = fill(&overlay, &devices, err);
     return rc ? rc : report(&overlay, err);
@@ -276,7 +276,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_miopen_overlay = {
     .name = "miopen overlay",
     .words = "FOLDER",
-    .summary = "a folder in which an unmodified MIOpen starts with what kiln has",
+    .summary = "a directory in which an unmodified MIOpen starts with what kiln has",
     .help =
         "Writes into FOLDER what kiln has for the devices: FindDb and PerfDb of the host, your own "
         "records,\n"

@@ -12,37 +12,38 @@ static size_t number_at(const char *at)
     return size <= 4 ? size : 0;
 }
 
-/* Whether |folder| is called "2.17.0" or "2.17.0.a82233c22". */
-static bool is_version(const char *folder, size_t folder_size)
+/* Whether |directory| is called "2.17.0" or "2.17.0.a82233c22". */
+static bool is_version(const char *directory, size_t directory_size)
 {
     size_t at = 0;
     for (int part = 0; part < 3; part++) {
-        size_t digits = number_at(folder + at);
+        size_t digits = number_at(directory + at);
         if (digits == 0)
             return false;
         at += digits;
-        if (part < 2 && folder[at++] != '.')
+        if (part < 2 && directory[at++] != '.')
             return false;
     }
-    if (at == folder_size)
+    if (at == directory_size)
         return true;
     size_t tweak = at + 1;
-    while (tweak < folder_size && (isalnum((unsigned char)folder[tweak]) || folder[tweak] == '-'))
+    while (tweak < directory_size &&
+           (isalnum((unsigned char)directory[tweak]) || directory[tweak] == '-'))
         tweak++;
-    return folder[at] == '.' && tweak == folder_size;
+    return directory[at] == '.' && tweak == directory_size;
 }
 
-bool miopen_version_of_path(const char *path, char ret_version[MIOPEN_VERSION_MOST])
+bool miopen_version_of_path(const char *path, char ret_version[MIOPEN_VERSION_MAX])
 {
-    const char *end = strrchr(path, '/'), *folder = end;
+    const char *end = strrchr(path, '/'), *directory = end;
     if (!end)
         return false;
-    while (folder > path && folder[-1] != '/')
-        folder--;
-    size_t size = (size_t)(end - folder);
-    if (size >= MIOPEN_VERSION_MOST || !is_version(folder, size))
+    while (directory > path && directory[-1] != '/')
+        directory--;
+    size_t size = (size_t)(end - directory);
+    if (size >= MIOPEN_VERSION_MAX || !is_version(directory, size))
         return false;
-    size -= folder[size - 1] == '.'; /* of a build that no commit is known of */
-    snprintf(ret_version, MIOPEN_VERSION_MOST, "%.*s", (int)size, folder);
+    size -= directory[size - 1] == '.'; /* of a build that no commit is known of */
+    snprintf(ret_version, MIOPEN_VERSION_MAX, "%.*s", (int)size, directory);
     return true;
 }

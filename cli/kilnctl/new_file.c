@@ -77,12 +77,13 @@ static int move(const char *from, const struct new_file *file)
     return 0;
 }
 
-/* The rename, too, is to outlive a power cut; where folders cannot be synced nothing is lost. */
-static void sync_folder(const char *path)
+/* The rename, too, is to outlive a power cut; where directories cannot be synced nothing is lost.
+ */
+static void sync_directory(const char *path)
 {
-    char folder[PATH_MAX];
-    snprintf(folder, sizeof(folder), "%.*s.", (int)(new_file_name(path) - path), path);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char directory[PATH_MAX];
+    snprintf(directory, sizeof(directory), "%.*s.", (int)(new_file_name(path) - path), path);
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return;
     fsync(fd);
@@ -125,6 +126,6 @@ int new_file_write(const struct new_file *file, struct kiln_error *err)
         unlink(beside);
         return fail_write(file, errnum, err);
     }
-    sync_folder(file->path);
+    sync_directory(file->path);
     return KILN_E_OK;
 }

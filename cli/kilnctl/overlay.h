@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A folder that an unmodified MIOpen works in: system/, user/ and cache/ below it.
+ * A directory that an unmodified MIOpen works in: system/, user/ and cache/ below it.
  *
  * Role       miopen_overlay.c says what goes in, overlay_fill.c and overlay_kernels.c get it from
  *            kilnd
@@ -19,7 +19,7 @@ struct overlay {
     const char *version;                 /* of MIOpen; NULL: not known */
     const char *dialect, *format;        /* NULL: as recorded, sqlite */
     bool replace;
-    char folder[PATH_MAX]; /* absolute */
+    char directory[PATH_MAX]; /* absolute */
     struct overlay_notes notes;
     struct json *files;      /* owned: what was written */
     struct json *remarks;    /* owned */

@@ -22,12 +22,12 @@ void overlay_remark(struct overlay *overlay, const char *fmt, ...)
 }
 
 /* Standard output is for the variables. */
-static void tell(const struct overlay *o, const char *name, uint64_t count, const char *noun)
+static void report(const struct overlay *o, const char *name, uint64_t count, const char *noun)
 {
-    char counted[DB_WHO_MOST], line[PATH_MAX + 256];
+    char counted[DB_WHO_MAX], line[PATH_MAX + 256];
     if (o->invocation->common->json)
         return;
-    snprintf(line, sizeof(line), "%s/%s: %s", o->folder, name, db_count(count, noun, counted));
+    snprintf(line, sizeof(line), "%s/%s: %s", o->directory, name, db_count(count, noun, counted));
     output_clean(line, false);
     fprintf(stderr, "%s\n", line);
 }
@@ -49,8 +49,8 @@ int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count, con
     json_set_text(json, "file", name);
     json_set_u64(json, strcmp(noun, "kernel") == 0 ? "kernels" : "records", count);
     json_append(overlay->files, json);
-    tell(overlay, name, count, noun);
-    int rc = overlay_path(overlay->folder, name, path, sizeof(path), err);
+    report(overlay, name, count, noun);
+    int rc = overlay_path(overlay->directory, name, path, sizeof(path), err);
     if (!rc)
         rc = overlay_notes_get(&overlay->notes, name, &file, err);
     if (!rc)
@@ -71,9 +71,9 @@ static int note_lines(struct overlay *o, const char *name, struct kiln_error *er
     char path[PATH_MAX];
     BUFFER_AUTO struct buffer text = { .size = 0 };
     struct overlay_file *file = overlay_notes_find(&o->notes, name);
-    int rc = overlay_path(o->folder, name, path, sizeof(path), err);
+    int rc = overlay_path(o->directory, name, path, sizeof(path), err);
     if (!rc)
-        rc = overlay_text_read(path, OVERLAY_TEXT_MOST, &text, err);
+        rc = overlay_text_read(path, OVERLAY_TEXT_MAX, &text, err);
     return rc ? rc : overlay_lines_add_all(&file->lines, buffer_view(&text), err);
 }
 
@@ -89,16 +89,17 @@ static int write_one(struct overlay *o, const struct db_exported *exported, size
 {
     const struct json *entry = db_exported_entry(exported, index);
     const char *given = json_get_text(entry, "name", "");
-    char name[160], as_system[128], path[PATH_MAX], folder[PATH_MAX];
+    char name[160], as_system[128], path[PATH_MAX], directory[PATH_MAX];
     struct db_file_name parsed;
     if (!db_file_name(given, &parsed) || !parsed.is_miopens ||
         !db_file_system_name(given, as_system))
         return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no tuning file");
     snprintf(name, sizeof(name), "%s/%.127s", to_user ? "user" : "system",
              to_user ? given : as_system);
-    int rc = overlay_path(o->folder, to_user ? "user" : "system", folder, sizeof(folder), err);
+    int rc =
+        overlay_path(o->directory, to_user ? "user" : "system", directory, sizeof(directory), err);
     if (!rc)
-        rc = db_exported_path(folder, to_user ? given : as_system, path, err);
+        rc = db_exported_path(directory, to_user ? given : as_system, path, err);
     if (!rc)
         rc = db_exported_write(exported, index, path, o->replace,
                                overlay_file_mode(o->notes.is_shared), err);

@@ -8,13 +8,13 @@
 #include <fcntl.h>
 #include <string.h>
 
-#define FILES_MOST 64
+#define FILES_MAX 64
 
 /* ---- imported kernels ---- */
 
 struct caches {          /* what kernel_export answers */
     struct json *answer; /* owned */
-    int fds[FILES_MOST]; /* owned */
+    int fds[FILES_MAX];  /* owned */
     size_t count;
 };
 
@@ -38,7 +38,7 @@ static int ask_caches(struct overlay *o, const char *id, const char *version,
                                      .request = "kernel_export",
                                      .arguments = ask,
                                      .ret_files = ret_caches->fds,
-                                     .ret_files_most = FILES_MOST,
+                                     .ret_files_max = FILES_MAX,
                                      .ret_file_count = &ret_caches->count };
     return admin_call(o->invocation, &call, &ret_caches->answer, err);
 }
@@ -68,7 +68,7 @@ static int write_cache(struct overlay *o, const char *id, const struct caches *c
     if (descriptor >= caches->count)
         return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no file that it sent");
     snprintf(name, sizeof(name), "cache/%.64s.ukdb", id);
-    int rc = overlay_path(o->folder, name, path, sizeof(path), err);
+    int rc = overlay_path(o->directory, name, path, sizeof(path), err);
     if (!rc && snapshot_has_log(path))
         rc = cli_fail(err, KILN_E_BUSY, "'%s' is in use (there is a log beside it)", path);
     const struct new_file file = { .path = path,
@@ -116,7 +116,7 @@ static int link_package(struct overlay *o, const char *id, const char *package, 
 {
     char name[160], path[PATH_MAX];
     snprintf(name, sizeof(name), "system/%.64s.kdb", id);
-    int rc = overlay_path(o->folder, name, path, sizeof(path), err);
+    int rc = overlay_path(o->directory, name, path, sizeof(path), err);
     if (rc)
         return rc;
     if (o->replace)
@@ -148,6 +148,6 @@ static int fill_package(struct overlay *o, const char *id, struct kiln_error *er
 int overlay_fill_kernels(struct overlay *overlay, const char *id, struct kiln_error *err)
 {
     int rc = fill_cache(overlay, id, err);
-    /* Without a system database MIOpen goes on with its own folder, and its packages there. */
+    /* Without a system database MIOpen goes on with its own directory, and its packages there. */
     return rc || !overlay->has_system ? rc : fill_package(overlay, id, err);
 }

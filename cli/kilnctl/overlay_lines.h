@@ -11,7 +11,7 @@
 #include "common/json.h" /* and with it bytes and buffers */
 
 /* A user's FindDb has some thousand records, of some hundred bytes. */
-#define OVERLAY_TEXT_MOST (512u << 20)
+#define OVERLAY_TEXT_MAX (512u << 20)
 
 struct overlay_lines {
     uint64_t *digests; /* owned; sorted once overlay_lines_add_all is done */

@@ -13,32 +13,32 @@
 #include <sys/stat.h>
 
 #define LAYOUT 1u
-#define FILES_MOST 256u
+#define FILES_MAX 256u
 #define DIGEST_DIGITS 16u
-#define NOTES_MOST (64u << 20) /* four million lines */
+#define NOTES_MAX (64u << 20) /* four million lines */
 
-int overlay_path(const char *folder, const char *name, char *path, size_t size,
+int overlay_path(const char *directory, const char *name, char *path, size_t size,
                  struct kiln_error *err)
 {
-    int length = snprintf(path, size, "%s/%s", folder, name);
+    int length = snprintf(path, size, "%s/%s", directory, name);
     if (length < 0 || (size_t)length >= size)
-        return cli_fail(err, KILN_E_INVALID, "'%.200s...' is too long a path", folder);
+        return cli_fail(err, KILN_E_INVALID, "'%.200s...' is too long a path", directory);
     return KILN_E_OK;
 }
 
-int overlay_lock(const char *folder, int *ret_fd, struct kiln_error *err)
+int overlay_lock(const char *directory, int *ret_fd, struct kiln_error *err)
 {
     int locked = -1;
-    KILN_AUTO(fd) int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    KILN_AUTO(fd) int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
-        return cli_fail(err, KILN_E_NOT_FOUND, "there is no folder '%s'", folder);
+        return cli_fail(err, KILN_E_NOT_FOUND, "there is no directory '%s'", directory);
     if (fd < 0)
-        return cli_fail_errno(err, errno, "cannot open the folder '%s'", folder);
+        return cli_fail_errno(err, errno, "cannot open the directory '%s'", directory);
     do
         locked = flock(fd, LOCK_EX);
     while (locked != 0 && errno == EINTR);
     if (locked != 0)
-        return cli_fail_errno(err, errno, "cannot lock the folder '%s'", folder);
+        return cli_fail_errno(err, errno, "cannot lock the directory '%s'", directory);
     *ret_fd = fd;
     fd = -1;
     return KILN_E_OK;
@@ -65,9 +65,9 @@ struct overlay_file *overlay_notes_find(struct overlay_notes *notes, const char 
 static int add_file(struct overlay_notes *notes, const char *name, struct overlay_file **ret_file,
                     struct kiln_error *err)
 {
-    if (notes->count >= FILES_MOST || strlen(name) >= sizeof(notes->files->name))
+    if (notes->count >= FILES_MAX || strlen(name) >= sizeof(notes->files->name))
         return cli_fail(err, KILN_E_FULL, "an overlay has at most %u files, with short names",
-                        FILES_MOST);
+                        FILES_MAX);
     struct overlay_file *grown = realloc(notes->files, (notes->count + 1) * sizeof(*grown));
     if (!grown)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the files of an overlay");
@@ -138,14 +138,15 @@ static int parse(const char *path, struct bytes text, struct overlay_notes *note
     return rc ? cli_while(err, "'%s' is damaged", path) : KILN_E_OK;
 }
 
-int overlay_notes_read(const char *folder, struct overlay_notes *ret_notes, struct kiln_error *err)
+int overlay_notes_read(const char *directory, struct overlay_notes *ret_notes,
+                       struct kiln_error *err)
 {
     char path[PATH_MAX];
     BUFFER_AUTO struct buffer text = { .size = 0 };
     OVERLAY_NOTES_AUTO struct overlay_notes notes = { .count = 0 };
-    int rc = overlay_path(folder, OVERLAY_NOTES, path, sizeof(path), err);
+    int rc = overlay_path(directory, OVERLAY_NOTES, path, sizeof(path), err);
     if (!rc)
-        rc = overlay_text_read(path, NOTES_MOST, &text, err);
+        rc = overlay_text_read(path, NOTES_MAX, &text, err);
     if (!rc)
         rc = parse(path, buffer_view(&text), &notes, err);
     if (rc)
@@ -177,7 +178,7 @@ static struct json *file_json(const struct overlay_file *file)
     return json;
 }
 
-int overlay_notes_write(const char *folder, const struct overlay_notes *notes,
+int overlay_notes_write(const char *directory, const struct overlay_notes *notes,
                         struct kiln_error *err)
 {
     char path[PATH_MAX];
@@ -193,7 +194,7 @@ int overlay_notes_write(const char *folder, const struct overlay_notes *notes,
     KILN_AUTO(mem) char *text = json_print(json, false);
     if (!text)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the notes of an overlay");
-    int rc = overlay_path(folder, OVERLAY_NOTES, path, sizeof(path), err);
+    int rc = overlay_path(directory, OVERLAY_NOTES, path, sizeof(path), err);
     const struct new_file file = { .path = path,
                                    .replace = true,
                                    .mode = overlay_file_mode(notes->is_shared),

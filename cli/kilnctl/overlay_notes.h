@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What 'miopen overlay' wrote into a folder, so that 'miopen harvest' knows what is new: the file
- * .kiln-overlay.json in it.
+ * What 'miopen overlay' wrote into a directory, so that 'miopen harvest' knows what is new: the
+ * file .kiln-overlay.json in it.
  *
  * Role       of each file by what it is known again; of text the digests of its lines
  * Ownership  overlay_notes owns everything in it
@@ -17,7 +17,7 @@
 #define OVERLAY_NOTES ".kiln-overlay.json"
 
 struct overlay_file {
-    char name[160];             /* below the folder: "user/gfx906_60_1.1.0.udb" */
+    char name[160];             /* below the directory: "user/gfx906_60_1.1.0.udb" */
     struct overlay_stamp stamp; /* as it was written, or harvested */
     struct overlay_lines lines; /* of text */
 };
@@ -30,9 +30,9 @@ struct overlay_notes {
 };
 
 /* KILN_E_NOT_FOUND where there is none; KILN_E_CORRUPT where it is not what overlay wrote. */
-CLI_MUST_CHECK int overlay_notes_read(const char *folder, struct overlay_notes *ret_notes,
+CLI_MUST_CHECK int overlay_notes_read(const char *directory, struct overlay_notes *ret_notes,
                                       struct kiln_error *err);
-CLI_MUST_CHECK int overlay_notes_write(const char *folder, const struct overlay_notes *notes,
+CLI_MUST_CHECK int overlay_notes_write(const char *directory, const struct overlay_notes *notes,
                                        struct kiln_error *err);
 void overlay_notes_done(struct overlay_notes *notes); /* accepts a zeroed one */
 #define OVERLAY_NOTES_AUTO __attribute__((cleanup(overlay_notes_done)))
@@ -46,8 +46,8 @@ struct overlay_file *overlay_notes_find(struct overlay_notes *notes, const char 
 /* 0: as the umask leaves it. */
 mode_t overlay_file_mode(bool is_shared);
 
-/* |folder|/|name|. */
-CLI_MUST_CHECK int overlay_path(const char *folder, const char *name, char *path, size_t size,
+/* |directory|/|name|. */
+CLI_MUST_CHECK int overlay_path(const char *directory, const char *name, char *path, size_t size,
                                 struct kiln_error *err);
 /* Held until |*ret_fd| is closed; waits for who holds it. */
-CLI_MUST_CHECK int overlay_lock(const char *folder, int *ret_fd, struct kiln_error *err);
+CLI_MUST_CHECK int overlay_lock(const char *directory, int *ret_fd, struct kiln_error *err);

@@ -24,7 +24,7 @@ static int send(const struct invocation *invocation, uint64_t *times, size_t cou
 {
     bool json = invocation->common->json;
     for (size_t i = 0; i < count; i++) {
-        char text[UNITS_TEXT_MOST];
+        char text[UNITS_TEXT_MAX];
         int rc = kiln_client_ping(invocation->client, 0, &times[i], err);
         if (rc)
             return rc;
@@ -50,7 +50,7 @@ static int print_json(const struct kiln_status *status, const uint64_t *times, s
 
 static void print(const struct kiln_status *status, const uint64_t *times, size_t count)
 {
-    char least[UNITS_TEXT_MOST], median[UNITS_TEXT_MOST], most[UNITS_TEXT_MOST];
+    char least[UNITS_TEXT_MAX], median[UNITS_TEXT_MAX], most[UNITS_TEXT_MAX];
     printf("%s, pid %d, at %s: %zu of %zu answered; least %s, median %s, most %s\n", status->daemon,
            status->daemon_pid, status->socket_path, count, count,
            units_seconds((double)times[0] / 1e9, least),

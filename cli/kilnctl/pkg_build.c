@@ -6,15 +6,15 @@
 #include "cli/kilnctl/prefetch_run.h"
 #include "cli/kilnctl/problem_file.h"
 #include "cli/kilnctl/sign.h"
-#include "cli/outcome.h"
 #include "cli/output.h"
+#include "cli/result.h"
 #include "common/units.h"
 
 #include <limits.h>
 #include <string.h>
 
 /* kilnd may still be finding out which compiler can do the target: a matter of seconds. */
-#define TRIES_MOST 10
+#define TRIES_MAX 10
 #define NAP_MS 1000
 
 struct build_options {
@@ -138,7 +138,7 @@ static int ask_once(struct build *b, const struct json *ask, int problems, struc
                                      .second_file = -1,
                                      .progress = &progress,
                                      .ret_files = &b->package,
-                                     .ret_files_most = 1,
+                                     .ret_files_max = 1,
                                      .ret_file_count = &count };
     int rc = admin_call(b->invocation, &call, &b->reply, err);
     if (!rc && count == 0)
@@ -159,7 +159,7 @@ static int ask_daemon(struct build *b, struct kiln_error *err)
         json_set_text(ask, "database_id", b->o->database_id);
     if (b->o->toolchain)
         json_set_text(ask, "toolchain", b->o->toolchain);
-    for (unsigned tries = 0; tries < TRIES_MOST; tries++) {
+    for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
         if (tries)
             nap_ms(NAP_MS);
         rc = ask_once(b, ask, problems, err);
@@ -253,7 +253,7 @@ static int build(struct build *b, struct kiln_error *err)
 
 static void print(const struct build *b)
 {
-    char line[1024], kernels[UNITS_TEXT_MOST], size[UNITS_TEXT_MOST];
+    char line[1024], kernels[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
     snprintf(line, sizeof(line), "wrote '%.400s': %s, %s%s", b->o->output,
              units_kernels(json_get_u64(b->reply, "kernels", 0), kernels),
              units_size(json_get_u64(b->reply, "size", 0), size), b->manifest ? ", signed" : "");
@@ -280,7 +280,7 @@ static int print_json(const struct build *b, int rc, struct kiln_error *err)
         json_set(json, "package", result_json(b));
     json_set(json, "prefetch", prefetch_report_json(&b->prefetch.report));
     if (rc)
-        json_set(json, "error", outcome_error_json(err));
+        json_set(json, "error", result_error_json(err));
     int printed = output_json(json, rc ? &unused : err);
     *b->invocation->reported = rc && !printed;
     return rc ? rc : printed;

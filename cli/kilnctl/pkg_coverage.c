@@ -39,17 +39,17 @@ static void add_row(struct table *table, const struct json *gpu)
 }
 
 /* Alike GPUs have the same sentence: once is enough. */
-static void print_sentences(const struct json *gpus)
+static void print_messages(const struct json *gpus)
 {
     for (const struct json *j = json_first(gpus); j; j = json_next(j)) {
-        const char *sentence = json_get_text(j, "sentence", "");
+        const char *message = json_get_text(j, "sentence", "");
         const struct json *before = json_first(gpus);
-        while (before != j && strcmp(json_get_text(before, "sentence", ""), sentence) != 0)
+        while (before != j && strcmp(json_get_text(before, "sentence", ""), message) != 0)
             before = json_next(before);
-        if (!*sentence || before != j)
+        if (!*message || before != j)
             continue;
         putchar('\n');
-        output_lines(stdout, "", sentence);
+        output_lines(stdout, "", message);
     }
 }
 
@@ -69,7 +69,7 @@ static int print(const struct json *reply, struct kiln_error *err)
         for (const struct json *j = json_first(gpus); j; j = json_next(j))
             add_row(table, j);
         rc = table_print(table, stdout, err);
-        print_sentences(gpus);
+        print_messages(gpus);
     }
     if (*skipped)
         output_lines(stdout, "left out: ", skipped);

@@ -120,7 +120,7 @@ static int install(const struct invocation *invocation, struct json **ret_reply,
     if (o->replace_signed)
         json_set_bool(ask, "replace_signed", true);
     struct call_progress progress;
-    char label[URL_LABEL_MOST];
+    char label[URL_LABEL_MAX];
     call_progress_init(&progress, url_label(word, label));
     const struct admin_call call = { .request = "package_install",
                                      .arguments = ask,
@@ -132,7 +132,7 @@ static int install(const struct invocation *invocation, struct json **ret_reply,
 
 static void print(const struct json *package)
 {
-    char line[1024], kernels[UNITS_TEXT_MOST], size[UNITS_TEXT_MOST];
+    char line[1024], kernels[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
     const char *signer = json_get_text(package, "signer", "");
     snprintf(line, sizeof(line), "installed '%.255s' for %.64s: %s, %s, %s%.64s%s",
              json_get_text(package, "name", "?"), json_get_text(package, "database_id", "?"),

@@ -4,21 +4,21 @@
 #include "cli/output.h"
 
 struct keygen_options {
-    const char *folder;
+    const char *directory;
 };
 
 static const struct option options[] = {
-    { "folder", 0, OPTION_TEXT, offsetof(struct keygen_options, folder), "DIR",
-      "where to write them (the working folder)", 0, 0 },
+    { "directory", 0, OPTION_TEXT, offsetof(struct keygen_options, directory), "DIR",
+      "where to write them (the working directory)", 0, 0 },
 };
 
-static int print_json(const char *folder, const char *name, struct kiln_error *err)
+static int print_json(const char *directory, const char *name, struct kiln_error *err)
 {
     char path[1024];
     KILN_AUTO(json) struct json *json = json_object();
-    snprintf(path, sizeof(path), "%s/%s.key", folder, name);
+    snprintf(path, sizeof(path), "%s/%s.key", directory, name);
     json_set_text(json, "secret", path);
-    snprintf(path, sizeof(path), "%s/%s.pub", folder, name);
+    snprintf(path, sizeof(path), "%s/%s.pub", directory, name);
     json_set_text(json, "public", path);
     return output_json(json, err);
 }
@@ -26,16 +26,17 @@ static int print_json(const char *folder, const char *name, struct kiln_error *e
 static int run(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct keygen_options *o = invocation->options;
-    const char *folder = o->folder ? o->folder : ".", *name = invocation->words[0];
-    int rc = sign_make_key(folder, name, err);
+    const char *directory = o->directory ? o->directory : ".", *name = invocation->words[0];
+    int rc = sign_make_key(directory, name, err);
     if (rc)
         return rc;
     if (invocation->common->json)
-        return print_json(folder, name, err);
-    printf("%s/%s.key  the secret key: keep it to yourself; 'kilnctl pkg sign --key' takes it\n"
-           "%s/%s.pub  the public key: goes into the folder trusted_keys ('kilnctl config' tells "
-           "where) of every host that shall trust it\n",
-           folder, name, folder, name);
+        return print_json(directory, name, err);
+    printf(
+        "%s/%s.key  the secret key: keep it to yourself; 'kilnctl pkg sign --key' takes it\n"
+        "%s/%s.pub  the public key: goes into the directory trusted_keys ('kilnctl config' tells "
+        "where) of every host that shall trust it\n",
+        directory, name, directory, name);
     return KILN_E_OK;
 }
 

@@ -5,7 +5,7 @@
 
 static void add_row(struct table *table, const struct json *package)
 {
-    char kernels[UNITS_TEXT_MOST], size[UNITS_TEXT_MOST], when[UNITS_TEXT_MOST];
+    char kernels[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX], when[UNITS_TEXT_MAX];
     const char *signer = json_get_text(package, "signer", "");
     table_cell_in(table, COLOUR_BOLD, "%s", json_get_text(package, "name", "-"));
     table_cell(table, "%s", json_get_text(package, "format", "-"));
@@ -17,13 +17,13 @@ static void add_row(struct table *table, const struct json *package)
     table_cell(table, "%s", json_get_text(package, "path", "-"));
 }
 
-/* They are in a folder of packages, and a user may well wonder why nothing comes from them. */
+/* They are in a directory of packages, and a user may well wonder why nothing comes from them. */
 static void print_refused(const struct json *refused)
 {
     for (const struct json *j = json_first(refused); j; j = json_next(j)) {
         char line[1536];
         snprintf(line, sizeof(line), "'%.255s' in '%.512s': %.600s", json_get_text(j, "name", "?"),
-                 json_get_text(j, "folder", "?"), json_get_text(j, "why", "?"));
+                 json_get_text(j, "directory", "?"), json_get_text(j, "why", "?"));
         output_clean(line, false);
         output_lines(stdout, "not used: ", line);
     }
@@ -71,10 +71,11 @@ const struct command command_pkg_ls = {
     .name = "pkg ls",
     .words = "",
     .summary = "the installed packages",
-    .help = "Lists the packages of precompiled kernels that kilnd serves from: those that 'pkg "
-            "install'\n"
-            "installed, and those it found in the folders of the setting package_path; below them "
-            "the files\n"
-            "in these folders that it does not use, and why.",
+    .help =
+        "Lists the packages of precompiled kernels that kilnd serves from: those that 'pkg "
+        "install'\n"
+        "installed, and those it found in the directories of the setting package_path; below them "
+        "the files\n"
+        "in these directories that it does not use, and why.",
     .run = run,
 };

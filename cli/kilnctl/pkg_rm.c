@@ -45,7 +45,7 @@ const struct command command_pkg_rm = {
     .summary = "remove installed packages",
     .help = "Removes packages that 'pkg install' installed.  What jobs have got from them already "
             "stays\n"
-            "valid.  Packages in the folders of package_path are their owners' to remove.",
+            "valid.  Packages in the directories of package_path are their owners' to remove.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .run = run,

@@ -38,7 +38,7 @@ static int ask_page(const struct invocation *invocation, const char *name, uint6
 
 static void add_row(struct table *table, const struct json *row)
 {
-    char size[UNITS_TEXT_MOST], stored[UNITS_TEXT_MOST];
+    char size[UNITS_TEXT_MAX], stored[UNITS_TEXT_MAX];
     table_cell(table, "%llu", (unsigned long long)json_get_u64(row, "id", 0));
     table_cell(table, "%s", units_size(json_get_u64(row, "size", 0), size));
     table_cell(table, "%s", units_size(json_get_u64(row, "stored", 0), stored));

@@ -8,7 +8,7 @@
 
 static void print(const struct json *report)
 {
-    char line[512], kernels[UNITS_TEXT_MOST];
+    char line[512], kernels[UNITS_TEXT_MAX];
     snprintf(line, sizeof(line), "%.255s: %s, all good", json_get_text(report, "name", "?"),
              units_kernels(json_get_u64(report, "kernels", 0), kernels));
     output_clean(line, false);

@@ -2,8 +2,8 @@
 #include "cli/kilnctl/prefetch_check.h"
 #include "cli/kilnctl/prefetch_kept.h"
 #include "cli/kilnctl/prefetch_run.h"
-#include "cli/outcome.h"
 #include "cli/output.h"
+#include "cli/result.h"
 
 struct prefetch_options {
     const char *target, *database_id, *toolchain, *solver;
@@ -21,20 +21,20 @@ static const struct option options[] = {
     { "solver", 0, OPTION_TEXT, AT(solver), "NAME", "solver to use, else the best that applies", 0,
       0 },
     { "jobs", 'j', OPTION_NUMBER, AT(jobs), "N",
-      "problems to have in flight (as many as kilnd allows)", 1, PREFETCH_JOBS_MOST },
+      "problems to have in flight (as many as kilnd allows)", 1, PREFETCH_JOBS_MAX },
 };
 #undef AT
 
 static int print_json(const struct prefetch *p, const struct invocation *invocation, int rc,
                       struct kiln_error *err)
 {
-    char note[PREFETCH_NOTE_MOST];
+    char note[PREFETCH_NOTE_MAX];
     struct kiln_error unused = { 0 };
     KILN_AUTO(json) struct json *json = prefetch_report_json(&p->report);
     if (prefetch_note(p->options.target, note))
         json_set_text(json, "note", note);
     if (rc)
-        json_set(json, "error", outcome_error_json(err));
+        json_set(json, "error", result_error_json(err));
     int printed = output_json(json, rc ? &unused : err);
     *invocation->reported = rc && !printed;
     return rc ? rc : printed;
@@ -57,7 +57,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         .jobs = o->jobs.given ? (size_t)o->jobs.value : 0,
         .label = "prefetch",
     };
-    char note[PREFETCH_NOTE_MOST];
+    char note[PREFETCH_NOTE_MAX];
     struct prefetch_kept kept = { 0 };
     if (!invocation->common->json && prefetch_note(o->target, note))
         fprintf(stderr, "kilnctl: note: %s\n", note);

@@ -114,13 +114,13 @@ static const struct arch_features {
     { "gfx1012", ":xnack-" },         { "gfx1013", ":xnack-" },
 };
 
-const char *prefetch_note(const char *target, char text[PREFETCH_NOTE_MOST])
+const char *prefetch_note(const char *target, char text[PREFETCH_NOTE_MAX])
 {
     for (size_t i = 0; i < sizeof(with_features) / sizeof(with_features[0]); i++) {
         const struct arch_features *known = &with_features[i];
         if (strcmp(known->arch, target) != 0)
             continue;
-        snprintf(text, PREFETCH_NOTE_MOST,
+        snprintf(text, PREFETCH_NOTE_MAX,
                  "jobs on such GPUs ask for %s%s, or what 'kiln-driver devices' prints there: the "
                  "kernels for '%s' are others, and serve none of them",
                  known->arch, known->usual, target);

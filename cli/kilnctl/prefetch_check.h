@@ -6,10 +6,10 @@
  */
 #include "cli/kilnctl/command.h"
 
-#define PREFETCH_NOTE_MOST 320
+#define PREFETCH_NOTE_MAX 320
 /* What is worth knowing of |target|: where GPUs of that arch state features, and it states none,
  * that kernels for it are not what jobs on them ask for.  NULL: nothing. */
-const char *prefetch_note(const char *target, char text[PREFETCH_NOTE_MOST]);
+const char *prefetch_note(const char *target, char text[PREFETCH_NOTE_MAX]);
 
 /* Asks kilnd, which tries its compilers where it does not know yet.  KILN_E_INVALID for a target
  * that is none, KILN_E_NOT_FOUND for a toolchain that is not here, KILN_E_UNSUPPORTED where no

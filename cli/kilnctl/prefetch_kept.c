@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define NAP_MS 20
-#define NAPS_MOST (10u * 60 * 1000 / NAP_MS) /* without progress: a disk that hangs */
+#define NAPS_MAX (10u * 60 * 1000 / NAP_MS) /* without progress: a disk that hangs */
 
 struct puts {
     uint64_t given, ended, lost;
@@ -21,7 +21,7 @@ static int ask_in_turn(const struct invocation *invocation, const char *request,
                        struct kiln_error *err)
 {
     int rc = admin_ask(invocation, request, arguments, ret_answer, err);
-    for (unsigned naps = 0; rc == KILN_E_BUSY && naps < NAPS_MOST; naps++) {
+    for (unsigned naps = 0; rc == KILN_E_BUSY && naps < NAPS_MAX; naps++) {
         nap_ms(NAP_MS);
         *err = (struct kiln_error){ 0 };
         rc = admin_ask(invocation, request, arguments, ret_answer, err);
@@ -61,10 +61,10 @@ static int wait_for_puts(const struct invocation *invocation, struct puts *ret_p
     uint64_t given = ret_puts->given, ended = ret_puts->ended;
     unsigned naps = 0;
     while (!rc && ret_puts->ended < given && ret_puts->given >= given) { /* less: it is another */
-        if (naps++ == NAPS_MOST)
+        if (naps++ == NAPS_MAX)
             return cli_fail(err, KILN_E_TIMED_OUT,
                             "kilnd is still writing kernels to its disk after %u s",
-                            NAPS_MOST / 1000 * NAP_MS);
+                            NAPS_MAX / 1000 * NAP_MS);
         nap_ms(NAP_MS);
         rc = read_puts(invocation, ret_puts, err);
         naps = ret_puts->ended > ended ? 0 : naps;
@@ -101,7 +101,7 @@ static int count_not_stored(const struct invocation *invocation,
 
 static int complain(const struct json *store, uint64_t lost, struct kiln_error *err)
 {
-    char kernels[UNITS_TEXT_MOST];
+    char kernels[UNITS_TEXT_MAX];
     const char *why = json_get_text(store, "trouble", "kilnd's log says why");
     bool full = strcmp(json_get_text(store, "health", ""), "full") == 0;
     int code = full ? KILN_E_FULL : KILN_E_IO;

@@ -134,7 +134,7 @@ static void *work(void *context)
 /* One thread a problem in flight; the first one is this. */
 static int run_threads(struct prefetch *p, size_t count, struct kiln_error *err)
 {
-    pthread_t threads[PREFETCH_JOBS_MOST];
+    pthread_t threads[PREFETCH_JOBS_MAX];
     size_t started = 0;
     while (started + 1 < count && pthread_create(&threads[started], NULL, work, p) == 0)
         started++;

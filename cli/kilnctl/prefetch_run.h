@@ -17,7 +17,7 @@
 #include <stdatomic.h>
 
 /* More threads than this would only wait for each other. */
-#define PREFETCH_JOBS_MOST 256
+#define PREFETCH_JOBS_MAX 256
 
 struct prefetch_question {
     const struct invocation *invocation;

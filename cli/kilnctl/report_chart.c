@@ -42,7 +42,7 @@ static void write_legend(const struct chart *c, FILE *out)
 
 static void write_times(const struct chart *c, FILE *out)
 {
-    char text[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX];
     fputs("<div class=\"times\">", out);
     for (unsigned i = 0; i < 3; i++)
         html_element(out, "span", "", "%s",

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* A name is shown so far and no further: a page of a thousand long ones is still a page. */
-#define TEXT_MOST 1024
+#define TEXT_MAX 1024
 
 static void put_character(FILE *out, char c)
 {
@@ -23,7 +23,7 @@ static void put_character(FILE *out, char c)
 
 void html_text(FILE *out, const char *text)
 {
-    char copy[TEXT_MOST];
+    char copy[TEXT_MAX];
     snprintf(copy, sizeof(copy), "%s", text);
     output_clean(copy, false);
     for (const char *c = copy; *c; c++)
@@ -34,7 +34,7 @@ void html_text(FILE *out, const char *text)
 
 void html_element(FILE *out, const char *tag, const char *class, const char *fmt, ...)
 {
-    char text[TEXT_MOST];
+    char text[TEXT_MAX];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);

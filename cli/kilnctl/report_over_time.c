@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLUMNS_MOST 2100 /* what kilnd answers at most, and what is not written yet */
-#define COLUMNS_LEAST 24  /* a daemon of today gets thin columns at the right, not one wide one */
+#define COLUMNS_MAX 2100 /* what kilnd answers at most, and what is not written yet */
+#define COLUMNS_MIN 24   /* a daemon of today gets thin columns at the right, not one wide one */
 
 static const char *const tiers[] = { "hot", "disk", "package" };
 enum { TIERS = 3 };
 
 struct columns {
-    struct chart_column items[COLUMNS_MOST];
+    struct chart_column items[COLUMNS_MAX];
     size_t count;
     double most; /* the highest sum */
 };
@@ -29,7 +29,7 @@ static void add(struct columns *all, const struct chart_column *column)
     double sum = 0;
     for (int i = 0; i < CHART_LAYERS; i++)
         sum += column->layers[i];
-    if (all->count == COLUMNS_MOST || !(sum > 0))
+    if (all->count == COLUMNS_MAX || !(sum > 0))
         return;
     all->items[all->count++] = *column;
     all->most = sum > all->most ? sum : all->most;
@@ -47,7 +47,7 @@ static struct chart_column place(const struct json *sample, bool is_current)
 
 static void add_hits(struct columns *all, const struct json *sample, bool is_current)
 {
-    char when[UNITS_TEXT_MOST], count[UNITS_TEXT_MOST];
+    char when[UNITS_TEXT_MAX], count[UNITS_TEXT_MAX];
     struct chart_column column = place(sample, is_current);
     const struct json *reasons = json_get(sample, "miss_reasons");
     double sum = column.layers[TIERS] =
@@ -64,7 +64,7 @@ static void add_hits(struct columns *all, const struct json *sample, bool is_cur
 
 static void add_saved(struct columns *all, const struct json *sample, bool is_current)
 {
-    char when[UNITS_TEXT_MOST], saved[UNITS_TEXT_MOST], spent[UNITS_TEXT_MOST];
+    char when[UNITS_TEXT_MAX], saved[UNITS_TEXT_MAX], spent[UNITS_TEXT_MAX];
     struct chart_column column = place(sample, is_current);
     column.layers[0] = json_get_number(sample, "saved_s", 0);
     column.layers[1] = json_get_number(sample, "compile_s", 0);
@@ -89,8 +89,7 @@ static struct range range_of(const struct report *r, const struct columns *all)
 {
     uint64_t end = json_get_u64(r->history, "now", r->now);
     uint64_t step = json_get_u64(r->history, "step_s", 300), begin = all->items[0].time;
-    uint64_t latest =
-        step < UINT32_MAX && end > COLUMNS_LEAST * step ? end - COLUMNS_LEAST * step : 0;
+    uint64_t latest = step < UINT32_MAX && end > COLUMNS_MIN * step ? end - COLUMNS_MIN * step : 0;
     begin = begin < latest ? begin : latest;
     return (struct range){ .begin = begin, .end = end > begin ? end : begin + 1 };
 }
@@ -115,7 +114,7 @@ static void write_hits(const struct report *r, const struct columns *all, FILE *
 
 static void write_saved(const struct report *r, const struct columns *all, FILE *out)
 {
-    char top[UNITS_TEXT_MOST], middle[UNITS_TEXT_MOST];
+    char top[UNITS_TEXT_MAX], middle[UNITS_TEXT_MAX];
     const struct range range = range_of(r, all);
     const struct chart chart = {
         .name = "compile time saved and spent over time",

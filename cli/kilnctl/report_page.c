@@ -88,7 +88,7 @@ static void tile(FILE *out, const char *value, const char *what)
 /* What is made ahead, or was not to be looked for (as doctor's are not), is no job's miss. */
 static void tile_hits(const struct report *r, FILE *out)
 {
-    char text[UNITS_TEXT_MOST] = "\xe2\x80\x93"; /* an en dash: nothing was asked for yet */
+    char text[UNITS_TEXT_MAX] = "\xe2\x80\x93"; /* an en dash: nothing was asked for yet */
     double hits = -json_get_number(r->stats, "prefetch_hits", 0);
     double misses = json_get_number(r->stats, "misses", 0) -
                     json_get_number(r->stats, "misses_prefetch", 0) -
@@ -102,7 +102,7 @@ static void tile_hits(const struct report *r, FILE *out)
 
 static void write_tiles(const struct report *r, FILE *out)
 {
-    char text[UNITS_TEXT_MOST], what[128], limit[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX], what[128], limit[UNITS_TEXT_MAX];
     const struct json *total = json_get(r->by_target, "total"),
                       *store = json_get(r->status, "store");
     fputs("<ul class=\"tiles\">", out);
@@ -120,7 +120,7 @@ static void write_tiles(const struct report *r, FILE *out)
 
 static void write_head(const struct report *r, FILE *out)
 {
-    char when[UNITS_TEXT_MOST];
+    char when[UNITS_TEXT_MAX];
     fputs(REPORT_MARK "\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
                       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
                       "<meta name=\"referrer\" content=\"no-referrer\">"

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define ROWS_MOST 25 /* of a ledger; the rest is a line of its own */
+#define ROWS_MAX 25 /* of a ledger; the rest is a line of its own */
 
 static void section(FILE *out, const char *title, const char *explanation)
 {
@@ -45,7 +45,7 @@ static const struct {
 
 void report_misses(const struct report *r, FILE *out)
 {
-    char count[UNITS_TEXT_MOST];
+    char count[UNITS_TEXT_MAX];
     const struct json *by = json_get(r->history, "miss_reasons");
     double all = json_get_number(r->history, "misses", 0);
     section(out, "Misses by reason",
@@ -78,7 +78,7 @@ void report_misses(const struct report *r, FILE *out)
 static void ledger_row(FILE *out, const char *class, const char *name, const struct json *row,
                        double most)
 {
-    char text[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX];
     fprintf(out, *class ? "<tr class=\"%s\">" : "<tr>", class);
     html_element(out, "td", "name", "%s", name);
     html_element(out, "td", "n", "%s", units_seconds(json_get_number(row, "saved_s", 0), text));
@@ -124,8 +124,8 @@ static void ledger_rows(const struct json *ledger, const char *by, FILE *out)
     size_t shown = 0;
     sum_up(json_get(ledger, "others"), rest);
     for (const struct json *j = json_first(rows); j; j = json_next(j)) {
-        char who[DB_WHO_MOST];
-        if (shown++ < ROWS_MOST) {
+        char who[DB_WHO_MAX];
+        if (shown++ < ROWS_MAX) {
             ledger_row(out, "", strcmp(by, "uid") == 0 ? db_who(j, who) : json_get_text(j, by, "?"),
                        j, most);
             continue;
@@ -172,7 +172,7 @@ void report_ledgers(const struct report *r, FILE *out)
 
 static void slow_row(FILE *out, const struct json *kernel)
 {
-    char text[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX];
     fputs("<tr>", out);
     html_element(out, "td", "n", "%s",
                  units_seconds(json_get_number(kernel, "compile_s", 0), text));
@@ -207,7 +207,7 @@ void report_slowest(const struct report *r, FILE *out)
 
 static void tuning_row(FILE *out, const char *name, uint64_t records, double hits, double all)
 {
-    char text[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX];
     fputs("<tr>", out);
     html_element(out, "td", "name", "%s", name);
     html_element(out, "td", "n", "%s", units_count(records, text));
@@ -283,16 +283,16 @@ static void write_packages(const struct report *r, FILE *out)
 
 void report_facts(const struct report *r, FILE *out)
 {
-    char text[UNITS_TEXT_MOST], second[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX], second[UNITS_TEXT_MAX];
     const struct json *s = r->status, *hot = json_get(s, "hot");
     section(out, "kilnd", "");
     fputs("<dl>", out);
     fact(out, "Version", "%s", json_get_text(s, "version", "?"));
     fact(out, "Running for", "%s", units_seconds(json_get_number(s, "uptime_s", 0), text));
     fact(out, "Socket", "%s", json_get_text(s, "socket", "?"));
-    fact(out, "Cache folder", "%s (%s)", json_get_text(s, "cache_dir", "?"),
+    fact(out, "Cache directory", "%s (%s)", json_get_text(s, "cache_dir", "?"),
          json_get_text(json_get(s, "store"), "health", "?"));
-    fact(out, "State folder", "%s", json_get_text(s, "state_dir", "?"));
+    fact(out, "State directory", "%s", json_get_text(s, "state_dir", "?"));
     fact(out, "In memory", "%s of at most %s", units_size(json_get_u64(hot, "bytes", 0), text),
          units_size(json_get_u64(hot, "limit_bytes", 0), second));
     fact(out, "Compilers at once", "%llu",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/several.h"
 
-#include "cli/outcome.h"
 #include "cli/output.h"
+#include "cli/result.h"
 
 void several_init(struct several *several, const struct invocation *invocation, const char *noun)
 {
@@ -21,7 +21,7 @@ void several_note(struct several *several, const char *word, int rc, const struc
         several->done++;
         return;
     }
-    struct json *failure = outcome_error_json(why);
+    struct json *failure = result_error_json(why);
     json_set_text(failure, several->noun, word);
     json_append(several->failures, failure);
     several->over |= rc == KILN_E_UNAVAILABLE || *several->invocation->refused;
@@ -35,7 +35,7 @@ static int print_json(struct several *several, struct json *json, struct kiln_er
 {
     json_set(json, "failures", KILN_TAKE(several->failures));
     if (several->first.code)
-        json_set(json, "error", outcome_error_json(&several->first));
+        json_set(json, "error", result_error_json(&several->first));
     int rc = output_json(json, err);
     *several->invocation->reported = several->first.code && !rc;
     return rc;

@@ -7,32 +7,32 @@
 #include <string.h>
 
 /* Deeper than anything kilnd says; a hostile answer stops here. */
-#define DEPTH_MOST 8
-#define NAME_MOST 256
+#define DEPTH_MAX 8
+#define NAME_LENGTH_MAX 256
 
-static const char *show_size(double value, char text[UNITS_TEXT_MOST])
+static const char *show_size(double value, char text[UNITS_TEXT_MAX])
 {
     return units_size((uint64_t)value, text);
 }
 
-static const char *show_ms(double value, char text[UNITS_TEXT_MOST])
+static const char *show_ms(double value, char text[UNITS_TEXT_MAX])
 {
     return units_seconds(value / 1e3, text);
 }
 
-static const char *show_ns(double value, char text[UNITS_TEXT_MOST])
+static const char *show_ns(double value, char text[UNITS_TEXT_MAX])
 {
     return units_seconds(value / 1e9, text);
 }
 
-static const char *show_when(double value, char text[UNITS_TEXT_MOST])
+static const char *show_when(double value, char text[UNITS_TEXT_MAX])
 {
     return units_when((uint64_t)value, text);
 }
 
 static const struct {
     const char *ending;
-    const char *(*format)(double value, char text[UNITS_TEXT_MOST]);
+    const char *(*format)(double value, char text[UNITS_TEXT_MAX]);
 } formats[] = {
     { "bytes", show_size },  { "size", show_size },      { "limit", show_size },
     { "stored", show_size }, { "_ns", show_ns },         { "_ms", show_ms },
@@ -49,7 +49,7 @@ static bool ends_with(const char *name, const char *ending)
 
 static void show_number(const char *name, double value, char *text, size_t size)
 {
-    char unit[UNITS_TEXT_MOST];
+    char unit[UNITS_TEXT_MAX];
     bool whole = value >= 0 && value < 9e15 && value == (double)(uint64_t)value;
     for (size_t i = 0; value >= 0 && value < 1e18 && i < sizeof(formats) / sizeof(formats[0]);
          i++) {
@@ -99,7 +99,7 @@ static void add_members(struct table *table, const char *prefix, const struct js
 {
     unsigned index = 0;
     for (const struct json *j = json_first(json); j; j = json_next(j), index++) {
-        char name[NAME_MOST];
+        char name[NAME_LENGTH_MAX];
         const char *own = json_name(j);
         const char *dot = *prefix ? "." : "";
         if (own)
@@ -107,7 +107,7 @@ static void add_members(struct table *table, const char *prefix, const struct js
         else
             snprintf(name, sizeof(name), "%s%s%u", prefix, dot, index);
         bool open = (json_is_object(j) && json_count(j) > 0) || (json_is_array(j) && has_trees(j));
-        if (open && depth < DEPTH_MOST)
+        if (open && depth < DEPTH_MAX)
             add_members(table, name, j, depth + 1);
         else
             add_line(table, name, j);

@@ -46,7 +46,7 @@ static int hash(int fd, uint64_t *ret_size, struct digest *ret_sha256, struct ki
 
 /* The format of NAME.pub; docs/formats/manifest.md. */
 #define PUBLIC_FORMAT "kiln-public-key-1"
-#define KEY_MOST 4096
+#define KEY_MAX 4096
 
 /* The two halves lie side by side, and are easily mixed up. */
 static bool is_public_key(const char *key_file)
@@ -54,7 +54,7 @@ static bool is_public_key(const char *key_file)
     KILN_AUTO(fd) int fd = open(key_file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     KILN_AUTO(json) struct json *json = NULL;
     struct kiln_err unused = KILN_ERR_INIT;
-    char text[KEY_MOST];
+    char text[KEY_MAX];
     ssize_t got = fd < 0 ? -1 : pread(fd, text, sizeof(text), 0);
     if (got < 0 || json_parse(bytes_of(text, (size_t)got), "a key", &json, &unused))
         return false;
@@ -66,7 +66,7 @@ static int sign(const char *key_file, const struct manifest_entry *entry, char *
 {
     struct kiln_err why = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer manifest;
-    buffer_init(&manifest, MANIFEST_MOST);
+    buffer_init(&manifest, MANIFEST_MAX);
     if (manifest_sign(key_file, entry, 1, &manifest, &why)) {
         if (is_public_key(key_file))
             return cli_fail(err, KILN_E_INVALID,
@@ -106,11 +106,11 @@ int sign_write_manifest(const char *path, const char *manifest, struct kiln_erro
     return new_file_write(&file, err);
 }
 
-int sign_make_key(const char *folder, const char *name, struct kiln_error *err)
+int sign_make_key(const char *directory, const char *name, struct kiln_error *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = manifest_keygen(folder, name, &why);
+    enum kiln_code rc = manifest_keygen(directory, name, &why);
     if (rc == KILN_BUSY) /* for good: waiting would not help */
-        return cli_fail(err, KILN_E_IO, "%s: choose another name, or --folder", why.text);
+        return cli_fail(err, KILN_E_IO, "%s: choose another name, or --directory", why.text);
     return rc ? fail_as(err, &why) : KILN_E_OK;
 }

@@ -20,5 +20,5 @@ CLI_MUST_CHECK int sign_check_key(const char *key_file, struct kiln_error *err);
 /* "<path>.manifest", replaced where it is there. */
 CLI_MUST_CHECK int sign_write_manifest(const char *path, const char *manifest,
                                        struct kiln_error *err);
-/* Writes NAME.key and NAME.pub into |folder|. */
-CLI_MUST_CHECK int sign_make_key(const char *folder, const char *name, struct kiln_error *err);
+/* Writes NAME.key and NAME.pub into |directory|. */
+CLI_MUST_CHECK int sign_make_key(const char *directory, const char *name, struct kiln_error *err);

@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define SOCKET_FD 3             /* where the program looks for it */
-#define ANSWER_MOST (32u << 10) /* bytes of one packet */
+#define SOCKET_FD 3            /* where the program looks for it */
+#define ANSWER_MAX (32u << 10) /* bytes of one packet */
 
 /* ---- files ---- */
 
@@ -91,13 +91,13 @@ static int take_descriptor(struct msghdr *message)
 }
 
 /* Its text, terminated; 0 bytes when the program ended without a word. */
-static ssize_t receive(int socket, char text[ANSWER_MOST + 1], int *ret_fd)
+static ssize_t receive(int socket, char text[ANSWER_MAX + 1], int *ret_fd)
 {
     union {
         char room[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
     } control = { 0 };
-    struct iovec part = { .iov_base = text, .iov_len = ANSWER_MOST };
+    struct iovec part = { .iov_base = text, .iov_len = ANSWER_MAX };
     struct msghdr message = { .msg_iov = &part,
                               .msg_iovlen = 1,
                               .msg_control = control.room,
@@ -141,7 +141,7 @@ static int wait_for_end(pid_t pid)
 static int converse(const char *path, int socket, pid_t pid, struct snapshot *snapshot,
                     struct kiln_error *err)
 {
-    KILN_AUTO(mem) char *text = malloc(ANSWER_MOST + 1);
+    KILN_AUTO(mem) char *text = malloc(ANSWER_MAX + 1);
     KILN_AUTO(fd) int fd = -1;
     ssize_t got = text ? receive(socket, text, &fd) : 0;
     int status = wait_for_end(pid);

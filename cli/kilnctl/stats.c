@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define BY_CHOICES "uid target program"
-#define SHOWN_MOST 40 /* rows of a table for people; --json has all */
+#define SHOWN_MAX 40 /* rows of a table for people; --json has all */
 
 struct stats_options {
     const char *by;
@@ -23,7 +23,7 @@ static const struct option options[] = {
 
 static void add_figures(struct table *table, const struct json *row)
 {
-    char text[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX];
     table_cell(table, "%s", units_seconds(json_get_number(row, "saved_s", 0), text));
     table_cell(table, "%s", units_count(json_get_u64(row, "hits", 0), text));
     table_cell(table, "%s", units_seconds(json_get_number(row, "compile_s", 0), text));
@@ -34,7 +34,7 @@ static void add_figures(struct table *table, const struct json *row)
 
 static void add_row(struct table *table, const struct json *row, const char *by)
 {
-    char who[DB_WHO_MOST];
+    char who[DB_WHO_MAX];
     bool is_user = strcmp(by, "uid") == 0;
     table_cell_in(table, COLOUR_BOLD, "%s",
                   is_user ? db_who(row, who) : json_get_text(row, by, "?"));
@@ -69,8 +69,7 @@ static int print_table(const struct json *reply, const char *by, struct kiln_err
     };
     __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 7);
     size_t shown = 0;
-    for (const struct json *j = json_first(rows); j && shown < SHOWN_MOST;
-         j = json_next(j), shown++)
+    for (const struct json *j = json_first(rows); j && shown < SHOWN_MAX; j = json_next(j), shown++)
         add_row(table, j, by);
     if (!is_empty(others))
         add_named(table, others, "others");
@@ -83,7 +82,7 @@ static int print_table(const struct json *reply, const char *by, struct kiln_err
 
 static void print_since(const struct json *reply)
 {
-    char when[UNITS_TEXT_MOST];
+    char when[UNITS_TEXT_MAX];
     bool kept = json_get_bool(reply, "kept", true);
     printf("\nsince %s%s; kernels and stored: what is in the store now\n",
            units_when(json_get_u64(reply, "since", 0), when),

@@ -16,7 +16,7 @@ const struct command command_status = {
     .name = "status",
     .words = "",
     .summary = "what runs: version, paths, workers, stores, toolchains",
-    .help = "Prints what this host's kilnd is and has: version and pid, socket and folders, "
+    .help = "Prints what this host's kilnd is and has: version and pid, socket and directories, "
             "compiler\nworkers, the kernel store, the hot set and the toolchains it found.",
     .run = run,
 };

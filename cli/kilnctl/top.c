@@ -64,12 +64,12 @@ static int look_once(const struct invocation *invocation, struct kiln_error *err
 
 /* ---- the screen ---- */
 
-static volatile sig_atomic_t is_told_to_end;
+static volatile sig_atomic_t is_reported_to_end;
 
 static void on_signal(int signal)
 {
     (void)signal;
-    is_told_to_end = 1;
+    is_reported_to_end = 1;
 }
 
 static void catch_signals(void)
@@ -105,7 +105,7 @@ static void show(const struct top *t)
     size_t whole = view.height;
     view.height = whole > 1 ? whole - 1 : 1;
     top_page_fill(&view, &page);
-    while (page.count < TOP_LINES_MOST - 1 && page.count + 1 < whole) {
+    while (page.count < TOP_LINES_MAX - 1 && page.count + 1 < whole) {
         page.styles[page.count] = TOP_PLAIN;
         page.lines[page.count++][0] = '\0';
     }
@@ -125,7 +125,7 @@ static unsigned left_ms(const struct top *t)
 static void watch(struct top *t)
 {
     enum top_key key = TOP_KEY_NONE;
-    while (key != TOP_KEY_QUIT && !is_told_to_end) {
+    while (key != TOP_KEY_QUIT && !is_reported_to_end) {
         if (left_ms(t) == 0)
             refresh_sample(t);
         show(t);

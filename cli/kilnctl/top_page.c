@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROWS_MOST 1024
+#define ROWS_MAX 1024
 #define BAR_WIDTH 20
 
 const char *const top_sort_names[TOP_SORTS] = { "age", "program", "user" };
@@ -32,12 +32,12 @@ static void put(struct writer *w, enum top_style style, const char *fmt, ...) CL
 static void put(struct writer *w, enum top_style style, const char *fmt, ...)
 {
     struct top_page *page = w->page;
-    if (page->count >= TOP_LINES_MOST || page->count >= w->height)
+    if (page->count >= TOP_LINES_MAX || page->count >= w->height)
         return;
     char *line = page->lines[page->count];
     va_list args;
     va_start(args, fmt);
-    vsnprintf(line, TOP_WIDTH_MOST + 1, fmt, args);
+    vsnprintf(line, TOP_WIDTH_MAX + 1, fmt, args);
     va_end(args);
     clean(line);
     if (strlen(line) > w->width)
@@ -81,8 +81,8 @@ static void put_hits(struct writer *w, const struct top_rates *r)
 
 static void put_head(struct writer *w, const struct top_view *v)
 {
-    char up[UNITS_TEXT_MOST], stored[UNITS_TEXT_MOST], limit[UNITS_TEXT_MOST], hot[UNITS_TEXT_MOST];
-    char kernels[UNITS_TEXT_MOST];
+    char up[UNITS_TEXT_MAX], stored[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX], hot[UNITS_TEXT_MAX];
+    char kernels[UNITS_TEXT_MAX];
     const struct json *stats = v->sample->stats, *status = v->sample->status;
     const struct json *store = json_get(status, "store");
     uint64_t clients = json_get_u64(stats, "clients", 0);
@@ -133,7 +133,7 @@ static int by_user(const void *a, const void *b)
 
 static void put_compile(struct writer *w, const struct json *j)
 {
-    char age[UNITS_TEXT_MOST], who[DB_WHO_MOST] = "-";
+    char age[UNITS_TEXT_MAX], who[DB_WHO_MAX] = "-";
     if (json_is_number(json_get(j, "uid")))
         db_who(j, who);
     put(w, TOP_PLAIN, "%9s  %-12.12s %-22.22s %-10.10s %s%s",
@@ -146,10 +146,10 @@ static void put_compiles(struct writer *w, const struct top_view *v)
 {
     static int (*const orders[TOP_SORTS])(const void *, const void *) = { by_age, by_program,
                                                                           by_user };
-    const struct json *rows[ROWS_MOST];
+    const struct json *rows[ROWS_MAX];
     size_t count = 0;
     const struct json *all = json_get(v->sample->activity, "compiles");
-    for (const struct json *j = json_first(all); j && count < ROWS_MOST; j = json_next(j))
+    for (const struct json *j = json_first(all); j && count < ROWS_MAX; j = json_next(j))
         rows[count++] = j;
     qsort(rows, count, sizeof(rows[0]), orders[v->sort]);
     put(w, TOP_PLAIN, "%s", "");
@@ -182,7 +182,7 @@ static void put_users(struct writer *w, const struct json *activity)
     put(w, TOP_PLAIN, "%s", "");
     put(w, TOP_TITLE, "  %-16s %8s %8s %8s", "USER", "RUNNING", "WAITING", "AHEAD");
     for (const struct json *j = json_first(users); j; j = json_next(j)) {
-        char who[DB_WHO_MOST];
+        char who[DB_WHO_MAX];
         put_user(w, db_who(j, who), j);
     }
     if (has_others)
@@ -191,10 +191,10 @@ static void put_users(struct writer *w, const struct json *activity)
 
 void top_page_fill(const struct top_view *v, struct top_page *ret_page)
 {
-    size_t width = v->width && v->width < TOP_WIDTH_MOST ? v->width : TOP_WIDTH_MOST;
+    size_t width = v->width && v->width < TOP_WIDTH_MAX ? v->width : TOP_WIDTH_MAX;
     struct writer w = { .page = ret_page,
                         .width = width,
-                        .height = v->height ? v->height : TOP_LINES_MOST };
+                        .height = v->height ? v->height : TOP_LINES_MAX };
     ret_page->count = 0;
     if (v->trouble)
         put(&w, TOP_WARNING, "no daemon, trying again: %.200s", v->trouble);

@@ -9,16 +9,16 @@
  */
 #include "cli/kilnctl/top_sample.h"
 
-#define TOP_LINES_MOST 128
-#define TOP_WIDTH_MOST 240
+#define TOP_LINES_MAX 128
+#define TOP_WIDTH_MAX 240
 
 enum top_style { TOP_PLAIN, TOP_TITLE, TOP_WARNING };
 enum top_sort { TOP_BY_AGE, TOP_BY_PROGRAM, TOP_BY_USER, TOP_SORTS };
 extern const char *const top_sort_names[TOP_SORTS];
 
 struct top_page {
-    char lines[TOP_LINES_MOST][TOP_WIDTH_MOST + 1]; /* printable ASCII alone */
-    enum top_style styles[TOP_LINES_MOST];
+    char lines[TOP_LINES_MAX][TOP_WIDTH_MAX + 1]; /* printable ASCII alone */
+    enum top_style styles[TOP_LINES_MAX];
     size_t count;
 };
 

@@ -20,7 +20,7 @@ bool url_is(const char *word)
     return scheme > 1 && strncmp(word + scheme, "://", 3) == 0;
 }
 
-const char *url_label(const char *word, char text[URL_LABEL_MOST])
+const char *url_label(const char *word, char text[URL_LABEL_MAX])
 {
     if (!url_is(word))
         return new_file_name(word);
@@ -30,7 +30,7 @@ const char *url_label(const char *word, char text[URL_LABEL_MOST])
         begin--;
     /* Without a slash, or behind one within a password, it is no file's name. */
     bool named = begin > 0 && begin < end && !memchr(host + begin, '@', end - begin);
-    snprintf(text, URL_LABEL_MOST, "%.*s", named ? (int)(end - begin) : INT_MAX,
+    snprintf(text, URL_LABEL_MAX, "%.*s", named ? (int)(end - begin) : INT_MAX,
              named ? host + begin : "the file");
     return text;
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* -F 0 asks for three at once. */
-#define PROBLEMS_MOST 3
-#define LINE_MOST 4096
+#define PROBLEMS_MAX 3
+#define LINE_MAX 4096
 
 struct why_options {
     const char *target, *toolchain, *database_id, *solver;
@@ -80,23 +80,23 @@ static int ask_key(const struct invocation *invocation, struct json *answers,
 }
 
 /* A command line in quotes is one word; behind "--" it is many. */
-static int join(const struct invocation *invocation, char line[LINE_MOST], struct kiln_error *err)
+static int join(const struct invocation *invocation, char line[LINE_MAX], struct kiln_error *err)
 {
     size_t used = 0;
-    for (size_t i = 0; i < invocation->word_count && used < LINE_MOST; i++)
-        used += (size_t)snprintf(line + used, LINE_MOST - used, "%s%s", i ? " " : "",
+    for (size_t i = 0; i < invocation->word_count && used < LINE_MAX; i++)
+        used += (size_t)snprintf(line + used, LINE_MAX - used, "%s%s", i ? " " : "",
                                  invocation->words[i]);
-    return used < LINE_MOST ? KILN_E_OK
-                            : cli_fail(err, KILN_E_INVALID, "the command line is too long");
+    return used < LINE_MAX ? KILN_E_OK
+                           : cli_fail(err, KILN_E_INVALID, "the command line is too long");
 }
 
 static int ask_problems(const struct invocation *invocation, struct json *answers,
                         struct kiln_error *err)
 {
     const struct why_options *o = invocation->options;
-    struct kiln_problem problems[PROBLEMS_MOST];
+    struct kiln_problem problems[PROBLEMS_MAX];
     unsigned count = 0;
-    char line[LINE_MOST];
+    char line[LINE_MAX];
     if (!o->target)
         return cli_fail(err, KILN_E_INVALID,
                         "why-miss needs --target with a PROBLEM: what its kernels are for, such as "

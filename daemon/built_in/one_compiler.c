@@ -6,7 +6,7 @@
 #include "daemon/built_in/detached.h"
 #include "daemon/built_in/programs.h"
 #include "daemon/workers/launch.h"
-#include "daemon/workers/temp_folder.h"
+#include "daemon/workers/temp_directory.h"
 #include "engine/compile/worker_wire.h"
 #include "engine/sandbox/namespaces.h"
 
@@ -44,14 +44,14 @@ struct one_compiler {
     int launch;            /* owned: the connection to kiln-launch; -1: it was not started */
     pid_t launch_pid;
     enum process_state state;
-    bool has_hung_up;                /* the process closed its end of |socket| */
-    int socket, control;             /* owned: to the process, and to what tells of its end; -1 */
-    unsigned jobs;                   /* that it was given */
-    uint64_t deadline_ns;            /* of what |state| waits for */
-    char folder[PATH_TEXT_MOST];     /* its own; "": none */
-    const struct compile_job *job;   /* borrowed; NULL: none is under way */
-    struct compile_outcome *outcome; /* borrowed, of |job| */
-    struct worker_files files;       /* owned while BUSY */
+    bool has_hung_up;              /* the process closed its end of |socket| */
+    int socket, control;           /* owned: to the process, and to what tells of its end; -1 */
+    unsigned jobs;                 /* that it was given */
+    uint64_t deadline_ns;          /* of what |state| waits for */
+    char directory[PATH_TEXT_MAX]; /* its own; "": none */
+    const struct compile_job *job; /* borrowed; NULL: none is under way */
+    struct compile_result *result; /* borrowed, of |job| */
+    struct worker_files files;     /* owned while BUSY */
     uint64_t started_ns;
 };
 
@@ -97,9 +97,9 @@ static void end_process(struct one_compiler *c)
     }
     close_fd(&c->control);
     close_fd(&c->socket);
-    if (c->folder[0])
-        fs_remove_tree(AT_FDCWD, c->folder);
-    c->folder[0] = '\0';
+    if (c->directory[0])
+        fs_remove_tree(AT_FDCWD, c->directory);
+    c->directory[0] = '\0';
     c->has_hung_up = false;
     c->state = PROCESS_NONE;
 }
@@ -109,17 +109,17 @@ static void end_process(struct one_compiler *c)
 static void finish(struct one_compiler *c, enum compile_end end, const char *text,
                    const struct worker_result *collected)
 {
-    struct compile_outcome *outcome = c->outcome;
+    struct compile_result *result = c->result;
     if (c->state == PROCESS_BUSY) {
-        worker_collect(&c->files, end, text, collected, outcome);
-        outcome->wall_ns = clock_monotonic_ns() - c->started_ns;
+        worker_collect(&c->files, end, text, collected, result);
+        result->wall_ns = clock_monotonic_ns() - c->started_ns;
     } else {
-        *outcome = COMPILE_OUTCOME_INIT;
-        outcome->end = end;
-        kiln_fail(&outcome->err, KILN_UNAVAILABLE, "%s", text);
+        *result = COMPILE_RESULT_INIT;
+        result->end = end;
+        kiln_fail(&result->err, KILN_UNAVAILABLE, "%s", text);
     }
     c->job = NULL;
-    c->outcome = NULL;
+    c->result = NULL;
 }
 
 /* |how| is the end of a sentence about the process. */
@@ -272,13 +272,13 @@ static enum kiln_code reach_launch(struct one_compiler *c, struct kiln_err *err)
 
 static enum kiln_code run_compiler(struct one_compiler *c, struct kiln_err *err)
 {
-    char outside[NAMESPACE_TEXT_MOST];
+    char outside[NAMESPACE_TEXT_MAX];
     struct namespace_ids own;
     int ends[2];
     namespaces_read(&own);
     namespaces_to_text(&own, outside);
-    const char *const arguments[] = { "kiln-compiler", "--temp",   c->folder,   "--max-jobs",
-                                      JOBS_TEXT,       "--limits", LIMITS_TEXT, "--outside",
+    const char *const arguments[] = { "kiln-compiler", "--temp",   c->directory, "--max-jobs",
+                                      JOBS_TEXT,       "--limits", LIMITS_TEXT,  "--outside",
                                       outside,         NULL };
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return kiln_fail_errno(err, errno, "cannot make a socket for a compiler process");
@@ -293,7 +293,7 @@ static enum kiln_code start_process(struct one_compiler *c, struct kiln_err *err
 {
     enum kiln_code rc = prepare(c, err);
     if (!rc)
-        rc = temp_folder_make(&c->temp, c->folder, err);
+        rc = temp_directory_make(&c->temp, c->directory, err);
     if (!rc)
         rc = reach_launch(c, err);
     if (!rc)
@@ -389,12 +389,12 @@ static bool is_alive(struct one_compiler *c)
 }
 
 static void begin_job(struct embed_compiler *base, const struct compile_job *job,
-                      struct compile_outcome *outcome)
+                      struct compile_result *result)
 {
     struct one_compiler *c = self_of(base);
     struct kiln_err err = KILN_ERR_INIT;
     c->job = job;
-    c->outcome = outcome;
+    c->result = result;
     if (c->state == PROCESS_IDLE && !is_alive(c))
         end_process(c);
     if (c->state == PROCESS_IDLE)
@@ -459,7 +459,7 @@ static void forget_all(struct embed_compiler *base)
         close_fd(&c->files.object_fd);
         close_fd(&c->files.log_fd);
     }
-    c->folder[0] = '\0';
+    c->directory[0] = '\0';
     c->has_hung_up = false;
     c->job = NULL;
     c->state = PROCESS_NONE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/built_in/programs.h"
 
-#include "common/own_folder.h"
+#include "common/own_directory.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,13 +18,13 @@
 #endif
 #define COMPILER_VARIABLE "KILN_COMPILER"
 
-static bool is_program(char path[PATH_TEXT_MOST], const char *text)
+static bool is_program(char path[PATH_TEXT_MAX], const char *text)
 {
-    int size = snprintf(path, PATH_TEXT_MOST, "%s", text);
-    return size > 0 && size < PATH_TEXT_MOST && access(path, X_OK) == 0;
+    int size = snprintf(path, PATH_TEXT_MAX, "%s", text);
+    return size > 0 && size < PATH_TEXT_MAX && access(path, X_OK) == 0;
 }
 
-static enum kiln_code find_compiler(char path[PATH_TEXT_MOST], struct kiln_err *err)
+static enum kiln_code find_compiler(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
     const char *named = secure_getenv(COMPILER_VARIABLE);
     if (named && named[0])
@@ -41,13 +41,13 @@ static enum kiln_code find_compiler(char path[PATH_TEXT_MOST], struct kiln_err *
 }
 
 /* It is installed beside kiln-compiler. */
-static enum kiln_code find_launch(const char *compiler, char path[PATH_TEXT_MOST],
+static enum kiln_code find_launch(const char *compiler, char path[PATH_TEXT_MAX],
                                   struct kiln_err *err)
 {
-    char beside[PATH_TEXT_MOST + 16];
+    char beside[PATH_TEXT_MAX + 16];
     const char *slash = strrchr(compiler, '/');
-    int folder = slash ? (int)(slash - compiler) : 0;
-    snprintf(beside, sizeof(beside), "%.*s/kiln-launch", folder, compiler);
+    int directory = slash ? (int)(slash - compiler) : 0;
+    snprintf(beside, sizeof(beside), "%.*s/kiln-launch", directory, compiler);
     if ((slash && is_program(path, beside)) || is_program(path, KILN_LAUNCH_INSTALLED))
         return KILN_OK;
     return kiln_fail(err, KILN_UNAVAILABLE,
@@ -55,26 +55,27 @@ static enum kiln_code find_launch(const char *compiler, char path[PATH_TEXT_MOST
                      KILN_LAUNCH_INSTALLED);
 }
 
-static bool may_hold_files(const char *folder)
+static bool may_hold_files(const char *directory)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
-    return folder && strlen(folder) < PATH_TEXT_MOST &&
-           own_folder_check(folder, &ignored) == KILN_OK &&
-           faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) == 0;
+    return directory && strlen(directory) < PATH_TEXT_MAX &&
+           own_directory_check(directory, &ignored) == KILN_OK &&
+           faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) == 0;
 }
 
-static enum kiln_code find_temp(char path[PATH_TEXT_MOST], struct kiln_err *err)
+static enum kiln_code find_temp(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
     const char *const places[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp" };
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         if (!may_hold_files(places[i]))
             continue;
-        snprintf(path, PATH_TEXT_MOST, "%s", places[i]);
+        snprintf(path, PATH_TEXT_MAX, "%s", places[i]);
         return KILN_OK;
     }
-    return kiln_fail(err, KILN_UNAVAILABLE,
-                     "there is no folder for a compiler's temporary files: XDG_RUNTIME_DIR, TMPDIR "
-                     "and '/tmp' must be writable by this user, and replaceable by no other");
+    return kiln_fail(
+        err, KILN_UNAVAILABLE,
+        "there is no directory for a compiler's temporary files: XDG_RUNTIME_DIR, TMPDIR "
+        "and '/tmp' must be writable by this user, and replaceable by no other");
 }
 
 enum kiln_code built_in_programs_find(struct built_in_programs *ret_programs, struct kiln_err *err)

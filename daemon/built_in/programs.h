@@ -10,9 +10,9 @@
 #include "common/paths.h"
 
 struct built_in_programs {
-    char compiler[PATH_TEXT_MOST]; /* kiln-compiler */
-    char launch[PATH_TEXT_MOST];   /* kiln-launch, which starts it */
-    char temp[PATH_TEXT_MOST];     /* where its folders are made */
+    char compiler[PATH_TEXT_MAX]; /* kiln-compiler */
+    char launch[PATH_TEXT_MAX];   /* kiln-launch, which starts it */
+    char temp[PATH_TEXT_MAX];     /* where its directories are made */
 };
 
 /* KILN_UNAVAILABLE, with what to do, where one of them is missing, and in a program that has more

@@ -14,7 +14,7 @@
 #define FILE_NAME "kilnd.json"
 #define VARIABLE_PREFIX "KILND_"
 /* Nobody writes so much by hand. */
-#define FILE_MOST (1u << 20)
+#define FILE_MAX (1u << 20)
 
 const struct setting config_table[CONFIG_KEYS] = {
 #define SETTING(key_, type_, applies_, standard_, rule_, help_) \
@@ -90,8 +90,8 @@ static enum kiln_code take_member(struct config *config, const char *path,
 static enum kiln_code take_file(struct config *config, const char *path, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer text;
-    buffer_init(&text, FILE_MOST);
-    enum kiln_code rc = fs_read_file(path, FILE_MOST, &text, err);
+    buffer_init(&text, FILE_MAX);
+    enum kiln_code rc = fs_read_file(path, FILE_MAX, &text, err);
     if (rc)
         return rc;
     KILN_AUTO(json) struct json *json = NULL;
@@ -120,10 +120,11 @@ static int is_json_name(const struct dirent *entry)
     return entry->d_name[0] != '.' && size > 5 && strcmp(entry->d_name + size - 5, ".json") == 0;
 }
 
-static enum kiln_code take_drop_ins(struct config *config, const char *folder, struct kiln_err *err)
+static enum kiln_code take_drop_ins(struct config *config, const char *directory,
+                                    struct kiln_err *err)
 {
-    char path[PATH_TEXT_MOST + 300];
-    snprintf(path, sizeof(path), "%s/" FILE_NAME ".d", folder);
+    char path[PATH_TEXT_MAX + 300];
+    snprintf(path, sizeof(path), "%s/" FILE_NAME ".d", directory);
     struct dirent **names;
     int count = scandir(path, &names, is_json_name, alphasort);
     if (count < 0)
@@ -132,7 +133,7 @@ static enum kiln_code take_drop_ins(struct config *config, const char *folder, s
                    : kiln_fail_errno(err, errno, "cannot list '%s'", path);
     enum kiln_code rc = KILN_OK;
     for (int i = 0; i < count; i++) {
-        snprintf(path, sizeof(path), "%s/" FILE_NAME ".d/%s", folder, names[i]->d_name);
+        snprintf(path, sizeof(path), "%s/" FILE_NAME ".d/%s", directory, names[i]->d_name);
         if (!rc)
             rc = take_file(config, path, err);
         free(names[i]);
@@ -145,15 +146,15 @@ static enum kiln_code take_files(struct config *config, const char *instead, str
 {
     if (instead)
         return take_file(config, instead, err);
-    char folder[PATH_TEXT_MOST];
-    char path[PATH_TEXT_MOST + sizeof(FILE_NAME) + 1];
+    char directory[PATH_TEXT_MAX];
+    char path[PATH_TEXT_MAX + sizeof(FILE_NAME) + 1];
     /* An account without a home has no configuration of its own either. */
     struct kiln_err none = KILN_ERR_INIT;
-    if (paths_config_folder(folder, &none) != KILN_OK)
+    if (paths_config_directory(directory, &none) != KILN_OK)
         return KILN_OK;
-    snprintf(path, sizeof(path), "%s/" FILE_NAME, folder);
+    snprintf(path, sizeof(path), "%s/" FILE_NAME, directory);
     enum kiln_code rc = take_file_if_there(config, path, err);
-    return rc ? rc : take_drop_ins(config, folder, err);
+    return rc ? rc : take_drop_ins(config, directory, err);
 }
 
 /* ---- variables ---- */
@@ -341,7 +342,7 @@ enum kiln_code config_load(int argc, const char *const *argv, const char *const 
 
 struct json *config_describe(const struct config_entry *entry, enum config_key key)
 {
-    char text[PATH_TEXT_MOST];
+    char text[PATH_TEXT_MAX];
     struct json *one = json_object();
     setting_print(&config_table[key], &entry->value, text, sizeof(text));
     json_set_text(one, "value", text);

@@ -4,16 +4,16 @@
 /*
  * kilnd's settings, each with where it came from.
  *
- * Role       with --private: private_folders.h says where things are, and neither kilnd.json nor
- *            its drop-ins are read; else later sources win: the default; kilnd.json, then the .json
- * files of kilnd.json.d in the order of their names (in /etc/kiln for root, else
- * $XDG_CONFIG_HOME/kiln), or the one file of --config instead; the variables KILND_(KEY); the
- * flags.  The table is daemon/config/config.def Ownership  a plain value Threading  loaded by one
- * thread; the one in force is changed on the loop (daemon/config/reload.h)
+ * Role       with --private: private_directories.h says where things are, and neither kilnd.json
+ * nor its drop-ins are read; else later sources win: the default; kilnd.json, then the .json files
+ * of kilnd.json.d in the order of their names (in /etc/kiln for root, else $XDG_CONFIG_HOME/kiln),
+ * or the one file of --config instead; the variables KILND_(KEY); the flags.  The table is
+ * daemon/config/config.def Ownership  a plain value Threading  loaded by one thread; the one in
+ * force is changed on the loop (daemon/config/reload.h)
  */
 #include "daemon/config/config_value.h"
 
-#define CONFIG_ORIGIN_MOST (PATH_TEXT_MOST + 16)
+#define CONFIG_ORIGIN_MAX (PATH_TEXT_MAX + 16)
 
 enum config_key {
 #define SETTING(key, type, applies, standard, rule, help) CONFIG_##key,
@@ -25,7 +25,7 @@ enum config_key {
 struct config_entry {
     struct setting_value value;
     /* "default", a file's path, "variable KILND_X", "flag --x", "LISTEN_FDS" */
-    char origin[CONFIG_ORIGIN_MOST];
+    char origin[CONFIG_ORIGIN_MAX];
 };
 
 enum config_request { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION, CONFIG_CHECK };
@@ -62,8 +62,8 @@ void config_print_help(void);
 KILN_MUST_CHECK enum kiln_code config_fill_defaults(struct config *config, struct kiln_err *err);
 /* What --private changes: directories and socket, unless flags name them, and some defaults. */
 KILN_MUST_CHECK enum kiln_code config_make_private(struct config *config, struct kiln_err *err);
-/* The default of cache_limit for that folder. */
-uint64_t config_cache_limit(const char *folder);
+/* The default of cache_limit for that directory. */
+uint64_t config_cache_limit(const char *directory);
 /* "--cache-dir" or "KILND_CACHE_DIR" of "cache_dir". */
 void config_flag_name(const char *key, char name[64]);
 void config_variable_name(const char *key, char name[64]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/config/config.h"
 
-#include "common/private_folders.h"
+#include "common/private_directories.h"
 #include "daemon/workers/worker_user.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define KILN_TRANSFER_FROM_KILND "../libexec/kiln/kiln-transfer"
 #endif
 
-#define CACHE_MOST (20ull << 30)
+#define CACHE_MAX (20ull << 30)
 /* Of a private kilnd: until it ends by itself, and what its jobs may wait for while it stops. */
 #define PRIVATE_IDLE_EXIT_MS 60000
 #define PRIVATE_DRAIN_MS 5000
@@ -41,52 +41,52 @@ static uint64_t processors(void)
     return (uint64_t)CPU_COUNT(&allowed);
 }
 
-static void folder_of(const char *path, char folder[PATH_TEXT_MOST])
+static void directory_of(const char *path, char directory[PATH_TEXT_MAX])
 {
-    snprintf(folder, PATH_TEXT_MOST, "%s", path);
-    char *slash = strrchr(folder, '/');
+    snprintf(directory, PATH_TEXT_MAX, "%s", path);
+    char *slash = strrchr(directory, '/');
     if (!slash)
-        snprintf(folder, PATH_TEXT_MOST, ".");
-    else if (slash == folder)
+        snprintf(directory, PATH_TEXT_MAX, ".");
+    else if (slash == directory)
         slash[1] = '\0';
     else
         *slash = '\0';
 }
 
-/* The folder itself, or the nearest above it that is there already. */
-static bool find_existing(const char *folder, char found[PATH_TEXT_MOST], struct stat *ret_seen)
+/* The directory itself, or the nearest above it that is there already. */
+static bool find_existing(const char *directory, char found[PATH_TEXT_MAX], struct stat *ret_seen)
 {
-    char path[PATH_TEXT_MOST];
-    snprintf(found, PATH_TEXT_MOST, "%s", folder);
+    char path[PATH_TEXT_MAX];
+    snprintf(found, PATH_TEXT_MAX, "%s", directory);
     while (stat(found, ret_seen) < 0) {
         if (errno != ENOENT || strcmp(found, ".") == 0 || strcmp(found, "/") == 0)
             return false;
         snprintf(path, sizeof(path), "%s", found);
-        folder_of(path, found);
+        directory_of(path, found);
     }
     return true;
 }
 
-uint64_t config_cache_limit(const char *folder)
+uint64_t config_cache_limit(const char *directory)
 {
-    char found[PATH_TEXT_MOST];
+    char found[PATH_TEXT_MAX];
     struct stat seen;
     struct statvfs fs;
-    if (!find_existing(folder, found, &seen) || statvfs(found, &fs) < 0)
-        return CACHE_MOST;
+    if (!find_existing(directory, found, &seen) || statvfs(found, &fs) < 0)
+        return CACHE_MAX;
     uint64_t share = (uint64_t)fs.f_blocks * fs.f_frsize / CACHE_SHARE;
     share -= share % CACHE_UNIT;
     if (share < CACHE_UNIT)
         return CACHE_UNIT;
-    return share < CACHE_MOST ? share : CACHE_MOST;
+    return share < CACHE_MAX ? share : CACHE_MAX;
 }
 
-/* In a folder where everybody may rename what is ours, temporary files are nobody's. */
-static bool takes_files(const char *folder, const struct worker_user *user)
+/* In a directory where everybody may rename what is ours, temporary files are nobody's. */
+static bool takes_files(const char *directory, const struct worker_user *user)
 {
-    char found[PATH_TEXT_MOST];
+    char found[PATH_TEXT_MAX];
     struct stat seen;
-    return find_existing(folder, found, &seen) && S_ISDIR(seen.st_mode) &&
+    return find_existing(directory, found, &seen) && S_ISDIR(seen.st_mode) &&
            (!(seen.st_mode & S_IWOTH) || (seen.st_mode & S_ISVTX)) &&
            faccessat(AT_FDCWD, found, W_OK | X_OK, AT_EACCESS) == 0 &&
            worker_user_may_enter(user, found);
@@ -104,45 +104,46 @@ static struct worker_user user_of(const struct config *c)
 
 static void fill_temp(struct config *c)
 {
-    char *folder = c->entries[CONFIG_temp_dir].value.text;
+    char *directory = c->entries[CONFIG_temp_dir].value.text;
     const char *general = getenv("TMPDIR");
     struct worker_user user = user_of(c);
-    folder_of(config_text(c, CONFIG_socket), folder);
-    if (takes_files(folder, &user))
+    directory_of(config_text(c, CONFIG_socket), directory);
+    if (takes_files(directory, &user))
         return;
-    bool named = general && general[0] == '/' && strlen(general) < PATH_TEXT_MOST;
-    snprintf(folder, PATH_TEXT_MOST, "%s", named && takes_files(general, &user) ? general : "/tmp");
+    bool named = general && general[0] == '/' && strlen(general) < PATH_TEXT_MAX;
+    snprintf(directory, PATH_TEXT_MAX, "%s",
+             named && takes_files(general, &user) ? general : "/tmp");
 }
 
 /* Where there is none kilnd runs all the same, and says so to whoever wants something fetched. */
-static void find_transfer(char path[PATH_TEXT_MOST])
+static void find_transfer(char path[PATH_TEXT_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     if (paths_program("kiln-transfer", KILN_TRANSFER_FROM_KILND, KILN_TRANSFER_INSTALLED, path,
                       &ignored))
-        snprintf(path, PATH_TEXT_MOST, "%s", KILN_TRANSFER_INSTALLED);
+        snprintf(path, PATH_TEXT_MAX, "%s", KILN_TRANSFER_INSTALLED);
 }
 
 /* Who has no configuration of their own trusts what the system's administrator trusts. */
-static void fill_trusted_keys(char path[PATH_TEXT_MOST])
+static void fill_trusted_keys(char path[PATH_TEXT_MAX])
 {
-    char folder[PATH_TEXT_MOST];
+    char directory[PATH_TEXT_MAX];
     struct kiln_err ignored = KILN_ERR_INIT;
-    if (paths_config_folder(folder, &ignored))
-        snprintf(folder, sizeof(folder), "/etc/kiln");
-    snprintf(path, PATH_TEXT_MOST, "%.*s/trusted-keys.d", PATH_TEXT_MOST - 32, folder);
+    if (paths_config_directory(directory, &ignored))
+        snprintf(directory, sizeof(directory), "/etc/kiln");
+    snprintf(path, PATH_TEXT_MAX, "%.*s/trusted-keys.d", PATH_TEXT_MAX - 32, directory);
 }
 
-static enum kiln_code fill_folders(struct config *c, struct kiln_err *err)
+static enum kiln_code fill_directories(struct config *c, struct kiln_err *err)
 {
     struct config_entry *e = c->entries;
     enum kiln_code rc = KILN_OK;
     if (is_unset(c, CONFIG_socket))
         rc = paths_daemon_socket(e[CONFIG_socket].value.text, err);
     if (!rc && is_unset(c, CONFIG_cache_dir))
-        rc = paths_cache_folder(e[CONFIG_cache_dir].value.text, err);
+        rc = paths_cache_directory(e[CONFIG_cache_dir].value.text, err);
     if (!rc && is_unset(c, CONFIG_state_dir))
-        rc = paths_state_folder(e[CONFIG_state_dir].value.text, err);
+        rc = paths_state_directory(e[CONFIG_state_dir].value.text, err);
     if (!rc && is_unset(c, CONFIG_compiler_user) && geteuid() == 0)
         snprintf(e[CONFIG_compiler_user].value.text, sizeof(e->value.text), "%s",
                  worker_user_standard(&worker_compilers));
@@ -161,19 +162,19 @@ static enum kiln_code fill_folders(struct config *c, struct kiln_err *err)
     return rc;
 }
 
-/* Compilers work in folders of their own, where a relative path would mean another place.  The
+/* Compilers work in directories of their own, where a relative path would mean another place.  The
  * socket's stays: sockets allow few bytes, and a relative path is how to get by with them. */
 static enum kiln_code make_absolute(struct config *c, enum config_key key, struct kiln_err *err)
 {
-    char here[PATH_TEXT_MOST], whole[2 * PATH_TEXT_MOST];
+    char here[PATH_TEXT_MAX], whole[2 * PATH_TEXT_MAX];
     char *text = c->entries[key].value.text;
     if (config_table[key].type != SETTING_PATH || key == CONFIG_socket || text[0] == '/')
         return KILN_OK;
     if (!getcwd(here, sizeof(here)))
-        return kiln_fail_errno(err, errno, "cannot tell the working folder for %s",
+        return kiln_fail_errno(err, errno, "cannot tell the working directory for %s",
                                config_table[key].key);
     int size = snprintf(whole, sizeof(whole), "%s/%s", here, text);
-    if (size < 0 || size >= PATH_TEXT_MOST)
+    if (size < 0 || size >= PATH_TEXT_MAX)
         return kiln_fail(err, KILN_INVALID, "%s: '%s' is too long", config_table[key].key, text);
     memcpy(text, whole, (size_t)size + 1);
     return KILN_OK;
@@ -181,7 +182,7 @@ static enum kiln_code make_absolute(struct config *c, enum config_key key, struc
 
 enum kiln_code config_fill_defaults(struct config *c, struct kiln_err *err)
 {
-    enum kiln_code rc = fill_folders(c, err);
+    enum kiln_code rc = fill_directories(c, err);
     for (int i = 0; i < CONFIG_KEYS && !rc; i++)
         rc = make_absolute(c, (enum config_key)i, err);
     if (rc)
@@ -217,13 +218,13 @@ static void set_private_number(struct config *c, enum config_key key, uint64_t n
 
 enum kiln_code config_make_private(struct config *c, struct kiln_err *err)
 {
-    struct private_folders folders;
-    enum kiln_code rc = private_folders_find(&folders, err);
+    struct private_directories directories;
+    enum kiln_code rc = private_directories_find(&directories, err);
     if (rc)
         return rc;
-    set_private_text(c, CONFIG_cache_dir, folders.cache);
-    set_private_text(c, CONFIG_state_dir, folders.state);
-    set_private_text(c, CONFIG_socket, folders.socket);
+    set_private_text(c, CONFIG_cache_dir, directories.cache);
+    set_private_text(c, CONFIG_state_dir, directories.state);
+    set_private_text(c, CONFIG_socket, directories.socket);
     set_private_text(c, CONFIG_descriptor_store, "off");
     set_private_number(c, CONFIG_idle_exit, PRIVATE_IDLE_EXIT_MS);
     set_private_number(c, CONFIG_drain_timeout, PRIVATE_DRAIN_MS);

@@ -121,7 +121,7 @@ enum kiln_code setting_from_json(const struct setting *s, const struct json *jso
 void setting_print(const struct setting *s, const struct setting_value *value, char *text,
                    size_t size)
 {
-    char number[UNITS_TEXT_MOST];
+    char number[UNITS_TEXT_MAX];
     if (s->type == SETTING_SIZE)
         snprintf(text, size, "%s", units_exact_size(value->number, number));
     else if (s->type == SETTING_DURATION)

@@ -30,8 +30,8 @@ struct setting { /* one row of config.def */
 };
 
 struct setting_value {
-    uint64_t number;           /* SIZE: bytes; DURATION: milliseconds; COUNT; CHOICE: which word */
-    char text[PATH_TEXT_MOST]; /* PATH, TEXT, CHOICE */
+    uint64_t number;          /* SIZE: bytes; DURATION: milliseconds; COUNT; CHOICE: which word */
+    char text[PATH_TEXT_MAX]; /* PATH, TEXT, CHOICE */
 };
 
 /* The sentence says what a value of that type looks like; the caller adds where it came from. */

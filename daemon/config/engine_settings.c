@@ -21,22 +21,22 @@ static enum tuning_stale tuning_stale(const struct config *c)
 }
 
 /* The parts of |path|, which is cut up. */
-static void split_path(char *path, const char *ret_folders[PACKAGE_FOLDERS_MOST + 1])
+static void split_path(char *path, const char *ret_directories[PACKAGE_DIRECTORIES_MAX + 1])
 {
     size_t count = 0;
     char *rest = NULL;
     for (char *at = strtok_r(path, ":", &rest); at; at = strtok_r(NULL, ":", &rest)) {
-        if (count < PACKAGE_FOLDERS_MOST)
-            ret_folders[count++] = at;
+        if (count < PACKAGE_DIRECTORIES_MAX)
+            ret_directories[count++] = at;
     }
-    ret_folders[count] = NULL;
+    ret_directories[count] = NULL;
 }
 
 void engine_settings_of(const struct config *c, unsigned hot_count, struct engine_settings *s)
 {
     snprintf(s->packages, sizeof(s->packages), "%s/packages", config_text(c, CONFIG_state_dir));
     snprintf(s->path, sizeof(s->path), "%s", config_text(c, CONFIG_package_path));
-    split_path(s->path, s->folders);
+    split_path(s->path, s->directories);
     s->options = (struct engine_options){
         .cache_directory = config_text(c, CONFIG_cache_dir),
         .store_limit_bytes = config_number(c, CONFIG_cache_limit),
@@ -46,8 +46,8 @@ void engine_settings_of(const struct config *c, unsigned hot_count, struct engin
         .tuning_records_per_uid = config_number(c, CONFIG_tuning_records_per_uid),
         .tuning_bytes_per_uid = config_number(c, CONFIG_tuning_bytes_per_uid),
         .tuning_stale = tuning_stale(c),
-        .package_folder = s->packages,
-        .more_package_folders = s->folders,
+        .package_directory = s->packages,
+        .more_package_directories = s->directories,
         .trusted_keys = config_text(c, CONFIG_trusted_keys),
         .package_limit = config_number(c, CONFIG_package_limit),
         .require_signature = strcmp(config_text(c, CONFIG_require_signature), "yes") == 0,

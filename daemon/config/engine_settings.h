@@ -10,13 +10,13 @@
 #include "daemon/config/config.h"
 #include "engine/engine.h"
 
-#define PACKAGE_FOLDERS_MOST 32
+#define PACKAGE_DIRECTORIES_MAX 32
 
 struct engine_settings {
     struct engine_options options;
-    char packages[PATH_TEXT_MOST + 16]; /* what options point to */
-    char path[PATH_TEXT_MOST];
-    const char *folders[PACKAGE_FOLDERS_MOST + 1];
+    char packages[PATH_TEXT_MAX + 16]; /* what options point to */
+    char path[PATH_TEXT_MAX];
+    const char *directories[PACKAGE_DIRECTORIES_MAX + 1];
 };
 
 /* All but executor, host and readers.  |hot_count|: what descriptors there are for. */

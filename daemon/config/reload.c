@@ -24,7 +24,7 @@ static void task_destroy(struct reload_task *t)
 }
 
 /* Files may be on a disk that sleeps, and the name service somewhere else. */
-static void on_lane(struct task *task)
+static void on_work_queue(struct task *task)
 {
     struct reload_task *t = (struct reload_task *)task;
     const struct reload_parts *p = &t->reload->parts;
@@ -127,12 +127,12 @@ void reload_begin(struct reload *r)
         log_event(LOG_EVENT_reload_refused, NULL, "the configuration is not read: out of memory");
         return;
     }
-    t->task = (struct task){ .work = on_lane, .done = on_loop };
+    t->task = (struct task){ .work = on_work_queue, .done = on_loop };
     t->reload = r;
     t->err = KILN_ERR_INIT;
     r->task = t;
     r->parts.begins(r);
-    lanes_run(r->parts.lanes, LANE_READ, &t->task);
+    work_queues_run(r->parts.work_queues, WORK_QUEUE_READ, &t->task);
 }
 
 void reload_cancel(struct reload *r) { r->again = false; }

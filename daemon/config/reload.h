@@ -10,13 +10,13 @@
  * Threading  the loop's thread
  */
 #include "daemon/config/config.h"
-#include "daemon/loop/lanes.h"
+#include "daemon/loop/work_queues.h"
 #include "daemon/server/peer.h"
 
 struct reload;
 
 struct reload_parts { /* all borrowed */
-    struct lanes *lanes;
+    struct work_queues *work_queues;
     struct config *config; /* that is in force: changed on the loop only */
     int argc;
     const char *const *argv; /* the flags, as at start */

@@ -77,7 +77,7 @@ void loop_destroy(struct loop *loop)
 
 void loop_run(struct loop *loop) { uv_run(&loop->uv, UV_RUN_DEFAULT); }
 
-bool loop_turn(struct loop *loop) { return uv_run(&loop->uv, UV_RUN_ONCE) != 0; }
+bool loop_iteration(struct loop *loop) { return uv_run(&loop->uv, UV_RUN_ONCE) != 0; }
 
 uint64_t loop_now_ms(const struct loop *loop) { return uv_now(&loop->uv); }
 

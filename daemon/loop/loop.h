@@ -2,16 +2,14 @@
 #pragma once
 
 /*
- * The event loop; libuv is known to this folder alone, and has a stand-in here (job_uv.c) for the
- * processes of jobs, where it cannot be.
+ * The event loop; libuv is known to this directory alone, and has a stand-in here (job_uv.c) for
+ * the processes of jobs, where it cannot be.
  *
- * Role       runs callbacks on one thread: timers, descriptors, signals, processes; lanes.h runs
- *            blocking work beside it
- * Ownership  a handle (struct loop_timer, loop_watch, ...) is embedded in its owner.  Closing is
- *            asynchronous: the owner's |gone| runs after its last handle reports closed, and only
- *            then may the owner be freed
- * Threading  one thread makes every call and runs every callback; no callback runs from within a
- *            call
+ * Role       runs callbacks on one thread: timers, descriptors, signals, processes; work_queues.h
+ * runs blocking work beside it Ownership  a handle (struct loop_timer, loop_watch, ...) is embedded
+ * in its owner.  Closing is asynchronous: the owner's |gone| runs after its last handle reports
+ * closed, and only then may the owner be freed Threading  one thread makes every call and runs
+ * every callback; no callback runs from within a call
  */
 #include "common/err.h"
 
@@ -25,7 +23,7 @@ struct loop_owner {
     void (*gone)(struct loop_owner *owner); /* may free the owner; NULL for one that stays */
 };
 
-/* Room for any libuv handle, so that uv.h stays in this folder (checked at build time). */
+/* Room for any libuv handle, so that uv.h stays in this directory (checked at build time). */
 #define LOOP_HANDLE_ROOM 192
 
 struct loop_handle {
@@ -41,7 +39,7 @@ void loop_destroy(struct loop *loop);
 /* Until no handle is open. */
 void loop_run(struct loop *loop);
 /* Waits for at least one event and runs its callbacks; false when nothing is open. */
-bool loop_turn(struct loop *loop);
+bool loop_iteration(struct loop *loop);
 /* Milliseconds of the monotonic clock as of the current turn: no system call. */
 uint64_t loop_now_ms(const struct loop *loop);
 

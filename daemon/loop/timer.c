@@ -56,8 +56,8 @@ static void unlink_timer(struct loop_timer *timer)
     timer->waits = false;
 }
 
-/* Not from the loop's time, which stands still in a turn: what starts itself again in on_rung would
- * be due for ever. */
+/* Not from the loop's time, which stands still in a turn: what starts itself again in on_level
+ * would be due for ever. */
 static void begin_to_wait(struct loop_timer *timer, uint64_t after_ms)
 {
     uint64_t now_ms = clock_monotonic_ns() / MS;
@@ -77,7 +77,7 @@ static void end_to_wait(struct loop_timer *timer)
 }
 
 /* A callback may start, stop and close any timer. */
-static void on_rung(uv_check_t *uv)
+static void on_level(uv_check_t *uv)
 {
     struct loop *loop = uv_handle_get_data((uv_handle_t *)uv);
     uint64_t now_ms = clock_monotonic_ns() / MS;
@@ -100,7 +100,7 @@ static void on_alarm(uv_poll_t *uv, int status, int events)
     struct loop *loop = uv_handle_get_data((uv_handle_t *)uv);
     uint64_t times;
     (void)!read(loop->alarm_fd, &times, sizeof(times));
-    uv_check_start(&loop->rung, on_rung);
+    uv_check_start(&loop->level, on_level);
 }
 
 enum kiln_code loop_timers_open(struct loop *loop, struct kiln_err *err)
@@ -113,8 +113,8 @@ enum kiln_code loop_timers_open(struct loop *loop, struct kiln_err *err)
         close(loop->alarm_fd);
         return loop_fail(err, status, "cannot watch a timer");
     }
-    uv_check_init(&loop->uv, &loop->rung);
-    uv_handle_set_data((uv_handle_t *)&loop->rung, loop);
+    uv_check_init(&loop->uv, &loop->level);
+    uv_handle_set_data((uv_handle_t *)&loop->level, loop);
     uv_handle_set_data((uv_handle_t *)&loop->alarm, loop);
     uv_poll_start(&loop->alarm, UV_READABLE, on_alarm);
     uv_unref((uv_handle_t *)&loop->alarm);
@@ -124,7 +124,7 @@ enum kiln_code loop_timers_open(struct loop *loop, struct kiln_err *err)
 void loop_timers_close(struct loop *loop)
 {
     uv_close((uv_handle_t *)&loop->alarm, NULL);
-    uv_close((uv_handle_t *)&loop->rung, NULL);
+    uv_close((uv_handle_t *)&loop->level, NULL);
     uv_run(&loop->uv, UV_RUN_NOWAIT);
     close(loop->alarm_fd);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* What the files of this folder share: the storage of handles as libuv sees it. */
+/* What the files of this directory share: the storage of handles as libuv sees it. */
 #include "daemon/loop/loop.h"
 
 #include <uv.h>
@@ -11,7 +11,7 @@ struct loop {
     /* timer.c's own: */
     uv_poll_t alarm;           /* of |alarm_fd| */
     int alarm_fd;              /* owned timerfd: when the first of |timers| is due */
-    uv_check_t rung;           /* runs once what came beside the alarm has been handled */
+    uv_check_t level;          /* runs once what came beside the alarm has been handled */
     struct loop_timer *timers; /* borrowed: those that wait, in the order of their times */
 };
 

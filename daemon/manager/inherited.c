@@ -26,10 +26,10 @@ static enum kiln_code name_all(struct inherited *in, const char *names, struct k
     size_t count = 0;
     for (const char *at = names;; at++) {
         size_t size = strcspn(at, ":");
-        if (size >= INHERITED_NAME_MOST)
+        if (size >= INHERITED_NAME_MAX)
             return kiln_fail(err, KILN_INVALID, "LISTEN_FDNAMES: a name has %zu bytes", size);
         if (count < in->count)
-            snprintf(in->items[count].name, INHERITED_NAME_MOST, "%.*s", (int)size, at);
+            snprintf(in->items[count].name, INHERITED_NAME_MAX, "%.*s", (int)size, at);
         count++;
         at += size;
         if (*at == '\0')
@@ -63,9 +63,9 @@ enum kiln_code inherited_take(struct inherited *ret_inherited, struct kiln_err *
     bool is_ours = number_of(getenv("LISTEN_PID"), &pid) && pid == (long)getpid() &&
                    number_of(getenv("LISTEN_FDS"), &count) && count > 0;
     enum kiln_code rc = KILN_OK;
-    if (is_ours && count > INHERITED_MOST)
+    if (is_ours && count > INHERITED_MAX)
         rc = kiln_fail(err, KILN_INVALID, "LISTEN_FDS=%ld: at most %d are taken", count,
-                       INHERITED_MOST);
+                       INHERITED_MAX);
     else if (is_ours) {
         in.count = (size_t)count;
         rc = take(&in, err);

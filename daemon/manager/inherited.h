@@ -12,17 +12,17 @@
 
 #include <stddef.h>
 
-#define INHERITED_MOST 64
-#define INHERITED_NAME_MOST 256
+#define INHERITED_MAX 64
+#define INHERITED_NAME_MAX 256
 
 struct inherited_fd {
-    int fd;                         /* owned; -1 once taken */
-    char name[INHERITED_NAME_MOST]; /* by LISTEN_FDNAMES; "unknown" where that is not set */
+    int fd;                        /* owned; -1 once taken */
+    char name[INHERITED_NAME_MAX]; /* by LISTEN_FDNAMES; "unknown" where that is not set */
 };
 
 struct inherited {
     size_t count;
-    struct inherited_fd items[INHERITED_MOST];
+    struct inherited_fd items[INHERITED_MAX];
 };
 
 /* None where LISTEN_PID is another process.  All are close-on-exec from here on, and the variables

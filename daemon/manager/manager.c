@@ -28,11 +28,11 @@ static void describe(const struct manager *m, char status[160])
              pulse.compiling, pulse.waiting);
 }
 
-static void tell_status(struct manager *m, const char *before)
+static void report_status(struct manager *m, const char *before)
 {
     char message[320], status[160];
     describe(m, status);
-    m->told_ms = loop_now_ms(m->loop);
+    m->reported_ms = loop_now_ms(m->loop);
     if (!*before && strcmp(status, m->status) == 0)
         return;
     snprintf(message, sizeof(message), "%sSTATUS=%s", before, status);
@@ -50,14 +50,14 @@ static void on_watchdog(struct loop_timer *timer)
 
 void manager_forget(const char *name)
 {
-    char message[64 + INHERITED_NAME_MOST];
+    char message[64 + INHERITED_NAME_MAX];
     snprintf(message, sizeof(message), "FDSTOREREMOVE=1\nFDNAME=%s", name);
     notify_manager(message, NULL, NOTIFY_MUST_ARRIVE);
 }
 
 static void keep_listener(struct manager *m)
 {
-    char name[LISTENER_NAME_MOST], message[64 + LISTENER_NAME_MOST];
+    char name[LISTENER_NAME_MAX], message[64 + LISTENER_NAME_MAX];
     const struct notify_files files = { .fds = &m->listener->fd, .count = 1 };
     if (!m->keeps || m->listener->inherited || m->listener->kept)
         return;
@@ -80,7 +80,7 @@ void manager_init(struct manager *m, struct loop *loop, struct loop_owner *owner
 
 void manager_ready(struct manager *m)
 {
-    tell_status(m, "READY=1\n");
+    report_status(m, "READY=1\n");
     keep_listener(m);
     if (notify_watchdog_ms() > 0)
         loop_timer_start(&m->watchdog, notify_watchdog_ms(), notify_watchdog_ms());
@@ -88,8 +88,8 @@ void manager_ready(struct manager *m)
 
 void manager_tick(struct manager *m)
 {
-    if (notify_is_on() && loop_now_ms(m->loop) - m->told_ms >= STATUS_EVERY_MS)
-        tell_status(m, "");
+    if (notify_is_on() && loop_now_ms(m->loop) - m->reported_ms >= STATUS_EVERY_MS)
+        report_status(m, "");
 }
 
 void manager_reloading(struct manager *m)
@@ -106,7 +106,7 @@ void manager_reloading(struct manager *m)
 void manager_reloaded(struct manager *m, const char *note)
 {
     snprintf(m->note, sizeof(m->note), "%s", note);
-    tell_status(m, "READY=1\n");
+    report_status(m, "READY=1\n");
 }
 
 void manager_stopping(struct manager *m, uint64_t timeout_ms)

@@ -20,10 +20,10 @@ struct manager {
     struct server *server; /* NULL until it is there */
     struct listener *listener;
     struct loop_timer watchdog;
-    bool keeps;       /* it has a descriptor store that takes the socket */
-    char status[160]; /* as it was sent last */
-    char note[160];   /* stands in front of it; "" as a rule */
-    uint64_t told_ms; /* when */
+    bool keeps;           /* it has a descriptor store that takes the socket */
+    char status[160];     /* as it was sent last */
+    char note[160];       /* stands in front of it; "" as a rule */
+    uint64_t reported_ms; /* when */
 };
 
 /* |setting|: descriptor_store, "auto", "on" or "off". */

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 
 /* A manager that takes longer than this has other worries than ours. */
-#define SEND_MOST_S 5
+#define SEND_MAX_S 5
 
 static struct {
     struct sockaddr_un address; /* sun_path is empty when there is none */
@@ -92,7 +92,7 @@ static int open_socket(enum notify_urgency urgency)
 {
     int flags = urgency == NOTIFY_MUST_ARRIVE ? 0 : SOCK_NONBLOCK;
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | flags, 0);
-    const struct timeval most = { .tv_sec = SEND_MOST_S };
+    const struct timeval most = { .tv_sec = SEND_MAX_S };
     if (fd >= 0 && urgency == NOTIFY_MUST_ARRIVE)
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most));
     return fd;
@@ -118,7 +118,7 @@ bool notify_manager(const char *state, const struct notify_files *files,
         return true;
     union {
         struct cmsghdr header;
-        char room[CMSG_SPACE(NOTIFY_FILES_MOST * sizeof(int))];
+        char room[CMSG_SPACE(NOTIFY_FILES_MAX * sizeof(int))];
     } control;
     struct iovec text = { .iov_base = (void *)(uintptr_t)state, .iov_len = strlen(state) };
     struct msghdr m = { .msg_name = &manager.address,

@@ -25,11 +25,11 @@ enum notify_urgency {
     NOTIFY_MAY_BE_LOST, /* said again soon: never waits for a manager that is busy */
     NOTIFY_MUST_ARRIVE  /* waits some seconds */
 };
-#define NOTIFY_FILES_MOST 8
+#define NOTIFY_FILES_MAX 8
 
 struct notify_files { /* borrowed descriptors that go along */
     const int *fds;
-    size_t count; /* NOTIFY_FILES_MOST at most */
+    size_t count; /* NOTIFY_FILES_MAX at most */
 };
 
 /* "READY=1"; several lines are allowed.  |files| may be NULL.  False when it could not be sent,

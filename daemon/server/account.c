@@ -16,19 +16,19 @@ static struct account *add(struct accounts *accounts, uid_t uid)
     struct account *a = calloc(1, sizeof(*a));
     if (!a)
         return NULL;
-    *a = (struct account){ .uid = uid, .limit = accounts->bytes_most, .next = accounts->first };
+    *a = (struct account){ .uid = uid, .limit = accounts->bytes_max, .next = accounts->first };
     accounts->first = a;
     return a;
 }
 
 struct account *account_join(struct accounts *accounts, uid_t uid)
 {
-    if (accounts->connections_most == 0)
+    if (accounts->connections_max == 0)
         return NULL;
     struct account *a = find(accounts, uid);
     if (!a)
         a = add(accounts, uid);
-    if (!a || a->connections >= accounts->connections_most)
+    if (!a || a->connections >= accounts->connections_max)
         return NULL;
     a->connections++;
     return a;

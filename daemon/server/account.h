@@ -22,8 +22,8 @@ struct account {
 
 struct accounts {
     struct account *first; /* owned list: a user with no connection has none */
-    unsigned connections_most;
-    size_t bytes_most;
+    unsigned connections_max;
+    size_t bytes_max;
 };
 
 /* One connection more; NULL when the user has as many as allowed, or memory is out. */

@@ -348,7 +348,7 @@ bool closer_is_full(struct closer *closer, uid_t uid)
     return full;
 }
 
-static enum closer_room look(struct closer *closer, struct user *user, uint64_t patience_ms)
+static enum closer_room look(struct closer *closer, struct user *user, uint64_t grace_ms)
 {
     if (!is_full(closer, user)) {
         if (user)
@@ -358,14 +358,14 @@ static enum closer_room look(struct closer *closer, struct user *user, uint64_t 
     uint64_t now = clock_monotonic_ns();
     if (!user->full_since_ns)
         user->full_since_ns = now;
-    bool stuck = now - user->full_since_ns >= patience_ms * 1000000;
+    bool stuck = now - user->full_since_ns >= grace_ms * 1000000;
     return stuck ? CLOSER_IS_STUCK : CLOSER_IS_FULL;
 }
 
-enum closer_room closer_room(struct closer *closer, uid_t uid, uint64_t patience_ms)
+enum closer_room closer_room(struct closer *closer, uid_t uid, uint64_t grace_ms)
 {
     pthread_mutex_lock(&closer->lock);
-    enum closer_room room = look(closer, find_user(closer, uid), patience_ms);
+    enum closer_room room = look(closer, find_user(closer, uid), grace_ms);
     pthread_mutex_unlock(&closer->lock);
     return room;
 }

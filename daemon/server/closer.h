@@ -41,7 +41,7 @@ enum closer_room {
     CLOSER_IS_FULL,  /* ask again soon: closing takes microseconds, where nothing hangs */
     CLOSER_IS_STUCK, /* has been full for a while, each time that it was asked */
 };
-enum closer_room closer_room(struct closer *closer, uid_t uid, uint64_t patience_ms);
+enum closer_room closer_room(struct closer *closer, uid_t uid, uint64_t grace_ms);
 /* |count| files of |uid| came; each is counted until closer_take has closed it.  Only for one who
  * joined and is not full. */
 void closer_charge(struct closer *closer, uid_t uid, unsigned count);

@@ -8,7 +8,7 @@
 
 /* Databases, loop, transfers, objects on their way: what is none of the shares. */
 #define RESERVE 512u
-#define LEAST 64u
+#define MIN 64u
 
 static uint64_t raise_limit(void)
 {
@@ -31,7 +31,7 @@ struct descriptor_shares descriptors_share(struct descriptor_shares wanted)
 {
     uint64_t limit = raise_limit();
     uint64_t reserve = RESERVE + (uint64_t)wanted.workers * DESCRIPTORS_A_WORKER;
-    uint64_t left = limit > reserve + 2 * LEAST ? limit - reserve : 2 * LEAST;
+    uint64_t left = limit > reserve + 2 * MIN ? limit - reserve : 2 * MIN;
     if ((uint64_t)wanted.connections + wanted.hot_count <= left)
         return wanted;
     struct descriptor_shares got = { .connections = least_of(wanted.connections, left / 2),

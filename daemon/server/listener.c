@@ -3,7 +3,7 @@
 
 #include "common/cleanup.h"
 #include "common/fs.h"
-#include "daemon/config/folders.h"
+#include "daemon/config/directories.h"
 #include "daemon/server/peer.h"
 
 #include <errno.h>
@@ -61,21 +61,22 @@ static enum kiln_code advise(struct kiln_err *err)
     struct kiln_err why = *err;
     return kiln_fail(
         err, why.code, "%s; %schoose another socket with --socket", why.text,
-        geteuid() == 0 ? "" : "set XDG_RUNTIME_DIR to a folder that only you may write to, or ");
+        geteuid() == 0 ? "" : "set XDG_RUNTIME_DIR to a directory that only you may write to, or ");
 }
 
-/* Root's folder is for every user to pass through; the socket's own mode says who may connect. */
-static enum kiln_code make_folder(const char *path, struct kiln_err *err)
+/* Root's directory is for every user to pass through; the socket's own mode says who may connect.
+ */
+static enum kiln_code make_directory(const char *path, struct kiln_err *err)
 {
-    KILN_AUTO(mem) char *folder = strdup(path);
-    if (!folder)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the folder of '%s'", path);
-    char *slash = strrchr(folder, '/');
-    if (!slash || slash == folder)
+    KILN_AUTO(mem) char *directory = strdup(path);
+    if (!directory)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the directory of '%s'", path);
+    char *slash = strrchr(directory, '/');
+    if (!slash || slash == directory)
         return KILN_OK;
     *slash = '\0';
-    enum kiln_code rc =
-        geteuid() == 0 ? folder_make_mode(folder, 0755, err) : fs_make_folders(folder, err);
+    enum kiln_code rc = geteuid() == 0 ? directory_make_mode(directory, 0755, err)
+                                       : fs_make_directories(directory, err);
     return rc ? advise(err) : KILN_OK;
 }
 
@@ -249,7 +250,7 @@ static enum kiln_code address_of(const char *path, struct sockaddr_un *ret_addre
 static enum kiln_code open_own(const struct sockaddr_un *address, const char *group,
                                struct listener *l, struct kiln_err *err)
 {
-    enum kiln_code rc = make_folder(address->sun_path, err);
+    enum kiln_code rc = make_directory(address->sun_path, err);
     if (!rc)
         rc = take_lock(address, &l->lock_fd, err);
     if (!rc)
@@ -286,9 +287,9 @@ static bool is_ours(const struct listener *l)
 
 /* ---- our own, once more ---- */
 
-void listener_name(const struct listener *l, char name[LISTENER_NAME_MOST])
+void listener_name(const struct listener *l, char name[LISTENER_NAME_MAX])
 {
-    snprintf(name, LISTENER_NAME_MOST, LISTENER_NAME_PREFIX "%llx-%llx",
+    snprintf(name, LISTENER_NAME_MAX, LISTENER_NAME_PREFIX "%llx-%llx",
              (unsigned long long)l->device, (unsigned long long)l->inode);
 }
 

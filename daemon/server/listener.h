@@ -44,8 +44,8 @@ KILN_MUST_CHECK enum kiln_code listener_adopt(int fd, struct listener *ret_liste
 /* What a socket that we made is called while the service manager keeps it: it tells which file
  * leads to it. */
 #define LISTENER_NAME_PREFIX "kiln-listen-"
-#define LISTENER_NAME_MOST 64
-void listener_name(const struct listener *listener, char name[LISTENER_NAME_MOST]);
+#define LISTENER_NAME_MAX 64
+void listener_name(const struct listener *listener, char name[LISTENER_NAME_MAX]);
 /* One that an earlier kilnd made: takes |fd|, on success only.  KILN_NOT_FOUND with a sentence when
  * |path| does not lead to it any more; KILN_BUSY when another daemon lives there.  |group|: as
  * listener_open; it may be another one than before. */

@@ -8,10 +8,10 @@
 #include <sys/uio.h>
 
 /* Frames up to this size are worth a copy to save a system call. */
-#define HOLD_MOST 4096
+#define HOLD_MAX 4096
 /* Chunks made while holding have room for more. */
 #define CHUNK_ROOM 16384
-#define GATHER_MOST 128
+#define GATHER_MAX 128
 
 struct chunk {
     struct chunk *next;
@@ -20,9 +20,9 @@ struct chunk {
     size_t sent;             /* of both */
     size_t charged;          /* to the account */
     size_t object_count;     /* 0 once they have gone with the first byte */
-    size_t inlay_count;      /* as they came with the frame that began the chunk */
+    size_t segment_count;    /* as they came with the frame that began the chunk */
     struct object **objects; /* owned references, in the same allocation, as the next two */
-    struct inlay *inlays;
+    struct segment *segments;
     uint8_t *data;
 };
 
@@ -47,8 +47,8 @@ static void pop(struct outbox *o)
     o->bytes -= c->charged;
     account_give(o->account, c->charged);
     drop_objects(c);
-    for (size_t i = 0; i < c->inlay_count; i++)
-        object_unref(c->inlays[i].object);
+    for (size_t i = 0; i < c->segment_count; i++)
+        object_unref(c->segments[i].object);
     free(c);
 }
 
@@ -63,7 +63,7 @@ bool outbox_is_empty(const struct outbox *o) { return !o->first; }
 /* ---- sending ---- */
 
 struct parcel { /* what one sendmsg takes */
-    struct iovec iov[GATHER_MOST];
+    struct iovec iov[GATHER_MAX];
     size_t count, bytes;
     struct object *const *objects;
     size_t object_count;
@@ -101,7 +101,7 @@ static ssize_t judge(struct outbox *o, ssize_t sent, struct kiln_err *err)
 static ssize_t send_copied(struct outbox *o, int fd, struct bytes head, struct bytes body,
                            struct kiln_err *err)
 {
-    uint8_t whole[FRAME_HEADER_SIZE + HOLD_MOST];
+    uint8_t whole[FRAME_HEADER_SIZE + HOLD_MAX];
     memcpy(whole, head.data, head.size);
     if (body.size > 0)
         memcpy(whole + head.size, body.data, body.size);
@@ -132,7 +132,7 @@ static void gather(struct parcel *p, const uint8_t *data, size_t size, size_t *s
 {
     if (size <= *skip) {
         *skip -= size;
-    } else if (p->count < GATHER_MOST) {
+    } else if (p->count < GATHER_MAX) {
         p->iov[p->count++] = (struct iovec){ (void *)(uintptr_t)(data + *skip), size - *skip };
         p->bytes += size - *skip;
         *skip = 0;
@@ -140,15 +140,15 @@ static void gather(struct parcel *p, const uint8_t *data, size_t size, size_t *s
 }
 
 /* |body| with its inlays, less its first |skip| bytes. */
-static void gather_body(struct parcel *p, struct bytes body, const struct inlay *inlays,
-                        size_t inlay_count, size_t skip)
+static void gather_body(struct parcel *p, struct bytes body, const struct segment *segments,
+                        size_t segment_count, size_t skip)
 {
     size_t at = 0;
-    for (size_t i = 0; i < inlay_count; i++) {
-        const struct object *object = inlays[i].object;
-        gather(p, body.data + at, inlays[i].at - at, &skip);
+    for (size_t i = 0; i < segment_count; i++) {
+        const struct object *object = segments[i].object;
+        gather(p, body.data + at, segments[i].at - at, &skip);
         gather(p, object->data, object->size, &skip);
-        at = inlays[i].at;
+        at = segments[i].at;
     }
     gather(p, body.data + at, body.size - at, &skip);
 }
@@ -163,10 +163,10 @@ static void parcel_begin(struct parcel *p, struct object *const *objects, size_t
 static void gather_chunks(const struct outbox *o, struct parcel *p)
 {
     parcel_begin(p, o->first->objects, o->first->object_count);
-    for (const struct chunk *c = o->first; c && p->count < GATHER_MOST; c = c->next) {
+    for (const struct chunk *c = o->first; c && p->count < GATHER_MAX; c = c->next) {
         if (c != o->first && c->object_count > 0)
             break;
-        gather_body(p, bytes_of(c->data, c->size), c->inlays, c->inlay_count, c->sent);
+        gather_body(p, bytes_of(c->data, c->size), c->segments, c->segment_count, c->sent);
     }
 }
 
@@ -217,14 +217,14 @@ static enum kiln_code charge(struct outbox *o, size_t bytes, struct kiln_err *er
 static struct chunk *chunk_new(size_t capacity, const struct outgoing *frame)
 {
     size_t objects = frame->object_count * sizeof(struct object *);
-    size_t inlays = frame->inlay_count * sizeof(struct inlay);
-    struct chunk *c = malloc(sizeof(*c) + objects + inlays + capacity);
+    size_t segments = frame->segment_count * sizeof(struct segment);
+    struct chunk *c = malloc(sizeof(*c) + objects + segments + capacity);
     if (!c)
         return NULL;
     *c = (struct chunk){ .capacity = capacity };
     c->objects = (struct object **)(void *)(c + 1);
-    c->inlays = (struct inlay *)(void *)((uint8_t *)(c + 1) + objects);
-    c->data = (uint8_t *)(c + 1) + objects + inlays;
+    c->segments = (struct segment *)(void *)((uint8_t *)(c + 1) + objects);
+    c->data = (uint8_t *)(c + 1) + objects + segments;
     return c;
 }
 
@@ -238,7 +238,7 @@ static void append(struct chunk *c, struct bytes part)
 static enum kiln_code push(struct outbox *o, const struct outgoing *frame, size_t size,
                            size_t capacity, struct kiln_err *err)
 {
-    size_t inlaid = inlaid_size(frame->inlays, frame->inlay_count);
+    size_t inlaid = inlaid_size(frame->segments, frame->segment_count);
     size_t cost = size + inlaid + frame->object_count * OUTBOX_OBJECT_COST;
     enum kiln_code rc = charge(o, cost, err);
     if (rc)
@@ -253,10 +253,10 @@ static enum kiln_code push(struct outbox *o, const struct outgoing *frame, size_
     c->inlaid = inlaid;
     for (size_t i = 0; i < frame->object_count; i++)
         c->objects[c->object_count++] = object_ref(frame->objects[i]);
-    for (size_t i = 0; i < frame->inlay_count; i++) {
-        const struct inlay *inlay = &frame->inlays[i];
-        c->inlays[c->inlay_count++] =
-            (struct inlay){ FRAME_HEADER_SIZE + inlay->at, object_ref(inlay->object) };
+    for (size_t i = 0; i < frame->segment_count; i++) {
+        const struct segment *segment = &frame->segments[i];
+        c->segments[c->segment_count++] =
+            (struct segment){ FRAME_HEADER_SIZE + segment->at, object_ref(segment->object) };
     }
     if (o->last)
         o->last->next = c;
@@ -272,7 +272,7 @@ static enum kiln_code enqueue(struct outbox *o, struct bytes head, const struct 
 {
     size_t size = head.size + frame->body.size;
     struct chunk *c = o->last;
-    bool plain = frame->object_count == 0 && frame->inlay_count == 0;
+    bool plain = frame->object_count == 0 && frame->segment_count == 0;
     if (c && plain && c->capacity - c->size >= size) {
         enum kiln_code rc = charge(o, size, err);
         if (rc)
@@ -297,7 +297,7 @@ static ssize_t send_gathered(struct outbox *o, int fd, struct bytes head,
     size_t none = 0;
     parcel_begin(&p, frame->objects, frame->object_count);
     gather(&p, head.data, head.size, &none);
-    gather_body(&p, frame->body, frame->inlays, frame->inlay_count, 0);
+    gather_body(&p, frame->body, frame->segments, frame->segment_count, 0);
     return send_parcel(o, fd, &p, err);
 }
 
@@ -307,8 +307,8 @@ enum kiln_code outbox_send(struct outbox *o, int fd, const struct outgoing *fram
     uint8_t raw[FRAME_HEADER_SIZE];
     frame_header_write(raw, &frame->header);
     struct bytes head = bytes_of(raw, sizeof(raw));
-    bool small = frame->object_count == 0 && frame->header.body_size <= HOLD_MOST &&
-                 frame->body.size <= HOLD_MOST;
+    bool small = frame->object_count == 0 && frame->header.body_size <= HOLD_MAX &&
+                 frame->body.size <= HOLD_MAX;
     if (hold && small)
         return enqueue(o, head, frame, true, err);
     enum kiln_code rc = outbox_flush(o, fd, err);
@@ -316,8 +316,8 @@ enum kiln_code outbox_send(struct outbox *o, int fd, const struct outgoing *fram
         return rc;
     if (o->first)
         return enqueue(o, head, frame, small, err);
-    ssize_t sent = small && frame->inlay_count == 0 ? send_copied(o, fd, head, frame->body, err)
-                                                    : send_gathered(o, fd, head, frame, err);
+    ssize_t sent = small && frame->segment_count == 0 ? send_copied(o, fd, head, frame->body, err)
+                                                      : send_gathered(o, fd, head, frame, err);
     if (sent < 0)
         return err->code;
     if ((size_t)sent == sizeof(raw) + frame->header.body_size)

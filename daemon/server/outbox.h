@@ -33,8 +33,8 @@ struct outbox {
 struct outgoing { /* one frame; everything borrowed */
     struct frame_header header;
     struct bytes body; /* without its inlays */
-    const struct inlay *inlays;
-    size_t inlay_count;
+    const struct segment *segments;
+    size_t segment_count;
     struct object *const *objects;
     size_t object_count;
 };

@@ -14,7 +14,7 @@
 #define ACCEPTS_A_TURN 64
 /* Of all connections, kept for administrators: many users together do not lock them out. */
 #define ADMINS_SHARE 8u
-#define ADMINS_MOST 16u
+#define ADMINS_MAX 16u
 
 /* ---- who comes ---- */
 
@@ -62,7 +62,7 @@ static void unlink_session(struct server *server, struct session *s)
 static unsigned connections_for(const struct server *server, enum role role)
 {
     unsigned all = server->limits.connections, kept = all / ADMINS_SHARE;
-    return role == ROLE_ADMIN ? all : all - (kept < ADMINS_MOST ? kept : ADMINS_MOST);
+    return role == ROLE_ADMIN ? all : all - (kept < ADMINS_MAX ? kept : ADMINS_MAX);
 }
 
 /* On failure |fd| is still the caller's, to be refused. */
@@ -267,8 +267,8 @@ enum kiln_code server_create(const struct server_options *options, struct server
     server->closer = options->closer;
     server->spare_fd = -1;
     server->limits = *limits;
-    server->accounts = (struct accounts){ .connections_most = limits->connections_per_uid,
-                                          .bytes_most = limits->bytes_per_uid };
+    server->accounts = (struct accounts){ .connections_max = limits->connections_per_uid,
+                                          .bytes_max = limits->bytes_per_uid };
     server->own_user_only = options->own_user_only;
     know_peers(server, options);
     server->owner.gone = on_closed;
@@ -287,7 +287,7 @@ void server_set_limits(struct server *server, unsigned connections, unsigned con
 {
     server->limits.connections = connections;
     server->limits.connections_per_uid = connections_per_uid;
-    server->accounts.connections_most = connections_per_uid;
+    server->accounts.connections_max = connections_per_uid;
 }
 
 void server_set_groups(struct server *server, const struct peer_groups *groups)

@@ -69,12 +69,13 @@ static void reply(struct caller *caller, const struct reply *r)
         .header = { .version = caller->version ? caller->version : FRAME_VERSION,
                     .type = (uint16_t)r->type,
                     .request_id = r->request_id,
-                    .body_size = (uint32_t)(r->body.size + inlaid_size(r->inlays, r->inlay_count)),
+                    .body_size =
+                        (uint32_t)(r->body.size + inlaid_size(r->segments, r->segment_count)),
                     .descriptors = (uint16_t)r->object_count,
                     .flags = (uint16_t)(r->flags | (s->draining ? FRAME_STOPPING : 0)) },
         .body = r->body,
-        .inlays = r->inlays,
-        .inlay_count = r->inlay_count,
+        .segments = r->segments,
+        .segment_count = r->segment_count,
         .objects = r->objects,
         .object_count = r->object_count,
     };

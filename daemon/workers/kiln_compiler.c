@@ -8,7 +8,7 @@
  *   main                  arguments, then surroundings, then jobs
  *   enter_box             limits, own process group, namespaces, another user: what needs
  *                         privileges, until there are none
- *   settle                dies with kilnd, private folder, short environment, and nothing of the
+ *   settle                dies with kilnd, private directory, short environment, and nothing of the
  * host but what a compiler needs compiler_worker_serve engine/compile/worker.c: the jobs
  *
  * It is started by kilnd, as kilnd's user: what it may not do it gives up itself, before it looks
@@ -37,9 +37,9 @@
 #define SOCKET_FD 3
 #define EXIT_USAGE 2
 #define EXIT_SURROUNDINGS 4
-/* Of the largest size there may be: what its folder, which is in memory, has room for.  At their
+/* Of the largest size there may be: what its directory, which is in memory, has room for.  At their
  * peak hiprtc and clang have the object twice in it (as made and as linked), PoCL three times. */
-#define FOLDER_FILES 4u
+#define DIRECTORY_FILES 4u
 
 /* What looks for leaks would have to look into this process, which the sandbox forbids. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -77,7 +77,7 @@ static int usage(FILE *to, int status)
             "usage: kiln-compiler --temp DIR [--max-jobs N] [--limits S,MEMORY,OUTPUT] "
             "[--user UID:GID] [--outside N,...]\n"
             "Started by kilnd with a socket as descriptor 3; of no use by hand.\n"
-            "  --temp DIR      private folder, the only one it writes to\n"
+            "  --temp DIR      private directory, the only one it writes to\n"
             "  --max-jobs N    ends after N jobs (default: when kilnd closes the socket)\n"
             "  --limits ...    processor seconds of a job, bytes of addresses, bytes of one file\n"
             "  --user UID:GID  becomes that user and group before anything else\n"
@@ -182,13 +182,13 @@ static bool keep_few_variables(void)
 }
 
 /* kiln is the cache: caches of the compilers' own would only hide work and grow. */
-static bool set_variables(const char *folder)
+static bool set_variables(const char *directory)
 {
     char pocl[PATH_MAX];
-    if ((size_t)snprintf(pocl, sizeof(pocl), "%s/pocl", folder) >= sizeof(pocl))
+    if ((size_t)snprintf(pocl, sizeof(pocl), "%s/pocl", directory) >= sizeof(pocl))
         return false;
     mkdir(pocl, 0700);
-    return setenv("HOME", folder, 1) == 0 && setenv("TMPDIR", folder, 1) == 0 &&
+    return setenv("HOME", directory, 1) == 0 && setenv("TMPDIR", directory, 1) == 0 &&
            setenv("LC_ALL", "C.UTF-8", 1) == 0 && setenv("AMD_COMGR_CACHE", "0", 1) == 0 &&
            setenv("CUDA_CACHE_DISABLE", "1", 1) == 0 && setenv("POCL_CACHE_DIR", pocl, 1) == 0 &&
            setenv("POCL_KERNEL_CACHE", "0", 1) == 0;
@@ -240,7 +240,7 @@ static bool stay_behind(void *context)
 /* Limits come first: a process that changed its user may not set its score for lack of memory.
  * Namespaces need privileges: those of kilnd, or the ones that any user has in a user namespace of
  * its own, which has to be that of whom it will be. */
-static enum kiln_code enter_box(struct arguments_given *given, char folder[PATH_MAX],
+static enum kiln_code enter_box(struct arguments_given *given, char directory[PATH_MAX],
                                 struct confinement *c, struct kiln_err *err)
 {
     struct process_limits limits = given->limits;
@@ -249,24 +249,24 @@ static enum kiln_code enter_box(struct arguments_given *given, char folder[PATH_
     enum kiln_code rc = KILN_OK;
     if (given->limits_text)
         rc = process_limits_apply(&limits, err);
-    if (!rc && !realpath(given->temp, folder))
-        rc = kiln_fail_errno(err, errno, "there is no folder '%s'", given->temp);
+    if (!rc && !realpath(given->temp, directory))
+        rc = kiln_fail_errno(err, errno, "there is no directory '%s'", given->temp);
     if (!rc && !privileged && given->user)
         rc = become_user(given, err);
     if (rc)
         return rc;
     setpgid(0, 0); /* so that kilnd can end it together with what it started */
     c->is_workers_user = given->user != NULL;
-    c->room = FOLDER_FILES * given->limits.output;
-    rc = confine_begin(c, given->outside, folder, stay_behind, given, err);
+    c->room = DIRECTORY_FILES * given->limits.output;
+    rc = confine_begin(c, given->outside, directory, stay_behind, given, err);
     return rc ? rc : become_user(given, err);
 }
 
 /* A process that starts anew is in its box already. */
-static enum kiln_code stay_in_box(char folder[PATH_MAX], struct kiln_err *err)
+static enum kiln_code stay_in_box(char directory[PATH_MAX], struct kiln_err *err)
 {
-    if (!getcwd(folder, PATH_MAX))
-        return kiln_fail_errno(err, errno, "cannot tell the folder for temporary files");
+    if (!getcwd(directory, PATH_MAX))
+        return kiln_fail_errno(err, errno, "cannot tell the directory for temporary files");
     return KILN_OK;
 }
 
@@ -281,9 +281,9 @@ static bool die_with_parent(pid_t starter)
 
 static int settle(struct arguments_given *given, pid_t starter, struct confinement *c)
 {
-    char folder[PATH_MAX];
+    char directory[PATH_MAX];
     struct kiln_err err = KILN_ERR_INIT;
-    if (given->resume ? stay_in_box(folder, &err) : enter_box(given, folder, c, &err)) {
+    if (given->resume ? stay_in_box(directory, &err) : enter_box(given, directory, c, &err)) {
         fprintf(stderr, "kiln-compiler: %s\n", err.text);
         return EXIT_SURROUNDINGS;
     }
@@ -296,12 +296,12 @@ static int settle(struct arguments_given *given, pid_t starter, struct confineme
     if (!die_with_parent(starter))
         return EXIT_SURROUNDINGS; /* nobody is left who could be told */
     umask(0077);
-    if (chdir(folder) != 0) {
-        fprintf(stderr, "kiln-compiler: user %u cannot enter the folder '%s': %s\n",
-                (unsigned)getuid(), folder, strerror(errno));
+    if (chdir(directory) != 0) {
+        fprintf(stderr, "kiln-compiler: user %u cannot enter the directory '%s': %s\n",
+                (unsigned)getuid(), directory, strerror(errno));
         return EXIT_SURROUNDINGS;
     }
-    if (!keep_few_variables() || !set_variables(folder) || !no_input()) {
+    if (!keep_few_variables() || !set_variables(directory) || !no_input()) {
         fprintf(stderr, "kiln-compiler: cannot set up its surroundings: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
@@ -309,7 +309,7 @@ static int settle(struct arguments_given *given, pid_t starter, struct confineme
      * undone it. */
     prctl(PR_SET_DUMPABLE, 0);
     if (!given->resume)
-        confine_finish(c, folder);
+        confine_finish(c, directory);
     return 0;
 }
 

@@ -11,7 +11,7 @@
  *     connection of its own (daemon/built_in/one_compiler.c)
  *
  *   main     waits for what to start (daemon/workers/launch.h)
- *   become   in the child: the connection's descriptor 3, its folder, its program
+ *   become   in the child: the connection's descriptor 3, its directory, its program
  *   keep     tells kilnd that it started; kills it when kilnd says so or goes; tells how it ended
  *   serve    --keep: has a child do all of this for each program, until the engine goes
  *
@@ -94,7 +94,7 @@ static void become(const char *program, pid_t parent, const struct launch_receiv
     if (getppid() != parent)
         _exit(EXIT_SURROUNDINGS);
     setsid();
-    if (nothing < 0 || (request->folder >= 0 && fchdir(request->folder) != 0) ||
+    if (nothing < 0 || (request->directory >= 0 && fchdir(request->directory) != 0) ||
         !redirect(nothing, STDIN_FILENO) || !redirect(nothing, STDOUT_FILENO) ||
         !redirect(request->fd_3, GIVEN_FD)) {
         fprintf(stderr, "kiln-launch: cannot set up '%s': %s\n", program, strerror(errno));
@@ -112,7 +112,7 @@ static void end(pid_t pid)
     kill(pid, SIGKILL);
 }
 
-static void tell_end(int control, pid_t pid)
+static void report_end(int control, pid_t pid)
 {
     int status = 0;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -156,7 +156,7 @@ static void keep(int control, const struct watched *process, const struct watche
         }
     }
     end(process->pid); /* it is not reaped yet, so its number is nobody else's */
-    tell_end(control, process->pid);
+    report_end(control, process->pid);
 }
 
 /* No service manager does it for one that is kept.  Orphans come here, whatever session they have
@@ -180,7 +180,7 @@ static int watch_and_keep(int control, pid_t pid, bool is_kept)
         fprintf(stderr, "kiln-launch: cannot watch who started it: %s\n", strerror(errno));
         watched_end(&process);
         end(pid);
-        tell_end(control, pid);
+        report_end(control, pid);
         return EXIT_SURROUNDINGS;
     }
     keep(control, &process, is_kept ? &other : NULL);
@@ -201,7 +201,7 @@ static int start(int control, const char *program, bool is_kept, struct launch_r
     if (pid == 0)
         become(program, own, request);
     fd_auto(&request->fd_3);
-    fd_auto(&request->folder);
+    fd_auto(&request->directory);
     return watch_and_keep(control, pid, is_kept);
 }
 
@@ -227,7 +227,7 @@ static int launch_kept(const struct launch_received *given)
 {
     signal(SIGCHLD, SIG_DFL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    if (!redirect(given->folder, STDERR_FILENO) || !make_blocking(given->fd_3)) {
+    if (!redirect(given->directory, STDERR_FILENO) || !make_blocking(given->fd_3)) {
         fprintf(stderr, "kiln-launch: cannot take a connection: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
@@ -254,7 +254,7 @@ static bool take_one(int control, struct launch_received *ret_given)
 {
     struct kiln_err ignored = KILN_ERR_INIT; /* nobody reads what we say */
     return launch_receive_request(control, ret_given, &ignored) == KILN_OK &&
-           ret_given->folder >= 0 && ret_given->arguments[0][0] == '/';
+           ret_given->directory >= 0 && ret_given->arguments[0][0] == '/';
 }
 
 /* Each child ends with its own connection: none is left when this returns.  One that cannot be
@@ -273,7 +273,7 @@ static int serve(int control)
             return launch_kept(&given);
         }
         fd_auto(&given.fd_3);
-        fd_auto(&given.folder);
+        fd_auto(&given.directory);
     }
     watched_end(&other);
     while (waitpid(-1, NULL, 0) > 0 || errno == EINTR) {
@@ -287,10 +287,10 @@ int main(int argc, char **argv)
         return usage(stdout, EXIT_SUCCESS);
     if (argc == 2 && strcmp(argv[1], "--version") == 0)
         return printf("kiln-launch %s\n", KILN_VERSION) > 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-    bool is_keeper = argc == 2 && strcmp(argv[1], "--keep") == 0;
-    if (argc != 2 || (!is_keeper && argv[1][0] != '/'))
+    bool is_supervisor = argc == 2 && strcmp(argv[1], "--keep") == 0;
+    if (argc != 2 || (!is_supervisor && argv[1][0] != '/'))
         return usage(stderr, EXIT_USAGE);
-    if (!is_keeper && !is_given_connection()) {
+    if (!is_supervisor && !is_given_connection()) {
         fprintf(stderr, "kiln-launch: no connection was handed over (LISTEN_FDS); it is started by "
                         "the service manager\n");
         return EXIT_USAGE;
@@ -301,5 +301,5 @@ int main(int argc, char **argv)
         fprintf(stderr, "kiln-launch: cannot take the connection: %s\n", strerror(errno));
         return EXIT_SURROUNDINGS;
     }
-    return is_keeper ? serve(control) : launch(control, argv[1], /* is_kept= */ false);
+    return is_supervisor ? serve(control) : launch(control, argv[1], /* is_kept= */ false);
 }

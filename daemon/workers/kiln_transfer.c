@@ -32,11 +32,11 @@
 #define EXIT_USAGE 2
 #define EXIT_SURROUNDINGS 4
 /* libcurl's connections, SQLite, the staged files. */
-#define FILES_MOST 128
+#define FILES_MAX 128
 /* Of its user, whose threads count: libcurl looks names up in some.  Not for root. */
-#define PROCESSES_MOST 4096
+#define PROCESSES_MAX 4096
 /* One object of the largest allowed, packed and unpacked, and what libraries need. */
-#define MEMORY_MOST (2ull << 30)
+#define MEMORY_MAX (2ull << 30)
 #define PROGRESS_EVERY_NS 200000000u
 
 /* The sanitizers' own memory is beyond any limit of use, and what looks for leaks reads /proc,
@@ -52,31 +52,31 @@ int __lsan_is_turned_off(void) { return 1; }
 /* ---- what a sudden end would leave ---- */
 
 static struct {
-    char folder[512];                /* "": nothing */
-    struct transfer_outcome outcome; /* its name is the result's */
+    char directory[512];           /* "": nothing */
+    struct transfer_result result; /* its name is the result's */
 } workplace;
 
 /* Only calls that are safe in a signal handler. */
 static void on_terminate(int signal)
 {
-    if (workplace.folder[0] && chdir(workplace.folder) == 0) {
+    if (workplace.directory[0] && chdir(workplace.directory) == 0) {
         unlink(TRANSFER_FETCHED);
         unlink(TRANSFER_MANIFEST);
         unlink(SNAPSHOT_COPY);
         unlink(SNAPSHOT_COPY "-journal");
-        if (workplace.outcome.name[0])
-            unlink(workplace.outcome.name);
-        rmdir(workplace.folder); /* not allowed when confined: then kilnd does it */
+        if (workplace.result.name[0])
+            unlink(workplace.result.name);
+        rmdir(workplace.directory); /* not allowed when confined: then kilnd does it */
     }
     _exit(128 + signal);
 }
 
-static bool take_place(const char *folder)
+static bool take_place(const char *directory)
 {
     static const int signals[] = { SIGTERM, SIGINT, SIGHUP };
-    if (strlen(folder) >= sizeof(workplace.folder))
+    if (strlen(directory) >= sizeof(workplace.directory))
         return false;
-    strcpy(workplace.folder, folder);
+    strcpy(workplace.directory, directory);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         signal(signals[i], on_terminate);
     return true;
@@ -87,7 +87,7 @@ static bool take_place(const char *folder)
 struct reporter {
     char stage[16];
     unsigned attempt;
-    uint64_t told_ns;
+    uint64_t reported_ns;
 };
 
 static void report(void *context, const struct transfer_progress *progress)
@@ -95,9 +95,9 @@ static void report(void *context, const struct transfer_progress *progress)
     struct reporter *r = context;
     uint64_t now = clock_monotonic_ns();
     bool news = strcmp(progress->stage, r->stage) != 0 || progress->attempt != r->attempt;
-    if (!news && now - r->told_ns < PROGRESS_EVERY_NS)
+    if (!news && now - r->reported_ns < PROGRESS_EVERY_NS)
         return;
-    r->told_ns = now;
+    r->reported_ns = now;
     r->attempt = progress->attempt;
     snprintf(r->stage, sizeof(r->stage), "%s", progress->stage);
     transfer_send_progress(SOCKET_FD, progress);
@@ -118,8 +118,8 @@ static bool set_limits(const struct transfer_job *job)
 {
     signal(SIGXFSZ, SIG_IGN); /* a write beyond it is an error that can be told */
     return set_limit(RLIMIT_FSIZE, job->size_limit) && set_limit(RLIMIT_CORE, 0) &&
-           set_limit(RLIMIT_NOFILE, FILES_MOST) && set_limit(RLIMIT_NPROC, PROCESSES_MOST) &&
-           (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MOST));
+           set_limit(RLIMIT_NOFILE, FILES_MAX) && set_limit(RLIMIT_NPROC, PROCESSES_MAX) &&
+           (!LIMIT_MEMORY || set_limit(RLIMIT_DATA, MEMORY_MAX));
 }
 
 /* By kiln-launch, which is not who is at the other end, and whose end ends its unit. */
@@ -143,7 +143,7 @@ static enum kiln_code settle(struct received_job *received, const struct transfe
     struct transfer_job *job = &received->job;
     umask(0022);
     if (!take_place(job->staging))
-        return kiln_fail(err, KILN_INVALID, "the folder '%s' is too long", job->staging);
+        return kiln_fail(err, KILN_INVALID, "the directory '%s' is too long", job->staging);
     if (!set_limits(job))
         return kiln_fail(err, KILN_UNAVAILABLE, "cannot set the limits of a transfer process");
     struct kiln_err why = KILN_ERR_INIT;
@@ -151,7 +151,7 @@ static enum kiln_code settle(struct received_job *received, const struct transfe
     if (rc)
         return rc;
     if (user)
-        strcpy(workplace.folder, "."); /* that user may not enter those above it */
+        strcpy(workplace.directory, "."); /* that user may not enter those above it */
     rc = transfer_confine(job, user, &why);
     die_with_parent(SIGTERM); /* after that: what changes credentials clears it */
     if (rc == KILN_UNSUPPORTED)
@@ -174,24 +174,24 @@ static int serve(const struct transfer_user *user)
     }
     struct reporter reporter = { 0 };
     const struct transfer_sink sink = { .progress = report, .context = &reporter };
-    if (settle(&received, user, &notice, &workplace.outcome.err) == KILN_OK)
-        transfer_run(&received.job, &fetch_policy_standard, &sink, &workplace.outcome);
-    int status = workplace.outcome.err.code ? EXIT_FAILURE : EXIT_SUCCESS;
+    if (settle(&received, user, &notice, &workplace.result.err) == KILN_OK)
+        transfer_run(&received.job, &fetch_policy_standard, &sink, &workplace.result);
+    int status = workplace.result.err.code ? EXIT_FAILURE : EXIT_SUCCESS;
     if (!status)
-        workplace.folder[0] = '\0'; /* the file is kilnd's from here on */
-    transfer_send_outcome(SOCKET_FD, &workplace.outcome, notice.text);
+        workplace.directory[0] = '\0'; /* the file is kilnd's from here on */
+    transfer_send_result(SOCKET_FD, &workplace.result, notice.text);
     _exit(status); /* no file is closed before kilnd knows: that may wait for ever */
 }
 
 /* ---- a snapshot ---- */
 
-static enum kiln_code make_folder(char folder[512], struct kiln_err *err)
+static enum kiln_code make_directory(char directory[512], struct kiln_err *err)
 {
     const char *base = getenv("TMPDIR");
-    int size = snprintf(folder, 512, "%s/kiln-snapshot-XXXXXX", base && *base ? base : "/tmp");
-    if (size < 0 || size >= 512 || !mkdtemp(folder))
+    int size = snprintf(directory, 512, "%s/kiln-snapshot-XXXXXX", base && *base ? base : "/tmp");
+    if (size < 0 || size >= 512 || !mkdtemp(directory))
         return kiln_fail(err, KILN_IO,
-                         "cannot make a temporary folder in '%s': set TMPDIR to "
+                         "cannot make a temporary directory in '%s': set TMPDIR to "
                          "another place",
                          base && *base ? base : "/tmp");
     return KILN_OK;
@@ -199,15 +199,15 @@ static enum kiln_code make_folder(char folder[512], struct kiln_err *err)
 
 static int snapshot(const char *path)
 {
-    char folder[512];
+    char directory[512];
     struct snapshot taken;
     struct kiln_err err = KILN_ERR_INIT;
     die_with_parent(SIGTERM);
-    enum kiln_code rc = make_folder(folder, &err);
+    enum kiln_code rc = make_directory(directory, &err);
     if (!rc) {
-        take_place(folder);
-        rc = snapshot_take(path, folder, &taken, &err);
-        fs_remove_tree(AT_FDCWD, folder);
+        take_place(directory);
+        rc = snapshot_take(path, directory, &taken, &err);
+        fs_remove_tree(AT_FDCWD, directory);
     }
     transfer_send_snapshot(SOCKET_FD, rc ? NULL : &taken, &err);
     if (!rc)
@@ -220,7 +220,7 @@ static int usage(FILE *to, int status)
     fprintf(to, "usage: kiln-transfer [--user UID:GID | --launched | --snapshot PATH]\n"
                 "Started by kilnd and kilnctl with a socket as descriptor 3; of no use by hand.\n"
                 "  --user UID:GID   becomes that user and group once it has what it needs\n"
-                "  --launched       started by a unit of kilnd's, in its staging folder\n"
+                "  --launched       started by a unit of kilnd's, in its staging directory\n"
                 "  --snapshot PATH  opens one kernel database, merged with its write-ahead log,\n"
                 "                   and passes it on\n"
                 "  --version        prints the version\n");

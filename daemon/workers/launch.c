@@ -8,10 +8,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#define DESCRIPTORS_MOST 2
+#define DESCRIPTORS_MAX 2
 
 union descriptors {
-    char room[CMSG_SPACE(DESCRIPTORS_MOST * sizeof(int))];
+    char room[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
     struct cmsghdr align;
 };
 
@@ -39,12 +39,12 @@ enum kiln_code launch_connect(const char *service, int *ret_control, struct kiln
 }
 
 /* One behind the other, each with its end. */
-static size_t put_arguments(const char *const *arguments, char packet[LAUNCH_PACKET_MOST])
+static size_t put_arguments(const char *const *arguments, char packet[LAUNCH_PACKET_MAX])
 {
     size_t used = 0;
     for (size_t i = 0; arguments[i]; i++) {
         size_t size = strlen(arguments[i]) + 1;
-        if (i == LAUNCH_ARGUMENTS_MOST || size > LAUNCH_PACKET_MOST - used)
+        if (i == LAUNCH_ARGUMENTS_MAX || size > LAUNCH_PACKET_MAX - used)
             return 0;
         memcpy(packet + used, arguments[i], size);
         used += size;
@@ -55,9 +55,9 @@ static size_t put_arguments(const char *const *arguments, char packet[LAUNCH_PAC
 enum kiln_code launch_send_request(int control, const struct launch_request *request,
                                    struct kiln_err *err)
 {
-    char packet[LAUNCH_PACKET_MOST];
-    const int fds[DESCRIPTORS_MOST] = { request->fd_3, request->folder };
-    size_t count = request->folder >= 0 ? 2 : 1;
+    char packet[LAUNCH_PACKET_MAX];
+    const int fds[DESCRIPTORS_MAX] = { request->fd_3, request->directory };
+    size_t count = request->directory >= 0 ? 2 : 1;
     struct iovec part = { .iov_base = packet,
                           .iov_len = put_arguments(request->arguments, packet) };
     union descriptors room = { .room = { 0 } };
@@ -101,12 +101,12 @@ enum kiln_code launch_receive_report(int control, struct launch_report *ret_repo
 
 static void take_descriptors(struct msghdr *message, struct launch_received *ret_request)
 {
-    int fds[DESCRIPTORS_MOST] = { -1, -1 };
+    int fds[DESCRIPTORS_MAX] = { -1, -1 };
     struct cmsghdr *head = CMSG_FIRSTHDR(message);
     if (head && head->cmsg_type == SCM_RIGHTS && head->cmsg_len <= CMSG_LEN(sizeof(fds)))
         memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0));
     ret_request->fd_3 = fds[0];
-    ret_request->folder = fds[1];
+    ret_request->directory = fds[1];
 }
 
 static bool take_arguments(struct launch_received *r, size_t size)
@@ -115,7 +115,7 @@ static bool take_arguments(struct launch_received *r, size_t size)
     if (size == 0 || size > sizeof(r->text) || r->text[size - 1] != '\0')
         return false;
     for (char *at = r->text; at < r->text + size; at += strlen(at) + 1) {
-        if (count == LAUNCH_ARGUMENTS_MOST)
+        if (count == LAUNCH_ARGUMENTS_MAX)
             return false;
         r->arguments[count++] = at;
     }

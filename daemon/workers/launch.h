@@ -7,7 +7,7 @@
  * Role       one SOCK_SEQPACKET connection a process, each message one packet:
  *
  *   kilnd -> kiln-launch   request   the arguments, with what becomes the process's descriptor 3
- *                                    and, if it is given one, the folder to start it in
+ *                                    and, if it is given one, the directory to start it in
  *   kiln-launch -> kilnd   started   its pid, and the user that it runs as
  *   kiln-launch -> kilnd   ended     its exit status, and the signal that ended it
  *
@@ -20,12 +20,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define LAUNCH_ARGUMENTS_MOST 16
-#define LAUNCH_PACKET_MOST 4096
+#define LAUNCH_ARGUMENTS_MAX 16
+#define LAUNCH_PACKET_MAX 4096
 
 struct launch_request {
     const char *const *arguments; /* NULL-terminated, with the program's name first */
-    int fd_3, folder;             /* borrowed; folder -1: where kiln-launch is */
+    int fd_3, directory;          /* borrowed; directory -1: where kiln-launch is */
 };
 
 /* Does not wait: KILN_UNAVAILABLE, saying what to look at, where nobody listens. */
@@ -36,9 +36,9 @@ KILN_MUST_CHECK enum kiln_code launch_send_request(int control,
                                                    struct kiln_err *err);
 
 struct launch_received {
-    char text[LAUNCH_PACKET_MOST];
-    char *arguments[LAUNCH_ARGUMENTS_MOST + 1]; /* into |text| */
-    int fd_3, folder;                           /* owned by the receiver; folder -1: none */
+    char text[LAUNCH_PACKET_MAX];
+    char *arguments[LAUNCH_ARGUMENTS_MAX + 1]; /* into |text| */
+    int fd_3, directory;                       /* owned by the receiver; directory -1: none */
 };
 /* Waits.  KILN_NOT_FOUND, without a sentence, when kilnd went before it asked for anything. */
 KILN_MUST_CHECK enum kiln_code launch_receive_request(int control,

@@ -14,14 +14,14 @@
 #define START_TIMEOUT_MS 30000
 /* Pauses between starts that failed: doubled each time. */
 #define PAUSE_FIRST_MS 100
-#define PAUSE_MOST_MS 30000
+#define PAUSE_MAX_MS 30000
 /* Loading a compiler takes less than a second, on a host that has time for it; a preparation that
  * takes longer than this hangs, or the host has none. */
-#define PATIENCE_MS 2000
+#define GRACE_MS 2000
 /* How many sources came at once is forgotten after this, and as long again at most. */
 #define WINDOW_MS 600000
 /* So many failures in a row, with no worker left, and waiting jobs are told. */
-#define FAILURES_TOLD 3
+#define FAILURES_REPORTED 3
 
 struct pool {
     char *program, *service; /* owned */
@@ -34,8 +34,8 @@ struct pool {
     struct kiln_err failure;                    /* the last one */
     struct compile_task *first, **last;         /* waiting */
     struct compile_task *ending, **last_ending; /* given to nobody, and not told yet */
-    struct preparation_need need;
-    uint64_t patience_ns;
+    struct warmup_need need;
+    uint64_t grace_ns;
     unsigned out;
     struct pool_counts counts;
     struct loop_owner owner;
@@ -43,11 +43,11 @@ struct pool {
     struct loop_timer settle;  /* does on the next turn what must not be done within a call */
     struct loop_timer look;    /* when jobs have waited long enough for a preparation */
     struct loop_timer review;  /* a window later: are so many prepared ones still wanted? */
-    char outside[NAMESPACE_TEXT_MOST]; /* kilnd's namespaces */
-    bool greeted;                      /* a worker has said: */
-    struct sandbox_report sandbox;     /* that one, or one that was ended for it, the last */
-    bool refused;                      /* the latter */
-    uint32_t told;                     /* layers that are known to be missing */
+    char outside[NAMESPACE_TEXT_MAX]; /* kilnd's namespaces */
+    bool greeted;                     /* a worker has said: */
+    struct sandbox_report sandbox;    /* that one, or one that was ended for it, the last */
+    bool refused;                     /* the latter */
+    uint32_t reported;                /* layers that are known to be missing */
     bool stopping;
     bool closing;
     void (*closed)(void *context);
@@ -58,7 +58,7 @@ struct pool {
  * starting is no hope: where all hang at their start, there is always one. */
 static bool is_broken(const struct pool *p)
 {
-    bool hope = p->failures < FAILURES_TOLD;
+    bool hope = p->failures < FAILURES_REPORTED;
     for (const struct worker *w = p->workers; w && !hope; w = w->next)
         hope = worker_is_idle(w) || (w->state == WORKER_BUSY && !w->is_spent);
     return p->stopping || !hope;
@@ -87,7 +87,7 @@ static void say_not_given(enum kiln_code rc, struct kiln_err *err)
         log_event(LOG_EVENT_job_not_given, NULL, "%s", err->text);
 }
 
-static bool is_preparing(const struct worker *w) { return w->task == &w->preparation.task; }
+static bool is_preparing(const struct worker *w) { return w->task == &w->warmup.task; }
 
 static bool is_source(const struct compile_job *job)
 {
@@ -102,7 +102,7 @@ static void note_need(struct pool *p, const struct compile_job *given)
         return;
     for (const struct worker *w = p->workers; w; w = w->next)
         under_way += w->task && is_source(&w->task->job);
-    preparation_note(&p->need, given, under_way, clock_monotonic_ns());
+    warmup_note(&p->need, given, under_way, clock_monotonic_ns());
     if (!loop_timer_is_running(&p->review))
         loop_timer_start(&p->review, p->need.window_ns / 1000000, 0);
 }
@@ -119,7 +119,7 @@ static void retire_stale(struct pool *p, const struct compile_job *given)
 
 static bool has_what_is_needed(const struct pool *p, const struct worker *w)
 {
-    const struct preparation_need *need = &p->need;
+    const struct warmup_need *need = &p->need;
     return worker_loaded(w, bytes_of_text(need->toolchain), &need->toolchain_id) == LOADED_IT;
 }
 
@@ -141,13 +141,13 @@ static struct worker *next_to_prepare(struct pool *p)
     }
     if (preparing > 0 && preparing == prepared)
         return NULL;
-    return prepared < preparation_wanted(&p->need, clock_monotonic_ns()) ? found : NULL;
+    return prepared < warmup_wanted(&p->need, clock_monotonic_ns()) ? found : NULL;
 }
 
 /* One that did nothing but prepare: another one costs a start alone. */
 static bool is_merely_prepared(const struct worker *w)
 {
-    return worker_is_idle(w) && w->jobs == 1 && w->preparation.task.job.kind == COMPILE_PROBE;
+    return worker_is_idle(w) && w->jobs == 1 && w->warmup.task.job.kind == COMPILE_PROBE;
 }
 
 /* Those for another compiler first. */
@@ -169,7 +169,7 @@ static struct worker *next_to_retire(const struct pool *p, unsigned wanted)
 static void on_review(struct loop_timer *timer)
 {
     struct pool *p = LOOP_OWNER_OF(struct pool, review, timer);
-    unsigned wanted = preparation_wanted(&p->need, clock_monotonic_ns());
+    unsigned wanted = warmup_wanted(&p->need, clock_monotonic_ns());
     for (struct worker *w; (w = next_to_retire(p, wanted));)
         worker_retire(w);
     if (wanted > 1 && !p->stopping)
@@ -188,21 +188,21 @@ static void prepare_some(struct pool *p)
 {
     for (struct worker *w; (w = next_to_prepare(p));) {
         struct kiln_err err = KILN_ERR_INIT;
-        preparation_make(&p->need, &w->preparation);
-        enum kiln_code rc = worker_give(w, &w->preparation.task, &err);
+        warmup_make(&p->need, &w->warmup);
+        enum kiln_code rc = worker_give(w, &w->warmup.task, &err);
         if (rc)
             say_not_given(rc, &err);
         if (rc && rc != KILN_UNAVAILABLE)
-            preparation_put_off(&p->need);
+            warmup_put_off(&p->need);
     }
 }
 
 /* On the next turn of the loop, as no job ends within a call. */
 static void end_soon(struct pool *p, struct compile_task *task, const struct kiln_err *err)
 {
-    task->outcome = COMPILE_OUTCOME_INIT;
-    task->outcome.end = COMPILE_UNAVAILABLE;
-    task->outcome.err = *err;
+    task->result = COMPILE_RESULT_INIT;
+    task->result.end = COMPILE_UNAVAILABLE;
+    task->result.err = *err;
     task->next = NULL;
     *p->last_ending = task;
     p->last_ending = &task->next;
@@ -235,11 +235,11 @@ static bool give(struct pool *p, struct compile_task **at)
 
 /* How long a job may still wait for |w| to be prepared; 0: it is not at that, or has been for too
  * long. */
-static uint64_t patience_left_ns(const struct pool *p, const struct worker *w, uint64_t now_ns)
+static uint64_t grace_left_ns(const struct pool *p, const struct worker *w, uint64_t now_ns)
 {
     uint64_t age_ns = now_ns - w->started_ns;
     bool prepares = is_preparing(w) && w->state == WORKER_BUSY;
-    return prepares && age_ns < p->patience_ns ? p->patience_ns - age_ns : 0;
+    return prepares && age_ns < p->grace_ns ? p->grace_ns - age_ns : 0;
 }
 
 /* One that prepares for it is sooner ready than one that has yet to begin; of |claimed| of them
@@ -253,7 +253,7 @@ static bool is_better_off_waiting(const struct pool *p, const struct compile_job
             continue;
         if (worker_is_idle(w))
             return false;
-        preparing += patience_left_ns(p, w, now_ns) > 0;
+        preparing += grace_left_ns(p, w, now_ns) > 0;
     }
     return claimed < preparing;
 }
@@ -261,9 +261,9 @@ static bool is_better_off_waiting(const struct pool *p, const struct compile_job
 /* When the first of the preparations that are waited for has taken too long. */
 static void look_again(struct pool *p, uint64_t now_ns)
 {
-    uint64_t least_ns = p->patience_ns;
+    uint64_t least_ns = p->grace_ns;
     for (const struct worker *w = p->workers; w; w = w->next) {
-        uint64_t left_ns = patience_left_ns(p, w, now_ns);
+        uint64_t left_ns = grace_left_ns(p, w, now_ns);
         if (left_ns > 0 && left_ns < least_ns)
             least_ns = left_ns;
     }
@@ -299,7 +299,7 @@ static void end_task(struct pool *p, struct compile_task *task)
     task->done(task);
 }
 
-static void tell_ending(struct pool *p)
+static void report_ending(struct pool *p)
 {
     while (p->ending) {
         struct compile_task *task = p->ending;
@@ -314,13 +314,13 @@ static void refuse_waiting(struct pool *p)
 {
     while (p->first && is_broken(p)) {
         struct compile_task *task = take(p, &p->first);
-        task->outcome = COMPILE_OUTCOME_INIT;
-        task->outcome.end = COMPILE_UNAVAILABLE;
+        task->result = COMPILE_RESULT_INIT;
+        task->result.end = COMPILE_UNAVAILABLE;
         if (p->stopping)
-            kiln_fail(&task->outcome.err, KILN_UNAVAILABLE, "kilnd is shutting down");
+            kiln_fail(&task->result.err, KILN_UNAVAILABLE, "kilnd is shutting down");
         else
-            kiln_fail(&task->outcome.err, KILN_UNAVAILABLE,
-                      "no compiler process can be started: %s", p->failure.text);
+            kiln_fail(&task->result.err, KILN_UNAVAILABLE, "no compiler process can be started: %s",
+                      p->failure.text);
         end_task(p, task);
     }
 }
@@ -341,7 +341,7 @@ static void on_settle(struct loop_timer *timer)
     struct pool *p = LOOP_OWNER_OF(struct pool, settle, timer);
     give_jobs(p);
     prepare_some(p);
-    tell_ending(p);
+    report_ending(p);
     refuse_waiting(p);
     close_when_empty(p);
 }
@@ -352,26 +352,26 @@ static void say_probe_end(const struct compile_task *task)
     snprintf(target, sizeof(target), "%.*s", (int)task->job.target.size,
              (const char *)task->job.target.data);
     const struct log_fields fields = { .target = target[0] ? target : NULL,
-                                       .duration_us = task->outcome.wall_ns / 1000 };
+                                       .duration_us = task->result.wall_ns / 1000 };
     const struct bytes name = task->job.toolchain;
     if (task->job.kind == COMPILE_PROBE) /* many a compiler aborts where it knows no target */
         log_event(LOG_EVENT_probe_failed, &fields, "'%.*s' makes no kernel of one line for %s: %s",
-                  (int)name.size, (const char *)name.data, target, task->outcome.err.text);
+                  (int)name.size, (const char *)name.data, target, task->result.err.text);
     else
-        log_event(LOG_EVENT_compile_ended_badly, &fields, "%s", task->outcome.err.text);
+        log_event(LOG_EVENT_compile_ended_badly, &fields, "%s", task->result.err.text);
 }
 
 /* Where the worker died, or something in it did (a program that it runs). */
 static void count_end(struct pool *p, const struct worker *w, const struct compile_task *task)
 {
-    enum compile_end end = task->outcome.end;
+    enum compile_end end = task->result.end;
     bool died = w->state == WORKER_GONE && end != COMPILE_UNAVAILABLE;
     if (!died && end != COMPILE_CRASHED && end != COMPILE_TIMED_OUT)
         return;
     if (task->job.kind != COMPILE_KERNEL)
         say_probe_end(task); /* the engine tells of kernels, and whose they are */
     if (task->job.kind != COMPILE_KERNEL)
-        p->counts.probe_crashes += task != &w->preparation.task;
+        p->counts.probe_crashes += task != &w->warmup.task;
     else if (end == COMPILE_TIMED_OUT)
         p->counts.worker_timeouts++;
     else
@@ -379,25 +379,25 @@ static void count_end(struct pool *p, const struct worker *w, const struct compi
 }
 
 /* Unavailable is what lacks for a while, and is nothing that loading the compiler did. */
-static void end_preparation(struct pool *p, struct worker *w)
+static void end_warmup(struct pool *p, struct worker *w)
 {
-    struct compile_outcome *outcome = &w->preparation.task.outcome;
-    if (outcome->end == COMPILE_UNAVAILABLE && has_what_is_needed(p, w))
-        preparation_put_off(&p->need);
-    else if (outcome->end != COMPILE_DONE && outcome->end != COMPILE_UNAVAILABLE)
-        preparation_failed(&p->need, &w->preparation, clock_monotonic_ns());
-    compile_outcome_done(outcome);
+    struct compile_result *result = &w->warmup.task.result;
+    if (result->end == COMPILE_UNAVAILABLE && has_what_is_needed(p, w))
+        warmup_put_off(&p->need);
+    else if (result->end != COMPILE_DONE && result->end != COMPILE_UNAVAILABLE)
+        warmup_failed(&p->need, &w->warmup, clock_monotonic_ns());
+    compile_result_done(result);
 }
 
 static void on_finished(struct worker *w, struct compile_task *task)
 {
     struct pool *p = w->context;
-    bool was_preparation = task == &w->preparation.task;
+    bool was_warmup = task == &w->warmup.task;
     count_end(p, w, task);
-    if (was_preparation)
-        end_preparation(p, w);
+    if (was_warmup)
+        end_warmup(p, w);
     give_jobs(p);
-    if (!was_preparation)
+    if (!was_warmup)
         end_task(p, task);
 }
 
@@ -409,7 +409,7 @@ static uint64_t pause_ms(const struct pool *p)
         return 0;
     unsigned doublings = p->failures - 1 < 16 ? p->failures - 1 : 16;
     uint64_t pause = (uint64_t)PAUSE_FIRST_MS << doublings;
-    return pause < PAUSE_MOST_MS ? pause : PAUSE_MOST_MS;
+    return pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
 }
 
 /* One that was retired is not waited for, as it does nothing any more but end; where they do not,
@@ -452,11 +452,11 @@ static void on_restart(struct loop_timer *timer)
 /* One line, however many workers there are, until another layer is missing. */
 static void say_lack(struct pool *p)
 {
-    char missing[LAYERS_TEXT_MOST];
+    char missing[LAYERS_TEXT_MAX];
     uint32_t lacks = LAYERS_ALL & ~p->sandbox.has;
-    if ((lacks & ~p->told) == 0)
+    if ((lacks & ~p->reported) == 0)
         return;
-    p->told |= lacks;
+    p->reported |= lacks;
     report_missing(&p->sandbox, missing);
     log_event(LOG_EVENT_compiler_notice, NULL,
               "compilers run without these layers of their sandbox: %s; to do: %s (%s)", missing,
@@ -532,7 +532,7 @@ static void fill_options(struct pool *p, const struct pool_options *options)
 {
     p->options = (struct worker_options){
         .loop = options->loop,
-        .lanes = options->lanes,
+        .work_queues = options->work_queues,
         .temp = &p->temp,
         .program = p->program,
         .service = p->service,
@@ -563,7 +563,7 @@ enum kiln_code pool_create(const struct pool_options *options, struct pool **ret
     p->program = strdup(options->program);
     p->service = strdup(options->service ? options->service : "");
     p->temp.user = options->user;
-    p->patience_ns = (options->patience_ms ? options->patience_ms : PATIENCE_MS) * 1000000;
+    p->grace_ns = (options->grace_ms ? options->grace_ms : GRACE_MS) * 1000000;
     p->need.window_ns = (options->window_ms ? options->window_ms : WINDOW_MS) * 1000000;
     enum kiln_code rc = KILN_OK;
     if (!p->program || !p->service)

@@ -6,7 +6,7 @@
  *
  * Role       keeps |workers| of them running, ahead of any work; gives each job to the best free
  *            one, and no other after a client's job; has some load beforehand what the next
- *            source needs (preparation.h), and ends those that have loaded what is of no use any
+ *            source needs (warmup.h), and ends those that have loaded what is of no use any
  *            more; restarts those that go, with growing pauses when they die before they are ready
  * Ownership  owns the workers; borrows tasks until their done callback
  * Threading  the loop's thread; done callbacks never run from within pool_compile
@@ -17,11 +17,11 @@
 struct pool;
 
 struct pool_options {
-    struct loop *loop;       /* borrowed */
-    struct lanes *lanes;     /* borrowed */
-    const char *program;     /* path of kiln-compiler; copied */
+    struct loop *loop;               /* borrowed */
+    struct work_queues *work_queues; /* borrowed */
+    const char *program;             /* path of kiln-compiler; copied */
     const char *service;     /* of the unit that starts it; NULL, "": there is none; copied */
-    const char *temp_base;   /* folder for temporary files of children; made if absent */
+    const char *temp_base;   /* directory for temporary files of children; made if absent */
     struct worker_user user; /* whom workers become, or whom the unit names */
     unsigned workers;        /* at least 1 */
     bool require_sandbox;    /* the setting sandbox */
@@ -29,7 +29,7 @@ struct pool_options {
         limits;                /* limits.jobs: a worker is replaced after so many of kiln's own */
     uint64_t timeout_ms;       /* wall clock of one job */
     uint64_t start_timeout_ms; /* 0: the default */
-    uint64_t patience_ms;      /* so long at most a source waits for a preparation; likewise */
+    uint64_t grace_ms;         /* so long at most a source waits for a preparation; likewise */
     uint64_t window_ms;        /* so long how many sources came at once counts; likewise */
 };
 

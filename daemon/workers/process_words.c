@@ -14,7 +14,7 @@
 /* Each becomes a record, wanted or not: of thousands of short lines the rest is only counted. */
 #define LOOK_LINES 32
 
-static void tell(struct process_words *w)
+static void report(struct process_words *w)
 {
     w->line[w->used] = '\0';
     if (w->used)
@@ -25,16 +25,16 @@ static void tell(struct process_words *w)
 }
 
 struct lines { /* of one look */
-    unsigned told, left_out;
+    unsigned reported, left_out;
 };
 
 static void end_line(struct process_words *w, struct lines *lines)
 {
     if (w->used == 0)
         return;
-    if (lines->told < LOOK_LINES) {
-        tell(w);
-        lines->told++;
+    if (lines->reported < LOOK_LINES) {
+        report(w);
+        lines->reported++;
         return;
     }
     w->used = 0;
@@ -48,7 +48,7 @@ static void take(struct process_words *w, const char *bytes, size_t size)
     for (size_t i = 0; i < size; i++) {
         if (bytes[i] == '\n')
             end_line(w, &lines);
-        else if (w->used == WORDS_LINE_MOST)
+        else if (w->used == WORDS_LINE_MAX)
             w->is_cut = true;
         else if (bytes[i])
             w->line[w->used++] = bytes[i];
@@ -114,7 +114,7 @@ void process_words_close(struct process_words *w)
     if (!loop_handle_is_open(&w->watch.handle))
         return;
     look(w);
-    tell(w);
+    report(w);
     loop_watch_close(&w->watch);
     loop_timer_close(&w->rest);
     close(w->fd);

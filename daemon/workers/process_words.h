@@ -14,7 +14,7 @@
 #include "daemon/loop/timer.h"
 #include "daemon/loop/watch.h"
 
-#define WORDS_LINE_MOST 400
+#define WORDS_LINE_MAX 400
 
 struct process_words {
     struct loop_watch watch;
@@ -23,7 +23,7 @@ struct process_words {
     int fd;                 /* owned while |watch| is open */
     bool is_cut;            /* the rest of this line is left out */
     size_t used;
-    char line[WORDS_LINE_MOST + 1];
+    char line[WORDS_LINE_MAX + 1];
 };
 
 /* |ret_fd| is for the process, and the caller's to close.  On failure nothing is open. */

@@ -65,7 +65,7 @@ static enum kiln_code copy(int from, const char *to_path, off_t size, uint64_t m
     return rc;
 }
 
-enum kiln_code take_copy(const char *path, uint64_t size_most, const atomic_int *stopped,
+enum kiln_code take_copy(const char *path, uint64_t size_max, const atomic_int *stopped,
                          struct kiln_err *err)
 {
     char own[PATH_MAX];
@@ -75,10 +75,10 @@ enum kiln_code take_copy(const char *path, uint64_t size_most, const atomic_int 
         return kiln_fail(err, KILN_IO, "kiln-transfer left no file '%s'", path);
     if ((size_t)snprintf(own, sizeof(own), "%s.own", path) >= sizeof(own))
         return kiln_fail(err, KILN_INVALID, "the path '%s' is too long", path);
-    enum kiln_code rc = check_size(&seen, size_most, err);
+    enum kiln_code rc = check_size(&seen, size_max, err);
     if (rc)
         return rc;
-    rc = copy(from, own, seen.st_size, size_most, stopped, err);
+    rc = copy(from, own, seen.st_size, size_max, stopped, err);
     if (!rc && rename(own, path) != 0)
         rc = kiln_fail_errno(err, errno, "cannot rename '%s'", own);
     if (rc)

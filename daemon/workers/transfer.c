@@ -65,8 +65,8 @@ static void end_without_process(struct transfers *t, struct transfer_task *task,
 {
     va_list args;
     va_start(args, fmt);
-    task->outcome = (struct transfer_outcome){ .err.code = code };
-    vsnprintf(task->outcome.err.text, sizeof(task->outcome.err.text), fmt, args);
+    task->result = (struct transfer_result){ .err.code = code };
+    vsnprintf(task->result.err.text, sizeof(task->result.err.text), fmt, args);
     va_end(args);
     list_append(&t->ended, &task->item.link);
 }
@@ -171,7 +171,7 @@ enum kiln_code transfers_create(const struct transfers_options *options,
     t->owner.gone = on_closed;
     t->options = (struct transfer_process_options){
         .loop = options->loop,
-        .lanes = options->lanes,
+        .work_queues = options->work_queues,
         .program = program,
         .service = service,
         .user = options->user,

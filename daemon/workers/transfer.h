@@ -17,9 +17,9 @@
 struct transfers;
 
 struct transfers_options {
-    struct loop *loop;       /* borrowed */
-    struct lanes *lanes;     /* borrowed */
-    const char *program;     /* path of kiln-transfer; copied */
+    struct loop *loop;               /* borrowed */
+    struct work_queues *work_queues; /* borrowed */
+    const char *program;             /* path of kiln-transfer; copied */
     const char *service;     /* of the unit that starts it; NULL, "": there is none; copied */
     struct worker_user user; /* whom its processes become */
     unsigned at_once;        /* at least 1 */

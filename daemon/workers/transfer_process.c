@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-static struct kiln_err *err_of(struct transfer_process *p) { return &p->task->outcome.err; }
+static struct kiln_err *err_of(struct transfer_process *p) { return &p->task->result.err; }
 
 static bool is_launched(const struct transfer_process *p) { return *p->options->service != '\0'; }
 
@@ -32,10 +32,11 @@ static void say_stop(struct transfer_process *p, enum transfer_stop stop)
                   (double)p->options->timeout_ms / 3.6e6);
         break;
     case STOP_SILENCE:
-        kiln_fail(err, KILN_TIMED_OUT,
-                  "kiln-transfer made no progress for %.0f seconds while %s, and was ended: is the "
-                  "disk of kilnd's state folder, or the filesystem that the file comes from, hung?",
-                  (double)p->options->silence_ms / 1e3, p->stage);
+        kiln_fail(
+            err, KILN_TIMED_OUT,
+            "kiln-transfer made no progress for %.0f seconds while %s, and was ended: is the "
+            "disk of kilnd's state directory, or the filesystem that the file comes from, hung?",
+            (double)p->options->silence_ms / 1e3, p->stage);
         break;
     default:
         kiln_fail(err, KILN_IO, "kiln-transfer answered what is not an answer while %s", p->stage);
@@ -43,7 +44,7 @@ static void say_stop(struct transfer_process *p, enum transfer_stop stop)
     }
 }
 
-/* ---- the end: one file out of the folder, or nothing ---- */
+/* ---- the end: one file out of the directory, or nothing ---- */
 
 /* It becomes kilnd's own; another name of it would be another way to write to it. */
 static bool make_ours(const char *path, struct stat *ret_seen)
@@ -71,17 +72,17 @@ static void say_kept(const struct transfer_process *p)
                   p->kept.text);
 }
 
-/* The folder was the process's to fill: what lies there need not be a file.  It is looked at where
- * nothing that the process may have left running can put another in its place, and copied, as that
- * may still have it open, and cut it while we have it mapped. */
+/* The directory was the process's to fill: what lies there need not be a file.  It is looked at
+ * where nothing that the process may have left running can put another in its place, and copied, as
+ * that may still have it open, and cut it while we have it mapped. */
 static enum kiln_code take_file(struct transfer_process *p)
 {
-    struct transfer_outcome *o = &p->task->outcome;
-    char made[TRANSFER_FOLDER_MOST + sizeof(o->name) + 1];
+    struct transfer_result *o = &p->task->result;
+    char made[TRANSFER_DIRECTORY_MAX + sizeof(o->name) + 1];
     struct stat seen;
-    snprintf(made, sizeof(made), "%s/%s", p->folder, o->name);
-    if ((size_t)snprintf(o->path, sizeof(o->path), "%s.file", p->folder) >= sizeof(o->path))
-        return kiln_fail(&o->err, KILN_INVALID, "the folder '%s' is too long", p->folder);
+    snprintf(made, sizeof(made), "%s/%s", p->directory, o->name);
+    if ((size_t)snprintf(o->path, sizeof(o->path), "%s.file", p->directory) >= sizeof(o->path))
+        return kiln_fail(&o->err, KILN_INVALID, "the directory '%s' is too long", p->directory);
     if (rename(made, o->path) != 0)
         return kiln_fail(&o->err, KILN_IO, "kiln-transfer left no file '%s' (%s)", made,
                          strerror(errno));
@@ -100,17 +101,17 @@ static enum kiln_code take_file(struct transfer_process *p)
 /* Without it, or with half of it, nobody has signed the file. */
 static void take_manifest(struct transfer_process *p)
 {
-    struct transfer_outcome *o = &p->task->outcome;
-    char path[TRANSFER_FOLDER_MOST + sizeof(TRANSFER_MANIFEST)];
+    struct transfer_result *o = &p->task->result;
+    char path[TRANSFER_DIRECTORY_MAX + sizeof(TRANSFER_MANIFEST)];
     struct stat seen;
     struct kiln_err ignored = KILN_ERR_INIT;
     struct buffer content;
-    snprintf(path, sizeof(path), "%s/" TRANSFER_MANIFEST, p->folder);
+    snprintf(path, sizeof(path), "%s/" TRANSFER_MANIFEST, p->directory);
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &seen) != 0 || !S_ISREG(seen.st_mode))
         return;
-    buffer_init(&content, TRANSFER_MANIFEST_MOST);
-    if (fs_read_fd(fd, TRANSFER_MANIFEST_MOST, &content, &ignored)) {
+    buffer_init(&content, TRANSFER_MANIFEST_MAX);
+    if (fs_read_fd(fd, TRANSFER_MANIFEST_MAX, &content, &ignored)) {
         buffer_done(&content);
         return;
     }
@@ -121,13 +122,13 @@ static void take_manifest(struct transfer_process *p)
 static void clear(struct task *task)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, work, task);
-    if (p->folder[0] == '\0')
+    if (p->directory[0] == '\0')
         return;
     if (p->task && (err_of(p)->code || take_file(p)))
-        p->task->outcome.path[0] = '\0';
+        p->task->result.path[0] = '\0';
     else if (p->task)
         take_manifest(p);
-    remove_it(p, p->folder);
+    remove_it(p, p->directory);
 }
 
 static void on_cleared(struct task *task)
@@ -146,7 +147,7 @@ static void start_clearing(struct transfer_process *p)
 {
     p->running = false;
     p->work = (struct task){ .work = clear, .done = on_cleared };
-    lanes_run(p->options->lanes, LANE_READ, &p->work);
+    work_queues_run(p->options->work_queues, WORK_QUEUE_READ, &p->work);
 }
 
 static void on_handles_closed(struct loop_owner *owner)
@@ -275,8 +276,8 @@ static bool read_report(struct transfer_process *p)
     }
     if (report.notice[0])
         log_event(LOG_EVENT_transfer_notice, NULL, "%s", report.notice);
-    p->task->outcome = report.outcome;
-    p->told = true;
+    p->task->result = report.result;
+    p->reported = true;
     snprintf(p->stage, sizeof(p->stage), "closing files");
     loop_watch_want(&p->watch, 0);
     loop_timer_start(&p->silence, p->options->exit_ms, 0);
@@ -301,11 +302,11 @@ static void on_exit_status(struct worker_process *process, int status, int numbe
         worker_process_close(process);
         return;
     }
-    while (!p->told && !p->stop && read_report(p)) {
+    while (!p->reported && !p->stop && read_report(p)) {
     }
-    if (p->stop && !p->told)
+    if (p->stop && !p->reported)
         say_stop(p, p->stop);
-    else if (!p->told)
+    else if (!p->reported)
         say_death(p, status, number);
     close_handles(p);
 }
@@ -313,43 +314,43 @@ static void on_exit_status(struct worker_process *process, int status, int numbe
 /* ---- the start ---- */
 
 /* A unit's process may be let in by its group alone: we need no rights for that but to be in it. */
-static void give_folder(struct transfer_process *p)
+static void give_directory(struct transfer_process *p)
 {
     const struct worker_user *user = &p->options->user;
-    if (user->other && chown(p->folder, user->uid, user->gid) != 0)
+    if (user->other && chown(p->directory, user->uid, user->gid) != 0)
         kiln_fail_errno(err_of(p), errno, "cannot give '%s' to user %u (setting transfer_user)",
-                        p->folder, (unsigned)user->uid);
+                        p->directory, (unsigned)user->uid);
     else if (is_launched(p) &&
-             (chown(p->folder, (uid_t)-1, user->gid) != 0 || chmod(p->folder, 0770) != 0))
+             (chown(p->directory, (uid_t)-1, user->gid) != 0 || chmod(p->directory, 0770) != 0))
         kiln_fail_errno(err_of(p), errno,
                         "cannot give '%s' to group %u: kilnd has to be in it (SupplementaryGroups= "
                         "of its unit)",
-                        p->folder, (unsigned)user->gid);
+                        p->directory, (unsigned)user->gid);
     if (err_of(p)->code)
-        rmdir(p->folder);
+        rmdir(p->directory);
 }
 
-static void make_folder(struct task *task)
+static void make_directory(struct task *task)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, work, task);
     const char *staging = p->task->job.staging;
-    if (fs_make_folders(staging, err_of(p)))
+    if (fs_make_directories(staging, err_of(p)))
         return;
-    int size = snprintf(p->folder, sizeof(p->folder), "%s/transfer-XXXXXX", staging);
-    if (size < 0 || (size_t)size >= sizeof(p->folder))
-        kiln_fail(err_of(p), KILN_INVALID, "the folder '%.100s...' is too long", staging);
-    else if (!mkdtemp(p->folder))
-        kiln_fail_errno(err_of(p), errno, "cannot make a folder in '%s'", staging);
+    int size = snprintf(p->directory, sizeof(p->directory), "%s/transfer-XXXXXX", staging);
+    if (size < 0 || (size_t)size >= sizeof(p->directory))
+        kiln_fail(err_of(p), KILN_INVALID, "the directory '%.100s...' is too long", staging);
+    else if (!mkdtemp(p->directory))
+        kiln_fail_errno(err_of(p), errno, "cannot make a directory in '%s'", staging);
     else
-        give_folder(p);
+        give_directory(p);
     if (err_of(p)->code)
-        p->folder[0] = '\0';
+        p->directory[0] = '\0';
 }
 
 static enum kiln_code give_job(struct transfer_process *p)
 {
     struct transfer_job job = p->task->job;
-    job.staging = is_launched(p) ? "." : p->folder;
+    job.staging = is_launched(p) ? "." : p->directory;
     job.disk_part = p->options->disk_part;
     return transfer_send_job(p->socket, &job, err_of(p));
 }
@@ -362,16 +363,16 @@ static enum kiln_code run_program(struct transfer_process *p, int their_fd)
     const char *const arguments[] = { "kiln-transfer", o->user.other ? "--user" : NULL, user,
                                       NULL };
     static const char *const launched[] = { "kiln-transfer", "--launched", NULL };
-    KILN_AUTO(fd) int folder = -1;
+    KILN_AUTO(fd) int directory = -1;
     if (is_launched(p)) /* the only way into it: the process cannot pass those above */
-        folder = open(p->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        directory = open(p->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     const struct worker_spawn spawn = { .program = o->program,
                                         .service = o->service,
                                         .arguments = is_launched(p) ? launched : arguments,
                                         .fd_3 = their_fd,
-                                        .folder = folder };
-    if (is_launched(p) && folder < 0)
-        return kiln_fail_errno(err_of(p), errno, "cannot open the folder '%s'", p->folder);
+                                        .directory = directory };
+    if (is_launched(p) && directory < 0)
+        return kiln_fail_errno(err_of(p), errno, "cannot open the directory '%s'", p->directory);
     loop_timer_init(o->loop, &p->deadline, &p->owner, on_deadline);
     loop_timer_init(o->loop, &p->silence, &p->owner, on_silence);
     loop_timer_init(o->loop, &p->killed, &p->owner, on_still_there);
@@ -406,7 +407,7 @@ static void start(struct transfer_process *p)
         return;
     }
     if (give_job(p)) { /* what it has to say to that comes with its exit */
-        p->told = true;
+        p->reported = true;
         end_process(p);
         return;
     }
@@ -415,7 +416,7 @@ static void start(struct transfer_process *p)
     loop_timer_start(&p->silence, p->options->silence_ms, 0);
 }
 
-static void on_folder_made(struct task *task)
+static void on_directory_made(struct task *task)
 {
     struct transfer_process *p = LOOP_OWNER_OF(struct transfer_process, work, task);
     if (p->stop)
@@ -438,12 +439,12 @@ struct transfer_process *transfer_process_start(const struct transfer_process_op
         .task = task,
         .uid = task->uid,
         .is_admin = task->is_admin,
-        .work = { .work = make_folder, .done = on_folder_made },
+        .work = { .work = make_directory, .done = on_directory_made },
         .owner = { .gone = on_handles_closed },
         .socket = -1,
         .stage = "starting",
     };
-    task->outcome = (struct transfer_outcome){ .err = KILN_ERR_INIT };
-    lanes_run(options->lanes, LANE_READ, &p->work);
+    task->result = (struct transfer_result){ .err = KILN_ERR_INIT };
+    work_queues_run(options->work_queues, WORK_QUEUE_READ, &p->work);
     return p;
 }

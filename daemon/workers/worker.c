@@ -76,8 +76,8 @@ static void finish(struct worker *w, enum compile_end end, const char *text,
 {
     struct compile_task *task = w->task;
     w->task = NULL;
-    worker_collect(&w->files, end, text, result, &task->outcome);
-    task->outcome.wall_ns = clock_monotonic_ns() - w->started_ns;
+    worker_collect(&w->files, end, text, result, &task->result);
+    task->result.wall_ns = clock_monotonic_ns() - w->started_ns;
     w->options->events.finished(w, task);
 }
 
@@ -97,9 +97,9 @@ static void on_result(struct worker *w, const struct worker_result *result)
     finish(w, result->end, result->text, result);
 }
 
-static void on_ready_message(struct worker *w, const struct worker_result *greeting)
+static void on_ready_message(struct worker *w, const struct worker_result *handshake)
 {
-    w->sandbox = greeting->sandbox;
+    w->sandbox = handshake->sandbox;
     if (w->options->require_sandbox && w->sandbox.has != LAYERS_ALL) {
         kill_for(w, BLAME_UNCONFINED);
         return;
@@ -164,15 +164,15 @@ static void on_exit_status(struct worker_process *process, int status, int signa
         end_job(w, status, signal);
 }
 
-static void drop_folder(const struct worker *w)
+static void drop_directory(const struct worker *w)
 {
     if (w->temp[0])
         fs_remove_tree(AT_FDCWD, w->temp);
 }
 
-static void remove_folder(struct task *task)
+static void remove_directory(struct task *task)
 {
-    drop_folder(LOOP_OWNER_OF(struct worker, removal, task));
+    drop_directory(LOOP_OWNER_OF(struct worker, removal, task));
 }
 
 static void on_removed(struct task *task)
@@ -187,12 +187,12 @@ static void on_handles_closed(struct loop_owner *owner)
 {
     struct worker *w = LOOP_OWNER_OF(struct worker, owner, owner);
     if (w->failed_to_start) { /* nothing ran in it: quick, and nobody waits for us */
-        drop_folder(w);
+        drop_directory(w);
         free(w);
         return;
     }
-    w->removal = (struct task){ .work = remove_folder, .done = on_removed };
-    lanes_run(w->options->lanes, LANE_READ, &w->removal);
+    w->removal = (struct task){ .work = remove_directory, .done = on_removed };
+    work_queues_run(w->options->work_queues, WORK_QUEUE_READ, &w->removal);
 }
 
 static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_err *err)
@@ -223,7 +223,7 @@ static enum kiln_code run_program(struct worker *w, int their_fd, struct kiln_er
         .service = w->options->service,
         .arguments = arguments,
         .fd_3 = their_fd,
-        .folder = -1,
+        .directory = -1,
     };
     return worker_process_start(w->options->loop, &w->process, &w->owner, &spawn, err);
 }
@@ -265,13 +265,13 @@ enum kiln_code worker_start(const struct worker_options *options, void *context,
     w->owner.gone = on_handles_closed;
     enum kiln_code rc = KILN_OK;
     if (!*options->service)
-        rc = temp_folder_make(options->temp, w->temp, err);
+        rc = temp_directory_make(options->temp, w->temp, err);
     if (rc)
         return rc;
     int pair[2];
     rc = open_sockets(pair, err);
     if (rc) {
-        drop_folder(w);
+        drop_directory(w);
         return rc;
     }
     w->socket = pair[0];
@@ -307,8 +307,8 @@ enum kiln_code worker_give(struct worker *w, struct compile_task *task, struct k
     w->started_ns = clock_monotonic_ns();
     if (task->job.toolchain.size > 0)
         remember_toolchain(w, &task->job);
-    bool prepares = task == &w->preparation.task; /* others may wait for it */
-    w->time_ms = prepares ? WORKER_PROBE_LEAST_MS : worker_time_ms(w->options, task->job.kind);
+    bool prepares = task == &w->warmup.task; /* others may wait for it */
+    w->time_ms = prepares ? WORKER_PROBE_MIN_MS : worker_time_ms(w->options, task->job.kind);
     loop_timer_start(&w->deadline, w->time_ms, 0);
     return KILN_OK;
 }

@@ -11,9 +11,9 @@
  *
  * States and moves: worker_state.h.  What passes over the socket: engine/compile/worker_wire.h.
  */
-#include "daemon/loop/lanes.h"
-#include "daemon/workers/preparation.h"
-#include "daemon/workers/temp_folder.h"
+#include "daemon/loop/work_queues.h"
+#include "daemon/workers/temp_directory.h"
+#include "daemon/workers/warmup.h"
 #include "daemon/workers/worker_process.h"
 #include "daemon/workers/worker_state.h"
 #include "engine/compile/process_limits.h"
@@ -34,16 +34,16 @@ struct worker_events {
 };
 
 struct worker_options {
-    struct loop *loop;            /* borrowed */
-    struct lanes *lanes;          /* borrowed: removing temporary files may block */
-    struct temp_root *temp;       /* borrowed */
-    const char *program;          /* borrowed: path of kiln-compiler */
-    const char *service;          /* borrowed: of the unit that starts it; "": there is none */
-    const char *outside;          /* borrowed: namespaces that it must not be in */
-    bool require_sandbox;         /* one that lacks a layer is not used */
-    struct process_limits limits; /* it sets them; limits.jobs: how many before it is replaced */
-    uint64_t timeout_ms;          /* wall clock of one job */
-    uint64_t start_timeout_ms;    /* until it says that it is ready */
+    struct loop *loop;               /* borrowed */
+    struct work_queues *work_queues; /* borrowed: removing temporary files may block */
+    struct temp_root *temp;          /* borrowed */
+    const char *program;             /* borrowed: path of kiln-compiler */
+    const char *service;             /* borrowed: of the unit that starts it; "": there is none */
+    const char *outside;             /* borrowed: namespaces that it must not be in */
+    bool require_sandbox;            /* one that lacks a layer is not used */
+    struct process_limits limits;    /* it sets them; limits.jobs: how many before it is replaced */
+    uint64_t timeout_ms;             /* wall clock of one job */
+    uint64_t start_timeout_ms;       /* until it says that it is ready */
     struct worker_events events;
 };
 
@@ -66,34 +66,34 @@ struct worker {
     struct worker_process process;
     struct loop_watch watch;
     struct loop_timer deadline;
-    struct task removal; /* of the temporary folder */
+    struct task removal; /* of the temporary directory */
     enum worker_state state;
     enum worker_blame blame;
-    bool failed_to_start;                /* worker_start returned an error: no events */
-    bool hung_up;                        /* its end of the socket is closed: no more jobs for it */
-    int socket;                          /* owned; -1 when closed */
-    unsigned jobs;                       /* given so far */
-    bool is_spent;                       /* it has, or had, a client's source: its last job */
-    char toolchain[TOOLCHAIN_NAME_MOST]; /* the last job's: its libraries are loaded */
-    struct digest toolchain_id;          /* likewise; zeros: not known */
-    struct compile_task *task;           /* borrowed: the job in hand */
-    struct preparation preparation;      /* its owner's */
-    struct worker_files files;           /* owned while a job is in hand */
-    struct sandbox_report sandbox;       /* once it said so */
-    uint64_t started_ns;                 /* the job in hand */
-    uint64_t time_ms;                    /* that it may take */
-    char temp[PATH_TEXT_MOST];           /* "": the unit has one */
-    struct worker *next;                 /* its owner's list */
+    bool failed_to_start;               /* worker_start returned an error: no events */
+    bool hung_up;                       /* its end of the socket is closed: no more jobs for it */
+    int socket;                         /* owned; -1 when closed */
+    unsigned jobs;                      /* given so far */
+    bool is_spent;                      /* it has, or had, a client's source: its last job */
+    char toolchain[TOOLCHAIN_NAME_MAX]; /* the last job's: its libraries are loaded */
+    struct digest toolchain_id;         /* likewise; zeros: not known */
+    struct compile_task *task;          /* borrowed: the job in hand */
+    struct warmup warmup;               /* its owner's */
+    struct worker_files files;          /* owned while a job is in hand */
+    struct sandbox_report sandbox;      /* once it said so */
+    uint64_t started_ns;                /* the job in hand */
+    uint64_t time_ms;                   /* that it may take */
+    char temp[PATH_TEXT_MAX];           /* "": the unit has one */
+    struct worker *next;                /* its owner's list */
 };
 
 /* Compilers take seconds to load, whatever one kernel is allowed. */
-#define WORKER_PROBE_LEAST_MS 60000u
+#define WORKER_PROBE_MIN_MS 60000u
 
 /* The wall clock of one job; a probe or a description has a minute at least. */
 static inline uint64_t worker_time_ms(const struct worker_options *options, enum compile_kind kind)
 {
-    bool probes = kind != COMPILE_KERNEL && options->timeout_ms < WORKER_PROBE_LEAST_MS;
-    return probes ? WORKER_PROBE_LEAST_MS : options->timeout_ms;
+    bool probes = kind != COMPILE_KERNEL && options->timeout_ms < WORKER_PROBE_MIN_MS;
+    return probes ? WORKER_PROBE_MIN_MS : options->timeout_ms;
 }
 
 KILN_MUST_CHECK enum kiln_code worker_start(const struct worker_options *options, void *context,

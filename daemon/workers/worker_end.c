@@ -124,7 +124,7 @@ enum compile_end worker_end_of_job(const struct worker *w, int status, int signa
 
 static void say_lack(const struct sandbox_report *sandbox, struct kiln_err *ret_err)
 {
-    char missing[LAYERS_TEXT_MOST];
+    char missing[LAYERS_TEXT_MAX];
     report_missing(sandbox, missing);
     kiln_fail(ret_err, KILN_UNAVAILABLE,
               "this host does not give compilers every layer of their sandbox, and the setting "

@@ -73,7 +73,7 @@ static enum kiln_code ask(struct loop *loop, struct worker_process *p, struct lo
 {
     const struct launch_request request = { .arguments = spawn->arguments,
                                             .fd_3 = spawn->fd_3,
-                                            .folder = spawn->folder };
+                                            .directory = spawn->directory };
     enum kiln_code rc = launch_send_request(p->control, &request, err);
     if (!rc)
         rc = loop_watch_init(loop, &p->watch, owner, p->control, on_control, err);

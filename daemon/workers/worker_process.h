@@ -35,7 +35,7 @@ struct worker_spawn {
     /* NULL-terminated, with the program's name first, which outlives the process. */
     const char *const *arguments;
     int fd_3;         /* borrowed: becomes the process's descriptor 3 */
-    int folder;       /* borrowed: where one that is launched starts; -1: its own */
+    int directory;    /* borrowed: where one that is launched starts; -1: its own */
     uint64_t lost_ms; /* from a kill to giving up one that is launched; 0: the default */
 };
 

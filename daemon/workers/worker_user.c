@@ -90,22 +90,22 @@ enum kiln_code worker_user_of_service(const struct worker_kind *kind, struct wor
     return KILN_OK;
 }
 
-static bool may_pass(const struct worker_user *user, const char *folder)
+static bool may_pass(const struct worker_user *user, const char *directory)
 {
     struct stat seen;
-    if (stat(folder, &seen) != 0)
+    if (stat(directory, &seen) != 0)
         return false;
     return seen.st_mode & (seen.st_uid == user->uid   ? S_IXUSR
                            : seen.st_gid == user->gid ? S_IXGRP
                                                       : S_IXOTH);
 }
 
-bool worker_user_may_enter(const struct worker_user *user, const char *folder)
+bool worker_user_may_enter(const struct worker_user *user, const char *directory)
 {
     char path[PATH_MAX];
     if (!user->other)
         return true;
-    if (!realpath(folder, path) || !may_pass(user, "/"))
+    if (!realpath(directory, path) || !may_pass(user, "/"))
         return false;
     for (char *at = path; *at;) {
         at += 1 + strcspn(at + 1, "/");

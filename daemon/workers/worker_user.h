@@ -12,7 +12,7 @@
 
 #include <sys/types.h>
 
-#define WORKER_USER_NAME_MOST 64
+#define WORKER_USER_NAME_MAX 64
 
 struct worker_kind {
     const char *who, *setting;
@@ -24,7 +24,7 @@ struct worker_user {
     uid_t uid;
     gid_t gid;
     bool other; /* than kilnd's own: a worker has to become it */
-    char name[WORKER_USER_NAME_MOST];
+    char name[WORKER_USER_NAME_MAX];
 };
 
 /* |name| of an account, or a user's number; "" is kilnd's own.  Only root may name another than its
@@ -37,5 +37,5 @@ KILN_MUST_CHECK enum kiln_code worker_user_of_service(const struct worker_kind *
                                                       struct kiln_err *err);
 /* For root's kilnd: an account made for this, else the one that owns nothing. */
 const char *worker_user_standard(const struct worker_kind *kind);
-/* By the modes of the folders on the way. */
-bool worker_user_may_enter(const struct worker_user *user, const char *folder);
+/* By the modes of the directories on the way. */
+bool worker_user_may_enter(const struct worker_user *user, const char *directory);

@@ -4,7 +4,7 @@
 # 'kilnctl pkg build' does, with a kilnd of its own that goes when this ends.
 #
 # Usage: build_kernels.sh PROGRAMS KILN_EMBED OUT PROBLEMS TARGET ID [MIOPEN_FILE...]
-#   PROGRAMS     folder with kilnd and kilnctl
+#   PROGRAMS     directory with kilnd and kilnctl
 #   TARGET       gfx90a, sm_90, ...; "opencl": this host's OpenCL device, whose name goes into OUT.name
 #   ID           database id of the devices that it is for, by which records are looked up, too
 #   MIOPEN_FILE  FindDb and PerfDb that choose solvers, as they will where the program runs
@@ -32,7 +32,7 @@ fail() {
 }
 ctl() { "$programs/kilnctl" --socket "$work/socket" "$@"; }
 
-# Root's kilnd would hand compilers to a user who may not enter the folder; what they read here is
+# Root's kilnd would hand compilers to a user who may not enter the directory; what they read here is
 # kiln's own.
 users=
 [ "$(id -u)" = 0 ] && users='--compiler-user root --transfer-user root'

@@ -32,8 +32,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define UNPACKED_MOST (4ull << 30)
-#define PATH_MOST 4096
+#define UNPACKED_MAX (4ull << 30)
+#define PATH_LENGTH_MAX 4096
 
 /* ---- files ---- */
 
@@ -52,18 +52,18 @@ static enum kiln_code unpack(const char *from, const char *to, struct kiln_err *
     KILN_AUTO(fd) int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (out < 0)
         return kiln_fail_errno(err, errno, "cannot write '%s'", to);
-    enum kiln_code rc = bzip2_unpack_file(in, out, UNPACKED_MOST, NULL, NULL, err);
+    enum kiln_code rc = bzip2_unpack_file(in, out, UNPACKED_MAX, NULL, NULL, err);
     return rc ? kiln_while(err, "unpacking '%s'", from) : KILN_OK;
 }
 
-/* The path of |file| where it is not packed, else of an unpacked copy in |folder|. */
-static enum kiln_code plain(const char *file, const char *folder, char path[PATH_MOST],
+/* The path of |file| where it is not packed, else of an unpacked copy in |directory|. */
+static enum kiln_code plain(const char *file, const char *directory, char path[PATH_LENGTH_MAX],
                             struct kiln_err *err)
 {
     bool packed = ends_with(file, ".bz2");
-    int size = packed ? snprintf(path, PATH_MOST, "%s/plain", folder)
-                      : snprintf(path, PATH_MOST, "%s", file);
-    if (size < 0 || size >= PATH_MOST)
+    int size = packed ? snprintf(path, PATH_LENGTH_MAX, "%s/plain", directory)
+                      : snprintf(path, PATH_LENGTH_MAX, "%s", file);
+    if (size < 0 || size >= PATH_LENGTH_MAX)
         return kiln_fail(err, KILN_INVALID, "the path '%.200s...' is too long", file);
     return packed ? unpack(file, path, err) : KILN_OK;
 }
@@ -75,12 +75,12 @@ static enum kiln_code move(const char *from, const char *to, struct kiln_err *er
     return kiln_fail_errno(err, errno, "cannot move '%s' to '%s'", from, to);
 }
 
-#define NAME_MOST 256 /* letters of an item's name, with the terminating NUL */
+#define NAME_LENGTH_MAX 256 /* letters of an item's name, with the terminating NUL */
 
 /* Of FILE.name, where that is there; else |name| stays. */
-static enum kiln_code read_name(const char *file, char name[NAME_MOST], struct kiln_err *err)
+static enum kiln_code read_name(const char *file, char name[NAME_LENGTH_MAX], struct kiln_err *err)
 {
-    char path[PATH_MOST + 8];
+    char path[PATH_LENGTH_MAX + 8];
     snprintf(path, sizeof(path), "%s.name", file);
     FILE *stream = fopen(path, "re");
     if (!stream)
@@ -143,11 +143,11 @@ static bool note_index(void *context, const struct tuning_system *system)
     return false;
 }
 
-static enum kiln_code import_into(const char *folder, const char *name, const char *path,
-                                  char ret_index[PATH_MOST], struct kiln_err *err)
+static enum kiln_code import_into(const char *directory, const char *name, const char *path,
+                                  char ret_index[PATH_LENGTH_MAX], struct kiln_err *err)
 {
     KILN_AUTO(tuning) struct tuning *tuning = NULL;
-    const struct tuning_options options = { .directory = folder, .allow_network_fs = true };
+    const struct tuning_options options = { .directory = directory, .allow_network_fs = true };
     struct tuning_import import = {
         .path = path, .source_name = name, .tier = TUNING_TIER_SYSTEM, .library = ""
     };
@@ -161,16 +161,16 @@ static enum kiln_code import_into(const char *folder, const char *name, const ch
     if (rc)
         return rc;
     tuning_each_system(tuning, note_index, &found);
-    snprintf(ret_index, PATH_MOST, "%s/%s", folder, found.file);
+    snprintf(ret_index, PATH_LENGTH_MAX, "%s/%s", directory, found.file);
     return KILN_OK;
 }
 
-static enum kiln_code make_index(const char *folder, char **words, struct kiln_err *err)
+static enum kiln_code make_index(const char *directory, char **words, struct kiln_err *err)
 {
-    char path[PATH_MOST], index[PATH_MOST];
-    enum kiln_code rc = plain(words[1], folder, path, err);
+    char path[PATH_LENGTH_MAX], index[PATH_LENGTH_MAX];
+    enum kiln_code rc = plain(words[1], directory, path, err);
     if (!rc)
-        rc = import_into(folder, words[0], path, index, err);
+        rc = import_into(directory, words[0], path, index, err);
     if (!rc)
         rc = move(index, words[2], err);
     return rc ? kiln_while(err, "making an index of '%s'", words[1]) : KILN_OK;
@@ -181,8 +181,8 @@ static enum kiln_code make_index(const char *folder, char **words, struct kiln_e
 static enum kiln_code copy_file(const char *from, const char *to, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer content;
-    buffer_init(&content, UNPACKED_MOST);
-    enum kiln_code rc = fs_read_file(from, UNPACKED_MOST, &content, err);
+    buffer_init(&content, UNPACKED_MAX);
+    enum kiln_code rc = fs_read_file(from, UNPACKED_MAX, &content, err);
     return rc ? rc : fs_replace_file(to, buffer_view(&content), 0644, err);
 }
 
@@ -192,8 +192,8 @@ static enum kiln_code check_package(const char *path, const char *name, struct k
     KILN_AUTO(package) struct package *package = NULL;
     BUFFER_AUTO struct buffer content;
     struct package_report report;
-    buffer_init(&content, UNPACKED_MOST);
-    enum kiln_code rc = fs_read_file(path, UNPACKED_MOST, &content, err);
+    buffer_init(&content, UNPACKED_MAX);
+    enum kiln_code rc = fs_read_file(path, UNPACKED_MAX, &content, err);
     if (rc)
         return rc;
     const unsigned long size = content.size;
@@ -216,18 +216,18 @@ static enum kiln_code check_package(const char *path, const char *name, struct k
 
 /* A kernel database of MIOpen's may have a write-ahead log beside it, and say so in its header:
  * what is built in has neither. */
-static enum kiln_code make_package(const char *folder, char **words, struct kiln_err *err)
+static enum kiln_code make_package(const char *directory, char **words, struct kiln_err *err)
 {
-    char path[PATH_MOST], copy[PATH_MOST + 8];
+    char path[PATH_LENGTH_MAX], copy[PATH_LENGTH_MAX + 8];
     const char *slash = strrchr(words[1], '/');
-    char name[NAME_MOST];
+    char name[NAME_LENGTH_MAX];
     uint64_t lost = 0;
     snprintf(name, sizeof(name), "%s", slash ? slash + 1 : words[1]);
     bool is_kilns = ends_with(name, ".kpkg");
     enum kiln_code rc = read_name(words[1], name, err);
     if (!rc)
-        rc = plain(words[0], folder, path, err);
-    snprintf(copy, sizeof(copy), "%s/copy", folder);
+        rc = plain(words[0], directory, path, err);
+    snprintf(copy, sizeof(copy), "%s/copy", directory);
     if (!rc && !is_kilns)
         rc = kern_db_copy(path, copy, &lost, err);
     else if (!rc)
@@ -244,8 +244,8 @@ static enum kiln_code make_package(const char *folder, char **words, struct kiln
 /* ---- table ---- */
 
 struct entry {
-    char name[NAME_MOST];
-    char path[PATH_MOST];
+    char name[NAME_LENGTH_MAX];
+    char path[PATH_LENGTH_MAX];
     struct digest digest;
     uint64_t size;
     const char *kind; /* for people */
@@ -324,21 +324,21 @@ static enum kiln_code check_entry(const struct entry *e, struct kiln_err *err)
  * all of a program must lie near. */
 #if defined(__x86_64__) && defined(__LP64__) && !(defined(__clang__) && __clang_major__ < 18)
 #define SECTION ".lrodata.embedded, \\\"al\\\", %%progbits"
-#define ALL_MOST UINT64_MAX
+#define ALL_MAX UINT64_MAX
 #else
 #define SECTION ".rodata.embedded, \\\"a\\\", %%progbits"
-#define ALL_MOST (2000ull << 20)
+#define ALL_MAX (2000ull << 20)
 #endif
 
 static enum kiln_code check_sizes(const struct entry *entries, size_t count, struct kiln_err *err)
 {
     uint64_t all = 0;
     for (size_t i = 0; i < count; i++) {
-        if (entries[i].size > ALL_MOST - all)
+        if (entries[i].size > ALL_MAX - all)
             return kiln_fail(err, KILN_FULL,
                              "with '%s' more than %" PRIu64 " bytes would be built in, which "
                              "this compiler cannot link a program with: leave something out",
-                             entries[i].name, (uint64_t)ALL_MOST);
+                             entries[i].name, (uint64_t)ALL_MAX);
         all += entries[i].size;
     }
     return KILN_OK;
@@ -433,7 +433,7 @@ static enum kiln_code list_items(const char *path, char **words, size_t count, s
 static enum kiln_code print_id(const char *text, struct kiln_err *err)
 {
     struct target target;
-    char id[DATABASE_ID_MOST];
+    char id[DATABASE_ID_MAX];
     enum kiln_code rc = target_parse(bytes_of_text(text), &target, err);
     if (!rc && !database_id_of_device(&target, /* compute_units= */ 0, id))
         rc = kiln_fail(err, KILN_INVALID, "'%s' is too long", text);
@@ -445,17 +445,17 @@ static enum kiln_code print_id(const char *text, struct kiln_err *err)
 /* ---- all of it ---- */
 
 /* What it needs for a while lies beside what it makes. */
-static enum kiln_code with_folder(const char *out,
-                                  enum kiln_code (*make)(const char *folder, char **words,
-                                                         struct kiln_err *err),
-                                  char **words, struct kiln_err *err)
+static enum kiln_code with_directory(const char *out,
+                                     enum kiln_code (*make)(const char *directory, char **words,
+                                                            struct kiln_err *err),
+                                     char **words, struct kiln_err *err)
 {
-    char folder[PATH_MOST];
-    int size = snprintf(folder, sizeof(folder), "%s.XXXXXX", out);
-    if (size < 0 || (size_t)size >= sizeof(folder) || !mkdtemp(folder))
-        return kiln_fail_errno(err, errno, "cannot make a folder beside '%s'", out);
-    enum kiln_code rc = make(folder, words, err);
-    fs_remove_tree(AT_FDCWD, folder);
+    char directory[PATH_LENGTH_MAX];
+    int size = snprintf(directory, sizeof(directory), "%s.XXXXXX", out);
+    if (size < 0 || (size_t)size >= sizeof(directory) || !mkdtemp(directory))
+        return kiln_fail_errno(err, errno, "cannot make a directory beside '%s'", out);
+    enum kiln_code rc = make(directory, words, err);
+    fs_remove_tree(AT_FDCWD, directory);
     return rc;
 }
 
@@ -465,9 +465,9 @@ int main(int argc, char **argv)
     enum kiln_code rc = KILN_INVALID;
     const char *what = argc > 1 ? argv[1] : "";
     if (strcmp(what, "index") == 0 && argc == 5)
-        rc = with_folder(argv[4], make_index, &argv[2], &err);
+        rc = with_directory(argv[4], make_index, &argv[2], &err);
     else if (strcmp(what, "package") == 0 && argc == 4)
-        rc = with_folder(argv[3], make_package, &argv[2], &err);
+        rc = with_directory(argv[3], make_package, &argv[2], &err);
     else if (strcmp(what, "table") == 0 && argc > 2)
         rc = list_items(argv[2], &argv[3], (size_t)argc - 3, &err);
     else if (strcmp(what, "report") == 0)

@@ -76,11 +76,11 @@ _kiln_list() {
 _kiln_reply() {
     local item
     case $1 in
-    file | folder)
+    file | directory)
         # Hidden ones only where they are asked for.
         while IFS= read -r item; do
             [[ ${item##*/} == .* && ${2##*/} != .* ]] || COMPREPLY+=("$item")
-        done < <(compgen -A "${1/folder/directory}" -- "$2")
+        done < <(compgen -A "${1/directory/directory}" -- "$2")
         ;;
     user) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
     group) mapfile -t COMPREPLY < <(compgen -g -- "$2") ;;
@@ -91,7 +91,7 @@ _kiln_reply() {
         done < <(_kiln_list "$1" | sort -u)
         ;;
     esac
-    if [[ $1 == file || $1 == folder ]]; then
+    if [[ $1 == file || $1 == directory ]]; then
         # '~' and variables are readline's own to expand.
         local how=filenames
         [[ ${#COMPREPLY[@]} -gt 0 ]] || how=default

@@ -7,32 +7,32 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CANDIDATES_MOST 32
+#define CANDIDATES_MAX 32
 #define NEWEST 40u /* of the version numbers looked for in PATH */
 #define OLDEST 15u /* the first to know gfx90a, gfx940 and code object version 5 */
-#define OUTPUT_MOST (64u << 10)
+#define OUTPUT_MAX (64u << 10)
 
 struct candidate {
-    char path[CLANG_PATH_MOST];
+    char path[CLANG_PATH_MAX];
     unsigned major;
 };
 
 struct candidates {
-    struct candidate items[CANDIDATES_MOST];
+    struct candidate items[CANDIDATES_MAX];
     size_t count;
 };
 
-void clang_linker(const char *path, char linker[CLANG_PATH_MOST])
+void clang_linker(const char *path, char linker[CLANG_PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
-    int folder = slash ? (int)(slash - path) : 0;
-    snprintf(linker, CLANG_PATH_MOST, "%.*s/ld.lld", folder, path);
+    int directory = slash ? (int)(slash - path) : 0;
+    snprintf(linker, CLANG_PATH_MAX, "%.*s/ld.lld", directory, path);
 }
 
 enum kiln_code clang_version(const char *path, char *text, size_t size, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer output;
-    buffer_init(&output, OUTPUT_MOST);
+    buffer_init(&output, OUTPUT_MAX);
     const char *const argv[] = { path, "--version", NULL };
     enum kiln_code rc = program_read(argv, NULL, &output, err);
     if (rc)
@@ -59,9 +59,9 @@ static unsigned major_of(const char *path)
 
 static void consider(struct candidates *found, const char *path)
 {
-    char real[PATH_MAX], linker[CLANG_PATH_MOST];
-    if (found->count == CANDIDATES_MOST || !realpath(path, real) ||
-        strlen(real) >= CLANG_PATH_MOST || access(real, X_OK) != 0)
+    char real[PATH_MAX], linker[CLANG_PATH_MAX];
+    if (found->count == CANDIDATES_MAX || !realpath(path, real) || strlen(real) >= CLANG_PATH_MAX ||
+        access(real, X_OK) != 0)
         return;
     for (size_t i = 0; i < found->count; i++) {
         if (strcmp(found->items[i].path, real) == 0)
@@ -80,11 +80,11 @@ static void consider(struct candidates *found, const char *path)
 static void look_in_path(struct candidates *found)
 {
     const char *path = getenv("PATH");
-    char *folders = strdup(path ? path : "/usr/local/bin:/usr/bin:/bin");
+    char *directories = strdup(path ? path : "/usr/local/bin:/usr/bin:/bin");
     char file[PATH_MAX], *rest = NULL;
-    if (!folders)
+    if (!directories)
         return;
-    for (char *f = strtok_r(folders, ":", &rest); f; f = strtok_r(NULL, ":", &rest)) {
+    for (char *f = strtok_r(directories, ":", &rest); f; f = strtok_r(NULL, ":", &rest)) {
         for (unsigned number = NEWEST; number >= OLDEST; number--) {
             snprintf(file, sizeof(file), "%s/clang-%u", f, number);
             consider(found, file);
@@ -92,7 +92,7 @@ static void look_in_path(struct candidates *found)
         snprintf(file, sizeof(file), "%s/clang", f);
         consider(found, file);
     }
-    free(folders);
+    free(directories);
 }
 
 static void look_in_usual_places(struct candidates *found)
@@ -121,13 +121,13 @@ static bool knows_amdgcn(const char *path)
 {
     BUFFER_AUTO struct buffer output;
     struct kiln_err ignored = KILN_ERR_INIT;
-    buffer_init(&output, OUTPUT_MOST);
+    buffer_init(&output, OUTPUT_MAX);
     const char *const argv[] = { path, "--print-targets", NULL };
     return program_read(argv, NULL, &output, &ignored) == KILN_OK && output.size &&
            memmem(output.data, output.size, "amdgcn", strlen("amdgcn"));
 }
 
-enum kiln_code clang_find(char path[CLANG_PATH_MOST], struct kiln_err *err)
+enum kiln_code clang_find(char path[CLANG_PATH_MAX], struct kiln_err *err)
 {
     struct candidates found = { .count = 0 };
     look_in_path(&found);
@@ -139,9 +139,10 @@ enum kiln_code clang_find(char path[CLANG_PATH_MOST], struct kiln_err *err)
             return KILN_OK;
         }
     }
-    return kiln_fail(err, KILN_UNAVAILABLE,
-                     "no clang of version %u or later with the AMDGPU target and an ld.lld beside "
-                     "it is in PATH, /usr/lib/llvm-* or ROCm's llvm folder; install clang-19 and "
-                     "lld-19, or set KILN_ROCM_PATH",
-                     OLDEST);
+    return kiln_fail(
+        err, KILN_UNAVAILABLE,
+        "no clang of version %u or later with the AMDGPU target and an ld.lld beside "
+        "it is in PATH, /usr/lib/llvm-* or ROCm's llvm directory; install clang-19 and "
+        "lld-19, or set KILN_ROCM_PATH",
+        OLDEST);
 }

@@ -10,12 +10,12 @@
 
 #include <stddef.h>
 
-#define CLANG_PATH_MOST 256
+#define CLANG_PATH_MAX 256
 
 /* KILN_UNAVAILABLE with what was looked for. */
-KILN_MUST_CHECK enum kiln_code clang_find(char path[CLANG_PATH_MOST], struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code clang_find(char path[CLANG_PATH_MAX], struct kiln_err *err);
 /* The first line of `clang --version`. */
 KILN_MUST_CHECK enum kiln_code clang_version(const char *path, char *text, size_t size,
                                              struct kiln_err *err);
 /* The lld that the clang at |path| runs. */
-void clang_linker(const char *path, char linker[CLANG_PATH_MOST]);
+void clang_linker(const char *path, char linker[CLANG_PATH_MAX]);

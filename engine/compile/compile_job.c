@@ -17,10 +17,10 @@ const char *compile_end_name(enum compile_end end)
     return (size_t)end < sizeof(end_names) / sizeof(end_names[0]) ? end_names[end] : "?";
 }
 
-void compile_outcome_done(struct compile_outcome *outcome)
+void compile_result_done(struct compile_result *result)
 {
-    if (outcome->object_fd >= 0)
-        close(outcome->object_fd);
-    free(outcome->log);
-    *outcome = COMPILE_OUTCOME_INIT;
+    if (result->object_fd >= 0)
+        close(result->object_fd);
+    free(result->log);
+    *result = COMPILE_RESULT_INIT;
 }

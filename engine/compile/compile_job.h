@@ -7,7 +7,7 @@
  * Role       what the engine asks for and what it gets back; who carries it (a worker
  *            process, or this process in the embedded build) is the executor's business
  * Ownership  a job borrows everything; an outcome owns its descriptors and log
- *            (compile_outcome_done)
+ *            (compile_result_done)
  * Threading  plain values
  */
 #include "common/digest.h"
@@ -58,7 +58,7 @@ enum compile_end {
     COMPILE_OUTDATED,    /* the toolchain is another one than the job's toolchain_id */
 };
 
-struct compile_outcome {
+struct compile_result {
     enum compile_end end;
     struct kiln_err err;  /* code and sentence; KILN_OK when COMPILE_DONE */
     int object_fd;        /* owned memfd, fully sealed; -1 unless COMPILE_DONE */
@@ -69,9 +69,9 @@ struct compile_outcome {
     uint64_t peak_rss; /* bytes */
 };
 
-#define COMPILE_OUTCOME_INIT ((struct compile_outcome){ .object_fd = -1, .err = KILN_ERR_INIT })
+#define COMPILE_RESULT_INIT ((struct compile_result){ .object_fd = -1, .err = KILN_ERR_INIT })
 
 /* "done", "refused", "crashed", "timed-out", "memory", "output", "unavailable",
  * "outdated" */
 const char *compile_end_name(enum compile_end end);
-void compile_outcome_done(struct compile_outcome *outcome);
+void compile_result_done(struct compile_result *result);

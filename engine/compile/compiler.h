@@ -8,7 +8,7 @@
  * Ownership  open makes it, close ends it; jobs are borrowed
  * Threading  one thread; only kiln-compiler, never the daemon, links the implementations
  *
- * While a job runs, standard output and standard error are the job's log, and the working folder
+ * While a job runs, standard output and standard error are the job's log, and the working directory
  * is the worker's private one.
  */
 #include "common/target.h"

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define FOLDER "job"
-/* A program's name has no folders and cannot begin with '-', so this one cannot be taken. */
+#define DIRECTORY "job"
+/* A program's name has no directories and cannot begin with '-', so this one cannot be taken. */
 #define OBJECT "-object"
 
 /* clang's exit status when the source is wrong; anything else went wrong in the compiler. */
@@ -22,7 +22,7 @@
 
 struct clang {
     struct compiler base;
-    char path[CLANG_PATH_MOST];
+    char path[CLANG_PATH_MAX];
 };
 
 static void add_fixed(struct arguments *a, const struct clang *c, const struct target *target)
@@ -37,7 +37,7 @@ static void add_fixed(struct arguments *a, const struct clang *c, const struct t
         "-nogpulib",
         "-nostdinc",
         "-nostdinc++",
-        "-fuse-cuid=none",        /* the name would hold the temporary folder's path */
+        "-fuse-cuid=none",        /* the name would hold the temporary directory's path */
         "-fno-crash-diagnostics", /* it would write a reproducer that nobody looks for */
         "-fno-color-diagnostics",
         "-O3",
@@ -103,9 +103,10 @@ static enum compile_end run(const struct arguments *arguments, struct kiln_err *
 {
     pid_t pid;
     int status;
-    struct program program = {
-        .argv = (const char *const *)arguments->items, .folder = FOLDER, .out_fd = -1, .pass_fd = -1
-    };
+    struct program program = { .argv = (const char *const *)arguments->items,
+                               .directory = DIRECTORY,
+                               .out_fd = -1,
+                               .pass_fd = -1 };
     if (program_start(&program, &pid, err) || program_wait(pid, &status, err))
         return failed(err);
     return judge(status, err);
@@ -115,10 +116,11 @@ static enum compile_end compile_here(const struct arguments *arguments,
                                      const struct compile_job *job, struct buffer *ret_object,
                                      struct kiln_err *err)
 {
-    if (scratch_fill(FOLDER, job, err))
+    if (scratch_fill(DIRECTORY, job, err))
         return failed(err);
     enum compile_end end = run(arguments, err);
-    if (end == COMPILE_DONE && fs_read_file(FOLDER "/" OBJECT, LIMIT_CODE_OBJECT, ret_object, err))
+    if (end == COMPILE_DONE &&
+        fs_read_file(DIRECTORY "/" OBJECT, LIMIT_CODE_OBJECT, ret_object, err))
         return failed(err);
     return end;
 }
@@ -135,9 +137,9 @@ static enum compile_end clang_compile(struct compiler *compiler, const struct co
     arguments_add(&arguments, OBJECT);
     if (arguments.failed)
         return out_of_memory(err);
-    fs_empty_folder(FOLDER);
+    fs_empty_directory(DIRECTORY);
     enum compile_end end = compile_here(&arguments, job, ret_object, err);
-    fs_empty_folder(FOLDER);
+    fs_empty_directory(DIRECTORY);
     return end;
 }
 
@@ -147,7 +149,7 @@ static enum kiln_code clang_describe(struct compiler *compiler, struct toolchain
     static const char *const deciding[] = { "libLLVM", "libclang", "liblld", NULL };
     struct clang *c = (struct clang *)compiler;
     struct identity id;
-    char linker[CLANG_PATH_MOST];
+    char linker[CLANG_PATH_MAX];
     enum kiln_code rc =
         clang_version(c->path, ret_toolchain->version, sizeof(ret_toolchain->version), err);
     if (rc)

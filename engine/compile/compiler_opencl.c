@@ -8,15 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEVICES_MOST 8
-#define KERNELS_MOST 256u
-#define SIZES_TEXT_MOST 4096
+#define DEVICES_MAX 8
+#define KERNELS_MAX 256u
+#define SIZES_TEXT_MAX 4096
 
 struct opencl {
     struct compiler base;
     struct opencl_library cl;
-    struct opencl_device devices[DEVICES_MOST];
-    void *contexts[DEVICES_MOST]; /* owned by the driver until the process ends */
+    struct opencl_device devices[DEVICES_MAX];
+    void *contexts[DEVICES_MAX]; /* owned by the driver until the process ends */
     size_t count;
 };
 
@@ -169,13 +169,13 @@ static void append_size(const struct build *b, void *kernel, char *list, size_t 
  * the size that the kernel requires into the binary as well; other drivers do not look. */
 static void ask_for_required_sizes(const struct build *b)
 {
-    void *kernels[KERNELS_MOST];
+    void *kernels[KERNELS_MAX];
     unsigned count = 0;
-    char list[SIZES_TEXT_MOST] = "";
+    char list[SIZES_TEXT_MAX] = "";
     unsetenv("POCL_BINARY_SPECIALIZE_WG");
-    if (b->cl->clCreateKernelsInProgram(b->program, KERNELS_MOST, kernels, &count) != 0)
+    if (b->cl->clCreateKernelsInProgram(b->program, KERNELS_MAX, kernels, &count) != 0)
         return;
-    for (unsigned i = 0; i < count && i < KERNELS_MOST; i++) {
+    for (unsigned i = 0; i < count && i < KERNELS_MAX; i++) {
         append_size(b, kernels[i], list, sizeof(list));
         b->cl->clReleaseKernel(kernels[i]);
     }
@@ -282,7 +282,7 @@ static enum kiln_code opencl_open(struct compiler **ret_compiler, struct kiln_er
     enum kiln_code rc = opencl_library_open(&o->cl, err);
     if (rc)
         return rc;
-    o->count = opencl_devices(&o->cl, o->devices, DEVICES_MOST);
+    o->count = opencl_devices(&o->cl, o->devices, DEVICES_MAX);
     if (o->count == 0)
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "OpenCL has no device here; install a driver, such "

@@ -16,7 +16,7 @@
 
 #define READ_FILE LANDLOCK_ACCESS_FS_READ_FILE
 #define READ (READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_EXECUTE)
-/* PoCL renames from one folder to another, which Landlock allows since its second version. */
+/* PoCL renames from one directory to another, which Landlock allows since its second version. */
 #define VERSION_NEEDED 2
 
 /* Processes and threads of one worker: */
@@ -36,8 +36,8 @@ static void allow_named(const struct landlock_rules *rules, const char *variable
     free(paths);
 }
 
-/* kiln-compiler starts itself anew for another toolchain, also from a folder that its user may not
- * enter: this leads to the file itself. */
+/* kiln-compiler starts itself anew for another toolchain, also from a directory that its user may
+ * not enter: this leads to the file itself. */
 static void allow_self(const struct landlock_rules *rules)
 {
     landlock_allow(rules, "/proc/self/exe", READ);
@@ -86,7 +86,7 @@ static void allow_system(const struct landlock_rules *rules)
 
 static void lacks(struct confinement *c, enum sandbox_layer layer, const char *why)
 {
-    snprintf(c->reason[layer], CONFINE_REASON_MOST, "%.*s", CONFINE_REASON_MOST - 1, why);
+    snprintf(c->reason[layer], CONFINE_REASON_MAX, "%.*s", CONFINE_REASON_MAX - 1, why);
 }
 
 static void note_errors(struct confinement *c, const struct namespace_errors *errors)
@@ -106,26 +106,26 @@ static void note_errors(struct confinement *c, const struct namespace_errors *er
 }
 
 /* LLVM's linker and PoCL start a thread for each processor. */
-static unsigned processes_most(void)
+static unsigned processes_max(void)
 {
     long processors = sysconf(_SC_NPROCESSORS_CONF);
     return PROCESSES_BESIDE + PROCESSES_EACH * (unsigned)(processors > 0 ? processors : 1);
 }
 
 static void mount_all(struct confinement *c, const struct namespace_errors *errors,
-                      const char *folder)
+                      const char *directory)
 {
     struct kiln_err err = KILN_ERR_INIT;
     if (errors->of[NAMESPACE_MOUNT])
         return;
-    if (!errors->of[NAMESPACE_PID] && mounts_own_proc(processes_most(), &err))
+    if (!errors->of[NAMESPACE_PID] && mounts_own_proc(processes_max(), &err))
         lacks(c, LAYER_proc, err.text);
-    if (mounts_read_only_but(folder, c->room, &err))
+    if (mounts_read_only_but(directory, c->room, &err))
         lacks(c, LAYER_mounts, err.text);
 }
 
-enum kiln_code confine_begin(struct confinement *c, const char *outside, const char *folder,
-                             keeper_give_up *give_up, void *context, struct kiln_err *err)
+enum kiln_code confine_begin(struct confinement *c, const char *outside, const char *directory,
+                             supervisor_give_up *give_up, void *context, struct kiln_err *err)
 {
     struct namespace_errors errors;
     namespaces_read(&c->outside);
@@ -134,10 +134,10 @@ enum kiln_code confine_begin(struct confinement *c, const char *outside, const c
         return kiln_fail(err, KILN_INVALID, "'%s' are not the numbers of namespaces", outside);
     namespaces_leave(&c->outside, &errors);
     note_errors(c, &errors);
-    enum kiln_code rc = errors.of[NAMESPACE_PID] ? KILN_OK : keeper_fork(give_up, context, err);
+    enum kiln_code rc = errors.of[NAMESPACE_PID] ? KILN_OK : supervisor_fork(give_up, context, err);
     if (rc)
         return rc;
-    mount_all(c, &errors, folder);
+    mount_all(c, &errors, directory);
     struct namespace_ids own;
     namespaces_read(&own);
     /* Before Linux 5.14 the processes of a user were counted across its namespaces. */
@@ -145,7 +145,7 @@ enum kiln_code confine_begin(struct confinement *c, const char *outside, const c
     return KILN_OK;
 }
 
-static void confine_files(struct confinement *c, const char *folder)
+static void confine_files(struct confinement *c, const char *directory)
 {
     struct landlock_rules rules;
     struct kiln_err err = KILN_ERR_INIT;
@@ -159,7 +159,7 @@ static void confine_files(struct confinement *c, const char *folder)
     if (!rc) {
         allow_system(&rules);
         allow_self(&rules);
-        landlock_allow(&rules, folder, rules.handled);
+        landlock_allow(&rules, directory, rules.handled);
         rc = landlock_enforce(&rules, &err);
     }
     if (rc)
@@ -171,7 +171,7 @@ static void confine_files(struct confinement *c, const char *folder)
 /* The system counts all processes of a user: those of a user who has others would be in the way. */
 static void bound_processes(const struct confinement *c)
 {
-    rlim_t most = c->has_own_user ? processes_most() : PROCESSES_OF_WORKERS;
+    rlim_t most = c->has_own_user ? processes_max() : PROCESSES_OF_WORKERS;
     struct rlimit limit;
     if (getrlimit(RLIMIT_NPROC, &limit) != 0)
         return;
@@ -180,7 +180,7 @@ static void bound_processes(const struct confinement *c)
     setrlimit(RLIMIT_NPROC, &limit);
 }
 
-static void tell_reasons(struct confinement *c)
+static void report_reasons(struct confinement *c)
 {
     for (enum sandbox_layer l = 0; l < LAYERS; l++) {
         if (!report_has(&c->report, l)) /* a reason counts only then */
@@ -188,18 +188,18 @@ static void tell_reasons(struct confinement *c)
     }
 }
 
-void confine_finish(struct confinement *c, const char *folder)
+void confine_finish(struct confinement *c, const char *directory)
 {
     struct kiln_err err = KILN_ERR_INIT;
     lacks(c, LAYER_user, "they run as root");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         lacks(c, LAYER_no_new_privileges, strerror(errno));
-    confine_files(c, folder);
+    confine_files(c, directory);
     if (c->has_own_user || c->is_workers_user)
         bound_processes(c);
-    verify_surroundings(&c->outside, folder, &c->report);
+    verify_surroundings(&c->outside, directory, &c->report);
     if (syscall_filter_compilers(&err))
         lacks(c, LAYER_seccomp, err.text);
     verify_filter(&c->report);
-    tell_reasons(c);
+    report_reasons(c);
 }

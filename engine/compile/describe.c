@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define ROW_MOST (16u << 10)
+#define ROW_MAX (16u << 10)
 
 static const char *const family_names[] = {
     [TARGET_AMDGPU] = "amdgpu",
@@ -94,8 +94,8 @@ static struct json *finish(struct look *l)
         return absence(l->ops->name, l->err.text);
     BUFFER_AUTO struct buffer text;
     struct json *row = NULL;
-    buffer_init(&text, ROW_MOST);
-    if (status == 0 && !fs_read_fd(l->row_fd, ROW_MOST, &text, &l->err) &&
+    buffer_init(&text, ROW_MAX);
+    if (status == 0 && !fs_read_fd(l->row_fd, ROW_MAX, &text, &l->err) &&
         !json_parse(buffer_view(&text), l->ops->name, &row, &l->err))
         return row;
     if (WIFSIGNALED(status))

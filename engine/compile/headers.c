@@ -40,7 +40,7 @@ enum kiln_code program_name_check(struct bytes name, struct kiln_err *err)
         return KILN_OK;
     return kiln_fail(err, KILN_INVALID,
                      "'%.*s' cannot name a program: 1 to %u letters, digits and _ . + -, no "
-                     "folders, not starting with '.' or '-'",
+                     "directories, not starting with '.' or '-'",
                      shown(name), (const char *)name.data, LIMIT_PROGRAM_NAME);
 }
 

@@ -3,7 +3,7 @@
 
 /*
  * Names that come with a source: its own and those of its headers.  They become names of files
- * in a compiler's private folder, so nothing that could leave that folder is let through.
+ * in a compiler's private directory, so nothing that could leave that directory is let through.
  */
 #include "common/bytes.h"
 #include "common/err.h"
@@ -12,7 +12,7 @@
 /* |name| is a relative path without '.', '..' or empty parts, of letters, digits and _ . + - */
 bool header_name_is_fine(struct bytes name);
 
-/* A program's name: as a header's, without folders.  KILN_INVALID with the name. */
+/* A program's name: as a header's, without directories.  KILN_INVALID with the name. */
 KILN_MUST_CHECK enum kiln_code program_name_check(struct bytes name, struct kiln_err *err);
 
 /* |records| holds exactly |count| message_header, at most LIMIT_HEADERS, each with a fine name

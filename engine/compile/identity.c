@@ -11,9 +11,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define LIBRARIES_MOST 16
-#define PATH_MOST 512
-#define TRACE_MOST (64u << 10)
+#define LIBRARIES_MAX 16
+#define PATH_LENGTH_MAX 512
+#define TRACE_MAX (64u << 10)
 
 void identity_init(struct identity *id, const char *toolchain, const char *version)
 {
@@ -57,7 +57,7 @@ enum kiln_code identity_put_file(struct identity *id, const char *path, struct k
 
 struct paths {
     const char *const *prefixes;
-    char items[LIBRARIES_MOST][PATH_MOST];
+    char items[LIBRARIES_MAX][PATH_LENGTH_MAX];
     size_t count;
 };
 
@@ -72,7 +72,7 @@ static void note_path(struct paths *paths, const char *path)
     for (const char *const *prefix = paths->prefixes; *prefix; prefix++) {
         if (strncmp(file_name(path), *prefix, strlen(*prefix)) != 0)
             continue;
-        if (paths->count < LIBRARIES_MOST && strlen(path) < PATH_MOST)
+        if (paths->count < LIBRARIES_MAX && strlen(path) < PATH_LENGTH_MAX)
             strcpy(paths->items[paths->count++], path);
         return;
     }
@@ -113,7 +113,7 @@ enum kiln_code identity_put_needed(struct identity *id, const char *path,
                                    const char *const *prefixes, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer trace;
-    buffer_init(&trace, TRACE_MOST);
+    buffer_init(&trace, TRACE_MAX);
     /* The dynamic linker lists "name => path (address)" and exits before the program starts. */
     const char *const argv[] = { path, "--version", NULL };
     enum kiln_code rc = program_read(argv, "LD_TRACE_LOADED_OBJECTS=1", &trace, err);

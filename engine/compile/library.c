@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PATH_MOST 512
+#define PATH_LENGTH_MAX 512
 
 /* A file that is there but does not load (a library it needs is missing) explains more than all
  * the files that are not there; of those dlerror() speaks first of |path| itself. */
@@ -22,11 +22,11 @@ static void keep_reason(const char *path, char *reason, size_t size)
 
 static void *open_first(const struct library_search *search, char *reason, size_t size)
 {
-    char path[PATH_MOST];
+    char path[PATH_LENGTH_MAX];
     for (const char *const *name = search->names; *name; name++) {
-        for (const char *const *folder = search->folders; *folder; folder++) {
+        for (const char *const *directory = search->directories; *directory; directory++) {
             int length =
-                snprintf(path, sizeof(path), "%s%s%s", *folder, **folder ? "/" : "", *name);
+                snprintf(path, sizeof(path), "%s%s%s", *directory, **directory ? "/" : "", *name);
             if (length < 0 || (size_t)length >= sizeof(path))
                 continue;
             void *dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -13,10 +13,10 @@
 #include <stddef.h>
 
 struct library_search {
-    const char *what;           /* "the HIP runtime compiler", for sentences */
-    const char *const *folders; /* "" is the system's own search; NULL-terminated */
-    const char *const *names;   /* without folders, best first; NULL-terminated */
-    const char *advice;         /* what to install or to set */
+    const char *what;               /* "the HIP runtime compiler", for sentences */
+    const char *const *directories; /* "" is the system's own search; NULL-terminated */
+    const char *const *names;       /* without directories, best first; NULL-terminated */
+    const char *advice;             /* what to install or to set */
 };
 
 struct library_symbol {

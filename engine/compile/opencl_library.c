@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PLATFORMS_MOST 8u
-#define NAME_MOST 512
+#define PLATFORMS_MAX 8u
+#define NAME_LENGTH_MAX 512
 
 static const struct library_symbol symbols[] = {
 #define REQUIRED true
@@ -21,15 +21,15 @@ static const struct library_symbol symbols[] = {
 enum kiln_code opencl_library_open(struct opencl_library *ret_library, struct kiln_err *err)
 {
     static const char *const names[] = { "libOpenCL.so.1", "libOpenCL.so", NULL };
-    static const char *const folders[] = { "", NULL };
+    static const char *const directories[] = { "", NULL };
     struct library_search search = {
         .what = "OpenCL",
-        .folders = folders,
+        .directories = directories,
         .names = names,
         .advice = "install an OpenCL driver, such as Debian's pocl-opencl-icd",
     };
     void *dl = NULL;
-    char path[NAME_MOST];
+    char path[NAME_LENGTH_MAX];
     enum kiln_code rc = library_open(&search, &dl, path, sizeof(path), err);
     if (rc)
         return rc;
@@ -38,29 +38,30 @@ enum kiln_code opencl_library_open(struct opencl_library *ret_library, struct ki
 }
 
 static void device_text(const struct opencl_library *cl, void *device, unsigned what,
-                        char text[NAME_MOST])
+                        char text[NAME_LENGTH_MAX])
 {
     size_t size = 0;
     *text = '\0';
-    if (cl->clGetDeviceInfo(device, what, NAME_MOST - 1, text, &size) != 0)
+    if (cl->clGetDeviceInfo(device, what, NAME_LENGTH_MAX - 1, text, &size) != 0)
         *text = '\0';
-    text[NAME_MOST - 1] = '\0';
+    text[NAME_LENGTH_MAX - 1] = '\0';
 }
 
 static void platform_text(const struct opencl_library *cl, void *platform, unsigned what,
-                          char text[NAME_MOST])
+                          char text[NAME_LENGTH_MAX])
 {
     size_t size = 0;
     *text = '\0';
-    if (cl->clGetPlatformInfo(platform, what, NAME_MOST - 1, text, &size) != 0)
+    if (cl->clGetPlatformInfo(platform, what, NAME_LENGTH_MAX - 1, text, &size) != 0)
         *text = '\0';
-    text[NAME_MOST - 1] = '\0';
+    text[NAME_LENGTH_MAX - 1] = '\0';
 }
 
 static void name(const struct opencl_library *cl, struct opencl_device *d)
 {
-    char platform_name[NAME_MOST], platform_version[NAME_MOST], device_name[NAME_MOST];
-    char device_version[NAME_MOST], driver_version[NAME_MOST];
+    char platform_name[NAME_LENGTH_MAX], platform_version[NAME_LENGTH_MAX],
+        device_name[NAME_LENGTH_MAX];
+    char device_version[NAME_LENGTH_MAX], driver_version[NAME_LENGTH_MAX];
     platform_text(cl, d->platform, OPENCL_PLATFORM_NAME, platform_name);
     platform_text(cl, d->platform, OPENCL_PLATFORM_VERSION, platform_version);
     device_text(cl, d->device, OPENCL_DEVICE_NAME, device_name);
@@ -81,13 +82,13 @@ size_t opencl_devices(const struct opencl_library *library, struct opencl_device
                       size_t most)
 {
     static const uint64_t types[] = { OPENCL_DEVICE_TYPE_CPU, OPENCL_DEVICE_TYPE_ALL };
-    void *platforms[PLATFORMS_MOST];
+    void *platforms[PLATFORMS_MAX];
     unsigned platform_count = 0;
     size_t count = 0;
-    if (library->clGetPlatformIDs(PLATFORMS_MOST, platforms, &platform_count) != 0)
+    if (library->clGetPlatformIDs(PLATFORMS_MAX, platforms, &platform_count) != 0)
         return 0;
-    if (platform_count > PLATFORMS_MOST)
-        platform_count = PLATFORMS_MOST;
+    if (platform_count > PLATFORMS_MAX)
+        platform_count = PLATFORMS_MAX;
     for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++) {
         for (unsigned i = 0; i < platform_count && count < most; i++) {
             struct opencl_device d = { .platform = platforms[i] };

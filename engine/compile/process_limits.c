@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* A compiler opens its libraries, headers and a few pipes. */
-#define FILES_MOST 1024
+#define FILES_MAX 1024
 #define NICENESS 10
 /* Halfway to "first": a compile can be repeated, a training job cannot. */
 #define OOM_SCORE "500"
@@ -55,7 +55,7 @@ enum kiln_code process_limits_apply(const struct process_limits *limits, struct 
     if (!rc)
         rc = set_limit(RLIMIT_FSIZE, "RLIMIT_FSIZE", limits->output, limits->output, err);
     if (!rc)
-        rc = set_limit(RLIMIT_NOFILE, "RLIMIT_NOFILE", FILES_MOST, FILES_MOST, err);
+        rc = set_limit(RLIMIT_NOFILE, "RLIMIT_NOFILE", FILES_MAX, FILES_MAX, err);
     if (!rc)
         rc = set_limit(RLIMIT_CORE, "RLIMIT_CORE", 0, 0, err);
     if (rc)

@@ -42,7 +42,7 @@ _Noreturn static void become(const struct program *p, const struct rlimit *cpu, 
         _exit(EXIT_NOT_STARTED);
     if (p->pass_fd >= 0 && dup2(p->pass_fd, PASSED_FD) < 0)
         _exit(EXIT_NOT_STARTED);
-    if (p->folder && chdir(p->folder) != 0)
+    if (p->directory && chdir(p->directory) != 0)
         _exit(EXIT_NOT_STARTED);
     execve(p->argv[0], (char *const *)p->argv, environment);
     _exit(EXIT_NOT_STARTED);

@@ -16,7 +16,7 @@
 
 struct program {
     const char *const *argv; /* argv[0] is a path; NULL-terminated */
-    const char *folder;      /* to run in; NULL: here */
+    const char *directory;   /* to run in; NULL: here */
     const char *environment; /* one NAME=VALUE to set; NULL: none */
     int out_fd;              /* standard output; -1: ours */
     int pass_fd;             /* becomes descriptor 3; -1: none */

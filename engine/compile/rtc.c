@@ -173,12 +173,12 @@ static enum kiln_code open_library(struct rtc *rtc, struct kiln_err *err)
 {
     const struct rtc_kind *kind = rtc->kind;
     const char *root = getenv(kind->root_variable);
-    char folder[sizeof(rtc->path)];
-    snprintf(folder, sizeof(folder), "%s/%s", root ? root : kind->root, kind->below);
+    char directory[sizeof(rtc->path)];
+    snprintf(directory, sizeof(directory), "%s/%s", root ? root : kind->root, kind->below);
     struct library_search search = {
         .what = kind->what,
-        .folders = root ? (const char *const[]){ folder, NULL }
-                        : (const char *const[]){ "", folder, NULL },
+        .directories = root ? (const char *const[]){ directory, NULL }
+                            : (const char *const[]){ "", directory, NULL },
         .names = kind->names,
         .advice = kind->advice,
     };

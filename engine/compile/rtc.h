@@ -31,7 +31,7 @@ struct rtc_kind {
     const char *what;          /* "NVRTC": for people */
     const char *root_variable; /* names where the vendor's software is, and */
     const char *root;          /* where it is without that */
-    const char *below;         /* the libraries' folder in it */
+    const char *below;         /* the libraries' directory in it */
     const char *const *names;  /* of the library, as library_search.names */
     const char *advice;        /* as library_search.advice */
     const struct library_symbol *symbols;

@@ -10,17 +10,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATH_MOST 512 /* two short folders and LIMIT_PROGRAM_NAME letters */
+#define PATH_LENGTH_MAX 512 /* two short directories and LIMIT_PROGRAM_NAME letters */
 
-/* |name| went through header_name_is_fine: it stays below |folder|. */
-static enum kiln_code put_file(const char *folder, struct bytes name, struct bytes content,
+/* |name| went through header_name_is_fine: it stays below |directory|. */
+static enum kiln_code put_file(const char *directory, struct bytes name, struct bytes content,
                                struct kiln_err *err)
 {
-    char path[PATH_MOST];
-    snprintf(path, sizeof(path), "%s/%.*s", folder, (int)name.size, (const char *)name.data);
+    char path[PATH_LENGTH_MAX];
+    snprintf(path, sizeof(path), "%s/%.*s", directory, (int)name.size, (const char *)name.data);
     char *slash = strrchr(path, '/');
     *slash = '\0';
-    enum kiln_code rc = fs_make_folders(path, err);
+    enum kiln_code rc = fs_make_directories(path, err);
     *slash = '/';
     if (rc)
         return rc;
@@ -36,18 +36,19 @@ enum kiln_code scratch_unnamed(int *ret_fd, struct kiln_err *err)
     char name[] = "unnamed-XXXXXX";
     int fd = mkostemp(name, O_CLOEXEC);
     if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot make a file in the compiler's folder");
+        return kiln_fail_errno(err, errno, "cannot make a file in the compiler's directory");
     unlinkat(AT_FDCWD, name, 0);
     *ret_fd = fd;
     return KILN_OK;
 }
 
-enum kiln_code scratch_fill(const char *folder, const struct compile_job *job, struct kiln_err *err)
+enum kiln_code scratch_fill(const char *directory, const struct compile_job *job,
+                            struct kiln_err *err)
 {
-    char headers[PATH_MOST];
-    snprintf(headers, sizeof(headers), "%s/" SCRATCH_HEADERS, folder);
+    char headers[PATH_LENGTH_MAX];
+    snprintf(headers, sizeof(headers), "%s/" SCRATCH_HEADERS, directory);
     struct reader r = reader_of(job->headers);
-    enum kiln_code rc = put_file(folder, job->program, job->source, err);
+    enum kiln_code rc = put_file(directory, job->program, job->source, err);
     for (uint32_t i = 0; !rc && i < job->header_count; i++) {
         struct message_header header = message_header_read(&r);
         rc = put_file(headers, header.name, header.text, err);

@@ -7,7 +7,7 @@
 
 /* Probe results remembered.  A host has a handful of GPUs, but anyone may ask for made-up targets:
  * what failed gives way to what works, of which compilers know some dozens. */
-#define PROBES_MOST 256u
+#define PROBES_MAX 256u
 #define DETAIL_LETTERS 200
 
 struct probe {
@@ -24,15 +24,15 @@ struct absence { /* a toolchain that a worker looked for and did not find */
 };
 
 struct rows {
-    struct toolchain present[TOOLCHAINS_MOST];
+    struct toolchain present[TOOLCHAINS_MAX];
     size_t count;
-    struct absence absent[TOOLCHAINS_MOST];
+    struct absence absent[TOOLCHAINS_MAX];
     size_t absent_count;
 };
 
 struct toolchain_table {
     struct rows rows;
-    struct probe probes[PROBES_MOST];
+    struct probe probes[PROBES_MAX];
     size_t probe_count;
     uint64_t learned;
 };
@@ -136,9 +136,9 @@ static enum kiln_code read_present(const struct json *row, struct rows *rows, st
 {
     struct toolchain tc = { 0 };
     const char *name = json_get_text(row, "name", "");
-    if (rows->count == TOOLCHAINS_MOST)
+    if (rows->count == TOOLCHAINS_MAX)
         return kiln_fail(err, KILN_INVALID, "more than %d toolchains were described",
-                         TOOLCHAINS_MOST);
+                         TOOLCHAINS_MAX);
     if (!name_is_fine(name) || named(rows, name))
         return kiln_fail(err, KILN_INVALID, "toolchain %zu has a bad or repeated name",
                          rows->count + 1);
@@ -159,7 +159,7 @@ static enum kiln_code read_present(const struct json *row, struct rows *rows, st
 static void read_absent(const struct json *list, struct rows *rows)
 {
     const struct json *row = json_first(list);
-    for (; row && rows->absent_count < TOOLCHAINS_MOST; row = json_next(row)) {
+    for (; row && rows->absent_count < TOOLCHAINS_MAX; row = json_next(row)) {
         struct absence *a = &rows->absent[rows->absent_count++];
         copy_text(a->name, sizeof(a->name), row, "name");
         copy_text(a->reason, sizeof(a->reason), row, "reason");
@@ -284,8 +284,8 @@ void toolchain_probe_learn(struct toolchain_table *table, const struct toolchain
         forget_probe(table, place);
         return;
     }
-    struct probe *p = place < PROBES_MOST ? &table->probes[place] : least_probe(table);
-    table->probe_count += place == table->probe_count && place < PROBES_MOST;
+    struct probe *p = place < PROBES_MAX ? &table->probes[place] : least_probe(table);
+    table->probe_count += place == table->probe_count && place < PROBES_MAX;
     *p = (struct probe){ .identity = tc->identity, .state = state, .learned = ++table->learned };
     snprintf(p->target, sizeof(p->target), "%s", target->text);
     snprintf(p->detail, sizeof(p->detail), "%s", detail ? detail : "");
@@ -358,7 +358,7 @@ static enum kiln_code choose_forced(const struct toolchain_table *table,
     const struct toolchain *tc = toolchain_table_find(table, forced);
     int shown = forced.size > 40 ? 40 : (int)forced.size;
     if (!tc) {
-        char names[TOOLCHAINS_MOST * 20] = "";
+        char names[TOOLCHAINS_MAX * 20] = "";
         for (size_t i = 0; i < table->rows.count; i++)
             append(names, sizeof(names), "%s%s", i ? ", " : "", table->rows.present[i].name);
         return kiln_fail(err, KILN_NOT_FOUND, "there is no toolchain '%.*s' here (here are: %s)",

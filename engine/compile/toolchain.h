@@ -18,7 +18,7 @@
 #include "common/err.h"
 #include "common/target.h"
 
-#define TOOLCHAINS_MOST 8
+#define TOOLCHAINS_MAX 8
 
 enum probe_state {
     PROBE_UNKNOWN,

@@ -16,7 +16,7 @@
 
 #define EXIT_DONE 0
 #define EXIT_WIRE 3 /* the daemon sent what is no job, or cannot be answered */
-#define ARGUMENTS_MOST 12
+#define ARGUMENTS_MAX 12
 
 struct job_files {
     int job_fd;
@@ -122,12 +122,12 @@ static void forget_log(int log_fd)
 static bool hand_down(int fd) { return fcntl(fd, F_SETFD, 0) == 0; }
 
 /* Behind those that are there; the last place stays free for the end. */
-static void add_argument(const char *arguments[ARGUMENTS_MOST], const char *flag, const char *value)
+static void add_argument(const char *arguments[ARGUMENTS_MAX], const char *flag, const char *value)
 {
     size_t count = 0;
     while (arguments[count])
         count++;
-    if (!value || count + 2 >= ARGUMENTS_MOST)
+    if (!value || count + 2 >= ARGUMENTS_MAX)
         return;
     arguments[count] = flag;
     arguments[count + 1] = value;
@@ -139,15 +139,15 @@ static enum compile_end start_afresh(const struct worker *w, const struct job_fi
                                      struct kiln_err *err)
 {
     char jobs[16], numbers[48];
-    const char *arguments[ARGUMENTS_MOST] = { "kiln-compiler", "--temp", ".", "--max-jobs", jobs,
-                                              "--resume",      numbers };
+    const char *arguments[ARGUMENTS_MAX] = { "kiln-compiler", "--temp", ".", "--max-jobs", jobs,
+                                             "--resume",      numbers };
     snprintf(jobs, sizeof(jobs), "%u", w->jobs_left);
     snprintf(numbers, sizeof(numbers), "%d,%d,%d", files->job_fd, files->object_fd, files->log_fd);
     add_argument(arguments, "--limits", w->options->limits);
     add_argument(arguments, "--user", w->options->user);
     forget_log(files->log_fd);
     direct_output(w->own_out, w->own_err);
-    /* By this path: the user that we became may not enter the folders of the real one. */
+    /* By this path: the user that we became may not enter the directories of the real one. */
     if (hand_down(w->options->socket_fd) && hand_down(files->job_fd) &&
         hand_down(files->object_fd) && hand_down(files->log_fd))
         execv("/proc/self/exe", (char *const *)(uintptr_t)arguments);
@@ -309,9 +309,9 @@ static enum compile_end perform(struct worker *w, const struct job_files *files,
 {
     BUFFER_AUTO struct buffer content, object;
     struct compile_job job;
-    buffer_init(&content, WORKER_JOB_MOST);
+    buffer_init(&content, WORKER_JOB_MAX);
     buffer_init(&object, LIMIT_CODE_OBJECT);
-    enum kiln_code rc = fs_read_fd(files->job_fd, WORKER_JOB_MOST, &content, err);
+    enum kiln_code rc = fs_read_fd(files->job_fd, WORKER_JOB_MAX, &content, err);
     if (!rc)
         rc = worker_job_read(buffer_view(&content), &job, err);
     if (rc)
@@ -321,7 +321,7 @@ static enum compile_end perform(struct worker *w, const struct job_files *files,
         end = compile(w, files, &job, &object, err);
     else if (compilers_describe(&object, err))
         end = COMPILE_MEMORY;
-    fs_empty_folder("pocl"); /* PoCL leaves a file or two each time */
+    fs_empty_directory("pocl"); /* PoCL leaves a file or two each time */
     if (end != COMPILE_DONE || job.kind == COMPILE_PROBE)
         return end;
     return write_object(&object, files->object_fd, err);
@@ -347,20 +347,20 @@ static enum kiln_code serve_one(struct worker *w, const struct job_files *files,
                                 struct kiln_err *err)
 {
     struct worker_result result = { .end = COMPILE_DONE };
-    struct kiln_err sentence = KILN_ERR_INIT;
+    struct kiln_err message = KILN_ERR_INIT;
     uint64_t cpu_before, ignored;
     if (w->options->cpu_s)
         process_limits_next_job(w->options->cpu_s);
     usage(&cpu_before, &ignored);
     direct_output(files->log_fd, files->log_fd);
-    result.end = perform(w, files, &sentence);
+    result.end = perform(w, files, &message);
     direct_output(w->own_out, w->own_err);
     usage(&result.cpu_ns, &result.peak_rss);
     result.cpu_ns -= cpu_before;
     if (result.end != COMPILE_DONE)
-        snprintf(result.text, sizeof(result.text), "%s", sentence.text);
+        snprintf(result.text, sizeof(result.text), "%s", message.text);
     BUFFER_AUTO struct buffer packet;
-    buffer_init(&packet, WORKER_PACKET_MOST);
+    buffer_init(&packet, WORKER_PACKET_MAX);
     worker_result_write(&packet, &result);
     return send_packet(w->options->socket_fd, &packet, err);
 }
@@ -369,7 +369,7 @@ static enum kiln_code send_ready(const struct compiler_worker_options *options,
                                  struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer ready;
-    buffer_init(&ready, WORKER_PACKET_MOST);
+    buffer_init(&ready, WORKER_PACKET_MAX);
     worker_ready_write(&ready, options->sandbox);
     return send_packet(options->socket_fd, &ready, err);
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define CUT_LINE_MOST 64
-#define HALF ((LIMIT_COMPILE_LOG - CUT_LINE_MOST) / 2)
+#define CUT_LINE_MAX 64
+#define HALF ((LIMIT_COMPILE_LOG - CUT_LINE_MAX) / 2)
 /* Compilers say why they give up in their last lines; earlier ones may quote the source. */
 #define LAST_WORDS 400
 #define NO_MEMORY "the compiler ran out of the memory it may use (setting compile_memory)"
@@ -37,11 +37,11 @@ char *worker_log_read(int log_fd)
     if (!log)
         return NULL;
     size_t used;
-    if (seen.st_size <= (off_t)LIMIT_COMPILE_LOG - CUT_LINE_MOST) {
+    if (seen.st_size <= (off_t)LIMIT_COMPILE_LOG - CUT_LINE_MAX) {
         used = read_at(log_fd, log, (size_t)seen.st_size, 0);
     } else {
         used = read_at(log_fd, log, HALF, 0);
-        used += (size_t)snprintf(log + used, CUT_LINE_MOST, "\n... %lld bytes left out ...\n",
+        used += (size_t)snprintf(log + used, CUT_LINE_MAX, "\n... %lld bytes left out ...\n",
                                  (long long)seen.st_size - 2 * (long long)HALF);
         used += read_at(log_fd, log + used, HALF, seen.st_size - HALF);
     }

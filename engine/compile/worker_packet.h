@@ -19,9 +19,9 @@
 
 #define WORKER_JOB 1
 #define WORKER_JOB_FILES 3
-#define WORKER_PACKET_MOST 1024
+#define WORKER_PACKET_MAX 1024
 /* A frame's body holds the source and its headers; the rest is names. */
-#define WORKER_JOB_MOST (LIMIT_FRAME_BODY + (64u << 10))
+#define WORKER_JOB_MAX (LIMIT_FRAME_BODY + (64u << 10))
 
 void worker_job_write(struct buffer *b, const struct compile_job *job);
 /* KILN_INVALID when the bytes are not a job. */

@@ -12,11 +12,11 @@
 static enum kiln_code job_file(const struct compile_job *job, int *ret_fd, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer content;
-    buffer_init(&content, WORKER_JOB_MOST);
+    buffer_init(&content, WORKER_JOB_MAX);
     worker_job_write(&content, job);
     if (content.failed)
         return kiln_fail(err, KILN_INVALID, "the job exceeds %u bytes or the memory there is",
-                         WORKER_JOB_MOST);
+                         WORKER_JOB_MAX);
     KILN_AUTO(fd) int fd = -1;
     enum kiln_code rc = fs_memfd("kiln-job", &fd, err);
     if (!rc)
@@ -78,7 +78,7 @@ enum kiln_code worker_send_job(int socket_fd, const struct compile_job *job,
 enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
                               struct worker_result *ret_result, struct kiln_err *err)
 {
-    uint8_t packet[WORKER_PACKET_MOST];
+    uint8_t packet[WORKER_PACKET_MAX];
     ssize_t got;
     do
         got = recv(socket_fd, packet, sizeof(packet), MSG_DONTWAIT);
@@ -112,49 +112,49 @@ static enum kiln_code code_of(enum compile_end end)
     return end >= COMPILE_UNAVAILABLE ? KILN_UNAVAILABLE : KILN_COMPILE_FAILED;
 }
 
-static void fail(struct compile_outcome *outcome, enum compile_end end, const char *text)
+static void fail(struct compile_result *result, enum compile_end end, const char *text)
 {
-    outcome->end = end;
-    kiln_fail(&outcome->err, code_of(end), "%s", text);
+    result->end = end;
+    kiln_fail(&result->err, code_of(end), "%s", text);
 }
 
 /* Takes the object over once nobody can change it any more. */
-static void take_object(struct compile_outcome *outcome, struct worker_files *files)
+static void take_object(struct compile_result *result, struct worker_files *files)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct stat seen;
     if (fs_seal(files->object_fd, &err) || fstat(files->object_fd, &seen) != 0) {
         kiln_while(&err, "the compiler process kept its hand on the object");
-        fail(outcome, COMPILE_CRASHED, err.text);
+        fail(result, COMPILE_CRASHED, err.text);
         return;
     }
     if ((uint64_t)seen.st_size > LIMIT_CODE_OBJECT) {
-        fail(outcome, COMPILE_OUTPUT, "the code object exceeds 256 MiB, the most kiln keeps");
+        fail(result, COMPILE_OUTPUT, "the code object exceeds 256 MiB, the most kiln keeps");
         return;
     }
-    outcome->end = COMPILE_DONE;
-    outcome->object_size = (uint64_t)seen.st_size;
-    outcome->object_fd = files->object_fd;
+    result->end = COMPILE_DONE;
+    result->object_size = (uint64_t)seen.st_size;
+    result->object_fd = files->object_fd;
     files->object_fd = -1;
 }
 
 void worker_collect(struct worker_files *files, enum compile_end end, const char *text,
-                    const struct worker_result *result, struct compile_outcome *ret_outcome)
+                    const struct worker_result *result, struct compile_result *ret_result)
 {
-    *ret_outcome = COMPILE_OUTCOME_INIT;
-    ret_outcome->log = worker_log_read(files->log_fd);
+    *ret_result = COMPILE_RESULT_INIT;
+    ret_result->log = worker_log_read(files->log_fd);
     if (result) {
         end = result->end;
         text = result->text;
-        ret_outcome->cpu_ns = result->cpu_ns;
-        ret_outcome->peak_rss = result->peak_rss;
+        ret_result->cpu_ns = result->cpu_ns;
+        ret_result->peak_rss = result->peak_rss;
     }
     if (end == COMPILE_CRASHED)
-        end = worker_log_cause(ret_outcome->log, end, &text);
+        end = worker_log_cause(ret_result->log, end, &text);
     if (end == COMPILE_DONE)
-        take_object(ret_outcome, files);
+        take_object(ret_result, files);
     else
-        fail(ret_outcome, end, text ? text : compile_end_name(end));
+        fail(ret_result, end, text ? text : compile_end_name(end));
     if (files->object_fd >= 0)
         close(files->object_fd);
     close(files->log_fd);

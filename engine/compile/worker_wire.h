@@ -49,7 +49,7 @@ KILN_MUST_CHECK enum kiln_code worker_receive(int socket_fd, enum worker_message
  * how) into an outcome: seals the object (a file that cannot be sealed is refused), reads the
  * log, cuts its middle out beyond LIMIT_COMPILE_LOG.  Closes both files. */
 void worker_collect(struct worker_files *files, enum compile_end end, const char *text,
-                    const struct worker_result *result, struct compile_outcome *ret_outcome);
+                    const struct worker_result *result, struct compile_result *ret_result);
 
 struct compiler_worker_options {
     int socket_fd;                        /* borrowed */

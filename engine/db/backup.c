@@ -66,7 +66,7 @@ enum kiln_code db_backup(struct db *db, const char *path, struct kiln_err *err)
     enum kiln_code rc = make_empty(path, err);
     if (rc)
         return rc;
-    full = realpath(path, NULL); /* SQLite's NOFOLLOW minds links to folders as well */
+    full = realpath(path, NULL); /* SQLite's NOFOLLOW minds links to directories as well */
     if (full) {
         free(to->path);
         to->path = KILN_TAKE(full);

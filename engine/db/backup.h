@@ -11,7 +11,7 @@
 
 /* One consistent state of |db| as the new file |path|, mode 0600, which must not exist; it stands
  * alone (in rollback mode) and is on the disk when this returns.  On failure nothing is left.  The
- * folder must be one that nobody changes who is not trusted with the data. */
+ * directory must be one that nobody changes who is not trusted with the data. */
 KILN_MUST_CHECK enum kiln_code db_backup(struct db *db, const char *path, struct kiln_err *err);
 /* Writes the file anew without its holes; takes memory for the whole of it.  All or nothing. */
 KILN_MUST_CHECK enum kiln_code db_vacuum(struct db *db, struct kiln_err *err);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the files of this folder share: the connection's parts and how SQLite's codes become
- * sentences.  Not for other folders.
+ * What the files of this directory share: the connection's parts and how SQLite's codes become
+ * sentences.  Not for other directories.
  */
 #include "engine/db/db.h"
 
@@ -25,7 +25,7 @@ KILN_MUST_CHECK enum kiln_code db_fail(const struct db *db, int rc, const char *
                                        struct kiln_err *err);
 /* Ends a failed transaction that could not be rolled back, where there is one. */
 KILN_MUST_CHECK enum kiln_code db_unstick(struct db *db, struct kiln_err *err);
-/* Runs |sql|, which this folder wrote. */
+/* Runs |sql|, which this directory wrote. */
 KILN_MUST_CHECK enum kiln_code db_exec(struct db *db, const char *sql, const char *doing,
                                        struct kiln_err *err);
 /* The number that |sql| answers with, 0 when there is no row. */

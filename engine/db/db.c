@@ -103,7 +103,7 @@ static enum kiln_code open_file(struct db *db, const struct db_options *o, struc
     if (rc != SQLITE_OK)
         return db_fail(db, rc, "open", err);
     sqlite3_busy_timeout(db->handle, BUSY_MS);
-    sqlite3_limit(db->handle, SQLITE_LIMIT_LENGTH, (int)o->value_most);
+    sqlite3_limit(db->handle, SQLITE_LIMIT_LENGTH, (int)o->value_max);
     sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED, 0);
     if (o->foreign)
         db_distrust(db);
@@ -153,7 +153,7 @@ static enum kiln_code use_wal(struct db *db, struct kiln_err *err)
     else if (!wal)
         code = kiln_fail(err, KILN_UNSUPPORTED,
                          "cannot use '%s': its filesystem has no shared memory for SQLite's "
-                         "write-ahead log; set a folder on a local filesystem",
+                         "write-ahead log; set a directory on a local filesystem",
                          db->path);
     sqlite3_finalize(statement);
     return code;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * One connection to a SQLite database; this folder is the only one that knows SQLite.
+ * One connection to a SQLite database; this directory is the only one that knows SQLite.
  *
  * Role       opens a file the way a daemon needs it (WAL, bounded waiting, distrust of what lies
  *            in it), brings its schema up to date, prepares a fixed table of statements
@@ -47,11 +47,11 @@ struct db_options {
     const struct db_schema *schema; /* brought up to date; NULL: another connection has done it */
     const char *const *statements;  /* a query is named by its place in this table */
     size_t statement_count;
-    uint64_t value_most; /* bytes; no stored text or blob is longer */
-    unsigned cache_kib;  /* page cache */
-    unsigned log_pages;  /* the write-ahead log is copied back at this many; 0: 1000 */
-    bool full_sync;      /* each commit is on the disk when it returns; else when checkpointed */
-    bool read_only;      /* with a schema: KILN_UNSUPPORTED unless the file is up to date */
+    uint64_t value_max; /* bytes; no stored text or blob is longer */
+    unsigned cache_kib; /* page cache */
+    unsigned log_pages; /* the write-ahead log is copied back at this many; 0: 1000 */
+    bool full_sync;     /* each commit is on the disk when it returns; else when checkpointed */
+    bool read_only;     /* with a schema: KILN_UNSUPPORTED unless the file is up to date */
     /* read_only, and no file is made or changed: an existing write-ahead log counts if its -shm
      * is there too. */
     bool leave_files;

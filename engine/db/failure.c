@@ -11,15 +11,16 @@ struct meaning {
 };
 
 static const struct meaning damaged = { KILN_CORRUPT, "the file is damaged" };
-static const struct meaning no_room = { KILN_FULL,
-                                        "free disk space, set a smaller limit or another folder" };
+static const struct meaning no_room = {
+    KILN_FULL, "free disk space, set a smaller limit or another directory"
+};
 static const struct meaning held = { KILN_BUSY, "another process holds it, try again" };
 static const struct meaning forbidden = {
-    KILN_DENIED, "check owner and permissions of file and folder, and that "
+    KILN_DENIED, "check owner and permissions of file and directory, and that "
                  "its filesystem may be written to"
 };
 static const struct meaning memory = { KILN_NO_MEMORY, "try again" };
-static const struct meaning medium = { KILN_IO, "check the disk, or set another folder" };
+static const struct meaning medium = { KILN_IO, "check the disk, or set another directory" };
 
 /* SQLite names only ENOSPC as a full disk; quotas and file size limits come as plain I/O errors. */
 static const struct meaning *from_errno(int errnum, const struct meaning *otherwise)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/db/connection.h"
 
-/* One step may take WORK_MOST x WORK_UNIT of SQLite's instructions: a scan takes some six for each
+/* One step may take WORK_MAX x WORK_UNIT of SQLite's instructions: a scan takes some six for each
  * row, honest files have below a million, and a table whose pages form a ring never ends. */
 #define WORK_UNIT 10000
-#define WORK_MOST 1000
+#define WORK_MAX 1000
 
 /* A schema needs none of what these bound; honest ones stay far below. */
 static const struct {
@@ -21,7 +21,7 @@ static const struct {
 static int on_progress(void *context)
 {
     struct db *db = context;
-    return ++db->work > WORK_MOST;
+    return ++db->work > WORK_MAX;
 }
 
 void db_distrust(struct db *db)

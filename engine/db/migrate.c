@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 /* No project reaches this many migrations: a larger number is damage, not a newer program. */
-#define NUMBER_MOST 9999
+#define NUMBER_MAX 9999
 
 struct state {
     int64_t application_id;
@@ -30,13 +30,13 @@ static enum kiln_code check_state(const struct db *db, const struct db_schema *s
 {
     bool fresh = s->application_id == 0 && s->number == 0 && s->tables == 0;
     if (!fresh && (s->application_id != schema->application_id || s->number < 1 ||
-                   s->number > NUMBER_MOST || s->tables == 0))
+                   s->number > NUMBER_MAX || s->tables == 0))
         return kiln_fail(err, KILN_CORRUPT, "'%s' is not a %s database of kiln's", db->path,
                          schema->name);
     if (s->number > (int64_t)schema->count)
         return kiln_fail(err, KILN_UNSUPPORTED,
                          "'%s' has schema %lld, this version of kiln knows up to %u: run the newer "
-                         "version, or set another folder",
+                         "version, or set another directory",
                          db->path, (long long)s->number, schema->count);
     return KILN_OK;
 }

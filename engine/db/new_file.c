@@ -26,7 +26,7 @@ enum kiln_code db_new_file(const struct db_new_file_options *options, struct db 
 {
     struct db *db = NULL;
     struct db_options plain = { .path = options->path,
-                                .value_most = options->value_most,
+                                .value_max = options->value_max,
                                 .cache_kib = 4096 };
     enum kiln_code rc = make_empty(options->path, err);
     if (rc)
@@ -57,14 +57,14 @@ static enum kiln_code sync_path(const char *path, int flags, struct kiln_err *er
 
 enum kiln_code db_sync_file(const char *path, struct kiln_err *err)
 {
-    KILN_AUTO(mem) char *folder = strdup(path);
-    if (!folder)
+    KILN_AUTO(mem) char *directory = strdup(path);
+    if (!directory)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot write '%s' to the disk: out of memory", path);
     enum kiln_code rc = sync_path(path, 0, err);
-    char *slash = strrchr(folder, '/');
+    char *slash = strrchr(directory, '/');
     if (slash)
-        slash[slash == folder ? 1 : 0] = '\0';
-    return rc ? rc : sync_path(slash ? folder : ".", O_DIRECTORY, err);
+        slash[slash == directory ? 1 : 0] = '\0';
+    return rc ? rc : sync_path(slash ? directory : ".", O_DIRECTORY, err);
 }
 
 enum kiln_code db_new_file_finish(struct db *db, struct kiln_err *err)

@@ -16,14 +16,14 @@ struct db_new_file_options {
     const char *setup; /* SQL that makes tables and indices */
     const char *const *statements;
     size_t statement_count;
-    uint64_t value_most; /* bytes */
+    uint64_t value_max; /* bytes */
 };
 
 /* The transaction is open when this returns. */
 KILN_MUST_CHECK enum kiln_code db_new_file(const struct db_new_file_options *options,
                                            struct db **ret_db, struct kiln_err *err);
-/* Commits, closes, syncs the file and its folder.  Takes |db| in either case; on failure the file
- * is gone. */
+/* Commits, closes, syncs the file and its directory.  Takes |db| in either case; on failure the
+ * file is gone. */
 KILN_MUST_CHECK enum kiln_code db_new_file_finish(struct db *db, struct kiln_err *err);
 /* Closes and removes the file.  Accepts NULL. */
 void db_new_file_abandon(struct db *db);

@@ -12,9 +12,9 @@
 #define INDEX_INNER 2        /* types of tree pages */
 #define INDEX_LEAF 10
 #define TABLE_LEAF 13
-#define VARINT_MOST 9
+#define VARINT_MAX 9
 /* Records of an honest file do not overlap; crafted ones could all claim the same long chain. */
-#define READS_MOST 8
+#define READS_MAX 8
 
 struct page_scan {
     int fd; /* borrowed */
@@ -34,10 +34,10 @@ static uint32_t be32(const uint8_t *at) { return be16(at) << 16 | be16(at + 2); 
 static size_t varint(const uint8_t *at, const uint8_t *end, uint64_t *ret_value)
 {
     uint64_t value = 0;
-    for (size_t i = 0; i < VARINT_MOST && at + i < end; i++) {
-        if (i == VARINT_MOST - 1) {
+    for (size_t i = 0; i < VARINT_MAX && at + i < end; i++) {
+        if (i == VARINT_MAX - 1) {
             *ret_value = value << 8 | at[i];
-            return VARINT_MOST;
+            return VARINT_MAX;
         }
         value = value << 7 | (at[i] & 0x7f);
         if (!(at[i] & 0x80)) {
@@ -141,7 +141,7 @@ enum kiln_code page_scan_open(int fd, struct page_scan **ret_scan, struct kiln_e
 void page_scan_restart(struct page_scan *scan)
 {
     uint64_t size = (uint64_t)scan->page_count * scan->page_size;
-    scan->left = READS_MOST * size;
+    scan->left = READS_MAX * size;
 }
 
 void page_scan_destroy(struct page_scan *scan)
@@ -219,7 +219,7 @@ static bool describe(const uint8_t *record, struct page_cell *cell, uint64_t *lo
     if (!columns_begin(&c, record, cell->local))
         return false;
     while (columns_next(&c, &at)) {
-        if (cell->columns < PAGE_COLUMNS_MOST)
+        if (cell->columns < PAGE_COLUMNS_MAX)
             cell->kinds[cell->columns++] = (uint8_t)kind_of_type(c.type);
     }
     *looked_at += (uint64_t)(c.at - record);
@@ -329,7 +329,7 @@ static int64_t number_at(const uint8_t *at, uint64_t type)
 }
 
 bool page_scan_read(struct page_scan *scan, const struct page_cell *cell, struct buffer *record,
-                    struct page_value values[PAGE_COLUMNS_MOST])
+                    struct page_value values[PAGE_COLUMNS_MAX])
 {
     size_t start = record->size;
     struct columns c;

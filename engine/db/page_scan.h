@@ -17,7 +17,7 @@
 #include "common/bytes.h"
 #include "common/err.h"
 
-#define PAGE_COLUMNS_MOST 8 /* of a record; what follows is not looked at */
+#define PAGE_COLUMNS_MAX 8 /* of a record; what follows is not looked at */
 
 struct page_scan;
 
@@ -37,8 +37,8 @@ struct page_cell { /* one record, and where it lies */
     int64_t id;                         /* row id; 0 in an index, whose records end with it */
     uint32_t page, at, local, overflow; /* |local| bytes at |at|, the rest from page |overflow| */
     uint64_t size;                      /* of the record, with its header */
-    unsigned columns;                   /* at most PAGE_COLUMNS_MOST */
-    uint8_t kinds[PAGE_COLUMNS_MOST];   /* enum page_kind */
+    unsigned columns;                   /* at most PAGE_COLUMNS_MAX */
+    uint8_t kinds[PAGE_COLUMNS_MAX];    /* enum page_kind */
 };
 
 /* Every record whose header makes sense, in no order.  |each| returns false to stop.  Of a page
@@ -54,4 +54,4 @@ struct page_value {
 /* Appends the record to |record| and points |values|, as many as the cell has columns, into it.
  * False when it is damaged, or longer than |record| may become. */
 bool page_scan_read(struct page_scan *scan, const struct page_cell *cell, struct buffer *record,
-                    struct page_value values[PAGE_COLUMNS_MOST]);
+                    struct page_value values[PAGE_COLUMNS_MAX]);

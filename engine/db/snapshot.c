@@ -357,7 +357,7 @@ enum kiln_code db_snapshot_merge(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(db) struct db *db = NULL;
     struct db_options options = {
-        .path = path, .value_most = 1 << 20, .cache_kib = 512, .foreign = true
+        .path = path, .value_max = 1 << 20, .cache_kib = 512, .foreign = true
     };
     enum kiln_code rc = db_open(&options, &db, err);
     if (!rc)

@@ -5,9 +5,8 @@
  * A consistent copy of a SQLite database that another program may be writing to.
  *
  * Role       lets files of others be read at leisure: nothing is written to them, to their
- *            write-ahead logs or their folder, and their writers are held up for no longer than a
- *            reader would
- * Threading  any thread; blocks, at most some seconds for a lock
+ *            write-ahead logs or their directory, and their writers are held up for no longer than
+ * a reader would Threading  any thread; blocks, at most some seconds for a lock
  *
  * SQLite itself cannot do that: reading a file in WAL mode makes or changes its -wal and -shm, and
  * fails where these are not writable.

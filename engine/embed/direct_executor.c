@@ -44,9 +44,9 @@ static void move_list(struct task_list *to, struct task_list *from)
 /* ---- what the engine calls ---- */
 
 /* One task at a time keeps every order that lanes promise. */
-static void run_on_lane(struct executor *base, enum lane lane, struct task *task)
+static void run_on_work_queue(struct executor *base, enum work_queue work_queue, struct task *task)
 {
-    (void)lane;
+    (void)work_queue;
     append_task(&self_of(base)->tasks, task);
 }
 
@@ -66,7 +66,7 @@ static void take_compile(struct executor *base, struct compile_task *task)
 static unsigned compile_slots(struct executor *base) { return self_of(base)->compiler ? 1 : 0; }
 
 static const struct executor_ops ops = {
-    .run = run_on_lane,
+    .run = run_on_work_queue,
     .later = run_later,
     .compile = take_compile,
     .compile_slots = compile_slots,
@@ -87,8 +87,8 @@ static void begin_compile(struct direct_executor *x)
 {
     struct compile_task *task = x->compile;
     x->compile_has_begun = true;
-    task->outcome = COMPILE_OUTCOME_INIT;
-    x->compiler->ops->begin(x->compiler, &task->job, &task->outcome);
+    task->result = COMPILE_RESULT_INIT;
+    x->compiler->ops->begin(x->compiler, &task->job, &task->result);
 }
 
 bool direct_executor_compiles(const struct direct_executor *x)

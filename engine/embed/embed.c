@@ -264,7 +264,7 @@ static void wait_for_something(uint64_t deadline_ns)
 }
 
 /* There is something new for those who wait. */
-static void tell_others(void)
+static void report_others(void)
 {
     pthread_cond_broadcast(&here.changed);
     if (here.is_waiting)
@@ -287,7 +287,7 @@ static void keep_reply(struct caller *caller, const struct reply *reply)
         t->failed = embed_frame_create(reply, caller->version, &frame);
     if (frame)
         embed_frame_append(&t->ready, frame);
-    tell_others();
+    report_others();
 }
 
 static const struct caller_ops caller_ops = { .reply = keep_reply };
@@ -320,7 +320,7 @@ static enum kiln_code hand_over(struct embed_transport *t, struct bytes frame, s
     rc = service_handle(here.engine, &t->caller, &header, body, err);
     if (rc && !t->failed)
         t->failed = KILN_UNAVAILABLE; /* once the answer is read, which says why */
-    tell_others();
+    report_others();
     return KILN_OK;
 }
 
@@ -430,7 +430,7 @@ static void embed_stop(struct transport *base)
     if (enter(t, &ignored))
         return;
     t->is_stopped = true;
-    tell_others();
+    report_others();
     give_mutex();
 }
 

@@ -13,9 +13,9 @@
 struct embed_compiler;
 
 struct embed_compiler_ops {
-    /* |job| and |outcome| stay where they are until it has ended.  A failure is an outcome, too. */
+    /* |job| and |result| stay where they are until it has ended.  A failure is an outcome, too. */
     void (*begin)(struct embed_compiler *compiler, const struct compile_job *job,
-                  struct compile_outcome *outcome);
+                  struct compile_result *result);
     /* True: the job has ended and its outcome is filled.  False: |deadline_ns|
      * (clock_monotonic_ns) passed, or somebody called wake; the job goes on. */
     bool (*wait)(struct embed_compiler *compiler, uint64_t deadline_ns);

@@ -8,13 +8,13 @@
 static void copy_body(uint8_t *to, const struct reply *reply)
 {
     size_t at = 0;
-    for (size_t i = 0; i < reply->inlay_count; i++) {
-        const struct inlay *inlay = &reply->inlays[i];
-        memcpy(to, reply->body.data + at, inlay->at - at);
-        to += inlay->at - at;
-        memcpy(to, inlay->object->data, inlay->object->size);
-        to += inlay->object->size;
-        at = inlay->at;
+    for (size_t i = 0; i < reply->segment_count; i++) {
+        const struct segment *segment = &reply->segments[i];
+        memcpy(to, reply->body.data + at, segment->at - at);
+        to += segment->at - at;
+        memcpy(to, segment->object->data, segment->object->size);
+        to += segment->object->size;
+        at = segment->at;
     }
     if (reply->body.size > at)
         memcpy(to, reply->body.data + at, reply->body.size - at);
@@ -34,7 +34,7 @@ static bool copy_descriptors(struct embed_frame *frame, const struct reply *repl
 enum kiln_code embed_frame_create(const struct reply *reply, uint16_t version,
                                   struct embed_frame **ret_frame)
 {
-    size_t size = reply->body.size + inlaid_size(reply->inlays, reply->inlay_count);
+    size_t size = reply->body.size + inlaid_size(reply->segments, reply->segment_count);
     struct embed_frame *frame = malloc(sizeof(*frame) + size);
     if (!frame)
         return KILN_NO_MEMORY;

@@ -118,7 +118,7 @@ enum kiln_code compile_queue_submit(struct compile_queue *q, struct compile_orde
     if (rc)
         return rc;
     order->queue = q;
-    order->task.outcome = COMPILE_OUTCOME_INIT;
+    order->task.result = COMPILE_RESULT_INIT;
     order->queued_ns = clock_monotonic_ns();
     order->started_ns = 0;
     start_some(q);
@@ -160,8 +160,8 @@ void compile_queue_drain(struct compile_queue *q)
     for (int i = 0; i < PRIORITIES; i++)
         fair_queue_close(&q->waiting[i]);
     for (struct compile_order *order = take_next(q); order; order = take_next(q)) {
-        order->task.outcome.end = COMPILE_UNAVAILABLE;
-        kiln_fail(&order->task.outcome.err, KILN_UNAVAILABLE,
+        order->task.result.end = COMPILE_UNAVAILABLE;
+        kiln_fail(&order->task.result.err, KILN_UNAVAILABLE,
                   "kilnd is stopping: ask again when it is back");
         order->done(order);
     }

@@ -18,11 +18,12 @@
 
 #include <sys/types.h>
 
-enum lane {
-    LANE_READ,   /* several at once */
-    LANE_WRITE,  /* one at a time, in order */
-    LANE_TUNING, /* the same, beside LANE_WRITE: tuning.db and the databases imported into it */
-    LANES
+enum work_queue {
+    WORK_QUEUE_READ,   /* several at once */
+    WORK_QUEUE_WRITE,  /* one at a time, in order */
+    WORK_QUEUE_TUNING, /* the same, beside WORK_QUEUE_WRITE: tuning.db and the databases imported
+                          into it */
+    WORK_QUEUES
 };
 
 struct task {
@@ -34,7 +35,7 @@ struct task {
 
 struct compile_task {
     struct compile_job job;
-    struct compile_outcome outcome; /* filled before done; taken or finished by the engine */
+    struct compile_result result; /* filled before done; taken or finished by the engine */
     void (*done)(struct compile_task *task);
     struct compile_task *next; /* for the executor's queue */
 };
@@ -43,7 +44,7 @@ struct transfer_task {
     struct transfer_job job;
     uid_t uid;     /* of the user who asked */
     bool is_admin; /* the user asked as an administrator */
-    struct transfer_outcome outcome;
+    struct transfer_result result;
     /* On the loop, any number of times before done. */
     void (*progress)(struct transfer_task *task, const struct transfer_progress *progress);
     void (*done)(struct transfer_task *task);
@@ -53,7 +54,7 @@ struct transfer_task {
 struct executor;
 
 struct executor_ops {
-    void (*run)(struct executor *executor, enum lane lane, struct task *task);
+    void (*run)(struct executor *executor, enum work_queue work_queue, struct task *task);
     /* Only |done|, after the callbacks that are due by now: for what many of them lead to. */
     void (*later)(struct executor *executor, struct task *task);
     /* Hands the job to a free compiler, or waits for one. */

@@ -86,7 +86,7 @@ void failure_memory_add(struct failure_memory *m, const struct digest *key,
     forget_expired(m, now_ns);
     if (m->ttl_ns == 0 || find(m, key))
         return;
-    if (m->entries.count == FAILURES_MOST)
+    if (m->entries.count == FAILURES_MAX)
         forget(m, LIST_FIRST(&m->by_age, struct entry, by_age));
     size_t size = log ? strnlen(log, LOG_KEPT) : 0;
     struct entry *e = malloc(sizeof(*e) + size + 1);

@@ -9,13 +9,13 @@
  * Ownership  keeps copies; what find returns is borrowed until the next call
  * Threading  the engine's thread
  *
- * Bounded: the oldest of FAILURES_MOST is forgotten first; of a log the first 8 KiB are kept.
+ * Bounded: the oldest of FAILURES_MAX is forgotten first; of a log the first 8 KiB are kept.
  */
 #include "common/cleanup.h"
 #include "common/digest.h"
 #include "common/err.h"
 
-#define FAILURES_MOST 4096
+#define FAILURES_MAX 4096
 
 struct failure_memory;
 

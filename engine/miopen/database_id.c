@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DIGITS_MOST 6         /* no device has millions of compute units */
+#define DIGITS_MAX 6          /* no device has millions of compute units */
 #define TELLING_LETTER 5      /* of an arch, counted from 0 */
 #define XNACK_SUFFIX "_xnack" /* the only feature that MIOpen's ids carry */
 #define NVIDIAS "sm_"
@@ -61,7 +61,7 @@ static int digit_of(uint8_t c, unsigned base)
 static unsigned number_of(struct bytes text, unsigned base)
 {
     unsigned number = 0;
-    if (text.size == 0 || text.size > DIGITS_MOST || text.data[0] == '0')
+    if (text.size == 0 || text.size > DIGITS_MAX || text.data[0] == '0')
         return 0;
     for (size_t i = 0; i < text.size; i++) {
         int digit = digit_of(text.data[i], base);
@@ -78,7 +78,7 @@ static bool units_of(struct bytes text, unsigned *ret_units)
     bool decimal = text.data[0] == '_';
     unsigned units =
         decimal ? number_of(bytes_of(text.data + 1, text.size - 1), 10) : number_of(text, 16);
-    if (units == 0 || decimal != (units <= DATABASE_ID_DECIMAL_MOST))
+    if (units == 0 || decimal != (units <= DATABASE_ID_DECIMAL_MAX))
         return false;
     *ret_units = units;
     return true;
@@ -88,7 +88,7 @@ static bool is_nvidia_target(struct bytes text)
 {
     struct target target;
     struct kiln_err ignored = KILN_ERR_INIT;
-    return text.size < DATABASE_ID_MOST && target_parse(text, &target, &ignored) == KILN_OK &&
+    return text.size < DATABASE_ID_MAX && target_parse(text, &target, &ignored) == KILN_OK &&
            target.family == TARGET_NVIDIA &&
            bytes_equal(text, bytes_of_text(target.text)); /* one spelling for each */
 }
@@ -144,7 +144,7 @@ enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,
     }
     if (starts_with(bytes_of(text.data + device, text.size - device), bytes_of_text(XNACK_SUFFIX)))
         device += strlen(XNACK_SUFFIX);
-    if (text.size >= DATABASE_ID_MOST)
+    if (text.size >= DATABASE_ID_MAX)
         return refuse(text, "it is too long", err);
     memcpy(id.device, text.data, device);
     if (text.size > device &&
@@ -156,7 +156,7 @@ enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,
 
 static bool is_version(struct bytes text)
 {
-    if (text.size == 0 || text.size > DATABASE_VERSION_MOST)
+    if (text.size == 0 || text.size > DATABASE_VERSION_MAX)
         return false;
     for (size_t i = 0; i < text.size; i++) {
         uint8_t c = text.data[i], letter = c | 0x20;
@@ -174,7 +174,7 @@ enum kiln_code database_version_check(struct bytes version, struct kiln_err *err
     return kiln_fail(err, KILN_INVALID,
                      "a version of MIOpen has 1 to %d letters, digits, '.', '_' and '-', as "
                      "'3.2.0'",
-                     DATABASE_VERSION_MOST);
+                     DATABASE_VERSION_MAX);
 }
 
 enum kiln_code database_id_split(struct bytes text, struct bytes *ret_id, struct bytes *ret_version,
@@ -187,9 +187,9 @@ enum kiln_code database_id_split(struct bytes text, struct bytes *ret_id, struct
     return at ? database_version_check(*ret_version, err) : KILN_OK;
 }
 
-void database_id_join(const char *id, const char *version, char text[VERSIONED_ID_MOST])
+void database_id_join(const char *id, const char *version, char text[VERSIONED_ID_MAX])
 {
-    snprintf(text, VERSIONED_ID_MOST, "%s%s%s", id, version[0] ? "@" : "", version);
+    snprintf(text, VERSIONED_ID_MAX, "%s%s%s", id, version[0] ? "@" : "", version);
 }
 
 static bool is_kilns_file(const char *name)

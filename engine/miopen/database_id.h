@@ -21,8 +21,8 @@
 #include "common/device_database_id.h"
 #include "common/err.h"
 
-#define DATABASE_VERSION_MOST 40 /* letters, digits and ". _ -" */
-#define VERSIONED_ID_MOST (DATABASE_ID_MOST + 1 + DATABASE_VERSION_MOST)
+#define DATABASE_VERSION_MAX 40 /* letters, digits and ". _ -" */
+#define VERSIONED_ID_MAX (DATABASE_ID_MAX + 1 + DATABASE_VERSION_MAX)
 
 /* Knows every arch of common/amdgpu_machines.def: "gfx90878" is gfx908 with 120.  KILN_INVALID with
  * what an id looks like. */
@@ -33,7 +33,7 @@ KILN_MUST_CHECK enum kiln_code database_id_parse(struct bytes text, struct datab
 KILN_MUST_CHECK enum kiln_code database_id_split(struct bytes text, struct bytes *ret_id,
                                                  struct bytes *ret_version, struct kiln_err *err);
 /* The other way round; "" is no version.  Cut where a version is too long: check it before. */
-void database_id_join(const char *id, const char *version, char text[VERSIONED_ID_MOST]);
+void database_id_join(const char *id, const char *version, char text[VERSIONED_ID_MAX]);
 KILN_MUST_CHECK enum kiln_code database_version_check(struct bytes version, struct kiln_err *err);
 /* Whether MIOpen knows such an id: its files are for AMD's GPUs. */
 bool database_id_is_miopens(const struct database_id *id);

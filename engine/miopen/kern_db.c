@@ -13,9 +13,9 @@
 
 /* Rows that claim one name and arguments: one, by MIOpen's index; its first versions had also the
  * hash and the size in it. */
-#define CANDIDATES_MOST 16
+#define CANDIDATES_MAX 16
 #define CACHE_KIB 512
-#define FOLDER_MOST 512
+#define DIRECTORY_MAX 512
 #define COPY_NAME "/kernels.kdb"
 
 static const char *const statements[KERN_DB_STATEMENT_COUNT] = {
@@ -56,7 +56,7 @@ static enum kiln_code open_sqlite(struct kern_db *db, const char *path, struct b
                                   .shown = db->path,
                                   .statements = statements,
                                   .statement_count = KERN_DB_STATEMENT_COUNT,
-                                  .value_most = LIMIT_CODE_OBJECT + 4ull * KERN_DB_TEXT_MOST,
+                                  .value_max = LIMIT_CODE_OBJECT + 4ull * KERN_DB_TEXT_MAX,
                                   .cache_kib = CACHE_KIB,
                                   .read_only = true,
                                   .immutable = true,
@@ -83,17 +83,17 @@ static enum kiln_code open_damaged(struct kern_db *db, struct kiln_err *err)
     return rc;
 }
 
-static enum kiln_code make_temp_folder(char folder[FOLDER_MOST], struct kiln_err *err)
+static enum kiln_code make_temp_directory(char directory[DIRECTORY_MAX], struct kiln_err *err)
 {
     const char *const places[] = { getenv("TMPDIR"), "/var/tmp", "/tmp" };
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        int size = places[i] ? snprintf(folder, FOLDER_MOST, "%s/kiln-kdb-XXXXXX", places[i])
-                             : FOLDER_MOST;
-        if (size < FOLDER_MOST && mkdtemp(folder))
+        int size = places[i] ? snprintf(directory, DIRECTORY_MAX, "%s/kiln-kdb-XXXXXX", places[i])
+                             : DIRECTORY_MAX;
+        if (size < DIRECTORY_MAX && mkdtemp(directory))
             return KILN_OK;
     }
     return kiln_fail_errno(err, errno,
-                           "cannot make a folder for a copy in TMPDIR, /var/tmp or /tmp");
+                           "cannot make a directory for a copy in TMPDIR, /var/tmp or /tmp");
 }
 
 static enum kiln_code open_copy(struct kern_db *db, const char *copy, struct kiln_err *err)
@@ -116,17 +116,17 @@ static enum kiln_code open_copy(struct kern_db *db, const char *copy, struct kil
 /* The copy has no name any more when this returns: nothing is left behind, however we end. */
 static enum kiln_code open_live(struct kern_db *db, struct kiln_err *err)
 {
-    char folder[FOLDER_MOST], copy[FOLDER_MOST + sizeof(COPY_NAME)];
-    enum kiln_code rc = make_temp_folder(folder, err);
+    char directory[DIRECTORY_MAX], copy[DIRECTORY_MAX + sizeof(COPY_NAME)];
+    enum kiln_code rc = make_temp_directory(directory, err);
     if (rc)
         return rc;
-    snprintf(copy, sizeof(copy), "%s" COPY_NAME, folder);
+    snprintf(copy, sizeof(copy), "%s" COPY_NAME, directory);
     rc = open_copy(db, copy, err);
     db_snapshot_remove(copy);
-    rmdir(folder);
+    rmdir(directory);
     struct kiln_err why = *err;
     return rc == KILN_FULL
-               ? kiln_fail(err, rc, "%s; TMPDIR may name a folder with more room", why.text)
+               ? kiln_fail(err, rc, "%s; TMPDIR may name a directory with more room", why.text)
                : rc;
 }
 
@@ -240,7 +240,7 @@ static enum kiln_code find(struct kern_db *db, struct bytes name, struct bytes a
     query_bind_letters(&q, 1, name);
     query_bind_letters(&q, 2, args);
     bool damaged = false;
-    for (int i = 0; i < CANDIDATES_MOST; i++) {
+    for (int i = 0; i < CANDIDATES_MAX; i++) {
         bool row = false;
         enum kiln_code rc = query_step(&q, &row, err);
         if (!rc && !row)

@@ -18,9 +18,9 @@
 
 enum kern_db_mode {
     KERN_DB_IMMUTABLE, /* nobody changes the file while it is open: no lock, no -wal is looked at */
-    /* MIOpen may have it open: locks and the write-ahead log are honoured, the file and its folder
-     * are not written to.  Reads a copy made at this moment, in TMPDIR, /var/tmp or /tmp.  A file
-     * that SQLite does not take opens too, if any row can be found in it. */
+    /* MIOpen may have it open: locks and the write-ahead log are honoured, the file and its
+     * directory are not written to.  Reads a copy made at this moment, in TMPDIR, /var/tmp or /tmp.
+     * A file that SQLite does not take opens too, if any row can be found in it. */
     KERN_DB_LIVE,
     /* As immutable, without a copy; but a file that SQLite does not take opens too, if any row can
      * be found in it. */
@@ -84,7 +84,7 @@ KILN_MUST_CHECK enum kiln_code kern_db_copy(const char *from, const char *to, ui
 struct kern_db_writer;
 
 /* A new file at |path|, which must not exist: MIOpen's schema and index, page size 4096, rollback
- * journal (not WAL, so that it is readable from a read-only folder).  The same rows in the same
+ * journal (not WAL, so that it is readable from a read-only directory).  The same rows in the same
  * order give the same bytes. */
 KILN_MUST_CHECK enum kiln_code kern_db_create(const char *path, struct kern_db_writer **ret_writer,
                                               struct kiln_err *err);

@@ -2,7 +2,7 @@
 #include "engine/miopen/kern_db_parts.h"
 
 /* Rows of an honest file do not overlap; crafted ones could all claim the same pages. */
-#define LISTED_MOST 2
+#define LISTED_MAX 2
 
 struct listing {
     uint64_t latest; /* id */
@@ -57,7 +57,7 @@ static enum kiln_code check_row(struct kern_db *db, const struct listing *l,
                                 const struct kern_row *row, struct kiln_err *err)
 {
     db->listed += row->name.size + row->args.size + row->stored.size;
-    if (row->id <= l->latest || db->listed > LISTED_MOST * db->size)
+    if (row->id <= l->latest || db->listed > LISTED_MAX * db->size)
         return kiln_fail(err, KILN_CORRUPT, "the rows of '%s' overlap", db->path);
     return db->indexed && kern_row_is_sane(row) ? confirm(db, row, err) : KILN_OK;
 }

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * What the files that read kernel databases share.  Not for other folders.
+ * What the files that read kernel databases share.  Not for other directories.
  */
 #include "engine/db/query.h"
 #include "engine/miopen/kern_db.h"
 #include "engine/miopen/kern_db_salvage.h"
 
 /* Names, arguments and hashes.  MIOpen's longest arguments have 2107 bytes. */
-#define KERN_DB_TEXT_MOST (64u << 10)
+#define KERN_DB_TEXT_MAX (64u << 10)
 
 enum kern_db_statement {
 #define KERN_DB_STATEMENT(name, text) KERN_DB_##name,

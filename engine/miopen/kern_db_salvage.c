@@ -7,10 +7,10 @@
 #include <string.h>
 
 /* Of rows and of index entries; the largest of AMD's packages has some ten thousand. */
-#define FOUND_MOST (1u << 20)
-#define RECORD_MOST (LIMIT_CODE_OBJECT + 4u * KERN_DB_TEXT_MOST)
+#define FOUND_MAX (1u << 20)
+#define RECORD_MAX (LIMIT_CODE_OBJECT + 4u * KERN_DB_TEXT_MAX)
 /* Of one id, rows and index entries that are looked at: pages that were freed may hold a few. */
-#define OF_ONE_ID_MOST 64
+#define OF_ONE_ID_MAX 64
 
 struct found_key { /* what the index says */
     int64_t id;
@@ -41,13 +41,13 @@ static bool looks_like_a_row(const struct page_cell *cell)
 /* Name and arguments first, the row's id last. */
 static bool looks_like_a_key(const struct page_cell *cell)
 {
-    return cell->in_index && cell->columns >= 3 && cell->columns < PAGE_COLUMNS_MOST &&
+    return cell->in_index && cell->columns >= 3 && cell->columns < PAGE_COLUMNS_MAX &&
            cell->kinds[0] == PAGE_TEXT && cell->kinds[1] == PAGE_TEXT &&
            cell->kinds[cell->columns - 1] == PAGE_NUMBER;
 }
 
 static bool read_record(struct kern_salvage *s, const struct page_cell *cell,
-                        struct page_value values[PAGE_COLUMNS_MOST])
+                        struct page_value values[PAGE_COLUMNS_MAX])
 {
     s->record.size = 0;
     s->record.failed = false;
@@ -57,10 +57,10 @@ static bool read_record(struct kern_salvage *s, const struct page_cell *cell,
 static bool on_cell(void *context, const struct page_cell *cell)
 {
     struct kern_salvage *s = context;
-    struct page_value v[PAGE_COLUMNS_MOST];
+    struct page_value v[PAGE_COLUMNS_MAX];
     if (looks_like_a_row(cell)) {
         buffer_put(&s->rows, cell, sizeof(*cell));
-    } else if (looks_like_a_key(cell) && cell->size <= 3 * KERN_DB_TEXT_MOST &&
+    } else if (looks_like_a_key(cell) && cell->size <= 3 * KERN_DB_TEXT_MAX &&
                read_record(s, cell, v)) {
         struct found_key key = { .id = v[cell->columns - 1].number,
                                  .hash = hash_of(v[0].bytes, v[1].bytes) };
@@ -106,9 +106,9 @@ enum kiln_code kern_salvage_open(int fd, struct kern_salvage **ret_salvage, stru
     KILN_AUTO(kern_salvage) struct kern_salvage *s = calloc(1, sizeof(*s));
     if (!s)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot read a damaged file: out of memory");
-    buffer_init(&s->rows, FOUND_MOST * sizeof(struct page_cell));
-    buffer_init(&s->keys, FOUND_MOST * sizeof(struct found_key));
-    buffer_init(&s->record, RECORD_MOST);
+    buffer_init(&s->rows, FOUND_MAX * sizeof(struct page_cell));
+    buffer_init(&s->keys, FOUND_MAX * sizeof(struct found_key));
+    buffer_init(&s->record, RECORD_MAX);
     enum kiln_code rc = page_scan_open(fd, &s->scan, err);
     if (rc)
         return rc;
@@ -163,7 +163,7 @@ static bool contradicts(const struct group *g, uint64_t hash)
 
 static bool read_row(struct kern_salvage *s, const struct page_cell *cell, struct kern_row *ret_row)
 {
-    struct page_value v[PAGE_COLUMNS_MOST];
+    struct page_value v[PAGE_COLUMNS_MAX];
     if (!read_record(s, cell, v))
         return false;
     *ret_row =
@@ -202,9 +202,9 @@ static bool next_group(const struct kern_salvage *s, size_t *row, size_t *key, s
                        .rows = rows ? rows + *row : NULL,
                        .keys = keys ? keys + *key : NULL };
     while (*row < rows_end && rows[*row].id == id)
-        ++*row, g.row_count += g.row_count < OF_ONE_ID_MOST;
+        ++*row, g.row_count += g.row_count < OF_ONE_ID_MAX;
     while (*key < keys_end && keys[*key].id == id)
-        ++*key, g.key_count += g.key_count < OF_ONE_ID_MOST;
+        ++*key, g.key_count += g.key_count < OF_ONE_ID_MAX;
     *ret_g = g;
     return true;
 }

@@ -38,8 +38,8 @@ enum kiln_code kern_db_create(const char *path, struct kern_db_writer **ret_writ
                                            .setup = schema,
                                            .statements = statements,
                                            .statement_count = 1,
-                                           .value_most =
-                                               LIMIT_CODE_OBJECT + 4ull * KERN_DB_TEXT_MOST };
+                                           .value_max =
+                                               LIMIT_CODE_OBJECT + 4ull * KERN_DB_TEXT_MAX };
     enum kiln_code rc = db_new_file(&options, &writer->db, err);
     if (!rc)
         *ret_writer = KILN_TAKE(writer);
@@ -56,9 +56,9 @@ void kern_db_writer_destroy(struct kern_db_writer *writer)
 
 static enum kiln_code check_text(struct bytes text, const char *what, struct kiln_err *err)
 {
-    if (text.size > KERN_DB_TEXT_MOST)
+    if (text.size > KERN_DB_TEXT_MAX)
         return kiln_fail(err, KILN_INVALID, "a kernel's %s may have %u bytes, not %zu", what,
-                         KERN_DB_TEXT_MOST, text.size);
+                         KERN_DB_TEXT_MAX, text.size);
     if (text.size && memchr(text.data, '\0', text.size))
         return kiln_fail(err, KILN_INVALID, "a kernel's %s may not hold a NUL", what);
     return KILN_OK;

@@ -6,14 +6,14 @@
 
 bool kern_row_is_sane(const struct kern_row *row)
 {
-    return row->name.size <= KERN_DB_TEXT_MOST && row->args.size <= KERN_DB_TEXT_MOST &&
-           row->md5.size <= KERN_DB_TEXT_MOST;
+    return row->name.size <= KERN_DB_TEXT_MAX && row->args.size <= KERN_DB_TEXT_MAX &&
+           row->md5.size <= KERN_DB_TEXT_MAX;
 }
 
 static enum kiln_code check_sizes(const struct kern_row *row, struct kiln_err *err)
 {
     if (!kern_row_is_sane(row))
-        return kiln_fail(err, KILN_CORRUPT, "a text of more than %u bytes", KERN_DB_TEXT_MOST);
+        return kiln_fail(err, KILN_CORRUPT, "a text of more than %u bytes", KERN_DB_TEXT_MAX);
     if (row->raw_size > LIMIT_CODE_OBJECT || row->stored.size > LIMIT_CODE_OBJECT)
         return kiln_fail(err, KILN_CORRUPT, "an object of more than %u bytes", LIMIT_CODE_OBJECT);
     if (row->stored.size == 0)

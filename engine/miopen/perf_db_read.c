@@ -10,8 +10,8 @@
 #include <string.h>
 
 #define CACHE_KIB 2048
-#define VALUE_MOST (16u << 20) /* of a row; beyond it the file is damaged as a whole */
-#define PROGRESS_EACH 4096u    /* rows */
+#define VALUE_MAX (16u << 20) /* of a row; beyond it the file is damaged as a whole */
+#define PROGRESS_EACH 4096u   /* rows */
 
 static const char *const columns[] = {
     "id",
@@ -43,16 +43,16 @@ struct perf_reading {
     const struct tuning_reader_events *events;
     struct perf_db_rows *rows; /* by config, then id */
     size_t next;               /* of the rows */
-    size_t told;               /* rows that were done at the latest progress */
+    size_t reported;           /* rows that were done at the latest progress */
     int64_t config_id;         /* of the latest row of config */
     struct tuning_keys keys;
     struct buffer key_texts; /* every key that came so far */
     struct buffer value;
     struct tuning_ids solvers;
-    uint64_t ids[TUNING_ENTRIES_MOST]; /* of the rows of those */
+    uint64_t ids[TUNING_ENTRIES_MAX]; /* of the rows of those */
 };
 
-static enum kiln_code tell(const struct perf_reading *r, uint64_t id, const char *why)
+static enum kiln_code report(const struct perf_reading *r, uint64_t id, const char *why)
 {
     return r->events->bad(r->events->context, id, why) ? KILN_OK : KILN_CANCELLED;
 }
@@ -106,8 +106,8 @@ static enum kiln_code put_key(struct buffer *to, const struct query *q, struct k
         rc = put_column(to, q, i, err);
     if (!rc && to->failed)
         rc = kiln_fail(err, KILN_NO_MEMORY, "cannot keep the keys of a PerfDb: out of memory");
-    if (!rc && to->size - start > TUNING_KEY_MOST)
-        rc = kiln_fail(err, KILN_INVALID, "its key has more than %u bytes", TUNING_KEY_MOST);
+    if (!rc && to->size - start > TUNING_KEY_MAX)
+        rc = kiln_fail(err, KILN_INVALID, "its key has more than %u bytes", TUNING_KEY_MAX);
     return rc;
 }
 
@@ -142,19 +142,19 @@ static const char *refusal(const struct perf_reading *r, struct bytes solver, st
 {
     if (tuning_ids_has(&r->solvers, solver))
         return "there is an earlier row of the same problem and solver";
-    if (r->solvers.count == TUNING_ENTRIES_MOST)
+    if (r->solvers.count == TUNING_ENTRIES_MAX)
         return "its problem has too many rows";
-    if (r->value.size + solver.size + params.size + 2 > TUNING_VALUE_MOST)
+    if (r->value.size + solver.size + params.size + 2 > TUNING_VALUE_MAX)
         return "the rows of its problem are too long";
     return NULL;
 }
 
-static enum kiln_code tell_row(const struct perf_reading *r, const struct perf_db_row *row,
-                               const char *why)
+static enum kiln_code report_row(const struct perf_reading *r, const struct perf_db_row *row,
+                                 const char *why)
 {
     char text[160];
     snprintf(text, sizeof(text), "row of perf_db: %s", why);
-    return tell(r, (uint64_t)row->id, text);
+    return report(r, (uint64_t)row->id, text);
 }
 
 static enum kiln_code take_row(struct perf_reading *r, const struct perf_db_row *row)
@@ -163,7 +163,7 @@ static enum kiln_code take_row(struct perf_reading *r, const struct perf_db_row 
     struct bytes params = perf_db_row_params(r->rows, row);
     const char *why = refusal(r, solver, params);
     if (why)
-        return tell_row(r, row, why);
+        return report_row(r, row, why);
     tuning_entry_write_perf(&r->value, solver, params);
     r->ids[r->solvers.count] = (uint64_t)row->id;
     (void)tuning_ids_add(&r->solvers, solver); /* new, and there is room: seen above */
@@ -171,7 +171,7 @@ static enum kiln_code take_row(struct perf_reading *r, const struct perf_db_row 
 }
 
 /* Those whose config is below |id|, which means that no good row of config claimed them. */
-static enum kiln_code tell_dangling(struct perf_reading *r, int64_t id, bool all)
+static enum kiln_code report_dangling(struct perf_reading *r, int64_t id, bool all)
 {
     enum kiln_code rc = KILN_OK;
     for (; !rc && r->next < r->rows->count; r->next++) {
@@ -180,7 +180,7 @@ static enum kiln_code tell_dangling(struct perf_reading *r, int64_t id, bool all
         if (!all && row->config >= id)
             break;
         snprintf(why, sizeof(why), "the table config has no good row %lld", (long long)row->config);
-        rc = tell_row(r, row, why);
+        rc = report_row(r, row, why);
     }
     return rc;
 }
@@ -188,15 +188,15 @@ static enum kiln_code tell_dangling(struct perf_reading *r, int64_t id, bool all
 static void progress(struct perf_reading *r, bool end)
 {
     const struct tuning_reader_events *e = r->events;
-    if (!e->progress || (!end && r->next - r->told < PROGRESS_EACH))
+    if (!e->progress || (!end && r->next - r->reported < PROGRESS_EACH))
         return;
     e->progress(e->context, r->next, r->rows->count);
-    r->told = r->next;
+    r->reported = r->next;
 }
 
 static enum kiln_code give(struct perf_reading *r, struct bytes key, struct kiln_err *err)
 {
-    enum kiln_code rc = tell_dangling(r, r->config_id, false);
+    enum kiln_code rc = report_dangling(r, r->config_id, false);
     tuning_ids_clear(&r->solvers);
     r->value.size = 0;
     for (; !rc && r->next < r->rows->count; r->next++) {
@@ -228,7 +228,7 @@ static enum kiln_code read_config(struct perf_reading *r, const struct query *q,
     if (rc == KILN_INVALID) {
         char text[200];
         snprintf(text, sizeof(text), "row of config: %.160s", why.text);
-        return tell(r, query_u64(q, 0), text);
+        return report(r, query_u64(q, 0), text);
     }
     if (rc) {
         *err = why;
@@ -240,7 +240,7 @@ static enum kiln_code read_config(struct perf_reading *r, const struct query *q,
 static enum kiln_code read_configs(struct perf_reading *r, struct db *db, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, 0);
-    uint64_t left = perf_db_rows_most(r->rows->file_size);
+    uint64_t left = perf_db_rows_max(r->rows->file_size);
     bool row = true;
     enum kiln_code rc = KILN_OK;
     while (!rc && row) {
@@ -253,7 +253,7 @@ static enum kiln_code read_configs(struct perf_reading *r, struct db *db, struct
                 "the table config has more rows than fit into the file; the file is damaged");
     }
     if (!rc)
-        rc = tell_dangling(r, INT64_MAX, true);
+        rc = report_dangling(r, INT64_MAX, true);
     if (!rc)
         progress(r, true);
     return rc;
@@ -267,8 +267,8 @@ static enum kiln_code read_all(const char *path, struct perf_db_rows *rows, stru
         return kiln_fail(err, KILN_NO_MEMORY, "cannot read '%s': out of memory", path);
     *r = (struct perf_reading){ .events = events, .rows = rows };
     /* A key has some times the bytes of its row: a number of one byte becomes "127x". */
-    buffer_init(&r->key_texts, 8 * rows->file_size + 2 * TUNING_KEY_MOST);
-    buffer_init(&r->value, TUNING_VALUE_MOST + 1);
+    buffer_init(&r->key_texts, 8 * rows->file_size + 2 * TUNING_KEY_MAX);
+    buffer_init(&r->value, TUNING_VALUE_MAX + 1);
     enum kiln_code rc = tuning_keys_init(&r->keys, rows->count, err);
     if (!rc)
         rc = tuning_ids_init(&r->solvers, err);
@@ -289,7 +289,7 @@ enum kiln_code perf_db_read(const char *path, const struct tuning_reader_events 
     struct db_options options = { .path = path,
                                   .statements = &statement,
                                   .statement_count = 1,
-                                  .value_most = VALUE_MOST,
+                                  .value_max = VALUE_MAX,
                                   .cache_kib = CACHE_KIB,
                                   .read_only = true,
                                   .immutable = true,

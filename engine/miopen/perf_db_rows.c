@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#define ROW_LEAST 6u /* bytes of the shortest row with its place in the page */
+#define ROW_MIN 6u /* bytes of the shortest row with its place in the page */
 
 static const char *const columns[] = { "id", "solver", "config", "params" };
 static const struct db_table table = { "perf_db", columns, sizeof(columns) / sizeof(columns[0]) };
@@ -18,7 +18,7 @@ static const char *const statement =
     " when typeof(solver) <> 'text' then 'solver' when typeof(config) <> 'integer' then 'config'"
     " when typeof(params) <> 'text' then 'params' else '' end from perf_db";
 
-uint64_t perf_db_rows_most(uint64_t file_size) { return file_size / ROW_LEAST; }
+uint64_t perf_db_rows_max(uint64_t file_size) { return file_size / ROW_MIN; }
 
 void perf_db_rows_done(struct perf_db_rows *rows)
 {
@@ -56,8 +56,8 @@ static enum kiln_code put_texts(struct buffer *texts, struct bytes solver, struc
 {
     struct tuning_entry e;
     size_t start = texts->size;
-    if (solver.size + 1 + params.size > TUNING_VALUE_MOST)
-        return kiln_fail(err, KILN_INVALID, "its texts have more than %u bytes", TUNING_VALUE_MOST);
+    if (solver.size + 1 + params.size > TUNING_VALUE_MAX)
+        return kiln_fail(err, KILN_INVALID, "its texts have more than %u bytes", TUNING_VALUE_MAX);
     buffer_put(texts, solver.data, solver.size);
     buffer_put_u8(texts, ':');
     buffer_put(texts, params.data, params.size);
@@ -116,7 +116,7 @@ static enum kiln_code read_rows(struct perf_db_rows *rows, struct db *db,
                                 const struct tuning_reader_events *events, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, 0);
-    uint64_t left = perf_db_rows_most(rows->file_size);
+    uint64_t left = perf_db_rows_max(rows->file_size);
     int64_t latest = 0;
     for (;;) {
         bool row = false;

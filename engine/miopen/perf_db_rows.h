@@ -36,4 +36,4 @@ void perf_db_rows_done(struct perf_db_rows *rows);
 struct bytes perf_db_row_solver(const struct perf_db_rows *rows, const struct perf_db_row *row);
 struct bytes perf_db_row_params(const struct perf_db_rows *rows, const struct perf_db_row *row);
 /* Pages of a crafted file may form rings, or be shared: no table has more rows than this. */
-uint64_t perf_db_rows_most(uint64_t file_size);
+uint64_t perf_db_rows_max(uint64_t file_size);

@@ -67,7 +67,7 @@ enum kiln_code perf_db_create(const char *path, struct perf_db_writer **ret_writ
                                            .statements = statements,
                                            .statement_count =
                                                sizeof(statements) / sizeof(statements[0]),
-                                           .value_most = 2 * TUNING_VALUE_MOST };
+                                           .value_max = 2 * TUNING_VALUE_MAX };
     enum kiln_code rc = db_new_file(&options, &writer->db, err);
     if (!rc)
         *ret_writer = KILN_TAKE(writer);
@@ -137,14 +137,14 @@ static enum kiln_code check_value(struct bytes value, const uint64_t *ids, struc
 {
     struct tuning_entry e;
     enum kiln_code rc = KILN_OK;
-    if (value.size > TUNING_VALUE_MOST)
+    if (value.size > TUNING_VALUE_MAX)
         return kiln_fail(err, KILN_INVALID, "the record has %zu bytes, at most %u are allowed",
-                         value.size, TUNING_VALUE_MOST);
+                         value.size, TUNING_VALUE_MAX);
     for (size_t i = 0; !rc; i++) {
         rc = tuning_entry_next(TUNING_PERF, &value, &e, err);
-        if (!rc && i == TUNING_ENTRIES_MOST)
+        if (!rc && i == TUNING_ENTRIES_MAX)
             rc = kiln_fail(err, KILN_INVALID, "the record has more than %u entries",
-                           TUNING_ENTRIES_MOST);
+                           TUNING_ENTRIES_MAX);
         if (!rc && ids && (ids[i] == 0 || ids[i] > INT64_MAX))
             rc = kiln_fail(err, KILN_INVALID, "%llu is no id of a row", (unsigned long long)ids[i]);
     }
@@ -225,7 +225,7 @@ static enum kiln_code undo(struct perf_db_writer *writer, uint64_t config, const
 static enum kiln_code add_rows(struct perf_db_writer *writer, struct bytes value, uint64_t config,
                                const uint64_t *ids, struct kiln_err *err)
 {
-    uint64_t given[TUNING_ENTRIES_MOST], last = writer->last_id;
+    uint64_t given[TUNING_ENTRIES_MAX], last = writer->last_id;
     struct tuning_entry e;
     size_t count = 0;
     enum kiln_code rc = tuning_entry_next(TUNING_PERF, &value, &e, err);

@@ -86,7 +86,7 @@ static char *put_layouts(char *at, const struct sides *s, const struct problem *
     return at;
 }
 
-size_t find_key_write(const struct problem *p, char text[PROBLEM_KEY_MOST])
+size_t find_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX])
 {
     struct sides s = sides_of(p);
     char *at = put_number(text, s.in_channels);
@@ -129,7 +129,7 @@ static char *put_columns(char *at, struct extent e, uint32_t flat, const struct 
     return put_column(at, p->spatial_dims == 3 ? e.d : flat);
 }
 
-size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MOST])
+size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX])
 {
     *text = '\0';
     if (p->x_layout != p->w_layout || p->x_layout != p->y_layout)

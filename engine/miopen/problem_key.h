@@ -26,12 +26,12 @@
  */
 #include "common/problem.h"
 
-#define PROBLEM_KEY_MOST 320 /* with the terminating NUL, of either key */
+#define PROBLEM_KEY_MAX 320 /* with the terminating NUL, of either key */
 
 /* Returns the key's length.  Valid problems only (problem_check). */
-size_t find_key_write(const struct problem *p, char text[PROBLEM_KEY_MOST]);
+size_t find_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 /* As find_key_write; 0 and "" for a problem of mixed layouts. */
-size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MOST]);
+size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 
 /* KILN_INVALID: not such a key, saying what is wrong and where (columns count from 1).
  * KILN_UNSUPPORTED: it is one, but no problem of ours has exactly this key (a bias, a type or mix

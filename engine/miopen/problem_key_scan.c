@@ -102,10 +102,10 @@ static void check_direction(struct scan *s, const struct key_parts *parts)
 
 static bool begin(struct scan *s)
 {
-    if (s->text.size < PROBLEM_KEY_MOST)
+    if (s->text.size < PROBLEM_KEY_MAX)
         return true;
     s->rc = kiln_fail(s->err, KILN_INVALID, "%s key of %zu bytes; %d are the most", s->kind,
-                      s->text.size, PROBLEM_KEY_MOST - 1);
+                      s->text.size, PROBLEM_KEY_MAX - 1);
     return false;
 }
 

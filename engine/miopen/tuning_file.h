@@ -24,7 +24,7 @@ enum tuning_format { TUNING_TEXT, TUNING_SQLITE };
 struct tuning_file_name {
     enum tuning_kind kind;
     enum tuning_format format;
-    char database_id[DATABASE_ID_MOST];
+    char database_id[DATABASE_ID_MAX];
     char backend[16]; /* "HIP", "CUDA", "OpenCL"; "" for PerfDb */
     char version[40]; /* of user files: "2_17_0_a82233c22", "1.1.0"; else "" */
     bool is_user;

@@ -36,7 +36,7 @@ enum tuning_ids_added tuning_ids_add(struct tuning_ids *ids, struct bytes id)
     size_t at = slot_of(ids, id);
     if (ids->slots[at])
         return TUNING_ID_IS_KNOWN;
-    if (ids->count == TUNING_ENTRIES_MOST)
+    if (ids->count == TUNING_ENTRIES_MAX)
         return TUNING_IDS_ARE_FULL;
     ids->ids[ids->count] = id;
     ids->taken[ids->count] = (uint16_t)at;

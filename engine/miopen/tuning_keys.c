@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define ROOM_LEAST 1024u
-#define EXPECTED_MOST (1u << 20) /* a guess from a hostile file's size must not cost memory */
+#define ROOM_MIN 1024u
+#define EXPECTED_MAX (1u << 20) /* a guess from a hostile file's size must not cost memory */
 
 enum kiln_code tuning_secret_draw(uint64_t ret_secret[2], struct kiln_err *err)
 {
@@ -62,12 +62,12 @@ static enum kiln_code make_room(struct tuning_keys *keys, size_t room, struct ki
 
 enum kiln_code tuning_keys_init(struct tuning_keys *keys, size_t expected, struct kiln_err *err)
 {
-    size_t room = ROOM_LEAST;
+    size_t room = ROOM_MIN;
     *keys = (struct tuning_keys){ .room = 0 };
     enum kiln_code rc = tuning_secret_draw(keys->secret, err);
     if (rc)
         return rc;
-    while (room < 2 * (expected < EXPECTED_MOST ? expected : EXPECTED_MOST))
+    while (room < 2 * (expected < EXPECTED_MAX ? expected : EXPECTED_MAX))
         room *= 2;
     return make_room(keys, room, err);
 }

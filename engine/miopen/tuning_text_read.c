@@ -19,7 +19,7 @@ struct text_reading {
     struct tuning_ids ids; /* of the record's entries */
 };
 
-static enum kiln_code tell(const struct text_reading *r, const char *why)
+static enum kiln_code report(const struct text_reading *r, const char *why)
 {
     return r->events->bad(r->events->context, r->line, why) ? KILN_OK : KILN_CANCELLED;
 }
@@ -33,7 +33,7 @@ static enum kiln_code leave_out(struct text_reading *r, struct bytes value, size
         buffer_put(&r->value, value.data, offset - 1); /* less the ';' in front */
     snprintf(why, sizeof(why), "'%.*s' comes twice in the record; the first counts",
              id.size > 80 ? 80 : (int)id.size, (const char *)id.data);
-    return tell(r, why);
+    return report(r, why);
 }
 
 static void keep(struct text_reading *r, struct bytes entry)
@@ -62,7 +62,7 @@ static enum kiln_code read_entries(struct text_reading *r, struct bytes value, s
         case TUNING_ID_IS_KNOWN: rc = leave_out(r, value, offset, e.id); break;
         case TUNING_IDS_ARE_FULL:
             return kiln_fail(err, KILN_INVALID, "the record has more than %u entries",
-                             TUNING_ENTRIES_MOST);
+                             TUNING_ENTRIES_MAX);
         }
         if (rc)
             break;
@@ -73,9 +73,9 @@ static enum kiln_code read_entries(struct text_reading *r, struct bytes value, s
 static enum kiln_code check_line(struct bytes line, struct bytes *ret_key, struct bytes *ret_value,
                                  struct kiln_err *err)
 {
-    if (line.size > TUNING_KEY_MOST + 1 + TUNING_VALUE_MOST)
+    if (line.size > TUNING_KEY_MAX + 1 + TUNING_VALUE_MAX)
         return kiln_fail(err, KILN_INVALID, "the line has %zu bytes, a record at most %u",
-                         line.size, TUNING_KEY_MOST + 1 + TUNING_VALUE_MOST);
+                         line.size, TUNING_KEY_MAX + 1 + TUNING_VALUE_MAX);
     const uint8_t *equals = memchr(line.data, '=', line.size);
     if (!equals)
         return kiln_fail(err, KILN_INVALID, "there is no '=' behind a key");
@@ -84,11 +84,11 @@ static enum kiln_code check_line(struct bytes line, struct bytes *ret_key, struc
     enum kiln_code rc = tuning_word_check("key", key, false, err);
     if (!rc && value.size == 0)
         rc = kiln_fail(err, KILN_INVALID, "nothing stands behind the key");
-    if (!rc && value.size > TUNING_VALUE_MOST)
+    if (!rc && value.size > TUNING_VALUE_MAX)
         rc = kiln_fail(err, KILN_INVALID,
                        "the record has %zu bytes behind its key, at most %u are "
                        "allowed",
-                       value.size, TUNING_VALUE_MOST);
+                       value.size, TUNING_VALUE_MAX);
     *ret_key = key;
     *ret_value = value;
     return rc;
@@ -130,7 +130,7 @@ static enum kiln_code read_line(struct text_reading *r, struct bytes raw, struct
     if (!rc)
         rc = check_key(r, key, &why);
     if (rc == KILN_INVALID)
-        return tell(r, why.text);
+        return report(r, why.text);
     if (rc == KILN_NO_MEMORY)
         *err = why;
     return rc ? rc : give(r, raw, key, value, err);
@@ -144,7 +144,7 @@ static struct bytes without_mark(struct bytes line)
 
 static enum kiln_code read_lines(struct text_reading *r, struct kiln_err *err)
 {
-    const uint8_t *at = r->text.data, *end = at + r->text.size, *told = at;
+    const uint8_t *at = r->text.data, *end = at + r->text.size, *reported = at;
     enum kiln_code rc = KILN_OK;
     while (!rc && at < end) {
         const uint8_t *stop = memchr(at, '\n', (size_t)(end - at));
@@ -156,9 +156,9 @@ static enum kiln_code read_lines(struct text_reading *r, struct kiln_err *err)
             line.size--;
         if (line.size)
             rc = read_line(r, raw, line, err);
-        if (!rc && r->events->progress && (at == end || at - told >= PROGRESS_EACH)) {
+        if (!rc && r->events->progress && (at == end || at - reported >= PROGRESS_EACH)) {
             r->events->progress(r->events->context, (uint64_t)(at - r->text.data), r->text.size);
-            told = at;
+            reported = at;
         }
     }
     return rc;
@@ -171,7 +171,7 @@ enum kiln_code tuning_text_read(enum tuning_kind kind, struct bytes text,
     if (!r)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot read a tuning file: out of memory");
     *r = (struct text_reading){ .kind = kind, .events = events, .text = text };
-    buffer_init(&r->value, TUNING_VALUE_MOST);
+    buffer_init(&r->value, TUNING_VALUE_MAX);
     enum kiln_code rc = tuning_keys_init(&r->keys, text.size / RECORD_USUAL, err);
     if (!rc)
         rc = tuning_ids_init(&r->ids, err);

@@ -26,6 +26,6 @@ void damaged_rows_add(struct damaged_rows *rows, const struct digest *asked)
     if (damaged_rows_has(rows, asked))
         return;
     rows->asked[rows->next] = *asked;
-    rows->next = (rows->next + 1) % DAMAGED_ROWS_MOST;
-    rows->count += rows->count < DAMAGED_ROWS_MOST;
+    rows->next = (rows->next + 1) % DAMAGED_ROWS_MAX;
+    rows->count += rows->count < DAMAGED_ROWS_MAX;
 }

@@ -11,10 +11,10 @@
  */
 #include "common/digest.h"
 
-#define DAMAGED_ROWS_MOST 256
+#define DAMAGED_ROWS_MAX 256
 
 struct damaged_rows {
-    struct digest asked[DAMAGED_ROWS_MOST];
+    struct digest asked[DAMAGED_ROWS_MAX];
     size_t count, next;
 };
 

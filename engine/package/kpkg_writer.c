@@ -53,7 +53,7 @@ enum kiln_code kpkg_writer_create(const char *path, struct kpkg_writer **ret_wri
         .setup = setup,
         .statements = statements,
         .statement_count = sizeof(statements) / sizeof(statements[0]),
-        .value_most = LIMIT_CODE_OBJECT + (1u << 20),
+        .value_max = LIMIT_CODE_OBJECT + (1u << 20),
     };
     enum kiln_code rc = codec_create(&writer->codec, err);
     if (!rc)

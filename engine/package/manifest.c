@@ -8,14 +8,14 @@
 #include <string.h>
 
 #define FORMAT "kiln-manifest-1"
-/* MANIFEST_MOST holds no more entries of the least length. */
-#define FILES_MOST 4096
-#define FILE_NAME_MOST 255 /* bytes; what a folder entry may have */
+/* MANIFEST_MAX holds no more entries of the least length. */
+#define FILES_MAX 4096
+#define FILE_NAME_MAX 255 /* bytes; what a directory entry may have */
 
 static bool file_name_is_fine(const char *name)
 {
     size_t size = strlen(name);
-    return size > 0 && size <= FILE_NAME_MOST && name[0] != '.' && !strchr(name, '/');
+    return size > 0 && size <= FILE_NAME_MAX && name[0] != '.' && !strchr(name, '/');
 }
 
 /* ---- checking ---- */
@@ -40,7 +40,7 @@ static enum kiln_code no_manifest(struct kiln_err *err, const char *why)
 static enum kiln_code statement_read(struct bytes manifest, struct statement *ret_statement,
                                      struct kiln_err *err)
 {
-    if (manifest.size > MANIFEST_MOST)
+    if (manifest.size > MANIFEST_MAX)
         return no_manifest(err, "it is too large");
     struct statement s = { 0 };
     if (json_parse(manifest, "the file", &s.json, err)) {
@@ -63,7 +63,7 @@ struct verdict {
     const struct statement *statement;
     bool known;   /* a trusted key has this id */
     bool genuine; /* and it made the signature */
-    char signer[KEY_NAME_MOST];
+    char signer[KEY_NAME_MAX];
 };
 
 static bool try_key(void *context, const struct public_key *key)
@@ -79,11 +79,11 @@ static bool try_key(void *context, const struct public_key *key)
 }
 
 static enum kiln_code check_signature(const struct statement *s, const struct manifest_trust *trust,
-                                      char signer[KEY_NAME_MOST], struct kiln_err *err)
+                                      char signer[KEY_NAME_MAX], struct kiln_err *err)
 {
     struct verdict v = { .statement = s };
     struct trusted_keys keys;
-    enum kiln_code rc = keys_each(trust->folder, try_key, &v, &keys, err);
+    enum kiln_code rc = keys_each(trust->directory, try_key, &v, &keys, err);
     if (rc)
         return rc;
     if (!v.known)
@@ -91,14 +91,14 @@ static enum kiln_code check_signature(const struct statement *s, const struct ma
             err, KILN_DENIED,
             "it is signed with the key %.16s, which is none of the %u in '%s'%s%s%s: if "
             "you trust that key, put its .pub file there",
-            s->key_id, keys.good, trust->shown ? trust->shown : trust->folder,
+            s->key_id, keys.good, trust->shown ? trust->shown : trust->directory,
             keys.bad ? " ('" : "", keys.first_bad, keys.bad ? "' holds no key)" : "");
     if (!v.genuine)
         return kiln_fail(err, KILN_DENIED,
                          "the signature is not that of '%s': the manifest was changed after it was "
                          "signed; fetch it again from where you trust",
                          v.signer);
-    memcpy(signer, v.signer, KEY_NAME_MOST);
+    memcpy(signer, v.signer, KEY_NAME_MAX);
     return KILN_OK;
 }
 
@@ -136,7 +136,7 @@ static enum kiln_code find_file(const char *text, const char *file_name, const c
         return no_manifest(err, "the signed text is not JSON");
     const struct json *files = json_get(json, "files");
     if (strcmp(json_get_text(json, "format", ""), FORMAT) != 0 || !json_is_array(files) ||
-        json_count(files) > FILES_MOST)
+        json_count(files) > FILES_MAX)
         return no_manifest(err, "the signed text is not of the format " FORMAT);
     struct manifest_file found = { 0 };
     unsigned count = 0;
@@ -159,10 +159,10 @@ static enum kiln_code find_file(const char *text, const char *file_name, const c
 
 enum kiln_code manifest_check(struct bytes manifest, const struct manifest_trust *trust,
                               const char *file_name, struct manifest_file *ret_file,
-                              char ret_signer[KEY_NAME_MOST], struct kiln_err *err)
+                              char ret_signer[KEY_NAME_MAX], struct kiln_err *err)
 {
     struct statement s;
-    char signer[KEY_NAME_MOST];
+    char signer[KEY_NAME_MAX];
     enum kiln_code rc = statement_read(manifest, &s, err);
     if (!rc) {
         rc = check_signature(&s, trust, signer, err);
@@ -172,7 +172,7 @@ enum kiln_code manifest_check(struct bytes manifest, const struct manifest_trust
     }
     if (rc)
         return kiln_while(err, "checking the manifest of '%s'", file_name);
-    memcpy(ret_signer, signer, KEY_NAME_MOST);
+    memcpy(ret_signer, signer, KEY_NAME_MAX);
     return KILN_OK;
 }
 
@@ -181,9 +181,9 @@ enum kiln_code manifest_check(struct bytes manifest, const struct manifest_trust
 static enum kiln_code check_entries(const struct manifest_entry *entries, size_t count,
                                     struct kiln_err *err)
 {
-    if (count == 0 || count > FILES_MOST)
+    if (count == 0 || count > FILES_MAX)
         return kiln_fail(err, KILN_INVALID, "a manifest speaks of 1 to %d files, not %zu",
-                         FILES_MOST, count);
+                         FILES_MAX, count);
     for (size_t i = 0; i < count; i++) {
         if (!file_name_is_fine(entries[i].name))
             return kiln_fail(err, KILN_INVALID, "'%.80s' is no file name for a manifest",
@@ -239,11 +239,11 @@ static enum kiln_code sign(const uint8_t secret[ED25519_KEY_SIZE],
     if (!whole)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a manifest");
     size_t size = strlen(whole);
-    if (size + 1 > MANIFEST_MOST)
+    if (size + 1 > MANIFEST_MAX)
         return kiln_fail(err, KILN_FULL,
                          "a manifest of %zu files would have %zu bytes, at most %u may be: make "
                          "several",
-                         count, size + 1, MANIFEST_MOST);
+                         count, size + 1, MANIFEST_MAX);
     buffer_put(ret_manifest, whole, size);
     buffer_put(ret_manifest, "\n", 1);
     return ret_manifest->failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for a manifest")

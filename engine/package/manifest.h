@@ -18,8 +18,8 @@
 #include "common/digest.h"
 #include "common/err.h"
 
-#define MANIFEST_MOST (256u << 10) /* bytes of a manifest file */
-#define KEY_NAME_MOST 64           /* with the terminating NUL: letters, digits and . _ - */
+#define MANIFEST_MAX (256u << 10) /* bytes of a manifest file */
+#define KEY_NAME_MAX 64           /* with the terminating NUL: letters, digits and . _ - */
 
 struct manifest_file { /* what a manifest says of one file */
     uint64_t size;
@@ -27,8 +27,8 @@ struct manifest_file { /* what a manifest says of one file */
 };
 
 struct manifest_trust {
-    const char *folder; /* of *.pub */
-    const char *shown;  /* what sentences call it, where it is a copy; NULL: as it is called */
+    const char *directory; /* of *.pub */
+    const char *shown;     /* what sentences call it, where it is a copy; NULL: as it is called */
 };
 
 /* Checks the signature by the trusted keys and finds |file_name|.  KILN_DENIED:
@@ -37,7 +37,7 @@ struct manifest_trust {
 KILN_MUST_CHECK enum kiln_code manifest_check(struct bytes manifest,
                                               const struct manifest_trust *trust,
                                               const char *file_name, struct manifest_file *ret_file,
-                                              char ret_signer[KEY_NAME_MOST], struct kiln_err *err);
+                                              char ret_signer[KEY_NAME_MAX], struct kiln_err *err);
 struct manifest_entry {
     const char *name; /* a file name, no path */
     uint64_t size;
@@ -48,6 +48,6 @@ struct manifest_entry {
 KILN_MUST_CHECK enum kiln_code manifest_sign(const char *secret_key_file,
                                              const struct manifest_entry *entries, size_t count,
                                              struct buffer *ret_manifest, struct kiln_err *err);
-/* Writes NAME.key and NAME.pub into |folder|; KILN_BUSY when one is there already. */
-KILN_MUST_CHECK enum kiln_code manifest_keygen(const char *folder, const char *name,
+/* Writes NAME.key and NAME.pub into |directory|; KILN_BUSY when one is there already. */
+KILN_MUST_CHECK enum kiln_code manifest_keygen(const char *directory, const char *name,
                                                struct kiln_err *err);

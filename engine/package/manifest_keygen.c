@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static enum kiln_code write_key(const char *folder, const char *file_name, struct json *key,
+static enum kiln_code write_key(const char *directory, const char *file_name, struct json *key,
                                 bool secret, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *text = json_print(key, /* indent= */ true);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot write '%s': out of memory", file_name);
-    struct whole_file file = { .folder = folder,
+    struct whole_file file = { .directory = directory,
                                .name = file_name,
                                .content = bytes_of_text(text),
                                .mode = secret ? 0600 : 0644 };
@@ -38,47 +38,47 @@ static struct json *describe(const char *format, const char *name, const char *m
 }
 
 /* The secret half first: a public one without it could get trusted, and would be of no use. */
-static enum kiln_code write_both(const char *folder, const char *name,
+static enum kiln_code write_both(const char *directory, const char *name,
                                  const uint8_t secret[ED25519_KEY_SIZE], struct kiln_err *err)
 {
     uint8_t pub[ED25519_KEY_SIZE];
-    char id[KEY_ID_SIZE], secret_name[KEY_NAME_MOST + 8], public_name[KEY_NAME_MOST + 8];
+    char id[KEY_ID_SIZE], secret_name[KEY_NAME_MAX + 8], public_name[KEY_NAME_MAX + 8];
     ed25519_public_of(secret, pub);
     key_id_of(pub, id);
     snprintf(secret_name, sizeof(secret_name), "%s.key", name);
     snprintf(public_name, sizeof(public_name), "%s.pub", name);
     char path[4096];
-    int size = snprintf(path, sizeof(path), "%s/%s", folder, public_name);
+    int size = snprintf(path, sizeof(path), "%s/%s", directory, public_name);
     if (size < 0 || (size_t)size >= sizeof(path))
-        return kiln_fail(err, KILN_INVALID, "the folder's path is too long");
+        return kiln_fail(err, KILN_INVALID, "the directory's path is too long");
     if (access(path, F_OK) == 0)
         return kiln_fail(err, KILN_BUSY, "there is a '%s' already", path);
 
     KILN_AUTO(json)
     struct json *hidden = describe(KEY_FORMAT_SECRET, name, "secret", secret, id);
     KILN_AUTO(json) struct json *open = describe(KEY_FORMAT_PUBLIC, name, "key", pub, id);
-    enum kiln_code rc = write_key(folder, secret_name, hidden, /* secret= */ true, err);
+    enum kiln_code rc = write_key(directory, secret_name, hidden, /* secret= */ true, err);
     if (rc)
         return rc;
-    rc = write_key(folder, public_name, open, /* secret= */ false, err);
-    if (rc && snprintf(path, sizeof(path), "%s/%s", folder, secret_name) < (int)sizeof(path))
+    rc = write_key(directory, public_name, open, /* secret= */ false, err);
+    if (rc && snprintf(path, sizeof(path), "%s/%s", directory, secret_name) < (int)sizeof(path))
         unlink(path); /* half a key would only stand in the way of the next try */
     return rc;
 }
 
-enum kiln_code manifest_keygen(const char *folder, const char *name, struct kiln_err *err)
+enum kiln_code manifest_keygen(const char *directory, const char *name, struct kiln_err *err)
 {
     if (!key_name_is_fine(name))
         return kiln_fail(err, KILN_INVALID,
                          "'%.80s' cannot name a key: 1 to %d letters, digits and . _ -, not "
                          "starting with '.' or '-'",
-                         name, KEY_NAME_MOST - 1);
-    enum kiln_code rc = fs_make_folders(folder, err);
+                         name, KEY_NAME_MAX - 1);
+    enum kiln_code rc = fs_make_directories(directory, err);
     uint8_t secret[ED25519_KEY_SIZE];
     if (!rc)
         rc = ed25519_generate(secret, err);
     if (!rc)
-        rc = write_both(folder, name, secret, err);
+        rc = write_both(directory, name, secret, err);
     explicit_bzero(secret, sizeof(secret));
     return rc ? kiln_while(err, "making the key '%s'", name) : KILN_OK;
 }

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A folder that an administrator fills by hand; each key costs a file read at each check. */
-#define TRUSTED_KEYS_MOST 256
+/* A directory that an administrator fills by hand; each key costs a file read at each check. */
+#define TRUSTED_KEYS_MAX 256
 
 void hex_write(const uint8_t *bytes, size_t size, char *hex)
 {
@@ -54,7 +54,7 @@ void key_id_of(const uint8_t pub[ED25519_KEY_SIZE], char id[KEY_ID_SIZE])
 bool key_name_is_fine(const char *name)
 {
     size_t size = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
-    return size > 0 && size < KEY_NAME_MOST && name[size] == '\0' && name[0] != '.' &&
+    return size > 0 && size < KEY_NAME_MAX && name[size] == '\0' && name[0] != '.' &&
            name[0] != '-';
 }
 
@@ -77,12 +77,12 @@ static enum kiln_code read_public(const char *path, struct public_key *ret_key,
                                   struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer text;
-    buffer_init(&text, KEY_FILE_MOST);
+    buffer_init(&text, KEY_FILE_MAX);
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", path);
     KILN_AUTO(json) struct json *file = NULL;
-    enum kiln_code rc = fs_read_fd(fd, KEY_FILE_MOST, &text, err);
+    enum kiln_code rc = fs_read_fd(fd, KEY_FILE_MAX, &text, err);
     if (!rc)
         rc = parse_key_file(buffer_view(&text), KEY_FORMAT_PUBLIC, &file, err);
     if (rc)
@@ -111,14 +111,14 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 }
 
 /* False when |each| has seen enough. */
-static bool visit(const char *folder, const char *name,
+static bool visit(const char *directory, const char *name,
                   bool (*each)(void *context, const struct public_key *key), void *context,
                   struct trusted_keys *keys)
 {
     char path[4096];
     struct public_key key;
     struct kiln_err why = KILN_ERR_INIT;
-    int size = snprintf(path, sizeof(path), "%s/%s", folder, name);
+    int size = snprintf(path, sizeof(path), "%s/%s", directory, name);
     if (size > 0 && (size_t)size < sizeof(path) && !read_public(path, &key, &why)) {
         keys->good++;
         return each(context, &key);
@@ -128,19 +128,19 @@ static bool visit(const char *folder, const char *name,
     return true;
 }
 
-enum kiln_code keys_each(const char *folder,
+enum kiln_code keys_each(const char *directory,
                          bool (*each)(void *context, const struct public_key *key), void *context,
                          struct trusted_keys *ret_keys, struct kiln_err *err)
 {
     struct dirent **entries = NULL;
-    int count = scandir(folder, &entries, is_public_key, by_name);
+    int count = scandir(directory, &entries, is_public_key, by_name);
     if (count < 0 && errno != ENOENT)
-        return kiln_fail_errno(err, errno, "cannot read the trusted keys in '%s'", folder);
+        return kiln_fail_errno(err, errno, "cannot read the trusted keys in '%s'", directory);
     struct trusted_keys keys = { 0 };
     bool more = true;
     for (int i = 0; i < count; i++) {
-        more = more && i < TRUSTED_KEYS_MOST &&
-               visit(folder, entries[i]->d_name, each, context, &keys);
+        more = more && i < TRUSTED_KEYS_MAX &&
+               visit(directory, entries[i]->d_name, each, context, &keys);
         free(entries[i]);
     }
     free(entries);
@@ -169,11 +169,11 @@ enum kiln_code keys_read_secret(const char *path, uint8_t secret[ED25519_KEY_SIZ
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot open the secret key '%s'", path);
     struct buffer text;
-    buffer_init(&text, KEY_FILE_MOST);
+    buffer_init(&text, KEY_FILE_MAX);
     KILN_AUTO(json) struct json *file = NULL;
     enum kiln_code rc = check_private(fd, err);
     if (!rc)
-        rc = fs_read_fd(fd, KEY_FILE_MOST, &text, err);
+        rc = fs_read_fd(fd, KEY_FILE_MAX, &text, err);
     if (!rc)
         rc = parse_key_file(buffer_view(&text), KEY_FORMAT_SECRET, &file, err);
     if (text.data)

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Key files: NAME.pub in folders of trusted keys, NAME.key of whoever signs (manifest.h).
+ * Key files: NAME.pub in directories of trusted keys, NAME.key of whoever signs (manifest.h).
  *
  * Ownership  plain values
  * Threading  pure functions but for the files they read
@@ -11,24 +11,24 @@
 #include "engine/package/manifest.h"
 
 #define KEY_ID_SIZE 17 /* 16 hexadecimal digits and the terminating NUL */
-#define KEY_FILE_MOST 4096
+#define KEY_FILE_MAX 4096
 #define KEY_FORMAT_PUBLIC "kiln-public-key-1"
 #define KEY_FORMAT_SECRET "kiln-secret-key-1"
 
 struct public_key {
-    char name[KEY_NAME_MOST];
+    char name[KEY_NAME_MAX];
     char id[KEY_ID_SIZE];
     uint8_t key[ED25519_KEY_SIZE];
 };
 
-struct trusted_keys { /* how many there are in a folder */
+struct trusted_keys { /* how many there are in a directory */
     unsigned good, bad;
     char first_bad[256]; /* a file name */
 };
 
-/* Each key of |folder|'s *.pub in the order of their names, until |each| returns false.  Files that
- * hold no key are counted.  An absent folder has no keys. */
-KILN_MUST_CHECK enum kiln_code keys_each(const char *folder,
+/* Each key of |directory|'s *.pub in the order of their names, until |each| returns false.  Files
+ * that hold no key are counted.  An absent directory has no keys. */
+KILN_MUST_CHECK enum kiln_code keys_each(const char *directory,
                                          bool (*each)(void *context, const struct public_key *key),
                                          void *context, struct trusted_keys *ret_keys,
                                          struct kiln_err *err);

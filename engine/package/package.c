@@ -354,7 +354,7 @@ enum kiln_code package_check(struct package *package,
                              bool (*progress)(void *context, uint64_t done, uint64_t rows),
                              void *context, struct package_report *ret_report, struct kiln_err *err)
 {
-    struct package_progress notify = { .tell = progress, .context = context };
+    struct package_progress notify = { .report = progress, .context = context };
     struct package_report report = { 0 };
     enum kiln_code rc = check_file(package, &report, err);
     if (rc)

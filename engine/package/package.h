@@ -25,8 +25,8 @@
 
 enum package_format { PACKAGE_KDB, PACKAGE_KILN };
 
-#define PACKAGE_NAME_MOST 256   /* of the file, with the terminating NUL */
-#define PACKAGE_SOURCE_MOST 256 /* where it came from, likewise; longer ones are cut */
+#define PACKAGE_NAME_MAX 256   /* of the file, with the terminating NUL */
+#define PACKAGE_SOURCE_MAX 256 /* where it came from, likewise; longer ones are cut */
 
 /* The format that a file's name states; false for other files. */
 bool package_format_of(const char *file_name, enum package_format *ret_format);
@@ -41,22 +41,22 @@ KILN_MUST_CHECK enum kiln_code package_names_agree(const char *signed_name, cons
 struct package_record { /* what was checked when kiln installed it (FILE.json) */
     struct digest sha256;
     uint64_t rows;
-    uint64_t installed;               /* seconds since the epoch */
-    char signer[KEY_NAME_MOST];       /* name of the key; "" when unsigned */
-    char source[PACKAGE_SOURCE_MOST]; /* URL or path */
+    uint64_t installed;              /* seconds since the epoch */
+    char signer[KEY_NAME_MAX];       /* name of the key; "" when unsigned */
+    char source[PACKAGE_SOURCE_MAX]; /* URL or path */
 };
 
 struct package_info {
-    char name[PACKAGE_NAME_MOST]; /* of the file: "gfx90a68.kdb" */
-    char path[PATH_TEXT_MOST];
+    char name[PACKAGE_NAME_MAX]; /* of the file: "gfx90a68.kdb" */
+    char path[PATH_TEXT_MAX];
     enum package_format format;
     struct database_id database_id;
     uint64_t size;        /* bytes */
     uint64_t rows;        /* 0: not counted yet (package_rows) */
     struct digest sha256; /* of the file, as checked when it was installed; zeros where it was not
-                             installed by kiln (a distribution's folder) */
-    char signer[KEY_NAME_MOST]; /* name of the trusted key; "" when unsigned */
-    char source[PACKAGE_SOURCE_MOST];
+                             installed by kiln (a distribution's directory) */
+    char signer[KEY_NAME_MAX]; /* name of the trusted key; "" when unsigned */
+    char source[PACKAGE_SOURCE_MAX];
     uint64_t installed; /* seconds since the epoch; 0 where it was not installed by kiln */
 };
 

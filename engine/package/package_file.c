@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #define HEADER_SIZE 100 /* of a SQLite file */
-#define PATH_MOST 4096
+#define PATH_LENGTH_MAX 4096
 /* Read at once while hashing: 400 MB take a quarter of a second, whatever the chunk. */
 #define CHUNK (256u << 10)
 
@@ -34,22 +34,23 @@ static struct file_identity identity_of(const struct stat *seen)
     };
 }
 
-static uint64_t log_size_at(int folder_fd, const char *name)
+static uint64_t log_size_at(int directory_fd, const char *name)
 {
-    char log[PATH_MOST];
+    char log[PATH_LENGTH_MAX];
     struct stat seen;
     int size = snprintf(log, sizeof(log), "%s-wal", name);
-    bool there = size > 0 && (size_t)size < sizeof(log) && fstatat(folder_fd, log, &seen, 0) == 0;
+    bool there =
+        size > 0 && (size_t)size < sizeof(log) && fstatat(directory_fd, log, &seen, 0) == 0;
     return there ? (uint64_t)seen.st_size : 0;
 }
 
-bool file_identity_at(int folder_fd, const char *name, struct file_identity *ret_identity)
+bool file_identity_at(int directory_fd, const char *name, struct file_identity *ret_identity)
 {
     struct stat seen;
-    if (fstatat(folder_fd, name, &seen, 0) != 0 || !S_ISREG(seen.st_mode))
+    if (fstatat(directory_fd, name, &seen, 0) != 0 || !S_ISREG(seen.st_mode))
         return false;
     *ret_identity = identity_of(&seen);
-    ret_identity->log_size = log_size_at(folder_fd, name);
+    ret_identity->log_size = log_size_at(directory_fd, name);
     return true;
 }
 

@@ -19,8 +19,9 @@ struct file_identity { /* a file that was changed or replaced has another one */
 _Static_assert(sizeof(struct file_identity) == 6 * sizeof(uint64_t), "no holes: it is hashed");
 
 bool file_identity_equal(const struct file_identity *a, const struct file_identity *b);
-/* |name| below |folder_fd|, symbolic links followed; false when there is no such regular file. */
-bool file_identity_at(int folder_fd, const char *name, struct file_identity *ret_identity);
+/* |name| below |directory_fd|, symbolic links followed; false when there is no such regular file.
+ */
+bool file_identity_at(int directory_fd, const char *name, struct file_identity *ret_identity);
 
 /* Looks at |path|: KILN_CORRUPT when it is no SQLite file, KILN_BUSY when less is there than its
  * header says, KILN_UNSUPPORTED when there is a write-ahead log that counts. */

@@ -14,8 +14,8 @@ struct package_place {  /* where a package is */
     struct bytes image; /* not empty: it is built into the program, and lies there */
 };
 
-struct package_progress {                                      /* of a check */
-    bool (*tell)(void *context, uint64_t done, uint64_t rows); /* may be NULL */
+struct package_progress {                                        /* of a check */
+    bool (*report)(void *context, uint64_t done, uint64_t rows); /* may be NULL */
     void *context;
 };
 

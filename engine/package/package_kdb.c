@@ -82,7 +82,7 @@ static bool check_row(void *context, const struct kern_row *row)
         c->report->good++;
     uint64_t done = c->report->good + c->report->damaged;
     c->stopped =
-        c->progress->tell && !c->progress->tell(c->progress->context, done, c->report->rows);
+        c->progress->report && !c->progress->report(c->progress->context, done, c->report->rows);
     return !c->stopped;
 }
 

@@ -10,7 +10,7 @@
 /* Of each connection, and there may be many: a look-up reads a handful of pages. */
 #define CACHE_KIB 256
 /* Beside the object a row holds texts, and the object's stored form may have a frame around it. */
-#define VALUE_MOST (LIMIT_CODE_OBJECT + (1u << 20))
+#define VALUE_MAX (LIMIT_CODE_OBJECT + (1u << 20))
 
 static const char *const statements[] = {
 #define STATEMENT(name, text) text,
@@ -49,7 +49,7 @@ static enum kiln_code open_kpkg(const struct package_place *place, void **ret_co
         .image = place->image,
         .statements = statements,
         .statement_count = KPKG_STATEMENT_COUNT,
-        .value_most = VALUE_MOST,
+        .value_max = VALUE_MAX,
         .cache_kib = CACHE_KIB,
         .read_only = true,
         .immutable = true,

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the files that read .kpkg share.  Not for other folders.
+ * What the files that read .kpkg share.  Not for other directories.
  *
  * Threading  one thread at a time for each connection
  */

@@ -108,8 +108,8 @@ enum kiln_code kpkg_check_all(void *connection, const struct package_progress *p
             package_report_damage(report, &why);
         else
             report->good++;
-        if (progress->tell &&
-            !progress->tell(progress->context, report->good + report->damaged, report->rows))
+        if (progress->report &&
+            !progress->report(progress->context, report->good + report->damaged, report->rows))
             return kiln_fail(err, KILN_CANCELLED, "the check was stopped");
     }
 }

@@ -40,7 +40,7 @@ const char *package_format_name(enum package_format format)
 enum kiln_code package_names_agree(const char *signed_name, const char *name, struct kiln_err *err)
 {
     struct database_id signed_id = { 0 }, id = { 0 };
-    char signed_text[DATABASE_ID_MOST] = "", text[DATABASE_ID_MOST] = "";
+    char signed_text[DATABASE_ID_MAX] = "", text[DATABASE_ID_MAX] = "";
     struct kiln_err ignored = KILN_ERR_INIT;
     const struct package_ops *signed_ops = package_ops_of(signed_name);
     bool known = signed_ops && database_id_of_file(signed_name, &signed_id, &ignored) == KILN_OK &&

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #define FORMAT "kiln-package-record-1"
-#define RECORD_MOST 16384
-#define PATH_MOST (PATH_TEXT_MOST + PACKAGE_NAME_MOST + 16)
+#define RECORD_MAX 16384
+#define PATH_LENGTH_MAX (PATH_TEXT_MAX + PACKAGE_NAME_MAX + 16)
 
 struct stated { /* a record and the file it speaks of */
     struct package_record record;
@@ -23,10 +23,11 @@ struct stated { /* a record and the file it speaks of */
 
 static const char settled[] = "json", announced[] = "json.next";
 
-static bool path_of(char path[PATH_MOST], const char *folder, const char *name, const char *suffix)
+static bool path_of(char path[PATH_LENGTH_MAX], const char *directory, const char *name,
+                    const char *suffix)
 {
-    int size = snprintf(path, PATH_MOST, "%s/%s.%s", folder, name, suffix);
-    return size > 0 && size < PATH_MOST;
+    int size = snprintf(path, PATH_LENGTH_MAX, "%s/%s.%s", directory, name, suffix);
+    return size > 0 && size < PATH_LENGTH_MAX;
 }
 
 static uint64_t number_of(const struct json *json, const char *member)
@@ -55,17 +56,17 @@ static bool parse(const struct json *json, struct stated *ret_stated)
 }
 
 /* False when there is none.  One that makes no sense is a record of no file. */
-static bool load(const char *folder, const char *name, const char *suffix,
+static bool load(const char *directory, const char *name, const char *suffix,
                  struct stated *ret_stated)
 {
-    char path[PATH_MOST];
+    char path[PATH_LENGTH_MAX];
     struct kiln_err why = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer text;
-    buffer_init(&text, RECORD_MOST);
+    buffer_init(&text, RECORD_MAX);
     KILN_AUTO(json) struct json *json = NULL;
-    if (!path_of(path, folder, name, suffix) || access(path, F_OK) != 0)
+    if (!path_of(path, directory, name, suffix) || access(path, F_OK) != 0)
         return false;
-    if (fs_read_file(path, RECORD_MOST, &text, &why) ||
+    if (fs_read_file(path, RECORD_MAX, &text, &why) ||
         json_parse(buffer_view(&text), path, &json, &why) || !parse(json, ret_stated))
         *ret_stated = (struct stated){ 0 };
     return true;
@@ -91,11 +92,11 @@ static bool states_all(const struct json *json, const struct stated *s)
            strcmp(written.record.source, s->record.source) == 0;
 }
 
-static enum kiln_code write_record(const char *folder, const char *name, const char *suffix,
+static enum kiln_code write_record(const char *directory, const char *name, const char *suffix,
                                    const struct stated *s, struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *json = json_object();
-    char hex[DIGEST_HEX_SIZE], inode[24], modified[24], file_name[PACKAGE_NAME_MOST + 16];
+    char hex[DIGEST_HEX_SIZE], inode[24], modified[24], file_name[PACKAGE_NAME_MAX + 16];
     digest_to_hex(&s->record.sha256, hex);
     snprintf(inode, sizeof(inode), "%" PRIu64, s->identity.inode);
     snprintf(modified, sizeof(modified), "%" PRId64, s->identity.modified_ns);
@@ -112,7 +113,7 @@ static enum kiln_code write_record(const char *folder, const char *name, const c
     KILN_AUTO(mem) char *text = states_all(json, s) ? json_print(json, /* indent= */ true) : NULL;
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for the record of '%s'", name);
-    struct whole_file file = { .folder = folder,
+    struct whole_file file = { .directory = directory,
                                .name = file_name,
                                .content = bytes_of_text(text),
                                .mode = 0644,
@@ -120,11 +121,11 @@ static enum kiln_code write_record(const char *folder, const char *name, const c
     return whole_file_write(&file, err);
 }
 
-static enum kiln_code hash_file(const char *folder, const char *name, struct digest *ret_sha256,
+static enum kiln_code hash_file(const char *directory, const char *name, struct digest *ret_sha256,
                                 struct kiln_err *err)
 {
-    char path[PATH_MOST];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    char path[PATH_LENGTH_MAX];
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", path);
@@ -133,13 +134,13 @@ static enum kiln_code hash_file(const char *folder, const char *name, struct dig
 }
 
 /* None of the records states this very file: its content decides. */
-static enum kiln_code recover(const char *folder, const char *name,
+static enum kiln_code recover(const char *directory, const char *name,
                               const struct file_identity *identity,
                               const struct stated candidates[2], size_t count,
                               struct package_record *ret_record, struct kiln_err *err)
 {
     struct digest sha256;
-    enum kiln_code rc = hash_file(folder, name, &sha256, err);
+    enum kiln_code rc = hash_file(directory, name, &sha256, err);
     if (rc)
         return rc;
     for (size_t i = 0; i < count; i++) {
@@ -149,78 +150,78 @@ static enum kiln_code recover(const char *folder, const char *name,
         *ret_record = right.record;
         /* Whether that is written down only decides how soon the next start is over. */
         struct kiln_err ignored = KILN_ERR_INIT;
-        if (write_record(folder, name, settled, &right, &ignored) == KILN_OK)
-            package_record_withdraw(folder, name);
+        if (write_record(directory, name, settled, &right, &ignored) == KILN_OK)
+            package_record_withdraw(directory, name);
         return KILN_OK;
     }
     return kiln_fail(err, KILN_DENIED,
                      "'%s/%s' is not what its record ('%s.json' there) says was installed: kilnctl "
                      "pkg install it again, or kilnctl pkg rm it",
-                     folder, name, name);
+                     directory, name, name);
 }
 
-enum kiln_code package_record_settle(const char *folder, const char *name, struct kiln_err *err)
+enum kiln_code package_record_settle(const char *directory, const char *name, struct kiln_err *err)
 {
-    char from[PATH_MOST], to[PATH_MOST];
-    if (!path_of(from, folder, name, announced) || !path_of(to, folder, name, settled))
+    char from[PATH_LENGTH_MAX], to[PATH_LENGTH_MAX];
+    if (!path_of(from, directory, name, announced) || !path_of(to, directory, name, settled))
         return kiln_fail(err, KILN_INVALID, "the path of '%s' is too long", name);
     if (rename(from, to) != 0)
         return kiln_fail_errno(err, errno, "cannot make '%s'", to);
-    return whole_file_sync_folder(folder, err);
+    return whole_file_sync_directory(directory, err);
 }
 
 /* Where that cannot be written, the record is found under its other name again. */
-static void try_to_settle(const char *folder, const char *name)
+static void try_to_settle(const char *directory, const char *name)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
-    if (package_record_settle(folder, name, &ignored))
+    if (package_record_settle(directory, name, &ignored))
         return;
 }
 
-enum kiln_code package_record_read(const char *folder, const char *name,
+enum kiln_code package_record_read(const char *directory, const char *name,
                                    const struct file_identity *identity,
                                    struct package_record *ret_record, struct kiln_err *err)
 {
     struct stated candidates[2];
     size_t count = 0;
-    if (load(folder, name, settled, &candidates[count]))
+    if (load(directory, name, settled, &candidates[count]))
         count++;
     if (count && is_recorded(&candidates[0], identity)) {
         *ret_record = candidates[0].record;
         return KILN_OK;
     }
-    if (load(folder, name, announced, &candidates[count])) {
+    if (load(directory, name, announced, &candidates[count])) {
         count++;
         if (is_recorded(&candidates[count - 1], identity)) {
             *ret_record = candidates[count - 1].record;
-            try_to_settle(folder, name);
+            try_to_settle(directory, name);
             return KILN_OK;
         }
     }
     if (count == 0)
         return KILN_NOT_FOUND;
-    return recover(folder, name, identity, candidates, count, ret_record, err);
+    return recover(directory, name, identity, candidates, count, ret_record, err);
 }
 
-enum kiln_code package_record_announce(const char *folder, const char *name,
+enum kiln_code package_record_announce(const char *directory, const char *name,
                                        const struct file_identity *identity,
                                        const struct package_record *record, struct kiln_err *err)
 {
     struct stated s = { .record = *record, .identity = *identity };
-    return write_record(folder, name, announced, &s, err);
+    return write_record(directory, name, announced, &s, err);
 }
 
-void package_record_withdraw(const char *folder, const char *name)
+void package_record_withdraw(const char *directory, const char *name)
 {
-    char path[PATH_MOST];
-    if (path_of(path, folder, name, announced))
+    char path[PATH_LENGTH_MAX];
+    if (path_of(path, directory, name, announced))
         unlink(path);
 }
 
-void package_record_remove(const char *folder, const char *name)
+void package_record_remove(const char *directory, const char *name)
 {
-    char path[PATH_MOST];
-    if (path_of(path, folder, name, settled))
+    char path[PATH_LENGTH_MAX];
+    if (path_of(path, directory, name, settled))
         unlink(path);
-    package_record_withdraw(folder, name);
+    package_record_withdraw(directory, name);
 }

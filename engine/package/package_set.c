@@ -66,8 +66,8 @@ void view_return(struct package_set *set, struct view *view)
 static int by_place(const void *left, const void *right)
 {
     const struct member *a = *(struct member *const *)left, *b = *(struct member *const *)right;
-    if (a->folder != b->folder)
-        return a->folder < b->folder ? -1 : 1;
+    if (a->directory != b->directory)
+        return a->directory < b->directory ? -1 : 1;
     return strcmp(package_info(a->package)->name, package_info(b->package)->name);
 }
 
@@ -84,11 +84,12 @@ void view_replace(struct package_set *set, struct view *view)
     view_return(set, old);
 }
 
-struct member *view_find(const struct view *view, size_t folder, const char *name)
+struct member *view_find(const struct view *view, size_t directory, const char *name)
 {
     for (size_t i = 0; i < view->count; i++) {
         struct member *member = view->members[i];
-        if (member->folder == folder && strcmp(package_info(member->package)->name, name) == 0)
+        if (member->directory == directory &&
+            strcmp(package_info(member->package)->name, name) == 0)
             return member;
     }
     return NULL;
@@ -96,55 +97,57 @@ struct member *view_find(const struct view *view, size_t folder, const char *nam
 
 /* ---- life ---- */
 
-#define BUILT_IN "built into this program" /* in the place of a folder's path */
+#define BUILT_IN "built into this program" /* in the place of a directory's path */
 
-enum kiln_code need_own_folder(const struct package_set *set, struct kiln_err *err)
+enum kiln_code need_own_directory(const struct package_set *set, struct kiln_err *err)
 {
-    if (set->folder_count > 0)
+    if (set->directory_count > 0)
         return KILN_OK;
     return kiln_fail(err, KILN_UNSUPPORTED,
-                     "this program has no folder for packages, only what is built into it");
+                     "this program has no directory for packages, only what is built into it");
 }
 
 /* Whoever may write here decides what runs on the GPUs. */
-static enum kiln_code prepare_folder(const char *path, struct kiln_err *err)
+static enum kiln_code prepare_directory(const char *path, struct kiln_err *err)
 {
     bool fresh = access(path, F_OK) != 0;
-    enum kiln_code rc = fs_make_folders(path, err);
+    enum kiln_code rc = fs_make_directories(path, err);
     struct stat seen;
     if (rc)
         return rc;
     if (fresh && chmod(path, 0755) != 0)
-        return kiln_fail_errno(err, errno, "cannot open up the folder '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot open up the directory '%s'", path);
     if (stat(path, &seen) != 0)
-        return kiln_fail_errno(err, errno, "cannot look at the folder '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot look at the directory '%s'", path);
     if ((seen.st_mode & (S_IWGRP | S_IWOTH)) || (seen.st_uid != geteuid() && seen.st_uid != 0))
-        return kiln_fail(err, KILN_DENIED,
-                         "others may write to the package folder '%s': chown it to this user and "
-                         "chmod 755 it, or set another one",
-                         path);
+        return kiln_fail(
+            err, KILN_DENIED,
+            "others may write to the package directory '%s': chown it to this user and "
+            "chmod 755 it, or set another one",
+            path);
     return KILN_OK;
 }
 
 static enum kiln_code copy_options(struct package_set *set,
                                    const struct package_set_options *options, struct kiln_err *err)
 {
-    size_t count = options->own_folder ? 1 : 0;
-    while (count && options->other_folders && options->other_folders[count - 1])
+    size_t count = options->own_directory ? 1 : 0;
+    while (count && options->other_directories && options->other_directories[count - 1])
         count++;
-    set->folders = calloc(count + 1, sizeof(*set->folders));
+    set->directories = calloc(count + 1, sizeof(*set->directories));
     set->unreadable = calloc(count + 1, sizeof(*set->unreadable));
-    set->keys_folder = strdup(options->trusted_keys_folder ? options->trusted_keys_folder : "");
+    set->keys_directory =
+        strdup(options->trusted_keys_directory ? options->trusted_keys_directory : "");
     set->readers = options->readers;
     set->require_signature = options->require_signature;
     set->data = options->data;
-    bool whole = set->folders && set->unreadable && set->keys_folder;
-    set->folder_count = whole ? count : 0;
+    bool whole = set->directories && set->unreadable && set->keys_directory;
+    set->directory_count = whole ? count : 0;
     for (size_t i = 0; whole && i <= count; i++) {
-        set->folders[i] = strdup(i == count ? BUILT_IN
-                                 : i        ? options->other_folders[i - 1]
-                                            : options->own_folder);
-        whole = set->folders[i];
+        set->directories[i] = strdup(i == count ? BUILT_IN
+                                     : i        ? options->other_directories[i - 1]
+                                                : options->own_directory);
+        whole = set->directories[i];
     }
     return whole ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory for the packages");
 }
@@ -160,8 +163,8 @@ enum kiln_code package_set_create(const struct package_set_options *options,
     enum kiln_code rc = copy_options(set, options, err);
     if (!rc && !(set->view = view_create(0)))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for the packages");
-    if (!rc && options->own_folder)
-        rc = prepare_folder(options->own_folder, err);
+    if (!rc && options->own_directory)
+        rc = prepare_directory(options->own_directory, err);
     if (!rc)
         rc = members_open_built_in(set, err);
     if (!rc)
@@ -180,11 +183,11 @@ void package_set_destroy(struct package_set *set)
     for (size_t i = 0; i < set->built_in_count; i++)
         member_destroy(set->built_in[i]);
     free(set->built_in);
-    for (size_t i = 0; set->folders && i <= set->folder_count; i++)
-        free(set->folders[i]);
-    free(set->folders);
+    for (size_t i = 0; set->directories && i <= set->directory_count; i++)
+        free(set->directories[i]);
+    free(set->directories);
     free(set->unreadable);
-    free(set->keys_folder);
+    free(set->keys_directory);
     pthread_mutex_destroy(&set->mutex);
     pthread_mutex_destroy(&set->refusals_mutex);
     free(set);
@@ -208,14 +211,14 @@ void package_set_list(struct package_set *set,
 }
 
 void package_set_list_refused(struct package_set *set,
-                              void (*each)(void *context, const char *folder, const char *name,
+                              void (*each)(void *context, const char *directory, const char *name,
                                            const char *why),
                               void *context)
 {
     pthread_mutex_lock(&set->refusals_mutex);
     for (size_t i = 0; i < set->refusal_count; i++) {
         const struct refusal *refusal = &set->refusals[i];
-        each(context, set->folders[refusal->folder], refusal->name, refusal->text);
+        each(context, set->directories[refusal->directory], refusal->name, refusal->text);
     }
     pthread_mutex_unlock(&set->refusals_mutex);
 }
@@ -238,8 +241,8 @@ enum kiln_code package_set_use(struct package_set *set, const char *name,
 {
     struct view *view = view_take(set);
     struct member *member = NULL;
-    for (size_t folder = 0; !member && folder <= set->folder_count; folder++)
-        member = view_find(view, folder, name);
+    for (size_t directory = 0; !member && directory <= set->directory_count; directory++)
+        member = view_find(view, directory, name);
     char names[256];
     list_names(view, names);
     enum kiln_code rc =

@@ -4,15 +4,15 @@
 /*
  * All packages of this host.
  *
- * Role       looks into folders for packages, opens what appeared, lets go of what went, answers by
- *            MIOpen's rule: the database id with its compute units first, then the plain arch
+ * Role       looks into directories for packages, opens what appeared, lets go of what went,
+ * answers by MIOpen's rule: the database id with its compute units first, then the plain arch
  * Ownership  owns the packages; one that is in use by a look-up goes when that ends
  * Threading  find, covers, list, list_refused, use, coverage, check: any thread, several at once.
  * rescan, adopt, remove: one thread at a time (the write lane)
  *
- * The first folder is kiln's own (installed packages, FILE and FILE.json with what was checked);
+ * The first directory is kiln's own (installed packages, FILE and FILE.json with what was checked);
  * others (a distribution's) are only read.  Packages of one id are asked in the order of their
- * folders, then of their names; those that are built into the program come last.
+ * directories, then of their names; those that are built into the program come last.
  */
 #include "engine/package/manifest.h"
 #include "engine/package/package.h"
@@ -21,16 +21,16 @@
 struct package_set;
 
 struct package_set_options {
-    const char *own_folder; /* made if absent, mode 0755; KILN_DENIED when others may write to it.
-                               NULL: there are none but those of |data| */
-    const struct engine_data *data;   /* borrowed: packages that are built in; believed, as the
-                                         program   is.  May be NULL */
-    const char *const *other_folders; /* NULL-terminated (or NULL); may be absent, may appear later;
-                                         not looked into while everybody may write to them */
-    const char *trusted_keys_folder;  /* *.pub: a signature counts while its key is there; NULL:
-                                         none is trusted */
-    unsigned readers;                 /* threads that find at once */
-    bool require_signature;           /* unsigned packages are not opened */
+    const char *own_directory; /* made if absent, mode 0755; KILN_DENIED when others may write to
+                               it. NULL: there are none but those of |data| */
+    const struct engine_data *data;       /* borrowed: packages that are built in; believed, as the
+                                             program   is.  May be NULL */
+    const char *const *other_directories; /* NULL-terminated (or NULL); may be absent, may appear
+                                         later; not looked into while everybody may write to them */
+    const char *trusted_keys_directory;   /* *.pub: a signature counts while its key is there; NULL:
+                                          none is trusted */
+    unsigned readers;                     /* threads that find at once */
+    bool require_signature;               /* unsigned packages are not opened */
 };
 
 /* Empty until the first rescan. */
@@ -44,10 +44,11 @@ struct package_change {
     bool appeared; /* else it went */
     struct package_info info;
 };
-/* Looks at the folders again; only at names, sizes and times where nothing changed.  |changed| is
- * told of each package that came or went (of one that was replaced: went, then appeared), |refused|
- * of each file that could not be opened, once until it changes.  A file that is not whole is told
- * when it did not change from one rescan to the next: while it is being copied, nothing is said. */
+/* Looks at the directories again; only at names, sizes and times where nothing changed.  |changed|
+ * is told of each package that came or went (of one that was replaced: went, then appeared),
+ * |refused| of each file that could not be opened, once until it changes.  A file that is not whole
+ * is told when it did not change from one rescan to the next: while it is being copied, nothing is
+ * said. */
 KILN_MUST_CHECK enum kiln_code package_set_rescan(
     struct package_set *set, void (*changed)(void *context, const struct package_change *),
     void (*refused)(void *context, const char *text), void *context, struct kiln_err *err);
@@ -55,10 +56,10 @@ KILN_MUST_CHECK enum kiln_code package_set_rescan(
 #define PACKAGE_ROW_TEXT 160 /* longer names are cut */
 
 struct package_found {
-    char package[PACKAGE_NAME_MOST]; /* which one had it */
+    char package[PACKAGE_NAME_MAX]; /* which one had it */
     struct package_hit hit;
-    char damaged[PACKAGE_NAME_MOST]; /* one whose row failed its check on the way; "" when none */
-    char damage[256];                /* the sentence about it */
+    char damaged[PACKAGE_NAME_MAX]; /* one whose row failed its check on the way; "" when none */
+    char damage[256];               /* the sentence about it */
     char damaged_row[PACKAGE_ROW_TEXT]; /* which one: its kernel's name, or its key; "" when the
                                            package itself found nothing wrong */
 };
@@ -80,8 +81,8 @@ KILN_MUST_CHECK enum kiln_code package_set_find_key(struct package_set *set,
 KILN_MUST_CHECK enum kiln_code package_set_find_elsewhere(struct package_set *set,
                                                           struct bytes database_id,
                                                           struct bytes name, struct bytes args,
-                                                          char ret_package[PACKAGE_NAME_MOST],
-                                                          char ret_id[DATABASE_ID_MOST]);
+                                                          char ret_package[PACKAGE_NAME_MAX],
+                                                          char ret_id[DATABASE_ID_MAX]);
 /* As package_shun, of every package with that file name. */
 void package_set_shun(struct package_set *set, const char *package, struct bytes name,
                       struct bytes args);
@@ -90,17 +91,17 @@ bool package_set_covers(struct package_set *set, struct bytes database_id);
 /* Whether a package that is built into the program and could answer for this database id is
  * damaged: as a whole, or in a row that was asked for.  |ret_name| is the first one's. */
 bool package_set_built_in_is_damaged(struct package_set *set, struct bytes database_id,
-                                     char ret_name[PACKAGE_NAME_MOST]);
+                                     char ret_name[PACKAGE_NAME_MAX]);
 /* Whether any signed kiln package is there: find_key is a miss otherwise. */
 bool package_set_has_keys(struct package_set *set);
 
 /* In the order in which they are asked.  Rows are counted where they were not: not for the loop. */
 void package_set_list(struct package_set *set,
                       void (*each)(void *context, const struct package_info *info), void *context);
-/* Files named like packages that are not used, in no order: |folder| and name, and the sentence
+/* Files named like packages that are not used, in no order: |directory| and name, and the sentence
  * that says why not and what to do.  |each| must not call the set. */
 void package_set_list_refused(struct package_set *set,
-                              void (*each)(void *context, const char *folder, const char *name,
+                              void (*each)(void *context, const char *directory, const char *name,
                                            const char *why),
                               void *context);
 /* Calls |use| with the package of that file name, which stays open meanwhile.  KILN_NOT_FOUND
@@ -112,7 +113,7 @@ KILN_MUST_CHECK enum kiln_code package_set_use(struct package_set *set, const ch
                                                void *context, struct kiln_err *err);
 
 struct package_arrival { /* a file that kiln-transfer has fetched, unpacked and checked */
-    const char *path;    /* in own_folder/incoming: on the same filesystem */
+    const char *path;    /* in own_directory/incoming: on the same filesystem */
     const char *name;    /* "gfx90a68.kdb" */
     struct digest sha256;
     struct bytes manifest; /* empty: none */
@@ -126,7 +127,7 @@ struct package_arrival { /* a file that kiln-transfer has fetched, unpacked and 
 struct package_checked { /* a file that was found to be the arrival, and nobody else may change */
     struct file_identity identity;
     uint64_t rows;
-    char signer[KEY_NAME_MOST]; /* "" when unsigned */
+    char signer[KEY_NAME_MAX]; /* "" when unsigned */
 };
 /* All of an arrival's checks that read the whole file: takes it over, hashes it once more, compares
  * that with what was asked for and with the manifest, whose signature it checks, opens it and
@@ -146,8 +147,8 @@ KILN_MUST_CHECK enum kiln_code package_set_adopt(struct package_set *set,
                                                  const struct package_checked *checked,
                                                  struct package_info *ret_info,
                                                  struct kiln_err *err);
-/* KILN_DENIED for a package of another folder: it says how to remove that.  A file of kiln's own
- * folder that could not be opened can be removed, too; |ret_info| then holds name and path. */
+/* KILN_DENIED for a package of another directory: it says how to remove that.  A file of kiln's own
+ * directory that could not be opened can be removed, too; |ret_info| then holds name and path. */
 KILN_MUST_CHECK enum kiln_code package_set_remove(struct package_set *set, const char *name,
                                                   struct package_info *ret_info,
                                                   struct kiln_err *err);

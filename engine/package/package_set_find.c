@@ -9,9 +9,9 @@
 /* ---- which packages answer for a database id ---- */
 
 struct wanted {
-    char exact[DATABASE_ID_MOST];
-    char arch[DATABASE_ID_MOST]; /* "" when |exact| is one already */
-    char device[DATABASE_ID_MOST];
+    char exact[DATABASE_ID_MAX];
+    char arch[DATABASE_ID_MAX]; /* "" when |exact| is one already */
+    char device[DATABASE_ID_MAX];
 };
 
 static bool parse_id(struct bytes database_id, struct wanted *ret_wanted)
@@ -62,7 +62,7 @@ static const char *damaged_item(const struct package_set *set, const struct want
         const struct engine_item *item = &set->data->items[i];
         struct kiln_err ignored = KILN_ERR_INIT;
         struct database_id id;
-        char text[DATABASE_ID_MOST];
+        char text[DATABASE_ID_MAX];
         struct bytes stem = bytes_of(item->name, strcspn(item->name, "."));
         if (item->kind == ENGINE_ITEM_PACKAGE && engine_item_is_damaged(item) &&
             !database_id_parse(stem, &id, &ignored) && database_id_write(&id, text) &&
@@ -73,7 +73,7 @@ static const char *damaged_item(const struct package_set *set, const struct want
 }
 
 bool package_set_built_in_is_damaged(struct package_set *set, struct bytes database_id,
-                                     char ret_name[PACKAGE_NAME_MOST])
+                                     char ret_name[PACKAGE_NAME_MAX])
 {
     struct wanted wanted;
     if (!parse_id(database_id, &wanted))
@@ -86,7 +86,7 @@ bool package_set_built_in_is_damaged(struct package_set *set, struct bytes datab
             name = package_info(member->package)->name;
     }
     if (name)
-        snprintf(ret_name, PACKAGE_NAME_MOST, "%s", name);
+        snprintf(ret_name, PACKAGE_NAME_MAX, "%s", name);
     return name != NULL;
 }
 
@@ -164,8 +164,8 @@ static bool has_row(struct member *member, struct bytes name, struct bytes args)
 
 enum kiln_code package_set_find_elsewhere(struct package_set *set, struct bytes database_id,
                                           struct bytes name, struct bytes args,
-                                          char ret_package[PACKAGE_NAME_MOST],
-                                          char ret_id[DATABASE_ID_MOST])
+                                          char ret_package[PACKAGE_NAME_MAX],
+                                          char ret_id[DATABASE_ID_MAX])
 {
     struct wanted wanted;
     if (!parse_id(database_id, &wanted))
@@ -177,8 +177,8 @@ enum kiln_code package_set_find_elsewhere(struct package_set *set, struct bytes 
         found = fit_of(member, &wanted) == PACKAGE_FIT_OTHER_CUS && has_row(member, name, args);
         if (!found)
             continue;
-        snprintf(ret_package, PACKAGE_NAME_MOST, "%s", package_info(member->package)->name);
-        snprintf(ret_id, DATABASE_ID_MOST, "%s", member->id);
+        snprintf(ret_package, PACKAGE_NAME_MAX, "%s", package_info(member->package)->name);
+        snprintf(ret_id, DATABASE_ID_MAX, "%s", member->id);
     }
     view_return(set, view);
     return found ? KILN_OK : KILN_NOT_FOUND;

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define OWN 0 /* the folder that kiln installs into */
+#define OWN 0 /* the directory that kiln installs into */
 #define PACKED_SUFFIX ".bz2"
 
 /* ---- the file that arrived ---- */
@@ -78,7 +78,7 @@ static enum kiln_code check_name(const struct package_arrival *arrival, struct k
     enum package_format format;
     struct database_id id;
     const char *name = arrival->name;
-    if (strchr(name, '/') || name[0] == '.' || strlen(name) >= PACKAGE_NAME_MOST ||
+    if (strchr(name, '/') || name[0] == '.' || strlen(name) >= PACKAGE_NAME_MAX ||
         !package_format_of(name, &format))
         return kiln_fail(err, KILN_INVALID,
                          "'%.200s' is no name for a package: gfx90a68.kdb, gfx90a68.ukdb or "
@@ -108,11 +108,11 @@ static enum kiln_code check_wanted(const struct package_arrival *arrival, struct
 }
 
 /* Of |name| without the suffix; whether it had it. */
-static bool unpacked_name(const char *name, char ret_name[PACKAGE_NAME_MOST])
+static bool unpacked_name(const char *name, char ret_name[PACKAGE_NAME_MAX])
 {
     size_t suffix = strlen(PACKED_SUFFIX);
-    int size = snprintf(ret_name, PACKAGE_NAME_MOST, "%s", name);
-    if (size >= PACKAGE_NAME_MOST || (size_t)size <= suffix ||
+    int size = snprintf(ret_name, PACKAGE_NAME_MAX, "%s", name);
+    if (size >= PACKAGE_NAME_MAX || (size_t)size <= suffix ||
         strcmp(ret_name + (size_t)size - suffix, PACKED_SUFFIX) != 0)
         return false;
     ret_name[(size_t)size - suffix] = '\0';
@@ -121,10 +121,10 @@ static bool unpacked_name(const char *name, char ret_name[PACKAGE_NAME_MOST])
 
 static enum kiln_code check_manifest(const struct package_set *set,
                                      const struct package_arrival *arrival,
-                                     char ret_signer[KEY_NAME_MOST], struct kiln_err *err)
+                                     char ret_signer[KEY_NAME_MAX], struct kiln_err *err)
 {
-    const struct manifest_trust trust = { .folder = set->keys_folder };
-    char name[PACKAGE_NAME_MOST];
+    const struct manifest_trust trust = { .directory = set->keys_directory };
+    char name[PACKAGE_NAME_MAX];
     struct manifest_file file;
     struct kiln_err ignored = KILN_ERR_INIT;
     bool packed = unpacked_name(arrival->fetched, name) && arrival->may_be_packed;
@@ -142,7 +142,7 @@ static enum kiln_code check_manifest(const struct package_set *set,
 
 static enum kiln_code check_signature(const struct package_set *set,
                                       const struct package_arrival *arrival,
-                                      char ret_signer[KEY_NAME_MOST], struct kiln_err *err)
+                                      char ret_signer[KEY_NAME_MAX], struct kiln_err *err)
 {
     if (arrival->manifest.size > 0)
         return check_manifest(set, arrival, ret_signer, err);
@@ -152,7 +152,7 @@ static enum kiln_code check_signature(const struct package_set *set,
     return kiln_fail(err, KILN_DENIED,
                      "'%s' is not signed by a trusted key and require-signature is set: put its "
                      "manifest beside it and the signer's .pub file into '%s'",
-                     arrival->name, set->keys_folder);
+                     arrival->name, set->keys_directory);
 }
 
 /* Opens it where it is, to see that it is a package. */
@@ -170,7 +170,7 @@ enum kiln_code package_set_check(const struct package_set *set,
                                  struct package_checked *ret_checked, struct kiln_err *err)
 {
     struct package_checked checked = { .rows = 0 };
-    enum kiln_code rc = need_own_folder(set, err);
+    enum kiln_code rc = need_own_directory(set, err);
     if (!rc)
         rc = check_name(arrival, err);
     if (!rc)
@@ -195,25 +195,25 @@ static enum kiln_code move_in(const struct package_set *set, const struct packag
                               const struct file_identity *identity,
                               const struct package_record *record, struct kiln_err *err)
 {
-    const char *folder = set->folders[OWN];
-    char path[PATH_TEXT_MOST];
-    int size = snprintf(path, sizeof(path), "%s/%s", folder, arrival->name);
+    const char *directory = set->directories[OWN];
+    char path[PATH_TEXT_MAX];
+    int size = snprintf(path, sizeof(path), "%s/%s", directory, arrival->name);
     if (size < 0 || (size_t)size >= sizeof(path))
         return kiln_fail(err, KILN_INVALID, "the path of '%s' is too long", arrival->name);
-    enum kiln_code rc = package_record_announce(folder, arrival->name, identity, record, err);
+    enum kiln_code rc = package_record_announce(directory, arrival->name, identity, record, err);
     if (rc)
         return rc;
     if (rename(arrival->path, path) != 0) {
         rc = kiln_fail_errno(err, errno, "cannot move '%s' to '%s'", arrival->path, path);
-        package_record_withdraw(folder, arrival->name);
+        package_record_withdraw(directory, arrival->name);
         return rc;
     }
-    return package_record_settle(folder, arrival->name, err);
+    return package_record_settle(directory, arrival->name, err);
 }
 
 /* All members but |without|, and |with| (each may be NULL). */
-static enum kiln_code exchange(struct package_set *set, const struct member *without,
-                               struct member *with, struct kiln_err *err)
+static enum kiln_code multiplexer(struct package_set *set, const struct member *without,
+                                  struct member *with, struct kiln_err *err)
 {
     struct view *old = set->view;
     struct view *fresh = view_create(old->count + 1);
@@ -265,7 +265,7 @@ static enum kiln_code show_it(struct package_set *set, const char *name,
     if (rc)
         return rc;
     struct package_info info = *package_info(member->package);
-    rc = exchange(set, view_find(set->view, OWN, name), member, err);
+    rc = multiplexer(set, view_find(set->view, OWN, name), member, err);
     if (rc)
         return rc;
     KILN_TAKE(member); /* the view has it */
@@ -282,7 +282,7 @@ enum kiln_code package_set_adopt(struct package_set *set, const struct package_a
                                      .installed = clock_wall_s() };
     snprintf(record.signer, sizeof(record.signer), "%s", checked->signer);
     snprintf(record.source, sizeof(record.source), "%s", arrival->source);
-    enum kiln_code rc = need_own_folder(set, err);
+    enum kiln_code rc = need_own_directory(set, err);
     if (!rc)
         rc = keep_signed(set, arrival, checked, err);
     if (!rc)
@@ -310,25 +310,25 @@ static enum kiln_code deny_foreign(const struct member *member, struct kiln_err 
 
 static enum kiln_code not_there(struct package_set *set, const char *name, struct kiln_err *err)
 {
-    for (size_t folder = 1; folder < set->folder_count; folder++) {
-        const struct member *member = view_find(set->view, folder, name);
+    for (size_t directory = 1; directory < set->directory_count; directory++) {
+        const struct member *member = view_find(set->view, directory, name);
         if (member)
             return deny_foreign(member, err);
     }
-    if (view_find(set->view, set->folder_count, name))
+    if (view_find(set->view, set->directory_count, name))
         return kiln_fail(err, KILN_UNSUPPORTED, "'%s' is built into this program", name);
     return kiln_fail(err, KILN_NOT_FOUND, "no package '%.80s' is installed in '%s'", name,
-                     set->folders[OWN]);
+                     set->directories[OWN]);
 }
 
 enum kiln_code package_set_remove(struct package_set *set, const char *name,
                                   struct package_info *ret_info, struct kiln_err *err)
 {
     enum package_format format;
-    char path[PATH_TEXT_MOST];
-    if (need_own_folder(set, err))
+    char path[PATH_TEXT_MAX];
+    if (need_own_directory(set, err))
         return err->code;
-    int size = snprintf(path, sizeof(path), "%s/%s", set->folders[OWN], name);
+    int size = snprintf(path, sizeof(path), "%s/%s", set->directories[OWN], name);
     struct member *member = view_find(set->view, OWN, name);
     bool named = !strchr(name, '/') && package_format_of(name, &format) && size > 0 &&
                  (size_t)size < sizeof(path);
@@ -341,11 +341,11 @@ enum kiln_code package_set_remove(struct package_set *set, const char *name,
         info = *package_info(member->package);
     if (unlink(path) != 0)
         return kiln_fail_errno(err, errno, "cannot remove '%s'", path);
-    package_record_remove(set->folders[OWN], name);
-    enum kiln_code rc = whole_file_sync_folder(set->folders[OWN], err);
+    package_record_remove(set->directories[OWN], name);
+    enum kiln_code rc = whole_file_sync_directory(set->directories[OWN], err);
     if (member) {
         struct kiln_err why = KILN_ERR_INIT;
-        if (exchange(set, member, NULL, &why) && !rc) {
+        if (multiplexer(set, member, NULL, &why) && !rc) {
             *err = why;
             rc = why.code;
         }

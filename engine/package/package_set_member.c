@@ -26,21 +26,22 @@ bool signer_is_trusted(const struct package_set *set, const char *signer)
     struct search search = { .name = signer };
     struct trusted_keys keys;
     struct kiln_err why = KILN_ERR_INIT;
-    return signer[0] && !keys_each(set->keys_folder, compare_name, &search, &keys, &why) &&
+    return signer[0] && !keys_each(set->keys_directory, compare_name, &search, &keys, &why) &&
            search.found;
 }
 
-/* Only kiln's own folder has records.  A distribution's files are as good as its signatures, which
- * its own package manager has checked, if anybody. */
-static enum kiln_code find_record(const struct package_set *set, size_t folder, const char *name,
+/* Only kiln's own directory has records.  A distribution's files are as good as its signatures,
+ * which its own package manager has checked, if anybody. */
+static enum kiln_code find_record(const struct package_set *set, size_t directory, const char *name,
                                   const struct file_identity *identity,
                                   struct package_record *ret_record, bool *ret_there,
                                   struct kiln_err *err)
 {
     *ret_there = false;
-    if (folder > 0)
+    if (directory > 0)
         return KILN_OK;
-    enum kiln_code rc = package_record_read(set->folders[folder], name, identity, ret_record, err);
+    enum kiln_code rc =
+        package_record_read(set->directories[directory], name, identity, ret_record, err);
     *ret_there = !rc;
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
@@ -54,7 +55,7 @@ static enum kiln_code check_policy(const struct package_set *set, const char *pa
         return kiln_fail(err, KILN_DENIED,
                          "'%s' was signed by '%s', whose key is no longer in '%s': put it back, or "
                          "kilnctl pkg rm the package",
-                         path, signer, set->keys_folder);
+                         path, signer, set->keys_directory);
     return kiln_fail(err, KILN_DENIED,
                      "'%s' is not signed and require-signature is set: kilnctl pkg install it with "
                      "its manifest, or unset require-signature",
@@ -70,17 +71,17 @@ static enum kiln_code check_permissions(const char *path, struct kiln_err *err)
     return KILN_OK;
 }
 
-enum kiln_code member_open(const struct package_set *set, size_t folder, const char *name,
+enum kiln_code member_open(const struct package_set *set, size_t directory, const char *name,
                            struct member **ret_member, struct kiln_err *err)
 {
-    char path[PATH_TEXT_MOST];
-    int size = snprintf(path, sizeof(path), "%s/%s", set->folders[folder], name);
+    char path[PATH_TEXT_MAX];
+    int size = snprintf(path, sizeof(path), "%s/%s", set->directories[directory], name);
     if (size < 0 || (size_t)size >= sizeof(path))
         return kiln_fail(err, KILN_INVALID, "the path of '%s' is too long", name);
     KILN_AUTO(member) struct member *member = calloc(1, sizeof(*member));
     if (!member)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", path);
-    member->folder = folder;
+    member->directory = directory;
     if (!file_identity_at(AT_FDCWD, path, &member->identity))
         return kiln_fail(err, KILN_NOT_FOUND, "'%s' is gone", path);
 
@@ -88,7 +89,7 @@ enum kiln_code member_open(const struct package_set *set, size_t folder, const c
     bool recorded = false;
     enum kiln_code rc = check_permissions(path, err);
     if (!rc)
-        rc = find_record(set, folder, name, &member->identity, &record, &recorded, err);
+        rc = find_record(set, directory, name, &member->identity, &record, &recorded, err);
     member->signature_counts = recorded && signer_is_trusted(set, record.signer);
     if (!rc)
         rc = check_policy(set, path, member->signature_counts, record.signer, err);
@@ -124,7 +125,7 @@ static enum kiln_code open_built_in(const struct package_set *set, struct engine
     *member = (struct member){ .refs = 1, /* the set's */
                                .package = member->package,
                                .identity = { .size = engine_item_view(item).size },
-                               .folder = set->folder_count,
+                               .directory = set->directory_count,
                                .signature_counts = true };
     database_id_write(&package_info(member->package)->database_id, member->id);
     *ret_member = KILN_TAKE(member);

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A folder of more files than this is not one for packages. */
-#define FILES_MOST 4096
+/* A directory of more files than this is not one for packages. */
+#define FILES_MAX 4096
 
 struct file { /* one that is named like a package */
-    size_t folder;
-    char name[PACKAGE_NAME_MOST];
+    size_t directory;
+    char name[PACKAGE_NAME_MAX];
     struct file_identity identity;
 };
 
@@ -27,13 +27,13 @@ struct scan {
     bool keys_changed;
 };
 
-static void tell_refused(struct scan *s, const char *text)
+static void report_refused(struct scan *s, const char *text)
 {
     if (s->refused)
         s->refused(s->context, text);
 }
 
-static void tell_changed(struct scan *s, const struct member *member, bool appeared)
+static void report_changed(struct scan *s, const struct member *member, bool appeared)
 {
     struct package_change change = { .appeared = appeared, .info = *package_info(member->package) };
     if (s->changed)
@@ -51,14 +51,14 @@ static bool ends_in(const char *name, const char *end)
 static bool is_candidate(const char *name)
 {
     enum package_format format;
-    return name[0] != '.' && strlen(name) < PACKAGE_NAME_MOST &&
+    return name[0] != '.' && strlen(name) < PACKAGE_NAME_MAX &&
            (package_format_of(name, &format) || ends_in(name, ".kdb.bz2"));
 }
 
-static bool add_file(struct scan *s, size_t folder, int folder_fd, const char *name)
+static bool add_file(struct scan *s, size_t directory, int directory_fd, const char *name)
 {
-    struct file file = { .folder = folder };
-    if (!is_candidate(name) || !file_identity_at(folder_fd, name, &file.identity))
+    struct file file = { .directory = directory };
+    if (!is_candidate(name) || !file_identity_at(directory_fd, name, &file.identity))
         return true;
     snprintf(file.name, sizeof(file.name), "%s", name);
     if (s->count == s->room) {
@@ -74,16 +74,16 @@ static bool add_file(struct scan *s, size_t folder, int folder_fd, const char *n
 }
 
 /* |why| is told when it begins. */
-static void note_unreadable(struct scan *s, size_t folder, const struct kiln_err *why)
+static void note_unreadable(struct scan *s, size_t directory, const struct kiln_err *why)
 {
-    if (!s->set->unreadable[folder])
-        tell_refused(s, why->text);
-    s->set->unreadable[folder] = true;
+    if (!s->set->unreadable[directory])
+        report_refused(s, why->text);
+    s->set->unreadable[directory] = true;
 }
 
 /* KILN_NOT_FOUND when it is absent.  What everybody may put there is code that anybody's jobs would
  * run. */
-static enum kiln_code open_folder(const char *path, DIR **ret_dir, struct kiln_err *err)
+static enum kiln_code open_directory(const char *path, DIR **ret_dir, struct kiln_err *err)
 {
     DIR *dir = opendir(path);
     struct stat seen;
@@ -101,21 +101,21 @@ static enum kiln_code open_folder(const char *path, DIR **ret_dir, struct kiln_e
                      path);
 }
 
-static enum kiln_code list_folder(struct scan *s, size_t folder, struct kiln_err *err)
+static enum kiln_code list_directory(struct scan *s, size_t directory, struct kiln_err *err)
 {
     DIR *dir = NULL;
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = open_folder(s->set->folders[folder], &dir, &why);
+    enum kiln_code rc = open_directory(s->set->directories[directory], &dir, &why);
     if (rc && rc != KILN_NOT_FOUND)
-        note_unreadable(s, folder, &why);
+        note_unreadable(s, directory, &why);
     else
-        s->set->unreadable[folder] = false;
+        s->set->unreadable[directory] = false;
     if (rc)
         return KILN_OK;
     size_t before = s->count;
     bool room = true;
-    for (struct dirent *e; room && (e = readdir(dir)) && s->count - before < FILES_MOST;)
-        room = add_file(s, folder, dirfd(dir), e->d_name);
+    for (struct dirent *e; room && (e = readdir(dir)) && s->count - before < FILES_MAX;)
+        room = add_file(s, directory, dirfd(dir), e->d_name);
     closedir(dir);
     return room ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory to list packages");
 }
@@ -125,7 +125,7 @@ static void look_at_keys(struct scan *s)
 {
     struct stat seen;
     int64_t changed = 0;
-    if (s->set->keys_folder[0] && stat(s->set->keys_folder, &seen) == 0)
+    if (s->set->keys_directory[0] && stat(s->set->keys_directory, &seen) == 0)
         changed = seen.st_mtim.tv_sec * INT64_C(1000000000) + seen.st_mtim.tv_nsec;
     s->keys_changed = changed != s->set->keys_changed_ns;
     s->set->keys_changed_ns = changed;
@@ -133,11 +133,11 @@ static void look_at_keys(struct scan *s)
 
 /* ---- what was refused ---- */
 
-static struct refusal *refusal_find(struct package_set *set, size_t folder, const char *name)
+static struct refusal *refusal_find(struct package_set *set, size_t directory, const char *name)
 {
     for (size_t i = 0; i < set->refusal_count; i++) {
         struct refusal *refusal = &set->refusals[i];
-        if (refusal->folder == folder && strcmp(refusal->name, name) == 0)
+        if (refusal->directory == directory && strcmp(refusal->name, name) == 0)
             return refusal;
     }
     return NULL;
@@ -151,9 +151,9 @@ static void refusal_drop(struct package_set *set, struct refusal *refusal)
     pthread_mutex_unlock(&set->refusals_mutex);
 }
 
-void refusal_forget(struct package_set *set, size_t folder, const char *name)
+void refusal_forget(struct package_set *set, size_t directory, const char *name)
 {
-    struct refusal *refusal = refusal_find(set, folder, name);
+    struct refusal *refusal = refusal_find(set, directory, name);
     if (refusal)
         refusal_drop(set, refusal);
 }
@@ -170,20 +170,20 @@ static struct refusal *refusal_add(struct package_set *set, const struct file *f
     if (!name)
         return NULL;
     struct refusal *refusal = &set->refusals[set->refusal_count++];
-    *refusal = (struct refusal){ .folder = file->folder, .name = name };
+    *refusal = (struct refusal){ .directory = file->directory, .name = name };
     return refusal;
 }
 
 static void refusal_note(struct package_set *set, const struct file *file,
                          const struct kiln_err *why)
 {
-    struct refusal *refusal = refusal_find(set, file->folder, file->name);
+    struct refusal *refusal = refusal_find(set, file->directory, file->name);
     if (!refusal)
         refusal = refusal_add(set, file);
     if (!refusal)
         return; /* it is tried, and told, again */
     refusal->identity = file->identity;
-    refusal->told = why->code != KILN_BUSY;
+    refusal->reported = why->code != KILN_BUSY;
     refusal->seen = true;
     snprintf(refusal->text, sizeof(refusal->text), "%.500s", why->text);
 }
@@ -196,19 +196,19 @@ static void refuse(struct scan *s, const struct file *file, const struct kiln_er
     refusal_note(s->set, file, why);
     pthread_mutex_unlock(&s->set->refusals_mutex);
     if (why->code != KILN_BUSY)
-        tell_refused(s, why->text);
+        report_refused(s, why->text);
 }
 
 /* Whether |file| is one that was refused and is still the same. */
 static bool is_refused(struct scan *s, const struct file *file)
 {
-    struct refusal *refusal = refusal_find(s->set, file->folder, file->name);
+    struct refusal *refusal = refusal_find(s->set, file->directory, file->name);
     if (!refusal || s->keys_changed || !file_identity_equal(&refusal->identity, &file->identity))
         return false;
     refusal->seen = true;
-    if (!refusal->told)
-        tell_refused(s, refusal->text);
-    refusal->told = true;
+    if (!refusal->reported)
+        report_refused(s, refusal->text);
+    refusal->reported = true;
     return true;
 }
 
@@ -235,18 +235,18 @@ static bool is_unchanged(const struct scan *s, const struct member *member, cons
 static enum kiln_code open_file(struct scan *s, const struct file *file, struct member **ret_member,
                                 struct kiln_err *err)
 {
-    const char *folder = s->set->folders[file->folder];
+    const char *directory = s->set->directories[file->directory];
     if (ends_in(file->name, ".bz2"))
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "'%s/%s' must be unpacked: kilnctl pkg install '%s/%s'", folder,
-                         file->name, folder, file->name);
-    return member_open(s->set, file->folder, file->name, ret_member, err);
+                         "'%s/%s' must be unpacked: kilnctl pkg install '%s/%s'", directory,
+                         file->name, directory, file->name);
+    return member_open(s->set, file->directory, file->name, ret_member, err);
 }
 
 /* The member for |file|: the one there was, or a new one; NULL when it is refused. */
 static struct member *visit(struct scan *s, const struct view *old, const struct file *file)
 {
-    struct member *member = view_find(old, file->folder, file->name);
+    struct member *member = view_find(old, file->directory, file->name);
     if (is_unchanged(s, member, file))
         return member;
     if (is_refused(s, file))
@@ -259,7 +259,7 @@ static struct member *visit(struct scan *s, const struct view *old, const struct
             refuse(s, file, &why);
         return NULL;
     }
-    refusal_forget(s->set, file->folder, file->name);
+    refusal_forget(s->set, file->directory, file->name);
     return opened;
 }
 
@@ -275,19 +275,19 @@ static bool has(const struct view *view, const struct member *member)
 }
 
 /* Members that are in one view only are told; true when there are any. */
-static bool tell_difference(struct scan *s, const struct view *old, const struct view *fresh)
+static bool report_difference(struct scan *s, const struct view *old, const struct view *fresh)
 {
     bool differ = false;
     for (size_t i = 0; i < old->count; i++) {
         if (has(fresh, old->members[i]))
             continue;
-        tell_changed(s, old->members[i], /* appeared= */ false);
+        report_changed(s, old->members[i], /* appeared= */ false);
         differ = true;
     }
     for (size_t i = 0; i < fresh->count; i++) {
         if (has(old, fresh->members[i]))
             continue;
-        tell_changed(s, fresh->members[i], /* appeared= */ true);
+        report_changed(s, fresh->members[i], /* appeared= */ true);
         differ = true;
     }
     return differ;
@@ -307,7 +307,7 @@ static enum kiln_code settle(struct scan *s, struct kiln_err *err)
     for (size_t i = 0; i < s->set->built_in_count; i++)
         fresh->members[fresh->count++] = s->set->built_in[i];
     forget_the_gone(s->set);
-    if (tell_difference(s, old, fresh))
+    if (report_difference(s, old, fresh))
         view_replace(s->set, fresh);
     else
         free(fresh);
@@ -322,8 +322,8 @@ enum kiln_code package_set_rescan(struct package_set *set,
     struct scan s = { .set = set, .changed = changed, .refused = refused, .context = context };
     look_at_keys(&s);
     enum kiln_code rc = KILN_OK;
-    for (size_t folder = 0; !rc && folder < set->folder_count; folder++)
-        rc = list_folder(&s, folder, err);
+    for (size_t directory = 0; !rc && directory < set->directory_count; directory++)
+        rc = list_directory(&s, directory, err);
     if (!rc)
         rc = settle(&s, err);
     free(s.files);

@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* MIOpen's own stay below 2200 bytes; ours are a program's name and its options. */
-#define NAME_MOST 4096
-#define ARGS_MOST (LIMIT_OPTIONS_TEXT + 4096)
+#define NAME_LENGTH_MAX 4096
+#define ARGS_MAX (LIMIT_OPTIONS_TEXT + 4096)
 
 struct package_writer {
     struct kern_db_writer *kdb; /* owned; NULL for the other format */
@@ -23,8 +23,8 @@ enum kiln_code package_writer_create(const char *path, enum package_format forma
     KILN_AUTO(package_writer) struct package_writer *writer = calloc(1, sizeof(*writer));
     if (!writer)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to write '%s'", path);
-    buffer_init(&writer->name, NAME_MOST);
-    buffer_init(&writer->args, ARGS_MOST);
+    buffer_init(&writer->name, NAME_LENGTH_MAX);
+    buffer_init(&writer->args, ARGS_MAX);
     enum kiln_code rc = format == PACKAGE_KDB ? kern_db_create(path, &writer->kdb, err)
                                               : kpkg_writer_create(path, &writer->kpkg, err);
     if (!rc)
@@ -54,11 +54,11 @@ static bool has_nul(struct bytes text) { return text.size && memchr(text.data, '
 
 static enum kiln_code check(const struct package_entry *entry, struct kiln_err *err)
 {
-    if (entry->name.size == 0 || entry->name.size > NAME_MOST || entry->args.size > ARGS_MOST)
+    if (entry->name.size == 0 || entry->name.size > NAME_LENGTH_MAX || entry->args.size > ARGS_MAX)
         return kiln_fail(err, KILN_INVALID,
                          "a kernel's name has 1 to %u bytes and its arguments at most %u, not %zu "
                          "and %zu",
-                         NAME_MOST, ARGS_MOST, entry->name.size, entry->args.size);
+                         NAME_LENGTH_MAX, ARGS_MAX, entry->name.size, entry->args.size);
     if (entry->raw.size == 0 || entry->raw.size > LIMIT_CODE_OBJECT)
         return kiln_fail(err, KILN_INVALID, "a code object has 1 to %u bytes, not %zu",
                          LIMIT_CODE_OBJECT, entry->raw.size);

@@ -19,11 +19,11 @@ static enum kiln_code fill(int fd, const struct whole_file *file, struct kiln_er
 }
 
 /* link(2) refuses a name that is taken; rename(2) takes it over. */
-static enum kiln_code move_in(int folder_fd, const char *temp, const struct whole_file *file,
+static enum kiln_code move_in(int directory_fd, const char *temp, const struct whole_file *file,
                               struct kiln_err *err)
 {
-    int failed = file->replace ? renameat(folder_fd, temp, folder_fd, file->name)
-                               : linkat(folder_fd, temp, folder_fd, file->name, 0);
+    int failed = file->replace ? renameat(directory_fd, temp, directory_fd, file->name)
+                               : linkat(directory_fd, temp, directory_fd, file->name, 0);
     if (failed && errno == EEXIST)
         return kiln_fail(err, KILN_BUSY, "there is one already");
     if (failed)
@@ -31,50 +31,51 @@ static enum kiln_code move_in(int folder_fd, const char *temp, const struct whol
     return KILN_OK;
 }
 
-static enum kiln_code write_in(int folder_fd, const struct whole_file *file, struct kiln_err *err)
+static enum kiln_code write_in(int directory_fd, const struct whole_file *file,
+                               struct kiln_err *err)
 {
     char temp[300];
     int size = snprintf(temp, sizeof(temp), ".%s.tmp", file->name);
     if (size < 0 || (size_t)size >= sizeof(temp))
         return kiln_fail(err, KILN_INVALID, "its name is too long");
-    unlinkat(folder_fd, temp, 0); /* left by a crash */
+    unlinkat(directory_fd, temp, 0); /* left by a crash */
     KILN_AUTO(fd)
-    int fd = openat(folder_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = openat(directory_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot make a file there");
     enum kiln_code rc = fill(fd, file, err);
     if (!rc)
-        rc = move_in(folder_fd, temp, file, err);
-    unlinkat(folder_fd, temp, 0); /* gone already when it was renamed */
-    if (!rc && fsync(folder_fd) != 0) {
-        rc = kiln_fail_errno(err, errno, "cannot sync its folder");
+        rc = move_in(directory_fd, temp, file, err);
+    unlinkat(directory_fd, temp, 0); /* gone already when it was renamed */
+    if (!rc && fsync(directory_fd) != 0) {
+        rc = kiln_fail_errno(err, errno, "cannot sync its directory");
         if (!file->replace)
-            unlinkat(folder_fd, file->name, 0);
+            unlinkat(directory_fd, file->name, 0);
     }
     return rc;
 }
 
-static enum kiln_code open_folder(const char *folder, int *ret_fd, struct kiln_err *err)
+static enum kiln_code open_directory(const char *directory, int *ret_fd, struct kiln_err *err)
 {
-    *ret_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return *ret_fd < 0 ? kiln_fail_errno(err, errno, "cannot open the folder '%s'", folder)
+    *ret_fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return *ret_fd < 0 ? kiln_fail_errno(err, errno, "cannot open the directory '%s'", directory)
                        : KILN_OK;
 }
 
 enum kiln_code whole_file_write(const struct whole_file *file, struct kiln_err *err)
 {
-    KILN_AUTO(fd) int folder_fd = -1;
-    enum kiln_code rc = open_folder(file->folder, &folder_fd, err);
+    KILN_AUTO(fd) int directory_fd = -1;
+    enum kiln_code rc = open_directory(file->directory, &directory_fd, err);
     if (!rc)
-        rc = write_in(folder_fd, file, err);
-    return rc ? kiln_while(err, "writing '%s/%s'", file->folder, file->name) : KILN_OK;
+        rc = write_in(directory_fd, file, err);
+    return rc ? kiln_while(err, "writing '%s/%s'", file->directory, file->name) : KILN_OK;
 }
 
-enum kiln_code whole_file_sync_folder(const char *folder, struct kiln_err *err)
+enum kiln_code whole_file_sync_directory(const char *directory, struct kiln_err *err)
 {
-    KILN_AUTO(fd) int folder_fd = -1;
-    enum kiln_code rc = open_folder(folder, &folder_fd, err);
-    if (!rc && fsync(folder_fd) != 0)
-        rc = kiln_fail_errno(err, errno, "cannot sync the folder '%s'", folder);
+    KILN_AUTO(fd) int directory_fd = -1;
+    enum kiln_code rc = open_directory(directory, &directory_fd, err);
+    if (!rc && fsync(directory_fd) != 0)
+        rc = kiln_fail_errno(err, errno, "cannot sync the directory '%s'", directory);
     return rc;
 }

@@ -5,7 +5,7 @@
  * Files that are there whole, on the disk, or not at all.
  *
  * Role       keys and the records beside installed packages: written under another name, synced,
- *            then moved into place, and the folder synced
+ *            then moved into place, and the directory synced
  * Threading  one thread at a time for each name
  */
 #include "common/bytes.h"
@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 struct whole_file {
-    const char *folder, *name;
+    const char *directory, *name;
     struct bytes content;
     mode_t mode;  /* exactly, whatever the umask */
     bool replace; /* else KILN_BUSY when the name is taken */
@@ -22,5 +22,6 @@ struct whole_file {
 
 KILN_MUST_CHECK enum kiln_code whole_file_write(const struct whole_file *file,
                                                 struct kiln_err *err);
-/* What was moved in and out of |folder| stays so after a power cut. */
-KILN_MUST_CHECK enum kiln_code whole_file_sync_folder(const char *folder, struct kiln_err *err);
+/* What was moved in and out of |directory| stays so after a power cut. */
+KILN_MUST_CHECK enum kiln_code whole_file_sync_directory(const char *directory,
+                                                         struct kiln_err *err);

@@ -43,7 +43,7 @@ KILN_MUST_CHECK enum kiln_code landlock_begin(const struct landlock_rights *hand
                                               struct kiln_err *err);
 /* Accepts ones that are enforced. */
 void landlock_rules_done(struct landlock_rules *rules);
-/* |access| to what is there below the folder |path|, or to that file; what is not there, or not
+/* |access| to what is there below the directory |path|, or to that file; what is not there, or not
  * ours to open, needs no permission. */
 void landlock_allow(const struct landlock_rules *rules, const char *path, uint64_t access);
 /* The process must have given up new privileges (PR_SET_NO_NEW_PRIVS). */

@@ -16,13 +16,13 @@ const char *layer_name(enum sandbox_layer layer) { return layers[layer].name; }
 const char *layer_purpose(enum sandbox_layer layer) { return layers[layer].purpose; }
 const char *layer_advice(enum sandbox_layer layer) { return layers[layer].advice; }
 
-static void add(char text[LAYERS_TEXT_MOST], const char *separator, const char *more)
+static void add(char text[LAYERS_TEXT_MAX], const char *separator, const char *more)
 {
     size_t used = strlen(text);
-    snprintf(text + used, LAYERS_TEXT_MOST - used, "%s%s", used ? separator : "", more);
+    snprintf(text + used, LAYERS_TEXT_MAX - used, "%s%s", used ? separator : "", more);
 }
 
-void report_missing(const struct sandbox_report *report, char text[LAYERS_TEXT_MOST])
+void report_missing(const struct sandbox_report *report, char text[LAYERS_TEXT_MAX])
 {
     text[0] = '\0';
     for (enum sandbox_layer l = 0; l < LAYERS; l++) {

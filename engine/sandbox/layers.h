@@ -21,12 +21,12 @@ enum sandbox_layer {
 #define LAYERS_ALL ((1u << LAYERS) - 1)
 
 /* Room for the names of all, and for why each is missing, cut where it is too long. */
-#define LAYERS_TEXT_MOST 400
+#define LAYERS_TEXT_MAX 400
 
 struct sandbox_report {
-    uint32_t has;               /* one bit a layer: seen to be in force, not just asked for */
-    uint32_t landlock;          /* the version in force; 0: none */
-    char why[LAYERS_TEXT_MOST]; /* "network: Operation not permitted; ..."; "" when all are there */
+    uint32_t has;              /* one bit a layer: seen to be in force, not just asked for */
+    uint32_t landlock;         /* the version in force; 0: none */
+    char why[LAYERS_TEXT_MAX]; /* "network: Operation not permitted; ..."; "" when all are there */
 };
 
 /* "no_new_privileges" */
@@ -41,7 +41,7 @@ static inline bool report_has(const struct sandbox_report *report, enum sandbox_
 }
 
 /* "network, ipc"; "" when none is missing. */
-void report_missing(const struct sandbox_report *report, char text[LAYERS_TEXT_MOST]);
+void report_missing(const struct sandbox_report *report, char text[LAYERS_TEXT_MAX]);
 /* The advice of the first that is missing; "" when none is. */
 const char *report_advice(const struct sandbox_report *report);
 /* |report| of two: what both have, and why of what the |other| alone lacks. */

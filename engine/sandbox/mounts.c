@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILES_MOST 16384u /* in a folder of bounded room */
+#define FILES_MAX 16384u /* in a directory of bounded room */
 
 /* What the host mounts and unmounts later is so here too, and nothing of ours is so there. */
 static bool follow_only(void) { return mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) == 0; }
@@ -37,29 +37,30 @@ enum kiln_code mounts_own_proc(unsigned processes, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* In memory; of whoever the folder is, or of ourselves where nobody else exists for us. */
-static bool mount_room(const char *folder, uint64_t room)
+/* In memory; of whoever the directory is, or of ourselves where nobody else exists for us. */
+static bool mount_room(const char *directory, uint64_t room)
 {
     char options[128];
     struct stat seen;
-    if (stat(folder, &seen) != 0)
+    if (stat(directory, &seen) != 0)
         return false;
     bool is_root = geteuid() == 0;
     snprintf(options, sizeof(options), "size=%" PRIu64 ",nr_inodes=%u,mode=0700,uid=%u,gid=%u",
-             room, FILES_MOST, (unsigned)(is_root ? seen.st_uid : geteuid()),
+             room, FILES_MAX, (unsigned)(is_root ? seen.st_uid : geteuid()),
              (unsigned)(is_root ? seen.st_gid : getegid()));
-    return mount("kiln", folder, "tmpfs", MS_NOSUID | MS_NODEV, options) == 0;
+    return mount("kiln", directory, "tmpfs", MS_NOSUID | MS_NODEV, options) == 0;
 }
 
-enum kiln_code mounts_read_only_but(const char *folder, uint64_t room, struct kiln_err *err)
+enum kiln_code mounts_read_only_but(const char *directory, uint64_t room, struct kiln_err *err)
 {
     struct mount_attr lock = { .attr_set = MOUNT_ATTR_RDONLY };
     struct mount_attr open_again = { .attr_clr = MOUNT_ATTR_RDONLY };
     if (follow_only() &&
-        (room ? mount_room(folder, room) : mount(folder, folder, NULL, MS_BIND, NULL) == 0) &&
+        (room ? mount_room(directory, room)
+              : mount(directory, directory, NULL, MS_BIND, NULL) == 0) &&
         mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &lock, sizeof(lock)) == 0 &&
-        mount_setattr(AT_FDCWD, folder, 0, &open_again, sizeof(open_again)) == 0 &&
-        chdir(folder) == 0)
+        mount_setattr(AT_FDCWD, directory, 0, &open_again, sizeof(open_again)) == 0 &&
+        chdir(directory) == 0)
         return KILN_OK;
-    return kiln_fail_errno(err, errno, "cannot mount all but '%s' read-only", folder);
+    return kiln_fail_errno(err, errno, "cannot mount all but '%s' read-only", directory);
 }

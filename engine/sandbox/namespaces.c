@@ -70,12 +70,12 @@ bool network_is_empty(void)
     return network_is_empty_by("/proc/self/net/route", "/proc/self/net/if_inet6");
 }
 
-void namespaces_to_text(const struct namespace_ids *ids, char text[NAMESPACE_TEXT_MOST])
+void namespaces_to_text(const struct namespace_ids *ids, char text[NAMESPACE_TEXT_MAX])
 {
     size_t used = 0;
     for (size_t i = 0; i < NAMESPACES; i++)
-        used += (size_t)snprintf(text + used, NAMESPACE_TEXT_MOST - used, "%s%" PRIu64,
-                                 i ? "," : "", ids->of[i]);
+        used += (size_t)snprintf(text + used, NAMESPACE_TEXT_MAX - used, "%s%" PRIu64, i ? "," : "",
+                                 ids->of[i]);
 }
 
 bool namespaces_from_text(const char *text, struct namespace_ids *ret_ids)

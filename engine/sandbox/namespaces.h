@@ -26,7 +26,7 @@ struct namespace_ids { /* inode numbers: two processes with the same share it; 0
 };
 
 /* Room for the text of them all. */
-#define NAMESPACE_TEXT_MOST 128
+#define NAMESPACE_TEXT_MAX 128
 
 struct namespace_errors { /* errno; 0: it is private, now or before */
     int of[NAMESPACES];
@@ -42,7 +42,7 @@ bool network_is_empty(void);
 /* By files as /proc/self/net/route and if_inet6 are. */
 bool network_is_empty_by(const char *routes, const char *addresses);
 /* As words of a command line. */
-void namespaces_to_text(const struct namespace_ids *ids, char text[NAMESPACE_TEXT_MOST]);
+void namespaces_to_text(const struct namespace_ids *ids, char text[NAMESPACE_TEXT_MAX]);
 bool namespaces_from_text(const char *text, struct namespace_ids *ret_ids);
 
 /* Of Linux, whose distributors do not carry back what namespaces do. */

@@ -118,7 +118,7 @@ static bool is_writable(char *line, const char **ret_place)
     return strcmp(options, "ro") != 0 && strncmp(options, "ro,", 3) != 0;
 }
 
-static bool folder_alone_is_writable(const char *folder)
+static bool directory_alone_is_writable(const char *directory)
 {
     char *line = NULL;
     size_t size = 0;
@@ -126,7 +126,7 @@ static bool folder_alone_is_writable(const char *folder)
     bool alone = file != NULL;
     while (alone && getline(&line, &size, file) > 0) {
         const char *place = "";
-        alone = !is_writable(line, &place) || strcmp(place, folder) == 0;
+        alone = !is_writable(line, &place) || strcmp(place, directory) == 0;
     }
     free(line);
     if (file)
@@ -141,7 +141,7 @@ static bool cannot_list_root(void)
     return fd < 0 && errno == EACCES;
 }
 
-void verify_surroundings(const struct namespace_ids *outside, const char *folder,
+void verify_surroundings(const struct namespace_ids *outside, const char *directory,
                          struct sandbox_report *report)
 {
     struct namespace_ids own;
@@ -153,7 +153,8 @@ void verify_surroundings(const struct namespace_ids *outside, const char *folder
     note(report, LAYER_user, getuid() != 0 && geteuid() != 0);
     note(report, LAYER_capabilities, has_no_capability());
     note(report, LAYER_no_new_privileges, is_set("NoNewPrivs", 1));
-    note(report, LAYER_mounts, is_private[NAMESPACE_MOUNT] && folder_alone_is_writable(folder));
+    note(report, LAYER_mounts,
+         is_private[NAMESPACE_MOUNT] && directory_alone_is_writable(directory));
     note(report, LAYER_processes, is_private[NAMESPACE_PID]);
     note(report, LAYER_proc, is_private[NAMESPACE_PID] && shows_own_processes());
     note(report, LAYER_network,

@@ -14,9 +14,9 @@
 
 /* Before the filter of system calls, which would refuse the attempts themselves: all layers but
  * seccomp.  |outside|: namespaces that must not be this process's, and neither may the host's be.
- * |folder|: nothing else may be mounted for writing.  Notes in |report| what there is; |landlock|
- * of it is the version that was enforced. */
-void verify_surroundings(const struct namespace_ids *outside, const char *folder,
+ * |directory|: nothing else may be mounted for writing.  Notes in |report| what there is;
+ * |landlock| of it is the version that was enforced. */
+void verify_surroundings(const struct namespace_ids *outside, const char *directory,
                          struct sandbox_report *report);
 /* After it. */
 void verify_filter(struct sandbox_report *report);

@@ -100,7 +100,7 @@ static void step_work(struct task *task)
 static void start_next(struct request_queue *queue);
 
 /* What a step took beyond the unit that each pays counts against its user. */
-static void leave_lane(struct deferred *d)
+static void leave_work_queue(struct deferred *d)
 {
     struct request_queue *queue = d->queue;
     d->queue = NULL;
@@ -126,7 +126,7 @@ static void step_done(struct task *task)
     struct deferred *d = deferred_of_task(task);
     engine_task_ended(d->engine);
     d->is_running = false;
-    leave_lane(d);
+    leave_work_queue(d);
     if (d->is_over)
         free_deferred(d);
     else if (d->step->done)
@@ -142,7 +142,7 @@ static void start_step(struct deferred *d)
         d->step->begin(d);
     d->task = (struct task){ .work = step_work, .done = step_done };
     if (d->step->work)
-        engine_run(d->engine, d->step->lane, &d->task);
+        engine_run(d->engine, d->step->work_queue, &d->task);
     else
         engine_later(d->engine, &d->task);
 }

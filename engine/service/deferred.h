@@ -18,7 +18,7 @@
  *
  *     static void list_work(struct deferred *d) { fill d->answer, or d->rc and d->err }
  *     static const struct deferred_kind list_kind = { .size = sizeof(struct list_request) };
- *     static const struct deferred_step list_step = { .lane = LANE_READ, .work = list_work };
+ *     static const struct deferred_step list_step = { .lane = WORK_QUEUE_READ, .work = list_work };
  *
  *     struct list_request *rq = deferred_create(&list_kind, e, caller, header->request_id, err);
  *     if (!rq)
@@ -49,7 +49,7 @@ struct deferred_kind {
 
 /* A piece of a request's work. */
 struct deferred_step {
-    enum lane lane;
+    enum work_queue work_queue;
     /* On the engine's thread, right before |work| goes to the lane.  May be NULL. */
     void (*begin)(struct deferred *d);
     /* On the lane.  NULL: there is only |done|, at the end of this loop iteration. */

@@ -75,31 +75,31 @@ static bool ended_badly(enum compile_end end)
 }
 
 static void report_compile(struct engine *e, const char *name, const struct digest *key,
-                           const struct source *source, const struct compile_outcome *outcome)
+                           const struct source *source, const struct compile_result *result)
 {
     char text[600];
     const uint32_t uid = (uint32_t)source->uid;
     const struct bytes program = source->job.program;
-    bool failed = outcome->err.code != KILN_OK;
+    bool failed = result->err.code != KILN_OK;
     snprintf(text, sizeof(text), "'%.*s'%s%s", (int)(program.size < 64 ? program.size : 64),
-             (const char *)program.data, failed ? ": " : "", failed ? outcome->err.text : "");
+             (const char *)program.data, failed ? ": " : "", failed ? result->err.text : "");
     const struct engine_report about = {
-        .event = ended_badly(outcome->end) ? "compile_ended_badly" : name,
+        .event = ended_badly(result->end) ? "compile_ended_badly" : name,
         .text = text,
         .trouble = failed,
         .key = key,
         .uid = &uid,
         .target = source->job.target,
-        .duration_ns = outcome->wall_ns,
+        .duration_ns = result->wall_ns,
     };
     report(e, &about);
 }
 
 void event_kernel(struct engine *e, const char *name, const struct digest *key,
-                  const struct source *source, const struct compile_outcome *outcome)
+                  const struct source *source, const struct compile_result *result)
 {
     const struct compile_job *job = &source->job;
-    report_compile(e, name, key, source, outcome);
+    report_compile(e, name, key, source, result);
     if (!service_has_listeners(e))
         return;
     KILN_AUTO(json) struct json *event = event_begin(name);
@@ -109,15 +109,15 @@ void event_kernel(struct engine *e, const char *name, const struct digest *key,
     json_set_bytes(event, "program", job->program);
     json_set_bytes(event, "target", job->target);
     json_set_bytes(event, "toolchain", job->toolchain);
-    json_set_text(event, "end", compile_end_name(outcome->end));
-    json_set_number(event, "seconds", (double)outcome->wall_ns / 1e9);
-    if (!outcome->err.code) {
+    json_set_text(event, "end", compile_end_name(result->end));
+    json_set_number(event, "seconds", (double)result->wall_ns / 1e9);
+    if (!result->err.code) {
         send_event(e, event, /* audience= */ NULL);
         return;
     }
     /* What a compiler says quotes the source. */
     send_event(e, event, &(struct audience){ .uid = source->uid, .knows = false });
-    json_set_text(event, "text", outcome->err.text);
+    json_set_text(event, "text", result->err.text);
     send_event(e, event, &(struct audience){ .uid = source->uid, .knows = true });
 }
 

@@ -49,10 +49,10 @@ struct engine {
     uint64_t instance;
     char notice[512]; /* what opening the store had to say; "" when nothing */
 
-    struct caller *callers;    /* borrowed, joined */
-    struct flights *flights;   /* owned: in-flight requests of kernels */
-    unsigned tasks_out;        /* handed to a lane and not done */
-    struct requests *requests; /* owned: what waits, and how much may */
+    struct caller *callers;      /* borrowed, joined */
+    struct inflights *inflights; /* owned: in-flight requests of kernels */
+    unsigned tasks_out;          /* handed to a lane and not done */
+    struct requests *requests;   /* owned: what waits, and how much may */
 
     struct toolchain_probes *probes; /* owned */
     bool draining;
@@ -70,7 +70,7 @@ struct engine {
 };
 
 /* tasks.c: runs |task| on a lane and counts it; its done calls engine_task_ended first. */
-void engine_run(struct engine *e, enum lane lane, struct task *task);
+void engine_run(struct engine *e, enum work_queue work_queue, struct task *task);
 /* The same for done alone, at the end of this loop iteration. */
 void engine_later(struct engine *e, struct task *task);
 void engine_task_ended(struct engine *e);
@@ -102,7 +102,7 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
 /* events.c: {"event": name, ...}; cheap when nobody listens. */
 struct source;
 void event_kernel(struct engine *e, const char *name, const struct digest *key,
-                  const struct source *source, const struct compile_outcome *outcome);
+                  const struct source *source, const struct compile_result *result);
 void event_text(struct engine *e, const char *name, const char *text);
 /* The same for what an operator should know of: the host writes it to its log too. */
 void event_report(struct engine *e, const char *name, const char *text);

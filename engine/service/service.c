@@ -234,7 +234,7 @@ enum kiln_code handle_hello(struct engine *e, struct caller *caller,
     return KILN_OK;
 }
 
-#define PING_MOST 4096
+#define PING_MAX 4096
 
 enum kiln_code handle_ping(struct engine *e, struct caller *caller,
                            const struct frame_header *header, struct bytes body,
@@ -245,9 +245,9 @@ enum kiln_code handle_ping(struct engine *e, struct caller *caller,
     enum kiln_code rc = message_body_check(&r, MESSAGE_ping, err);
     if (rc)
         return rc;
-    if (m.payload.size > PING_MOST)
+    if (m.payload.size > PING_MAX)
         return kiln_fail(err, KILN_INVALID, "ping of %zu bytes exceeds the limit of %d",
-                         m.payload.size, PING_MOST);
+                         m.payload.size, PING_MAX);
     (void)e;
     struct reply reply = {
         .type = MESSAGE_pong, .request_id = header->request_id, .body = body /* same fields */

@@ -23,16 +23,16 @@ struct caller;
 
 /* The bytes of |object|, which go into a body in front of its byte |at|: so they are not copied
  * before they are sent. */
-struct inlay {
+struct segment {
     size_t at;
     struct object *object;
 };
 
-static inline size_t inlaid_size(const struct inlay *inlays, size_t count)
+static inline size_t inlaid_size(const struct segment *segments, size_t count)
 {
     size_t size = 0;
     for (size_t i = 0; i < count; i++)
-        size += inlays[i].object->size;
+        size += segments[i].object->size;
     return size;
 }
 
@@ -41,10 +41,10 @@ static inline size_t inlaid_size(const struct inlay *inlays, size_t count)
 struct reply {
     enum message_type type;
     uint64_t request_id;
-    uint16_t flags;             /* FRAME_MORE */
-    struct bytes body;          /* without its inlays */
-    const struct inlay *inlays; /* in order */
-    size_t inlay_count;
+    uint16_t flags;                 /* FRAME_MORE */
+    struct bytes body;              /* without its inlays */
+    const struct segment *segments; /* in order */
+    size_t segment_count;
     struct object *const *objects; /* the frame's descriptors, in order */
     size_t object_count;
 };

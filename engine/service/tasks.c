@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/internal.h"
 
-void engine_run(struct engine *e, enum lane lane, struct task *task)
+void engine_run(struct engine *e, enum work_queue work_queue, struct task *task)
 {
     e->tasks_out++;
-    e->executor->ops->run(e->executor, lane, task);
+    e->executor->ops->run(e->executor, work_queue, task);
 }
 
 void engine_later(struct engine *e, struct task *task)

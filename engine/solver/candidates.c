@@ -5,7 +5,7 @@
  * it again until they are one ("cycle walking": under two rounds of it on average, for the bits
  * cover less than twice the points). */
 #define ROUNDS 6u
-#define SAMPLE_MOST 2048u /* points that are looked at for a count: 0.2 to 1.2 ms, as measured */
+#define SAMPLE_MAX 2048u /* points that are looked at for a count: 0.2 to 1.2 ms, as measured */
 
 static unsigned bits_for(uint32_t count)
 {
@@ -109,7 +109,7 @@ struct sample { /* of a part */
 };
 
 static uint64_t estimate(const struct candidate_order *order,
-                         const struct sample samples[PERF_PARTS_MOST])
+                         const struct sample samples[PERF_PARTS_MAX])
 {
     uint64_t all = 0;
     for (uint32_t i = 0; i < order->part_count; i++)
@@ -123,8 +123,8 @@ struct candidate_count candidates_count_valid(const struct solver *solver,
 {
     struct perf_space space = solver_space(solver, problem, target);
     struct candidate_order order = candidate_order_of(solver->name, &space);
-    struct sample samples[PERF_PARTS_MOST] = { 0 };
-    uint32_t looked_at = order.count < SAMPLE_MOST ? order.count : SAMPLE_MOST, valid = 0;
+    struct sample samples[PERF_PARTS_MAX] = { 0 };
+    uint32_t looked_at = order.count < SAMPLE_MAX ? order.count : SAMPLE_MAX, valid = 0;
     for (uint32_t i = 0; i < looked_at; i++) {
         struct perf_config config;
         uint32_t within;

@@ -19,7 +19,7 @@
 #include "engine/solver/solver.h"
 
 /* Points of one solver's space, at most: what a lease can share out. */
-#define CANDIDATES_MOST (1u << 20)
+#define CANDIDATES_MAX (1u << 20)
 
 struct candidate_part {
     uint32_t first; /* of its points, in the space */
@@ -31,7 +31,7 @@ struct candidate_part {
 struct candidate_order {
     uint32_t count; /* of candidates; 0: nothing to tune */
     uint32_t part_count;
-    struct candidate_part parts[PERF_PARTS_MOST]; /* the smaller ones first */
+    struct candidate_part parts[PERF_PARTS_MAX]; /* the smaller ones first */
 };
 
 struct candidate_order candidate_order_of(const char *solver, const struct perf_space *space);

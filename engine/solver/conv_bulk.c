@@ -5,14 +5,14 @@
 
 #define ELEMENT 2u /* bytes of fp16 and bf16 */
 #define PANEL 64u  /* elements of a row in shared memory, exchanged within 128 bytes */
-#define RESIDUES_MOST 4u
+#define RESIDUES_MAX 4u
 #define RESULT_ROWS 64u /* of a box, on its way out */
 
 /* What 4-dimensional im2col maps and their copies can say. */
-#define CORNER_LEAST (-128)
-#define CORNER_MOST 127
-#define HOP_MOST 255 /* from the first tap to the last */
-#define STEP_MOST 8u /* the stride of a convolution */
+#define CORNER_MIN (-128)
+#define CORNER_MAX 127
+#define HOP_MAX 255 /* from the first tap to the last */
+#define STEP_MAX 8u /* the stride of a convolution */
 
 /* One axis of a map of pixels: where the box of pixels under the first tap begins and ends, and how
  * far the last tap is from it. */
@@ -89,8 +89,8 @@ bool bulk_is_flat(const struct packing *packing)
 
 static bool box_fits(const struct box *b)
 {
-    return b->lower >= CORNER_LEAST && b->lower <= CORNER_MOST && b->upper >= CORNER_LEAST &&
-           b->upper <= CORNER_MOST && b->reach <= HOP_MOST && b->step <= STEP_MOST;
+    return b->lower >= CORNER_MIN && b->lower <= CORNER_MAX && b->upper >= CORNER_MIN &&
+           b->upper <= CORNER_MAX && b->reach <= HOP_MAX && b->step <= STEP_MAX;
 }
 
 static bool boxes_fit(const struct packing *packing)
@@ -123,7 +123,7 @@ bool bulk_fits(const struct packing *packing, const struct product_tiling *t)
     const struct problem *q = &packing->problem;
     bool is_plane = q->in.d == 1 && q->filter.d == 1 && q->pad.d == 0 && q->stride.d == 1;
     return t->tile_k == PANEL && is_plane && packing->narrow_c == 0 &&
-           residues_of(packing) <= RESIDUES_MOST && boxes_fit(packing) && channels_fit(packing, t);
+           residues_of(packing) <= RESIDUES_MAX && boxes_fit(packing) && channels_fit(packing, t);
 }
 
 bool bulk_result_fits(const struct packing *packing, const struct product_tiling *t)
@@ -231,7 +231,7 @@ void bulk_arguments(const struct packing_plan *plan, const struct product_tiling
         add_weights(plan, kernel, t->tile_n);
         break;
     case DIRECTION_BACKWARD_DATA: /* the kernel has one left map, or four */
-        for (uint32_t i = 0; i < (residues > 1 ? RESIDUES_MOST : 1); i++)
+        for (uint32_t i = 0; i < (residues > 1 ? RESIDUES_MAX : 1); i++)
             add_pixels(plan, kernel, ARGUMENT_Y, i < residues ? i : 0, t->tile_m);
         add_weights(plan, kernel, t->tile_k);
         break;

@@ -8,13 +8,13 @@
 
 /* Floats that an item keeps at a time, beside addresses: with those it stays below 128 registers,
  * so that two groups of 256 fit a compute unit of any target. */
-#define REGISTERS_MOST 104u
+#define REGISTERS_MAX 104u
 /* Sums of weights that an item keeps: the rest of its registers is for what they are made of. */
-#define SUMS_MOST 48u
+#define SUMS_MAX 48u
 /* Multiply-adds, and pairs of inputs and outputs, that a kernel's unrolled loops hold: beyond, code
  * outgrows the instruction caches and takes seconds to compile. */
-#define UNROLLED_MOST 4096u
-#define WORKSPACE_MOST (512ull << 20) /* of the parts of sums */
+#define UNROLLED_MAX 4096u
+#define WORKSPACE_MAX (512ull << 20) /* of the parts of sums */
 /* Items that fill a large GPU a few times. */
 #define ITEMS_WANTED (1u << 17)
 /* Blocks of two columns take more registers and must leave more items. */
@@ -22,7 +22,7 @@
 /* Strips that an item sums before another part of the sum pays, where channels come first. */
 #define STRIPS_OF_ITEM 7ull
 
-enum axis { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
+enum axis { COLUMNS, ROWS, VECTOR, WORK_QUEUES, GROUP, AXES, SPLITS = ROWS };
 
 /* Forward and backward data; weights.  Each for channels first, and last. */
 static const struct perf_axis axes[2][2][AXES] = {
@@ -102,8 +102,8 @@ static uint32_t part_evenly(uint32_t whole, uint32_t most)
 
 static struct tap_block tap_block_of(const struct problem *p, uint32_t vector)
 {
-    struct tap_block block = { .columns = part_evenly(p->filter.w, SUMS_MOST / 3 / vector) };
-    block.rows = part_evenly(p->filter.d * p->filter.h, SUMS_MOST / (block.columns * vector));
+    struct tap_block block = { .columns = part_evenly(p->filter.w, SUMS_MAX / 3 / vector) };
+    block.rows = part_evenly(p->filter.d * p->filter.h, SUMS_MAX / (block.columns * vector));
     return block;
 }
 
@@ -117,12 +117,12 @@ static uint64_t pixels_met(const struct problem *p, uint32_t columns, struct tap
 
 static uint64_t channel_blocks(uint32_t channels, const struct perf_config *config)
 {
-    return ceil_div(channels, (uint64_t)config->values[LANES] * config->values[VECTOR]);
+    return ceil_div(channels, (uint64_t)config->values[WORK_QUEUES] * config->values[VECTOR]);
 }
 
 static uint32_t places(const struct perf_config *config)
 {
-    return config->values[GROUP] / config->values[LANES];
+    return config->values[GROUP] / config->values[WORK_QUEUES];
 }
 
 static uint64_t strips(const struct problem *p, const struct perf_config *config)
@@ -179,10 +179,10 @@ static bool gather_is_valid(const struct problem *p, const struct perf_config *c
         return false;
     uint64_t met_h = window(p, rows, p->filter.h, p->stride.h, p->dilation.h);
     uint64_t met_w = window(p, columns, p->filter.w, p->stride.w, p->dilation.w);
-    return taps <= REGISTERS_MOST && met_h <= UNROLLED_MOST && met_w <= UNROLLED_MOST &&
-           (rows * columns + taps + met_w) * vector <= REGISTERS_MOST &&
-           rows * columns * taps * vector <= UNROLLED_MOST &&
-           rows * columns * met_h * met_w <= 2 * UNROLLED_MOST;
+    return taps <= REGISTERS_MAX && met_h <= UNROLLED_MAX && met_w <= UNROLLED_MAX &&
+           (rows * columns + taps + met_w) * vector <= REGISTERS_MAX &&
+           rows * columns * taps * vector <= UNROLLED_MAX &&
+           rows * columns * met_h * met_w <= 2 * UNROLLED_MAX;
 }
 
 static bool weights_is_valid(const struct problem *p, const struct perf_config *config)
@@ -195,19 +195,20 @@ static bool weights_is_valid(const struct problem *p, const struct perf_config *
         return false;
     if (splits > 1 && splits * places(config) > 2 * strips(p, config))
         return false;
-    if (parts_size(p, splits) > WORKSPACE_MOST)
+    if (parts_size(p, splits) > WORKSPACE_MAX)
         return false;
-    return (taps.rows * taps.columns + columns + met) * vector <= REGISTERS_MOST;
+    return (taps.rows * taps.columns + columns + met) * vector <= REGISTERS_MAX;
 }
 
 static bool config_is_valid(const struct problem *p, const struct target *target,
                             const struct perf_config *config)
 {
-    uint32_t vector = config->values[VECTOR], lanes = config->values[LANES];
+    uint32_t vector = config->values[VECTOR], work_queues = config->values[WORK_QUEUES];
     uint32_t channels = is_for_weights(p) ? p->k : output_channels(p);
     if (channels % vector || p->c % vector)
         return false;
-    if (lanes / 2 * vector >= channels && lanes > axes[0][is_last(p)][LANES].values[0])
+    if (work_queues / 2 * vector >= channels &&
+        work_queues > axes[0][is_last(p)][WORK_QUEUES].values[0])
         return false; /* half of them would have nothing to do */
     if (!is_launchable(p, target, config))
         return false;
@@ -222,13 +223,13 @@ static uint16_t widest_vector(const struct problem *p)
     return vector;
 }
 
-static uint16_t lanes_for(const struct problem *p, uint32_t vector)
+static uint16_t work_queues_for(const struct problem *p, uint32_t vector)
 {
-    uint16_t lanes = is_last(p) ? 32 : 1;
+    uint16_t work_queues = is_last(p) ? 32 : 1;
     uint32_t channels = is_for_weights(p) ? p->k : output_channels(p);
-    while (lanes > 4 && lanes / 2 * vector >= channels)
-        lanes /= 2;
-    return lanes;
+    while (work_queues > 4 && work_queues / 2 * vector >= channels)
+        work_queues /= 2;
+    return work_queues;
 }
 
 /* What a choice begins with: one output, or one part of each sum, for an item.  It is valid
@@ -237,7 +238,7 @@ static struct perf_config first_config(const struct problem *p)
 {
     struct perf_config config = { .count = AXES };
     config.values[VECTOR] = widest_vector(p);
-    config.values[LANES] = lanes_for(p, config.values[VECTOR]);
+    config.values[WORK_QUEUES] = work_queues_for(p, config.values[VECTOR]);
     config.values[GROUP] = 128;
     config.values[ROWS] = 1; /* or the splits */
     config.values[COLUMNS] = 1;
@@ -350,8 +351,7 @@ static void choose_splits(const struct problem *p, const struct target *target,
     next.values[SPLITS] *= 2;
     while (config->values[SPLITS] < (is_last(p) ? 512 : 128) && next.values[SPLITS] <= parts &&
            config->values[SPLITS] * items < enough &&
-           parts_size(p, next.values[SPLITS]) <= WORKSPACE_MOST &&
-           is_launchable(p, target, &next)) {
+           parts_size(p, next.values[SPLITS]) <= WORKSPACE_MAX && is_launchable(p, target, &next)) {
         *config = next;
         next.values[SPLITS] *= 2;
     }
@@ -388,7 +388,7 @@ static struct option_text add_program(struct solution *solution, const struct pr
     option_define_problem(&text, p);
     option_define(&text, "COLUMNS", config->values[COLUMNS]);
     option_define(&text, "VECTOR", config->values[VECTOR]);
-    option_define(&text, "LANES", config->values[LANES]);
+    option_define(&text, "LANES", config->values[WORK_QUEUES]);
     option_define(&text, "GROUP_SIZE", config->values[GROUP]);
     return text;
 }

@@ -9,7 +9,7 @@
  * still spreads over the compute units. */
 #define GROUP_SIZE 64u
 /* Outputs of one item: each value read is used that often, and as many sums run side by side. */
-#define BLOCK_MOST 4u
+#define BLOCK_MAX 4u
 
 static const char *const header_names[] = { "kiln/prelude.h" };
 static const char *const kernel_names[] = { "conv_direct_naive_forward",
@@ -26,7 +26,7 @@ static bool applies(const struct problem *p, const struct target *target)
 
 static uint32_t block_of(uint32_t channels)
 {
-    uint32_t block = BLOCK_MOST;
+    uint32_t block = BLOCK_MAX;
     while (channels % block)
         block--;
     return block;

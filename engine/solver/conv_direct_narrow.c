@@ -17,12 +17,12 @@ static const struct perf_axis axes[AXES] = {
 };
 
 /* The least that a target of the family gives a work group without being asked. */
-#define SHARED_MOST 32768u
-#define SUMS_MOST 128u      /* of an item: registers */
-#define UNROLLED_MOST 2048u /* multiply-adds of a channel: what instruction caches hold */
-#define WEIGHTS_MOST 64u    /* of a row of taps: registers */
-#define ITEMS_LEAST 32u
-#define ITEMS_MOST 256u
+#define SHARED_MAX 32768u
+#define SUMS_MAX 128u      /* of an item: registers */
+#define UNROLLED_MAX 2048u /* multiply-adds of a channel: what instruction caches hold */
+#define WEIGHTS_MAX 64u    /* of a row of taps: registers */
+#define ITEMS_MIN 32u
+#define ITEMS_MAX 256u
 /* Groups of at least that many channels are ConvImplicitGemm's. */
 #define CHANNELS_TOO_WIDE 8u
 
@@ -79,12 +79,12 @@ static bool fits(const struct problem *p, const struct target *target, const uin
     uint32_t channels = p->c / p->groups, items = (uint32_t)v[STRIPS] * v[ROWS];
     uint64_t sums = (uint64_t)p->stride.h * p->stride.w * channels * v[COLUMNS];
     uint64_t products = (uint64_t)p->filter.h * p->filter.w * channels * v[COLUMNS];
-    if (p->stride.h > SUMS_MOST || p->stride.w > SUMS_MOST || p->filter.h > UNROLLED_MOST ||
-        p->filter.w > UNROLLED_MOST)
+    if (p->stride.h > SUMS_MAX || p->stride.w > SUMS_MAX || p->filter.h > UNROLLED_MAX ||
+        p->filter.w > UNROLLED_MAX)
         return false; /* the products above may have passed 64 bits */
-    return items >= ITEMS_LEAST && items <= ITEMS_MOST && sums <= SUMS_MOST &&
-           products <= UNROLLED_MOST && weights_in_row(p) <= WEIGHTS_MOST &&
-           reach_w(p).more <= WEIGHTS_MOST && shared_bytes(p, v) <= SHARED_MOST &&
+    return items >= ITEMS_MIN && items <= ITEMS_MAX && sums <= SUMS_MAX &&
+           products <= UNROLLED_MAX && weights_in_row(p) <= WEIGHTS_MAX &&
+           reach_w(p).more <= WEIGHTS_MAX && shared_bytes(p, v) <= SHARED_MAX &&
            geometry_is_launchable(target, tiles_of(p, v), items);
 }
 

@@ -7,14 +7,14 @@
 
 #include <string.h>
 
-#define SHARED_MOST 65536u /* LDS of a work group, bytes */
-#define THREADS_MOST 512u
+#define SHARED_MAX 65536u /* LDS of a work group, bytes */
+#define THREADS_MAX 512u
 /* Registers of an item: for its sums, and estimated for the rest.  CDNA has as many again. */
-#define SUMS_MOST 128u
-#define SUMS_MOST_RDNA 64u
-#define OTHERS_MOST 104u
-#define OTHERS_MOST_RDNA 60u
-#define SUMS_LEAST 16u
+#define SUMS_MAX 128u
+#define SUMS_MAX_RDNA 64u
+#define OTHERS_MAX 104u
+#define OTHERS_MAX_RDNA 60u
+#define SUMS_MIN 16u
 
 /* As kernels/matrix_cores_amd.h numbers them. */
 enum cores { CORES_NONE, CORES_MFMA = 2, CORES_WMMA_RDNA3, CORES_WMMA_RDNA4 };
@@ -169,9 +169,9 @@ static bool config_is_valid(const struct problem *p, const struct target *target
     cost_of(p, machine, v, &c);
     bool is_mfma = machine->cores == CORES_MFMA;
     uint64_t groups = product_groups(&c.packing, &c.product, &c.tiling);
-    return c.tiling.threads >= 64 && c.tiling.threads <= THREADS_MOST && c.shared <= SHARED_MOST &&
-           c.sums >= SUMS_LEAST && c.sums <= (is_mfma ? SUMS_MOST : SUMS_MOST_RDNA) &&
-           c.others <= (is_mfma ? OTHERS_MOST : OTHERS_MOST_RDNA) && turns_fit(p, &c) &&
+    return c.tiling.threads >= 64 && c.tiling.threads <= THREADS_MAX && c.shared <= SHARED_MAX &&
+           c.sums >= SUMS_MIN && c.sums <= (is_mfma ? SUMS_MAX : SUMS_MAX_RDNA) &&
+           c.others <= (is_mfma ? OTHERS_MAX : OTHERS_MAX_RDNA) && turns_fit(p, &c) &&
            !is_pointless(v, &c) && geometry_is_launchable(target, groups, c.tiling.threads);
 }
 

@@ -11,13 +11,13 @@
 
 /* Of a multiprocessor, sm_80 and sm_90; others of 8.x have less shared memory and fewer warps. */
 #define REGISTERS 65536u
-#define THREADS_MOST 2048u
+#define THREADS_MAX 2048u
 #define SHARED_RESERVED 1024u /* of each work group, by the system */
-#define THREAD_REGISTERS_MOST 255u
-#define OCCUPANCY_MOST 4u
-#define WARP_SUMS_LEAST 1024u
-#define WIDE_SUMS_MOST (128u * 128u) /* of four warps: 128 registers of each item */
-#define PROCESSORS 132u              /* multiprocessors of a large GPU */
+#define THREAD_REGISTERS_MAX 255u
+#define OCCUPANCY_MAX 4u
+#define WARP_SUMS_MIN 1024u
+#define WIDE_SUMS_MAX (128u * 128u) /* of four warps: 128 registers of each item */
+#define PROCESSORS 132u             /* multiprocessors of a large GPU */
 
 enum axis { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE, AXES };
 
@@ -90,7 +90,7 @@ static bool has_wgmma(const struct target *target) { return strcmp(target->text,
 
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-static uint32_t shared_most(const struct target *target) /* of a multiprocessor, in bytes */
+static uint32_t shared_max(const struct target *target) /* of a multiprocessor, in bytes */
 {
     switch (target_capability(target)) {
     case 80:
@@ -185,9 +185,9 @@ static void cost_of(const struct problem *p, const struct target *target, const 
         t->stages = least(t->stages, t->slice);
     t->shared = product_tile_bytes(t, v[WIDE] == NARROW ? least(t->stages, t->slice) : t->stages);
     ret->registers = registers_of(v, t, ret->product.residues > 1);
-    uint32_t fit = least(REGISTERS / (ret->registers * t->threads), THREADS_MOST / t->threads);
+    uint32_t fit = least(REGISTERS / (ret->registers * t->threads), THREADS_MAX / t->threads);
     ret->occupancy =
-        least(least(shared_most(target) / (t->shared + SHARED_RESERVED), fit), OCCUPANCY_MOST);
+        least(least(shared_max(target) / (t->shared + SHARED_RESERVED), fit), OCCUPANCY_MAX);
     if (t->is_lasting && ret->occupancy)
         t->groups =
             lasting_groups(product_groups(&ret->packing, &ret->product, t), target, ret->occupancy);
@@ -210,8 +210,8 @@ static bool is_pointless(const struct problem *p, const uint16_t *v, const struc
     uint32_t warp_sums = v[TILE_M] / v[WARPS_M] * (v[TILE_N] / v[WARPS_N]);
     if (v[WIDE] && (v[CACHE] || c->product.columns <= 32))
         return true;
-    if (warp_sums < WARP_SUMS_LEAST / (v[WIDE] ? 2 : 1) ||
-        (v[WARPS_M] * v[WARPS_N] > (v[WARPS_M] == 12 ? 12 : 8) && warp_sums < 2 * WARP_SUMS_LEAST))
+    if (warp_sums < WARP_SUMS_MIN / (v[WIDE] ? 2 : 1) ||
+        (v[WARPS_M] * v[WARPS_N] > (v[WARPS_M] == 12 ? 12 : 8) && warp_sums < 2 * WARP_SUMS_MIN))
         return true;
     /* Only backward weights has neighbours that read one pixel for many taps. */
     if (v[CACHE] && p->direction != DIRECTION_BACKWARD_WEIGHTS)
@@ -235,14 +235,14 @@ static bool is_wide_shape(const struct problem *p, const struct target *target, 
         return false;
     uint32_t team_m = v[TILE_M] / (v[WARPS_M] / 4), team_n = v[TILE_N] / v[WARPS_N];
     return team_m % 64 == 0 && team_n >= (p->direction == DIRECTION_FORWARD ? 32 : 64) &&
-           team_m * team_n <= WIDE_SUMS_MOST && team_n != 96 &&
+           team_m * team_n <= WIDE_SUMS_MAX && team_n != 96 &&
            (v[WIDE] >= WIDE_FED_IN_BULK || !is_of_three(v));
 }
 
 /* Of a thread: a quarter of a multiprocessor has a quarter of them, and whole warps. */
-static uint32_t registers_most(uint32_t threads)
+static uint32_t registers_max(uint32_t threads)
 {
-    return least(THREAD_REGISTERS_MOST, REGISTERS / ((threads + 127) / 128 * 128));
+    return least(THREAD_REGISTERS_MAX, REGISTERS / ((threads + 127) / 128 * 128));
 }
 
 static bool config_is_valid(const struct problem *p, const struct target *target,
@@ -263,7 +263,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
         return false;
     uint64_t groups = product_groups(&c.packing, &c.product, &c.tiling);
     return !is_pointless(p, v, &c) && c.tiling.threads >= 64 && c.occupancy >= 1 &&
-           c.registers <= registers_most(c.tiling.threads) &&
+           c.registers <= registers_max(c.tiling.threads) &&
            geometry_is_launchable(target, groups, c.tiling.threads);
 }
 

@@ -18,14 +18,14 @@
 #define SHARED_NVIDIA 49152u
 #define SHARED_AMDGPU 65536u
 #define SHARED_OPENCL 32768u
-#define WORKSPACE_MOST (512ull << 20)
-#define ASYNC_FROM 80u         /* compute capability 8.0 */
-#define TAP_BITS_MOST 31u      /* filter sizes of all axes together: a bit each */
-#define PLACES_MOST 1024u      /* entries of a flat sum's table in shared memory */
-#define PREPARE_TAPS_MOST 128u /* a block of weights while it is rearranged */
+#define WORKSPACE_MAX (512ull << 20)
+#define ASYNC_FROM 80u        /* compute capability 8.0 */
+#define TAP_BITS_MAX 31u      /* filter sizes of all axes together: a bit each */
+#define PLACES_MAX 1024u      /* entries of a flat sum's table in shared memory */
+#define PREPARE_TAPS_MAX 128u /* a block of weights while it is rearranged */
 #define PREPARE_ITEMS 256u
 #define PREPARE_ROWS 32u
-#define ELEMENTS_MOST (1ull << 31)
+#define ELEMENTS_MAX (1ull << 31)
 
 enum axis { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROWS_FIRST, AXES };
 
@@ -49,10 +49,10 @@ static const struct perf_axis spaces[2][2][AXES] = {
 };
 
 /* The product: |m| rows, |n| columns in |classes| of which each is tiled for itself. */
-#define CLASSES_MOST 64u
+#define CLASSES_MAX 64u
 struct product {
     uint32_t m, channels, taps; /* of a group; channels that are summed over, F and B */
-    uint64_t columns[CLASSES_MOST];
+    uint64_t columns[CLASSES_MAX];
     uint32_t classes;
     uint64_t steps_of_one; /* products summed in one result, at most */
 };
@@ -158,9 +158,9 @@ static bool applies(const struct problem *p, const struct target *target)
 {
     if (p->type == TYPE_INT8)
         return false;
-    if ((uint64_t)p->filter.d + p->filter.h + p->filter.w > TAP_BITS_MOST)
+    if ((uint64_t)p->filter.d + p->filter.h + p->filter.w > TAP_BITS_MAX)
         return false;
-    return classes_of(p) <= CLASSES_MOST && geometry_fits_30_bits(p) &&
+    return classes_of(p) <= CLASSES_MAX && geometry_fits_30_bits(p) &&
            smallest_is_launchable(p, target);
 }
 
@@ -181,12 +181,12 @@ static bool is_flat(const struct problem *p, uint32_t tile_k)
     uint64_t channels = p->c / p->groups;
     return p->direction == DIRECTION_FORWARD && taps_of(p) > 1 &&
            ceil_div(channels, tile_k) * tile_k * 4 > channels * 5 &&
-           ceil_div(channels * taps_of(p), tile_k) * tile_k <= PLACES_MOST;
+           ceil_div(channels * taps_of(p), tile_k) * tile_k <= PLACES_MAX;
 }
 
 static bool weights_may_be_prepared(const struct problem *p)
 {
-    if (p->direction == DIRECTION_BACKWARD_WEIGHTS || taps_of(p) > PREPARE_TAPS_MOST)
+    if (p->direction == DIRECTION_BACKWARD_WEIGHTS || taps_of(p) > PREPARE_TAPS_MAX)
         return false;
     return p->direction == DIRECTION_FORWARD ||
            (taps_of(p) > 1 && p->w_layout == LAYOUT_CHANNELS_FIRST);
@@ -237,8 +237,8 @@ static uint64_t prepare_groups(const struct problem *p, uint32_t tile_k)
 static bool prepared_weights_fit(const struct problem *p, const struct target *target,
                                  uint32_t tile_k)
 {
-    return prepared_elements(p, tile_k) < ELEMENTS_MOST &&
-           prepared_bytes(p, tile_k) <= WORKSPACE_MOST &&
+    return prepared_elements(p, tile_k) < ELEMENTS_MAX &&
+           prepared_bytes(p, tile_k) <= WORKSPACE_MAX &&
            geometry_is_launchable(target, prepare_groups(p, tile_k), PREPARE_ITEMS);
 }
 
@@ -275,7 +275,7 @@ static bool shared_memory_suffices(const struct problem *p, const struct target 
     uint32_t rows = v[TILE_M] + 4u + v[TILE_N] + 4u; /* the most that padding takes */
     uint32_t bytes = (uint32_t)v[STAGES] * v[TILE_K] * rows * (uint32_t)sizeof(float);
     if (is_flat(p, v[TILE_K]))
-        bytes += PLACES_MOST * 8;
+        bytes += PLACES_MAX * 8;
     return bytes <= most[target->family];
 }
 
@@ -320,7 +320,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
         !splits_suit(p, target, &product, v))
         return false;
     return (!v[PREPARE] || prepared_weights_fit(p, target, v[TILE_K])) &&
-           workspace_of(p, v).size <= WORKSPACE_MOST;
+           workspace_of(p, v).size <= WORKSPACE_MAX;
 }
 
 /* ---- the heuristic: a model of the time that each of a few tilings takes ---- */

@@ -24,12 +24,12 @@ static const char *const kernel_names[] = { "conv_implicit_gemm_mma_forward",
                                             "conv_implicit_gemm_mma_backward_data",
                                             "conv_implicit_gemm_mma_backward_weights" };
 
-#define FILTER_SUM_MOST 31u /* bits of a row's mask of taps in the kernel */
+#define FILTER_SUM_MAX 31u /* bits of a row's mask of taps in the kernel */
 #define CHANNELS_FAVOURED 4u
-#define SPLIT_GROUPS_MOST 2048u /* what more than fills any GPU is not split further */
+#define SPLIT_GROUPS_MAX 2048u /* what more than fills any GPU is not split further */
 /* Smaller tiles there are not. */
-#define TILE_M_LEAST 64u
-#define TILE_N_LEAST 32u
+#define TILE_M_MIN 64u
+#define TILE_N_MIN 32u
 
 static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -39,7 +39,7 @@ bool product_covers(const struct problem *p, struct packing *ret_packing)
     if ((p->type != TYPE_FLOAT16 && p->type != TYPE_BFLOAT16) || !packing_of(p, ret_packing))
         return false;
     struct extent filter = ret_packing->problem.filter;
-    return filter.d + filter.h + filter.w <= FILTER_SUM_MOST;
+    return filter.d + filter.h + filter.w <= FILTER_SUM_MAX;
 }
 
 bool product_is_favoured(const struct problem *p)
@@ -108,11 +108,11 @@ uint64_t product_groups(const struct packing *packing, const struct product *pro
 bool product_is_pointless(const struct packing *packing, const struct product *product,
                           const struct product_tiling *t, uint32_t split)
 {
-    if ((t->tile_m > TILE_M_LEAST && product->rows * 2 <= t->tile_m) ||
-        (t->tile_n > TILE_N_LEAST && product->columns * 2 <= t->tile_n))
+    if ((t->tile_m > TILE_M_MIN && product->rows * 2 <= t->tile_m) ||
+        (t->tile_n > TILE_N_MIN && product->columns * 2 <= t->tile_n))
         return true;
     return t->slices != split ||
-           (split > 1 && product_groups(packing, product, t) / t->band > SPLIT_GROUPS_MOST);
+           (split > 1 && product_groups(packing, product, t) / t->band > SPLIT_GROUPS_MAX);
 }
 
 static void write_options(const struct packing *packing, const struct product_tiling *t,

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* What a training job spares for one layer. */
-#define WORKSPACE_MOST (2ull << 30)
+#define WORKSPACE_MAX (2ull << 30)
 #define WORKSPACE_OF_SPLITS (512ull << 20) /* of it: what the product's path allows itself */
 #define WORKSPACE_ALIGNMENT 256u
 /* Work items of a group: the transforms of tiles; of filters, with the channels that it takes; of
@@ -36,10 +36,10 @@ enum axis { TILE, OWN_AXES, STAGES = OWN_AXES + 5 };
     }
 #define PIXEL_ITEMS (4, 8)
 #define WEIGHT_ITEMS (4, 8, 16)
-#define AXES_MOST 8
+#define AXES_MAX 8
 
 /* By direction, splits being backward weights' alone, and by how the product copies. */
-static const struct perf_axis axes[2][2][AXES_MOST] = {
+static const struct perf_axis axes[2][2][AXES_MAX] = {
     { SPACE(PIXEL_ITEMS, 1, 2), SPACE(PIXEL_ITEMS, 2, 3, 4) },
     { SPACE(WEIGHT_ITEMS, 1, 2), SPACE(WEIGHT_ITEMS, 2, 3, 4) },
 };
@@ -55,7 +55,7 @@ static struct perf_space space(const struct problem *p, const struct target *tar
     bool weights = is_for_weights(p);
     bool async = igemm_vector_copies_are_async(TYPE_FLOAT32, target);
     return (struct perf_space){ .axes = axes[weights][async],
-                                .count = weights ? AXES_MOST : AXES_MOST - 1 };
+                                .count = weights ? AXES_MAX : AXES_MAX - 1 };
 }
 
 /* ---- the shape of things ---- */
@@ -144,7 +144,7 @@ static bool fits(const struct problem *p, uint32_t tile)
     struct problem product = product_of(p, &s);
     return problem_check(&product, &ignored) == KILN_OK &&
            workspace_of(&product, is_for_weights(p) ? WORKSPACE_OF_SPLITS : 0).size <=
-               WORKSPACE_MOST;
+               WORKSPACE_MAX;
 }
 
 /* ---- which problems ---- */

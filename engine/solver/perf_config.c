@@ -3,13 +3,13 @@
 
 #include <stdio.h>
 
-void perf_config_write(const struct perf_config *config, char ret_text[PERF_CONFIG_TEXT_MOST])
+void perf_config_write(const struct perf_config *config, char ret_text[PERF_CONFIG_TEXT_MAX])
 {
     size_t used = 0;
     ret_text[0] = '\0';
     for (uint32_t i = 0; i < config->count; i++)
-        used += (size_t)snprintf(ret_text + used, PERF_CONFIG_TEXT_MOST - used, "%s%u",
-                                 i ? "," : "", (unsigned)config->values[i]);
+        used += (size_t)snprintf(ret_text + used, PERF_CONFIG_TEXT_MAX - used, "%s%u", i ? "," : "",
+                                 (unsigned)config->values[i]);
 }
 
 bool perf_axis_has(const struct perf_axis *axis, uint16_t value)

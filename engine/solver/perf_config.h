@@ -13,9 +13,9 @@
 #include "common/bytes.h"
 #include "common/err.h"
 
-#define PERF_AXES_MOST 16
-#define PERF_PARTS_MOST 8
-#define PERF_CONFIG_TEXT_MOST (PERF_AXES_MOST * 6u) /* bytes, with a terminating NUL */
+#define PERF_AXES_MAX 16
+#define PERF_PARTS_MAX 8
+#define PERF_CONFIG_TEXT_MAX (PERF_AXES_MAX * 6u) /* bytes, with a terminating NUL */
 
 struct perf_axis {
     const char *name;       /* "tile_m", for people and errors */
@@ -38,11 +38,11 @@ struct perf_space {
 
 struct perf_config {
     uint32_t count; /* as many as there are axes */
-    uint16_t values[PERF_AXES_MOST];
+    uint16_t values[PERF_AXES_MAX];
 };
 
 /* Values separated by commas, in the order of the axes. */
-void perf_config_write(const struct perf_config *config, char ret_text[PERF_CONFIG_TEXT_MOST]);
+void perf_config_write(const struct perf_config *config, char ret_text[PERF_CONFIG_TEXT_MAX]);
 /* KILN_INVALID names the axis whose value is none of it, or says that the count is another.  Does
  * not ask whether the point is valid. */
 KILN_MUST_CHECK enum kiln_code perf_config_read(struct bytes text, const struct perf_space *space,

@@ -16,13 +16,13 @@
 #include "engine/solver/perf_config.h"
 
 /* Headers of one program. */
-#define SOLUTION_HEADERS_MOST 7
+#define SOLUTION_HEADERS_MAX 7
 
 struct solution_program {
     const char *name;                /* "conv_direct_naive.cl", the file's name in kernels/ */
     struct bytes source;             /* static: embedded from kernels/ */
     const char *const *header_names; /* static; header i is header_texts[i] */
-    struct bytes header_texts[SOLUTION_HEADERS_MOST]; /* static bytes */
+    struct bytes header_texts[SOLUTION_HEADERS_MAX]; /* static bytes */
     uint32_t header_count;
     char options[2048]; /* through the allow-list like any client's */
 };

@@ -5,7 +5,7 @@
 #include "engine/solver/sources.h"
 
 #define GROUP_SIZE 256u
-#define SLICES_MOST 64u
+#define SLICES_MAX 64u
 /* Work groups that keep a large GPU's memory busy: four for each of 132 units. */
 #define GROUPS_WANTED 528u
 
@@ -15,7 +15,7 @@ static const char *const header_names[] = { "kiln/prelude.h" };
 static uint32_t slices_for(const struct split_reduce *r)
 {
     uint32_t slices = 1;
-    while (slices < SLICES_MOST && slices * 2 <= r->splits &&
+    while (slices < SLICES_MAX && slices * 2 <= r->splits &&
            r->elements * slices / GROUP_SIZE < GROUPS_WANTED)
         slices *= 2;
     return slices;

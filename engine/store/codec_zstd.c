@@ -29,7 +29,7 @@
  */
 #define LEVEL_SMALL 15
 #define LEVEL_LARGE 6
-#define SMALL_MOST (128u << 10)
+#define SMALL_MAX (128u << 10)
 /* Memory kept between calls; what a larger object took is given back by the next call. */
 #define SCRATCH_KEPT (1u << 20)
 
@@ -111,7 +111,7 @@ static enum kiln_code pack_with(struct codec *codec, size_t dictionary, struct b
 enum kiln_code codec_pack(struct codec *codec, struct bytes raw, struct bytes *ret_stored,
                           enum codec_id *ret_id, struct kiln_err *err)
 {
-    bool small = raw.size <= SMALL_MOST;
+    bool small = raw.size <= SMALL_MAX;
     size_t bound = ZSTD_compressBound(raw.size);
     size_t dictionary = small ? dictionary_for(raw) : DICTIONARY_COUNT;
     enum kiln_code rc = reserve(codec, dictionary < DICTIONARY_COUNT ? 2 * bound : bound, err);

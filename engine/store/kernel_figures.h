@@ -16,7 +16,7 @@
 #include "engine/store/kernel_store.h"
 
 /* No sum is larger: what SQLite can add up. */
-#define KERNEL_SUM_MOST (UINT64_C(1) << 62)
+#define KERNEL_SUM_MAX (UINT64_C(1) << 62)
 
 struct kernel_sums {
     uint64_t saved_us; /* compile time that hits were worth */

@@ -20,7 +20,7 @@ struct db_options store_db_options(const struct kernel_store *store, enum store_
         .schema = writes || alone ? &kernel_schema : NULL,
         .statements = kernel_statements,
         .statement_count = writes ? KERNEL_STATEMENT_COUNT : KERNEL_READING_COUNT,
-        .value_most = LIMIT_CODE_OBJECT + (1u << 20),
+        .value_max = LIMIT_CODE_OBJECT + (1u << 20),
         .cache_kib = writes ? WRITER_CACHE_KIB : READER_CACHE_KIB,
         .log_pages = store_log_pages(store->limit_bytes),
         .read_only = !writes,
@@ -76,7 +76,7 @@ enum kiln_code store_open_reading(struct kernel_store *store, struct kiln_err *e
 }
 
 /* Where the disk can be blamed, goes on with what can be read; |why| is the failure to write.  A
- * folder without permission and without a store is somebody's mistake and refused. */
+ * directory without permission and without a store is somebody's mistake and refused. */
 static enum kiln_code open_without_writing(struct kernel_store *store, struct kiln_err *why,
                                            char notice[512])
 {
@@ -84,7 +84,7 @@ static enum kiln_code open_without_writing(struct kernel_store *store, struct ki
     struct kiln_err err = KILN_ERR_INIT;
     enum kernel_health_state state = store_health_of(store, why->code);
     if (state == KERNEL_HEALTH_OK ||
-        db_folder_refresh(&store->home, /* writing= */ false, &err) != KILN_OK)
+        db_directory_refresh(&store->home, /* writing= */ false, &err) != KILN_OK)
         return why->code;
     enum kiln_code rc = store_open_reading(store, &err);
     if (why->code == KILN_DENIED && (rc == KILN_NOT_FOUND || rc == KILN_DENIED))
@@ -98,7 +98,7 @@ static enum kiln_code open_without_writing(struct kernel_store *store, struct ki
 static enum kiln_code open_to_write(struct kernel_store *store, char notice[512],
                                     struct kiln_err *err)
 {
-    enum kiln_code rc = db_folder_refresh(&store->home, /* writing= */ true, err);
+    enum kiln_code rc = db_directory_refresh(&store->home, /* writing= */ true, err);
     if (!rc)
         rc = store_open_or_rebuild(store, /* damage= */ NULL, notice, err);
     store->opening = notice[0] ? KERNEL_NOTICE_REPLACED : KERNEL_NOTICE_NONE;
@@ -108,7 +108,7 @@ static enum kiln_code open_to_write(struct kernel_store *store, char notice[512]
 static enum kiln_code open_to_read(struct kernel_store *store, char notice[512],
                                    struct kiln_err *err)
 {
-    enum kiln_code rc = db_folder_refresh(&store->home, /* writing= */ false, err);
+    enum kiln_code rc = db_directory_refresh(&store->home, /* writing= */ false, err);
     if (rc)
         return rc;
     rc = store_open_reading(store, err);
@@ -136,7 +136,7 @@ static struct kernel_store *create(const struct kernel_store_options *options)
     store->quota_bytes_uid = options->quota_bytes_uid;
     store->mode = options->mode;
     store->directory = strdup(options->directory);
-    store_folder_init(store, options->allow_network_fs);
+    store_directory_init(store, options->allow_network_fs);
     if (asprintf(&store->path, "%s/" STORE_FILE, options->directory) < 0)
         store->path = NULL; /* asprintf leaves it undefined */
     if (asprintf(&store->log_path, "%s/" STORE_LOG, options->directory) < 0)
@@ -178,7 +178,7 @@ void kernel_store_destroy(struct kernel_store *store)
         return;
     store_close_all(store);
     codec_destroy(store->codec);
-    db_folder_close(&store->home);
+    db_directory_close(&store->home);
     db_pool_done(&store->readers);
     pthread_mutex_destroy(&store->mutex);
     free(store->log_path);
@@ -193,7 +193,7 @@ static enum kiln_code refuse_by_mode(const struct kernel_store *store, struct ki
 {
     if (store->mode == KERNEL_STORE_OFF && !store->directory[0])
         return kiln_fail(err, KILN_UNAVAILABLE,
-                         "there is no kernel cache: the kiln in this process has no folder");
+                         "there is no kernel cache: the kiln in this process has no directory");
     if (store->mode == KERNEL_STORE_OFF)
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "the kernel cache is off: start kilnd with cache = on");

@@ -101,7 +101,7 @@ struct kernel_usage {
     uint64_t row_bytes;    /* what the rows about them are counted as, in quotas */
 };
 
-/* Refuses a network filesystem (KILN_UNSUPPORTED, saying what to set) and a folder that another
+/* Refuses a network filesystem (KILN_UNSUPPORTED, saying what to set) and a directory that another
  * daemon uses (KILN_BUSY, with its pid).  A damaged database is removed, which
  * |ret_notice| says, and an empty one made.  Where the disk is
  * full, read-only or failing, what is there is served; |ret_notice| and health say so. */
@@ -253,12 +253,12 @@ struct kernel_place { /* how far an export is; zeroed: at its beginning */
     uint64_t id;
 };
 
-#define KERNEL_VERSIONED_ID_MOST 128 /* letters of "gfx90a68@2.17.0.a82233c22", with their end */
+#define KERNEL_VERSIONED_ID_MAX 128 /* letters of "gfx90a68@2.17.0.a82233c22", with their end */
 /* "gfx90a68@VERSION", when the uid and everyone together have named kernels of this device under
  * one version alone and under none without one; else KILN_NOT_FOUND without a sentence. */
 KILN_MUST_CHECK enum kiln_code kernel_store_only_version(struct kernel_store *store, uint32_t uid,
                                                          struct bytes database_id,
-                                                         char ret_id[KERNEL_VERSIONED_ID_MOST],
+                                                         char ret_id[KERNEL_VERSIONED_ID_MAX],
                                                          struct kiln_err *err);
 
 /* Calls |each| for at most |count| named kernels of |database_id| that |uid| may have: its own,
@@ -271,7 +271,7 @@ KILN_MUST_CHECK enum kiln_code kernel_store_each_named(
     size_t count, bool (*each)(void *context, const struct kernel_record *record, struct bytes raw),
     void *context, bool *ret_end, struct kiln_err *err);
 
-#define KERNEL_NEAREST_MOST 3
+#define KERNEL_NEAREST_MAX 3
 /* The stored kernels that |uid| may have and that are most like |wanted|, best first: of the same
  * program where there are any, then those that agree in most of target's arch, target's features,
  * options, source, headers, toolchain, its identity, database id.  What |wanted| leaves empty does
@@ -334,7 +334,7 @@ struct kernel_check {
     uint64_t newest;       /* latest time that something is recorded under; 0: nothing is */
 };
 struct kernel_check_wish {
-    uint64_t bytes_most; /* a longer file is not read: that reads it all */
+    uint64_t bytes_max;  /* a longer file is not read: that reads it all */
     uint64_t age_most_s; /* what was found so long ago will do, unless damage was seen since */
 };
 /* Has SQLite look at the whole file. */

@@ -92,7 +92,7 @@ static enum kiln_code look(struct kernel_store *store, struct db *db,
 {
     enum kiln_code rc = KILN_OK;
     check->bytes = size_of(store->path) + size_of(store->log_path);
-    if (!recall(store, wish->age_most_s, check) && check->bytes <= wish->bytes_most)
+    if (!recall(store, wish->age_most_s, check) && check->bytes <= wish->bytes_max)
         rc = check_pages(store, db, check, err);
     if (!rc && !check->damage[0])
         rc = store_note_read(store, store_number(db, KERNEL_NEWEST, &check->newest, err));

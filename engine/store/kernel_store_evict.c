@@ -15,7 +15,7 @@
  * all others have, and a host with one user has all of it for him. */
 #define USER_SHARE 2
 /* Cost unknown: as cheap as any compile gets. */
-#define COMPILE_NS_LEAST 1000000u
+#define COMPILE_NS_MIN 1000000u
 /* Cost unknown of a kernel that only MIOpen can make again: between its assembler's 150 ms and its
  * HIP compiler's 1700 ms.  Its file does not say which of the two made it, and less credit would
  * have a whole cache go before the cheapest compile of kiln's own.  It is a guess that nobody can
@@ -26,7 +26,7 @@ int64_t store_keep_until(uint64_t last_used, uint64_t compile_ns, uint64_t store
                          bool is_named)
 {
     uint64_t known = compile_ns || !is_named ? compile_ns : COMPILE_NS_NAMED;
-    double cost = known > COMPILE_NS_LEAST ? (double)known : COMPILE_NS_LEAST;
+    double cost = known > COMPILE_NS_MIN ? (double)known : COMPILE_NS_MIN;
     double size = stored_size ? (double)stored_size : 1;
     return (int64_t)last_used + (int64_t)(WEEK_S * log2(cost / size));
 }
@@ -56,10 +56,10 @@ enum kiln_code store_evict_own(struct kernel_store *store, const struct store_ow
     return rc;
 }
 
-enum kiln_code store_find_hog(struct kernel_store *store, uint32_t *ret_uid, bool *ret_any,
-                              struct kiln_err *err)
+enum kiln_code store_find_heaviest(struct kernel_store *store, uint32_t *ret_uid, bool *ret_any,
+                                   struct kiln_err *err)
 {
-    QUERY_AUTO struct query q = query_of(store->writer, KERNEL_HOG);
+    QUERY_AUTO struct query q = query_of(store->writer, KERNEL_HEAVIEST);
     query_bind_u64(&q, 1, store->limit_bytes / USER_SHARE);
     enum kiln_code rc = query_step(&q, ret_any, err);
     if (!rc && *ret_any)
@@ -68,11 +68,12 @@ enum kiln_code store_find_hog(struct kernel_store *store, uint32_t *ret_uid, boo
 }
 
 /* Counters are kept by triggers; only damage makes them disagree with the rows. */
-enum kiln_code store_mend(struct kernel_store *store, struct kiln_err *err)
+enum kiln_code store_repair(struct kernel_store *store, struct kiln_err *err)
 {
     static const enum kernel_statement steps[] = {
-        KERNEL_MEND_RECENCY, KERNEL_MEND_KERNELS,     KERNEL_MEND_UIDS,       KERNEL_MEND_OBJECTS,
-        KERNEL_MEND_USAGE,   KERNEL_MEND_FORGET_UIDS, KERNEL_MEND_COUNT_UIDS,
+        KERNEL_REPAIR_RECENCY,    KERNEL_REPAIR_KERNELS, KERNEL_REPAIR_UIDS,
+        KERNEL_REPAIR_OBJECTS,    KERNEL_REPAIR_USAGE,   KERNEL_REPAIR_FORGET_UIDS,
+        KERNEL_REPAIR_COUNT_UIDS,
     };
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; !rc && i < sizeof(steps) / sizeof(steps[0]); i++)

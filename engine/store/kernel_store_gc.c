@@ -2,11 +2,11 @@
 #include "engine/store/kernel_store_parts.h"
 
 /* Toolchains that one cache remembers: each upgrade leaves one. */
-#define STALE_MOST 256u
+#define STALE_MAX 256u
 
 struct gc {
     const struct kernel_gc *options;
-    struct digest stale[STALE_MOST]; /* identities in the store that are not here any more */
+    struct digest stale[STALE_MAX]; /* identities in the store that are not here any more */
     size_t stale_count;
     struct kernel_gc_result result;
 };
@@ -27,7 +27,7 @@ static enum kiln_code find_stale(struct db *db, struct gc *gc, struct kiln_err *
         return KILN_OK;
     QUERY_AUTO struct query q = query_of(db, KERNEL_TOOLCHAINS);
     enum kiln_code rc = KILN_OK;
-    for (bool row = true; !rc && row && gc->stale_count < STALE_MOST;) {
+    for (bool row = true; !rc && row && gc->stale_count < STALE_MAX;) {
         struct digest toolchain;
         rc = query_step(&q, &row, err);
         if (!rc && row && store_to_digest(query_bytes(&q, 0), &toolchain) &&
@@ -57,12 +57,12 @@ static enum kiln_code count_stale(struct db *db, struct gc *gc, struct kiln_err 
 
 /* ---- for real ---- */
 
-static enum kiln_code mend(struct kernel_store *store, struct kiln_err *err)
+static enum kiln_code repair(struct kernel_store *store, struct kiln_err *err)
 {
     TRANSACTION_AUTO struct transaction t = { 0 };
     enum kiln_code rc = transaction_begin(&t, store->writer, err);
     if (!rc)
-        rc = store_mend(store, err);
+        rc = store_repair(store, err);
     return rc ? rc : transaction_commit(&t, err);
 }
 
@@ -88,7 +88,7 @@ static enum kiln_code gc_work(struct kernel_store *store, void *context, struct 
 {
     struct gc *gc = context;
     gc->result = (struct kernel_gc_result){ .taken_before = store_taken_bytes(store) };
-    enum kiln_code rc = mend(store, err);
+    enum kiln_code rc = repair(store, err);
     if (!rc)
         rc = count_stale(store->writer, gc, err);
     for (size_t i = 0; !rc && i < gc->stale_count; i++) {
@@ -123,7 +123,7 @@ static enum kiln_code estimate(struct db *db, struct gc *gc, struct kiln_err *er
 {
     struct kernel_gc_result *r = &gc->result;
     uint64_t left = r->taken_before - (r->stale_bytes < r->taken_before ? r->stale_bytes : 0);
-    QUERY_AUTO struct query q = query_of(db, KERNEL_LEAST_WORTH);
+    QUERY_AUTO struct query q = query_of(db, KERNEL_MIN_WORTH);
     enum kiln_code rc = KILN_OK;
     for (bool row = true; !rc && row && left > gc->options->to_bytes;) {
         rc = query_step(&q, &row, err);
@@ -138,7 +138,7 @@ static enum kiln_code estimate(struct db *db, struct gc *gc, struct kiln_err *er
     return rc;
 }
 
-static enum kiln_code tell_only(struct kernel_store *store, struct gc *gc, struct kiln_err *err)
+static enum kiln_code report_only(struct kernel_store *store, struct gc *gc, struct kiln_err *err)
 {
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;
     enum kiln_code rc = store_reader_take(store, &reader, err);
@@ -155,7 +155,7 @@ enum kiln_code kernel_store_gc(struct kernel_store *store, const struct kernel_g
                                struct kernel_gc_result *ret_result, struct kiln_err *err)
 {
     struct gc gc = { .options = options };
-    enum kiln_code rc = options->dry_run ? tell_only(store, &gc, err)
+    enum kiln_code rc = options->dry_run ? report_only(store, &gc, err)
                                          : store_write(store, STORE_ASKED, gc_work, &gc, err);
     if (store_advise_room(store, rc, err))
         return kiln_while(err, "collecting what is not needed in the kernel cache");

@@ -10,7 +10,7 @@
 /* Between tries while writing is off: each try costs a compression and a failed transaction, and
  * nobody should wait long for a disk that has room again. */
 #define RETRY_FIRST_NS 250000000u
-#define RETRY_MOST_NS 8000000000u
+#define RETRY_MAX_NS 8000000000u
 
 const char *kernel_health_name(enum kernel_health_state state)
 {
@@ -63,7 +63,7 @@ bool store_health_drops(struct kernel_store *store)
 static void wait_longer(struct kernel_store *store)
 {
     uint64_t wait = store->retry_after_ns ? 2 * store->retry_after_ns : RETRY_FIRST_NS;
-    store->retry_after_ns = wait < RETRY_MOST_NS ? wait : RETRY_MOST_NS;
+    store->retry_after_ns = wait < RETRY_MAX_NS ? wait : RETRY_MAX_NS;
     store->retry_at_ns = clock_monotonic_ns() + store->retry_after_ns;
 }
 
@@ -87,8 +87,7 @@ static bool note_failure(struct kernel_store *store, enum kernel_health_state st
 /* A small write may find room in the log where the next kernel would find none. */
 static bool has_room(const struct kernel_store *store)
 {
-    uint64_t wanted =
-        store->wanted_bytes > STORE_ROOM_LEAST ? store->wanted_bytes : STORE_ROOM_LEAST;
+    uint64_t wanted = store->wanted_bytes > STORE_ROOM_MIN ? store->wanted_bytes : STORE_ROOM_MIN;
     struct statvfs fs;
     return statvfs(store->directory, &fs) != 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= wanted;
 }

@@ -5,7 +5,7 @@
 #include "common/clock.h"
 
 /* A sample that is this much ahead was taken while the clock was wrong. */
-#define AHEAD_MOST_S 86400u
+#define AHEAD_MAX_S 86400u
 
 #define NAME(name) #name,
 const char *const kernel_history_names[HISTORY_COLUMNS] = { KERNEL_HISTORY(NAME, NAME) };
@@ -22,7 +22,7 @@ static enum kiln_code add_sample(struct db *db, const struct kernel_sample *s, s
     query_bind_u64(&q, 1, store_time(s->time));
     query_bind_u64(&q, 2, store_time(s->span_s));
     for (int i = 0; i < HISTORY_COLUMNS; i++)
-        query_bind_u64(&q, 3 + i, s->values[i] < KERNEL_SUM_MOST ? s->values[i] : KERNEL_SUM_MOST);
+        query_bind_u64(&q, 3 + i, s->values[i] < KERNEL_SUM_MAX ? s->values[i] : KERNEL_SUM_MAX);
     return query_run(&q, err);
 }
 
@@ -32,7 +32,7 @@ static enum kiln_code forget_samples(struct db *db, const struct history_put *pu
     uint64_t now = store_time(put->sample->time);
     QUERY_AUTO struct query q = query_of(db, KERNEL_FORGET_SAMPLES);
     query_bind_u64(&q, 1, now > put->kept_s ? now - put->kept_s : 0);
-    query_bind_u64(&q, 2, now + AHEAD_MOST_S);
+    query_bind_u64(&q, 2, now + AHEAD_MAX_S);
     return query_run(&q, err);
 }
 
@@ -96,6 +96,6 @@ enum kiln_code kernel_store_slowest(struct kernel_store *store, const uint32_t *
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_SLOWEST);
     query_bind_i64(&q, 1, uid ? (int64_t)*uid : -1);
     query_bind_u64(&q, 2, most);
-    rc = store_tell_records(&q, each, context, err);
+    rc = store_report_records(&q, each, context, err);
     return store_note_read(store, rc);
 }

@@ -9,7 +9,7 @@ struct ledger_put {
 
 static void bind_sum(struct query *q, int at, uint64_t value)
 {
-    query_bind_u64(q, at, value < KERNEL_SUM_MOST ? value : KERNEL_SUM_MOST);
+    query_bind_u64(q, at, value < KERNEL_SUM_MAX ? value : KERNEL_SUM_MAX);
 }
 
 static enum kiln_code put_row(struct db *db, const struct kernel_ledger_row *row,

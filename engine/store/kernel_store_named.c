@@ -17,7 +17,7 @@ struct walk {
     bool stopped;
 };
 
-struct told {
+struct reported {
     struct kernel_record record; /* its texts in the walk's */
     struct bytes raw;            /* borrowed from the walk or the codec */
     bool found;                  /* false: there are no more of the scope */
@@ -67,7 +67,7 @@ static enum kiln_code keep_object(struct walk *w, struct bytes stored, struct by
     return KILN_OK;
 }
 
-static enum kiln_code check(struct walk *w, const struct query *q, struct told *t,
+static enum kiln_code check(struct walk *w, const struct query *q, struct reported *t,
                             struct kiln_err *err)
 {
     struct stored_row row = { .claim = query_bytes(q, RECORD_COLUMN_COUNT),
@@ -91,9 +91,9 @@ static enum kiln_code check(struct walk *w, const struct query *q, struct told *
 
 /* The next of one scope.  No query stands on a row when this returns: what is done with the kernel
  * may take long, and as long as somebody reads, the write-ahead log cannot be cut. */
-static enum kiln_code read_next(struct walk *w, struct told *t, struct kiln_err *err)
+static enum kiln_code read_next(struct walk *w, struct reported *t, struct kiln_err *err)
 {
-    *t = (struct told){ 0 };
+    *t = (struct reported){ 0 };
     QUERY_AUTO struct query q = query_of(w->reader->db, KERNEL_NAMED);
     query_bind_text(&q, 1, w->database_id);
     query_bind_i64(&q, 2, w->place->everyones ? -1 : (int64_t)w->uid);
@@ -115,15 +115,15 @@ static enum kiln_code read_next(struct walk *w, struct told *t, struct kiln_err 
 static enum kiln_code walk_scope(struct walk *w, bool *ret_end, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    struct told told = { .found = true };
-    while (!rc && told.found && w->left > 0 && !w->stopped) {
-        rc = read_next(w, &told, err);
-        if (rc || !told.found || told.skipped)
+    struct reported reported = { .found = true };
+    while (!rc && reported.found && w->left > 0 && !w->stopped) {
+        rc = read_next(w, &reported, err);
+        if (rc || !reported.found || reported.skipped)
             continue;
         w->left--;
-        w->stopped = !w->each(w->context, &told.record, told.raw);
+        w->stopped = !w->each(w->context, &reported.record, reported.raw);
     }
-    *ret_end = !rc && !told.found;
+    *ret_end = !rc && !reported.found;
     return store_note_read(w->store, rc);
 }
 
@@ -163,11 +163,11 @@ enum kiln_code kernel_store_each_named(
 
 struct versions { /* of one device */
     struct store_reader *reader;
-    char plain[KERNEL_VERSIONED_ID_MOST - 2]; /* "gfx90a68" */
-    char first[KERNEL_VERSIONED_ID_MOST];     /* "gfx90a68@": below all of them */
-    char end[KERNEL_VERSIONED_ID_MOST];       /* above all of them */
-    char only[KERNEL_VERSIONED_ID_MOST];      /* the one that was found; "" for none */
-    bool several;                             /* or some of no version */
+    char plain[KERNEL_VERSIONED_ID_MAX - 2]; /* "gfx90a68" */
+    char first[KERNEL_VERSIONED_ID_MAX];     /* "gfx90a68@": below all of them */
+    char end[KERNEL_VERSIONED_ID_MAX];       /* above all of them */
+    char only[KERNEL_VERSIONED_ID_MAX];      /* the one that was found; "" for none */
+    bool several;                            /* or some of no version */
 };
 
 static bool name_versions(struct versions *v, struct bytes database_id)
@@ -193,7 +193,7 @@ static enum kiln_code has_id(const struct versions *v, int64_t scope, struct kil
 
 /* The first version above |after|; "" when there is none. */
 static enum kiln_code next_id(const struct versions *v, int64_t scope, const char *after,
-                              char ret_id[KERNEL_VERSIONED_ID_MOST], struct kiln_err *err)
+                              char ret_id[KERNEL_VERSIONED_ID_MAX], struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(v->reader->db, KERNEL_NEXT_ID);
     bool row = false;
@@ -202,7 +202,7 @@ static enum kiln_code next_id(const struct versions *v, int64_t scope, const cha
     query_bind_text(&q, 3, v->end);
     enum kiln_code rc = query_step(&q, &row, err);
     const char *id = !rc && row ? query_text(&q, 0) : "";
-    if (strlen(id) >= KERNEL_VERSIONED_ID_MOST)
+    if (strlen(id) >= KERNEL_VERSIONED_ID_MAX)
         id = ""; /* nothing that we stored */
     memcpy(ret_id, id, strlen(id) + 1);
     return rc;
@@ -210,7 +210,7 @@ static enum kiln_code next_id(const struct versions *v, int64_t scope, const cha
 
 static enum kiln_code look_at_scope(struct versions *v, int64_t scope, struct kiln_err *err)
 {
-    char first[KERNEL_VERSIONED_ID_MOST], second[KERNEL_VERSIONED_ID_MOST];
+    char first[KERNEL_VERSIONED_ID_MAX], second[KERNEL_VERSIONED_ID_MAX];
     enum kiln_code rc = has_id(v, scope, err);
     v->several |= rc == KILN_OK;
     if (rc != KILN_NOT_FOUND)
@@ -226,8 +226,7 @@ static enum kiln_code look_at_scope(struct versions *v, int64_t scope, struct ki
 
 enum kiln_code kernel_store_only_version(struct kernel_store *store, uint32_t uid,
                                          struct bytes database_id,
-                                         char ret_id[KERNEL_VERSIONED_ID_MOST],
-                                         struct kiln_err *err)
+                                         char ret_id[KERNEL_VERSIONED_ID_MAX], struct kiln_err *err)
 {
     struct versions v = { 0 };
     KILN_AUTO(store_reader) struct store_reader *reader = NULL;

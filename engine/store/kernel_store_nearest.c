@@ -5,11 +5,11 @@
 
 /* Kernels that are looked at, the newest: of the same program, and of any other where it has none
  * (about 10 ms). */
-#define SAME_PROGRAM_MOST 4096u
-#define OTHERS_MOST 1024u
+#define SAME_PROGRAM_MAX 4096u
+#define OTHERS_MAX 1024u
 /* One field that agrees; more than likeness in all that do not can give. */
 #define AGREES 1000
-#define LIKE_MOST 200
+#define LIKE_MAX 200
 
 struct candidate {
     uint64_t id;
@@ -18,11 +18,11 @@ struct candidate {
 
 struct search {
     const struct kernel_record *wanted;
-    struct candidate best[KERNEL_NEAREST_MOST]; /* best first */
+    struct candidate best[KERNEL_NEAREST_MAX]; /* best first */
     size_t count;
 };
 
-/* Up to LIKE_MOST for what begins and ends alike: options that differ in one of them, database ids
+/* Up to LIKE_MAX for what begins and ends alike: options that differ in one of them, database ids
  * of one arch. */
 static int likeness(struct bytes a, struct bytes b)
 {
@@ -33,7 +33,7 @@ static int likeness(struct bytes a, struct bytes b)
         head++;
     while (tail < shorter - head && a.data[a.size - 1 - tail] == b.data[b.size - 1 - tail])
         tail++;
-    return longer ? (int)((head + tail) * LIKE_MOST / longer) : 0;
+    return longer ? (int)((head + tail) * LIKE_MAX / longer) : 0;
 }
 
 static int score_bytes(struct bytes wanted, struct bytes there)
@@ -82,9 +82,9 @@ static void consider(struct search *s, struct candidate c)
     size_t at = s->count;
     while (at > 0 && s->best[at - 1].score < c.score)
         at--;
-    if (at == KERNEL_NEAREST_MOST)
+    if (at == KERNEL_NEAREST_MAX)
         return;
-    size_t kept = s->count < KERNEL_NEAREST_MOST ? s->count : KERNEL_NEAREST_MOST - 1;
+    size_t kept = s->count < KERNEL_NEAREST_MAX ? s->count : KERNEL_NEAREST_MAX - 1;
     memmove(&s->best[at + 1], &s->best[at], (kept - at) * sizeof(c));
     s->best[at] = c;
     s->count = kept + 1;
@@ -107,9 +107,9 @@ static enum kiln_code scan(struct db *db, enum kernel_statement statement, uint3
     return rc;
 }
 
-static enum kiln_code tell(struct db *db, uint64_t id,
-                           void (*each)(void *, const struct kernel_record *), void *context,
-                           struct kiln_err *err)
+static enum kiln_code report(struct db *db, uint64_t id,
+                             void (*each)(void *, const struct kernel_record *), void *context,
+                             struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db, KERNEL_SHOW_ID);
     query_bind_u64(&q, 1, id);
@@ -132,11 +132,11 @@ enum kiln_code kernel_store_nearest(struct kernel_store *store, const struct ker
     enum kiln_code rc = store_reader_take(store, &reader, err);
     if (rc || !reader)
         return rc ? rc : KILN_NOT_FOUND;
-    rc = scan(reader->db, KERNEL_NEAR_PROGRAM, uid, SAME_PROGRAM_MOST, &s, err);
+    rc = scan(reader->db, KERNEL_NEAR_PROGRAM, uid, SAME_PROGRAM_MAX, &s, err);
     if (!rc && s.count == 0)
-        rc = scan(reader->db, KERNEL_NEAR_ANY, uid, OTHERS_MOST, &s, err);
+        rc = scan(reader->db, KERNEL_NEAR_ANY, uid, OTHERS_MAX, &s, err);
     for (size_t i = 0; !rc && i < s.count; i++)
-        rc = tell(reader->db, s.best[i].id, each, context, err);
+        rc = report(reader->db, s.best[i].id, each, context, err);
     if (!rc && s.count == 0)
         return KILN_NOT_FOUND;
     return store_note_read(store, rc);

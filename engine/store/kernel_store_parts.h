@@ -7,7 +7,7 @@
  *   kernel_store.c             open, close, the way into everything that writes
  *   kernel_store_rebuild.c     another file in place of one that is damaged or gone
  *   kernel_store_health.c      whether writing works, and when to try again
- *   kernel_store_folder.c      the file in its folder, and whether it is still there
+ *   kernel_store_directory.c      the file in its directory, and whether it is still there
  *   kernel_store_readers.c     connections for look-ups, in a pool
  *   kernel_record.c            what is known about a kernel: out of a row, into a filter
  *   kernel_store_read.c        get, show, list, match, usage, probes
@@ -25,7 +25,7 @@
  *   kernel_store_check.c       whether the file as a whole is sound
  *   kernel_store_history.c     samples of the counters, the slowest compiles (likewise)
  */
-#include "engine/db/folder.h"
+#include "engine/db/directory.h"
 #include "engine/db/pool.h"
 #include "engine/db/query.h"
 #include "engine/store/codec_zstd.h"
@@ -81,7 +81,7 @@ struct kernel_store {
     enum kernel_notice opening; /* what opening had to say */
 
     /* The write lane's. */
-    struct db_folder home; /* locked while the store is open: one daemon a folder */
+    struct db_directory home; /* locked while the store is open: one daemon a directory */
     dev_t device; /* the file that is open, to tell it from one put in its place; 0: none was */
     ino_t inode;
     bool made_file;        /* it was not there when we opened */
@@ -119,17 +119,17 @@ static inline struct bytes digest_view(const struct digest *d)
 /* False for all zeros: "not known". */
 bool digest_is_known(const struct digest *digest);
 
-/* ---- folder and file ---- */
+/* ---- directory and file ---- */
 
-/* Once, before it is opened (db_folder_refresh). */
-void store_folder_init(struct kernel_store *store, bool allow_network_fs);
+/* Once, before it is opened (db_directory_refresh). */
+void store_directory_init(struct kernel_store *store, bool allow_network_fs);
 /* Makes the file where it is absent; refuses what is not our own. */
 KILN_MUST_CHECK enum kiln_code store_file_make(struct kernel_store *store, struct kiln_err *err);
 /* KILN_NOT_FOUND, without a sentence, where it is absent; refuses what is not our own. */
 KILN_MUST_CHECK enum kiln_code store_file_look(struct kernel_store *store, struct kiln_err *err);
 /* False when the path no longer names the file that was opened. */
 bool store_file_is_in_place(const struct kernel_store *store);
-/* Whether a file of the folder is there, and how long it is. */
+/* Whether a file of the directory is there, and how long it is. */
 bool store_file_size(const struct kernel_store *store, const char *name, uint64_t *ret_size);
 
 /* ---- connections ---- */
@@ -227,10 +227,10 @@ bool store_to_digest(struct bytes bytes, struct digest *ret_digest);
 #define RECORD_COLUMN_COUNT 22
 struct kernel_record store_record(const struct query *q);
 /* Those of a query that is bound. */
-KILN_MUST_CHECK enum kiln_code store_tell_records(struct query *q,
-                                                  void (*each)(void *,
-                                                               const struct kernel_record *),
-                                                  void *context, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code store_report_records(struct query *q,
+                                                    void (*each)(void *,
+                                                                 const struct kernel_record *),
+                                                    void *context, struct kiln_err *err);
 void store_bind_filter(struct query *q, const struct kernel_filter *filter);
 /* scope as it is stored: -1 is everyone. */
 int64_t store_scope_number(uint64_t scope);
@@ -278,14 +278,14 @@ KILN_MUST_CHECK enum kiln_code store_evict_own(struct kernel_store *store,
                                                const struct store_own *own, bool *ret_gone,
                                                struct kiln_err *err);
 /* The user who has more than his share of the limit; false when nobody has. */
-KILN_MUST_CHECK enum kiln_code store_find_hog(struct kernel_store *store, uint32_t *ret_uid,
-                                              bool *ret_any, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code store_find_heaviest(struct kernel_store *store, uint32_t *ret_uid,
+                                                   bool *ret_any, struct kiln_err *err);
 /* Makes counters and recency agree with the rows again. */
-KILN_MUST_CHECK enum kiln_code store_mend(struct kernel_store *store, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code store_repair(struct kernel_store *store, struct kiln_err *err);
 
 #define STORE_PAGE 4096u
 /* Less room than this on the disk, and the next write is likely to fail. */
-#define STORE_ROOM_LEAST (1u << 20)
+#define STORE_ROOM_MIN (1u << 20)
 
 struct store_space { /* bytes */
     uint64_t file;   /* pages, those in the log too */

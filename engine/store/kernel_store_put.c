@@ -12,9 +12,9 @@
 #define ROW_BYTES 512u
 /* Kernels of its own that may go for one of a user; a quota that was made smaller takes effect over
  * several puts. */
-#define EVICT_OF_UID_MOST 512u
-#define DATABASE_ID_MOST 128u
-#define VERSION_MOST 64u
+#define EVICT_OF_UID_MAX 512u
+#define DATABASE_ID_MAX 128u
+#define VERSION_MAX 64u
 
 static size_t length(const char *text) { return text ? strlen(text) : 0; }
 
@@ -50,9 +50,9 @@ static enum kiln_code check_record(const struct kernel_record *r, uint64_t *ret_
         { "program", length(r->program),
           length(r->database_id) ? LIMIT_OPTIONS_TEXT : LIMIT_PROGRAM_NAME },
         { "options", length(r->options), LIMIT_OPTIONS_TEXT },
-        { "database id", length(r->database_id), DATABASE_ID_MOST },
+        { "database id", length(r->database_id), DATABASE_ID_MAX },
         { "package", length(r->package), LIMIT_PROGRAM_NAME },
-        { "version", length(r->version), VERSION_MOST },
+        { "version", length(r->version), VERSION_MAX },
     };
     uint64_t size = 0;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -275,7 +275,7 @@ static enum kiln_code keep_quota(struct kernel_store *store, struct put *put, ui
     uint32_t uid = put->record->uid;
     uint64_t wants = row_bytes(put) + put->stored_size, has = 0;
     enum kiln_code rc = usage_of_uid(store, uid, &has, err);
-    while (!rc && has + wants > store->quota_bytes_uid && *evicted < EVICT_OF_UID_MOST) {
+    while (!rc && has + wants > store->quota_bytes_uid && *evicted < EVICT_OF_UID_MAX) {
         bool gone = false;
         rc = store_evict_one(store, &uid, &gone, err);
         *evicted += gone;
@@ -322,10 +322,10 @@ static enum kiln_code put_rows(struct kernel_store *store, struct put *put, stru
 static enum kiln_code note_share(struct kernel_store *store, struct store_own *own,
                                  struct kiln_err *err)
 {
-    uint32_t hog = 0;
+    uint32_t heaviest = 0;
     bool any = false;
-    enum kiln_code rc = store_find_hog(store, &hog, &any, err);
-    own->shared_too = any && hog == own->uid;
+    enum kiln_code rc = store_find_heaviest(store, &heaviest, &any, err);
+    own->shared_too = any && heaviest == own->uid;
     return rc;
 }
 

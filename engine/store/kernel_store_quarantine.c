@@ -6,17 +6,17 @@
 
 #include <stdio.h>
 
-#define ROWS_MOST 64u
-#define BYTES_MOST (16u << 20)
+#define ROWS_MAX 64u
+#define BYTES_MAX (16u << 20)
 #define SHARE 32u /* of the limit */
 /* A larger object leaves its row without its bytes. */
-#define OBJECT_MOST (4u << 20)
+#define OBJECT_MAX (4u << 20)
 
 static enum kiln_code bound_quarantine(struct kernel_store *store, struct kiln_err *err)
 {
     struct db *db = store->writer;
     uint64_t share = store->limit_bytes / SHARE;
-    uint64_t most = share < BYTES_MOST ? share : BYTES_MOST;
+    uint64_t most = share < BYTES_MAX ? share : BYTES_MAX;
     for (;;) {
         QUERY_AUTO struct query count = query_of(db, KERNEL_QUARANTINED);
         bool row = false;
@@ -24,7 +24,7 @@ static enum kiln_code bound_quarantine(struct kernel_store *store, struct kiln_e
         if (rc)
             return rc;
         if (!row || query_u64(&count, 0) == 0 ||
-            (query_u64(&count, 0) <= ROWS_MOST && query_u64(&count, 1) <= most))
+            (query_u64(&count, 0) <= ROWS_MAX && query_u64(&count, 1) <= most))
             return KILN_OK;
         QUERY_AUTO struct query forget = query_of(db, KERNEL_FORGET_QUARANTINED);
         rc = query_run(&forget, err);
@@ -44,7 +44,7 @@ static enum kiln_code move_away(struct kernel_store *store, const struct digest 
     query_bind_bytes(&q, 1, digest_view(key));
     query_bind_u64(&q, 2, clock_wall_s());
     query_bind_text(&q, 3, reason);
-    query_bind_u64(&q, 4, OBJECT_MOST);
+    query_bind_u64(&q, 4, OBJECT_MAX);
     rc = query_run(&q, err);
     /* A damaged object answers none of its keys; a damaged claim concerns one key. */
     if (!rc && damage == DAMAGE_CONTENT)
@@ -146,7 +146,7 @@ enum kiln_code kernel_store_quarantine_of(struct kernel_store *store, const char
         return rc;
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_QUARANTINE_OF);
     query_bind_text(&q, 1, package);
-    query_bind_u64(&q, 2, ROWS_MOST);
+    query_bind_u64(&q, 2, ROWS_MAX);
     for (bool row = true; !rc && row;) {
         rc = query_step(&q, &row, err);
         const struct kernel_damage damage = { .found = query_u64(&q, 0),

@@ -159,9 +159,9 @@ enum kiln_code kernel_store_get_as(struct kernel_store *store, struct kernel_rea
 }
 
 /* Tells the only row of a query that is bound. */
-static enum kiln_code tell_one(struct kernel_store *store, struct query *q,
-                               void (*each)(void *, const struct kernel_record *), void *context,
-                               struct kiln_err *err)
+static enum kiln_code report_one(struct kernel_store *store, struct query *q,
+                                 void (*each)(void *, const struct kernel_record *), void *context,
+                                 struct kiln_err *err)
 {
     bool row = false;
     enum kiln_code rc = query_step(q, &row, err);
@@ -182,12 +182,12 @@ enum kiln_code kernel_store_show(struct kernel_store *store, const struct digest
         return rc ? rc : KILN_NOT_FOUND;
     QUERY_AUTO struct query q = query_of(reader->db, KERNEL_SHOW);
     query_bind_bytes(&q, 1, digest_view(key));
-    return tell_one(store, &q, each, context, err);
+    return report_one(store, &q, each, context, err);
 }
 
-enum kiln_code store_tell_records(struct query *q,
-                                  void (*each)(void *, const struct kernel_record *), void *context,
-                                  struct kiln_err *err)
+enum kiln_code store_report_records(struct query *q,
+                                    void (*each)(void *, const struct kernel_record *),
+                                    void *context, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     while (query_next(q, &rc, err)) {
@@ -210,7 +210,7 @@ enum kiln_code kernel_store_list(struct kernel_store *store, const struct kernel
     query_bind_bytes(&q, 1, after ? digest_view(after) : (struct bytes){ 0 });
     store_bind_filter(&q, filter);
     query_bind_u64(&q, 5, count);
-    rc = store_tell_records(&q, each, context, err);
+    rc = store_report_records(&q, each, context, err);
     return store_note_read(store, rc);
 }
 

@@ -67,7 +67,7 @@ static void say_removed(const struct kernel_store *store, char notice[512])
 static enum kiln_code open_again(struct kernel_store *store, const char *damage, char notice[512],
                                  struct kiln_err *err)
 {
-    enum kiln_code rc = db_folder_refresh(&store->home, /* writing= */ true, err);
+    enum kiln_code rc = db_directory_refresh(&store->home, /* writing= */ true, err);
     /* SQLite would play the log of the file that is gone into the one that took its place. */
     if (!rc && store->removed)
         rc = remove_files(store, 1, err);
@@ -99,7 +99,7 @@ enum kiln_code store_reopen(struct kernel_store *store, const char *damage, stru
     }
     enum kiln_code rc = open_again(store, damage, notice, err);
     struct kiln_err ignored = KILN_ERR_INIT;
-    if (rc && !keeps_readers && db_folder_refresh(&store->home, false, &ignored) == KILN_OK)
+    if (rc && !keeps_readers && db_directory_refresh(&store->home, false, &ignored) == KILN_OK)
         (void)!store_open_reading(store, &ignored);
     db_pool_hold(&store->readers, false);
     if (rc)

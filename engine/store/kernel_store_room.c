@@ -16,15 +16,15 @@
 /* Go a twentieth below the limit, so that not every put has to evict ... */
 #define ROOM_SHARE 20u
 /* ... but hold up the writer by no more than about 10 ms for that. */
-#define EXTRA_MOST 256u
+#define EXTRA_MAX 256u
 #define EVICT_BATCH 32u /* kernels that go in one transaction */
 /* A limit that was made smaller takes effect over several writes, each at most this long:
  * kernels (about 0.1 s), pages that move. */
-#define EVICT_MOST 2048u
-#define MOVE_MOST 4096u
+#define EVICT_MAX 2048u
+#define MOVE_MAX 4096u
 #define GIVE_BACK_STEPS 64u /* in one call of tidy */
 /* Rounds of gc: filesystems may take more blocks for a file than it has pages. */
-#define ROUNDS_MOST 4u
+#define ROUNDS_MAX 4u
 
 uint64_t store_need(uint64_t stored_size, uint64_t texts_size)
 {
@@ -39,26 +39,26 @@ struct goal {
     const struct store_own *own; /* NULL: whichever is worth least goes */
     uint64_t enough;             /* stop when at most so many bytes of the file are used */
     uint64_t must;               /* more than this, and it was in vain */
-    uint64_t extra_most, most;   /* kernels: below |must|, and in all */
+    uint64_t extra_max, most;    /* kernels: below |must|, and in all */
     /* so far */
     uint64_t used, evicted, extra;
-    bool mended, none_left;
+    bool repaired, none_left;
 };
 
 static bool is_reached(const struct goal *g)
 {
     return g->used <= g->enough || g->none_left || g->evicted >= g->most ||
-           (g->used <= g->must && g->extra >= g->extra_most);
+           (g->used <= g->must && g->extra >= g->extra_max);
 }
 
 /* Kernels that eviction does not know of, objects of no kernel, and last the evidence of damage. */
 static enum kiln_code find_more(struct kernel_store *store, struct goal *g, struct kiln_err *err)
 {
-    g->none_left = g->mended || g->own;
+    g->none_left = g->repaired || g->own;
     if (g->none_left)
         return KILN_OK;
-    g->mended = true;
-    enum kiln_code rc = store_mend(store, err);
+    g->repaired = true;
+    enum kiln_code rc = store_repair(store, err);
     return rc ? rc : store_run(store, KERNEL_FORGET_QUARANTINE, err);
 }
 
@@ -68,7 +68,7 @@ static enum kiln_code evict_fairly(struct kernel_store *store, bool *ret_gone, s
 {
     uint32_t uid = 0;
     bool any = false, gone = false;
-    enum kiln_code rc = store_find_hog(store, &uid, &any, err);
+    enum kiln_code rc = store_find_heaviest(store, &uid, &any, err);
     if (!rc && any)
         rc = store_evict_one(store, &uid, &gone, err);
     if (!rc && !gone)
@@ -189,9 +189,9 @@ static enum kiln_code leave_out_spare(struct kernel_store *store, uint64_t *most
 static struct goal goal_of(uint64_t need, uint64_t most, const struct store_own *own)
 {
     uint64_t below = most - most / ROOM_SHARE;
-    struct goal goal = { .own = own, .must = most - need, .most = EVICT_MOST };
+    struct goal goal = { .own = own, .must = most - need, .most = EVICT_MAX };
     goal.enough = own ? goal.must : below > need ? below - need : 0;
-    goal.extra_most = own ? 0 : EXTRA_MOST;
+    goal.extra_max = own ? 0 : EXTRA_MAX;
     return goal;
 }
 
@@ -216,7 +216,7 @@ static enum kiln_code make_smaller(struct kernel_store *store, uint64_t need, ui
         rc = evict(store, &goal, err);
     room->evicted = goal.evicted;
     if (!rc && goal.used <= goal.must)
-        rc = store_cut(store, most, MOVE_MOST, err);
+        rc = store_cut(store, most, MOVE_MAX, err);
     if (!rc)
         rc = store_measure(store, &s, err);
     if (rc)
@@ -253,16 +253,14 @@ enum kiln_code store_make_room(struct kernel_store *store, uint64_t need,
 
 /* ---- for gc and tidy ---- */
 
-static enum kiln_code shrink_round(struct kernel_store *store, uint64_t used_most,
+static enum kiln_code shrink_round(struct kernel_store *store, uint64_t used_max,
                                    uint64_t *ret_evicted, bool *ret_none_left, struct kiln_err *err)
 {
     struct store_space s;
     enum kiln_code rc = store_measure(store, &s, err);
     if (rc)
         return rc;
-    struct goal goal = {
-        .must = used_most, .enough = used_most, .most = UINT64_MAX, .used = s.used
-    };
+    struct goal goal = { .must = used_max, .enough = used_max, .most = UINT64_MAX, .used = s.used };
     rc = evict(store, &goal, err);
     *ret_evicted += goal.evicted;
     *ret_none_left = goal.none_left;
@@ -272,16 +270,16 @@ static enum kiln_code shrink_round(struct kernel_store *store, uint64_t used_mos
 enum kiln_code store_shrink_to(struct kernel_store *store, uint64_t most, uint64_t *ret_evicted,
                                struct kiln_err *err)
 {
-    uint64_t used_most = most;
+    uint64_t used_max = most;
     bool none_left = false;
     enum kiln_code rc = store_cut(store, 0, UINT64_MAX, err);
-    for (unsigned i = 0; !rc && i < ROUNDS_MOST && !none_left; i++) {
+    for (unsigned i = 0; !rc && i < ROUNDS_MAX && !none_left; i++) {
         uint64_t taken = store_taken_bytes(store);
         if (taken <= most)
             break;
         if (i > 0)
-            used_most = used_most > taken - most ? used_most - (taken - most) : 0;
-        rc = shrink_round(store, used_most, ret_evicted, &none_left, err);
+            used_max = used_max > taken - most ? used_max - (taken - most) : 0;
+        rc = shrink_round(store, used_max, ret_evicted, &none_left, err);
     }
     return rc;
 }

@@ -12,12 +12,12 @@
 #define PAGE STORE_PAGE
 /* Of the limit: enough for the log's pages twice, so that it is not copied back all the time. */
 #define LOG_SHARE 8u
-#define LOG_MOST (16ull << 20)
-#define LOG_PAGES_LEAST 8u
-#define LOG_PAGES_MOST 1000u
+#define LOG_MAX (16ull << 20)
+#define LOG_PAGES_MIN 8u
+#define LOG_PAGES_MAX 1000u
 #define LOG_PAGE_BYTES 4120u
 /* Kernels that are changed in one transaction, and what each may add to the log. */
-#define BATCH_MOST 512u
+#define BATCH_MAX 512u
 #define CHANGED (10u * LOG_PAGE_BYTES)
 /* Pages given back in one step (as in kernel_statements.def), and what that may add to the log:
  * the page that moves, the one that points to it, and the map of these. */
@@ -37,15 +37,15 @@ uint64_t store_taken_bytes(const struct kernel_store *store)
 
 uint64_t store_log_share(uint64_t limit)
 {
-    return limit / LOG_SHARE < LOG_MOST ? limit / LOG_SHARE : LOG_MOST;
+    return limit / LOG_SHARE < LOG_MAX ? limit / LOG_SHARE : LOG_MAX;
 }
 
 unsigned store_log_pages(uint64_t limit_bytes)
 {
     uint64_t pages = store_log_share(limit_bytes) / 2 / LOG_PAGE_BYTES;
-    if (pages < LOG_PAGES_LEAST)
-        return LOG_PAGES_LEAST;
-    return pages < LOG_PAGES_MOST ? (unsigned)pages : LOG_PAGES_MOST;
+    if (pages < LOG_PAGES_MIN)
+        return LOG_PAGES_MIN;
+    return pages < LOG_PAGES_MAX ? (unsigned)pages : LOG_PAGES_MAX;
 }
 
 enum kiln_code store_measure(struct kernel_store *store, struct store_space *ret_space,
@@ -80,7 +80,7 @@ static enum kiln_code spare_log(struct kernel_store *store, uint64_t bytes, stru
 unsigned store_batch(const struct kernel_store *store)
 {
     uint64_t fits = store_log_share(store->limit_bytes) / 2 / CHANGED;
-    return fits < 1 ? 1 : fits < BATCH_MOST ? (unsigned)fits : BATCH_MOST;
+    return fits < 1 ? 1 : fits < BATCH_MAX ? (unsigned)fits : BATCH_MAX;
 }
 
 enum kiln_code store_before_batch(struct kernel_store *store, struct kiln_err *err)

@@ -5,12 +5,12 @@
 
 #include <string.h>
 
-#define PROBES_MOST 1024u
-#define PROBE_DETAIL_MOST 2000u
+#define PROBES_MAX 1024u
+#define PROBE_DETAIL_MAX 2000u
 /* Seconds since the epoch, year 36812: keeps sums of times far from overflowing. */
-#define TIME_MOST (1ull << 40)
+#define TIME_MAX (1ull << 40)
 
-uint64_t store_time(uint64_t seconds) { return seconds < TIME_MOST ? seconds : TIME_MOST; }
+uint64_t store_time(uint64_t seconds) { return seconds < TIME_MAX ? seconds : TIME_MAX; }
 
 enum kiln_code store_run(struct kernel_store *store, enum kernel_statement statement,
                          struct kiln_err *err)
@@ -98,7 +98,7 @@ struct probe {
     const struct digest *toolchain_id;
     const char *target;
     bool works;
-    char detail[PROBE_DETAIL_MOST + 1];
+    char detail[PROBE_DETAIL_MAX + 1];
 };
 
 static enum kiln_code probe_work(struct kernel_store *store, void *context, struct kiln_err *err)
@@ -116,7 +116,7 @@ static enum kiln_code probe_work(struct kernel_store *store, void *context, stru
     query_bind_u64(&add, 5, clock_wall_s());
     rc = query_run(&add, err);
     QUERY_AUTO struct query forget = query_of(store->writer, KERNEL_FORGET_PROBES);
-    query_bind_u64(&forget, 1, PROBES_MOST);
+    query_bind_u64(&forget, 1, PROBES_MAX);
     if (!rc)
         rc = query_run(&forget, err);
     return rc ? rc : transaction_commit(&t, err);

@@ -63,7 +63,7 @@ enum kiln_code object_from_checked(int fd, uint64_t size, const struct digest *d
     };
     void *mapping = NULL;
     enum kiln_code rc = KILN_OK;
-    if (size <= OBJECT_INLINE_MOST)
+    if (size <= OBJECT_INLINE_MAX)
         rc = map(fd, size, &mapping, err);
     object->data = mapping;
     if (rc) {

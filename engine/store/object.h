@@ -17,13 +17,13 @@
 
 /* Objects up to this size also keep their bytes mapped, so that they can travel inside a frame
  * (docs/decisions/0004-small-objects-inline.md). */
-#define OBJECT_INLINE_MOST LIMIT_INLINE_OBJECT
+#define OBJECT_INLINE_MAX LIMIT_INLINE_OBJECT
 
-#define ORIGIN_PROGRAM_MOST 96
+#define ORIGIN_PROGRAM_MAX 96
 
 struct object_origin { /* what it was made of, for the books */
     char target[LIMIT_TARGET_TEXT];
-    char program[ORIGIN_PROGRAM_MOST]; /* longer names are cut */
+    char program[ORIGIN_PROGRAM_MAX]; /* longer names are cut */
 };
 
 struct object {
@@ -32,7 +32,7 @@ struct object {
     uint64_t size;                /* bytes */
     struct digest digest;         /* SHA-256 of the bytes */
     uint64_t compile_ns;          /* what it cost to make, wall clock */
-    const uint8_t *data;          /* owned mapping; NULL when size > OBJECT_INLINE_MOST */
+    const uint8_t *data;          /* owned mapping; NULL when size > OBJECT_INLINE_MAX */
     bool is_private;              /* only |owner| may have it */
     bool is_named;                /* everyone's, and hot under a name that |owner| asked for */
     uint32_t owner;               /* uid */

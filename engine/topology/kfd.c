@@ -11,9 +11,9 @@
 #include <string.h>
 
 /* The largest hosts have some hundred nodes: 8 devices in 8 partitions, and their CPUs. */
-#define NODES_MOST 4096
+#define NODES_MAX 4096
 /* No GPU has nearly as many; more is nonsense. */
-#define COMPUTE_UNITS_MOST 65535
+#define COMPUTE_UNITS_MAX 65535
 
 struct properties {
     uint64_t simd_count, simd_per_cu, gfx_target_version, vendor_id, device_id, unique_id,
@@ -45,8 +45,8 @@ static const struct {
 
 #define VENDOR_AMD 0x1002
 #define CAPABILITY_SRAMECC (1u << 26) /* HSA_CAP_SRAM_EDCSUPPORTED */
-#define XCC_MOST 64
-#define MEMORY_BANKS_MOST 64
+#define XCC_MAX 64
+#define MEMORY_BANKS_MAX 64
 
 static const char *arch_of_device(const struct properties *p)
 {
@@ -83,7 +83,7 @@ static bool set_compute_units(struct gpu *gpu, const struct properties *p)
     bool pairs = strlen(gpu->arch) > strlen("gfx90a");
     uint64_t per_unit = p->simd_per_cu <= 64 ? p->simd_per_cu * (pairs ? 2 : 1) : 0;
     uint64_t units = per_unit ? p->simd_count / per_unit : 0;
-    if (units == 0 || units > COMPUTE_UNITS_MOST || p->simd_count % per_unit != 0)
+    if (units == 0 || units > COMPUTE_UNITS_MAX || p->simd_count % per_unit != 0)
         return false;
     gpu->compute_units = (unsigned)units;
     return true;
@@ -122,14 +122,14 @@ static enum kiln_code describe(const struct properties *p, struct gpu *gpu, stru
     gpu->unique_id = p->unique_id;
     if (gpu->unique_id)
         snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-%016" PRIx64, gpu->unique_id);
-    gpu->xcc = p->num_xcc <= XCC_MOST ? (unsigned)p->num_xcc : 0;
+    gpu->xcc = p->num_xcc <= XCC_MAX ? (unsigned)p->num_xcc : 0;
     gpu->local_memory = p->local_mem_size;
-    gpu->memory_banks = p->mem_banks_count <= MEMORY_BANKS_MOST ? (unsigned)p->mem_banks_count : 0;
+    gpu->memory_banks = p->mem_banks_count <= MEMORY_BANKS_MAX ? (unsigned)p->mem_banks_count : 0;
     return KILN_OK;
 }
 
 /* |ret_gpu| has no compute units when the node is no GPU, or one that is hidden from us. */
-static enum kiln_code read_gpu(const char *folder, unsigned node, struct gpu *ret_gpu,
+static enum kiln_code read_gpu(const char *directory, unsigned node, struct gpu *ret_gpu,
                                struct kiln_err *err)
 {
     char path[4096];
@@ -138,7 +138,7 @@ static enum kiln_code read_gpu(const char *folder, unsigned node, struct gpu *re
     unsigned seen = 0;
     int errnum = 0;
     *ret_gpu = gpu;
-    int size = snprintf(path, sizeof(path), "%s/%u/properties", folder, node);
+    int size = snprintf(path, sizeof(path), "%s/%u/properties", directory, node);
     if (size < 0 || (size_t)size >= sizeof(path))
         return kiln_fail(err, KILN_INVALID, "its path is too long");
     enum kiln_code rc =
@@ -161,23 +161,23 @@ static int by_number(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The numbers that |folder| has entries for, in order; *ret_more: there are more than fit. */
-static enum kiln_code list_nodes(const char *folder, unsigned nodes[NODES_MOST], size_t *ret_count,
-                                 bool *ret_more, struct kiln_err *err)
+/* The numbers that |directory| has entries for, in order; *ret_more: there are more than fit. */
+static enum kiln_code list_nodes(const char *directory, unsigned nodes[NODES_MAX],
+                                 size_t *ret_count, bool *ret_more, struct kiln_err *err)
 {
     size_t count = 0;
     *ret_more = false;
-    DIR *dir = opendir(folder);
+    DIR *dir = opendir(directory);
     if (!dir && errno != ENOENT)
-        return kiln_fail_errno(err, errno, "cannot look for GPUs in '%s'", folder);
+        return kiln_fail_errno(err, errno, "cannot look for GPUs in '%s'", directory);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         uint64_t number;
         size_t size = strlen(e->d_name);
         if ((e->d_name[0] == '0' && size > 1) ||
             !kfd_parse_number(e->d_name, size, UINT32_MAX, &number))
             continue;
-        *ret_more |= count == NODES_MOST;
-        if (count < NODES_MOST)
+        *ret_more |= count == NODES_MAX;
+        if (count < NODES_MAX)
             nodes[count++] = (unsigned)number;
     }
     if (dir)
@@ -199,31 +199,31 @@ static void note(char skipped[256], const char *fmt, ...)
     va_end(args);
 }
 
-enum kiln_code kfd_gpus(const char *folder, struct gpu ret_gpus[GPUS_MOST], size_t *ret_count,
+enum kiln_code kfd_gpus(const char *directory, struct gpu ret_gpus[GPUS_MAX], size_t *ret_count,
                         char ret_skipped[256], struct kiln_err *err)
 {
-    unsigned nodes[NODES_MOST];
+    unsigned nodes[NODES_MAX];
     size_t node_count = 0, count = 0, beyond = 0;
     bool more = false;
-    enum kiln_code rc = list_nodes(folder, nodes, &node_count, &more, err);
+    enum kiln_code rc = list_nodes(directory, nodes, &node_count, &more, err);
     if (rc)
         return rc;
     ret_skipped[0] = '\0';
     for (size_t i = 0; i < node_count; i++) {
         struct gpu gpu;
         struct kiln_err why = KILN_ERR_INIT;
-        rc = read_gpu(folder, nodes[i], &gpu, &why);
+        rc = read_gpu(directory, nodes[i], &gpu, &why);
         if (rc)
             note(ret_skipped, "node %u: %s", nodes[i], why.text);
-        else if (gpu.compute_units && count == GPUS_MOST)
+        else if (gpu.compute_units && count == GPUS_MAX)
             beyond++;
         else if (gpu.compute_units)
             ret_gpus[count++] = gpu;
     }
     if (beyond)
-        note(ret_skipped, "%zu more GPUs than the %d that are looked at", beyond, GPUS_MOST);
+        note(ret_skipped, "%zu more GPUs than the %d that are looked at", beyond, GPUS_MAX);
     if (more)
-        note(ret_skipped, "more than %d nodes", NODES_MOST);
+        note(ret_skipped, "more than %d nodes", NODES_MAX);
     *ret_count = count;
     return KILN_OK;
 }
@@ -245,7 +245,7 @@ static bool is_of_device(const struct bank *bank)
     return bank->heap_type == 1 || bank->heap_type == 2;
 }
 
-uint64_t kfd_memory(const char *folder, const struct gpu *gpu)
+uint64_t kfd_memory(const char *directory, const struct gpu *gpu)
 {
     uint64_t sum = gpu->local_memory;
     for (unsigned i = 0; gpu->local_memory == 0 && i < gpu->memory_banks; i++) {
@@ -255,7 +255,7 @@ uint64_t kfd_memory(const char *folder, const struct gpu *gpu)
         unsigned seen = 0;
         int errnum;
         int size =
-            snprintf(path, sizeof(path), "%s/%u/mem_banks/%u/properties", folder, gpu->node, i);
+            snprintf(path, sizeof(path), "%s/%u/mem_banks/%u/properties", directory, gpu->node, i);
         if (size < 0 || (size_t)size >= sizeof(path) ||
             kfd_properties_read(path, bank_properties, 2, &bank, &seen, &errnum, &ignored) ||
             seen != 3u || (is_of_device(&bank) && bank.size_in_bytes > UINT64_MAX - sum))

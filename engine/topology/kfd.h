@@ -16,8 +16,8 @@
  */
 #include "engine/miopen/database_id.h"
 
-#define KFD_FOLDER "/sys/class/kfd/kfd/topology/nodes"
-#define GPUS_MOST 256
+#define KFD_DIRECTORY "/sys/class/kfd/kfd/topology/nodes"
+#define GPUS_MAX 256
 #define GPU_UUID_SIZE 24 /* "GPU-", 16 digits, the terminating NUL */
 
 struct gpu {
@@ -27,21 +27,21 @@ struct gpu {
     unsigned compute_units;   /* as the runtime reports them: work group processors on gfx10+ */
     uint64_t unique_id;       /* 0 when there is none */
     char uuid[GPU_UUID_SIZE]; /* "GPU-<16 hex>"; "" without a unique_id */
-    char database_id[DATABASE_ID_MOST]; /* "gfx90a68" */
-    unsigned xcc;                       /* accelerator dies of this node; 0: not told */
-    uint64_t local_memory;              /* bytes; 0: not told here, but see kfd_memory */
-    unsigned memory_banks;              /* that kfd_memory looks at */
+    char database_id[DATABASE_ID_MAX]; /* "gfx90a68" */
+    unsigned xcc;                      /* accelerator dies of this node; 0: not told */
+    uint64_t local_memory;             /* bytes; 0: not told here, but see kfd_memory */
+    unsigned memory_banks;             /* that kfd_memory looks at */
 };
 
 /* In the order of nodes; CPUs, and GPUs that this process's cgroup hides, are left out.  No KFD at
  * all is KILN_OK and 0 GPUs.  A node whose files make no sense is left out and named in
  * |ret_skipped| with what is wrong ("" when there is none). */
-KILN_MUST_CHECK enum kiln_code kfd_gpus(const char *folder, struct gpu ret_gpus[GPUS_MOST],
+KILN_MUST_CHECK enum kiln_code kfd_gpus(const char *directory, struct gpu ret_gpus[GPUS_MAX],
                                         size_t *ret_count, char ret_skipped[256],
                                         struct kiln_err *err);
 
 /* Bytes of the device's own memory, of |gpu| as kfd_gpus told it; 0: not known. */
-uint64_t kfd_memory(const char *folder, const struct gpu *gpu);
+uint64_t kfd_memory(const char *directory, const struct gpu *gpu);
 
 /* How many of |gpus| are partitions of the device that |gpu| is one of; 1: it is not partitioned,
  * or has no unique id. */

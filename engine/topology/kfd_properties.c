@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 /* A node's properties are about 800 bytes today. */
-#define PROPERTIES_MOST (64u << 10)
+#define PROPERTIES_MAX (64u << 10)
 
 struct table {
     const struct kfd_property *rows;
@@ -80,7 +80,7 @@ static enum kiln_code read_text(const char *path, struct buffer *ret_text, int *
     if (!S_ISREG(seen.st_mode))
         return kiln_fail(err, KILN_INVALID, "properties is no file");
     errno = 0;
-    enum kiln_code rc = fs_read_fd(fd, PROPERTIES_MOST, ret_text, err);
+    enum kiln_code rc = fs_read_fd(fd, PROPERTIES_MAX, ret_text, err);
     if (rc)
         *ret_errno = errno;
     return rc;
@@ -91,7 +91,7 @@ enum kiln_code kfd_properties_read(const char *path, const struct kfd_property *
                                    struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer text;
-    buffer_init(&text, PROPERTIES_MOST + 1);
+    buffer_init(&text, PROPERTIES_MAX + 1);
     *ret_errno = 0;
     enum kiln_code rc = read_text(path, &text, ret_errno, err);
     if (rc)

@@ -22,14 +22,14 @@
 
 /* Keys of the host's servers lie beside the authorities that are trusted, and a transfer that is
  * root's reads what is root's own. */
-static void allow_all_but_private(const struct landlock_rules *rules, const char *folder)
+static void allow_all_but_private(const struct landlock_rules *rules, const char *directory)
 {
     char path[512];
-    DIR *entries = opendir(folder);
+    DIR *entries = opendir(directory);
     for (const struct dirent *entry; entries && (entry = readdir(entries));) {
         if (entry->d_name[0] == '.' || strcmp(entry->d_name, "private") == 0)
             continue;
-        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+        snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
         landlock_allow(rules, path, READ);
     }
     if (entries)
@@ -74,12 +74,12 @@ static void allow_system(const struct landlock_rules *rules)
     }
 }
 
-/* The two files, not their folder, which may be anybody's home. */
+/* The two files, not their directory, which may be anybody's home. */
 static void allow_source(const struct landlock_rules *rules, const char *text)
 {
     KILN_AUTO(url) struct url url = { 0 };
     struct kiln_err ignored = KILN_ERR_INIT; /* the transfer itself will say it */
-    char manifest[URL_MOST + 64];
+    char manifest[URL_MAX + 64];
     if (!text || url_parse(text, &url, &ignored) || url.scheme != URL_FILE)
         return;
     snprintf(manifest, sizeof(manifest), "%s.manifest", url.path);

@@ -6,7 +6,7 @@
  * calls that it may make (seccomp), and gives up its capabilities and the right to gain others.
  *
  * Role       it talks to strangers and unpacks what they send; where that goes wrong, nothing but
- *            its own staging folder can be written, and neither stores nor programs be reached
+ *            its own staging directory can be written, and neither stores nor programs be reached
  * Ownership  holds for this process for ever
  * Threading  before any thread is started
  */
@@ -19,8 +19,8 @@ struct transfer_user {
     gid_t gid;
 };
 
-/* Becomes |user| for good; NULL: stays who it is.  The staging folder may be written to; what may
- * be read: a file: URL's file and its manifest, the trusted keys, certificate authorities, the
+/* Becomes |user| for good; NULL: stays who it is.  The staging directory may be written to; what
+ * may be read: a file: URL's file and its manifest, the trusted keys, certificate authorities, the
  * resolver's files, system libraries. KILN_UNSUPPORTED when the kernel has no Landlock
  * (before 5.13, or switched off) or no filter of system calls; the rest is done then. */
 KILN_MUST_CHECK enum kiln_code transfer_confine(const struct transfer_job *job,

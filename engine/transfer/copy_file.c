@@ -33,7 +33,7 @@ static enum kiln_code look_at(int fd, uint64_t *ret_size, struct kiln_err *err)
     if (!S_ISREG(seen.st_mode))
         return kiln_fail(err, KILN_INVALID,
                          "that is not a regular file: packages come from "
-                         "files, not from pipes, folders or devices");
+                         "files, not from pipes, directories or devices");
     *ret_size = (uint64_t)seen.st_size;
     return KILN_OK;
 }
@@ -44,7 +44,7 @@ static enum kiln_code refuse_size(const struct copy_limit *limit, struct kiln_er
                      (unsigned long long)limit->bytes, limit->name);
 }
 
-static void tell(const struct transfer_sink *sink, uint64_t done, uint64_t total)
+static void report(const struct transfer_sink *sink, uint64_t done, uint64_t total)
 {
     const struct transfer_progress progress = {
         .stage = "fetching", .done = done, .total = total, .attempt = 1, .note = ""
@@ -71,9 +71,9 @@ enum kiln_code copy_file(int from_fd, int to_fd, const struct copy_limit *limit,
             return refuse_size(limit, err);
         rc = fs_write_all(to_fd, bytes_of(chunk, size), err);
         if (rc)
-            return kiln_while(err, "copying into the packages' folder");
+            return kiln_while(err, "copying into the packages' directory");
         at += size;
-        tell(sink, at, total);
+        report(sink, at, total);
     }
     return rc;
 }

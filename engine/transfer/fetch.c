@@ -20,8 +20,8 @@ static void wait_ms(uint64_t ms)
 
 /* A minute without a kilobyte is a dead connection that nobody closed. */
 const struct fetch_policy fetch_policy_standard = {
-    .barren_most = 5,
-    .attempts_most = 1000,
+    .barren_max = 5,
+    .attempts_max = 1000,
     .pause_ms = 1000,
     .pause_most_ms = 60000,
     .connect_s = 30,
@@ -74,7 +74,7 @@ static enum kiln_code try_often(const struct fetch_request *request, struct part
             return err->code;
         barren = part->size > most ? 1 : barren + 1;
         most = part->size > most ? part->size : most;
-        if (barren >= policy->barren_most || number >= policy->attempts_most)
+        if (barren >= policy->barren_max || number >= policy->attempts_max)
             return give_up(number, err);
         memcpy(note, err->text, sizeof(note));
         policy->pause(pause_of(policy, barren, wait_s));

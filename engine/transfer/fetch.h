@@ -16,9 +16,9 @@
 #include "engine/transfer/url.h"
 
 struct fetch_policy {
-    unsigned barren_most;   /* attempts in a row that brought nothing new */
-    unsigned attempts_most; /* in all */
-    uint64_t pause_ms;      /* before the second attempt; doubled each time, less up to a half */
+    unsigned barren_max;   /* attempts in a row that brought nothing new */
+    unsigned attempts_max; /* in all */
+    uint64_t pause_ms;     /* before the second attempt; doubled each time, less up to a half */
     uint64_t pause_most_ms;
     unsigned connect_s, stall_s; /* slower than |stall_rate| for so long: cut */
     unsigned stall_rate;         /* bytes a second */

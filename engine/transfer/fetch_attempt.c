@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REDIRECTS_MOST 10L
+#define REDIRECTS_MAX 10L
 #define RECEIVE_SIZE (256L << 10)
 
 struct attempt {
@@ -94,7 +94,7 @@ KILN_PRINTF(4, 5)
 static bool refuse(struct attempt *a, enum attempt_end end, enum kiln_code code, const char *fmt,
                    ...)
 {
-    char text[sizeof(a->err->text) - URL_SHOWN_MOST];
+    char text[sizeof(a->err->text) - URL_SHOWN_MAX];
     va_list args;
     va_start(args, fmt);
     vsnprintf(text, sizeof(text), fmt, args);
@@ -134,7 +134,7 @@ static bool go_on(struct attempt *a)
         return true;
     }
     forget_part(a->part);
-    return refuse(a, ATTEMPT_MAY_MEND, KILN_IO,
+    return refuse(a, ATTEMPT_MAY_REPAIR, KILN_IO,
                   "the server continued another file than the one begun");
 }
 
@@ -160,7 +160,7 @@ static bool keep(struct attempt *a, const char *data, size_t size)
             continue;
         if (put < 0) {
             enum kiln_code code = errno == ENOSPC || errno == EDQUOT ? KILN_FULL : KILN_IO;
-            return refuse(a, ATTEMPT_FINAL, code, "cannot write it to the packages' folder: %s",
+            return refuse(a, ATTEMPT_FINAL, code, "cannot write it to the packages' directory: %s",
                           strerror(errno));
         }
         part->size += (uint64_t)put;
@@ -206,7 +206,7 @@ static bool add_header(struct attempt *a, const char *text)
 
 static bool ask_for_the_rest(struct attempt *a)
 {
-    char range[32], condition[VALIDATOR_MOST + 16];
+    char range[32], condition[VALIDATOR_MAX + 16];
     const struct part *part = a->part;
     if (part->size == 0 || part->validator[0] == '\0')
         return true;
@@ -219,9 +219,9 @@ static bool ask_for_the_rest(struct attempt *a)
 /* As OpenSSL's own variables would, had libcurl not been told other places when it was built. */
 static bool set_authorities(CURL *curl)
 {
-    const char *file = getenv("SSL_CERT_FILE"), *folder = getenv("SSL_CERT_DIR");
+    const char *file = getenv("SSL_CERT_FILE"), *directory = getenv("SSL_CERT_DIR");
     return (!file || !*file || !curl_easy_setopt(curl, CURLOPT_CAINFO, file)) &&
-           (!folder || !*folder || !curl_easy_setopt(curl, CURLOPT_CAPATH, folder));
+           (!directory || !*directory || !curl_easy_setopt(curl, CURLOPT_CAPATH, directory));
 }
 
 static bool set_manners(const struct attempt *a)
@@ -246,7 +246,7 @@ static bool set_place(const struct attempt *a)
            !curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https") &&
            !curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, next) &&
            !curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L) &&
-           !curl_easy_setopt(curl, CURLOPT_MAXREDIRS, REDIRECTS_MOST);
+           !curl_easy_setopt(curl, CURLOPT_MAXREDIRS, REDIRECTS_MAX);
 }
 
 static bool set_callbacks(struct attempt *a)
@@ -267,20 +267,20 @@ static void refuse_status(struct attempt *a, uint64_t *ret_wait_s)
     long status = status_of(a);
     curl_off_t wait = 0;
     enum kiln_code code = KILN_IO;
-    bool may_mend = status == 408 || status == 429 || status >= 500;
+    bool may_repair = status == 408 || status == 429 || status >= 500;
     if (status == 404 || status == 410)
         code = KILN_NOT_FOUND;
     else if (status == 401 || status == 403 || status == 407)
         code = KILN_DENIED;
-    else if (may_mend)
+    else if (may_repair)
         code = KILN_UNAVAILABLE;
     curl_easy_getinfo(a->curl, CURLINFO_RETRY_AFTER, &wait);
     *ret_wait_s = wait > 0 ? (uint64_t)wait : 0;
     if (status == 416 && a->part->size > 0) { /* it became shorter */
         forget_part(a->part);
-        may_mend = true;
+        may_repair = true;
     }
-    refuse(a, may_mend ? ATTEMPT_MAY_MEND : ATTEMPT_FINAL, code,
+    refuse(a, may_repair ? ATTEMPT_MAY_REPAIR : ATTEMPT_FINAL, code,
            "the server answered with status %ld", status);
 }
 
@@ -299,11 +299,11 @@ static void refuse_curl(struct attempt *a, CURLcode failed)
         enum kiln_code code;
         const char *advice;
     } known[] = {
-        { CURLE_COULDNT_RESOLVE_HOST, ATTEMPT_MAY_MEND, KILN_UNAVAILABLE, "" },
-        { CURLE_COULDNT_RESOLVE_PROXY, ATTEMPT_MAY_MEND, KILN_UNAVAILABLE,
+        { CURLE_COULDNT_RESOLVE_HOST, ATTEMPT_MAY_REPAIR, KILN_UNAVAILABLE, "" },
+        { CURLE_COULDNT_RESOLVE_PROXY, ATTEMPT_MAY_REPAIR, KILN_UNAVAILABLE,
           "; the proxy is what kilnd's variables http_proxy, https_proxy or all_proxy name" },
-        { CURLE_COULDNT_CONNECT, ATTEMPT_MAY_MEND, KILN_UNAVAILABLE, "" },
-        { CURLE_OPERATION_TIMEDOUT, ATTEMPT_MAY_MEND, KILN_TIMED_OUT, "" },
+        { CURLE_COULDNT_CONNECT, ATTEMPT_MAY_REPAIR, KILN_UNAVAILABLE, "" },
+        { CURLE_OPERATION_TIMEDOUT, ATTEMPT_MAY_REPAIR, KILN_TIMED_OUT, "" },
         { CURLE_PEER_FAILED_VERIFICATION, ATTEMPT_FINAL, KILN_DENIED,
           "; if its authority is to be trusted, put that into the system's certificates, or name "
           "it by SSL_CERT_FILE in kilnd's environment" },
@@ -323,7 +323,7 @@ static void refuse_curl(struct attempt *a, CURLcode failed)
         refuse(a, known[i].end, known[i].code, "%s%s", reason, known[i].advice);
         return;
     }
-    refuse(a, ATTEMPT_MAY_MEND, KILN_IO, "%s", reason); /* all kinds of lost connections */
+    refuse(a, ATTEMPT_MAY_REPAIR, KILN_IO, "%s", reason); /* all kinds of lost connections */
 }
 
 static enum attempt_end judge(struct attempt *a, CURLcode failed, uint64_t *ret_wait_s)
@@ -337,7 +337,7 @@ static enum attempt_end judge(struct attempt *a, CURLcode failed, uint64_t *ret_
     else if (failed)
         refuse_curl(a, failed);
     else if ((a->begun || begin_body(a)) && a->part->whole > 0 && a->part->size != a->part->whole)
-        refuse(a, ATTEMPT_MAY_MEND, KILN_IO, "it ended after %llu of %llu bytes",
+        refuse(a, ATTEMPT_MAY_REPAIR, KILN_IO, "it ended after %llu of %llu bytes",
                (unsigned long long)a->part->size, (unsigned long long)a->part->whole);
     return a->end;
 }

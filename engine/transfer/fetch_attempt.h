@@ -11,18 +11,18 @@
  */
 #include "engine/transfer/fetch.h"
 
-#define VALIDATOR_MOST 256
+#define VALIDATOR_MAX 256
 
 struct part { /* of the file, as far as it is here */
     int fd;
     uint64_t size;
-    uint64_t whole;                 /* 0: the server did not say */
-    char validator[VALIDATOR_MOST]; /* "": cannot be continued */
-    bool by_date;                   /* the validator is a Last-Modified */
-    long status;                    /* of the last answer; 0: none */
+    uint64_t whole;                /* 0: the server did not say */
+    char validator[VALIDATOR_MAX]; /* "": cannot be continued */
+    bool by_date;                  /* the validator is a Last-Modified */
+    long status;                   /* of the last answer; 0: none */
 };
 
-enum attempt_end { ATTEMPT_DONE, ATTEMPT_MAY_MEND, ATTEMPT_FINAL };
+enum attempt_end { ATTEMPT_DONE, ATTEMPT_MAY_REPAIR, ATTEMPT_FINAL };
 
 /* |number| from 1; |note| why the last one failed.  |err| is filled unless ATTEMPT_DONE;
  * |ret_wait_s| what the server asks to wait. */

@@ -12,19 +12,19 @@
 #include <unistd.h>
 
 #define MANIFEST_SUFFIX ".manifest"
-enum { HANDED_ON_MOST = TRANSFER_MANIFEST_MOST };
-_Static_assert(HANDED_ON_MOST >= MANIFEST_MOST, "every manifest can be handed on");
+enum { HANDED_ON_MAX = TRANSFER_MANIFEST_MAX };
+_Static_assert(HANDED_ON_MAX >= MANIFEST_MAX, "every manifest can be handed on");
 
 static enum kiln_code read_manifest(int fd, struct buffer *manifest, struct kiln_err *err)
 {
     struct stat seen;
     if (fstat(fd, &seen) != 0 || !S_ISREG(seen.st_mode))
         return kiln_fail(err, KILN_INVALID, "the manifest is not a regular file");
-    enum kiln_code rc = fs_read_fd(fd, MANIFEST_MOST, manifest, err);
+    enum kiln_code rc = fs_read_fd(fd, MANIFEST_MAX, manifest, err);
     return rc ? kiln_while(err, "reading the manifest") : KILN_OK;
 }
 
-/* Servers that do not list their folders answer 403 for what is not there. */
+/* Servers that do not list their directories answer 403 for what is not there. */
 static bool is_absence(long status) { return status == 403 || status == 404 || status == 410; }
 
 static enum kiln_code fetch_manifest(const struct url *url, const struct fetch_policy *policy,
@@ -33,7 +33,7 @@ static enum kiln_code fetch_manifest(const struct url *url, const struct fetch_p
     long status = 0;
     KILN_AUTO(fd) int fd = -1;
     const struct fetch_request request = { .url = url,
-                                           .size_limit = MANIFEST_MOST,
+                                           .size_limit = MANIFEST_MAX,
                                            .policy = policy };
     enum kiln_code rc = fs_memfd("manifest", &fd, err);
     if (!rc)

@@ -2,7 +2,7 @@
 #include "engine/transfer/reach.h"
 
 #include "common/fs.h"
-#include "engine/db/working_folder.h"
+#include "engine/db/working_directory.h"
 #include "engine/package/manifest_keys.h"
 #include "engine/transfer/url.h"
 
@@ -15,25 +15,25 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define HELD_MOST 32
+#define HELD_MAX 32
 /* What open(2) never says of a file. */
 #define NOT_REGULAR ENOTUNIQ
 /* More than whoever reads them takes, so that it still says so. */
-#define KEYS_MOST 1024
-#define KEY_COPY_MOST (4 * KEY_FILE_MOST)
+#define KEYS_MAX 1024
+#define KEY_COPY_MAX (4 * KEY_FILE_MAX)
 
 /* |name| is where it can be found from now on, as long as the process lives. */
-static bool hold(const char *path, char name[HELD_MOST])
+static bool hold(const char *path, char name[HELD_MAX])
 {
     int fd = open(path, O_PATH | O_CLOEXEC);
     if (fd >= 0)
-        snprintf(name, HELD_MOST, "/proc/self/fd/%d", fd);
+        snprintf(name, HELD_MAX, "/proc/self/fd/%d", fd);
     return fd >= 0;
 }
 
 static void hold_variable(const char *variable)
 {
-    char name[HELD_MOST];
+    char name[HELD_MAX];
     const char *value = getenv(variable);
     if (value && *value && hold(value, name))
         setenv(variable, name, 1);
@@ -42,7 +42,7 @@ static void hold_variable(const char *variable)
 /* Looked at before it is opened: opening a device or a pipe may do something, or wait. */
 static int open_regular(const char *path)
 {
-    char name[HELD_MOST];
+    char name[HELD_MAX];
     struct stat seen;
     KILN_AUTO(fd) int held = open(path, O_PATH | O_CLOEXEC);
     if (held < 0 || fstat(held, &seen) != 0)
@@ -59,7 +59,7 @@ static enum kiln_code open_source(struct received_job *received, struct kiln_err
 {
     KILN_AUTO(url) struct url url = { 0 };
     struct kiln_err ignored = KILN_ERR_INIT; /* the transfer itself will say it */
-    char manifest[URL_MOST + 64];
+    char manifest[URL_MAX + 64];
     struct transfer_job *job = &received->job;
     if (!job->url || url_parse(job->url, &url, &ignored) || url.scheme != URL_FILE)
         return KILN_OK;
@@ -67,7 +67,7 @@ static enum kiln_code open_source(struct received_job *received, struct kiln_err
     if (received->fds[0] < 0 && errno == NOT_REGULAR)
         return kiln_fail(err, KILN_INVALID,
                          "'%s' is not a regular file: packages come from files, not from pipes, "
-                         "folders or devices",
+                         "directories or devices",
                          url.shown);
     if (received->fds[0] < 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", url.shown);
@@ -85,16 +85,16 @@ static int is_public_key(const struct dirent *entry)
 }
 
 /* One that is no key is copied, too, as far as one may be: its reader says so. */
-static enum kiln_code copy_key(const char *folder, const char *name, struct kiln_err *err)
+static enum kiln_code copy_key(const char *directory, const char *name, struct kiln_err *err)
 {
     char from[PATH_MAX], to[NAME_MAX + sizeof(REACH_KEYS) + 2];
     BUFFER_AUTO struct buffer text;
     struct kiln_err ignored = KILN_ERR_INIT;
-    buffer_init(&text, KEY_COPY_MOST);
-    if ((size_t)snprintf(from, sizeof(from), "%s/%s", folder, name) >= sizeof(from))
+    buffer_init(&text, KEY_COPY_MAX);
+    if ((size_t)snprintf(from, sizeof(from), "%s/%s", directory, name) >= sizeof(from))
         return kiln_fail(err, KILN_INVALID, "the path of the key '%s' is too long", name);
     KILN_AUTO(fd) int source = open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (source >= 0 && fs_read_fd(source, KEY_COPY_MOST, &text, &ignored))
+    if (source >= 0 && fs_read_fd(source, KEY_COPY_MAX, &text, &ignored))
         text.size = 0;
     snprintf(to, sizeof(to), REACH_KEYS "/%s", name);
     KILN_AUTO(fd) int copy = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
@@ -113,7 +113,7 @@ static enum kiln_code copy_keys(struct transfer_job *job, struct kiln_err *err)
     if (mkdir(REACH_KEYS, 0755) != 0)
         rc = kiln_fail_errno(err, errno, "cannot copy the trusted keys");
     for (int i = 0; i < count; i++) {
-        if (!rc && i < KEYS_MOST)
+        if (!rc && i < KEYS_MAX)
             rc = copy_key(job->trusted_keys, entries[i]->d_name, err);
         free(entries[i]);
     }
@@ -130,9 +130,9 @@ enum kiln_code transfer_reach(struct received_job *received, bool leaves, struct
     if (rc)
         return rc;
     if (chdir(job->staging) != 0)
-        return kiln_fail_errno(err, errno, "cannot enter the folder '%s'", job->staging);
-    job->staging = "."; /* so that sentences name the package, not a folder that will be gone */
-    db_stay_in_working_folder();
+        return kiln_fail_errno(err, errno, "cannot enter the directory '%s'", job->staging);
+    job->staging = "."; /* so that sentences name the package, not a directory that will be gone */
+    db_stay_in_working_directory();
     hold_variable("SSL_CERT_FILE");
     hold_variable("SSL_CERT_DIR");
     return leaves ? copy_keys(job, err) : KILN_OK;

@@ -59,12 +59,12 @@ static void say_what_is_missing(struct snapshot *s, const char *path, const stru
                  "; what is only in its write-ahead log (%lld bytes) is lost", (long long)log);
 }
 
-static enum kiln_code copy(struct snapshot *s, const char *path, const char *folder,
+static enum kiln_code copy(struct snapshot *s, const char *path, const char *directory,
                            struct kiln_err *err)
 {
     char to[PATH_MAX];
-    if ((size_t)snprintf(to, sizeof(to), "%s/" SNAPSHOT_COPY, folder) >= sizeof(to))
-        return kiln_fail(err, KILN_INVALID, "the folder '%s' is too long", folder);
+    if ((size_t)snprintf(to, sizeof(to), "%s/" SNAPSHOT_COPY, directory) >= sizeof(to))
+        return kiln_fail(err, KILN_INVALID, "the directory '%s' is too long", directory);
     struct kiln_err why = KILN_ERR_INIT;
     uint64_t lost = 0;
     enum kiln_code rc = kern_db_copy(path, to, &lost, &why);
@@ -80,7 +80,7 @@ static enum kiln_code copy(struct snapshot *s, const char *path, const char *fol
         rc = open_file(to, &fd, err);
     unlink(to);
     if (rc)
-        return kiln_while(err, "copying '%s' to '%s'", path, folder);
+        return kiln_while(err, "copying '%s' to '%s'", path, directory);
     close(s->fd);
     s->fd = fd;
     s->merged = true;
@@ -93,7 +93,7 @@ static enum kiln_code copy(struct snapshot *s, const char *path, const char *fol
     return KILN_OK;
 }
 
-enum kiln_code snapshot_take(const char *path, const char *folder, struct snapshot *ret_snapshot,
+enum kiln_code snapshot_take(const char *path, const char *directory, struct snapshot *ret_snapshot,
                              struct kiln_err *err)
 {
     struct snapshot s = { .fd = -1 };
@@ -101,7 +101,7 @@ enum kiln_code snapshot_take(const char *path, const char *folder, struct snapsh
     snprintf(s.name, sizeof(s.name), "%s", slash ? slash + 1 : path);
     enum kiln_code rc = open_file(path, &s.fd, err);
     if (!rc && may_be_live(path, s.fd))
-        rc = copy(&s, path, folder, err);
+        rc = copy(&s, path, directory, err);
     if (rc) {
         fd_auto(&s.fd);
         return rc;

@@ -11,18 +11,18 @@
  */
 #include "engine/transfer/transfer_job.h"
 
-#define SNAPSHOT_COPY "copy" /* the one file that it makes, and removes, in the folder */
+#define SNAPSHOT_COPY "copy" /* the one file that it makes, and removes, in the directory */
 
 struct snapshot {
     int fd;
-    char name[256]; /* of the file, without its folder */
+    char name[256]; /* of the file, without its directory */
     bool merged;    /* a copy with the write-ahead log merged in; else the file itself */
     char note[512]; /* what cannot be had of it; "" as a rule */
 };
 
-/* A SQLite file in WAL mode, or with a log or journal beside it, is copied into |folder| (and stays
- * there nameless); a damaged one, which cannot be, comes as it is, with a note, as any other file
- * does.
+/* A SQLite file in WAL mode, or with a log or journal beside it, is copied into |directory| (and
+ * stays there nameless); a damaged one, which cannot be, comes as it is, with a note, as any other
+ * file does.
  */
-KILN_MUST_CHECK enum kiln_code snapshot_take(const char *path, const char *folder,
+KILN_MUST_CHECK enum kiln_code snapshot_take(const char *path, const char *directory,
                                              struct snapshot *ret_snapshot, struct kiln_err *err);

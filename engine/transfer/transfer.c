@@ -19,7 +19,7 @@
 #include <sys/statvfs.h>
 
 #define BZIP2_SUFFIX ".bz2"
-#define NAME_SIZE sizeof(((struct transfer_outcome *)0)->name)
+#define NAME_SIZE sizeof(((struct transfer_result *)0)->name)
 
 struct transfer {
     const struct transfer_job *job;
@@ -28,13 +28,13 @@ struct transfer {
     struct url url;          /* owned; without text for a descriptor */
     int source_fd;           /* borrowed or, for a file: URL, opened_fd; -1 for http */
     int opened_fd;           /* owned */
-    int folder_fd;           /* owned: staging */
+    int directory_fd;        /* owned: staging */
     int file_fd;             /* owned: what was fetched, then what was unpacked */
     uint64_t fetched;        /* bytes */
     struct copy_limit limit; /* as fetched and as unpacked */
     struct provenance provenance;
     struct buffer manifest; /* owned; empty where there is none */
-    struct transfer_outcome *outcome;
+    struct transfer_result *result;
     struct kiln_err *err; /* outcome's */
 };
 
@@ -43,7 +43,7 @@ static void transfer_done(struct transfer *t)
     url_done(&t->url);
     buffer_done(&t->manifest);
     fd_auto(&t->opened_fd);
-    fd_auto(&t->folder_fd);
+    fd_auto(&t->directory_fd);
     fd_auto(&t->file_fd);
 }
 
@@ -72,8 +72,8 @@ static enum kiln_code choose_name(struct transfer *t)
         return kiln_fail(
             t->err, KILN_INVALID,
             "there is no file name to call the package by: give one, as 'gfx90a68.kdb'");
-    unpacked_name(name, t->outcome->name);
-    return t->job->salvage ? KILN_OK : database_id_of_file(t->outcome->name, &id, t->err);
+    unpacked_name(name, t->result->name);
+    return t->job->salvage ? KILN_OK : database_id_of_file(t->result->name, &id, t->err);
 }
 
 /* What a signature covers is used for what it was signed for. */
@@ -85,7 +85,7 @@ static enum kiln_code check_signed_name(struct transfer *t)
     if (!transfer_is_file_name(fetched_name(t)))
         return kiln_fail(t->err, KILN_DENIED, "the manifest signs no file name");
     unpacked_name(fetched_name(t), signed_name);
-    return package_names_agree(signed_name, t->outcome->name, t->err);
+    return package_names_agree(signed_name, t->result->name, t->err);
 }
 
 static enum kiln_code open_source(struct transfer *t)
@@ -98,7 +98,7 @@ static enum kiln_code open_source(struct transfer *t)
     enum kiln_code rc = url_parse(t->job->url, &t->url, t->err);
     if (rc)
         return rc;
-    snprintf(t->outcome->source, sizeof(t->outcome->source), "%s", t->url.shown);
+    snprintf(t->result->source, sizeof(t->result->source), "%s", t->url.shown);
     if (t->url.scheme != URL_FILE)
         return KILN_OK;
     t->source_fd = t->job->content_fd; /* opened when more could be */
@@ -115,7 +115,7 @@ static enum kiln_code open_source(struct transfer *t)
 static enum kiln_code open_file(struct transfer *t, const char *name)
 {
     fd_auto(&t->file_fd);
-    t->file_fd = openat(t->folder_fd, name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0644);
+    t->file_fd = openat(t->directory_fd, name, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0644);
     if (t->file_fd < 0)
         return kiln_fail_errno(t->err, errno, "cannot make a file in '%s'", t->job->staging);
     return KILN_OK;
@@ -132,26 +132,26 @@ static void choose_limit(struct transfer *t)
                     "setting cache_limit where that is less";
     if (t->job->unchecked)
         t->limit.name = "the most for a tuning file";
-    if (fstatvfs(t->folder_fd, &disk) != 0)
+    if (fstatvfs(t->directory_fd, &disk) != 0)
         return;
     uint64_t free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
     uint64_t most = free_bytes / (t->job->disk_part ? t->job->disk_part : 2);
     if (most < t->limit.bytes)
         t->limit = (struct copy_limit){ most, "its share of what is free on the disk of kilnd's "
-                                              "state folder: make room there" };
+                                              "state directory: make room there" };
 }
 
 static enum kiln_code open_staging(struct transfer *t)
 {
-    t->folder_fd = open(t->job->staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (t->folder_fd < 0)
-        return kiln_fail_errno(t->err, errno, "cannot open the folder '%s'", t->job->staging);
-    int size = snprintf(t->outcome->path, sizeof(t->outcome->path), "%s/%s", t->job->staging,
-                        t->outcome->name);
+    t->directory_fd = open(t->job->staging, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (t->directory_fd < 0)
+        return kiln_fail_errno(t->err, errno, "cannot open the directory '%s'", t->job->staging);
+    int size = snprintf(t->result->path, sizeof(t->result->path), "%s/%s", t->job->staging,
+                        t->result->name);
     choose_limit(t);
-    if (size < 0 || (size_t)size >= sizeof(t->outcome->path))
+    if (size < 0 || (size_t)size >= sizeof(t->result->path))
         return kiln_fail(t->err, KILN_INVALID, "the path of '%.80s' would be too long",
-                         t->outcome->name);
+                         t->result->name);
     return KILN_OK;
 }
 
@@ -189,7 +189,7 @@ static enum kiln_code get_and_verify(struct transfer *t)
     if (!rc)
         rc = provenance_check(&t->provenance, t->fetched, &sha256, t->err);
     if (!rc)
-        digest_to_hex(&sha256, t->outcome->sha256);
+        digest_to_hex(&sha256, t->result->sha256);
     return rc;
 }
 
@@ -218,7 +218,7 @@ static enum kiln_code unpack(struct transfer *t)
     struct digest sha256;
     KILN_AUTO(fd) int packed = t->file_fd;
     t->file_fd = -1;
-    enum kiln_code rc = open_file(t, t->outcome->name);
+    enum kiln_code rc = open_file(t, t->result->name);
     if (rc)
         return rc;
     if (lseek(packed, 0, SEEK_SET) < 0)
@@ -229,18 +229,18 @@ static enum kiln_code unpack(struct transfer *t)
         return kiln_while(t->err, "unpacking (the limit is %s)", t->limit.name);
     if (rc)
         return kiln_while(t->err, "unpacking");
-    unlinkat(t->folder_fd, TRANSFER_FETCHED, 0);
-    rc = copy_file_digest(t->file_fd, &sha256, &t->outcome->size, t->err);
+    unlinkat(t->directory_fd, TRANSFER_FETCHED, 0);
+    rc = copy_file_digest(t->file_fd, &sha256, &t->result->size, t->err);
     if (!rc)
-        digest_to_hex(&sha256, t->outcome->sha256);
+        digest_to_hex(&sha256, t->result->sha256);
     return rc;
 }
 
 static enum kiln_code keep_as_it_is(struct transfer *t)
 {
-    t->outcome->size = t->fetched;
-    if (renameat(t->folder_fd, TRANSFER_FETCHED, t->folder_fd, t->outcome->name) < 0)
-        return kiln_fail_errno(t->err, errno, "cannot name the file '%s'", t->outcome->name);
+    t->result->size = t->fetched;
+    if (renameat(t->directory_fd, TRANSFER_FETCHED, t->directory_fd, t->result->name) < 0)
+        return kiln_fail_errno(t->err, errno, "cannot name the file '%s'", t->result->name);
     return KILN_OK;
 }
 
@@ -250,20 +250,21 @@ static enum kiln_code finish_file(struct transfer *t)
     if (rc)
         return rc;
     if (fchmod(t->file_fd, 0644) < 0 || fsync(t->file_fd) < 0)
-        return kiln_fail_errno(t->err, errno, "cannot write '%s' to the disk", t->outcome->name);
+        return kiln_fail_errno(t->err, errno, "cannot write '%s' to the disk", t->result->name);
     if (t->job->unchecked)
         return KILN_OK;
-    return check_rows(t->outcome->path, t->job->salvage, t->sink, &t->outcome->rows,
-                      &t->outcome->damaged, t->err);
+    return check_rows(t->result->path, t->job->salvage, t->sink, &t->result->rows,
+                      &t->result->damaged, t->err);
 }
 
 static enum kiln_code hand_manifest_on(struct transfer *t)
 {
     if (!t->provenance.has_manifest)
         return KILN_OK;
-    snprintf(t->outcome->fetched, sizeof(t->outcome->fetched), "%s", fetched_name(t));
+    snprintf(t->result->fetched, sizeof(t->result->fetched), "%s", fetched_name(t));
     KILN_AUTO(fd)
-    int fd = openat(t->folder_fd, TRANSFER_MANIFEST, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+    int fd =
+        openat(t->directory_fd, TRANSFER_MANIFEST, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
     if (fd < 0)
         return kiln_fail_errno(t->err, errno, "cannot make a file in '%s'", t->job->staging);
     return fs_write_all(fd, buffer_view(&t->manifest), t->err);
@@ -284,28 +285,28 @@ static enum kiln_code carry_out(struct transfer *t)
 }
 
 void transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
-                  const struct transfer_sink *sink, struct transfer_outcome *ret_outcome)
+                  const struct transfer_sink *sink, struct transfer_result *ret_result)
 {
-    *ret_outcome = (struct transfer_outcome){ .err = KILN_ERR_INIT };
+    *ret_result = (struct transfer_result){ .err = KILN_ERR_INIT };
     __attribute__((cleanup(transfer_done))) struct transfer t = {
         .job = job,
         .policy = policy,
         .sink = sink,
         .source_fd = -1,
         .opened_fd = -1,
-        .folder_fd = -1,
+        .directory_fd = -1,
         .file_fd = -1,
-        .outcome = ret_outcome,
-        .err = &ret_outcome->err,
+        .result = ret_result,
+        .err = &ret_result->err,
     };
-    buffer_init(&t.manifest, TRANSFER_MANIFEST_MOST);
+    buffer_init(&t.manifest, TRANSFER_MANIFEST_MAX);
     enum kiln_code rc = carry_out(&t);
-    if (rc && t.folder_fd >= 0) {
-        unlinkat(t.folder_fd, TRANSFER_FETCHED, 0);
-        unlinkat(t.folder_fd, TRANSFER_MANIFEST, 0);
-        unlinkat(t.folder_fd, ret_outcome->name, 0);
+    if (rc && t.directory_fd >= 0) {
+        unlinkat(t.directory_fd, TRANSFER_FETCHED, 0);
+        unlinkat(t.directory_fd, TRANSFER_MANIFEST, 0);
+        unlinkat(t.directory_fd, ret_result->name, 0);
     }
     if (!rc)
-        ret_outcome->err = KILN_ERR_INIT; /* what an earlier attempt had to say */
-    snprintf(ret_outcome->signer, sizeof(ret_outcome->signer), "%s", t.provenance.signer);
+        ret_result->err = KILN_ERR_INIT; /* what an earlier attempt had to say */
+    snprintf(ret_result->signer, sizeof(ret_result->signer), "%s", t.provenance.signer);
 }

@@ -21,7 +21,7 @@ struct transfer_sink { /* is told how far it is, often */
 };
 
 void transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
-                  const struct transfer_sink *sink, struct transfer_outcome *ret_outcome);
-/* The names that a transfer may have in its staging folder beside the package's own: for whoever
+                  const struct transfer_sink *sink, struct transfer_result *ret_result);
+/* The names that a transfer may have in its staging directory beside the package's own: for whoever
  * has to clear it in a hurry. */
 #define TRANSFER_FETCHED ".fetched"

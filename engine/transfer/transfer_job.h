@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * One file for the package folder, and how getting it ended.
+ * One file for the package directory, and how getting it ended.
  *
  * Role       what the engine asks for and what it gets back: fetched, unpacked and checked in a
  *            process of its own (kiln-transfer), which may not see the stores
@@ -20,8 +20,8 @@ struct transfer_job {
     int manifest_fd;          /* borrowed likewise: its signed manifest; -1: none was given */
     const char *name;         /* the package's file name; NULL: the URL's last part */
     const char *sha256;       /* 64 hexadecimal digits that the file as fetched must have; NULL */
-    const char *staging;      /* folder to put the result into */
-    const char *trusted_keys; /* folder of *.pub */
+    const char *staging;      /* directory to put the result into */
+    const char *trusted_keys; /* directory of *.pub */
     const char *keys_shown; /* what sentences call it, where it is a copy; NULL: as it is called */
     uint64_t size_limit;    /* bytes, as fetched and as unpacked */
     unsigned disk_part;     /* of what is free on its disk a user's file gets one in so many */
@@ -41,9 +41,9 @@ struct transfer_progress {
 /* The manifest that was checked, in staging: whoever trusts no process that met strangers checks it
  * once more. */
 #define TRANSFER_MANIFEST ".manifest"
-#define TRANSFER_MANIFEST_MOST (256u << 10)
+#define TRANSFER_MANIFEST_MAX (256u << 10)
 
-struct transfer_outcome {
+struct transfer_result {
     struct kiln_err err; /* KILN_OK and the rest filled, or why not: nothing is left behind then */
     char path[512];   /* of the checked file, in staging; whoever gets it renames or removes it */
     char name[256];   /* "gfx90a68.kdb": unpacked, so without .bz2 */

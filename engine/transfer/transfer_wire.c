@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 /* A URL of 4 KiB takes six times that when every character is escaped. */
-#define PACKET_MOST (32u << 10)
+#define PACKET_MAX (32u << 10)
 
 union descriptors {
     char room[CMSG_SPACE(2 * sizeof(int))];
@@ -40,7 +40,7 @@ static enum kiln_code send_packet(int socket, const struct json *json, const int
         return kiln_fail(err, KILN_NO_MEMORY, "cannot write to a transfer process");
     struct iovec part = { .iov_base = text, .iov_len = strlen(text) };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-    if (part.iov_len > PACKET_MOST)
+    if (part.iov_len > PACKET_MAX)
         return kiln_fail(err, KILN_INVALID, "the URL, or a name with it, is too long");
     if (count > 0)
         put_descriptors(&message, &room, fds, count);
@@ -64,10 +64,10 @@ static enum kiln_code receive_packet(int socket, int flags, struct json **ret_js
                                      struct kiln_err *err)
 {
     union descriptors room;
-    KILN_AUTO(mem) char *text = malloc(PACKET_MOST);
+    KILN_AUTO(mem) char *text = malloc(PACKET_MAX);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot read from a transfer process");
-    struct iovec part = { .iov_base = text, .iov_len = PACKET_MOST };
+    struct iovec part = { .iov_base = text, .iov_len = PACKET_MAX };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
     if (fds) {
         message.msg_control = room.room;
@@ -184,20 +184,20 @@ void transfer_send_progress(int socket, const struct transfer_progress *progress
         return;
 }
 
-void transfer_send_outcome(int socket, const struct transfer_outcome *outcome, const char *notice)
+void transfer_send_result(int socket, const struct transfer_result *result, const char *notice)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     KILN_AUTO(json) struct json *text = json_object();
-    json_set_u64(text, "code", outcome->err.code);
-    json_set_text(text, "text", outcome->err.text);
-    json_set_text(text, "name", outcome->name);
-    json_set_text(text, "sha256", outcome->sha256);
-    json_set_text(text, "signer", outcome->signer);
-    json_set_text(text, "source", outcome->source);
-    json_set_text(text, "fetched", outcome->fetched);
-    json_set_u64(text, "size", outcome->size);
-    json_set_u64(text, "rows", outcome->rows);
-    json_set_u64(text, "damaged", outcome->damaged);
+    json_set_u64(text, "code", result->err.code);
+    json_set_text(text, "text", result->err.text);
+    json_set_text(text, "name", result->name);
+    json_set_text(text, "sha256", result->sha256);
+    json_set_text(text, "signer", result->signer);
+    json_set_text(text, "source", result->source);
+    json_set_text(text, "fetched", result->fetched);
+    json_set_u64(text, "size", result->size);
+    json_set_u64(text, "rows", result->rows);
+    json_set_u64(text, "damaged", result->damaged);
     json_set_text(text, "notice", notice);
     if (send_packet(socket, text, NULL, 0, 0, &ignored))
         return; /* kilnd has gone: nobody asks any more */
@@ -221,7 +221,7 @@ void transfer_send_snapshot(int socket, const struct snapshot *snapshot, const s
 bool transfer_is_file_name(const char *name)
 {
     size_t length = strlen(name);
-    if (length == 0 || length >= sizeof(((struct transfer_outcome *)0)->name) || name[0] == '.')
+    if (length == 0 || length >= sizeof(((struct transfer_result *)0)->name) || name[0] == '.')
         return false;
     for (size_t i = 0; i < length; i++) {
         if (name[i] == '/' || (unsigned char)name[i] < ' ' || name[i] == 0x7f)
@@ -242,7 +242,7 @@ static bool take_text(const struct json *from, const char *name, char *to, size_
     return true;
 }
 
-static bool read_outcome(const struct json *text, struct transfer_outcome *o)
+static bool read_result(const struct json *text, struct transfer_result *o)
 {
     struct digest sha256;
     o->err.code = (enum kiln_code)json_get_u64(text, "code", KILN_INVALID);
@@ -286,7 +286,7 @@ enum kiln_code transfer_receive_report(int socket, struct transfer_report *ret_r
     if (rc)
         return rc;
     *r = (struct transfer_report){ .ended = json_get(text, "code") };
-    if (r->ended && read_outcome(text, &r->outcome) &&
+    if (r->ended && read_result(text, &r->result) &&
         take_text(text, "notice", r->notice, sizeof(r->notice)))
         return KILN_OK;
     if (!r->ended && read_progress(text, r))

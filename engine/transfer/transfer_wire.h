@@ -40,12 +40,12 @@ void received_job_done(struct received_job *job);
 /* Dropped while the socket is full: the next one says more. */
 void transfer_send_progress(int socket, const struct transfer_progress *progress);
 /* |notice|: what an operator should know of the process; "" as a rule. */
-void transfer_send_outcome(int socket, const struct transfer_outcome *outcome, const char *notice);
+void transfer_send_result(int socket, const struct transfer_result *result, const char *notice);
 
 struct transfer_report {
     bool ended;                        /* else it is progress */
     struct transfer_progress progress; /* borrows from the rest */
-    struct transfer_outcome outcome;   /* without a path */
+    struct transfer_result result;     /* without a path */
     char notice[512], stage[16], note[512];
 };
 /* Does not wait: KILN_BUSY, without a sentence, when there is none now; KILN_UNAVAILABLE, likewise,

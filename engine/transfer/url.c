@@ -42,12 +42,12 @@ static enum kiln_code find_scheme(CURLU *handle, enum url_scheme *ret_scheme, st
 }
 
 /* Packages are named after it, so what cannot be a file's name is none. */
-static void take_name(const char *path, char name[URL_NAME_MOST])
+static void take_name(const char *path, char name[URL_NAME_MAX])
 {
     const char *slash = strrchr(path, '/');
     const char *last = slash ? slash + 1 : path;
     name[0] = '\0';
-    if (strlen(last) < URL_NAME_MOST)
+    if (strlen(last) < URL_NAME_MAX)
         strcpy(name, last);
 }
 
@@ -99,8 +99,8 @@ static enum kiln_code take_apart(CURLU *handle, struct url *ret_url, struct kiln
 
 enum kiln_code url_parse(const char *text, struct url *ret_url, struct kiln_err *err)
 {
-    if (strlen(text) > URL_MOST)
-        return kiln_fail(err, KILN_INVALID, "the URL is longer than %d bytes", URL_MOST);
+    if (strlen(text) > URL_MAX)
+        return kiln_fail(err, KILN_INVALID, "the URL is longer than %d bytes", URL_MAX);
     KILN_AUTO(curlu) CURLU *handle = curl_url();
     CURLUcode failed = handle ? curl_url_set(handle, CURLUPART_URL, text, 0) : CURLUE_OUT_OF_MEMORY;
     return failed ? refuse(err, failed) : take_apart(handle, ret_url, err);
@@ -111,7 +111,7 @@ enum kiln_code url_beside(const struct url *url, const char *suffix, struct url 
 {
     KILN_AUTO(curlu) CURLU *handle = curl_url();
     KILN_AUTO(text) char *path = NULL;
-    char beside[URL_MOST + 64];
+    char beside[URL_MAX + 64];
     CURLUcode failed =
         handle ? curl_url_set(handle, CURLUPART_URL, url->text, 0) : CURLUE_OUT_OF_MEMORY;
     if (!failed)
@@ -120,7 +120,7 @@ enum kiln_code url_beside(const struct url *url, const char *suffix, struct url 
         return refuse(err, failed);
     int size = snprintf(beside, sizeof(beside), "%s%s", path, suffix);
     if (size < 0 || (size_t)size >= sizeof(beside))
-        return kiln_fail(err, KILN_INVALID, "the URL is longer than %d bytes", URL_MOST);
+        return kiln_fail(err, KILN_INVALID, "the URL is longer than %d bytes", URL_MAX);
     failed = curl_url_set(handle, CURLUPART_PATH, beside, 0);
     return failed ? refuse(err, failed) : take_apart(handle, ret_url, err);
 }

@@ -9,18 +9,18 @@
  */
 #include "common/err.h"
 
-#define URL_MOST 4096      /* bytes of a URL; some sign theirs with a kilobyte of query */
-#define URL_SHOWN_MOST 256 /* so that a sentence has room for more */
-#define URL_NAME_MOST 256  /* as of a file */
+#define URL_MAX 4096      /* bytes of a URL; some sign theirs with a kilobyte of query */
+#define URL_SHOWN_MAX 256 /* so that a sentence has room for more */
+#define URL_NAME_MAX 256  /* as of a file */
 
 enum url_scheme { URL_HTTP, URL_HTTPS, URL_FILE };
 
 struct url {
     enum url_scheme scheme;
-    char *text;                 /* owned: all of it, credentials too; never printed */
-    char *path;                 /* owned: of a file, unescaped; NULL for the others */
-    char name[URL_NAME_MOST];   /* the path's last part, unescaped; "" when there is none */
-    char shown[URL_SHOWN_MOST]; /* without credentials and query: what people may see */
+    char *text;                /* owned: all of it, credentials too; never printed */
+    char *path;                /* owned: of a file, unescaped; NULL for the others */
+    char name[URL_NAME_MAX];   /* the path's last part, unescaped; "" when there is none */
+    char shown[URL_SHOWN_MAX]; /* without credentials and query: what people may see */
 };
 
 /* KILN_INVALID for what is no such URL; the sentence does not repeat it, as it may hold a password.

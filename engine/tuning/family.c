@@ -24,7 +24,7 @@ static struct bytes name_of(const struct problem *p, enum family family, uint8_t
         general.in = (struct extent){ 0 };
     uint32_t fields[PROBLEM_WIRE_SIZE / sizeof(uint32_t)];
     _Static_assert(sizeof(fields) == sizeof(general), "a problem is its numbers and nothing else");
-    _Static_assert(1 + 5 * sizeof(fields) / sizeof(fields[0]) <= FAMILY_NAME_MOST,
+    _Static_assert(1 + 5 * sizeof(fields) / sizeof(fields[0]) <= FAMILY_NAME_MAX,
                    "the longest name fits");
     memcpy(fields, &general, sizeof(fields));
 

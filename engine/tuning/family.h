@@ -22,10 +22,10 @@ enum family {
     FAMILIES
 };
 
-#define FAMILY_NAME_MOST 128
+#define FAMILY_NAME_MAX 128
 
 struct family_names {
-    uint8_t bytes[FAMILIES][FAMILY_NAME_MOST];
+    uint8_t bytes[FAMILIES][FAMILY_NAME_MAX];
 };
 
 struct kinship {

@@ -9,7 +9,7 @@
 /* A share takes long enough that asking for the next costs nothing beside it, and is short enough
  * that eight ranks end at about the same time. */
 #define SHARE_PARTS 64u
-#define SHARE_LEAST 4u
+#define SHARE_MIN 4u
 
 struct share {
     struct share *next;
@@ -21,8 +21,8 @@ struct lease {
     struct lease *next; /* the table's */
     uint64_t id;
     uint32_t uid;
-    char database_id[LEASE_NAME_MOST + 1];
-    char solver[LEASE_NAME_MOST + 1];
+    char database_id[LEASE_NAME_MAX + 1];
+    char solver[LEASE_NAME_MAX + 1];
     struct problem problem;
     uint32_t candidates;
     uint32_t handed_out;          /* candidates below this one */
@@ -30,7 +30,7 @@ struct lease {
     struct lease_waiter *waiting; /* borrowed */
     unsigned waiting_count;
     bool is_done; /* reported in full; lives until lease_finish */
-    char best_params[LEASE_PARAMS_MOST + 1];
+    char best_params[LEASE_PARAMS_MAX + 1];
     struct record *best; /* owned; the measurement of best_params; NULL: none yet */
 };
 
@@ -129,7 +129,7 @@ static uint32_t share_size(const struct lease *lease)
 {
     uint32_t size = lease->candidates / SHARE_PARTS;
     uint32_t left = lease->candidates - lease->handed_out;
-    size = size < SHARE_LEAST ? SHARE_LEAST : size;
+    size = size < SHARE_MIN ? SHARE_MIN : size;
     return size < left ? size : left;
 }
 
@@ -168,13 +168,13 @@ static void grant(const struct lease *lease, const struct share *share,
 
 static enum kiln_code check(const struct lease_request *request, struct kiln_err *err)
 {
-    if (strlen(request->database_id) > LEASE_NAME_MOST || strlen(request->solver) > LEASE_NAME_MOST)
+    if (strlen(request->database_id) > LEASE_NAME_MAX || strlen(request->solver) > LEASE_NAME_MAX)
         return kiln_fail(err, KILN_INVALID,
                          "a lease's database id and solver have at most %u letters",
-                         LEASE_NAME_MOST);
-    if (request->candidates > LEASE_CANDIDATES_MOST)
+                         LEASE_NAME_MAX);
+    if (request->candidates > LEASE_CANDIDATES_MAX)
         return kiln_fail(err, KILN_INVALID, "a lease has at most %u candidates, not %u",
-                         LEASE_CANDIDATES_MOST, (unsigned)request->candidates);
+                         LEASE_CANDIDATES_MAX, (unsigned)request->candidates);
     return KILN_OK;
 }
 
@@ -212,11 +212,11 @@ static enum kiln_code begin(struct lease_table *table, const struct lease_reques
                             struct lease **ret_lease, struct kiln_err *err)
 {
     drop_forsaken(table);
-    if (table->count >= LEASES_MOST || count_of_uid(table, request->uid) >= LEASES_MOST_UID)
+    if (table->count >= LEASES_MAX || count_of_uid(table, request->uid) >= LEASES_MAX_UID)
         return kiln_fail(err, KILN_BUSY,
                          "too many problems are being tuned (%u, of one user at most %u): report "
                          "some first, or disconnect what no longer tunes",
-                         table->count, LEASES_MOST_UID);
+                         table->count, LEASES_MAX_UID);
     struct lease *lease = calloc(1, sizeof(*lease));
     if (!lease)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot give a lease: out of memory");
@@ -269,7 +269,7 @@ bool lease_wait(struct lease_table *table, const struct lease_request *request,
                 struct lease_waiter *waiter, bool *ret_full)
 {
     struct lease *lease = find(table, request);
-    *ret_full = lease && lease->waiting_count >= LEASE_WAITERS_MOST;
+    *ret_full = lease && lease->waiting_count >= LEASE_WAITERS_MAX;
     if (!lease || *ret_full)
         return false;
     waiter->lease = lease;
@@ -293,12 +293,12 @@ void lease_unwait(struct lease_waiter *waiter)
 }
 
 /* One by one from the head: whoever is told may make others leave. */
-static void tell(struct lease *lease, unsigned most, enum lease_state state)
+static void report(struct lease *lease, unsigned most, enum lease_state state)
 {
     for (unsigned i = 0; i < most && lease->waiting; i++) {
         struct lease_waiter *waiter = lease->waiting;
         lease_unwait(waiter);
-        waiter->told(waiter, state);
+        waiter->reported(waiter, state);
     }
 }
 
@@ -346,9 +346,8 @@ enum kiln_code lease_report(struct lease_table *table, const void *holder, uint6
                          "this connection holds no lease %llu: leases end with the connection "
                          "that took them",
                          (unsigned long long)id);
-    if (strlen(best->params) > LEASE_PARAMS_MOST)
-        return kiln_fail(err, KILN_INVALID, "parameters have at most %u letters",
-                         LEASE_PARAMS_MOST);
+    if (strlen(best->params) > LEASE_PARAMS_MAX)
+        return kiln_fail(err, KILN_INVALID, "parameters have at most %u letters", LEASE_PARAMS_MAX);
     if (share->first != first) {
         grant(lease, share, ret_answer);
         return KILN_OK;
@@ -388,7 +387,7 @@ void lease_finish(struct lease_table *table, uint64_t id)
     struct lease *lease = find_id(table, id);
     if (!lease)
         return;
-    tell(lease, lease->waiting_count, LEASE_DONE);
+    report(lease, lease->waiting_count, LEASE_DONE);
     drop(table, lease);
 }
 
@@ -405,7 +404,7 @@ static void leave(struct lease_table *table, struct lease *lease, const void *ho
     if (!returned)
         return;
     bool is_waited_for = lease->waiting != NULL;
-    tell(lease, 1, LEASE_TAKEN);
+    report(lease, 1, LEASE_TAKEN);
     if (!has_holder(lease) && !is_waited_for)
         drop(table, lease);
 }

@@ -18,12 +18,12 @@
 #include "common/problem.h"
 #include "engine/tuning/tuning_db.h"
 
-#define LEASES_MOST 4096u
-#define LEASES_MOST_UID 512u
-#define LEASE_WAITERS_MOST 1024u /* of one lease */
-#define LEASE_PARAMS_MOST 1024u  /* letters */
-#define LEASE_CANDIDATES_MOST (1u << 20)
-#define LEASE_NAME_MOST 128u /* letters of a solver's name, of a database id */
+#define LEASES_MAX 4096u
+#define LEASES_MAX_UID 512u
+#define LEASE_WAITERS_MAX 1024u /* of one lease */
+#define LEASE_PARAMS_MAX 1024u  /* letters */
+#define LEASE_CANDIDATES_MAX (1u << 20)
+#define LEASE_NAME_MAX 128u /* letters of a solver's name, of a database id */
 
 struct lease_table;
 
@@ -73,7 +73,7 @@ struct lease_waiter { /* the caller's; linked while it waits */
     struct lease *lease;
     /* Once, never from within the call that links it, after it was unlinked: finished, or
      * (LEASE_TAKEN) free again or with shares to give, so ask again.  Does not call the table. */
-    void (*told)(struct lease_waiter *waiter, enum lease_state state);
+    void (*reported)(struct lease_waiter *waiter, enum lease_state state);
 };
 /* False where nobody holds such a lease (any more).  KILN_BUSY is told by |ret_full|. */
 bool lease_wait(struct lease_table *table, const struct lease_request *request,

@@ -84,7 +84,7 @@ static bool pool(struct tuning_row *into, const struct tuning_row *from)
         return false;
     x->median_ms = median;
     x->spread_ms = spread;
-    x->samples = all < MERGE_SAMPLES_MOST ? (uint32_t)all : MERGE_SAMPLES_MOST;
+    x->samples = all < MERGE_SAMPLES_MAX ? (uint32_t)all : MERGE_SAMPLES_MAX;
     if (y->measured_at > x->measured_at) {
         x->measured_at = y->measured_at;
         x->uid = y->uid;

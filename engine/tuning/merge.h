@@ -20,7 +20,7 @@
  */
 #include "engine/tuning/tuning_db.h"
 
-#define MERGE_SAMPLES_MOST 1000000u
+#define MERGE_SAMPLES_MAX 1000000u
 
 enum merge_result {
     MERGE_SAME,   /* nothing to do: equal in all that counts */

@@ -7,7 +7,7 @@
 
 #define INDEX_SUFFIX ".kti"
 #define INDEX_UNFINISHED ".XXXXXX" /* stands behind the name while the file is being written */
-#define SCRATCH_MOST (4u * TUNING_VALUE_MOST)
+#define SCRATCH_MAX (4u * TUNING_VALUE_MAX)
 
 const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend)
 {
@@ -19,8 +19,8 @@ const char *tuning_backend(enum tuning_kind kind, const char *database_id, const
 void scratch_init(struct scratch *scratch, enum tuning_stale stale)
 {
     *scratch = (struct scratch){ .stale = stale };
-    buffer_init(&scratch->fresh, SCRATCH_MOST);
-    buffer_init(&scratch->joined, SCRATCH_MOST);
+    buffer_init(&scratch->fresh, SCRATCH_MAX);
+    buffer_init(&scratch->joined, SCRATCH_MAX);
 }
 
 void scratch_done(struct scratch *scratch)
@@ -218,10 +218,10 @@ static bool load_system(void *context, const struct tuning_system_file *file)
 {
     struct load *load = context;
     struct tuning *t = load->tuning;
-    if (t->system_count == SYSTEMS_MOST)
+    if (t->system_count == SYSTEMS_MAX)
         load->rc = kiln_fail(load->err, KILN_CORRUPT,
                              "more than %u system databases are listed; none was imported beyond",
-                             SYSTEMS_MOST);
+                             SYSTEMS_MAX);
     else
         load->rc = system_slot_open(t, file, &t->systems[t->system_count], load->err);
     t->system_count += load->rc == KILN_OK;
@@ -284,17 +284,17 @@ static enum kiln_code load_built_in(struct tuning *t, const struct engine_data *
     for (size_t i = 0; data && i < data->count && !rc; i++) {
         if (data->items[i].kind != ENGINE_ITEM_TUNING)
             continue;
-        if (t->system_count == SYSTEMS_MOST)
+        if (t->system_count == SYSTEMS_MAX)
             return kiln_fail(err, KILN_FULL, "more than %u system databases are built in",
-                             SYSTEMS_MOST);
+                             SYSTEMS_MAX);
         rc = open_built_in(&data->items[i], &t->systems[t->system_count], err);
         t->system_count += rc == KILN_OK;
     }
     return rc;
 }
 
-static enum kiln_code open_folder(struct tuning *t, const struct tuning_options *options,
-                                  char ret_notice[512], struct kiln_err *err)
+static enum kiln_code open_directory(struct tuning *t, const struct tuning_options *options,
+                                     char ret_notice[512], struct kiln_err *err)
 {
     struct tuning_salvage salvage = { 0 };
     struct tuning_db_options db = { .directory = options->directory,
@@ -326,7 +326,7 @@ enum kiln_code tuning_open(const struct tuning_options *options, struct tuning *
     ret_notice[0] = '\0';
     enum kiln_code rc = tuning_table_create(&t->table, err);
     if (!rc && t->directory)
-        rc = open_folder(t, options, ret_notice, err);
+        rc = open_directory(t, options, ret_notice, err);
     if (!rc)
         rc = load_built_in(t, options->data, err);
     if (rc)

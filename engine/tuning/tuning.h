@@ -24,20 +24,20 @@ struct tuning;
 enum tuning_stale { TUNING_TRUST, TUNING_WARN, TUNING_IGNORE };
 
 struct tuning_options {
-    const char *directory; /* the state folder; NULL: what is measured stays in memory, other
+    const char *directory; /* the state directory; NULL: what is measured stays in memory, other
                               changes are KILN_UNSUPPORTED */
     const struct engine_data *data;    /* borrowed: its indices are system databases, where none was
                                           imported; may be NULL */
     bool without_user, without_system; /* no record of theirs counts; user: none is taken */
-    uint64_t records_per_uid, bytes_per_uid; /* see tuning_db.h; 0: no limit; without a folder bytes
-                                                of memory, all records together */
+    uint64_t records_per_uid, bytes_per_uid; /* see tuning_db.h; 0: no limit; without a directory
+                                                bytes of memory, all records together */
     enum tuning_stale stale; /* TRUST serves them, WARN counts them, IGNORE leaves them out */
     bool allow_network_fs;
 };
 KILN_MUST_CHECK enum kiln_code tuning_open(const struct tuning_options *options,
                                            struct tuning **ret_tuning, char ret_notice[512],
                                            struct kiln_err *err);
-/* The limits of |options| and what becomes of stale records; the folder is not looked at.  Jobs
+/* The limits of |options| and what becomes of stale records; the directory is not looked at.  Jobs
  * under way may end by what was in force when they began. */
 void tuning_set_limits(struct tuning *tuning, const struct tuning_options *options);
 void tuning_destroy(struct tuning *tuning);
@@ -140,7 +140,7 @@ struct tuning_import {
 KILN_MUST_CHECK enum kiln_code tuning_job_import(struct tuning *tuning,
                                                  const struct tuning_import *import,
                                                  struct tuning_job **ret_job, struct kiln_err *err);
-#define TUNING_FIGURE_MOST 1e9 /* ms: no measurement takes eleven days */
+#define TUNING_FIGURE_MAX 1e9 /* ms: no measurement takes eleven days */
 /* Entries of one record measured here; those of other solvers in it stay.  The same solver measured
  * before on the same device, driver and toolchain: by engine/tuning/merge.h; on others: replaced.
  * |rows| are hostile: KILN_INVALID names what cannot stand in a record. */

@@ -40,7 +40,7 @@ static struct tuning_row *row_of(struct blend *b, const struct tuning_row *from)
     return NULL;
 }
 
-static void tell_conflict(struct blend *b, struct bytes id, const char *why)
+static void report_conflict(struct blend *b, struct bytes id, const char *why)
 {
     struct tuning_job *job = b->job;
     char text[400];
@@ -64,21 +64,21 @@ static enum kiln_code refuse(struct blend *b, const struct tuning_row *from)
         return kiln_fail(b->err, KILN_FULL,
                          "a tuning record has at most %u entries and %u bytes, and this one has no "
                          "room for '%.*s': remove entries of solvers that are gone (kilnctl db rm)",
-                         TUNING_ENTRIES_MOST, TUNING_VALUE_MOST,
+                         TUNING_ENTRIES_MAX, TUNING_VALUE_MAX,
                          (int)(from->id.size < 60 ? from->id.size : 60),
                          (const char *)from->id.data);
-    tell_conflict(b, from->id, "left out, the record has no room for it");
+    report_conflict(b, from->id, "left out, the record has no room for it");
     return KILN_OK;
 }
 
 static bool has_room(const struct blend *b, size_t without, const struct tuning_row *with)
 {
-    return b->size - without + size_of(with) <= TUNING_VALUE_MOST + 1;
+    return b->size - without + size_of(with) <= TUNING_VALUE_MAX + 1;
 }
 
 static enum kiln_code add(struct blend *b, const struct tuning_row *from)
 {
-    if (b->count == TUNING_ENTRIES_MOST || !has_room(b, 0, from))
+    if (b->count == TUNING_ENTRIES_MAX || !has_room(b, 0, from))
         return refuse(b, from);
     b->rows[b->count++] = *from;
     b->size += size_of(from);
@@ -129,7 +129,7 @@ static enum kiln_code blend_entry(struct blend *b, const struct tuning_row *from
     struct merge merge = merge_rows(b, &into, from);
     enum kiln_code rc = KILN_OK;
     if (merge.is_conflict)
-        tell_conflict(b, from->id, merge.why);
+        report_conflict(b, from->id, merge.why);
     if (merge.result == MERGE_SAME || merge.result == MERGE_KEPT)
         return KILN_OK;
     if (merge.result == MERGE_POOLED && b->place->kind == TUNING_FIND)
@@ -175,7 +175,7 @@ static bool may_be_stored(struct blend *b, const struct tuning_row *from, enum k
     struct kiln_err why = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer packed;
     char text[320];
-    buffer_init(&packed, TUNING_CONTENT_MOST);
+    buffer_init(&packed, TUNING_CONTENT_MAX);
     if (b->job->type == JOB_PUT)
         return true;
     enum kiln_code rc = tuning_place_check(b->place, &why);
@@ -184,7 +184,7 @@ static bool may_be_stored(struct blend *b, const struct tuning_row *from, enum k
     if (rc == KILN_INVALID) {
         snprintf(text, sizeof(text), "left out, with what else user %u has there: %.200s",
                  (unsigned)from->measured.uid, why.text);
-        tell_conflict(b, from->id, text);
+        report_conflict(b, from->id, text);
         return false;
     }
     if (rc)

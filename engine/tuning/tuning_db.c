@@ -56,7 +56,7 @@ static enum kiln_code make_private(const struct tuning_db *db, const char *name,
                                    struct kiln_err *err)
 {
     struct stat seen;
-    enum kiln_code rc = db_folder_look(&db->home, name, &seen, err);
+    enum kiln_code rc = db_directory_look(&db->home, name, &seen, err);
     if (rc != KILN_NOT_FOUND)
         return rc;
     KILN_AUTO(fd)
@@ -76,7 +76,7 @@ enum kiln_code tuning_file_open(const struct tuning_db *db, const char *name, st
         .schema = &schema,
         .statements = statements,
         .statement_count = TUNING_STATEMENT_COUNT,
-        .value_most = TUNING_CONTENT_MOST + (1u << 20),
+        .value_max = TUNING_CONTENT_MAX + (1u << 20),
         .cache_kib = CACHE_KIB,
         .full_sync = true,
     };
@@ -95,7 +95,7 @@ static struct tuning_db *create(const struct tuning_db_options *options)
     db->records_per_uid = options->records_per_uid;
     db->bytes_per_uid = options->bytes_per_uid;
     db->directory = strdup(options->directory);
-    db->rows = calloc(TUNING_ENTRIES_MOST, sizeof(*db->rows));
+    db->rows = calloc(TUNING_ENTRIES_MAX, sizeof(*db->rows));
     if (db->directory)
         db->path = path_of(db, TUNING_FILE);
     return db->directory && db->path && db->rows ? KILN_TAKE(db) : NULL;
@@ -107,35 +107,36 @@ void tuning_db_set_limits(struct tuning_db *db, uint64_t records_per_uid, uint64
     db->bytes_per_uid = bytes_per_uid;
 }
 
-static enum kiln_code open_folder(struct tuning_db *db, bool allow_network_fs, struct kiln_err *err)
+static enum kiln_code open_directory(struct tuning_db *db, bool allow_network_fs,
+                                     struct kiln_err *err)
 {
-    struct db_folder_options options = { .path = db->directory,
-                                         .what = "state folder",
-                                         .setting = "--state-dir",
-                                         .variable = "XDG_STATE_HOME",
-                                         .lock = LOCK_NAME,
-                                         .file = "the database",
-                                         .allow_network_fs = allow_network_fs };
-    return db_folder_open(&options, &db->home, err);
+    struct db_directory_options options = { .path = db->directory,
+                                            .what = "state directory",
+                                            .setting = "--state-dir",
+                                            .variable = "XDG_STATE_HOME",
+                                            .lock = LOCK_NAME,
+                                            .file = "the database",
+                                            .allow_network_fs = allow_network_fs };
+    return db_directory_open(&options, &db->home, err);
 }
 
 static enum kiln_code rename_to(const struct tuning_db *db, const char *from, struct kiln_err *err)
 {
     if (renameat(db->home.fd, from, db->home.fd, TUNING_FILE) != 0)
         return kiln_fail_errno(err, errno, "cannot put '%s/%s' in its place", db->directory, from);
-    return db_folder_sync(&db->home, err);
+    return db_directory_sync(&db->home, err);
 }
 
 /* A file comes into its place complete: one that is empty or half made is always damage. */
 static enum kiln_code make_first(const struct tuning_db *db, struct kiln_err *err)
 {
     struct db *file = NULL;
-    db_folder_remove(&db->home, TUNING_FILE_NEW);
+    db_directory_remove(&db->home, TUNING_FILE_NEW);
     enum kiln_code rc = tuning_file_open(db, TUNING_FILE_NEW, &file, err);
     if (!rc)
         rc = tuning_file_finish(db, TUNING_FILE_NEW, file, err);
     if (rc)
-        db_folder_remove(&db->home, TUNING_FILE_NEW);
+        db_directory_remove(&db->home, TUNING_FILE_NEW);
     return rc ? rc : rename_to(db, TUNING_FILE_NEW, err);
 }
 
@@ -149,8 +150,8 @@ static enum kiln_code put_in_place(struct tuning_db *db, struct tuning_salvage *
     bool left_over = fstatat(db->home.fd, TUNING_FILE "-wal", &seen, AT_SYMLINK_NOFOLLOW) == 0;
     enum kiln_code rc = KILN_OK;
     if (left_over)
-        rc = db_folder_move_aside(&db->home, TUNING_FILE, aside, err);
-    enum kiln_code found = rc ? rc : db_folder_look(&db->home, TUNING_FILE_SALVAGED, &seen, err);
+        rc = db_directory_move_aside(&db->home, TUNING_FILE, aside, err);
+    enum kiln_code found = rc ? rc : db_directory_look(&db->home, TUNING_FILE_SALVAGED, &seen, err);
     if (found == KILN_OK)
         snprintf(salvage->notice, sizeof(salvage->notice),
                  "the tuning database '%.400s' was salvaged before kilnd ended", db->path);
@@ -173,7 +174,7 @@ static enum kiln_code open_file(struct tuning_db *db, struct kiln_err *err)
     if (!rc)
         rc = tuning_file_check(db->db, db->rows, err);
     if (!rc)
-        rc = db_folder_look(&db->home, TUNING_FILE, &seen, err);
+        rc = db_directory_look(&db->home, TUNING_FILE, &seen, err);
     if (rc) {
         db_destroy(db->db);
         db->db = NULL;
@@ -187,9 +188,9 @@ static enum kiln_code open_file(struct tuning_db *db, struct kiln_err *err)
 /* What a killed process left unfinished. */
 static void tidy(const struct tuning_db *db)
 {
-    db_folder_remove(&db->home, TUNING_FILE_NEW);
-    db_folder_remove(&db->home, TUNING_FILE_SALVAGED);
-    db_folder_remove(&db->home, TUNING_FILE_WHOLE);
+    db_directory_remove(&db->home, TUNING_FILE_NEW);
+    db_directory_remove(&db->home, TUNING_FILE_SALVAGED);
+    db_directory_remove(&db->home, TUNING_FILE_WHOLE);
 }
 
 static enum kiln_code open_mending(struct tuning_db *db, struct tuning_salvage *salvage,
@@ -197,7 +198,7 @@ static enum kiln_code open_mending(struct tuning_db *db, struct tuning_salvage *
 {
     struct stat seen;
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = db_folder_look(&db->home, TUNING_FILE, &seen, err);
+    enum kiln_code rc = db_directory_look(&db->home, TUNING_FILE, &seen, err);
     if (rc == KILN_NOT_FOUND)
         rc = put_in_place(db, salvage, err);
     if (rc)
@@ -221,7 +222,7 @@ enum kiln_code tuning_db_open(const struct tuning_db_options *options, struct tu
     KILN_AUTO(tuning_db) struct tuning_db *db = create(options);
     if (!db)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the tuning database: out of memory");
-    enum kiln_code rc = open_folder(db, options->allow_network_fs, err);
+    enum kiln_code rc = open_directory(db, options->allow_network_fs, err);
     if (!rc)
         rc = open_mending(db, &salvage, err);
     if (rc)
@@ -236,7 +237,7 @@ void tuning_db_destroy(struct tuning_db *db)
     if (!db)
         return;
     db_destroy(db->db);
-    db_folder_close(&db->home);
+    db_directory_close(&db->home);
     free(db->usages);
     free(db->rows);
     free(db->path);

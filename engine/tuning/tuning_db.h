@@ -4,11 +4,10 @@
 /*
  * tuning.db: what was measured on this host, and which system databases were imported.
  *
- * Role       the valuable store (state folder): SQLite, WAL, full sync; every call that changes it
- *            is one transaction, on the disk when it returns
- * Ownership  rows borrow for the call
- * Threading  one thread at a time (the tuning lane), also for tuning_db_each
- * On disk    docs/formats/tuning-db.md; schema in db/schema/tuning/
+ * Role       the valuable store (state directory): SQLite, WAL, full sync; every call that changes
+ * it is one transaction, on the disk when it returns Ownership  rows borrow for the call Threading
+ * one thread at a time (the tuning lane), also for tuning_db_each On disk
+ * docs/formats/tuning-db.md; schema in db/schema/tuning/
  *
  * A damaged file is moved aside (tuning.db.damaged-<time>, kept), what is readable in it is
  * salvaged row by row into a new one, counted and told.  A network filesystem is refused
@@ -133,9 +132,9 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each_system(
  * with the same token.  The latest of each user are remembered, in the transaction that records
  * them: more than may be under way at a time.
  */
-#define TUNING_PUT_TOKEN 16u    /* bytes */
-#define TUNING_PUTS_UID 256u    /* remembered of one user */
-#define TUNING_PUTS_MOST 65536u /* of all */
+#define TUNING_PUT_TOKEN 16u   /* bytes */
+#define TUNING_PUTS_UID 256u   /* remembered of one user */
+#define TUNING_PUTS_MAX 65536u /* of all */
 
 struct tuning_put_token {
     uint8_t bytes[TUNING_PUT_TOKEN];

@@ -29,7 +29,7 @@ enum kiln_code tuning_db_backup(struct tuning_db *db, const char *path, struct k
 {
     KILN_AUTO(db) struct db *reader = NULL;
     struct db_options options = { .path = db->path,
-                                  .value_most = TUNING_CONTENT_MOST + (1u << 20),
+                                  .value_max = TUNING_CONTENT_MAX + (1u << 20),
                                   .cache_kib = 512,
                                   .read_only = true };
     enum kiln_code rc = db_open(&options, &reader, err);

@@ -39,7 +39,7 @@ enum kiln_code tuning_change_begin(struct tuning_db *db, struct tuning_change **
     KILN_AUTO(tuning_change) struct tuning_change *change = calloc(1, sizeof(*change));
     if (!change)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot change '%s': out of memory", db->path);
-    buffer_init(&change->content, TUNING_CONTENT_MOST);
+    buffer_init(&change->content, TUNING_CONTENT_MAX);
     rc = transaction_begin(&change->transaction, db->db, err);
     if (rc)
         return rc;
@@ -321,7 +321,7 @@ static enum kiln_code forget_puts(struct db *file, uint32_t uid, struct kiln_err
     QUERY_AUTO struct query of_all = query_of(file, TUNING_PUT_FORGET);
     query_bind_u64(&of_user, 1, uid);
     query_bind_u64(&of_user, 2, TUNING_PUTS_UID);
-    query_bind_u64(&of_all, 1, TUNING_PUTS_MOST);
+    query_bind_u64(&of_all, 1, TUNING_PUTS_MAX);
     enum kiln_code rc = query_run(&of_user, err);
     return rc ? rc : query_run(&of_all, err);
 }

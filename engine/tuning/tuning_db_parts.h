@@ -2,7 +2,7 @@
 #pragma once
 
 /* What the files of tuning_db share.  Not for others. */
-#include "engine/db/folder.h"
+#include "engine/db/directory.h"
 #include "engine/db/query.h"
 #include "engine/tuning/tuning_record.h"
 
@@ -29,20 +29,20 @@ struct tuning_usage { /* of one user */
 };
 
 struct tuning_db {
-    struct db_folder home;
+    struct db_directory home;
     char *directory;         /* owned */
     char *path;              /* owned; of tuning.db */
     struct db *db;           /* owned; NULL while there is none */
-    struct tuning_row *rows; /* owned; TUNING_ENTRIES_MOST, of the record being read */
+    struct tuning_row *rows; /* owned; TUNING_ENTRIES_MAX, of the record being read */
     _Atomic uint64_t records_per_uid, bytes_per_uid; /* may change at any time */
     struct tuning_usage *usages; /* owned; of those whose records were counted */
-    size_t usage_count, usage_most;
+    size_t usage_count, usage_max;
     dev_t device; /* of the file that is open */
     ino_t inode;
     bool changing; /* a change is under way */
 };
 
-/* Opens |name| of the folder, which is made if absent. */
+/* Opens |name| of the directory, which is made if absent. */
 KILN_MUST_CHECK enum kiln_code tuning_file_open(const struct tuning_db *db, const char *name,
                                                 struct db **ret_db, struct kiln_err *err);
 /* Copies its log back, closes it; its log is gone and it is on the disk when this returns. */

@@ -13,7 +13,7 @@
 #define LOG_NAME TUNING_FILE "-wal"
 #define COPY_STEP (64u << 10)
 /* A row with its key. */
-#define ROW_MOST (TUNING_CONTENT_MOST + (64u << 10))
+#define ROW_MAX (TUNING_CONTENT_MAX + (64u << 10))
 
 struct salvage {
     struct tuning_db *owner; /* borrowed */
@@ -103,9 +103,9 @@ static bool is_tally(const struct page_cell *cell)
 }
 
 /* |text| is terminated in |into|; false where it is too long for a name. */
-static bool copy_name(struct bytes text, char into[TUNING_NAME_MOST + 1])
+static bool copy_name(struct bytes text, char into[TUNING_NAME_MAX + 1])
 {
-    if (text.size > TUNING_NAME_MOST)
+    if (text.size > TUNING_NAME_MAX)
         return false;
     if (text.size > 0)
         memcpy(into, text.data, text.size);
@@ -147,10 +147,10 @@ static enum kiln_code look_saved(struct salvage *s, const struct tuning_place *p
     return KILN_OK;
 }
 
-static enum kiln_code save_record(struct salvage *s, const struct page_value v[PAGE_COLUMNS_MOST],
+static enum kiln_code save_record(struct salvage *s, const struct page_value v[PAGE_COLUMNS_MAX],
                                   struct kiln_err *err)
 {
-    char database_id[TUNING_NAME_MOST + 1], backend[TUNING_NAME_MOST + 1];
+    char database_id[TUNING_NAME_MAX + 1], backend[TUNING_NAME_MAX + 1];
     size_t count = 0;
     if (!is_in(v[1].number, TUNING_TIER_HOST, TUNING_TIER_USER) ||
         !is_in(v[2].number, 0, TUNING_NOBODY) || !is_in(v[3].number, TUNING_FIND, TUNING_PERF) ||
@@ -174,10 +174,10 @@ static enum kiln_code save_record(struct salvage *s, const struct page_value v[P
     return query_run(&q, err);
 }
 
-static enum kiln_code save_system(struct salvage *s, const struct page_value v[PAGE_COLUMNS_MOST],
+static enum kiln_code save_system(struct salvage *s, const struct page_value v[PAGE_COLUMNS_MAX],
                                   struct kiln_err *err)
 {
-    char database_id[TUNING_NAME_MOST + 1], backend[TUNING_NAME_MOST + 1];
+    char database_id[TUNING_NAME_MAX + 1], backend[TUNING_NAME_MAX + 1];
     if (!is_in(v[1].number, TUNING_FIND, TUNING_PERF) || !copy_name(v[2].bytes, database_id) ||
         !copy_name(v[3].bytes, backend))
         return KILN_CORRUPT;
@@ -194,7 +194,7 @@ static enum kiln_code save_system(struct salvage *s, const struct page_value v[P
     return query_run(&q, err);
 }
 
-static void note_tally(struct salvage *s, int64_t id, const struct page_value v[PAGE_COLUMNS_MOST])
+static void note_tally(struct salvage *s, int64_t id, const struct page_value v[PAGE_COLUMNS_MAX])
 {
     if (v[1].number < 0 || v[2].number != -1 - v[1].number)
         return;
@@ -205,7 +205,7 @@ static void note_tally(struct salvage *s, int64_t id, const struct page_value v[
 static bool on_cell(void *context, const struct page_cell *cell)
 {
     struct salvage *s = context;
-    struct page_value v[PAGE_COLUMNS_MOST];
+    struct page_value v[PAGE_COLUMNS_MAX];
     enum kiln_code rc = KILN_OK;
     if (!is_record(cell) && !is_system(cell) && !is_tally(cell))
         return true;
@@ -335,7 +335,7 @@ static enum kiln_code make_new(struct salvage *s, struct tuning_salvage *result,
 {
     const struct tuning_db *db = s->owner;
     uint64_t saved[3] = { 0 };
-    db_folder_remove(&db->home, TUNING_FILE_NEW);
+    db_directory_remove(&db->home, TUNING_FILE_NEW);
     enum kiln_code rc = tuning_file_open(db, TUNING_FILE_NEW, &s->to, err);
     if (!rc)
         rc = write_rows(s, saved, err);
@@ -360,16 +360,16 @@ static enum kiln_code swap(const struct tuning_db *db, char aside[96], struct ki
 {
     enum kiln_code rc = rename_in(db, TUNING_FILE_NEW, TUNING_FILE_SALVAGED, err);
     if (!rc)
-        rc = db_folder_sync(&db->home, err);
+        rc = db_directory_sync(&db->home, err);
     if (!rc)
-        rc = db_folder_move_aside(&db->home, TUNING_FILE, aside, err);
+        rc = db_directory_move_aside(&db->home, TUNING_FILE, aside, err);
     if (!rc)
         rc = rename_in(db, TUNING_FILE_SALVAGED, TUNING_FILE, err);
-    return rc ? rc : db_folder_sync(&db->home, err);
+    return rc ? rc : db_directory_sync(&db->home, err);
 }
 
-static void tell(const struct tuning_db *db, const char *why, const char *aside,
-                 struct tuning_salvage *result)
+static void report(const struct tuning_db *db, const char *why, const char *aside,
+                   struct tuning_salvage *result)
 {
     snprintf(
         result->notice, sizeof(result->notice),
@@ -388,17 +388,17 @@ enum kiln_code tuning_salvage(struct tuning_db *db, const char *why,
     KILN_AUTO(fd) int fd = -1;
     struct tuning_salvage result = { 0 };
     char aside[96];
-    buffer_init(&s.record, ROW_MOST);
-    db_folder_remove(&db->home, TUNING_FILE_WHOLE);
+    buffer_init(&s.record, ROW_MAX);
+    db_directory_remove(&db->home, TUNING_FILE_WHOLE);
     enum kiln_code rc = open_scan(&s, &fd, err);
     if (!rc)
         rc = make_new(&s, &result, err);
-    db_folder_remove(&db->home, TUNING_FILE_WHOLE);
+    db_directory_remove(&db->home, TUNING_FILE_WHOLE);
     if (!rc)
         rc = swap(db, aside, err);
     if (rc)
         return kiln_while(err, "salvaging '%s', which is damaged", db->path);
-    tell(db, why, aside, &result);
+    report(db, why, aside, &result);
     *ret_salvage = result;
     return KILN_OK;
 }

@@ -12,7 +12,7 @@
 
 #define WRITE_STEP (1u << 20)
 /* Names of algorithms and solvers come twice in the old dialect. */
-#define VALUE_MOST (4u * TUNING_VALUE_MOST)
+#define VALUE_MAX (4u * TUNING_VALUE_MAX)
 
 struct out { /* the file being written */
     struct tuning *tuning;
@@ -298,8 +298,8 @@ static enum kiln_code close_out(struct out *out, struct kiln_err *err)
 
 static void out_init(struct out *out)
 {
-    buffer_init(&out->text, WRITE_STEP + 2 * VALUE_MOST);
-    buffer_init(&out->value, VALUE_MOST);
+    buffer_init(&out->text, WRITE_STEP + 2 * VALUE_MAX);
+    buffer_init(&out->value, VALUE_MAX);
     scratch_init(&out->scratch, out->tuning->stale);
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* More relatives than this are not compared: the family of a common filter has thousands. */
-#define RELATIVES_MOST 20000u
+#define RELATIVES_MAX 20000u
 
 /* ---- staleness ---- */
 
@@ -44,12 +44,12 @@ static void put_entry(struct buffer *to, struct bytes id, struct bytes values)
 static bool keep_fresh(struct scratch *s, const struct tuning_question *q,
                        const struct tuning_held *held, struct tuning_answer *answer)
 {
-    if (s->kept_most < held->row_count) {
+    if (s->kept_max < held->row_count) {
         struct tuning_row *more = realloc(s->kept, held->row_count * sizeof(*more));
         if (!more)
             return false;
         s->kept = more;
-        s->kept_most = held->row_count;
+        s->kept_max = held->row_count;
     }
     size_t kept = 0;
     empty(&s->fresh);
@@ -141,13 +141,13 @@ static bool find_in_tier(struct tuning *t, struct scratch *s, const struct tunin
 /* The rows of the joined value, one an entry; those of the system, which come last, have none. */
 static bool join_row(struct scratch *s, const struct tuning_row *row)
 {
-    if (s->joined_count == s->joined_most) {
-        size_t most = s->joined_most ? 2 * s->joined_most : TUNING_ENTRIES_MOST;
+    if (s->joined_count == s->joined_max) {
+        size_t most = s->joined_max ? 2 * s->joined_max : TUNING_ENTRIES_MAX;
         struct tuning_row *more = realloc(s->joined_rows, most * sizeof(*more));
         if (!more)
             return false;
         s->joined_rows = more;
-        s->joined_most = most;
+        s->joined_max = most;
     }
     s->joined_rows[s->joined_count++] = *row;
     return true;
@@ -262,7 +262,7 @@ static bool consider(struct search *s, const struct kinship *kin, double *ret_ba
 {
     *ret_batch = ratio(kin->batch, s->wanted.batch);
     *ret_spatial = ratio(kin->volume, s->wanted.volume);
-    return ++s->seen <= RELATIVES_MOST && *ret_batch > 0 && *ret_spatial > 0 &&
+    return ++s->seen <= RELATIVES_MAX && *ret_batch > 0 && *ret_spatial > 0 &&
            is_nearer(s, *ret_batch, *ret_spatial);
 }
 
@@ -271,7 +271,7 @@ static bool consider_record(void *context, const struct tuning_index_record *rec
     struct search *s = context;
     double batch, spatial;
     if (!consider(s, &record->kin, &batch, &spatial))
-        return s->seen <= RELATIVES_MOST;
+        return s->seen <= RELATIVES_MAX;
     s->found = true;
     s->batch_ratio = batch;
     s->spatial_ratio = spatial;
@@ -288,7 +288,7 @@ static bool consider_held(void *context, const struct tuning_held *held)
     double batch, spatial;
     struct tuning_answer answer;
     if (!consider(s, &held->kin, &batch, &spatial))
-        return s->seen <= RELATIVES_MOST;
+        return s->seen <= RELATIVES_MAX;
     if (!answer_held(s->scratch, s->question, held, &answer))
         return true;
     /* What was put into the scratch is gone at the next: the record is asked again at the end. */

@@ -15,7 +15,7 @@
 struct reading { /* of one file */
     struct tuning_job *job;
     struct tuning_index_builder *builder; /* owned; NULL: into records */
-    struct tuning_row rows[TUNING_ENTRIES_MOST];
+    struct tuning_row rows[TUNING_ENTRIES_MAX];
     size_t sized; /* changes whose sizes |size| sums up */
     uint64_t size;
     enum kiln_code rc;
@@ -25,7 +25,7 @@ struct reading { /* of one file */
 /* ---- keys ---- */
 
 struct named { /* a record's key, and whose relative it is */
-    char text[PROBLEM_KEY_MOST];
+    char text[PROBLEM_KEY_MAX];
     struct bytes key;
     struct family_names names;
     struct kinship kin;
@@ -121,7 +121,7 @@ static bool keep_record(struct reading *r, const struct tuning_record *record,
     struct bytes left = record->value;
     struct tuning_entry entry;
     size_t count = 0;
-    while (count < TUNING_ENTRIES_MOST &&
+    while (count < TUNING_ENTRIES_MAX &&
            tuning_entry_next(import->name.kind, &left, &entry, r->err) == KILN_OK)
         r->rows[count++] = (struct tuning_row){
             .place = place, .id = entry.id, .values = entry.values, .measured = imported_by(import)
@@ -269,13 +269,13 @@ enum kiln_code job_read_records(struct tuning_job *job, struct kiln_err *err)
 static enum kiln_code check_room(const struct tuning_job *job, struct kiln_err *err)
 {
     const struct tuning_file_name *name = &job->import.name;
-    if (job->tuning->system_count < SYSTEMS_MOST ||
+    if (job->tuning->system_count < SYSTEMS_MAX ||
         system_slot_find(job->tuning, name->kind, name->database_id, name->backend))
         return KILN_OK;
     return kiln_fail(err, KILN_FULL,
                      "there are %u system databases already: remove one with 'kilnctl db rm "
                      "--system'",
-                     SYSTEMS_MOST);
+                     SYSTEMS_MAX);
 }
 
 /* Another one than that of the index it replaces, which is in use. */
@@ -289,7 +289,7 @@ static char *new_index_name(const struct tuning_file_name *name)
     return size < 0 ? NULL : text;
 }
 
-static char *path_in_folder(const struct tuning *t, const char *name)
+static char *path_in_directory(const struct tuning *t, const char *name)
 {
     char *path = NULL;
     return asprintf(&path, "%s/%s", t->directory, name) < 0 ? NULL : path;
@@ -313,7 +313,7 @@ static enum kiln_code write_index(struct tuning_job *job, struct tuning_index_bu
     job->counts.before = old ? old->file.records : 0;
     job->new_index = new_index_name(name);
     KILN_AUTO(mem)
-    char *path = job->new_index ? path_in_folder(job->tuning, job->new_index) : NULL;
+    char *path = job->new_index ? path_in_directory(job->tuning, job->new_index) : NULL;
     if (!path)
         return job_no_memory(err);
     job_progress(job, "writing", 0, job->counts.records);

@@ -289,7 +289,7 @@ static bool read_family(const struct tuning_index *index, uint32_t place, struct
 {
     struct index_family f;
     return cut_item(index, PART_FAMILIES, place, &f, sizeof(f)) &&
-           le32toh(f.name_size) <= FAMILY_NAME_MOST &&
+           le32toh(f.name_size) <= FAMILY_NAME_MAX &&
            cut(index, PART_NAMES, le64toh(f.name), le32toh(f.name_size), ret_name) &&
            le64toh(f.check) == index_family_check(&f, *ret_name) && (*ret_family = f, true);
 }
@@ -304,7 +304,7 @@ static bool read_record(const struct tuning_index *index, uint64_t place,
         return false;
     uint32_t key_size = le32toh(s.key_size), value_size = le32toh(s.value_size);
     uint32_t id_count = le32toh(s.id_count);
-    if (key_size > INDEX_KEY_MOST || value_size > INDEX_VALUE_MOST || id_count > INDEX_IDS_MOST ||
+    if (key_size > INDEX_KEY_MAX || value_size > INDEX_VALUE_MAX || id_count > INDEX_IDS_MAX ||
         !cut(index, PART_TEXT, le64toh(s.text), (uint64_t)key_size + value_size, &text) ||
         !cut(index, PART_IDS, le32toh(s.first_id) * sizeof(uint64_t), id_count * sizeof(uint64_t),
              &ids) ||

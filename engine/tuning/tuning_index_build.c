@@ -157,29 +157,29 @@ static bool join_family(struct tuning_index_builder *b, struct bytes name, uint3
 
 static bool is_family_name(struct bytes name, enum family family)
 {
-    return name.size == 0 || (name.size <= FAMILY_NAME_MOST && name.data[0] == family);
+    return name.size == 0 || (name.size <= FAMILY_NAME_MAX && name.data[0] == family);
 }
 
 static enum kiln_code check_size(const struct tuning_index_builder *b,
                                  const struct tuning_index_record *r, struct kiln_err *err)
 {
-    if (r->key.size == 0 || r->key.size > INDEX_KEY_MOST)
+    if (r->key.size == 0 || r->key.size > INDEX_KEY_MAX)
         return kiln_fail(err, KILN_INVALID, "a key of %zu bytes, 1 to %u are allowed", r->key.size,
-                         INDEX_KEY_MOST);
-    if (r->value.size > INDEX_VALUE_MOST)
+                         INDEX_KEY_MAX);
+    if (r->value.size > INDEX_VALUE_MAX)
         return kiln_fail(err, KILN_INVALID, "a value of %zu bytes, at most %u are allowed",
-                         r->value.size, INDEX_VALUE_MOST);
-    if (r->id_count > INDEX_IDS_MOST)
+                         r->value.size, INDEX_VALUE_MAX);
+    if (r->id_count > INDEX_IDS_MAX)
         return kiln_fail(err, KILN_INVALID, "a record of %zu rows, at most %u are allowed",
-                         r->id_count, INDEX_IDS_MOST);
+                         r->id_count, INDEX_IDS_MAX);
     for (int f = 0; f < FAMILIES; f++)
         if (!is_family_name(r->kin.families[f], f))
             return kiln_fail(err, KILN_INVALID, "a family's name that kinship_of() did not write");
-    if (record_count(b) == INDEX_RECORDS_MOST ||
-        b->text.size + r->key.size + r->value.size > INDEX_TEXT_MOST)
+    if (record_count(b) == INDEX_RECORDS_MAX ||
+        b->text.size + r->key.size + r->value.size > INDEX_TEXT_MAX)
         return kiln_fail(err, KILN_INVALID,
                          "more than %u records or %llu MiB of text; split the database",
-                         INDEX_RECORDS_MOST, INDEX_TEXT_MOST >> 20);
+                         INDEX_RECORDS_MAX, INDEX_TEXT_MAX >> 20);
     return KILN_OK;
 }
 
@@ -437,14 +437,14 @@ static enum kiln_code write_image(int fd, struct image *image, struct kiln_err *
     return fs_write_all(fd, header, err);
 }
 
-static enum kiln_code sync_folder_of(const char *path, struct kiln_err *err)
+static enum kiln_code sync_directory_of(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *copy = strdup(path);
     if (!copy)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory to sync the folder of '%s'", path);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory to sync the directory of '%s'", path);
     KILN_AUTO(fd) int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || fsync(fd) != 0)
-        return kiln_fail_errno(err, errno, "cannot sync the folder of '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot sync the directory of '%s'", path);
     return KILN_OK;
 }
 
@@ -463,7 +463,7 @@ static enum kiln_code put_in_place(struct image *image, const char *path, struct
         unlink(temporary);
         return kiln_while(err, "writing the index '%s'", path);
     }
-    return sync_folder_of(path, err);
+    return sync_directory_of(path, err);
 }
 
 enum kiln_code tuning_index_builder_write(struct tuning_index_builder *b, const char *path,

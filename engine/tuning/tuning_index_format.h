@@ -16,13 +16,13 @@
 #define INDEX_NONE UINT32_MAX /* no family */
 
 /* What tuning_file.h lets through; an index that says more is damaged. */
-#define INDEX_KEY_MOST (1u << 10)
-#define INDEX_VALUE_MOST (64u << 10)
-#define INDEX_IDS_MOST 256u
+#define INDEX_KEY_MAX (1u << 10)
+#define INDEX_VALUE_MAX (64u << 10)
+#define INDEX_IDS_MAX 256u
 /* 40 times what the largest of AMD's databases holds, so that damage or malice cannot ask for more
  * memory than a machine has. */
-#define INDEX_RECORDS_MOST (8u << 20)
-#define INDEX_TEXT_MOST (2ull << 30)
+#define INDEX_RECORDS_MAX (8u << 20)
+#define INDEX_TEXT_MAX (2ull << 30)
 
 enum index_part {
     PART_RECORDS,

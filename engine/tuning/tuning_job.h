@@ -3,7 +3,7 @@
 
 /*
  * The inside of a change, shared by tuning_job.c, tuning_blend.c and tuning_import.c.  Not for
- * other folders.
+ * other directories.
  */
 #include "engine/tuning/merge.h"
 #include "engine/tuning/record.h"

@@ -77,7 +77,7 @@ enum kiln_code tuning_job_merge(struct tuning *t, const struct tuning_import *im
     return create_reading(t, JOB_MERGE, import, ret_job, err);
 }
 
-static bool is_amount(double ms) { return ms >= 0 && ms <= TUNING_FIGURE_MOST; }
+static bool is_amount(double ms) { return ms >= 0 && ms <= TUNING_FIGURE_MAX; }
 
 /* Whatever a record's line holds is read again from its text, so nothing else may come in. */
 static enum kiln_code check_measured(const struct tuning_place *place,
@@ -89,12 +89,12 @@ static enum kiln_code check_measured(const struct tuning_place *place,
     enum kiln_code rc = tuning_word_check("key", row->place.key, /* commas= */ false, err);
     if (!rc && (!is_amount(row->measured.median_ms) || !is_amount(row->measured.spread_ms)))
         rc = kiln_fail(err, KILN_INVALID, "a measured time is 0 to %g ms, not %g with spread %g",
-                       TUNING_FIGURE_MOST, row->measured.median_ms, row->measured.spread_ms);
+                       TUNING_FIGURE_MAX, row->measured.median_ms, row->measured.spread_ms);
     if (!rc)
         rc = tuning_word_check("id of an entry", row->id, /* commas= */ false, err);
-    if (!rc && row->values.size > TUNING_VALUE_MOST)
+    if (!rc && row->values.size > TUNING_VALUE_MAX)
         rc = kiln_fail(err, KILN_INVALID, "an entry of %zu bytes: at most %u are kept",
-                       row->values.size, TUNING_VALUE_MOST);
+                       row->values.size, TUNING_VALUE_MAX);
     if (!rc && !tuning_row_entry(row, &entry))
         rc = kiln_fail(err, KILN_INVALID, "the entry '%.*s' is none of a %s record",
                        (int)(row->id.size < 60 ? row->id.size : 60), (const char *)row->id.data,
@@ -106,8 +106,8 @@ static enum kiln_code check_measured(const struct tuning_place *place,
 static void cap_samples(struct record *record)
 {
     for (size_t i = 0; i < record->count; i++) {
-        if (record->rows[i].measured.samples > MERGE_SAMPLES_MOST)
-            record->rows[i].measured.samples = MERGE_SAMPLES_MOST;
+        if (record->rows[i].measured.samples > MERGE_SAMPLES_MAX)
+            record->rows[i].measured.samples = MERGE_SAMPLES_MAX;
     }
 }
 
@@ -149,14 +149,15 @@ static enum kiln_code check_memory(const struct tuning *t, const struct tuning_p
     if (held && has_all(held, rows, count))
         return KILN_OK;
     if (t->bytes_per_uid > 0 && tuning_table_bytes(t->table) >= t->bytes_per_uid)
-        return kiln_fail(err, KILN_FULL,
-                         "the records in memory take %llu bytes, and there is no folder for more "
-                         "(setting tuning_bytes_per_uid)",
-                         (unsigned long long)tuning_table_bytes(t->table));
+        return kiln_fail(
+            err, KILN_FULL,
+            "the records in memory take %llu bytes, and there is no directory for more "
+            "(setting tuning_bytes_per_uid)",
+            (unsigned long long)tuning_table_bytes(t->table));
     if (most == 0 || held || tuning_table_count_of(t->table, place->uid) < most)
         return KILN_OK;
     return kiln_fail(err, KILN_FULL,
-                     "%llu records are kept in memory, and there is no folder for more "
+                     "%llu records are kept in memory, and there is no directory for more "
                      "(setting tuning_records_per_uid)",
                      (unsigned long long)most);
 }
@@ -166,9 +167,9 @@ enum kiln_code tuning_job_put(struct tuning *t, const struct tuning_row *rows, s
 {
     KILN_AUTO(tuning_job) struct tuning_job *job = NULL;
     enum kiln_code rc = KILN_OK;
-    if (count == 0 || count > TUNING_ENTRIES_MOST)
+    if (count == 0 || count > TUNING_ENTRIES_MAX)
         return kiln_fail(err, KILN_INVALID, "a record has 1 to %u entries, this one has %zu",
-                         TUNING_ENTRIES_MOST, count);
+                         TUNING_ENTRIES_MAX, count);
     if (t->without_user)
         return kiln_fail(err, KILN_UNSUPPORTED,
                          "this kiln was built with KILN_DISABLE_USERDB: it keeps no records");

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the files of the facade share.  Not for other folders.
+ * What the files of the facade share.  Not for other directories.
  *
  *   tuning.c           opening, the list of system databases, numbers
  *   tuning_find.c      look-up by precedence, neighbours
@@ -16,7 +16,7 @@
 #include "engine/tuning/family.h"
 #include "engine/tuning/tuning.h"
 
-#define SYSTEMS_MOST 512u /* imported system databases */
+#define SYSTEMS_MAX 512u /* imported system databases */
 
 struct system_slot {
     struct tuning_system_file file; /* its texts are owned */
@@ -26,14 +26,14 @@ struct system_slot {
     char why[320];
 };
 
-struct scratch {                /* of one thread's look-ups */
-    char key[PROBLEM_KEY_MOST]; /* of the question */
-    struct buffer fresh;        /* a value without its stale entries */
-    struct tuning_row *kept;    /* owned; those entries */
-    size_t kept_most;
+struct scratch {               /* of one thread's look-ups */
+    char key[PROBLEM_KEY_MAX]; /* of the question */
+    struct buffer fresh;       /* a value without its stale entries */
+    struct tuning_row *kept;   /* owned; those entries */
+    size_t kept_max;
     struct buffer joined;           /* a value put together from several tiers */
     struct tuning_row *joined_rows; /* owned; of its entries, but for the system's at its end */
-    size_t joined_count, joined_most;
+    size_t joined_count, joined_max;
     enum tuning_stale stale;
     bool left_some_out; /* in the look-up at hand: entries that are stale */
     uint64_t hits[3], misses, near, stale_hits, ignored;
@@ -46,7 +46,7 @@ struct tuning {
     struct tuning_db *db; /* with |directory| */
     bool without_user, without_system;
     struct tuning_table *table;
-    struct system_slot *systems[SYSTEMS_MOST]; /* owned */
+    struct system_slot *systems[SYSTEMS_MAX]; /* owned */
     unsigned system_count;
     struct scratch scratch; /* the engine's thread's */
     uint64_t left_out;      /* records that memory had no room for */

@@ -26,13 +26,13 @@ struct tuning_usage *tuning_usage_known(const struct tuning_db *db, uint32_t uid
 
 static struct tuning_usage *usage_add(struct tuning_db *db)
 {
-    if (db->usage_count == db->usage_most) {
-        size_t most = db->usage_most ? 2 * db->usage_most : 16;
+    if (db->usage_count == db->usage_max) {
+        size_t most = db->usage_max ? 2 * db->usage_max : 16;
         struct tuning_usage *more = realloc(db->usages, most * sizeof(*more));
         if (!more)
             return NULL;
         db->usages = more;
-        db->usage_most = most;
+        db->usage_max = most;
     }
     return &db->usages[db->usage_count];
 }

@@ -66,7 +66,7 @@ static bool is_printable(const char *text, size_t most)
     return size <= most;
 }
 
-static bool is_name(const char *text) { return text[0] && is_printable(text, TUNING_NAME_MOST); }
+static bool is_name(const char *text) { return text[0] && is_printable(text, TUNING_NAME_MAX); }
 
 /* What a line of a text database could hold. */
 static bool is_line(struct bytes text, size_t most)
@@ -96,11 +96,11 @@ enum kiln_code tuning_place_check(const struct tuning_place *place, struct kiln_
         return kiln_fail(err, KILN_INVALID,
                          "database id and backend are words of at most %u letters, and only find "
                          "records have a backend",
-                         TUNING_NAME_MOST);
-    if (!is_word(place->key, TUNING_KEY_MOST))
+                         TUNING_NAME_MAX);
+    if (!is_word(place->key, TUNING_KEY_MAX))
         return kiln_fail(err, KILN_INVALID,
                          "the key of a record is one line of 1 to %u bytes, this one has %zu",
-                         TUNING_KEY_MOST, place->key.size);
+                         TUNING_KEY_MAX, place->key.size);
     return KILN_OK;
 }
 
@@ -110,7 +110,7 @@ static bool origin_fits(const struct tuning_origin *o)
 {
     const char *texts[] = { o->device_uuid, o->device, o->driver, o->toolchain, o->library };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        if (strnlen(known(texts[i]), TUNING_ORIGIN_MOST + 1) > TUNING_ORIGIN_MOST)
+        if (strnlen(known(texts[i]), TUNING_ORIGIN_MAX + 1) > TUNING_ORIGIN_MAX)
             return false;
     }
     return true;
@@ -121,20 +121,20 @@ static bool is_amount(double value) { return isfinite(value) && value >= 0; }
 static enum kiln_code check_row(const struct tuning_row *row, struct kiln_err *err)
 {
     const struct tuning_measurement *m = &row->measured;
-    if (!is_word(row->id, TUNING_ID_MOST))
+    if (!is_word(row->id, TUNING_ID_MAX))
         return kiln_fail(err, KILN_INVALID,
                          "the id of an entry is one line of 1 to %u bytes, this one has %zu",
-                         TUNING_ID_MOST, row->id.size);
-    if (!is_line(row->values, TUNING_VALUES_MOST))
+                         TUNING_ID_MAX, row->id.size);
+    if (!is_line(row->values, TUNING_VALUES_MAX))
         return kiln_fail(err, KILN_INVALID,
                          "the values of an entry are one line of at most %u bytes, these have %zu",
-                         TUNING_VALUES_MOST, row->values.size);
+                         TUNING_VALUES_MAX, row->values.size);
     if (!is_amount(m->median_ms) || !is_amount(m->spread_ms))
         return kiln_fail(err, KILN_INVALID, "a measured time is a number from 0 on");
     if (!origin_fits(&m->origin))
         return kiln_fail(err, KILN_INVALID,
                          "the texts that say where a measurement comes from have at most %u bytes",
-                         TUNING_ORIGIN_MOST);
+                         TUNING_ORIGIN_MAX);
     return KILN_OK;
 }
 
@@ -202,11 +202,11 @@ static void put_origin(struct buffer *to, const struct tuning_origin *o)
 static struct tuning_origin origin_of(struct reader *r)
 {
     struct tuning_origin o = { 0 };
-    o.device_uuid = text_of(r, TUNING_ORIGIN_MOST);
-    o.device = text_of(r, TUNING_ORIGIN_MOST);
-    o.driver = text_of(r, TUNING_ORIGIN_MOST);
-    o.toolchain = text_of(r, TUNING_ORIGIN_MOST);
-    o.library = text_of(r, TUNING_ORIGIN_MOST);
+    o.device_uuid = text_of(r, TUNING_ORIGIN_MAX);
+    o.device = text_of(r, TUNING_ORIGIN_MAX);
+    o.driver = text_of(r, TUNING_ORIGIN_MAX);
+    o.toolchain = text_of(r, TUNING_ORIGIN_MAX);
+    o.library = text_of(r, TUNING_ORIGIN_MAX);
     o.clock_mhz = reader_u32(r);
     return o;
 }
@@ -247,7 +247,7 @@ static struct tuning_row row_of(struct reader *r, const struct tuning_place *pla
     row.measured.uid = reader_u32(r);
     row.id = reader_sized(r);
     row.values = reader_sized(r);
-    r->failed |= !is_word(row.id, TUNING_ID_MOST) || !is_line(row.values, TUNING_VALUES_MOST);
+    r->failed |= !is_word(row.id, TUNING_ID_MAX) || !is_line(row.values, TUNING_VALUES_MAX);
     return row;
 }
 
@@ -255,9 +255,9 @@ static struct tuning_row row_of(struct reader *r, const struct tuning_place *pla
 
 static enum kiln_code check_rows(const struct tuning_row *rows, size_t count, struct kiln_err *err)
 {
-    if (count == 0 || count > TUNING_ENTRIES_MOST)
+    if (count == 0 || count > TUNING_ENTRIES_MAX)
         return kiln_fail(err, KILN_INVALID, "a record has 1 to %u entries, this one has %zu",
-                         TUNING_ENTRIES_MOST, count);
+                         TUNING_ENTRIES_MAX, count);
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; !rc && i < count; i++) {
         rc = check_row(&rows[i], err);
@@ -287,14 +287,14 @@ enum kiln_code tuning_record_pack(const struct tuning_place *place, const struct
 }
 
 bool tuning_record_unpack(const struct tuning_place *place, struct bytes packed,
-                          struct tuning_row ret_rows[TUNING_ENTRIES_MOST], size_t *ret_count)
+                          struct tuning_row ret_rows[TUNING_ENTRIES_MAX], size_t *ret_count)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     if (tuning_place_check(place, &ignored) != KILN_OK)
         return false;
     struct reader r = body_of(place, packed);
     size_t count = reader_u16(&r);
-    if (r.failed || count == 0 || count > TUNING_ENTRIES_MOST)
+    if (r.failed || count == 0 || count > TUNING_ENTRIES_MAX)
         return false;
     for (size_t i = 0; i < count && !r.failed; i++) {
         ret_rows[i] = row_of(&r, place, i > 0 ? &ret_rows[i - 1] : NULL);
@@ -312,7 +312,7 @@ bool tuning_record_unpack(const struct tuning_place *place, struct bytes packed,
 static bool is_file_name(const char *name)
 {
     return name[0] && name[0] != '.' && !strchr(name, '/') &&
-           is_printable(name, TUNING_FILE_NAME_MOST);
+           is_printable(name, TUNING_FILE_NAME_MAX);
 }
 
 enum kiln_code tuning_system_check(const struct tuning_system_file *file, struct kiln_err *err)
@@ -321,12 +321,12 @@ enum kiln_code tuning_system_check(const struct tuning_system_file *file, struct
         return kiln_fail(err, KILN_INVALID,
                          "database id and backend are words of at most %u letters, and only find "
                          "databases have a backend",
-                         TUNING_NAME_MOST);
+                         TUNING_NAME_MAX);
     if (!is_file_name(file->index_file))
         return kiln_fail(err, KILN_INVALID, "'%.100s' is no name for an index", file->index_file);
-    if (!is_word(bytes_of_text(file->source), TUNING_FILE_NAME_MOST))
+    if (!is_word(bytes_of_text(file->source), TUNING_FILE_NAME_MAX))
         return kiln_fail(err, KILN_INVALID, "an imported file's name has 1 to %u bytes",
-                         TUNING_FILE_NAME_MOST);
+                         TUNING_FILE_NAME_MAX);
     return KILN_OK;
 }
 
@@ -361,8 +361,8 @@ bool tuning_system_unpack(struct tuning_system_file *file, struct bytes packed)
     struct kiln_err ignored = KILN_ERR_INIT;
     struct tuning_place place = place_of_system(file);
     struct reader r = body_of(&place, packed);
-    file->source = text_of(&r, TUNING_FILE_NAME_MOST);
-    file->index_file = text_of(&r, TUNING_FILE_NAME_MOST);
+    file->source = text_of(&r, TUNING_FILE_NAME_MAX);
+    file->index_file = text_of(&r, TUNING_FILE_NAME_MAX);
     struct bytes digest = reader_take(&r, DIGEST_SIZE);
     if (r.failed)
         return false;

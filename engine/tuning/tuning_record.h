@@ -11,17 +11,17 @@
  */
 #include "engine/tuning/tuning_db.h"
 
-/* TUNING_KEY_MOST and TUNING_ENTRIES_MOST are those of common/tuning_text.h. */
-#define TUNING_ID_MOST TUNING_WORD_MOST
-#define TUNING_VALUES_MOST TUNING_VALUE_MOST
-#define TUNING_NAME_MOST 128u   /* database id, backend */
-#define TUNING_ORIGIN_MOST 256u /* each of its texts */
-#define TUNING_FILE_NAME_MOST 1024u
+/* TUNING_KEY_MAX and TUNING_ENTRIES_MAX are those of common/tuning_text.h. */
+#define TUNING_ID_MAX TUNING_WORD_MAX
+#define TUNING_VALUES_MAX TUNING_VALUE_MAX
+#define TUNING_NAME_MAX 128u   /* database id, backend */
+#define TUNING_ORIGIN_MAX 256u /* each of its texts */
+#define TUNING_FILE_NAME_MAX 1024u
 /* In memory, of an entry beside its texts: part of what a user's records count as. */
 #define TUNING_ENTRY_COST 176u
 /* Of what one row holds. */
-#define TUNING_CONTENT_MOST \
-    (TUNING_ENTRIES_MOST * (TUNING_VALUES_MOST + TUNING_ID_MOST + 6 * TUNING_ORIGIN_MOST))
+#define TUNING_CONTENT_MAX \
+    (TUNING_ENTRIES_MAX * (TUNING_VALUES_MAX + TUNING_ID_MAX + 6 * TUNING_ORIGIN_MAX))
 
 /* KILN_INVALID unless a record may stand there. */
 KILN_MUST_CHECK enum kiln_code tuning_place_check(const struct tuning_place *place,
@@ -32,7 +32,7 @@ KILN_MUST_CHECK enum kiln_code tuning_record_pack(const struct tuning_place *pla
                                                   struct buffer *to, struct kiln_err *err);
 /* False unless |packed| is what tuning_record_pack made for this very place. */
 bool tuning_record_unpack(const struct tuning_place *place, struct bytes packed,
-                          struct tuning_row ret_rows[TUNING_ENTRIES_MOST], size_t *ret_count);
+                          struct tuning_row ret_rows[TUNING_ENTRIES_MAX], size_t *ret_count);
 
 KILN_MUST_CHECK enum kiln_code tuning_system_check(const struct tuning_system_file *file,
                                                    struct kiln_err *err);

@@ -24,7 +24,7 @@ static enum kiln_code connect_built_in(uint64_t deadline_ns, struct transport **
     return rc ? kiln_while(err, "the engine in this program cannot serve") : KILN_OK;
 }
 
-static void ignore_greeting(enum kiln_code rc) { (void)rc; }
+static void ignore_handshake(enum kiln_code rc) { (void)rc; }
 
 static void describe_built_in(char *text, size_t size)
 {
@@ -32,8 +32,8 @@ static void describe_built_in(char *text, size_t size)
 }
 
 const struct substitute substitute = { .word = "embedded",
-                                       .rung = KILN_RUNG_EMBEDDED,
+                                       .level = KILN_LEVEL_EMBEDDED,
                                        .is_first = true,
                                        .connect = connect_built_in,
-                                       .greeted = ignore_greeting,
+                                       .greeted = ignore_handshake,
                                        .describe = describe_built_in };

@@ -18,9 +18,9 @@
 
 #define MODE_VARIABLE "KILN_FALLBACK"
 #define NOTICE_VARIABLE "KILN_FALLBACK_NOTICE"
-#define PATIENCE_VARIABLE "KILN_FALLBACK_PATIENCE"
-#define PATIENCE_MS 5000u
-#define PATIENCE_MOST_MS 3600000u
+#define GRACE_VARIABLE "KILN_FALLBACK_PATIENCE"
+#define GRACE_MS 5000u
+#define GRACE_MAX_MS 3600000u
 #define MS 1000000ull
 /* A daemon that is started again, or that has no room: longer than that takes. */
 #define RETURN_NS 3000000000ull
@@ -28,7 +28,7 @@
 struct fallback {
     struct fallback_options options;
     bool off;
-    unsigned patience_ms;
+    unsigned grace_ms;
     atomic_bool serves;    /* the last connection is the substitute's */
     pthread_mutex_t mutex; /* of all below; held briefly */
     bool reached;          /* a kilnd took a connection once */
@@ -85,18 +85,18 @@ static enum kiln_code read_word(const char *word, bool *ret_off, struct kiln_err
                      substitute.word);
 }
 
-static enum kiln_code read_patience(unsigned *ret_ms, struct kiln_err *err)
+static enum kiln_code read_grace(unsigned *ret_ms, struct kiln_err *err)
 {
-    const char *word = getenv(PATIENCE_VARIABLE);
-    *ret_ms = PATIENCE_MS;
+    const char *word = getenv(GRACE_VARIABLE);
+    *ret_ms = GRACE_MS;
     if (!word || !word[0])
         return KILN_OK;
     char *end;
     unsigned long ms = word[0] >= '0' && word[0] <= '9' ? strtoul(word, &end, 10) : 0;
-    if (ms < 1 || ms > PATIENCE_MOST_MS || *end)
+    if (ms < 1 || ms > GRACE_MAX_MS || *end)
         return kiln_fail(err, KILN_INVALID,
-                         PATIENCE_VARIABLE " is '%.100s': it may be 1 to %u, in milliseconds", word,
-                         PATIENCE_MOST_MS);
+                         GRACE_VARIABLE " is '%.100s': it may be 1 to %u, in milliseconds", word,
+                         GRACE_MAX_MS);
     *ret_ms = (unsigned)ms;
     return KILN_OK;
 }
@@ -105,10 +105,10 @@ enum kiln_code fallback_create(const struct fallback_options *options,
                                struct fallback **ret_fallback, struct kiln_err *err)
 {
     bool off;
-    unsigned patience_ms;
+    unsigned grace_ms;
     enum kiln_code rc = read_word(options->word, &off, err);
     if (!rc)
-        rc = read_patience(&patience_ms, err);
+        rc = read_grace(&grace_ms, err);
     if (rc)
         return rc;
     struct fallback *f = calloc(1, sizeof(*f));
@@ -117,7 +117,7 @@ enum kiln_code fallback_create(const struct fallback_options *options,
     pthread_mutex_init(&f->mutex, /* attr= */ NULL);
     f->options = *options;
     f->off = off;
-    f->patience_ms = patience_ms;
+    f->grace_ms = grace_ms;
     load_lock_watch();
     *ret_fallback = f;
     return KILN_OK;
@@ -131,7 +131,7 @@ void fallback_destroy(struct fallback *f)
     free(f);
 }
 
-uint64_t fallback_patience_ns(const struct fallback *f) { return f->patience_ms * MS; }
+uint64_t fallback_grace_ns(const struct fallback *f) { return f->grace_ms * MS; }
 
 /* ---- connections ---- */
 
@@ -183,12 +183,12 @@ static enum kiln_code connect_first(struct fallback *f, uint64_t deadline_ns,
  * again meanwhile. */
 static bool is_awaited(const struct fallback *f, enum kiln_code rc)
 {
-    uint64_t waited_ns = clock_monotonic_ns() - f->asked_ns, patience_ns = f->patience_ms * MS;
-    bool may_return = waited_ns < RETURN_NS && waited_ns < patience_ns;
+    uint64_t waited_ns = clock_monotonic_ns() - f->asked_ns, grace_ns = f->grace_ms * MS;
+    bool may_return = waited_ns < RETURN_NS && waited_ns < grace_ns;
     switch (rc) {
     case KILN_UNAVAILABLE: return f->reached && may_return;
     case KILN_BUSY: return may_return;
-    case KILN_TIMED_OUT: return waited_ns < patience_ns;
+    case KILN_TIMED_OUT: return waited_ns < grace_ns;
     default: return false;
     }
 }
@@ -224,7 +224,7 @@ enum kiln_code fallback_connect(struct fallback *f, uint64_t deadline_ns,
     return rc;
 }
 
-static void tell_user(struct fallback *f)
+static void report_user(struct fallback *f)
 {
     char why[sizeof(f->why)];
     if (is_first(f))
@@ -240,7 +240,7 @@ bool fallback_greeted(struct fallback *f, enum kiln_code rc, const struct kiln_e
     if (atomic_load(&f->serves)) {
         substitute.greeted(rc);
         if (rc == KILN_OK)
-            tell_user(f);
+            report_user(f);
         return false;
     }
     pthread_mutex_lock(&f->mutex);

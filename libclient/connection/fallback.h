@@ -35,7 +35,7 @@ KILN_MUST_CHECK enum kiln_code fallback_connect(struct fallback *fallback, uint6
  * where a kilnd refuses us, is of another version, or is silent for |patience|. */
 bool fallback_greeted(struct fallback *fallback, enum kiln_code rc, const struct kiln_err *err);
 /* How long silence is taken for work (KILN_FALLBACK_PATIENCE). */
-uint64_t fallback_patience_ns(const struct fallback *fallback);
+uint64_t fallback_grace_ns(const struct fallback *fallback);
 /* The last connection was not kilnd's, and now a kilnd would serve us: asked before requests; looks
  * every few seconds at most. */
 bool fallback_may_leave(struct fallback *fallback);

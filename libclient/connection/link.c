@@ -5,8 +5,8 @@
 
 #include <poll.h>
 
-#define BACK_OFF_LEAST_MS 10u
-#define BACK_OFF_MOST_MS 500u
+#define BACK_OFF_MIN_MS 10u
+#define BACK_OFF_MAX_MS 500u
 
 static bool leads_elsewhere(const struct link_wish *wish, enum kiln_code rc,
                             const struct kiln_err *err)
@@ -17,18 +17,18 @@ static bool leads_elsewhere(const struct link_wish *wish, enum kiln_code rc,
 static uint64_t next_look(const struct link_wish *wish, uint64_t deadline_ns)
 {
     uint64_t now = clock_monotonic_ns();
-    bool is_sooner =
-        wish->patience_ns && now < deadline_ns && deadline_ns - now > wish->patience_ns;
-    return is_sooner ? now + wish->patience_ns : deadline_ns;
+    bool is_sooner = wish->grace_ns && now < deadline_ns && deadline_ns - now > wish->grace_ns;
+    return is_sooner ? now + wish->grace_ns : deadline_ns;
 }
 
 /* Asked again and again whether it is worth waiting for. */
 static enum kiln_code hear(const struct link_wish *wish, struct transport *t, uint64_t deadline_ns,
-                           struct greeting *ret_greeting, bool *ret_elsewhere, struct kiln_err *err)
+                           struct handshake *ret_handshake, bool *ret_elsewhere,
+                           struct kiln_err *err)
 {
     for (;;) {
         uint64_t by = next_look(wish, deadline_ns);
-        enum kiln_code rc = greeting_hear(t, by, ret_greeting, err);
+        enum kiln_code rc = handshake_hear(t, by, ret_handshake, err);
         *ret_elsewhere = leads_elsewhere(wish, rc, err);
         if (rc != KILN_TIMED_OUT || *ret_elsewhere || by == deadline_ns)
             return rc;
@@ -36,7 +36,7 @@ static enum kiln_code hear(const struct link_wish *wish, struct transport *t, ui
 }
 
 static enum kiln_code open_once(const struct link_wish *wish, uint64_t deadline_ns,
-                                struct transport **ret_transport, struct greeting *ret_greeting,
+                                struct transport **ret_transport, struct handshake *ret_handshake,
                                 bool *ret_reached, bool *ret_elsewhere, struct kiln_err *err)
 {
     KILN_AUTO(transport) struct transport *t = NULL;
@@ -45,9 +45,9 @@ static enum kiln_code open_once(const struct link_wish *wish, uint64_t deadline_
     if (rc)
         return rc;
     *ret_reached = true;
-    rc = greeting_say(t, wish->software, err);
+    rc = handshake_say(t, wish->software, err);
     if (!rc)
-        rc = hear(wish, t, deadline_ns, ret_greeting, ret_elsewhere, err);
+        rc = hear(wish, t, deadline_ns, ret_handshake, ret_elsewhere, err);
     else
         *ret_elsewhere = leads_elsewhere(wish, rc, err);
     if (!rc)
@@ -66,14 +66,14 @@ static bool pause_before(uint64_t deadline_ns, unsigned ms)
 }
 
 enum kiln_code link_open(const struct link_wish *wish, uint64_t deadline_ns,
-                         struct transport **ret_transport, struct greeting *ret_greeting,
+                         struct transport **ret_transport, struct handshake *ret_handshake,
                          bool *ret_reached, struct kiln_err *err)
 {
     *ret_reached = false;
-    for (unsigned ms = BACK_OFF_LEAST_MS;;) {
+    for (unsigned ms = BACK_OFF_MIN_MS;;) {
         bool elsewhere;
-        enum kiln_code rc =
-            open_once(wish, deadline_ns, ret_transport, ret_greeting, ret_reached, &elsewhere, err);
+        enum kiln_code rc = open_once(wish, deadline_ns, ret_transport, ret_handshake, ret_reached,
+                                      &elsewhere, err);
         if (rc && elsewhere)
             continue;
         bool known = wish->reached_before || *ret_reached;
@@ -83,6 +83,6 @@ enum kiln_code link_open(const struct link_wish *wish, uint64_t deadline_ns,
             err->code = KILN_TIMED_OUT;
             return kiln_while(err, "kilnd went away and did not return in time");
         }
-        ms = ms * 2 < BACK_OFF_MOST_MS ? ms * 2 : BACK_OFF_MOST_MS;
+        ms = ms * 2 < BACK_OFF_MAX_MS ? ms * 2 : BACK_OFF_MAX_MS;
     }
 }

@@ -2,7 +2,7 @@
 #include "libclient/connection/look.h"
 
 #include "common/clock.h"
-#include "libclient/connection/greeting.h"
+#include "libclient/connection/handshake.h"
 #include "libclient/connection/transport_socket.h"
 
 #define EVERY_NS 2000000000ull
@@ -19,7 +19,7 @@ static bool ask(struct look *look, const char *path, const char *software)
     look_later(look);
     if (transport_socket_connect(path, &look->transport, &ignored))
         return false;
-    if (greeting_say(look->transport, software, &ignored) == KILN_OK)
+    if (handshake_say(look->transport, software, &ignored) == KILN_OK)
         return true;
     look_end(look);
     return false;
@@ -27,9 +27,9 @@ static bool ask(struct look *look, const char *path, const char *software)
 
 static bool is_welcome(struct look *look, uint64_t deadline_ns)
 {
-    struct greeting unused;
+    struct handshake unused;
     struct kiln_err ignored = KILN_ERR_INIT;
-    enum kiln_code rc = greeting_hear(look->transport, deadline_ns, &unused, &ignored);
+    enum kiln_code rc = handshake_hear(look->transport, deadline_ns, &unused, &ignored);
     if (rc != KILN_TIMED_OUT)
         look_end(look);
     return rc == KILN_OK;

@@ -7,7 +7,7 @@
  * Ownership  a parcel owns its bytes and the descriptors not yet taken (parcel_destroy)
  * Threading  handed over under the exchange's mutex
  */
-#include "libclient/connection/exchange.h"
+#include "libclient/connection/multiplexer.h"
 
 struct parcel {
     struct parcel *next;

@@ -10,7 +10,7 @@
 #include "libclient/connection/substitute.h"
 
 #include "common/clock.h"
-#include "common/private_folders.h"
+#include "common/private_directories.h"
 #include "libclient/connection/detached.h"
 #include "libclient/connection/transport_socket.h"
 #include "libclient/load_lock.h"
@@ -42,26 +42,28 @@
 #define LOG_TAIL 2048
 #define ENVIRONMENT_MAX 4096
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of |folders|; held briefly */
-static struct private_folders folders;                    /* of the last connection */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of |directories|; held briefly */
+static struct private_directories directories;            /* of the last connection */
 static atomic_uint failures;                              /* in a row */
 
 /* ---- the program ---- */
 
-static bool is_program(char path[PATH_TEXT_MOST], const char *folder, size_t size, const char *name)
+static bool is_program(char path[PATH_TEXT_MAX], const char *directory, size_t size,
+                       const char *name)
 {
-    int length = snprintf(path, PATH_TEXT_MOST, "%.*s/%s", (int)size, folder, name);
-    return size && folder[0] == '/' && length > 0 && length < PATH_TEXT_MOST &&
+    int length = snprintf(path, PATH_TEXT_MAX, "%.*s/%s", (int)size, directory, name);
+    return size && directory[0] == '/' && length > 0 && length < PATH_TEXT_MAX &&
            access(path, X_OK) == 0;
 }
 
 /* In the same directory, in the build's or an installed tree's place for programs. */
-static bool find_beside_us(char path[PATH_TEXT_MOST])
+static bool find_beside_us(char path[PATH_TEXT_MAX])
 {
     static const char *const names[] = { "kilnd", "../bin/kilnd", KILN_KILND_FROM_LIBRARY };
-    char self[PATH_TEXT_MOST];
+    char self[PATH_TEXT_MAX];
     Dl_info us;
-    const char *slash = dladdr(&folders, &us) && us.dli_fname ? strrchr(us.dli_fname, '/') : NULL;
+    const char *slash =
+        dladdr(&directories, &us) && us.dli_fname ? strrchr(us.dli_fname, '/') : NULL;
     if (!slash)
         return false;
     snprintf(self, sizeof(self), "%s", us.dli_fname);
@@ -73,11 +75,11 @@ static bool find_beside_us(char path[PATH_TEXT_MOST])
     return false;
 }
 
-static enum kiln_code find_program(char path[PATH_TEXT_MOST], struct kiln_err *err)
+static enum kiln_code find_program(char path[PATH_TEXT_MAX], struct kiln_err *err)
 {
     const char *named = secure_getenv(PROGRAM_VARIABLE);
     if (named && named[0]) {
-        snprintf(path, PATH_TEXT_MOST, "%s", named);
+        snprintf(path, PATH_TEXT_MAX, "%s", named);
         return access(path, X_OK) == 0
                    ? KILN_OK
                    : kiln_fail_errno(err, errno, "cannot run '%s' (" PROGRAM_VARIABLE ")", path);
@@ -118,7 +120,8 @@ static char **copy_environment(void)
 
 /* ---- lock, socket, log ---- */
 
-static enum kiln_code take_lock(const struct private_folders *f, int *ret_fd, struct kiln_err *err)
+static enum kiln_code take_lock(const struct private_directories *f, int *ret_fd,
+                                struct kiln_err *err)
 {
     char path[sizeof(f->socket) + 8];
     snprintf(path, sizeof(path), "%s.lock", f->socket);
@@ -148,17 +151,17 @@ static enum kiln_code make_socket(const char *path, int *ret_fd, struct kiln_err
     return KILN_OK;
 }
 
-static int open_log(const struct private_folders *f)
+static int open_log(const struct private_directories *f)
 {
-    char path[PATH_TEXT_MOST + 16];
+    char path[PATH_TEXT_MAX + 16];
     snprintf(path, sizeof(path), "%s/kilnd.log", f->cache);
     return open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
 /* Its last line, which says why it could not start. */
-static void read_log(const struct private_folders *f, char *text, size_t size)
+static void read_log(const struct private_directories *f, char *text, size_t size)
 {
-    char path[PATH_TEXT_MOST + 16], tail[LOG_TAIL + 1] = "";
+    char path[PATH_TEXT_MAX + 16], tail[LOG_TAIL + 1] = "";
     snprintf(path, sizeof(path), "%s/kilnd.log", f->cache);
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     off_t end = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
@@ -172,10 +175,10 @@ static void read_log(const struct private_folders *f, char *text, size_t size)
 
 /* ---- starting one ---- */
 
-static enum kiln_code run_kilnd(const struct private_folders *f, int socket_fd, int lock_fd,
+static enum kiln_code run_kilnd(const struct private_directories *f, int socket_fd, int lock_fd,
                                 struct kiln_err *err)
 {
-    char program[PATH_TEXT_MOST];
+    char program[PATH_TEXT_MAX];
     enum kiln_code rc = find_program(program, err);
     if (rc)
         return rc;
@@ -198,7 +201,7 @@ static enum kiln_code run_kilnd(const struct private_folders *f, int socket_fd, 
 
 /* KILN_BUSY: another process starts one, or one is ending.  fork waits meanwhile, or a child of
  * the job would keep lock and socket. */
-static enum kiln_code start_kilnd(const struct private_folders *f, struct kiln_err *err)
+static enum kiln_code start_kilnd(const struct private_directories *f, struct kiln_err *err)
 {
     int lock_fd = -1, socket_fd = -1;
     load_lock();
@@ -219,7 +222,8 @@ static enum kiln_code start_kilnd(const struct private_folders *f, struct kiln_e
 
 /* ---- connecting ---- */
 
-static enum kiln_code refuse_to_start_again(const struct private_folders *f, struct kiln_err *err)
+static enum kiln_code refuse_to_start_again(const struct private_directories *f,
+                                            struct kiln_err *err)
 {
     char why[256];
     read_log(f, why, sizeof(why));
@@ -228,7 +232,7 @@ static enum kiln_code refuse_to_start_again(const struct private_folders *f, str
                      f->cache);
 }
 
-static enum kiln_code connect_or_start(const struct private_folders *f, uint64_t deadline_ns,
+static enum kiln_code connect_or_start(const struct private_directories *f, uint64_t deadline_ns,
                                        struct transport **ret_transport, struct kiln_err *err)
 {
     for (;;) {
@@ -253,21 +257,21 @@ static enum kiln_code connect_or_start(const struct private_folders *f, uint64_t
 static enum kiln_code connect_private(uint64_t deadline_ns, struct transport **ret_transport,
                                       struct kiln_err *err)
 {
-    struct private_folders f;
+    struct private_directories f;
     if (getauxval(AT_SECURE))
         return kiln_fail(err, KILN_DENIED,
                          "this program has rights that whoever started it lacks (setuid, file "
                          "capabilities), so it starts no kilnd");
-    enum kiln_code rc = private_folders_find(&f, err);
+    enum kiln_code rc = private_directories_find(&f, err);
     if (rc)
         return rc;
     pthread_mutex_lock(&mutex);
-    folders = f;
+    directories = f;
     pthread_mutex_unlock(&mutex);
     return connect_or_start(&f, deadline_ns, ret_transport, err);
 }
 
-static void note_greeting(enum kiln_code rc)
+static void note_handshake(enum kiln_code rc)
 {
     if (rc == KILN_UNAVAILABLE)
         atomic_fetch_add(&failures, 1);
@@ -278,15 +282,15 @@ static void note_greeting(enum kiln_code rc)
 static void describe_private(char *text, size_t size)
 {
     pthread_mutex_lock(&mutex);
-    const char *why = folders.why_temporary;
+    const char *why = directories.why_temporary;
     snprintf(text, size,
              "a private kilnd serves, which keeps what it compiles in '%.200s'%s%.160s%s",
-             folders.cache, *why ? ", for now (" : "", why, *why ? ")" : "");
+             directories.cache, *why ? ", for now (" : "", why, *why ? ")" : "");
     pthread_mutex_unlock(&mutex);
 }
 
 const struct substitute substitute = { .word = "private",
-                                       .rung = KILN_RUNG_PRIVATE,
+                                       .level = KILN_LEVEL_PRIVATE,
                                        .connect = connect_private,
-                                       .greeted = note_greeting,
+                                       .greeted = note_handshake,
                                        .describe = describe_private };

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define HOSTS_FOLDER "/run/kiln/"
+#define HOSTS_DIRECTORY "/run/kiln/"
 
 enum kiln_code transport_socket_check(const char *path, struct kiln_err *err)
 {
@@ -65,7 +65,7 @@ static enum kiln_code refused(const char *path, struct kiln_err *err)
 /* Users may not start the host's: theirs is found by XDG_RUNTIME_DIR, which both sides need. */
 static enum kiln_code nobody_there(int errnum, const char *path, struct kiln_err *err)
 {
-    bool is_hosts = strncmp(path, HOSTS_FOLDER, sizeof(HOSTS_FOLDER) - 1) == 0;
+    bool is_hosts = strncmp(path, HOSTS_DIRECTORY, sizeof(HOSTS_DIRECTORY) - 1) == 0;
     if (!is_hosts || geteuid() == 0)
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "no kilnd at '%s' (%s): start one with 'kilnd --socket %s', or point "
@@ -77,7 +77,7 @@ static enum kiln_code nobody_there(int errnum, const char *path, struct kiln_err
                      path, strerror(errnum),
                      getenv("XDG_RUNTIME_DIR")
                          ? ""
-                         : ", XDG_RUNTIME_DIR set to a folder of your own for "
+                         : ", XDG_RUNTIME_DIR set to a directory of your own for "
                            "it and for its clients");
 }
 

@@ -10,7 +10,7 @@
 #define SEED_CHECKED 0x6b696c6eu
 #define SEED_TIMED 0x74756e65u
 /* Of an output, bytes that are compared: reading it back takes 10 to 40 ms so. */
-#define COMPARED_MOST ((uint64_t)256 << 20)
+#define COMPARED_MAX ((uint64_t)256 << 20)
 #define POISON 0xff /* not a number in every type */
 
 struct bench {
@@ -74,7 +74,7 @@ static void measure_tensors(struct bench *b)
     b->elements[KILN_TENSOR_Y] = problem_y_elements(&b->problem);
     for (int i = 0; i < 3; i++)
         b->bytes[i] = b->elements[i] * size;
-    uint64_t most = COMPARED_MOST / size;
+    uint64_t most = COMPARED_MAX / size;
     b->compared = b->elements[b->output] < most ? b->elements[b->output] : most;
 }
 

@@ -170,7 +170,7 @@ static enum kiln_code measure_solver(struct work *work, struct work_solver *s, s
     return rc;
 }
 
-static void tell(struct work *work, unsigned done)
+static void report(struct work *work, unsigned done)
 {
     const struct work_solver *best = work_fastest(work);
     struct kiln_conv_progress progress = {
@@ -185,7 +185,7 @@ static void tell(struct work *work, unsigned done)
         int state = work->solvers[i].state;
         progress.failed += state >= KILN_CONV_WRONG;
     }
-    work_tell(work, &progress);
+    work_report(work, &progress);
 }
 
 static enum kiln_code need_bench(struct work *work, struct kiln_err *err)
@@ -215,7 +215,7 @@ enum kiln_code work_find(struct work *work, struct kiln_err *err)
     }
     for (unsigned i = 0; i < work->count && !rc; i++) {
         rc = measure_solver(work, &work->solvers[i], err);
-        tell(work, i + 1);
+        report(work, i + 1);
     }
     return rc;
 }

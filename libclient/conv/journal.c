@@ -10,33 +10,33 @@
 #include <string.h>
 
 /* A line is below PIPE_BUF and goes out in one write; a whole tuning space takes some megabytes. */
-#define LINE_MOST 2048u
-#define FILE_MOST (64u << 20)
+#define LINE_MAX 2048u
+#define FILE_MAX (64u << 20)
 #define PATH_BYTES 4096u
 
 struct journal {
     int fd;
-    char first_line[LINE_MOST];
+    char first_line[LINE_MAX];
     char path[PATH_BYTES + 32];
 };
 
 /* ---- opening ---- */
 
 /* None for a setuid program, which would write where it is told to by one who may not. */
-static bool user_folder(char folder[PATH_BYTES])
+static bool user_directory(char directory[PATH_BYTES])
 {
     const char *state = secure_getenv("XDG_STATE_HOME"), *home = secure_getenv("HOME");
     int size = -1;
     if (state && state[0] == '/')
-        size = snprintf(folder, PATH_BYTES, "%s/kiln/tune", state);
+        size = snprintf(directory, PATH_BYTES, "%s/kiln/tune", state);
     else if (home && home[0] == '/')
-        size = snprintf(folder, PATH_BYTES, "%s/.local/state/kiln/tune", home);
+        size = snprintf(directory, PATH_BYTES, "%s/.local/state/kiln/tune", home);
     return size > 0 && (size_t)size < PATH_BYTES;
 }
 
-static void write_first_line(const struct journal_subject *s, char line[LINE_MOST])
+static void write_first_line(const struct journal_subject *s, char line[LINE_MAX])
 {
-    snprintf(line, LINE_MOST, "kiln-tune 2\t%s\t%s\t%s\t%s\t%s\t%s", s->version, s->database_id,
+    snprintf(line, LINE_MAX, "kiln-tune 2\t%s\t%s\t%s\t%s\t%s\t%s", s->version, s->database_id,
              s->driver, s->toolchain, s->solver, s->problem);
     for (char *at = line; *at; at++)
         *at = *at == '\n' ? ' ' : *at;
@@ -51,7 +51,7 @@ static void write_line(const struct journal *j, const char *line)
 /* The first line of a new file; the end of a line that was cut, as a full disk does it. */
 static void begin_lines(const struct journal *j)
 {
-    char line[LINE_MOST + 1], last = '\n';
+    char line[LINE_MAX + 1], last = '\n';
     off_t size = lseek(j->fd, 0, SEEK_END);
     snprintf(line, sizeof(line), "%s\n", j->first_line);
     if (size == 0)
@@ -60,12 +60,12 @@ static void begin_lines(const struct journal *j)
         write_line(j, "\n");
 }
 
-static enum kiln_code open_file(const char *folder, struct journal *j, struct kiln_err *err)
+static enum kiln_code open_file(const char *directory, struct journal *j, struct kiln_err *err)
 {
-    enum kiln_code rc = fs_make_folders(folder, err);
+    enum kiln_code rc = fs_make_directories(directory, err);
     if (rc)
         return rc;
-    snprintf(j->path, sizeof(j->path), "%s/%016llx.tune", folder,
+    snprintf(j->path, sizeof(j->path), "%s/%016llx.tune", directory,
              (unsigned long long)bytes_hash(bytes_of_text(j->first_line), 0));
     j->fd = open(j->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (j->fd < 0)
@@ -74,26 +74,26 @@ static enum kiln_code open_file(const char *folder, struct journal *j, struct ki
     return KILN_OK;
 }
 
-enum kiln_code journal_open(const char *folder, const struct journal_subject *subject,
+enum kiln_code journal_open(const char *directory, const struct journal_subject *subject,
                             struct journal **ret_journal, struct kiln_err *err)
 {
     char own[PATH_BYTES];
     struct kiln_err why = KILN_ERR_INIT;
     *ret_journal = NULL;
-    if (!folder && !user_folder(own))
+    if (!directory && !user_directory(own))
         return KILN_OK;
     struct journal *j = calloc(1, sizeof(*j));
     if (!j)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a journal");
     j->fd = -1;
     write_first_line(subject, j->first_line);
-    enum kiln_code rc = open_file(folder ? folder : own, j, &why);
+    enum kiln_code rc = open_file(directory ? directory : own, j, &why);
     if (!rc) {
         *ret_journal = j;
         return KILN_OK;
     }
     journal_close(j);
-    return folder ? kiln_fail(err, rc, "the journal of a search: %s", why.text) : KILN_OK;
+    return directory ? kiln_fail(err, rc, "the journal of a search: %s", why.text) : KILN_OK;
 }
 
 void journal_close(struct journal *journal)
@@ -137,7 +137,7 @@ static bool read_result(const struct fields *f, struct search_trial *t)
     if (f->count < 6 || !read_number(f->list[2], &state) ||
         !read_number(f->list[3], &t->timing.median_ms) ||
         !read_number(f->list[4], &t->timing.spread_ms) || !read_number(f->list[5], &samples) ||
-        state > KILN_CONV_NOT_RUN || samples > TIMING_SAMPLES_MOST)
+        state > KILN_CONV_NOT_RUN || samples > TIMING_SAMPLES_MAX)
         return false;
     t->state = (int)state;
     t->timing.samples = (unsigned)samples;
@@ -173,10 +173,10 @@ enum kiln_code journal_read(struct journal *journal, struct search *search, stru
 {
     BUFFER_AUTO struct buffer content;
     char *rest = NULL;
-    buffer_init(&content, FILE_MOST + 1);
+    buffer_init(&content, FILE_MAX + 1);
     if (!journal)
         return KILN_OK;
-    enum kiln_code rc = fs_read_fd(journal->fd, FILE_MOST, &content, err);
+    enum kiln_code rc = fs_read_fd(journal->fd, FILE_MAX, &content, err);
     if (!rc)
         buffer_put(&content, "", 1);
     if (rc)
@@ -193,7 +193,7 @@ enum kiln_code journal_read(struct journal *journal, struct search *search, stru
 
 void journal_begin(struct journal *journal, const char *config)
 {
-    char line[LINE_MOST];
+    char line[LINE_MAX];
     if (!journal)
         return;
     snprintf(line, sizeof(line), ">\t%.1000s\n", config);
@@ -202,7 +202,7 @@ void journal_begin(struct journal *journal, const char *config)
 
 void journal_end(struct journal *journal, const struct search_trial *trial)
 {
-    char line[LINE_MOST], reason[512];
+    char line[LINE_MAX], reason[512];
     if (!journal)
         return;
     snprintf(reason, sizeof(reason), "%s", trial->reason ? trial->reason : "");

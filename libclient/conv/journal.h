@@ -21,9 +21,9 @@ struct journal_subject {
     const char *problem; /* as a driver's command line */
 };
 
-/* In |folder|, which is made; NULL: the user's own, and no journal (*ret_journal NULL) where there
- * is none that can be written to. */
-KILN_MUST_CHECK enum kiln_code journal_open(const char *folder,
+/* In |directory|, which is made; NULL: the user's own, and no journal (*ret_journal NULL) where
+ * there is none that can be written to. */
+KILN_MUST_CHECK enum kiln_code journal_open(const char *directory,
                                             const struct journal_subject *subject,
                                             struct journal **ret_journal, struct kiln_err *err);
 void journal_close(struct journal *journal); /* accepts NULL */

@@ -99,8 +99,8 @@ void conv_list_sort(struct conv_list *list)
 
 /* ---- questions to a result ---- */
 
-static int tell(const struct conv_list *list, unsigned index, struct kiln_conv_entry *ret_entry,
-                struct kiln_error *err)
+static int report(const struct conv_list *list, unsigned index, struct kiln_conv_entry *ret_entry,
+                  struct kiln_error *err)
 {
     if (!ret_entry || !sized_is_fine(ret_entry->size, SIZED_TO(struct kiln_conv_entry, tried)))
         return error_argument(err, "kiln_conv_entry.size is not set: give it sizeof the struct");
@@ -121,7 +121,7 @@ unsigned kiln_conv_result_count(const struct kiln_conv_result *result)
 int kiln_conv_result_entry(const struct kiln_conv_result *result, unsigned index,
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err)
 {
-    return tell(&result->solvers, index, ret_entry, err);
+    return report(&result->solvers, index, ret_entry, err);
 }
 
 unsigned kiln_conv_result_trial_count(const struct kiln_conv_result *result)
@@ -132,7 +132,7 @@ unsigned kiln_conv_result_trial_count(const struct kiln_conv_result *result)
 int kiln_conv_result_trial(const struct kiln_conv_result *result, unsigned index,
                            struct kiln_conv_entry *ret_entry, struct kiln_error *err)
 {
-    return tell(&result->trials, index, ret_entry, err);
+    return report(&result->trials, index, ret_entry, err);
 }
 
 struct kiln_plan *kiln_conv_result_plan(const struct kiln_conv_result *result)

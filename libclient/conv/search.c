@@ -15,7 +15,7 @@
 #define FINAL_MS 400.0
 /* What is faster by less is no progress: the samples of one look are off by as much. */
 #define PROGRESS 0.995
-#define NEIGHBOURS_MOST 32u
+#define NEIGHBOURS_MAX 32u
 
 void search_init(struct search *search, const struct search_ops *ops, void *context)
 {
@@ -54,10 +54,10 @@ bool search_goes_on(const struct search *search, uint64_t until_ns)
 /* ---- trials ---- */
 
 /* "64,128,8": 0 for any other form. */
-static unsigned read_values(const char *config, uint16_t values[SEARCH_AXES_MOST])
+static unsigned read_values(const char *config, uint16_t values[SEARCH_AXES_MAX])
 {
     unsigned count = 0;
-    for (const char *at = config; count < SEARCH_AXES_MOST; at++) {
+    for (const char *at = config; count < SEARCH_AXES_MAX; at++) {
         char *end;
         unsigned long value = strtoul(at, &end, 10);
         if (*at < '0' || *at > '9' || value > UINT16_MAX)
@@ -133,9 +133,9 @@ static double best_ms(const struct search *s)
     return s->best == SIZE_MAX ? 0 : s->trials[s->best].timing.median_ms;
 }
 
-static void tell(struct search *s, size_t index)
+static void report(struct search *s, size_t index)
 {
-    s->has_enough |= s->ops->told(s->context, &s->trials[index]);
+    s->has_enough |= s->ops->reported(s->context, &s->trials[index]);
 }
 
 static void fail(struct search *s, size_t index, int state, const struct kiln_err *why)
@@ -256,7 +256,7 @@ static enum kiln_code try_next(struct search *s, uint64_t until_ns, struct kiln_
              &why);
     else
         rc = look(s, index, err);
-    tell(s, index);
+    report(s, index);
     keep_finalists(s);
     return rc;
 }
@@ -347,7 +347,7 @@ static enum kiln_code time_all(struct search *s, struct finalists *f, unsigned s
         if (s->trials[index].place == TRIAL_HELD)
             f->list[kept++] = index;
         else
-            tell(s, index); /* it turned out to be worse than its first look */
+            report(s, index); /* it turned out to be worse than its first look */
         if (rc)
             return rc;
     }
@@ -399,8 +399,8 @@ static bool step(const struct search *s, unsigned axis, uint16_t from, bool up, 
 }
 
 struct steps { /* along each axis of the best */
-    bool has_lower[SEARCH_AXES_MOST], has_upper[SEARCH_AXES_MOST];
-    uint16_t lower[SEARCH_AXES_MOST], upper[SEARCH_AXES_MOST];
+    bool has_lower[SEARCH_AXES_MAX], has_upper[SEARCH_AXES_MAX];
+    uint16_t lower[SEARCH_AXES_MAX], upper[SEARCH_AXES_MAX];
 };
 
 /* Axes on which |t| is one step away from |best|; more than any: somewhere further. */
@@ -414,7 +414,7 @@ static unsigned distance(const struct search_trial *t, const struct search_trial
         bool is_near = (steps->has_lower[a] && t->values[a] == steps->lower[a]) ||
                        (steps->has_upper[a] && t->values[a] == steps->upper[a]);
         if (!is_near)
-            return SEARCH_AXES_MOST + 1;
+            return SEARCH_AXES_MAX + 1;
         away++;
     }
     return away;
@@ -422,7 +422,7 @@ static unsigned distance(const struct search_trial *t, const struct search_trial
 
 /* Untried ones one step away along one axis; where there are none, along two at once: axes hang
  * together, as a tile and its threads do. */
-static size_t neighbours(const struct search *s, size_t ret_list[NEIGHBOURS_MOST])
+static size_t neighbours(const struct search *s, size_t ret_list[NEIGHBOURS_MAX])
 {
     const struct search_trial *best = &s->trials[s->best];
     struct steps steps = { .lower = { 0 } };
@@ -432,7 +432,7 @@ static size_t neighbours(const struct search *s, size_t ret_list[NEIGHBOURS_MOST
         steps.has_upper[a] = step(s, a, best->values[a], /* up= */ true, &steps.upper[a]);
     }
     for (unsigned away = 1; away <= 2 && count == 0; away++) {
-        for (size_t i = 0; i < s->count && count < NEIGHBOURS_MOST; i++) {
+        for (size_t i = 0; i < s->count && count < NEIGHBOURS_MAX; i++) {
             const struct search_trial *t = &s->trials[i];
             if (t->place == TRIAL_UNTRIED && t->value_count == best->value_count &&
                 distance(t, best, &steps) == away)
@@ -449,7 +449,7 @@ enum kiln_code search_refine(struct search *search, uint64_t until_ns, struct ki
     double before = __DBL_MAX__;
     while (!rc && s->best != SIZE_MAX && search_goes_on(s, until_ns) &&
            best_ms(s) < PROGRESS * before) {
-        size_t list[NEIGHBOURS_MOST];
+        size_t list[NEIGHBOURS_MAX];
         size_t count = neighbours(s, list);
         before = best_ms(s);
         if (count == 0)

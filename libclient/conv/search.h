@@ -21,7 +21,7 @@
 
 #include <kiln/conv.h>
 
-#define SEARCH_AXES_MOST 16u
+#define SEARCH_AXES_MAX 16u
 
 enum trial_place { TRIAL_UNTRIED, TRIAL_ASKED, TRIAL_HELD, TRIAL_DONE };
 
@@ -34,7 +34,7 @@ struct search_trial {
     char *reason;         /* owned; NULL: none */
     void *held;           /* the ops'; not looked at */
     unsigned value_count; /* 0: the config is not of the form "1,2,3" */
-    uint16_t values[SEARCH_AXES_MOST];
+    uint16_t values[SEARCH_AXES_MAX];
 };
 
 struct search;
@@ -60,7 +60,7 @@ struct search_ops {
     bool (*is_alive)(void *context); /* the device, after a failure */
     void (*drop)(void *context, size_t trial);
     /* A trial has its result, or another one than was told of it.  True: enough. */
-    bool (*told)(void *context, const struct search_trial *trial);
+    bool (*reported)(void *context, const struct search_trial *trial);
 };
 
 struct search {

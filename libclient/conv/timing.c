@@ -5,15 +5,15 @@
 
 /* A sample shorter than this is of several launches: clocks of GPUs tick every half microsecond or
  * every microsecond, and an event costs about as much. */
-#define SAMPLE_LEAST_MS 0.25
-#define LAUNCHES_MOST 32u
+#define SAMPLE_MIN_MS 0.25
+#define LAUNCHES_MAX 32u
 /* What the events of a launch that is alone may show beside its own time: the way to the device.
  * Who is hopeless by less costs next to nothing to be timed. */
 #define ALONE_MS 0.05
 /* Tukey's fences for what is far out: so many widths of the middle half beyond it.  And at least so
  * much of the median, where most samples are alike to the last tick. */
 #define FENCE 3.0
-#define FENCE_LEAST 0.01
+#define FENCE_MIN 0.01
 
 static int compare(const void *left, const void *right)
 {
@@ -34,7 +34,7 @@ struct timing timing_of(double *samples, unsigned count)
 {
     qsort(samples, count, sizeof(*samples), compare);
     double low = quantile(samples, count, 0.25), high = quantile(samples, count, 0.75);
-    double least = FENCE_LEAST * quantile(samples, count, 0.5);
+    double least = FENCE_MIN * quantile(samples, count, 0.5);
     double fence = FENCE * (high - low) > least ? FENCE * (high - low) : least;
     unsigned first = 0, end = count;
     while (samples[first] < low - fence)
@@ -53,11 +53,11 @@ struct timing timing_of(double *samples, unsigned count)
 
 static unsigned launches_for(double one_ms)
 {
-    if (one_ms >= SAMPLE_LEAST_MS)
+    if (one_ms >= SAMPLE_MIN_MS)
         return 1;
-    if (one_ms * LAUNCHES_MOST <= SAMPLE_LEAST_MS)
-        return LAUNCHES_MOST;
-    return (unsigned)(SAMPLE_LEAST_MS / one_ms) + 1;
+    if (one_ms * LAUNCHES_MAX <= SAMPLE_MIN_MS)
+        return LAUNCHES_MAX;
+    return (unsigned)(SAMPLE_MIN_MS / one_ms) + 1;
 }
 
 static struct timing cut_short(double ms)
@@ -68,8 +68,8 @@ static struct timing cut_short(double ms)
 enum kiln_code timing_take(const struct timing_source *source, const struct timing_limits *limits,
                            struct timing *ret_timing, struct kiln_err *err)
 {
-    double samples[TIMING_SAMPLES_MOST], first_ms, warm_up_ms, spent_ms = 0, hopeless_ms;
-    unsigned wanted = limits->samples < TIMING_SAMPLES_MOST ? limits->samples : TIMING_SAMPLES_MOST;
+    double samples[TIMING_SAMPLES_MAX], first_ms, warm_up_ms, spent_ms = 0, hopeless_ms;
+    unsigned wanted = limits->samples < TIMING_SAMPLES_MAX ? limits->samples : TIMING_SAMPLES_MAX;
     hopeless_ms = limits->hopeless_ms > 0 ? limits->hopeless_ms + ALONE_MS : __DBL_MAX__;
     /* The first run may load, or even compile, and wakes the clocks up: it says nothing. */
     enum kiln_code rc = source->launch(source->context, 1, &warm_up_ms, err);

@@ -11,7 +11,7 @@
  */
 #include "common/err.h"
 
-#define TIMING_SAMPLES_MOST 64u
+#define TIMING_SAMPLES_MAX 64u
 
 struct timing_source { /* what is timed; the tests bring one of their own */
     /* |launches| in a row; the device's time for all of them. */

@@ -16,11 +16,11 @@
 /* Compiles under way: kilnd is of this host and has a worker for each processor.  A few more, so
  * that none is idle while this process measures; not many, for what is asked for next waits behind
  * them. */
-#define WINDOW_MOST 128u
+#define WINDOW_MAX 128u
 /* Candidates that are asked for: of a larger space this is a sample. */
-#define CANDIDATES_MOST (1u << 17)
+#define CANDIDATES_MAX (1u << 17)
 /* The fastest of an earlier search are measured again, for they have to be compiled anyway. */
-#define REMEMBERED_MOST 8u
+#define REMEMBERED_MAX 8u
 /* A solver whose best known config takes so many times the best solver's time is not tuned. */
 #define WORTH 6.0
 /* Of the time that is left, what samples of the whole space get before the best is refined. */
@@ -101,7 +101,7 @@ static void op_drop(void *context, size_t trial)
     t->held = NULL;
 }
 
-static bool op_told(void *context, const struct search_trial *trial)
+static bool op_reported(void *context, const struct search_trial *trial)
 {
     struct tuner *t = context;
     const struct search *s = &t->search;
@@ -117,7 +117,7 @@ static bool op_told(void *context, const struct search_trial *trial)
     if (!t->is_passing)
         journal_end(t->journal, trial);
     t->is_passing = false;
-    work_tell(t->work, &progress);
+    work_report(t->work, &progress);
     return t->work->has_enough;
 }
 
@@ -131,7 +131,7 @@ static const struct search_ops ops = {
     .check = op_check,
     .is_alive = op_is_alive,
     .drop = op_drop,
-    .told = op_told,
+    .reported = op_reported,
 };
 
 /* ---- what there is to try ---- */
@@ -160,7 +160,7 @@ static enum kiln_code queue_remembered(struct tuner *t, struct kiln_err *err)
 {
     struct search *s = &t->search;
     enum kiln_code rc = KILN_OK;
-    for (unsigned n = 0; n < REMEMBERED_MOST && !rc; n++) {
+    for (unsigned n = 0; n < REMEMBERED_MAX && !rc; n++) {
         size_t best = SIZE_MAX;
         for (size_t i = 0; i < s->count; i++) {
             const struct search_trial *trial = &s->trials[i];
@@ -211,7 +211,7 @@ enum kiln_code tuner_queue_range(struct tuner *t, uint32_t first, uint32_t count
 static uint32_t sample_size(const struct tuner *t)
 {
     uint32_t candidates = t->solver->solution.candidates;
-    return candidates < CANDIDATES_MOST ? candidates : CANDIDATES_MOST;
+    return candidates < CANDIDATES_MAX ? candidates : CANDIDATES_MAX;
 }
 
 enum kiln_code tuner_know_neighbours(struct tuner *t, struct kiln_err *err)
@@ -352,7 +352,7 @@ static unsigned window_size(void)
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     unsigned count = processors > 0 ? (unsigned)processors : 1;
     unsigned size = count + count / 4 + 2;
-    return size < WINDOW_MOST ? size : WINDOW_MOST;
+    return size < WINDOW_MAX ? size : WINDOW_MAX;
 }
 
 static enum kiln_code tune_solver(struct work *work, struct work_solver *solver, uint64_t until_ns,
@@ -396,7 +396,7 @@ enum kiln_code work_tune(struct work *work, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     unsigned left = 0;
-    bool wanted[WORK_SOLVERS_MOST] = { false };
+    bool wanted[WORK_SOLVERS_MAX] = { false };
     for (unsigned i = 0; i < work->count; i++) {
         wanted[i] = is_worth(work, &work->solvers[i]);
         left += wanted[i];

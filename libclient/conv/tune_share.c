@@ -10,7 +10,7 @@
 
 #define MS 1000000ull
 /* For the last shares of others, at the end. */
-#define WAIT_MOST_MS 10000
+#define WAIT_MAX_MS 10000
 
 struct sharing {
     struct tuner *tuner;
@@ -97,7 +97,7 @@ static enum kiln_code report_and_take(struct sharing *s, struct kiln_err *err)
     if (!rc && s->state == KILN_LEASE_TAKEN && has_time(t)) {
         uint64_t left_ms = (t->until_ns - clock_monotonic_ns()) / MS;
         s->has_waited = true;
-        rc = take(s, left_ms < WAIT_MOST_MS ? (int)left_ms : WAIT_MOST_MS, err);
+        rc = take(s, left_ms < WAIT_MAX_MS ? (int)left_ms : WAIT_MAX_MS, err);
     }
     return rc;
 }

@@ -91,7 +91,7 @@ static enum kiln_code list_solvers(struct work *work, struct kiln_err *err)
                                 &work->list, &e);
     if (rc)
         return error_take(rc, &e, err);
-    for (unsigned i = 0; i < kiln_solutions_count(work->list) && work->count < WORK_SOLVERS_MOST;
+    for (unsigned i = 0; i < kiln_solutions_count(work->list) && work->count < WORK_SOLVERS_MAX;
          i++) {
         struct work_solver *s = &work->solvers[work->count];
         *s = (struct work_solver){ .solution = { .size = sizeof(s->solution) },
@@ -182,10 +182,10 @@ struct work_solver *work_fastest(struct work *work)
     return best;
 }
 
-void work_tell(struct work *work, struct kiln_conv_progress *progress)
+void work_report(struct work *work, struct kiln_conv_progress *progress)
 {
     progress->size = sizeof(*progress);
-    if (work->options.told && work->options.told(work->options.context, progress))
+    if (work->options.reported && work->options.reported(work->options.context, progress))
         work->has_enough = true;
 }
 

@@ -16,8 +16,8 @@
 #include <kiln/solutions.h>
 #include <kiln/tuning.h>
 
-#define WORK_SOLVERS_MOST 16u
-#define WORK_CONFIG_MOST 1032u
+#define WORK_SOLVERS_MAX 16u
+#define WORK_CONFIG_MAX 1032u
 
 struct work_solver {
     struct kiln_solution solution; /* texts borrowed from the list */
@@ -25,7 +25,7 @@ struct work_solver {
     struct timing timing;
     uint64_t checked;
     unsigned tried;
-    char config[WORK_CONFIG_MOST];
+    char config[WORK_CONFIG_MAX];
     char reason[512];
     struct kiln_plan *plan; /* counted; NULL: none */
     bool is_measured;       /* in this call: to be recorded */
@@ -41,7 +41,7 @@ struct work {
     int timeout_ms;                   /* of a question to kilnd */
     uint64_t start_ns, end_ns;        /* UINT64_MAX: no end */
     struct kiln_solutions *list;      /* owned */
-    struct work_solver solvers[WORK_SOLVERS_MOST];
+    struct work_solver solvers[WORK_SOLVERS_MAX];
     unsigned count;
     struct bench *bench;             /* owned; NULL until something is measured */
     struct kiln_err unchecked;       /* why results are compared with nothing; OK: they are */
@@ -69,7 +69,7 @@ bool work_is_winograd(const struct kiln_solution *solution);
 /* The fastest of the solvers that are timed and right; NULL: none. */
 struct work_solver *work_fastest(struct work *work);
 /* Tells the caller. */
-void work_tell(struct work *work, struct kiln_conv_progress *progress);
+void work_report(struct work *work, struct kiln_conv_progress *progress);
 /* Another plan of |solver|; the old one goes. */
 void work_take_plan(struct work_solver *solver, struct kiln_plan *plan);
 /* A recording on this device with |measurement|, made with |plan|'s toolchain. */

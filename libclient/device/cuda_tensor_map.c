@@ -15,7 +15,7 @@ int cuda_tensor_map_encode(cuda_encode_tiled *tiled, cuda_encode_im2col *im2col,
 {
     int type = map->type == TYPE_BFLOAT16 ? TYPE_IS_BFLOAT16 : TYPE_IS_FLOAT16;
     int swizzle = map->swizzle; /* CUtensorMapSwizzle has the same numbers */
-    uint64_t dims[TENSOR_MAP_DIMS_MOST];
+    uint64_t dims[TENSOR_MAP_DIMS_MAX];
     for (uint32_t i = 0; i < map->rank; i++)
         dims[i] = map->dims[i];
     if (map->mode == TENSOR_MAP_TILED)

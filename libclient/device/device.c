@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REASON_MOST 130 /* bytes of one runtime's, of the three in a sentence */
+#define REASON_MAX 130 /* bytes of one runtime's, of the three in a sentence */
 
 /* In the order that "auto" tries them. */
 static const struct device_runtime *const runtimes[] = {
@@ -75,7 +75,7 @@ void device_set_database_id(struct kiln_device *device)
 {
     struct target target;
     struct kiln_err ignored = KILN_ERR_INIT;
-    _Static_assert(sizeof(device->database_id) >= DATABASE_ID_MOST, "no room for a database id");
+    _Static_assert(sizeof(device->database_id) >= DATABASE_ID_MAX, "no room for a database id");
     if (target_parse(bytes_of_text(device->target), &target, &ignored) ||
         !database_id_of_device(&target, device->compute_units, device->database_id))
         device->database_id[0] = '\0';
@@ -117,7 +117,7 @@ static const struct device_runtime *runtime_of(enum device_kind kind)
 /* Cut between words: half a path is worse than none. */
 static void add_reason(char *reasons, size_t size, const char *kind, const char *why)
 {
-    size_t used = strlen(reasons), most = used + REASON_MOST < size ? used + REASON_MOST : size;
+    size_t used = strlen(reasons), most = used + REASON_MAX < size ? used + REASON_MAX : size;
     int wanted = snprintf(reasons + used, most - used, "%s%s: %s", used ? "; " : "", kind, why);
     if (wanted < 0 || (size_t)wanted < most - used)
         return;
@@ -199,7 +199,7 @@ int kiln_device_open_list(const char *names, struct kiln_device **ret_devices, s
                                    "their number");
     struct kiln_err e = KILN_ERR_INIT;
     enum kiln_code rc = KILN_OK;
-    char name[DEVICE_NAME_MOST];
+    char name[DEVICE_NAME_MAX];
     size_t count = 0;
     while (!rc && device_uri_next(&names, name)) {
         rc = open_next(name, ret_devices, count, room, &e);

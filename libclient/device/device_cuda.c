@@ -17,10 +17,10 @@
 #define ATTRIBUTE_MULTIPROCESSORS 16
 #define ATTRIBUTE_CAPABILITY_MAJOR 75
 #define ATTRIBUTE_CAPABILITY_MINOR 76
-#define ATTRIBUTE_SHARED_MOST 97 /* of a group that asks for more than 48 KiB */
+#define ATTRIBUTE_SHARED_MAX 97 /* of a group that asks for more than 48 KiB */
 /* CUfunction_attribute. */
 #define FUNCTION_SHARED_STATIC 1
-#define FUNCTION_SHARED_DYNAMIC_MOST 8
+#define FUNCTION_SHARED_DYNAMIC_MAX 8
 
 #define STATUS_NOT_SUPPORTED 801 /* CUresult */
 
@@ -92,18 +92,18 @@ static enum kiln_code raise_allowance(struct cuda_device *c, void *function, con
                                       uint32_t bytes, struct kiln_err *err)
 {
     int allowed = 0, own = 0, most = 0;
-    int status = c->cuda->cuFuncGetAttribute(&allowed, FUNCTION_SHARED_DYNAMIC_MOST, function);
+    int status = c->cuda->cuFuncGetAttribute(&allowed, FUNCTION_SHARED_DYNAMIC_MAX, function);
     if (!status)
         status = c->cuda->cuFuncGetAttribute(&own, FUNCTION_SHARED_STATIC, function);
     if (!status)
-        status = c->cuda->cuDeviceGetAttribute(&most, ATTRIBUTE_SHARED_MOST, c->handle);
+        status = c->cuda->cuDeviceGetAttribute(&most, ATTRIBUTE_SHARED_MAX, c->handle);
     if (!status && (uint64_t)bytes + (unsigned)own > (unsigned)most)
         return kiln_fail(err, KILN_UNSUPPORTED,
                          "'%s' wants %u bytes of shared memory for a group beside %d of its own; "
                          "%s has %d",
                          name, bytes, own, c->driver.base.name, most);
     if (!status && bytes > (unsigned)allowed)
-        status = c->cuda->cuFuncSetAttribute(function, FUNCTION_SHARED_DYNAMIC_MOST, (int)bytes);
+        status = c->cuda->cuFuncSetAttribute(function, FUNCTION_SHARED_DYNAMIC_MAX, (int)bytes);
     return status ? driver_fail(c->driver.kind, err, status,
                                 "cannot allow '%s' %u bytes of shared memory", name, bytes)
                   : KILN_OK;

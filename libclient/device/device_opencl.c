@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PLATFORMS_MOST 16
-#define DEVICES_MOST 64
+#define PLATFORMS_MAX 16
+#define DEVICES_MAX 64
 /* cl_khr_device_uuid and cl_khr_pci_bus_info, which headers of OpenCL 1.2 lack. */
 #define DEVICE_UUID 0x106A
 
@@ -19,16 +19,16 @@
 static enum kiln_code find_all(const struct opencl_library *cl, cl_device_id *ret_ids,
                                size_t *ret_count, struct kiln_err *err)
 {
-    cl_platform_id platforms[PLATFORMS_MOST];
+    cl_platform_id platforms[PLATFORMS_MAX];
     cl_uint platform_count = 0;
-    cl_int status = cl->clGetPlatformIDs(PLATFORMS_MOST, platforms, &platform_count);
+    cl_int status = cl->clGetPlatformIDs(PLATFORMS_MAX, platforms, &platform_count);
     if (status != CL_SUCCESS || platform_count == 0)
         return kiln_fail(err, KILN_UNAVAILABLE,
                          "the OpenCL loader knows no platform: install a driver, for CPUs "
                          "pocl-opencl-icd");
     *ret_count = 0;
-    for (cl_uint i = 0; i < platform_count && i < PLATFORMS_MOST; i++) {
-        cl_uint room = (cl_uint)(DEVICES_MOST - *ret_count), count = 0;
+    for (cl_uint i = 0; i < platform_count && i < PLATFORMS_MAX; i++) {
+        cl_uint room = (cl_uint)(DEVICES_MAX - *ret_count), count = 0;
         if (room == 0 || cl->clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, room,
                                             ret_ids + *ret_count, &count) != CL_SUCCESS)
             continue; /* a platform without devices */
@@ -106,7 +106,7 @@ static void describe(struct opencl_device *d, unsigned index)
 static enum kiln_code opencl_list(kiln_device_found *found, void *context, struct kiln_err *err)
 {
     struct opencl_device d = { .cl = NULL };
-    cl_device_id ids[DEVICES_MOST];
+    cl_device_id ids[DEVICES_MAX];
     size_t count = 0;
     enum kiln_code rc = opencl_library_use(&d.cl, err);
     if (!rc)
@@ -132,7 +132,7 @@ static bool has_device(const cl_device_id *ids, size_t count, cl_device_id id)
 /* Holds the job's context, which must have the device. */
 static enum kiln_code use_given(struct opencl_device *d, cl_context given, struct kiln_err *err)
 {
-    cl_device_id ids[DEVICES_MOST];
+    cl_device_id ids[DEVICES_MAX];
     size_t size = 0;
     cl_int status = d->cl->clGetContextInfo(given, CL_CONTEXT_DEVICES, sizeof(ids), ids, &size);
     if (status)
@@ -159,7 +159,7 @@ static enum kiln_code take_context(struct opencl_device *d, cl_context given, st
 static enum kiln_code set_up(struct opencl_device *d, const struct device_wish *wish,
                              struct kiln_err *err)
 {
-    cl_device_id ids[DEVICES_MOST];
+    cl_device_id ids[DEVICES_MAX];
     size_t count = 0;
     int index = 0;
     enum kiln_code rc = opencl_library_use(&d->cl, err);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FILE_MOST 4096 /* of a path, with the terminating NUL */
+#define FILE_MAX 4096 /* of a path, with the terminating NUL */
 
 struct attempts { /* what went wrong, for the sentence */
     char tried[200];
@@ -42,11 +42,11 @@ static void *find_open(const struct dynamic_library *library)
     return dl;
 }
 
-/* In every folder of |path| under every name that is not a path itself. */
-static void *try_folders(const struct dynamic_library *library, const char *path,
-                         struct attempts *attempts)
+/* In every directory of |path| under every name that is not a path itself. */
+static void *try_directories(const struct dynamic_library *library, const char *path,
+                             struct attempts *attempts)
 {
-    char file[FILE_MOST];
+    char file[FILE_MAX];
     void *dl = NULL;
     while (path && *path && !dl) {
         size_t size = strcspn(path, ":");
@@ -60,15 +60,16 @@ static void *try_folders(const struct dynamic_library *library, const char *path
     return dl;
 }
 
-static enum kiln_code check_folders(const char *path, const char *origin, struct kiln_err *err)
+static enum kiln_code check_directories(const char *path, const char *origin, struct kiln_err *err)
 {
     while (path && *path) {
         size_t size = strcspn(path, ":");
         if (size && path[0] != '/')
-            return kiln_fail(err, KILN_INVALID,
-                             "'%.*s' in %s is not an absolute path: folders are, with ':' between "
-                             "them",
-                             size > 200 ? 200 : (int)size, path, origin);
+            return kiln_fail(
+                err, KILN_INVALID,
+                "'%.*s' in %s is not an absolute path: directories are, with ':' between "
+                "them",
+                size > 200 ? 200 : (int)size, path, origin);
         path += size + (path[size] == ':');
     }
     return KILN_OK;
@@ -87,9 +88,9 @@ static void *search(const struct dynamic_library *library, const char *more,
 {
     void *dl = find_open(library);
     if (!dl)
-        dl = try_folders(library, library->path, attempts);
+        dl = try_directories(library, library->path, attempts);
     if (!dl)
-        dl = try_folders(library, more, attempts);
+        dl = try_directories(library, more, attempts);
     return dl ? dl : try_names(library, attempts);
 }
 
@@ -100,7 +101,7 @@ static enum kiln_code open_first(const struct dynamic_library *library, void **r
     struct attempts attempts = { "", "" };
     const char *named = secure_getenv(library->file_variable);
     const char *more = secure_getenv(library->path_variable);
-    enum kiln_code rc = check_folders(more, library->path_variable, err);
+    enum kiln_code rc = check_directories(more, library->path_variable, err);
     if (rc)
         return rc;
     *ret_dl = named && named[0] ? try_open(named, &attempts) : search(library, more, &attempts);
@@ -108,7 +109,7 @@ static enum kiln_code open_first(const struct dynamic_library *library, void **r
         return KILN_OK;
     return kiln_fail(err, KILN_UNAVAILABLE,
                      "cannot load %s (tried %s%s%s): install it, or name its file in %s or its "
-                     "folder in %s",
+                     "directory in %s",
                      library->what, attempts.tried, attempts.reason[0] ? "; " : "", attempts.reason,
                      library->file_variable, library->path_variable);
 }
@@ -184,7 +185,7 @@ static enum kiln_code set_path(struct dynamic_library *library, const char *path
 enum kiln_code dynamic_library_set_path(struct dynamic_library *library, const char *path,
                                         struct kiln_err *err)
 {
-    enum kiln_code rc = check_folders(path, "the search path", err);
+    enum kiln_code rc = check_directories(path, "the search path", err);
     if (rc)
         return rc;
     load_lock();

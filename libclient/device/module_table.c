@@ -133,7 +133,7 @@ void module_put(struct kiln_device *device, struct device_module *module)
     pthread_mutex_lock(&t->mutex);
     module->users--;
     t->idle += module->users == 0;
-    if (t->idle > MODULES_IDLE_MOST)
+    if (t->idle > MODULES_IDLE_MAX)
         surplus = take_oldest_idle(t);
     pthread_mutex_unlock(&t->mutex);
     if (!surplus)

@@ -5,7 +5,7 @@
  * Loaded code objects of one device, by key.
  *
  * Role       the second run with a kernel finds it loaded already, in whatever thread
- * Ownership  modules are counted; one that nobody uses stays loaded until MODULES_IDLE_MOST others
+ * Ownership  modules are counted; one that nobody uses stays loaded until MODULES_IDLE_MAX others
  *            were used after it, or until the device goes.  A module keeps its kernel's bytes: HIP
  *            reads them after loading, too
  * Threading  any thread; one that asks for what another is loading waits for it
@@ -17,7 +17,7 @@
 #include <pthread.h>
 
 /* Loaded and not in use.  A run over ResNet-50 has 69 problems of up to three kernels each. */
-#define MODULES_IDLE_MOST 512
+#define MODULES_IDLE_MAX 512
 
 struct kiln_device;
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LINE_MOST 512
+#define LINE_MAX 512
 #define BLANKS " \t\n"
 
 static bool is_version(const char *word)
@@ -16,7 +16,7 @@ static bool is_version(const char *word)
 
 bool text_file_version(const char *path, char *ret_version, size_t size)
 {
-    char line[LINE_MOST];
+    char line[LINE_MAX];
     FILE *file = fopen(path, "re");
     if (!file)
         return false;

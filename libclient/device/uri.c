@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INDEX_DIGITS_MOST 4
+#define INDEX_DIGITS_MAX 4
 
 static const struct {
     const char *word;
@@ -22,7 +22,7 @@ static const struct {
 static bool parse_index(const char *text, unsigned *ret_index)
 {
     size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || digits > INDEX_DIGITS_MOST || text[digits] != '\0')
+    if (digits == 0 || digits > INDEX_DIGITS_MAX || text[digits] != '\0')
         return false;
     *ret_index = (unsigned)strtoul(text, NULL, 10);
     return true;
@@ -69,13 +69,13 @@ enum kiln_code device_uri_parse(const char *name, struct device_uri *ret_uri, st
                      name ? name : "(null)");
 }
 
-bool device_uri_next(const char **names, char ret_name[DEVICE_NAME_MOST])
+bool device_uri_next(const char **names, char ret_name[DEVICE_NAME_MAX])
 {
     const char *at = *names;
     if (!at)
         return false;
     size_t size = strcspn(at, ",");
-    snprintf(ret_name, DEVICE_NAME_MOST, "%.*s", (int)size, at);
+    snprintf(ret_name, DEVICE_NAME_MAX, "%.*s", (int)size, at);
     *names = at[size] ? at + size + 1 : NULL;
     return true;
 }

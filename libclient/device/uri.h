@@ -10,8 +10,8 @@
 #include "common/bytes.h"
 #include "common/err.h"
 
-#define DEVICE_UUID_SIZE 64  /* of the text, with the terminating NUL */
-#define DEVICE_NAME_MOST 128 /* of a name as it is given, with the terminating NUL */
+#define DEVICE_UUID_SIZE 64 /* of the text, with the terminating NUL */
+#define DEVICE_NAME_MAX 128 /* of a name as it is given, with the terminating NUL */
 
 enum device_kind { DEVICE_AUTO, DEVICE_HIP, DEVICE_CUDA, DEVICE_OPENCL };
 
@@ -28,4 +28,4 @@ KILN_MUST_CHECK enum kiln_code device_uri_parse(const char *name, struct device_
 
 /* Cuts the first name off |*names|, a list with commas.  False when there is none left; a name that
  * is too long is cut, which device_uri_parse refuses. */
-bool device_uri_next(const char **names, char ret_name[DEVICE_NAME_MOST]);
+bool device_uri_next(const char **names, char ret_name[DEVICE_NAME_MAX]);

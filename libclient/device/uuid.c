@@ -67,17 +67,17 @@ static enum kiln_code find_uuid(const struct device_census *c, const char *uuid,
                                 int *ret_index, struct kiln_err *err)
 {
     char text[DEVICE_UUID_SIZE];
-    bool told = false;
+    bool reported = false;
     for (int i = 0; i < c->count; i++) {
         if (!c->uuid(c->context, i, text))
             continue;
-        told = true;
+        reported = true;
         if (strcasecmp(text, uuid) == 0) {
             *ret_index = i;
             return KILN_OK;
         }
     }
-    if (!told)
+    if (!reported)
         return kiln_fail(err, KILN_UNSUPPORTED,
                          "the runtime that is here does not tell the uuids of %s devices: name "
                          "them by number, as %s:0",

@@ -12,7 +12,7 @@
 #define CHUNK_BYTES (LIMIT_FRAME_BODY / 4)
 
 /* Kernels go into blocks while so many bytes of them are still to come. */
-#define BLOCK_LEAST (KERNEL_BLOCK_SIZE / 2)
+#define BLOCK_MIN (KERNEL_BLOCK_SIZE / 2)
 
 struct ready { /* answered, and the caller not told yet */
     size_t index;
@@ -54,8 +54,8 @@ static const struct kiln_kernel_source *source_at(const struct batch *b, size_t 
 
 /* ---- answers ---- */
 
-static void tell(struct batch *b, size_t index, struct kiln_kernel *kernel,
-                 const struct failure *failure, enum kiln_code code)
+static void report(struct batch *b, size_t index, struct kiln_kernel *kernel,
+                   const struct failure *failure, enum kiln_code code)
 {
     if (kernel) {
         b->is_stopped = b->ready(b->context, index, kernel, /* err= */ NULL) != 0;
@@ -75,14 +75,14 @@ static void ready_done(struct ready *r)
 }
 
 /* On the caller's thread and outside the exchange, so that it may call the library. */
-static void tell_queued(struct batch *b)
+static void report_queued(struct batch *b)
 {
     for (size_t i = 0; i < b->queued; i++) {
         struct ready *r = &b->queue[i];
         if (r->kernel)
             fetch_remember(b->client, b->sources ? source_at(b, r->index) : NULL, r->kernel);
         if (!b->is_stopped)
-            tell(b, r->index, r->kernel, r->failure, r->code);
+            report(b, r->index, r->kernel, r->failure, r->code);
         ready_done(r);
     }
     b->queued = 0;
@@ -100,8 +100,8 @@ static bool make_room(struct batch *b, size_t more)
     return true;
 }
 
-static enum kiln_code accept_outcome(struct chunk *c, const struct message_outcome *o,
-                                     const struct reply *reply, struct failure *failure)
+static enum kiln_code accept_result(struct chunk *c, const struct message_result *o,
+                                    const struct reply *reply, struct failure *failure)
 {
     struct batch *b = c->batch;
     if (o->index >= c->count)
@@ -116,7 +116,7 @@ static enum kiln_code accept_outcome(struct chunk *c, const struct message_outco
     *r = (struct ready){ .index = c->indexes[o->index] };
     struct failure why = FAILURE_INIT;
     bool damaged;
-    r->code = fetch_outcome(o, reply, &r->kernel, &damaged, &why);
+    r->code = fetch_result(o, reply, &r->kernel, &damaged, &why);
     if (damaged) {
         *failure = why;
         return KILN_CORRUPT;
@@ -144,16 +144,16 @@ static enum kiln_code accept_outcome(struct chunk *c, const struct message_outco
 static void choose_block(const struct chunk *c, const struct message_kernels *m)
 {
     struct batch *b = c->batch;
-    size_t each = m->count ? m->outcomes.size / m->count : 0;
-    if (kernel_block_has_room(b->block, m->outcomes.size) ||
-        (c->count - c->answered) * each < BLOCK_LEAST)
+    size_t each = m->count ? m->results.size / m->count : 0;
+    if (kernel_block_has_room(b->block, m->results.size) ||
+        (c->count - c->answered) * each < BLOCK_MIN)
         return;
     kernel_block_unref(b->block);
     b->block = kernel_block_create();
 }
 
-static enum kiln_code accept_outcomes(struct request *request, const struct reply *reply,
-                                      struct failure *failure)
+static enum kiln_code accept_results(struct request *request, const struct reply *reply,
+                                     struct failure *failure)
 {
     struct chunk *c = request->context;
     struct reader r = reader_of(reply->body);
@@ -166,15 +166,15 @@ static enum kiln_code accept_outcomes(struct request *request, const struct repl
     choose_block(c, &m);
     struct reply roomy = *reply;
     roomy.block = c->batch->block;
-    struct reader outcomes = reader_of(m.outcomes);
+    struct reader results = reader_of(m.results);
     enum kiln_code rc = KILN_OK;
     for (uint32_t i = 0; i < m.count && !rc; i++) {
-        struct message_outcome o = message_outcome_read(&outcomes);
-        if (outcomes.failed)
+        struct message_result o = message_result_read(&results);
+        if (results.failed)
             break;
-        rc = accept_outcome(c, &o, &roomy, failure);
+        rc = accept_result(c, &o, &roomy, failure);
     }
-    if (!rc && (outcomes.failed || outcomes.at != outcomes.end))
+    if (!rc && (results.failed || results.at != results.end))
         rc =
             kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's outcomes do not add up to their count");
     if (rc || (reply->header->flags & FRAME_MORE) || c->answered == c->count)
@@ -193,7 +193,7 @@ static void chunk_destroy(struct chunk *c)
     if (!c)
         return;
     if (c->request.id)
-        exchange_abandon(c->batch->client->exchange, &c->request);
+        multiplexer_abandon(c->batch->client->multiplexer, &c->request);
     failure_done(&c->request.failure);
     buffer_done(&c->frame);
     buffer_done(&c->items);
@@ -229,7 +229,7 @@ static struct chunk *add_chunk(struct batch *b, struct kiln_err *err)
     c->request = (struct request){ .type = MESSAGE_batch,
                                    .frame = &c->frame,
                                    .waiter = &b->waiter,
-                                   .accept = accept_outcomes,
+                                   .accept = accept_results,
                                    .context = c };
     b->chunks[b->chunk_count++] = c;
     return c;
@@ -244,7 +244,7 @@ static enum kiln_code submit_chunk(struct batch *b, struct chunk *c, struct kiln
     buffer_done(&c->items);
     if (c->frame.failed)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for a batch of %zu kernels", b->count);
-    return exchange_submit(b->client->exchange, &c->request, err);
+    return multiplexer_submit(b->client->multiplexer, &c->request, err);
 }
 
 static bool append_item(struct chunk *c, size_t index, uint8_t kind, struct bytes request)
@@ -328,7 +328,7 @@ static enum kiln_code begin_item(struct batch *b, size_t index, struct buffer *s
         return rc;
     }
     if (rc || kernel)
-        tell(b, index, kernel, &f, rc);
+        report(b, index, kernel, &f, rc);
     return check_stopped(b, err);
 }
 
@@ -368,8 +368,8 @@ static enum kiln_code run_batch(struct batch *b, uint64_t deadline_ns, struct fa
     if (!rc)
         rc = look_at_chunks(b, &open, failure);
     while (!rc && open) {
-        rc = exchange_wait(b->client->exchange, &b->waiter, deadline_ns, &failure->err);
-        tell_queued(b);
+        rc = multiplexer_wait(b->client->multiplexer, &b->waiter, deadline_ns, &failure->err);
+        report_queued(b);
         if (b->is_stopped)
             return check_stopped(b, &failure->err);
         if (!rc)
@@ -390,7 +390,7 @@ int kiln_kernel_fetch_batch(struct kiln_client *client, const char *const *keys,
     if (!ready || (count && (keys == NULL) == (sources == NULL)))
         return error_argument(err, "kiln_kernel_fetch_batch needs a callback, and either keys or "
                                    "sources");
-    if (sources && sources->size > SIZED_MOST)
+    if (sources && sources->size > SIZED_MAX)
         return error_argument(err, "kiln_kernel_source.size is not set: give it sizeof the struct");
     __attribute__((cleanup(batch_done))) struct batch b = { .client = client,
                                                             .keys = keys,

@@ -50,14 +50,14 @@ enum kiln_code fetch_key(const char *hex, struct digest *ret_key, struct kiln_er
     return KILN_OK;
 }
 
-enum kiln_code fetch_outcome(const struct message_outcome *outcome, const struct reply *reply,
-                             struct kiln_kernel **ret_kernel, bool *ret_damaged,
-                             struct failure *failure)
+enum kiln_code fetch_result(const struct message_result *result, const struct reply *reply,
+                            struct kiln_kernel **ret_kernel, bool *ret_damaged,
+                            struct failure *failure)
 {
     *ret_damaged = false;
-    if (outcome->code != KILN_OK)
-        return failure_said(failure, outcome->code, outcome->text, outcome->log);
-    enum kiln_code rc = kernel_create(outcome, reply, ret_kernel, &failure->err);
+    if (result->code != KILN_OK)
+        return failure_said(failure, result->code, result->text, result->log);
+    enum kiln_code rc = kernel_create(result, reply, ret_kernel, &failure->err);
     *ret_damaged = rc == KILN_CORRUPT;
     return rc;
 }
@@ -77,17 +77,17 @@ static enum kiln_code accept_kernel(struct request *request, const struct reply 
     struct fetch *fetch = request->context;
     struct reader r = reader_of(reply->body);
     struct message_kernels m = message_kernels_read(&r);
-    struct reader outcomes = reader_of(m.outcomes);
-    struct message_outcome o = message_outcome_read(&outcomes);
+    struct reader results = reader_of(m.results);
+    struct message_result o = message_result_read(&results);
     if (reply->header->type != MESSAGE_kernels || r.failed || r.at != r.end || m.count != 1 ||
-        outcomes.failed || outcomes.at != outcomes.end || o.index != 0 ||
+        results.failed || results.at != results.end || o.index != 0 ||
         (reply->header->flags & FRAME_MORE))
         return kiln_fail(&failure->err, KILN_CORRUPT,
                          "kilnd's answer to a request for one kernel is not one outcome");
     if (!o.code && fetch->key && !digest_equal(&o.key, fetch->key))
         return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd answers with another kernel's key");
     bool damaged;
-    fetch->code = fetch_outcome(&o, reply, &fetch->kernel, &damaged, &fetch->failure);
+    fetch->code = fetch_result(&o, reply, &fetch->kernel, &damaged, &fetch->failure);
     if (!damaged && !reply_puts_off(reply, fetch->code))
         return KILN_OK;
     *failure = fetch->failure;
@@ -103,7 +103,7 @@ static enum kiln_code call(struct kiln_client *client, uint16_t type, struct buf
     struct request rq = {
         .type = type, .frame = frame, .waiter = &waiter, .accept = accept_kernel, .context = fetch
     };
-    enum kiln_code rc = exchange_call(client->exchange, &rq, deadline_ns);
+    enum kiln_code rc = multiplexer_call(client->multiplexer, &rq, deadline_ns);
     *failure = rc ? rq.failure : fetch->failure;
     if (rc)
         failure_done(&fetch->failure);

@@ -24,7 +24,7 @@ void fetch_remember(struct kiln_client *client, const struct kiln_kernel_source 
 
 /* One outcome of |reply|: a kernel, or the failure that it states.  |ret_damaged| tells
  * what kilnd may not send from what it reports. */
-KILN_MUST_CHECK enum kiln_code fetch_outcome(const struct message_outcome *outcome,
-                                             const struct reply *reply,
-                                             struct kiln_kernel **ret_kernel, bool *ret_damaged,
-                                             struct failure *failure);
+KILN_MUST_CHECK enum kiln_code fetch_result(const struct message_result *result,
+                                            const struct reply *reply,
+                                            struct kiln_kernel **ret_kernel, bool *ret_damaged,
+                                            struct failure *failure);

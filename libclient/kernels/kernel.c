@@ -58,7 +58,7 @@ static void *take_room(struct kernel_block *b, size_t size)
     return room;
 }
 
-static struct kernel_content *make_content(const struct message_outcome *o, size_t copied,
+static struct kernel_content *make_content(const struct message_result *o, size_t copied,
                                            struct kernel_block *block)
 {
     struct kernel_content *c;
@@ -81,7 +81,7 @@ static struct kernel_content *make_content(const struct message_outcome *o, size
     return c;
 }
 
-static enum kiln_code check_outcome(const struct message_outcome *o, struct kiln_err *err)
+static enum kiln_code check_result(const struct message_result *o, struct kiln_err *err)
 {
     if (o->tier > TIER_COMPILED)
         return kiln_fail(err, KILN_CORRUPT, "kilnd names tier %u, which does not exist", o->tier);
@@ -91,7 +91,7 @@ static enum kiln_code check_outcome(const struct message_outcome *o, struct kiln
     return KILN_OK;
 }
 
-static enum kiln_code copy_inline(const struct message_outcome *o, const struct reply *reply,
+static enum kiln_code copy_inline(const struct message_result *o, const struct reply *reply,
                                   struct kernel_content **ret_content, struct kiln_err *err)
 {
     if (o->content.size != o->size)
@@ -124,7 +124,7 @@ static enum kiln_code check_descriptor(int fd, uint64_t size, struct kiln_err *e
     return KILN_OK;
 }
 
-static enum kiln_code map_descriptor(const struct message_outcome *o, const struct reply *reply,
+static enum kiln_code map_descriptor(const struct message_result *o, const struct reply *reply,
                                      struct kernel_content **ret_content, struct kiln_err *err)
 {
     if (o->descriptor >= reply->descriptor_count || reply->descriptors[o->descriptor] < 0)
@@ -149,15 +149,15 @@ static enum kiln_code map_descriptor(const struct message_outcome *o, const stru
     return KILN_OK;
 }
 
-enum kiln_code kernel_create(const struct message_outcome *outcome, const struct reply *reply,
+enum kiln_code kernel_create(const struct message_result *result, const struct reply *reply,
                              struct kiln_kernel **ret_kernel, struct kiln_err *err)
 {
     struct kernel_content *content = NULL;
-    enum kiln_code rc = check_outcome(outcome, err);
-    if (!rc && outcome->descriptor == NO_DESCRIPTOR)
-        rc = copy_inline(outcome, reply, &content, err);
+    enum kiln_code rc = check_result(result, err);
+    if (!rc && result->descriptor == NO_DESCRIPTOR)
+        rc = copy_inline(result, reply, &content, err);
     else if (!rc)
-        rc = map_descriptor(outcome, reply, &content, err);
+        rc = map_descriptor(result, reply, &content, err);
     if (!rc)
         *ret_kernel = &content->answer;
     return rc;

@@ -8,7 +8,7 @@
  * Ownership  a kernel owns its mapping or its copy; two handles share one count
  * Threading  counted atomically; immutable otherwise
  */
-#include "libclient/connection/exchange.h"
+#include "libclient/connection/multiplexer.h"
 #include "libclient/kernels/table.h"
 
 #include <kiln/kernel.h>
@@ -45,7 +45,7 @@ void kernel_block_unref(struct kernel_block *block);                       /* ac
 
 /* The object of one outcome that says KILN_OK.  Takes the descriptor it names from |reply|:
  * KILN_CORRUPT unless that is a memfd of the stated size, sealed against every change. */
-KILN_MUST_CHECK enum kiln_code kernel_create(const struct message_outcome *outcome,
+KILN_MUST_CHECK enum kiln_code kernel_create(const struct message_result *result,
                                              const struct reply *reply,
                                              struct kiln_kernel **ret_kernel, struct kiln_err *err);
 void kernel_destroy(struct kiln_kernel *kernel); /* kiln_kernel_unref */

@@ -16,12 +16,12 @@
 #define PAUSE_MS 10
 /* Of the call's time: kept from waiting in kilnd, so that its answer arrives before the end. */
 #define RETURN_PART 4u
-#define RETURN_MOST_MS 500u
+#define RETURN_MAX_MS 500u
 #define MS 1000000ull
 
-_Static_assert((int)KILN_LEASE_GRANTED == (int)LEASE_OUTCOME_GRANTED &&
-                   (int)KILN_LEASE_TAKEN == (int)LEASE_OUTCOME_TAKEN &&
-                   (int)KILN_LEASE_DONE == (int)LEASE_OUTCOME_DONE,
+_Static_assert((int)KILN_LEASE_GRANTED == (int)LEASE_RESULT_GRANTED &&
+                   (int)KILN_LEASE_TAKEN == (int)LEASE_RESULT_TAKEN &&
+                   (int)KILN_LEASE_DONE == (int)LEASE_RESULT_DONE,
                "<kiln/tuning.h> differs from common/messages.h");
 
 struct answer {
@@ -35,8 +35,8 @@ static bool is_share(const struct message_leased *m) { return m->first <= UINT32
 
 static bool is_answer(const struct message_leased *m, const struct kiln_lease *lease)
 {
-    bool is_granted = m->state == LEASE_OUTCOME_GRANTED;
-    return m->state <= LEASE_OUTCOME_DONE && (!is_granted || is_share(m)) &&
+    bool is_granted = m->state == LEASE_RESULT_GRANTED;
+    return m->state <= LEASE_RESULT_DONE && (!is_granted || is_share(m)) &&
            real_is_fine(real_of_bits(m->best_ms), 0) &&
            m->best_params.size < sizeof(lease->best_params);
 }
@@ -72,7 +72,7 @@ static enum kiln_code accept_leased(struct request *request, const struct reply 
 static enum kiln_code call(struct kiln_client *client, struct request *rq, uint64_t deadline_ns,
                            struct failure *failure)
 {
-    enum kiln_code rc = exchange_call(client->exchange, rq, deadline_ns);
+    enum kiln_code rc = multiplexer_call(client->multiplexer, rq, deadline_ns);
     failure_done(failure);
     *failure = rq->failure;
     return rc;
@@ -104,7 +104,7 @@ static enum kiln_code read_request(const struct kiln_lease_request *given,
                          "kiln_lease_request.size is not set: give it sizeof the struct");
     sized_copy(&r, sizeof(r), given, given->size);
     struct bytes id = bytes_of_text(r.database_id);
-    if (id.size == 0 || id.size > TUNING_WORD_MOST)
+    if (id.size == 0 || id.size > TUNING_WORD_MAX)
         return kiln_fail(err, KILN_INVALID,
                          "kiln_lease_request.database_id has %zu bytes: "
                          "kiln_device_database_id() says it for a device",
@@ -124,7 +124,7 @@ static uint64_t wait_until(const struct kiln_lease_request *request, uint64_t de
     uint64_t now = clock_monotonic_ns();
     uint64_t until = now + (uint64_t)request->wait_ms * MS;
     uint64_t kept = deadline_ns > now ? (deadline_ns - now) / RETURN_PART : 0;
-    uint64_t latest = deadline_ns - (kept < RETURN_MOST_MS * MS ? kept : RETURN_MOST_MS * MS);
+    uint64_t latest = deadline_ns - (kept < RETURN_MAX_MS * MS ? kept : RETURN_MAX_MS * MS);
     return until < latest ? until : latest;
 }
 

@@ -11,10 +11,10 @@
 
 #include <kiln/kernel.h>
 
-#define SOURCE_PARTS_MOST (5 + 2 * LIMIT_HEADERS)
+#define SOURCE_PARTS_MAX (5 + 2 * LIMIT_HEADERS)
 
 struct source_identity { /* what the answer depends on; not who asks or how urgently */
-    struct bytes parts[SOURCE_PARTS_MOST];
+    struct bytes parts[SOURCE_PARTS_MAX];
     size_t count;
 };
 

@@ -40,10 +40,10 @@ static uint64_t word_at(const uint8_t *at)
 static const uint64_t odd = 0x9e3779b97f4a7c15ULL;
 
 /* Sixteen bytes by one multiplication of 64 by 64 bits, whose halves are folded. */
-static uint64_t mix(uint64_t lane, const uint8_t *at)
+static uint64_t mix(uint64_t work_queue, const uint8_t *at)
 {
     __extension__ typedef unsigned __int128 wide;
-    wide product = (wide)(word_at(at) ^ lane) * (word_at(at + 8) ^ odd);
+    wide product = (wide)(word_at(at) ^ work_queue) * (word_at(at + 8) ^ odd);
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Of one list: more candidates than any tuning space has, with the longest of texts. */
-#define TEXTS_MOST (256u << 20)
+#define TEXTS_MAX (256u << 20)
 
 void config_list_done(struct config_list *list)
 {
@@ -107,7 +107,7 @@ static enum kiln_code ask_part(struct kiln_client *client, const struct configs_
                           .waiter = &waiter,
                           .accept = accept_candidates,
                           .context = part };
-    enum kiln_code rc = exchange_call(client->exchange, &rq, deadline_ns);
+    enum kiln_code rc = multiplexer_call(client->multiplexer, &rq, deadline_ns);
     failure_done(failure);
     *failure = rq.failure;
     return rc;
@@ -123,7 +123,7 @@ enum kiln_code configs_ask(struct kiln_client *client, const struct configs_ques
     struct part part = { .list = ret_list,
                          .first = question->first,
                          .end = question->first + question->count };
-    buffer_init(&ret_list->texts, TEXTS_MOST);
+    buffer_init(&ret_list->texts, TEXTS_MAX);
     enum kiln_code rc = KILN_OK;
     for (; !rc && part.first < part.end; part.first = part.next)
         rc = ask_part(client, question, &part, deadline_ns, failure);

@@ -123,7 +123,7 @@ static enum kiln_code read_launch(struct plan_content *c, struct reader *kernels
 }
 
 /* |ret_said| tells a failure that kilnd reports from damage. */
-static enum kiln_code read_object(struct plan_content *c, const struct message_outcome *o,
+static enum kiln_code read_object(struct plan_content *c, const struct message_result *o,
                                   const struct reply *reply, bool without_object, bool *ret_said,
                                   struct failure *f)
 {
@@ -156,7 +156,7 @@ static enum kiln_code read_objects(struct plan_content *c, const struct message_
 {
     struct reader r = reader_of(m->objects);
     for (uint32_t i = 0; i < m->object_count; i++) {
-        struct message_outcome o = message_outcome_read(&r);
+        struct message_result o = message_result_read(&r);
         if (r.failed)
             break;
         enum kiln_code rc = read_object(c, &o, reply, without_objects, ret_said, f);
@@ -207,8 +207,8 @@ static enum kiln_code check_counts(const struct message_planned *m, struct failu
 {
     if (!is_name(m->solver) || !is_name(m->toolchain))
         return damaged(f, "no solver or toolchain named");
-    if (!is_name_or_empty(m->config) || m->config.size > TUNING_WORD_MOST ||
-        !is_name_or_empty(m->toolchain_identity) || m->toolchain_identity.size > TUNING_WORD_MOST)
+    if (!is_name_or_empty(m->config) || m->config.size > TUNING_WORD_MAX ||
+        !is_name_or_empty(m->toolchain_identity) || m->toolchain_identity.size > TUNING_WORD_MAX)
         return damaged(f, "an impossible perf config or toolchain");
     if (m->source > PLAN_SOURCE_HEURISTIC || !real_is_fine(real_of_bits(m->expected_ms), 0))
         return damaged(f, "an impossible source or expected time");
@@ -338,12 +338,13 @@ int kiln_plan_launch(const struct kiln_plan *plan, unsigned index,
     if (index >= plan->content->launch_count)
         return error_argument(err, "launch %u of %u", index, plan->content->launch_count);
     const struct plan_launch *l = &plan->content->launches[index];
-    struct kiln_plan_launch told = { .size = ret_launch->size,
-                                     .kernel = l->name,
-                                     .object = l->object,
-                                     .shared_bytes = l->shared_bytes };
-    memcpy(told.grid, l->grid, sizeof(l->grid));
-    memcpy(told.group, l->group, sizeof(l->group));
-    memcpy(ret_launch, &told, told.size < sizeof(told) ? told.size : sizeof(told));
+    struct kiln_plan_launch reported = { .size = ret_launch->size,
+                                         .kernel = l->name,
+                                         .object = l->object,
+                                         .shared_bytes = l->shared_bytes };
+    memcpy(reported.grid, l->grid, sizeof(l->grid));
+    memcpy(reported.group, l->group, sizeof(l->group));
+    memcpy(ret_launch, &reported,
+           reported.size < sizeof(reported) ? reported.size : sizeof(reported));
     return KILN_E_OK;
 }

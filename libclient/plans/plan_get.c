@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Of one batch; the exchange holds back what the daemon does not take yet. */
-#define WINDOW_MOST 512
+#define WINDOW_MAX 512
 
 /* ---- questions ---- */
 
@@ -27,10 +27,10 @@ struct wish {
 
 static enum kiln_code check_config(const struct wish *wish, struct kiln_err *err)
 {
-    if (wish->config.size > TUNING_WORD_MOST)
+    if (wish->config.size > TUNING_WORD_MAX)
         return kiln_fail(err, KILN_INVALID,
                          "kiln_plan_options.config has %zu bytes, at most %u are allowed",
-                         wish->config.size, TUNING_WORD_MOST);
+                         wish->config.size, TUNING_WORD_MAX);
     if (wish->config.size > 0 && wish->solver.size == 0)
         return kiln_fail(err, KILN_INVALID,
                          "kiln_plan_options.config is of one solver: name it in "
@@ -220,7 +220,7 @@ static enum kiln_code get(struct kiln_client *client, const struct kiln_problem 
     waiter_init(&waiter);
     __attribute__((cleanup(slot_done))) struct slot slot;
     slot_begin(&slot, client, &p, &wish, &waiter);
-    rc = exchange_call(client->exchange, &slot.request, deadline_ns);
+    rc = multiplexer_call(client->multiplexer, &slot.request, deadline_ns);
     struct failure *why = rc ? &slot.request.failure : &slot.failure;
     if (!rc)
         rc = slot.code;
@@ -266,8 +266,8 @@ struct plan_batch {
     size_t slot_count, open;
 };
 
-static void tell(struct plan_batch *b, size_t index, struct kiln_plan *plan,
-                 const struct failure *failure, enum kiln_code code)
+static void report(struct plan_batch *b, size_t index, struct kiln_plan *plan,
+                   const struct failure *failure, enum kiln_code code)
 {
     struct kiln_error error;
     if (code)
@@ -287,13 +287,13 @@ static enum kiln_code begin_next(struct plan_batch *b, struct slot *s, struct ki
     __attribute__((cleanup(plan_auto))) struct kiln_plan *plan =
         rc ? NULL : known(b->client, &p, &b->wish);
     if (rc || plan) {
-        tell(b, index, plan, &f, rc);
+        report(b, index, plan, &f, rc);
         return KILN_OK;
     }
     slot_begin(s, b->client, &p, &b->wish, &b->waiter);
     s->index = index;
     b->open++;
-    return exchange_submit(b->client->exchange, &s->request, err);
+    return multiplexer_submit(b->client->multiplexer, &s->request, err);
 }
 
 static enum kiln_code begin_some(struct plan_batch *b, struct kiln_err *err)
@@ -305,7 +305,7 @@ static enum kiln_code begin_some(struct plan_batch *b, struct kiln_err *err)
     return rc;
 }
 
-static void tell_slot(struct plan_batch *b, struct slot *s)
+static void report_slot(struct plan_batch *b, struct slot *s)
 {
     enum kiln_code rc = s->request.code;
     const struct failure *why = rc ? &s->request.failure : &s->failure;
@@ -313,16 +313,16 @@ static void tell_slot(struct plan_batch *b, struct slot *s)
         rc = s->code;
     if (!rc)
         remember(b->client, &b->wish, s->epoch, s->plan);
-    tell(b, s->index, rc ? NULL : s->plan, why, rc);
+    report(b, s->index, rc ? NULL : s->plan, why, rc);
 }
 
-static void tell_ended(struct plan_batch *b)
+static void report_ended(struct plan_batch *b)
 {
     for (size_t i = 0; i < b->slot_count && !b->stopped; i++) {
         struct slot *s = &b->slots[i];
         if (!s->used || !s->request.ended)
             continue;
-        tell_slot(b, s);
+        report_slot(b, s);
         slot_done(s);
         b->open--;
     }
@@ -332,8 +332,8 @@ static enum kiln_code run_batch(struct plan_batch *b, uint64_t deadline_ns, stru
 {
     enum kiln_code rc = begin_some(b, err);
     while (!rc && b->open && !b->stopped) {
-        rc = exchange_wait(b->client->exchange, &b->waiter, deadline_ns, err);
-        tell_ended(b);
+        rc = multiplexer_wait(b->client->multiplexer, &b->waiter, deadline_ns, err);
+        report_ended(b);
         if (!rc)
             rc = begin_some(b, err);
     }
@@ -348,7 +348,7 @@ static void plan_batch_done(struct plan_batch *b)
     for (size_t i = 0; b->slots && i < b->slot_count; i++) {
         if (!b->slots[i].used)
             continue;
-        exchange_abandon(b->client->exchange, &b->slots[i].request);
+        multiplexer_abandon(b->client->multiplexer, &b->slots[i].request);
         slot_done(&b->slots[i]);
     }
     free(b->slots);
@@ -371,10 +371,10 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *probl
         return failure_return(&f, rc, err);
     if (!ready || (count && !problems))
         return error_argument(err, "kiln_plan_batch needs problems and a callback");
-    if (count && problems->size > SIZED_MOST)
+    if (count && problems->size > SIZED_MAX)
         return error_argument(err, "kiln_problem.size is not set: give it sizeof the struct");
     waiter_init(&b.waiter);
-    b.slot_count = count < WINDOW_MOST ? count : WINDOW_MOST;
+    b.slot_count = count < WINDOW_MAX ? count : WINDOW_MAX;
     b.slots = calloc(b.slot_count + 1, sizeof(*b.slots));
     if (!b.slots)
         rc = kiln_fail(&f.err, KILN_NO_MEMORY, "no memory for %zu plans", count);
@@ -414,7 +414,7 @@ void plan_window_clear(struct plan_window *window)
         struct slot *s = &window->slots[i];
         if (!s->used)
             continue;
-        exchange_abandon(window->client->exchange, &s->request);
+        multiplexer_abandon(window->client->multiplexer, &s->request);
         slot_done(s);
     }
     window->open = 0;
@@ -444,7 +444,7 @@ enum kiln_code plan_window_ask(struct plan_window *window, const struct kiln_pla
     slot_begin(s, window->client, &window->problem, &wish, &window->waiter);
     s->index = tag;
     window->open++;
-    return exchange_submit(window->client->exchange, &s->request, err);
+    return multiplexer_submit(window->client->multiplexer, &s->request, err);
 }
 
 static struct slot *ended_slot(struct plan_window *window)
@@ -456,7 +456,7 @@ static struct slot *ended_slot(struct plan_window *window)
     return NULL;
 }
 
-/* The same as in tell_slot(), but what came is not remembered: it is one of many. */
+/* The same as in report_slot(), but what came is not remembered: it is one of many. */
 static void hand_out(struct slot *s, struct planned *ret_planned, struct failure *failure)
 {
     enum kiln_code rc = s->request.code ? s->request.code : s->code;
@@ -479,8 +479,8 @@ enum kiln_code plan_window_next(struct plan_window *window, uint64_t deadline_ns
         return KILN_NOT_FOUND;
     struct slot *s = ended_slot(window);
     while (!s) {
-        enum kiln_code rc =
-            exchange_wait(window->client->exchange, &window->waiter, deadline_ns, &failure->err);
+        enum kiln_code rc = multiplexer_wait(window->client->multiplexer, &window->waiter,
+                                             deadline_ns, &failure->err);
         s = ended_slot(window);
         if (rc && !s)
             return rc;

@@ -12,7 +12,7 @@ _Static_assert((int)KILN_BACKWARD_DATA == (int)DIRECTION_BACKWARD_DATA &&
                    (int)KILN_CHANNELS_LAST == (int)LAYOUT_CHANNELS_LAST &&
                    (int)KILN_FLOAT16 == (int)TYPE_FLOAT16 &&
                    (int)KILN_BFLOAT16 == (int)TYPE_BFLOAT16 && (int)KILN_INT8 == (int)TYPE_INT8 &&
-                   sizeof(((struct kiln_driver_line *)0)->solver) == DRIVER_SOLVER_MOST,
+                   sizeof(((struct kiln_driver_line *)0)->solver) == DRIVER_SOLVER_MAX,
                "<kiln/problem.h> differs from common/problem.h");
 
 static struct extent to_extent(const uint32_t v[3])

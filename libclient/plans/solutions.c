@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define SOLUTIONS_MOST 64u
+#define SOLUTIONS_MAX 64u
 
 /* ---- reading ---- */
 
@@ -68,7 +68,7 @@ static void fill(const struct message_solution *m, char **text, struct kiln_solu
 static enum kiln_code read_solutions(const struct message_solved *m,
                                      struct kiln_solutions **ret_solutions, struct failure *failure)
 {
-    if (m->count == 0 || m->count > SOLUTIONS_MOST)
+    if (m->count == 0 || m->count > SOLUTIONS_MAX)
         return damaged(failure);
     size_t list = sizeof(struct kiln_solutions) + m->count * sizeof(struct kiln_solution);
     /* Each text with its length takes more on the wire than here with its end. */
@@ -123,7 +123,7 @@ enum kiln_code solutions_ask(struct kiln_client *client, const struct solutions_
                           .waiter = &waiter,
                           .accept = accept_solved,
                           .context = &solutions };
-    enum kiln_code rc = exchange_call(client->exchange, &rq, deadline_ns);
+    enum kiln_code rc = multiplexer_call(client->multiplexer, &rq, deadline_ns);
     failure_done(failure);
     *failure = rq.failure;
     if (rc)

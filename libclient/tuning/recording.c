@@ -11,18 +11,18 @@
 #include <sys/random.h>
 
 /* Of each text about where it was measured.  kilnd allows fewer, and says so. */
-#define ORIGIN_MOST 1024u
+#define ORIGIN_MAX 1024u
 
 static enum kiln_code check_origin(const struct kiln_recording *r, struct kiln_err *err)
 {
     const char *const texts[] = { r->database_id, r->backend,   r->device_uuid, r->device,
                                   r->driver,      r->toolchain, r->library };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        if (texts[i] && strlen(texts[i]) > ORIGIN_MOST)
+        if (texts[i] && strlen(texts[i]) > ORIGIN_MAX)
             return kiln_fail(err, KILN_INVALID,
                              "a text of struct kiln_recording has %zu bytes, at most %u are "
                              "allowed: '%.40s...'",
-                             strlen(texts[i]), ORIGIN_MOST, texts[i]);
+                             strlen(texts[i]), ORIGIN_MAX, texts[i]);
     }
     return KILN_OK;
 }
@@ -38,11 +38,11 @@ enum kiln_code recording_read(const struct kiln_recording *recording,
     sized_copy(&r, sizeof(r), recording, recording->size);
     if (!r.library)
         r.library = "libkiln " KILN_VERSION;
-    if (r.measurement_count > TUNING_ENTRIES_MOST || (r.measurement_count && !r.measurements))
+    if (r.measurement_count > TUNING_ENTRIES_MAX || (r.measurement_count && !r.measurements))
         return kiln_fail(err, KILN_INVALID,
                          "kiln_recording has %zu measurements, or none where it says so; at most "
                          "%u are allowed",
-                         r.measurement_count, TUNING_ENTRIES_MOST);
+                         r.measurement_count, TUNING_ENTRIES_MAX);
     enum kiln_code rc = check_origin(&r, err);
     if (!rc)
         *ret_recording = r;
@@ -130,7 +130,7 @@ static enum kiln_code send_put(struct kiln_client *client, const struct message_
                           .waiter = &waiter,
                           .accept = accept_recorded,
                           .context = &asked };
-    enum kiln_code rc = exchange_call(client->exchange, &rq, deadline_ns);
+    enum kiln_code rc = multiplexer_call(client->multiplexer, &rq, deadline_ns);
     *failure = rq.failure;
     return rc;
 }

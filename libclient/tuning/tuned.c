@@ -8,11 +8,11 @@
 #include <string.h>
 
 /* Entries of three tiers may be joined in one answer. */
-#define ENTRIES_MOST (3 * TUNING_ENTRIES_MOST)
+#define ENTRIES_MAX (3 * TUNING_ENTRIES_MAX)
 
 struct entry {
-    struct kiln_tuned_entry told; /* texts of the record */
-    const char *id;               /* solver or algorithm: what measurements name it by */
+    struct kiln_tuned_entry reported; /* texts of the record */
+    const char *id;                   /* solver or algorithm: what measurements name it by */
 };
 
 struct kiln_tuned {
@@ -79,15 +79,16 @@ static void take_entry(enum tuning_kind kind, const struct cut *cut,
                        const struct tuning_entry *from, struct entry *entry)
 {
     bool is_find = kind == TUNING_FIND;
-    struct kiln_tuned_entry *told = &entry->told;
+    struct kiln_tuned_entry *reported = &entry->reported;
     entry->id = cut_out(cut, from->id);
-    told->size = sizeof(*told);
-    told->solver = cut_out(cut, from->solver);
-    told->algorithm = is_find ? cut_out(cut, from->algorithm) : "";
-    told->params = is_find ? "" : cut_out(cut, from->params);
-    told->time_ms = from->time_ms;
-    told->workspace = from->workspace;
-    told->device_uuid = told->device = told->driver = told->toolchain = told->library = "";
+    reported->size = sizeof(*reported);
+    reported->solver = cut_out(cut, from->solver);
+    reported->algorithm = is_find ? cut_out(cut, from->algorithm) : "";
+    reported->params = is_find ? "" : cut_out(cut, from->params);
+    reported->time_ms = from->time_ms;
+    reported->workspace = from->workspace;
+    reported->device_uuid = reported->device = reported->driver = reported->toolchain =
+        reported->library = "";
 }
 
 static enum kiln_code read_entries(enum tuning_kind kind, struct bytes value, struct kiln_tuned *t,
@@ -149,7 +150,7 @@ static enum kiln_code read_measurements(enum tuning_kind kind,
         if (!real_is_fine(real_of_bits(m.median_ms), 0) ||
             !real_is_fine(real_of_bits(m.spread_ms), 0))
             return kiln_fail(err, KILN_CORRUPT, "kilnd's time for '%s' is no finite number", e->id);
-        take_measurement(kind, t, &m, &e->told);
+        take_measurement(kind, t, &m, &e->reported);
     }
     if (r.at != r.end)
         return kiln_fail(err, KILN_CORRUPT, "kilnd's measurements do not add up to their count");
@@ -162,7 +163,7 @@ static enum kiln_code check(const struct message_tuning_answer *a, struct kiln_e
 {
     if (a->tier < KILN_TUNING_SYSTEM || a->tier > KILN_TUNING_USER)
         return kiln_fail(err, KILN_CORRUPT, "kilnd's record is of tier %u, which is none", a->tier);
-    if (a->key.size == 0 || a->key.size > TUNING_KEY_MOST || !tuning_is_printable(a->key))
+    if (a->key.size == 0 || a->key.size > TUNING_KEY_MAX || !tuning_is_printable(a->key))
         return kiln_fail(err, KILN_CORRUPT, "kilnd's record has a key that can be none");
     if ((a->flags & TUNING_NEAR) && (!real_is_fine(real_of_bits(a->batch_ratio), 1) ||
                                      !real_is_fine(real_of_bits(a->spatial_ratio), 1)))
@@ -198,8 +199,8 @@ enum kiln_code tuned_create(enum tuning_kind kind, const struct message_tuning_a
 {
     enum kiln_code rc = check(answer, err);
     unsigned count = count_entries(answer->value);
-    if (!rc && count > ENTRIES_MOST)
-        rc = kiln_fail(err, KILN_CORRUPT, "kilnd's record has more than %u entries", ENTRIES_MOST);
+    if (!rc && count > ENTRIES_MAX)
+        rc = kiln_fail(err, KILN_CORRUPT, "kilnd's record has more than %u entries", ENTRIES_MAX);
     if (rc)
         return rc;
     struct kiln_tuned *t = make(answer, count);
@@ -247,7 +248,7 @@ int kiln_tuned_entry(const struct kiln_tuned *tuned, unsigned index,
                                    "with size set to sizeof the struct");
     if (index >= tuned->count)
         return error_argument(err, "there is no entry %u: the record has %u", index, tuned->count);
-    const struct kiln_tuned_entry *e = &tuned->entries[index].told;
+    const struct kiln_tuned_entry *e = &tuned->entries[index].reported;
     size_t size = ret_entry->size;
     memcpy(ret_entry, e, size < sizeof(*e) ? size : sizeof(*e));
     ret_entry->size = size;

@@ -11,7 +11,7 @@
 #define MESSAGE_PROBLEMS 256u
 _Static_assert(MESSAGE_PROBLEMS <= LIMIT_BATCH_ITEMS, "what kilnd takes in one message");
 /* Messages of one batch; the exchange holds back what kilnd does not take yet. */
-#define WINDOW_MOST 8u
+#define WINDOW_MAX 8u
 
 /* ---- one ---- */
 
@@ -23,7 +23,7 @@ static enum kiln_code get_one(struct kiln_client *client, const struct question 
     enum kiln_code rc = problem_from_public(problem, &p, &failure->err);
     if (rc)
         return rc;
-    uint8_t room[ASK_FRAME_MOST(1)], wire[PROBLEM_WIRE_SIZE];
+    uint8_t room[ASK_FRAME_MAX(1)], wire[PROBLEM_WIRE_SIZE];
     struct buffer problems = { .data = wire, .capacity = sizeof(wire), .limit = sizeof(wire) };
     WAITER_AUTO struct waiter waiter;
     __attribute__((cleanup(ask_done))) struct ask ask;
@@ -33,7 +33,7 @@ static enum kiln_code get_one(struct kiln_client *client, const struct question 
     client_frame_init_in(&ask.frame, room, sizeof(room));
     problem_write(&problems, &p);
     ask_write(&ask, buffer_view(&problems), 1);
-    rc = ask_end(&ask, exchange_call(client->exchange, &ask.request, deadline_ns), failure);
+    rc = ask_end(&ask, multiplexer_call(client->multiplexer, &ask.request, deadline_ns), failure);
     if (tuned == ask_unanswered())
         tuned = NULL;
     if (!rc && !tuned)
@@ -90,7 +90,7 @@ struct batch {
     struct question question;
     struct waiter waiter;
     struct kiln_tuned **tuned; /* owned, and the records in it */
-    struct ask asks[WINDOW_MOST];
+    struct ask asks[WINDOW_MAX];
     uint8_t wire[MESSAGE_PROBLEMS * PROBLEM_WIRE_SIZE]; /* of the message being written */
 };
 
@@ -98,9 +98,9 @@ static void batch_destroy(struct batch *b)
 {
     if (!b)
         return;
-    for (unsigned i = 0; i < WINDOW_MOST; i++) {
+    for (unsigned i = 0; i < WINDOW_MAX; i++) {
         if (b->asks[i].used) {
-            exchange_abandon(b->client->exchange, &b->asks[i].request);
+            multiplexer_abandon(b->client->multiplexer, &b->asks[i].request);
             ask_done(&b->asks[i]);
         }
         buffer_done(&b->asks[i].frame);
@@ -143,7 +143,7 @@ static enum kiln_code ask_next(struct batch *b, struct ask *ask, struct kiln_err
     client_frame_init(&ask->frame);
     ask_write(ask, buffer_view(&problems), count);
     b->next += count;
-    return exchange_submit(b->client->exchange, &ask->request, err);
+    return multiplexer_submit(b->client->multiplexer, &ask->request, err);
 }
 
 /* Ends what has been answered and asks on in its place. */
@@ -151,7 +151,7 @@ static enum kiln_code go_on(struct batch *b, bool *ret_waits, struct failure *fa
 {
     enum kiln_code rc = KILN_OK;
     *ret_waits = false;
-    for (unsigned i = 0; i < WINDOW_MOST && !rc; i++) {
+    for (unsigned i = 0; i < WINDOW_MAX && !rc; i++) {
         struct ask *ask = &b->asks[i];
         if (ask->used && ask->request.ended) {
             rc = ask_end(ask, ask->request.code, failure);
@@ -169,7 +169,7 @@ static enum kiln_code run_batch(struct batch *b, uint64_t deadline_ns, struct fa
     bool waits;
     enum kiln_code rc = go_on(b, &waits, failure);
     while (!rc && waits) {
-        rc = exchange_wait(b->client->exchange, &b->waiter, deadline_ns, &failure->err);
+        rc = multiplexer_wait(b->client->multiplexer, &b->waiter, deadline_ns, &failure->err);
         if (!rc)
             rc = go_on(b, &waits, failure);
     }
@@ -226,7 +226,7 @@ static int get_batch(enum tuning_kind kind, struct kiln_client *client,
     if (!rc && count && (!problems || !ret_tuned))
         return error_argument(err, "kiln_%s_get_batch needs problems and places for the records",
                               tuning_kind_name(kind));
-    if (!rc && count && problems->size > SIZED_MOST)
+    if (!rc && count && problems->size > SIZED_MAX)
         return error_argument(err, "kiln_problem.size is not set: give it sizeof the struct");
     if (!rc)
         rc = question_read(kind, options, &question, &f.err);

@@ -8,11 +8,11 @@
 
 static enum kiln_code check_text(const char *name, struct bytes text, struct kiln_err *err)
 {
-    if (text.size <= QUESTION_TEXT_MOST)
+    if (text.size <= QUESTION_TEXT_MAX)
         return KILN_OK;
     return kiln_fail(err, KILN_INVALID,
                      "kiln_tuning_options.%s has %zu bytes, at most %u are allowed", name,
-                     text.size, QUESTION_TEXT_MOST);
+                     text.size, QUESTION_TEXT_MAX);
 }
 
 static enum kiln_code check_texts(const struct message_tuning_get *m, struct kiln_err *err)

@@ -7,16 +7,16 @@
  * Role       the options as the wire has them; every problem of a message answered exactly once
  * Ownership  an ask borrows its question and the places of its records; the records are of who owns
  *            the places
- * Threading  as requests (libclient/connection/exchange.h)
+ * Threading  as requests (libclient/connection/multiplexer.h)
  */
-#include "libclient/connection/exchange.h"
+#include "libclient/connection/multiplexer.h"
 #include "libclient/tuning/tuned.h"
 
 /* Bytes of each text in the options.  kilnd allows fewer, and says so. */
-#define QUESTION_TEXT_MOST 1024u
+#define QUESTION_TEXT_MAX 1024u
 /* A whole frame that asks for |count| problems, at most. */
-#define ASK_FRAME_MOST(count) \
-    (FRAME_HEADER_SIZE + 2 + 4 * (4 + QUESTION_TEXT_MOST) + 8 + (count)*PROBLEM_WIRE_SIZE)
+#define ASK_FRAME_MAX(count) \
+    (FRAME_HEADER_SIZE + 2 + 4 * (4 + QUESTION_TEXT_MAX) + 8 + (count)*PROBLEM_WIRE_SIZE)
 
 struct question {
     enum tuning_kind kind;

@@ -74,8 +74,8 @@ def main():
     source, out = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     tables, parts = json.loads(source.read_text()), texts.read(TEXTS)
     date, made = date_of(source), set()
-    for folder in ("man", "completions"):  # a command that is gone leaves no page
-        shutil.rmtree(out / folder, ignore_errors=True)
+    for directory in ("man", "completions"):  # a command that is gone leaves no page
+        shutil.rmtree(out / directory, ignore_errors=True)
     for page in all_pages(tables, parts):
         made.add((page.name, page.section))
         write(out / f"man/man{page.section}/{page.name}.{page.section}",

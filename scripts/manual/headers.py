@@ -122,5 +122,5 @@ class Header:
         return "\n".join(before), topics
 
 
-def read(folder):
-    return [Header(path) for path in sorted(folder.glob("*.h")) if path.name != "kiln.h"]
+def read(directory):
+    return [Header(path) for path in sorted(directory.glob("*.h")) if path.name != "kiln.h"]

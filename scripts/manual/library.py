@@ -37,8 +37,8 @@ def _paragraphs(comment):
 
 
 class Library:
-    def __init__(self, folder, summaries):
-        self.headers = headers.read(folder)
+    def __init__(self, directory, summaries):
+        self.headers = headers.read(directory)
         self.summaries = summaries
         self.items = [item for header in self.headers for item in header.items]
         self.functions = [item for item in self.items if item.function]

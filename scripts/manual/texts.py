@@ -42,10 +42,10 @@ def _parts_of(path):
         yield part
 
 
-def read(folder):
-    """{(name, section): Part} of every file of |folder|."""
+def read(directory):
+    """{(name, section): Part} of every file of |directory|."""
     parts = {}
-    for path in sorted(set(folder.glob("*.txt")) - {folder / "CMakeLists.txt"}):
+    for path in sorted(set(directory.glob("*.txt")) - {directory / "CMakeLists.txt"}):
         for part in _parts_of(path):
             if (part.name, part.section) in parts:
                 raise SystemExit(f"{part.origin}: {part.name}({part.section}) is there twice")

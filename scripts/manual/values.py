@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the shells offer where an option or a word wants a value.
 
-A kind is 'none', 'file', 'folder', 'user', 'group', 'word A B C', or one of ASKED: what the running
+A kind is 'none', 'file', 'directory', 'user', 'group', 'word A B C', or one of ASKED: what the running
 kilnd knows.
 """
 ASKED = ("target", "toolchain", "package", "key", "database_id")
@@ -18,7 +18,7 @@ _OF_COMMANDS = {  # (command, option): texts that only look like the others
 _WORDS_OF_COMMANDS = {"pkg show": "package", "pkg verify": "package", "pkg rm": "package"}
 _VALUES = {
     "FILE": "file", "PATH": "file", "OUT": "file", "PACKAGE": "file", "A": "file", "B": "file",
-    "FOLDER": "folder", "FOLDERS": "folder", "DIR": "folder",
+    "FOLDER": "directory", "FOLDERS": "directory", "DIR": "directory",
     "KEY": "key", "KEY-PREFIX": "key", "TARGET": "target",
     "ID": "database_id", "USER": "user", "GROUP": "group",
     "URL": "none", "NAME": "none", "PROBLEM": "none", "TIME": "none", "SIZE": "none", "N": "none",
@@ -45,8 +45,8 @@ def _kind(value):
         is_choice = len(names) > 1 or value.islower()
         return "word " + " ".join(names) if is_choice else None
     kinds = [_VALUES.get(name, "none") for name in names]
-    # A folder's name is a file's name on its way.
-    return next((k for k in ("file", "folder", "key") if k in kinds), kinds[0])
+    # A directory's name is a file's name on its way.
+    return next((k for k in ("file", "directory", "key") if k in kinds), kinds[0])
 
 
 def of_option(command, option):
@@ -80,7 +80,7 @@ def of_setting(setting):
     if key in _SETTINGS:
         return _SETTINGS[key]
     if key in _FOLDER_SETTINGS:
-        return "folder"
+        return "directory"
     return "file" if setting["type"] == "PATH" else "none"
 
 

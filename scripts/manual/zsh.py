@@ -21,7 +21,7 @@ def _escaped(text):
 def _action(kind):
     if kind == "file":
         return "_files"
-    if kind == "folder":
+    if kind == "directory":
         return "_files -/"
     if kind in ("user", "group"):
         return f"_{kind}s"

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Slurm's Epilog: takes back what MIOpen found and compiled in the job's folder, and removes it. What
+# Slurm's Epilog: takes back what MIOpen found and compiled in the job's directory, and removes it. What
 # cannot be taken back is kept beside it as failed-JOB, the newest few of each user.
 # Runs as root on each node; what touches the job's data runs as its user. Never fails a node.
 # Settings: docs/tuning.md.
 set -u
 
 config=${KILN_SLURM_CONFIG:-/etc/kiln/slurm.conf}
-folders=/var/spool/kiln-jobs
+directories=/var/spool/kiln-jobs
 kilnctl=kilnctl
 timeout=60s
 failed_most=4
@@ -27,8 +27,8 @@ case $job in
     exit 0
     ;;
 esac
-folder=$folders/$job
-[ -d "$folder" ] && [ -n "$user" ] || exit 0
+directory=$directories/$job
+[ -d "$directory" ] && [ -n "$user" ] || exit 0
 
 # As the user: whatever lies in there, nothing that is root's can go.
 remove() {
@@ -38,27 +38,27 @@ remove() {
 
 # Job numbers come again, and so may a job that is queued again.
 keep() {
-    kept=$folders/failed-$job
+    kept=$directories/failed-$job
     count=1
     while [ -e "$kept" ]; do
         count=$((count + 1))
-        kept=$folders/failed-$job-$count
+        kept=$directories/failed-$job-$count
     done
-    mv -- "$folder" "$kept" || return 1
+    mv -- "$directory" "$kept" || return 1
     say "'$kept' has it: as $user, '$kilnctl miopen harvest $kept/overlay' tries again, then remove" \
         "it; the newest $failed_most of a user are kept"
 }
 
 remove_old() {
-    find "$folders" -mindepth 1 -maxdepth 1 -name 'failed-*' -user "$user" -printf '%C@ %p\n' |
+    find "$directories" -mindepth 1 -maxdepth 1 -name 'failed-*' -user "$user" -printf '%C@ %p\n' |
         sort -rn | tail -n "+$((failed_most + 1))" | cut -d ' ' -f 2- |
         while IFS= read -r old; do
             remove "$old"
         done
 }
 
-if [ -s "$folder/environment" ] &&
-    ! runuser -u "$user" -- "$kilnctl" miopen harvest "$folder/overlay" --timeout "$timeout" \
+if [ -s "$directory/environment" ] &&
+    ! runuser -u "$user" -- "$kilnctl" miopen harvest "$directory/overlay" --timeout "$timeout" \
         </dev/null; then
     say "'$kilnctl miopen harvest' could not take everything of job $job of $user"
     if keep; then
@@ -66,5 +66,5 @@ if [ -s "$folder/environment" ] &&
         exit 0
     fi
 fi
-remove "$folder"
+remove "$directory"
 exit 0

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Slurm's Prolog: a folder for the job in which an unmodified MIOpen starts with what kiln has.
+# Slurm's Prolog: a directory for the job in which an unmodified MIOpen starts with what kiln has.
 # Runs as root on each node; what touches the job's data runs as its user. Never fails a job.
 # Settings, and how the three scripts work together: docs/tuning.md.
 set -u
 
 config=${KILN_SLURM_CONFIG:-/etc/kiln/slurm.conf}
-folders=/var/spool/kiln-jobs
+directories=/var/spool/kiln-jobs
 kilnctl=kilnctl
 miopen=
 db_id=
@@ -31,21 +31,21 @@ case $job in
 esac
 [ -n "$user" ] || give_up "SLURM_JOB_USER is not set"
 
-# The folder of folders is ours alone, so that nobody can put anything in a job's place.
+# The directory of directories is ours alone, so that nobody can put anything in a job's place.
 umask 022
-mkdir -p -- "$folders" || give_up "cannot make '$folders'"
-[ -n "$(find "$folders" -prune -type d -user "$(id -u)" ! -perm -020 ! -perm -002)" ] ||
-    give_up "'$folders' must be a folder of root's that nobody else may write to"
-folder=$folders/$job
-(umask 077 && mkdir -- "$folder") || give_up "cannot make '$folder'"
-chown -h -- "$user" "$folder" || give_up "cannot give '$folder' to $user"
+mkdir -p -- "$directories" || give_up "cannot make '$directories'"
+[ -n "$(find "$directories" -prune -type d -user "$(id -u)" ! -perm -020 ! -perm -002)" ] ||
+    give_up "'$directories' must be a directory of root's that nobody else may write to"
+directory=$directories/$job
+(umask 077 && mkdir -- "$directory") || give_up "cannot make '$directory'"
+chown -h -- "$user" "$directory" || give_up "cannot give '$directory' to $user"
 
-set -- "$folder/overlay" --timeout "$timeout"
+set -- "$directory/overlay" --timeout "$timeout"
 [ -z "$miopen" ] || set -- "$@" --miopen "$miopen"
 [ -z "$db_id" ] || set -- "$@" --db-id "$db_id"
 # The output goes to a file of the user's, so it is the user who opens it.
 # shellcheck disable=SC2016 # expanded by the inner shell
 runuser -u "$user" -- /bin/sh -c 'out=$1; shift; exec "$@" >"$out"' sh \
-    "$folder/environment" "$kilnctl" miopen overlay "$@" </dev/null ||
+    "$directory/environment" "$kilnctl" miopen overlay "$@" </dev/null ||
     give_up "'$kilnctl miopen overlay' failed for job $job of $user"
 exit 0

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Slurm's TaskProlog: prints the variables of the folder that prolog.sh made, as "export NAME=value",
+# Slurm's TaskProlog: prints the variables of the directory that prolog.sh made, as "export NAME=value",
 # which Slurm sets for the task. Runs as the job's user.
 set -u
 
 config=${KILN_SLURM_CONFIG:-/etc/kiln/slurm.conf}
-folders=/var/spool/kiln-jobs
+directories=/var/spool/kiln-jobs
 # shellcheck source=/dev/null
 [ ! -r "$config" ] || . "$config"
 
-environment=$folders/${SLURM_JOB_ID:-none}/environment
+environment=$directories/${SLURM_JOB_ID:-none}/environment
 [ ! -r "$environment" ] || cat -- "$environment"
 exit 0

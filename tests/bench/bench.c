@@ -14,13 +14,13 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#define CLIENTS_MOST 64
+#define CLIENTS_MAX 64
 
-static enum kiln_code own_folder(char path[BENCH_PATH_MOST], struct kiln_err *err)
+static enum kiln_code own_directory(char path[BENCH_PATH_MAX], struct kiln_err *err)
 {
-    ssize_t n = readlink("/proc/self/exe", path, BENCH_PATH_MOST - 1);
+    ssize_t n = readlink("/proc/self/exe", path, BENCH_PATH_MAX - 1);
     if (n < 0)
-        return kiln_fail_errno(err, errno, "cannot tell this program's folder");
+        return kiln_fail_errno(err, errno, "cannot tell this program's directory");
     path[n] = '\0';
     char *slash = strrchr(path, '/');
     if (slash)
@@ -28,11 +28,11 @@ static enum kiln_code own_folder(char path[BENCH_PATH_MOST], struct kiln_err *er
     return KILN_OK;
 }
 
-static enum kiln_code copy_path(const char *from, char to[BENCH_PATH_MOST], struct kiln_err *err)
+static enum kiln_code copy_path(const char *from, char to[BENCH_PATH_MAX], struct kiln_err *err)
 {
-    if (strlen(from) >= BENCH_PATH_MOST)
+    if (strlen(from) >= BENCH_PATH_MAX)
         return kiln_fail(err, KILN_INVALID, "path is longer than %d bytes: '%.60s...'",
-                         BENCH_PATH_MOST - 1, from);
+                         BENCH_PATH_MAX - 1, from);
     strcpy(to, from);
     return KILN_OK;
 }
@@ -62,7 +62,7 @@ enum kiln_code bench_parse(int argc, char **argv, struct bench_options *ret_opti
     };
     struct bench_options o = { .quick = false };
     count_cpus(&o);
-    enum kiln_code rc = own_folder(o.bin, err);
+    enum kiln_code rc = own_directory(o.bin, err);
     int flag;
     while (!rc && (flag = getopt_long(argc, argv, "", flags, NULL)) != -1) {
         if (flag == 'b')
@@ -99,7 +99,7 @@ int bench_main(int argc, char **argv, const char *name,
     allow_descriptors();
     enum kiln_code rc = bench_parse(argc, argv, &options, &err);
     if (!rc)
-        rc = fs_make_folders(options.work, &err);
+        rc = fs_make_directories(options.work, &err);
     if (!rc)
         rc = body(&options, &err);
     if (rc)
@@ -107,12 +107,13 @@ int bench_main(int argc, char **argv, const char *name,
     return rc ? 1 : 0;
 }
 
-enum kiln_code bench_path(const char *work, const char *name, char path[BENCH_PATH_MOST],
+enum kiln_code bench_path(const char *work, const char *name, char path[BENCH_PATH_MAX],
                           struct kiln_err *err)
 {
-    int n = snprintf(path, BENCH_PATH_MOST, "%s/%s", work, name);
-    if (n < 0 || n >= BENCH_PATH_MOST)
-        return kiln_fail(err, KILN_INVALID, "path of '%s' below the work folder is too long", name);
+    int n = snprintf(path, BENCH_PATH_MAX, "%s/%s", work, name);
+    if (n < 0 || n >= BENCH_PATH_MAX)
+        return kiln_fail(err, KILN_INVALID, "path of '%s' below the work directory is too long",
+                         name);
     return KILN_OK;
 }
 
@@ -157,7 +158,7 @@ void bench_gate_pass(struct bench_gate *gate) { pthread_barrier_wait(&gate->barr
 
 struct fan_out {
     struct kiln_err *errors; /* shared, one a client */
-    pid_t pids[CLIENTS_MOST];
+    pid_t pids[CLIENTS_MAX];
     unsigned count;
 };
 
@@ -236,9 +237,9 @@ static enum kiln_code start_clients(struct fan_out *f, unsigned count, bench_cli
 enum kiln_code bench_fan_out(unsigned count, bench_client *client, void *context,
                              struct kiln_err *err)
 {
-    if (count == 0 || count > CLIENTS_MOST)
+    if (count == 0 || count > CLIENTS_MAX)
         return kiln_fail(err, KILN_INVALID, "%u clients are not between 1 and %d", count,
-                         CLIENTS_MOST);
+                         CLIENTS_MAX);
     struct fan_out f = { 0 };
     size_t size = count * sizeof(struct kiln_err);
     void *errors = NULL;

@@ -21,18 +21,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define BENCH_PATH_MOST 512
+#define BENCH_PATH_MAX 512
 
 struct bench_options {
-    char bin[BENCH_PATH_MOST];  /* folder of kilnd and kiln-compiler */
-    char work[BENCH_PATH_MOST]; /* an empty folder for stores and sockets */
-    bool quick;                 /* fewer rounds and sizes */
-    unsigned cpus;              /* that we may use */
-    unsigned first_cpu;         /* the lowest of them */
-    unsigned last_cpu;          /* the highest of them: the fewest interrupts go there */
+    char bin[BENCH_PATH_MAX];  /* directory of kilnd and kiln-compiler */
+    char work[BENCH_PATH_MAX]; /* an empty directory for stores and sockets */
+    bool quick;                /* fewer rounds and sizes */
+    unsigned cpus;             /* that we may use */
+    unsigned first_cpu;        /* the lowest of them */
+    unsigned last_cpu;         /* the highest of them: the fewest interrupts go there */
 };
 
-/* --bin DIR --work DIR --quick; the default of --bin is this program's own folder. */
+/* --bin DIR --work DIR --quick; the default of --bin is this program's own directory. */
 KILN_MUST_CHECK enum kiln_code bench_parse(int argc, char **argv, struct bench_options *ret_options,
                                            struct kiln_err *err);
 /* Runs |body| with the parsed options; the whole main() of a benchmark. */
@@ -40,7 +40,7 @@ int bench_main(int argc, char **argv, const char *name,
                enum kiln_code (*body)(const struct bench_options *options, struct kiln_err *err));
 /* |work|/|name| into |path|; KILN_INVALID when it does not fit. */
 KILN_MUST_CHECK enum kiln_code bench_path(const char *work, const char *name,
-                                          char path[BENCH_PATH_MOST], struct kiln_err *err);
+                                          char path[BENCH_PATH_MAX], struct kiln_err *err);
 
 /* Keeps thread |tid| (0: the caller) on one CPU. */
 KILN_MUST_CHECK enum kiln_code bench_pin(pid_t tid, unsigned cpu, struct kiln_err *err);

@@ -17,7 +17,7 @@
 
 struct batch {
     struct content content;
-    char floor_socket[BENCH_PATH_MOST], epoll_socket[BENCH_PATH_MOST];
+    char floor_socket[BENCH_PATH_MAX], epoll_socket[BENCH_PATH_MAX];
     struct server floor, kiln;
     char (*keys)[DIGEST_HEX_SIZE]; /* owned */
     bool one_cpu;
@@ -213,7 +213,7 @@ static enum kiln_code make_keys(struct batch *b, struct kiln_err *err)
 static enum kiln_code start(const struct bench_options *o, struct batch *b, struct kiln_err *err)
 {
     struct kilnd_options options = { .name = "batch" };
-    char folder[BENCH_PATH_MOST];
+    char directory[BENCH_PATH_MAX];
     enum kiln_code rc = make_keys(b, err);
     if (!rc)
         rc = bench_path(o->work, "floor", b->floor_socket, err);
@@ -222,9 +222,9 @@ static enum kiln_code start(const struct bench_options *o, struct batch *b, stru
     if (!rc)
         rc = floor_start(&b->content, b->floor_socket, b->epoll_socket, &b->floor, err);
     if (!rc)
-        rc = kilnd_cache_folder(o, options.name, folder, err);
+        rc = kilnd_cache_directory(o, options.name, directory, err);
     if (!rc)
-        rc = content_store(&b->content, folder, err);
+        rc = content_store(&b->content, directory, err);
     return rc ? rc : kilnd_start(o, &options, &b->kiln, err);
 }
 

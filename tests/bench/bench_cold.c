@@ -9,7 +9,7 @@
 
 #define KERNELS 24u
 #define CROWD 8u
-#define TURNS_MOST 8u
+#define TURNS_MAX 8u
 
 struct stampede { /* what the clients see */
     const char *socket;
@@ -98,8 +98,8 @@ static enum kiln_code report_stampede(const struct stampede *s, unsigned turns, 
 static enum kiln_code run_stampede(const struct bench_options *o, const struct server *kilnd,
                                    const struct cold *cold, void *shared, struct kiln_err *err)
 {
-    double wall[TURNS_MOST][2];
-    uint64_t compiles[TURNS_MOST][2];
+    double wall[TURNS_MAX][2];
+    uint64_t compiles[TURNS_MAX][2];
     struct stampede s = { .socket = kilnd->socket, .cold = cold, .gate = shared };
     s.spans = (struct span *)(s.gate + 1);
     unsigned turns = o->quick ? 3 : 6;
@@ -140,7 +140,7 @@ struct scaling {
     const char *sockets[WAYS]; /* NULL: no kilnd */
     unsigned compilers[WAYS];
     struct kiln_err why_not_direct; /* code not OK: these ways cannot be gone */
-    double wall[TURNS_MOST][WAYS];
+    double wall[TURNS_MAX][WAYS];
 };
 
 static enum kiln_code report_scaling(const struct scaling *s, unsigned turns, struct kiln_err *err)

@@ -6,7 +6,7 @@
 #include "tests/bench/direct.h"
 #include "tests/bench/server.h"
 
-#define KERNELS_MOST 16u
+#define KERNELS_MAX 16u
 
 static const char *const toolchains[] = { "hiprtc", "opencl" };
 
@@ -18,7 +18,7 @@ struct duel {
     struct direct direct;
     struct cold cold;
     unsigned count;
-    double direct_ms[KERNELS_MOST], daemon_ms[KERNELS_MOST];
+    double direct_ms[KERNELS_MAX], daemon_ms[KERNELS_MAX];
 };
 
 static void duel_done(struct duel *d)
@@ -32,7 +32,7 @@ static double ms_since(uint64_t from) { return (double)(clock_monotonic_ns() - f
 static enum kiln_code compile_both(struct duel *d, uint64_t id, double *direct_ms,
                                    double *daemon_ms, struct kiln_err *err)
 {
-    char options[COLD_OPTIONS_MOST];
+    char options[COLD_OPTIONS_MAX];
     cold_options(id, options);
     uint64_t from = clock_monotonic_ns();
     enum kiln_code rc = d->direct.compile(&d->direct, &d->cold, options, err);

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define OBJECTS_MOST 128u /* the network has 69 */
-#define LINE_MOST 1024
+#define OBJECTS_MAX 128u /* the network has 69 */
+#define LINE_MAX 1024
 #define ROUNDS 16u /* of each way over all objects; the first warms up */
 #define ROUNDS_QUICK 6u
 #define TIMEOUT_MS 300000
@@ -35,7 +35,7 @@ static const struct compiler {
 /* ---- making them ---- */
 
 struct network {
-    struct kiln_problem problems[OBJECTS_MOST];
+    struct kiln_problem problems[OBJECTS_MAX];
     size_t count;
 };
 
@@ -46,9 +46,9 @@ static enum kiln_code add_problem(struct network *n, const char *line, struct ki
     struct kiln_error error = { 0 };
     if (kiln_problem_from_driver(line, of_line, &more, &error))
         return kiln_fail(err, (enum kiln_code)error.code, "'%s': %s", line, error.text);
-    if (n->count + more > OBJECTS_MOST)
+    if (n->count + more > OBJECTS_MAX)
         return kiln_fail(err, KILN_FULL, "'" BENCH_NETWORK "' has more than %u problems",
-                         OBJECTS_MOST);
+                         OBJECTS_MAX);
     for (unsigned i = 0; i < more; i++)
         n->problems[n->count++] = of_line[i];
     return KILN_OK;
@@ -59,7 +59,7 @@ static enum kiln_code read_network(struct network *n, struct kiln_err *err)
     FILE *file = fopen(BENCH_NETWORK, "re");
     if (!file)
         return kiln_fail(err, KILN_NOT_FOUND, "cannot read '" BENCH_NETWORK "'");
-    char line[LINE_MOST];
+    char line[LINE_MAX];
     enum kiln_code rc = KILN_OK;
     while (!rc && fgets(line, sizeof(line), file)) {
         line[strcspn(line, "\n")] = '\0';
@@ -157,7 +157,7 @@ struct item { /* owned */
 };
 
 struct shelf {
-    struct item items[OBJECTS_MOST];
+    struct item items[OBJECTS_MAX];
     size_t count;
     struct kernel_store *store; /* borrowed while listing */
     struct packer *packer;      /* owned */
@@ -201,7 +201,7 @@ static void on_record(void *context, const struct kernel_record *record)
     struct shelf *s = context;
     struct object *object = NULL;
     bool damaged = false;
-    if (s->err.code || s->count == OBJECTS_MOST)
+    if (s->err.code || s->count == OBJECTS_MAX)
         return;
     s->err.code = kernel_store_get(s->store, &record->key, &object, &damaged, &s->err);
     if (!s->err.code)
@@ -213,7 +213,7 @@ static enum kiln_code read_all(struct shelf *s, const struct compiler *c, struct
 {
     struct kernel_filter of_compiler = { .target = c->target };
     enum kiln_code rc =
-        kernel_store_list(s->store, &of_compiler, NULL, OBJECTS_MOST, on_record, s, err);
+        kernel_store_list(s->store, &of_compiler, NULL, OBJECTS_MAX, on_record, s, err);
     if (!rc && s->err.code) {
         *err = s->err;
         rc = s->err.code;
@@ -337,14 +337,14 @@ static enum kiln_code compare(struct kernel_store *store, const struct compiler 
 static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
 {
     bool made[COMPILERS] = { false };
-    char folder[BENCH_PATH_MOST], notice[512];
+    char directory[BENCH_PATH_MAX], notice[512];
     KILN_AUTO(kernel_store) struct kernel_store *store = NULL;
     enum kiln_code rc = compile_all(o, made, err);
     if (!rc)
-        rc = kilnd_cache_folder(o, "disk", folder, err);
+        rc = kilnd_cache_directory(o, "disk", directory, err);
     if (rc)
         return rc;
-    struct kernel_store_options options = { .directory = folder,
+    struct kernel_store_options options = { .directory = directory,
                                             .limit_bytes = 64ull << 30,
                                             .readers = 2 };
     rc = kernel_store_open(&options, &store, notice, err);

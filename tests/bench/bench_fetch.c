@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SUBJECTS_MOST 10
-#define LATENCIES_MOST 1000 /* fetches of one client in one turn */
+#define SUBJECTS_MAX 10
+#define LATENCIES_MAX 1000 /* fetches of one client in one turn */
 
 typedef const struct subject_ops *const ways[];
 
@@ -78,18 +78,18 @@ struct turn { /* of one way in one round by one client; in shared memory */
 struct contest { /* what the client processes see */
     const struct setting *setting;
     struct subject_place place;
-    unsigned cpu;                                  /* for setting->one_cpu */
-    const struct subject_ops *ways[SUBJECTS_MOST]; /* those of the setting that can run here */
+    unsigned cpu;                                 /* for setting->one_cpu */
+    const struct subject_ops *ways[SUBJECTS_MAX]; /* those of the setting that can run here */
     size_t way_count, rounds;
     struct bench_gate *gate; /* shared */
     struct turn *turns;      /* shared: [round][way][client] */
-    uint64_t *samples;       /* shared: the same, times LATENCIES_MOST */
+    uint64_t *samples;       /* shared: the same, times LATENCIES_MAX */
 };
 
 /* Distinct objects that one client fetches in one turn. */
 static size_t fetches_of(const struct contest *c, size_t way)
 {
-    size_t most = c->ways[way]->turn_most, all = c->setting->content.count;
+    size_t most = c->ways[way]->turn_max, all = c->setting->content.count;
     return most && most < all ? most : all;
 }
 
@@ -104,7 +104,7 @@ static enum kiln_code take_turn(const struct contest *c, struct subject *s, size
                                 size_t slot, unsigned client, struct kiln_err *err)
 {
     struct turn *turn = &c->turns[slot];
-    uint64_t *samples = &c->samples[slot * LATENCIES_MOST];
+    uint64_t *samples = &c->samples[slot * LATENCIES_MAX];
     size_t start = c->setting->content.count * client / c->setting->clients;
     enum kiln_code rc = s->ops->begin ? s->ops->begin(s, err) : KILN_OK;
     bench_gate_pass(c->gate);
@@ -136,7 +136,7 @@ static enum kiln_code play(const struct contest *c, struct subject **subjects, u
 static enum kiln_code client_main(void *context, unsigned client, struct kiln_err *err)
 {
     const struct contest *c = context;
-    struct subject *subjects[SUBJECTS_MOST] = { NULL };
+    struct subject *subjects[SUBJECTS_MAX] = { NULL };
     enum kiln_code rc = c->setting->one_cpu ? bench_pin(0, c->cpu, err) : KILN_OK;
     for (size_t i = 0; i < c->way_count && !rc; i++)
         rc = c->ways[i]->open(&c->place, &subjects[i], err);
@@ -157,12 +157,12 @@ struct figure { /* of one way in one round, all clients together */
 
 static struct figure figure_of(const struct contest *c, size_t round, size_t way)
 {
-    static uint64_t merged[16 * LATENCIES_MOST];
+    static uint64_t merged[16 * LATENCIES_MAX];
     size_t fetches = fetches_of(c, way), count = 0;
     uint64_t begin = UINT64_MAX, end = 0;
     for (unsigned client = 0; client < c->setting->clients; client++) {
         size_t slot = slot_of(c, round, way, client);
-        memcpy(merged + count, &c->samples[slot * LATENCIES_MOST], fetches * sizeof(uint64_t));
+        memcpy(merged + count, &c->samples[slot * LATENCIES_MAX], fetches * sizeof(uint64_t));
         count += fetches;
         begin = c->turns[slot].begin_ns < begin ? c->turns[slot].begin_ns : begin;
         end = c->turns[slot].end_ns > end ? c->turns[slot].end_ns : end;
@@ -221,7 +221,7 @@ static enum kiln_code hold_contest(struct contest *c, double ratio, struct kiln_
 {
     size_t slots = c->rounds * c->way_count * c->setting->clients;
     size_t turns = sizeof(struct bench_gate) + slots * sizeof(struct turn);
-    size_t samples = slots * LATENCIES_MOST * sizeof(uint64_t);
+    size_t samples = slots * LATENCIES_MAX * sizeof(uint64_t);
     void *front = NULL, *back = NULL;
     enum kiln_code rc = bench_shared(turns, &front, err);
     if (!rc)
@@ -241,8 +241,8 @@ static enum kiln_code hold_contest(struct contest *c, double ratio, struct kiln_
 
 struct servers {
     struct server floor, redis, kiln;
-    char floor_socket[BENCH_PATH_MOST], epoll_socket[BENCH_PATH_MOST];
-    char miopen_file[BENCH_PATH_MOST];
+    char floor_socket[BENCH_PATH_MAX], epoll_socket[BENCH_PATH_MAX];
+    char miopen_file[BENCH_PATH_MAX];
     double miopen_ratio;                 /* 0: no such database */
     struct kiln_err no_redis, no_miopen; /* why a comparison cannot run here */
 };
@@ -267,10 +267,10 @@ static enum kiln_code start_kiln(const struct bench_options *o, const struct con
                                  struct server *ret_server, struct kiln_err *err)
 {
     struct kilnd_options options = { .name = "fetch" };
-    char folder[BENCH_PATH_MOST];
-    enum kiln_code rc = kilnd_cache_folder(o, options.name, folder, err);
+    char directory[BENCH_PATH_MAX];
+    enum kiln_code rc = kilnd_cache_directory(o, options.name, directory, err);
     if (!rc)
-        rc = content_store(content, folder, err);
+        rc = content_store(content, directory, err);
     return rc ? rc : kilnd_start(o, &options, ret_server, err);
 }
 

@@ -18,15 +18,15 @@ struct fixture {
         struct bench_gate gate;
         unsigned ran[CLIENTS];
     } * shared;
-    char folder[64];
+    char directory[64];
 };
 
 static int set_up(void **state)
 {
     static struct fixture f;
-    f = (struct fixture){ .err = KILN_ERR_INIT, .folder = "/tmp/kiln-bench-XXXXXX" };
+    f = (struct fixture){ .err = KILN_ERR_INIT, .directory = "/tmp/kiln-bench-XXXXXX" };
     void *memory;
-    assert_non_null(mkdtemp(f.folder));
+    assert_non_null(mkdtemp(f.directory));
     assert_int_equal(bench_shared(sizeof(*f.shared), &memory, &f.err), KILN_OK);
     f.shared = memory;
     assert_int_equal(bench_gate_init(&f.shared->gate, CLIENTS, &f.err), KILN_OK);
@@ -38,7 +38,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     bench_shared_done(f->shared, sizeof(*f->shared));
-    return rmdir(f->folder);
+    return rmdir(f->directory);
 }
 
 FIXTURE(bench, set_up, tear_down);
@@ -156,9 +156,9 @@ TEST(bench, the_bare_server_sends_as_many_descriptors_as_asked_for)
 {
     struct fixture *f = *state;
     struct content content = { CONTENT_RANDOM, 100, 3, 0 };
-    char path[BENCH_PATH_MOST], epoll_path[BENCH_PATH_MOST];
-    snprintf(path, sizeof(path), "%s/floor", f->folder);
-    snprintf(epoll_path, sizeof(epoll_path), "%s/epoll", f->folder);
+    char path[BENCH_PATH_MAX], epoll_path[BENCH_PATH_MAX];
+    snprintf(path, sizeof(path), "%s/floor", f->directory);
+    snprintf(epoll_path, sizeof(epoll_path), "%s/epoll", f->directory);
     SERVER_AUTO struct server server = { 0 };
     assert_int_equal(floor_start(&content, path, epoll_path, &server, &f->err), KILN_OK);
     KILN_AUTO(fd) int fd = -1;
@@ -191,7 +191,7 @@ TEST(bench, a_compiler_that_is_no_library_makes_no_team)
     const struct cold cold = { .toolchain = "clang", .target = "gfx90a" };
     const struct direct_team team = { &options, &cold, 2, 3 };
     double wall = -1;
-    snprintf(options.work, sizeof(options.work), "%s", f->folder);
+    snprintf(options.work, sizeof(options.work), "%s", f->directory);
     assert_int_equal(direct_team_run(&team, 1, &wall, &f->err), KILN_UNAVAILABLE);
     assert_non_null(strstr(f->err.text, "'clang' is not a library"));
     assert_true(wall < 0);

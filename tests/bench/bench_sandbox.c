@@ -14,11 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STARTS_MOST 150u
+#define STARTS_MAX 150u
 #define NOBODY 65534
 
 struct start {
-    const char *folder;
+    const char *directory;
     bool confined;
     int ready; /* where it says so */
 };
@@ -39,12 +39,12 @@ static _Noreturn void begin(const struct start *s)
     struct kiln_err err = KILN_ERR_INIT;
     uint32_t has = 0;
     c.is_workers_user = geteuid() == 0;
-    if (s->confined && confine_begin(&c, NULL, s->folder, become_nobody, NULL, &err))
+    if (s->confined && confine_begin(&c, NULL, s->directory, become_nobody, NULL, &err))
         _exit(1);
-    if (!become_nobody(NULL) || chdir(s->folder) != 0)
+    if (!become_nobody(NULL) || chdir(s->directory) != 0)
         _exit(1);
     if (s->confined) {
-        confine_finish(&c, s->folder);
+        confine_finish(&c, s->directory);
         has = c.report.has;
     }
     _exit(write(s->ready, &has, sizeof(has)) == sizeof(has) ? 0 : 1);
@@ -78,9 +78,9 @@ static double ms(uint64_t *samples, unsigned count, double fraction)
 
 static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
 {
-    static uint64_t took[2][STARTS_MOST];
-    unsigned count = o->quick ? STARTS_MOST / 5 : STARTS_MOST;
-    struct start start = { .folder = o->work };
+    static uint64_t took[2][STARTS_MAX];
+    unsigned count = o->quick ? STARTS_MAX / 5 : STARTS_MAX;
+    struct start start = { .directory = o->work };
     uint32_t has[2] = { 0 };
     enum kiln_code rc = KILN_OK;
     if (chmod(o->work, 0755) != 0) /* another user goes there */
@@ -92,7 +92,7 @@ static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
     }
     if (rc)
         return rc;
-    char missing[LAYERS_TEXT_MOST];
+    char missing[LAYERS_TEXT_MAX];
     report_missing(&(struct sandbox_report){ .has = has[1] }, missing);
     struct json *result = bench_result("sandbox");
     json_set_u64(result, "starts", count);

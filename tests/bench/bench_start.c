@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #define OBJECT_SIZE 2048u
-#define ROUNDS_MOST 8u
+#define ROUNDS_MAX 8u
 #define LOOKUPS 100u /* in one round */
 #define STRIDE 7919u /* a prime that divides no power of ten: keys far apart, none twice */
 
@@ -22,8 +22,8 @@ struct population {
     double fill_per_s;
     uint64_t file_bytes;
     struct server kilnd;
-    double ready_ms[ROUNDS_MOST], resident_mib[ROUNDS_MOST];
-    double disk_us[ROUNDS_MOST], hot_us[ROUNDS_MOST];
+    double ready_ms[ROUNDS_MAX], resident_mib[ROUNDS_MAX];
+    double disk_us[ROUNDS_MAX], hot_us[ROUNDS_MAX];
     struct server_memory after;
 };
 
@@ -33,14 +33,14 @@ static enum kiln_code fill(const struct bench_options *o, struct population *p,
                            struct kiln_err *err)
 {
     bench_say("start: filling a store with %zu kernels", p->content.count);
-    char folder[BENCH_PATH_MOST], file[BENCH_PATH_MOST];
-    enum kiln_code rc = kilnd_cache_folder(o, p->name, folder, err);
+    char directory[BENCH_PATH_MAX], file[BENCH_PATH_MAX];
+    enum kiln_code rc = kilnd_cache_directory(o, p->name, directory, err);
     uint64_t from = clock_monotonic_ns();
     if (!rc)
-        rc = content_store(&p->content, folder, err);
+        rc = content_store(&p->content, directory, err);
     p->fill_per_s = (double)p->content.count * 1e9 / (double)(clock_monotonic_ns() - from);
     if (!rc)
-        rc = bench_path(folder, "kernels.db", file, err);
+        rc = bench_path(directory, "kernels.db", file, err);
     struct stat seen;
     if (!rc && stat(file, &seen))
         rc = kiln_fail(err, KILN_IO, "no '%s' after filling it", file);
@@ -176,7 +176,7 @@ static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
         { .content = { CONTENT_RANDOM, OBJECT_SIZE, 100000, 0 }, .name = "start5" },
     };
     size_t count = o->quick ? 2 : 3;
-    unsigned rounds = o->quick ? 4 : ROUNDS_MOST;
+    unsigned rounds = o->quick ? 4 : ROUNDS_MAX;
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; i < count && !rc; i++)
         rc = fill(o, &all[i], err);

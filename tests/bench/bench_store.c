@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#define ROUNDS_MOST 8u
+#define ROUNDS_MAX 8u
 #define LOOKUPS 10000u /* in one turn */
 #define STRIDE 7919u   /* a prime that divides no power of ten: keys far apart */
 #define KEPT 500u      /* kernels that are looked up while others come and go */
@@ -27,17 +27,17 @@ struct subject {
     struct kernel_store *store; /* owned */
     size_t next;                /* of |added| */
     uint64_t stored, evicted;
-    double p50_us[ROUNDS_MOST], p99_us[ROUNDS_MOST];
+    double p50_us[ROUNDS_MAX], p99_us[ROUNDS_MAX];
 };
 
 static enum kiln_code open_store(const struct bench_options *o, struct subject *s,
                                  struct kiln_err *err)
 {
-    char folder[BENCH_PATH_MOST], notice[512];
-    enum kiln_code rc = bench_path(o->work, s->way, folder, err);
+    char directory[BENCH_PATH_MAX], notice[512];
+    enum kiln_code rc = bench_path(o->work, s->way, directory, err);
     if (!rc)
-        rc = content_store(&s->kept, folder, err);
-    struct kernel_store_options options = { .directory = folder,
+        rc = content_store(&s->kept, directory, err);
+    struct kernel_store_options options = { .directory = directory,
                                             .limit_bytes = s->limit,
                                             .readers = 2 };
     return rc ? rc : kernel_store_open(&options, &s->store, notice, err);
@@ -188,7 +188,7 @@ static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
         { .way = "evicting", .kept = kept, .added = added, .limit = TIGHT },
     };
     const size_t count = sizeof(all) / sizeof(all[0]);
-    unsigned rounds = o->quick ? 4 : ROUNDS_MOST;
+    unsigned rounds = o->quick ? 4 : ROUNDS_MAX;
     enum kiln_code rc = KILN_OK;
     for (size_t i = 0; i < count && !rc; i++) {
         bench_say("store: filling '%s' with %zu kernels", all[i].way, all[i].kept.count);

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define DAEMON "tuning" /* the folder of kilnd below the work folder */
+#define DAEMON "tuning" /* the directory of kilnd below the work directory */
 #define FLOOR_OBJECTS 16u
 
 struct json *phase_result(const char *bench, const struct tuning_data *data)
@@ -33,9 +33,9 @@ const char *phase_cpus_name(enum phase_cpus cpus)
 /* ---- what is compared ---- */
 
 struct plan { /* of one kind of database */
-    struct phase_first first_one[PHASE_WAYS_MOST], first_many[PHASE_WAYS_MOST];
+    struct phase_first first_one[PHASE_WAYS_MAX], first_many[PHASE_WAYS_MAX];
     size_t first_one_count, first_many_count;
-    const struct tuning_way *one[PHASE_WAYS_MOST + 1], *many[PHASE_WAYS_MOST + 1];
+    const struct tuning_way *one[PHASE_WAYS_MAX + 1], *many[PHASE_WAYS_MAX + 1];
 };
 
 static const struct plan plans[] = {
@@ -67,8 +67,8 @@ static const struct plan plans[] = {
 
 struct servers {
     struct server floor, kiln;
-    char floor_socket[BENCH_PATH_MOST], epoll_socket[BENCH_PATH_MOST];
-    char state[BENCH_PATH_MOST], daemon_state[BENCH_PATH_MOST];
+    char floor_socket[BENCH_PATH_MAX], epoll_socket[BENCH_PATH_MAX];
+    char state[BENCH_PATH_MAX], daemon_state[BENCH_PATH_MAX];
 };
 
 static void servers_done(struct servers *s)
@@ -102,7 +102,7 @@ static enum kiln_code pin_servers(const struct servers *s, unsigned cpu, struct 
     return rc ? rc : server_pin(&s->kiln, cpu, err);
 }
 
-struct preparation {
+struct warmup {
     enum tuning_kind kind;
     const char *work;
     struct tuning_data *data; /* shared */
@@ -112,7 +112,7 @@ struct preparation {
 static enum kiln_code prepare(void *context, unsigned index, struct kiln_err *err)
 {
     (void)index;
-    const struct preparation *p = context;
+    const struct warmup *p = context;
     return data_prepare(p->kind, p->work, p->data, err);
 }
 
@@ -122,7 +122,7 @@ static enum kiln_code run_firsts(const struct way_place *place, const struct pla
                                  unsigned rounds, struct kiln_err *err)
 {
     struct phase_firsts one = { plan->first_one, plan->first_one_count, 1, rounds };
-    struct phase_firsts many = { plan->first_many, plan->first_many_count, PHASE_PROCESSES_MOST,
+    struct phase_firsts many = { plan->first_many, plan->first_many_count, PHASE_PROCESSES_MAX,
                                  rounds };
     enum kiln_code rc = phase_first(place, &one, err);
     return rc ? rc : phase_first(place, &many, err);
@@ -134,7 +134,7 @@ static struct phase_setting setting_of(const struct bench_options *o,
 {
     struct phase_setting setting = {
         .processes = processes,
-        .rounds = o->quick ? 4 : PHASE_ROUNDS_MOST,
+        .rounds = o->quick ? 4 : PHASE_ROUNDS_MAX,
         .cpus = cpus,
         .cpu = cpus == CPUS_TWO ? o->first_cpu : o->last_cpu,
     };
@@ -157,7 +157,7 @@ static enum kiln_code run_look_ups(const struct bench_options *o, const struct s
                                    const struct way_place *place, const struct plan *plan,
                                    struct kiln_err *err)
 {
-    struct phase_setting many = setting_of(o, plan->many, PHASE_PROCESSES_MOST, CPUS_ANY);
+    struct phase_setting many = setting_of(o, plan->many, PHASE_PROCESSES_MAX, CPUS_ANY);
     enum kiln_code rc = phase_look_up(place, &many, err);
     if (!rc)
         rc = pin_servers(s, o->last_cpu, err);
@@ -170,12 +170,12 @@ static enum kiln_code run_kind(const struct bench_options *o, const struct tunin
                                struct kiln_err *err)
 {
     const struct plan *plan = &plans[data->kind];
-    unsigned rounds = o->quick ? 6 : PHASE_ROUNDS_MOST;
+    unsigned rounds = o->quick ? 6 : PHASE_ROUNDS_MAX;
     __attribute__((cleanup(servers_done))) struct servers s = { .floor.pid = 0 };
     struct way_place place = { .data = data, .state = s.state };
     enum kiln_code rc = bench_path(o->work, "state", s.state, err);
     if (!rc)
-        rc = kilnd_state_folder(o, DAEMON, s.daemon_state, err);
+        rc = kilnd_state_directory(o, DAEMON, s.daemon_state, err);
     if (!rc)
         rc = phase_import(&place, s.daemon_state, o->quick ? 2 : 5, err);
     if (!rc)
@@ -192,7 +192,7 @@ static enum kiln_code run(const struct bench_options *o, struct kiln_err *err)
     if (rc)
         return rc;
     for (enum tuning_kind kind = TUNING_FIND; kind <= TUNING_PERF && !rc; kind++) {
-        struct preparation p = { .kind = kind, .work = o->work, .data = memory };
+        struct warmup p = { .kind = kind, .work = o->work, .data = memory };
         memset(memory, 0, sizeof(struct tuning_data));
         rc = bench_fan_out(1, prepare, &p, err);
         if (!rc)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COLD_MOST 64      /* kernels in one batch */
+#define COLD_MAX 64       /* kernels in one batch */
 #define TIMEOUT_MS 300000 /* 64 slow compiles on one CPU */
 
 /* A small direct convolution, not so large that the benchmark takes long. */
@@ -94,7 +94,7 @@ enum kiln_code cold_find(struct kiln_client *client, const char *toolchain, stru
     const char *target = known[i].target;
     if (!target)
         target = json_get_text(json_first(json_get(row, "targets")), "target", "");
-    if (!target[0] || strlen(target) >= COLD_TARGET_MOST)
+    if (!target[0] || strlen(target) >= COLD_TARGET_MAX)
         return kiln_fail(err, KILN_UNAVAILABLE, "toolchain '%s' names no target", toolchain);
     *ret_cold = (struct cold){ .toolchain = known[i].toolchain,
                                .program = known[i].program,
@@ -115,9 +115,9 @@ enum kiln_code cold_find_any(struct kiln_client *client, struct cold *ret_cold,
                      "no compiler here: install libamdhip64-5 or pocl-opencl-icd");
 }
 
-void cold_options(uint64_t id, char options[COLD_OPTIONS_MOST])
+void cold_options(uint64_t id, char options[COLD_OPTIONS_MAX])
 {
-    snprintf(options, COLD_OPTIONS_MOST, "-DBENCH_ID=%llu", (unsigned long long)id);
+    snprintf(options, COLD_OPTIONS_MAX, "-DBENCH_ID=%llu", (unsigned long long)id);
 }
 
 struct kiln_kernel_source cold_request(const struct cold *cold, const char *options)
@@ -133,7 +133,7 @@ struct kiln_kernel_source cold_request(const struct cold *cold, const char *opti
     };
 }
 
-struct outcome {
+struct result {
     size_t answers, failures;
     struct kiln_error first;
 };
@@ -142,7 +142,7 @@ static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
                     const struct kiln_error *err)
 {
     (void)index;
-    struct outcome *o = context;
+    struct result *o = context;
     o->answers++;
     if (kernel)
         return 0;
@@ -154,15 +154,15 @@ static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
 enum kiln_code cold_fetch(struct kiln_client *client, const struct cold *cold, uint64_t first_id,
                           size_t count, struct kiln_err *err)
 {
-    char options[COLD_MOST][COLD_OPTIONS_MOST];
-    struct kiln_kernel_source sources[COLD_MOST];
-    if (count > COLD_MOST)
-        return kiln_fail(err, KILN_INVALID, "%zu kernels exceed %d", count, COLD_MOST);
+    char options[COLD_MAX][COLD_OPTIONS_MAX];
+    struct kiln_kernel_source sources[COLD_MAX];
+    if (count > COLD_MAX)
+        return kiln_fail(err, KILN_INVALID, "%zu kernels exceed %d", count, COLD_MAX);
     for (size_t i = 0; i < count; i++) {
         cold_options(first_id + i, options[i]);
         sources[i] = cold_request(cold, options[i]);
     }
-    struct outcome o = { 0 };
+    struct result o = { 0 };
     struct kiln_error error = { 0 };
     if (kiln_kernel_fetch_batch(client, NULL, sources, count, TIMEOUT_MS, on_ready, &o, &error))
         return failed(&error, err);

@@ -10,12 +10,12 @@
 
 #include <kiln/kernel.h>
 
-#define COLD_TARGET_MOST 192
-#define COLD_OPTIONS_MOST 64
+#define COLD_TARGET_MAX 192
+#define COLD_OPTIONS_MAX 64
 
 struct cold { /* a compiler on this host and something it can compile */
     const char *toolchain;
-    char target[COLD_TARGET_MOST];
+    char target[COLD_TARGET_MAX];
     const char *program; /* name of the unit */
     const char *source;
 };
@@ -26,8 +26,8 @@ KILN_MUST_CHECK enum kiln_code cold_find(struct kiln_client *client, const char 
 /* The first there is, quickest compiler first. */
 KILN_MUST_CHECK enum kiln_code cold_find_any(struct kiln_client *client, struct cold *ret_cold,
                                              struct kiln_err *err);
-/* -D options that make the |id|-th kernel; ids start anew with each work folder. */
-void cold_options(uint64_t id, char options[COLD_OPTIONS_MOST]);
+/* -D options that make the |id|-th kernel; ids start anew with each work directory. */
+void cold_options(uint64_t id, char options[COLD_OPTIONS_MAX]);
 struct kiln_kernel_source cold_request(const struct cold *cold, const char *options);
 /* |count| kernels from |first_id| in one batch: none may fail. */
 KILN_MUST_CHECK enum kiln_code cold_fetch(struct kiln_client *client, const struct cold *cold,

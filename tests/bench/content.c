@@ -143,10 +143,10 @@ static enum kiln_code put_one(struct kernel_store *store, const struct content *
     return rc;
 }
 
-enum kiln_code content_store(const struct content *c, const char *folder, struct kiln_err *err)
+enum kiln_code content_store(const struct content *c, const char *directory, struct kiln_err *err)
 {
     struct kernel_store_options options = {
-        .directory = folder,
+        .directory = directory,
         .limit_bytes = 64ull << 30,
         .readers = 1,
     };
@@ -154,7 +154,7 @@ enum kiln_code content_store(const struct content *c, const char *folder, struct
     char notice[512];
     enum kiln_code rc = kernel_store_open(&options, &store, notice, err);
     if (rc)
-        return kiln_while(err, "filling the store in '%s'", folder);
+        return kiln_while(err, "filling the store in '%s'", directory);
     KILN_AUTO(mem) uint8_t *bytes = malloc(c->size);
     if (!bytes)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make an object of %zu bytes", c->size);

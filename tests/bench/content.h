@@ -27,8 +27,8 @@ const char *content_kind_name(enum content_kind kind); /* "random", "poor", "cod
 void content_make(const struct content *content, size_t index, uint8_t *bytes);
 struct digest content_key(const struct content *content, size_t index);
 
-/* Puts every object into the kernels.db of |folder|, which no daemon may have open. */
-KILN_MUST_CHECK enum kiln_code content_store(const struct content *content, const char *folder,
+/* Puts every object into the kernels.db of |directory|, which no daemon may have open. */
+KILN_MUST_CHECK enum kiln_code content_store(const struct content *content, const char *directory,
                                              struct kiln_err *err);
 /* A sealed memfd of one object; the caller's. */
 KILN_MUST_CHECK enum kiln_code content_memfd(const struct content *content, size_t index,

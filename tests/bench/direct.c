@@ -66,7 +66,7 @@ static bool rtc_take(const struct rtc *rtc, void *program)
 static enum kiln_code rtc_compile(struct direct *d, const struct cold *cold, const char *options,
                                   struct kiln_err *err)
 {
-    char arch[COLD_TARGET_MOST + 32];
+    char arch[COLD_TARGET_MAX + 32];
     snprintf(arch, sizeof(arch), "--offload-arch=%s", cold->target);
     const char *const arguments[] = { arch, "-O3", "-std=c++17", "-DKILN_HIP=1", options };
     struct rtc rtc;
@@ -143,7 +143,7 @@ static enum kiln_code opencl_compile(struct direct *d, const struct cold *cold, 
         rc = open_device(d, &cl, err);
     if (rc)
         return rc;
-    char all[COLD_OPTIONS_MOST + 64];
+    char all[COLD_OPTIONS_MAX + 64];
     snprintf(all, sizeof(all), "-DKILN_OPENCL=1 -cl-std=CL1.2 %s", options);
     const char *source = cold->source;
     int status = 0;
@@ -163,11 +163,11 @@ static enum kiln_code opencl_compile(struct direct *d, const struct cold *cold, 
  * that the source requires into the binary. */
 static enum kiln_code set_environment(const char *work, struct kiln_err *err)
 {
-    char folder[BENCH_PATH_MOST];
-    enum kiln_code rc = bench_path(work, "direct-pocl", folder, err);
+    char directory[BENCH_PATH_MAX];
+    enum kiln_code rc = bench_path(work, "direct-pocl", directory, err);
     if (!rc)
-        rc = fs_make_folders(folder, err);
-    if (!rc && (setenv("POCL_CACHE_DIR", folder, 1) || setenv("AMD_COMGR_CACHE", "0", 1) ||
+        rc = fs_make_directories(directory, err);
+    if (!rc && (setenv("POCL_CACHE_DIR", directory, 1) || setenv("AMD_COMGR_CACHE", "0", 1) ||
                 setenv("POCL_BINARY_SPECIALIZE_WG", "64-1-1-goffs0-smallgrid", 1)))
         rc = kiln_fail(err, KILN_NO_MEMORY, "cannot set the compilers' environment");
     return rc;

@@ -24,7 +24,7 @@ struct shift {
 static enum kiln_code compile(struct direct *direct, const struct cold *cold, uint64_t id,
                               struct kiln_err *err)
 {
-    char options[COLD_OPTIONS_MOST];
+    char options[COLD_OPTIONS_MAX];
     cold_options(id, options);
     return direct->compile(direct, cold, options, err);
 }
@@ -32,9 +32,9 @@ static enum kiln_code compile(struct direct *direct, const struct cold *cold, ui
 static enum kiln_code open_warm(const struct direct_team *team, unsigned index,
                                 struct direct *ret_direct, struct kiln_err *err)
 {
-    char folder[32], work[BENCH_PATH_MOST];
-    snprintf(folder, sizeof(folder), "direct-%u", index);
-    enum kiln_code rc = bench_path(team->options->work, folder, work, err);
+    char directory[32], work[BENCH_PATH_MAX];
+    snprintf(directory, sizeof(directory), "direct-%u", index);
+    enum kiln_code rc = bench_path(team->options->work, directory, work, err);
     if (!rc)
         rc = direct_open(team->cold->toolchain, work, ret_direct, err);
     return rc ? rc : compile(ret_direct, team->cold, WARM_UP_ID + index, err);

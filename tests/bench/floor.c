@@ -74,10 +74,10 @@ static void attach(struct msghdr *m, void *control, const struct floor *f, size_
 static bool answer_descriptors(const struct floor *f, int fd, const struct floor_request *q)
 {
     static const uint8_t head[FLOOR_REPLY_SIZE];
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(FLOOR_DESCRIPTORS_MOST * sizeof(int))];
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(FLOOR_DESCRIPTORS_MAX * sizeof(int))];
     for (uint32_t done = 0; done < q->count;) {
         uint32_t n = q->count - done;
-        n = n < FLOOR_DESCRIPTORS_MOST ? n : FLOOR_DESCRIPTORS_MOST;
+        n = n < FLOOR_DESCRIPTORS_MAX ? n : FLOOR_DESCRIPTORS_MAX;
         struct iovec part = { .iov_base = (void *)head, .iov_len = sizeof(head) };
         struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
         attach(&m, control, f, q->first + done, n);
@@ -294,7 +294,7 @@ static void take_descriptors(struct msghdr *m, struct floor_reply *reply)
 
 enum kiln_code floor_hear(int fd, struct floor_reply *reply, struct kiln_err *err)
 {
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(FLOOR_DESCRIPTORS_MOST * sizeof(int))];
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(FLOOR_DESCRIPTORS_MAX * sizeof(int))];
     reply->fd_count = 0;
     for (size_t done = 0; done < reply->room;) {
         struct iovec part = { .iov_base = reply->body + done, .iov_len = reply->room - done };

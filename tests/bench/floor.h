@@ -17,7 +17,7 @@
 
 #define FLOOR_REQUEST_SIZE 60
 #define FLOOR_REPLY_SIZE 133
-#define FLOOR_DESCRIPTORS_MOST 253u /* SCM_MAX_FD */
+#define FLOOR_DESCRIPTORS_MAX 253u /* SCM_MAX_FD */
 
 enum floor_mode { FLOOR_EMPTY, FLOOR_INLINE, FLOOR_DESCRIPTOR };
 
@@ -39,7 +39,7 @@ KILN_MUST_CHECK enum kiln_code floor_ask(int fd, const struct floor_request *req
 struct floor_reply {
     uint8_t *body; /* borrowed: room for |room| bytes; a whole reply has exactly these */
     size_t room;
-    int fds[FLOOR_DESCRIPTORS_MOST]; /* the caller's */
+    int fds[FLOOR_DESCRIPTORS_MAX]; /* the caller's */
     unsigned fd_count;
 };
 KILN_MUST_CHECK enum kiln_code floor_hear(int fd, struct floor_reply *reply, struct kiln_err *err);

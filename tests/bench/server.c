@@ -18,8 +18,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#define START_MOST_NS 30000000000u
-#define STOP_MOST_MS 20000
+#define START_MAX_NS 30000000000u
+#define STOP_MAX_MS 20000
 #define LOOK_AGAIN_NS 200000 /* 0.2 ms: fine beside a start of many milliseconds */
 
 /* In the child. */
@@ -62,9 +62,9 @@ static enum kiln_code wait_for_socket(struct server *s, const char *log, struct 
 {
     if (strlen(s->socket) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
         return kiln_fail(err, KILN_INVALID,
-                         "'%s' is too long for a socket: use a work folder with a shorter path",
+                         "'%s' is too long for a socket: use a work directory with a shorter path",
                          s->socket);
-    uint64_t until = clock_monotonic_ns() + START_MOST_NS;
+    uint64_t until = clock_monotonic_ns() + START_MAX_NS;
     while (!accepts(s->socket)) {
         if (waitpid(s->pid, NULL, WNOHANG) == s->pid) {
             s->pid = 0;
@@ -85,39 +85,39 @@ void server_stop(struct server *s)
     KILN_AUTO(fd) int watch = pidfd_open(s->pid, 0);
     kill(s->pid, SIGTERM);
     struct pollfd p = { .fd = watch, .events = POLLIN };
-    if (watch < 0 || poll(&p, 1, STOP_MOST_MS) <= 0)
+    if (watch < 0 || poll(&p, 1, STOP_MAX_MS) <= 0)
         kill(s->pid, SIGKILL);
     waitpid(s->pid, NULL, 0);
     s->pid = 0;
 }
 
 static enum kiln_code below(const struct bench_options *bench, const char *name, const char *leaf,
-                            char path[BENCH_PATH_MOST], struct kiln_err *err)
+                            char path[BENCH_PATH_MAX], struct kiln_err *err)
 {
     char both[160];
     snprintf(both, sizeof(both), "%s%s", name, leaf);
     return bench_path(bench->work, both, path, err);
 }
 
-enum kiln_code kilnd_cache_folder(const struct bench_options *bench, const char *name,
-                                  char path[BENCH_PATH_MOST], struct kiln_err *err)
+enum kiln_code kilnd_cache_directory(const struct bench_options *bench, const char *name,
+                                     char path[BENCH_PATH_MAX], struct kiln_err *err)
 {
     enum kiln_code rc = below(bench, name, "/cache", path, err);
-    return rc ? rc : fs_make_folders(path, err);
+    return rc ? rc : fs_make_directories(path, err);
 }
 
-enum kiln_code kilnd_state_folder(const struct bench_options *bench, const char *name,
-                                  char path[BENCH_PATH_MOST], struct kiln_err *err)
+enum kiln_code kilnd_state_directory(const struct bench_options *bench, const char *name,
+                                     char path[BENCH_PATH_MAX], struct kiln_err *err)
 {
     enum kiln_code rc = below(bench, name, "/state", path, err);
-    return rc ? rc : fs_make_folders(path, err);
+    return rc ? rc : fs_make_directories(path, err);
 }
 
 /* ---- kilnd ---- */
 
 struct kilnd_paths {
-    char program[BENCH_PATH_MOST], cache[BENCH_PATH_MOST], state[BENCH_PATH_MOST];
-    char config[BENCH_PATH_MOST], log[BENCH_PATH_MOST];
+    char program[BENCH_PATH_MAX], cache[BENCH_PATH_MAX], state[BENCH_PATH_MAX];
+    char config[BENCH_PATH_MAX], log[BENCH_PATH_MAX];
 };
 
 /* An empty configuration, so that this machine's own is not read. */
@@ -130,7 +130,7 @@ static enum kiln_code write_config(const char *path, struct kiln_err *err)
 }
 
 static enum kiln_code kilnd_paths(const struct bench_options *bench, const char *name,
-                                  struct kilnd_paths *p, char socket[BENCH_PATH_MOST],
+                                  struct kilnd_paths *p, char socket[BENCH_PATH_MAX],
                                   struct kiln_err *err)
 {
     const struct {
@@ -144,7 +144,7 @@ static enum kiln_code kilnd_paths(const struct bench_options *bench, const char 
     };
     enum kiln_code rc = bench_path(bench->bin, "kilnd", p->program, err);
     if (!rc)
-        rc = kilnd_cache_folder(bench, name, p->cache, err);
+        rc = kilnd_cache_directory(bench, name, p->cache, err);
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && !rc; i++)
         rc = below(bench, name, all[i].leaf, all[i].path, err);
     return rc ? rc : write_config(p->config, err);
@@ -200,7 +200,7 @@ enum kiln_code redis_start(const struct bench_options *bench, struct server *ret
                            struct kiln_err *err)
 {
     SERVER_AUTO struct server s = { 0 };
-    char log[BENCH_PATH_MOST];
+    char log[BENCH_PATH_MAX];
     enum kiln_code rc = bench_path(bench->work, "redis.sock", s.socket, err);
     if (!rc)
         rc = bench_path(bench->work, "redis.log", log, err);

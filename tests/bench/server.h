@@ -4,7 +4,7 @@
 /*
  * Servers of our own for the length of a benchmark: kilnd, redis-server.
  *
- * Role       started in the work folder with private sockets, ended by pid
+ * Role       started in the work directory with private sockets, ended by pid
  * Ownership  server_stop ends the process and waits for it; it also dies with its parent
  */
 #include "tests/bench/bench.h"
@@ -13,12 +13,12 @@
 
 struct server {
     pid_t pid; /* 0 when not running */
-    char socket[BENCH_PATH_MOST];
+    char socket[BENCH_PATH_MAX];
     uint64_t ready_ns; /* from start to its first answer */
 };
 
 struct kilnd_options {
-    const char *name; /* of its folder below the work folder; kept between starts */
+    const char *name; /* of its directory below the work directory; kept between starts */
     unsigned workers; /* compilers; 0: as many as CPUs */
 };
 
@@ -26,14 +26,14 @@ struct kilnd_options {
 KILN_MUST_CHECK enum kiln_code kilnd_start(const struct bench_options *bench,
                                            const struct kilnd_options *options,
                                            struct server *ret_server, struct kiln_err *err);
-/* The folder that holds that daemon's kernels.db, made if absent. */
-KILN_MUST_CHECK enum kiln_code kilnd_cache_folder(const struct bench_options *bench,
-                                                  const char *name, char path[BENCH_PATH_MOST],
-                                                  struct kiln_err *err);
-/* The folder of its tuning.db, likewise. */
-KILN_MUST_CHECK enum kiln_code kilnd_state_folder(const struct bench_options *bench,
-                                                  const char *name, char path[BENCH_PATH_MOST],
-                                                  struct kiln_err *err);
+/* The directory that holds that daemon's kernels.db, made if absent. */
+KILN_MUST_CHECK enum kiln_code kilnd_cache_directory(const struct bench_options *bench,
+                                                     const char *name, char path[BENCH_PATH_MAX],
+                                                     struct kiln_err *err);
+/* The directory of its tuning.db, likewise. */
+KILN_MUST_CHECK enum kiln_code kilnd_state_directory(const struct bench_options *bench,
+                                                     const char *name, char path[BENCH_PATH_MAX],
+                                                     struct kiln_err *err);
 /* KILN_UNAVAILABLE when there is no redis-server here.  Nothing is kept on disk. */
 KILN_MUST_CHECK enum kiln_code redis_start(const struct bench_options *bench,
                                            struct server *ret_server, struct kiln_err *err);

@@ -26,7 +26,7 @@ struct subject {
 
 struct subject_ops {
     const char *name;
-    size_t turn_most; /* fetches in one turn; 0: every object once.  For slow ways */
+    size_t turn_max; /* fetches in one turn; 0: every object once.  For slow ways */
     enum kiln_code (*open)(const struct subject_place *place, struct subject **ret_subject,
                            struct kiln_err *err);
     /* Before a pass over distinct objects; not timed.  May be NULL. */

@@ -248,7 +248,7 @@ enum kiln_code miopen_fill(const struct content *content, const char *path, doub
 
 const struct subject_ops subject_miopen_kept = {
     .name = "miopen-kept",
-    .turn_most = 100,
+    .turn_max = 100,
     .open = open_kept,
     .fetch = fetch_kept,
     .close = miopen_close,
@@ -256,7 +256,7 @@ const struct subject_ops subject_miopen_kept = {
 
 const struct subject_ops subject_miopen_fresh = {
     .name = "miopen-fresh",
-    .turn_most = 100,
+    .turn_max = 100,
     .open = open_fresh,
     .fetch = fetch_fresh,
     .close = miopen_close,

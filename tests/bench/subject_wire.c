@@ -146,15 +146,15 @@ static enum kiln_code use_reply(struct wire_subject *s, struct bytes body, struc
 {
     struct reader r = reader_of(body);
     struct message_kernels kernels = message_kernels_read(&r);
-    struct reader one = reader_of(kernels.outcomes);
-    struct message_outcome outcome = message_outcome_read(&one);
-    if (one.failed || outcome.code || outcome.size != s->content->size)
+    struct reader one = reader_of(kernels.results);
+    struct message_result result = message_result_read(&one);
+    if (one.failed || result.code || result.size != s->content->size)
         return kiln_fail(err, KILN_IO, "kilnd did not send a kernel");
-    if (outcome.descriptor != NO_DESCRIPTOR)
+    if (result.descriptor != NO_DESCRIPTOR)
         return use_mapped(s, err);
-    if (outcome.content.size != s->content->size)
+    if (result.content.size != s->content->size)
         return kiln_fail(err, KILN_IO, "kilnd sent a part of a kernel");
-    (void)content_touch(s->content, outcome.content.data);
+    (void)content_touch(s->content, result.content.data);
     return KILN_OK;
 }
 

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define FILE_MOST (512u << 20)
+#define FILE_MAX (512u << 20)
 
 static const char *const names[] = {
     [TUNING_FIND] = "gfx90a68.HIP.fdb.txt", [TUNING_PERF] = "gfx906_60.db"
@@ -22,21 +22,23 @@ static const char *const names[] = {
 static enum kiln_code copy_file(int from, int to, bool packed, struct kiln_err *err)
 {
     if (packed)
-        return bzip2_unpack_file(from, to, FILE_MOST, NULL, NULL, err);
+        return bzip2_unpack_file(from, to, FILE_MAX, NULL, NULL, err);
     BUFFER_AUTO struct buffer content;
-    buffer_init(&content, FILE_MOST);
-    enum kiln_code rc = fs_read_fd(from, FILE_MOST, &content, err);
+    buffer_init(&content, FILE_MAX);
+    enum kiln_code rc = fs_read_fd(from, FILE_MAX, &content, err);
     return rc ? rc : fs_write_all(to, buffer_view(&content), err);
 }
 
 /* KILN_NOT_FOUND without a sentence when there is no such file. */
 static enum kiln_code take_genuine(const struct tuning_data *data, struct kiln_err *err)
 {
-    const char *folder = getenv("KILN_TEST_DATA");
-    char from[BENCH_PATH_MOST];
-    int n = snprintf(from, sizeof(from), "%s/%s.bz2", folder ? folder : KILN_TEST_DATA, data->name);
+    const char *directory = getenv("KILN_TEST_DATA");
+    char from[BENCH_PATH_MAX];
+    int n = snprintf(from, sizeof(from), "%s/%s.bz2", directory ? directory : KILN_TEST_DATA,
+                     data->name);
     if (n < 0 || n >= (int)sizeof(from))
-        return kiln_fail(err, KILN_INVALID, "KILN_TEST_DATA names a folder with too long a path");
+        return kiln_fail(err, KILN_INVALID,
+                         "KILN_TEST_DATA names a directory with too long a path");
     bool packed = access(from, R_OK) == 0;
     if (!packed)
         from[n - (int)strlen(".bz2")] = '\0';
@@ -56,7 +58,7 @@ static enum kiln_code make_file(struct tuning_data *data, struct kiln_err *err)
     data->genuine = !rc;
     if (rc != KILN_NOT_FOUND)
         return rc;
-    bench_say("tuning: there is no '%s' (KILN_TEST_DATA may name its folder): making one up",
+    bench_say("tuning: there is no '%s' (KILN_TEST_DATA may name its directory): making one up",
               data->name);
     unlink(data->path);
     return data->kind == TUNING_FIND ? data_make_find(data->path, err)

@@ -4,7 +4,7 @@
 /*
  * The tuning databases that are measured, and the problems that are looked up in them.
  *
- * Role       MIOpen's genuine files where KILN_TEST_DATA (or the folder known at build time) has
+ * Role       MIOpen's genuine files where KILN_TEST_DATA (or the directory known at build time) has
  *            them, else made-up ones of as many records
  * Ownership  a plain value; lies in memory that processes share
  * Threading  data_prepare: one process, which is worth ending afterwards
@@ -17,13 +17,13 @@
 
 struct data_question {
     struct problem problem;
-    char key[PROBLEM_KEY_MOST]; /* MIOpen's for it, as it stands in the file */
+    char key[PROBLEM_KEY_MAX]; /* MIOpen's for it, as it stands in the file */
 };
 
 struct tuning_data {
     enum tuning_kind kind;
-    char path[BENCH_PATH_MOST]; /* unpacked, below the work folder */
-    char name[64];              /* MIOpen's for the file */
+    char path[BENCH_PATH_MAX]; /* unpacked, below the work directory */
+    char name[64];             /* MIOpen's for the file */
     bool genuine;
     uint64_t bytes, records, rows; /* rows: entries of all records */
     size_t answer_size;            /* mean bytes of a record's key and value */

@@ -77,7 +77,7 @@ static enum kiln_code measure(const struct contest *c, const struct tuning_way *
     ret->ns = clock_monotonic_ns() - from;
     if (!rc)
         rc = process_memory(&after, err);
-    if (!rc && !way->turn_most)
+    if (!rc && !way->turn_max)
         rc = ask_more(c, way, *state, err);
     if (!rc)
         rc = process_memory(&later, err);
@@ -112,7 +112,7 @@ static enum kiln_code be_new(void *context, unsigned process, struct kiln_err *e
 static double middle_of(const struct first *firsts, unsigned count,
                         double (*of)(const struct first *))
 {
-    double sorted[PHASE_PROCESSES_MOST];
+    double sorted[PHASE_PROCESSES_MAX];
     for (unsigned i = 0; i < count; i++) {
         double value = of(&firsts[i]);
         unsigned at = i;

@@ -9,16 +9,15 @@
 #include <sys/wait.h>
 
 struct figures { /* shared with the child; [round] */
-    double wc_s[PHASE_ROUNDS_MOST + 1], sort_c_s[PHASE_ROUNDS_MOST + 1],
-        sort_s[PHASE_ROUNDS_MOST + 1];
-    double import_s[PHASE_ROUNDS_MOST + 1]; /* one more than is reported */
+    double wc_s[PHASE_ROUNDS_MAX + 1], sort_c_s[PHASE_ROUNDS_MAX + 1], sort_s[PHASE_ROUNDS_MAX + 1];
+    double import_s[PHASE_ROUNDS_MAX + 1]; /* one more than is reported */
     struct tuning_counts counts;
     uint64_t index_bytes;
 };
 
 struct job {
     const struct way_place *place;
-    const char *state; /* the folder to import into */
+    const char *state; /* the directory to import into */
     struct figures *figures;
     unsigned round;
 };
@@ -93,7 +92,7 @@ static enum kiln_code import_anew(const struct job *job, struct kiln_err *err)
 {
     char notice[512];
     fs_remove_tree(AT_FDCWD, job->state);
-    enum kiln_code rc = fs_make_folders(job->state, err);
+    enum kiln_code rc = fs_make_directories(job->state, err);
     if (rc)
         return rc;
     const struct tuning_options options = { .directory = job->state };

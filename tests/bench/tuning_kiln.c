@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define TIMEOUT_MS 30000
-#define BATCH_MOST 1000u
+#define BATCH_MAX 1000u
 
 struct guest {
     struct kiln_client *client; /* owned */
@@ -135,11 +135,11 @@ static enum kiln_code guest_ask(void *state, const struct data_question *questio
 enum kiln_code way_kiln_batch(void *state, const struct data_question *questions, size_t count,
                               struct kiln_err *err)
 {
-    static struct kiln_problem problems[BATCH_MOST];
-    static struct kiln_tuned *tuned[BATCH_MOST];
+    static struct kiln_problem problems[BATCH_MAX];
+    static struct kiln_tuned *tuned[BATCH_MAX];
     struct guest *g = state;
-    if (count > BATCH_MOST)
-        return kiln_fail(err, KILN_INVALID, "a batch here has at most %u problems", BATCH_MOST);
+    if (count > BATCH_MAX)
+        return kiln_fail(err, KILN_INVALID, "a batch here has at most %u problems", BATCH_MAX);
     for (size_t i = 0; i < count; i++)
         problems[i] = public_of(&questions[i].problem);
     struct kiln_error error = { 0 };

@@ -18,7 +18,7 @@ struct contest {
 
 static size_t questions_of(const struct contest *c, size_t way)
 {
-    size_t most = c->setting->ways[way]->turn_most, all = c->place->data->question_count;
+    size_t most = c->setting->ways[way]->turn_max, all = c->place->data->question_count;
     return most && most < all ? most : all;
 }
 
@@ -65,7 +65,7 @@ static enum kiln_code play(const struct contest *c, void **states, unsigned proc
 static enum kiln_code be_client(void *context, unsigned process, struct kiln_err *err)
 {
     const struct contest *c = context;
-    void *states[PHASE_WAYS_MOST] = { NULL };
+    void *states[PHASE_WAYS_MAX] = { NULL };
     enum kiln_code rc = c->setting->cpus == CPUS_ANY ? KILN_OK : bench_pin(0, c->setting->cpu, err);
     for (size_t i = 0; i < c->way_count && !rc; i++) {
         const struct tuning_way *way = c->setting->ways[i];
@@ -88,7 +88,7 @@ struct figure { /* of one way in one round, all processes together */
 
 static struct figure figure_of(const struct contest *c, size_t round, size_t way)
 {
-    static uint64_t merged[PHASE_PROCESSES_MOST * DATA_QUESTIONS];
+    static uint64_t merged[PHASE_PROCESSES_MAX * DATA_QUESTIONS];
     size_t questions = questions_of(c, way), count = 0;
     uint64_t begin = UINT64_MAX, end = 0, sum = 0;
     for (unsigned process = 0; process < c->setting->processes; process++) {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #define FIND_RECORDS 193590u
-#define FIND_BYTES_MOST (128u << 20)
+#define FIND_BYTES_MAX (128u << 20)
 #define PERF_RECORDS 99522u
 #define PERF_ROWS 148096u /* so many records have a second row */
 
@@ -54,7 +54,7 @@ static void add_find_line(struct buffer *text, uint32_t index)
     static const char *const solvers[] = { "ConvBenchImplicitGemmXdlops", "ConvBenchDirectNaive",
                                            "ConvBenchWinogradRxS" };
     struct problem problem = problem_of(index);
-    char line[PROBLEM_KEY_MOST + 512];
+    char line[PROBLEM_KEY_MAX + 512];
     size_t at = find_key_write(&problem, line);
     for (unsigned i = 0; i < 3; i++)
         at += (size_t)snprintf(line + at, sizeof(line) - at,
@@ -68,7 +68,7 @@ static void add_find_line(struct buffer *text, uint32_t index)
 enum kiln_code data_make_find(const char *path, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer text;
-    buffer_init(&text, FIND_BYTES_MOST);
+    buffer_init(&text, FIND_BYTES_MAX);
     for (uint32_t i = 0; i < FIND_RECORDS; i++)
         add_find_line(&text, i);
     if (text.failed)
@@ -83,7 +83,7 @@ static enum kiln_code add_perf_record(struct perf_db_writer *writer, uint32_t in
                                       struct kiln_err *err)
 {
     struct problem problem = problem_of(index);
-    char key[PROBLEM_KEY_MOST], value[128];
+    char key[PROBLEM_KEY_MAX], value[128];
     size_t size = perf_key_write(&problem, key);
     int n = snprintf(value, sizeof(value), "ConvBenchAsm3x3U:%u,%u,%u", index % 7 + 1,
                      index % 11 + 1, index % 3 + 1);

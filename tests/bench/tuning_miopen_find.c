@@ -168,11 +168,11 @@ static bool take_entry(const char *at, size_t size, struct found *ret)
     return *end == ',';
 }
 
-static size_t take_entries(const struct text *values, struct found found[TUNING_ENTRIES_MOST])
+static size_t take_entries(const struct text *values, struct found found[TUNING_ENTRIES_MAX])
 {
     size_t count = 0;
     const char *at = values->data, *end = at + values->size;
-    while (at < end && count < TUNING_ENTRIES_MOST) {
+    while (at < end && count < TUNING_ENTRIES_MAX) {
         const char *semicolon = memchr(at, ';', (size_t)(end - at));
         const char *stop = semicolon ? semicolon : end;
         found[count] = (struct found){ .time_ms = 0 };
@@ -186,12 +186,12 @@ static enum kiln_code map_ask(void *state, const struct data_question *question,
                               struct kiln_err *err)
 {
     const struct map *m = state;
-    char key[PROBLEM_KEY_MOST];
+    char key[PROBLEM_KEY_MAX];
     size_t size = find_key_write(&question->problem, key);
     const struct node *n = find_node(m, key, size, bytes_hash(bytes_of(key, size), 0));
     if (!n)
         return kiln_fail(err, KILN_NOT_FOUND, "the map has no '%s'", key);
-    struct found found[TUNING_ENTRIES_MOST];
+    struct found found[TUNING_ENTRIES_MAX];
     size_t count = take_entries(&n->values, found);
     for (size_t i = 0; i < count; i++) {
         free(found[i].id.data);

@@ -117,7 +117,7 @@ static enum kiln_code kept_ask(void *state, const struct data_question *question
                                struct kiln_err *err)
 {
     struct perf *p = state;
-    char key[PROBLEM_KEY_MOST];
+    char key[PROBLEM_KEY_MAX];
     (void)perf_key_write(&question->problem, key);
     __attribute__((cleanup(statement_auto))) sqlite3_stmt *row = NULL;
     if (sqlite3_prepare_v2(p->db, p->sql, -1, &row, NULL) || !bind_key(row, key))
@@ -145,7 +145,7 @@ static enum kiln_code fresh_ask(void *state, const struct data_question *questio
 
 const struct tuning_way way_miopen_perf_kept = {
     .name = "miopen-kept",
-    .turn_most = SLOW_TURN,
+    .turn_max = SLOW_TURN,
     .open = kept_open,
     .ask = kept_ask,
     .close = perf_close,
@@ -153,7 +153,7 @@ const struct tuning_way way_miopen_perf_kept = {
 
 const struct tuning_way way_miopen_perf_fresh = {
     .name = "miopen-fresh",
-    .turn_most = SLOW_TURN,
+    .turn_max = SLOW_TURN,
     .open = fresh_open,
     .ask = fresh_ask,
     .close = perf_close,

@@ -9,14 +9,14 @@
  */
 #include "tests/bench/tuning_way.h"
 
-#define PHASE_ROUNDS_MOST 8u
-#define PHASE_PROCESSES_MOST 8u
-#define PHASE_WAYS_MOST 8u
+#define PHASE_ROUNDS_MAX 8u
+#define PHASE_PROCESSES_MAX 8u
+#define PHASE_WAYS_MAX 8u
 
 /* A result with what all of them say of the database. */
 struct json *phase_result(const char *bench, const struct tuning_data *data);
 
-/* Into a new state folder place->state, against wc and sort.  That and |daemon_state|, which a
+/* Into a new state directory place->state, against wc and sort.  That and |daemon_state|, which a
  * daemon may lock, are left with the database imported. */
 KILN_MUST_CHECK enum kiln_code phase_import(const struct way_place *place, const char *daemon_state,
                                             unsigned rounds, struct kiln_err *err);
@@ -41,8 +41,8 @@ enum phase_cpus {
 const char *phase_cpus_name(enum phase_cpus cpus); /* "any", "two", "one" */
 
 struct phase_setting {
-    const struct tuning_way *ways[PHASE_WAYS_MOST + 1]; /* NULL-terminated */
-    unsigned processes, rounds;                         /* the first round warms up */
+    const struct tuning_way *ways[PHASE_WAYS_MAX + 1]; /* NULL-terminated */
+    unsigned processes, rounds;                        /* the first round warms up */
     enum phase_cpus cpus;
     unsigned cpu; /* of the processes, unless CPUS_ANY; the servers are where they must be */
 };

@@ -12,7 +12,7 @@
 
 struct way_place { /* where things are; borrowed */
     const struct tuning_data *data;
-    const char *state;        /* kiln's state folder, with the database imported */
+    const char *state;        /* kiln's state directory, with the database imported */
     const char *kiln_socket;  /* of a daemon with the same database */
     const char *floor_socket; /* tests/bench/floor.h: answered by a thread a client */
     const char *epoll_socket; /* answered by one event loop */
@@ -21,7 +21,7 @@ struct way_place { /* where things are; borrowed */
 
 struct tuning_way {
     const char *name;
-    size_t turn_most; /* look-ups in one turn; 0: every question once.  For slow ways */
+    size_t turn_max; /* look-ups in one turn; 0: every question once.  For slow ways */
     enum kiln_code (*open)(const struct way_place *place, void **ret_state, struct kiln_err *err);
     /* Once, before questions: what any client does.  May be NULL. */
     enum kiln_code (*greet)(void *state, struct kiln_err *err);

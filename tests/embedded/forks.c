@@ -24,7 +24,7 @@
 #define PAUSES_US 3000
 #define STEP_US 37 /* so that the pauses differ */
 
-enum { ANSWERED = 0, TOLD = 3 };
+enum { ANSWERED = 0, REPORTED = 3 };
 
 static atomic_bool is_over, has_failed;
 static struct kiln_client *parents; /* the first client, which children inherit */
@@ -75,7 +75,7 @@ static int be_child_of_busy_parent(void)
     if (rc == 0)
         return ANSWERED;
     if (rc == KILN_E_UNAVAILABLE && strstr(err.text, "forked while another thread"))
-        return TOLD;
+        return REPORTED;
     fprintf(stderr, "forks: a child's engine does not answer: %s\n", err.text);
     return 1;
 }
@@ -83,7 +83,7 @@ static int be_child_of_busy_parent(void)
 /* How many of |count| children end with TOLD; -1: one neither answered nor was told. */
 static long fork_many(unsigned long count, int (*be_child)(void))
 {
-    long told = 0;
+    long reported = 0;
     for (unsigned long n = 0; n < count; n++) {
         int status = 0;
         usleep((unsigned)(n * STEP_US % PAUSES_US));
@@ -91,13 +91,13 @@ static long fork_many(unsigned long count, int (*be_child)(void))
         if (child == 0)
             _exit(be_child());
         bool has_ended = child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status);
-        if (!has_ended || (WEXITSTATUS(status) != ANSWERED && WEXITSTATUS(status) != TOLD)) {
+        if (!has_ended || (WEXITSTATUS(status) != ANSWERED && WEXITSTATUS(status) != REPORTED)) {
             fprintf(stderr, "forks: child %lu ended with wait status %#x\n", n, (unsigned)status);
             return -1;
         }
-        told += WEXITSTATUS(status) == TOLD;
+        reported += WEXITSTATUS(status) == REPORTED;
     }
-    return told;
+    return reported;
 }
 
 static unsigned count_threads(void)
@@ -122,13 +122,13 @@ static long fork_from_quiet_process(unsigned long count)
         fprintf(stderr, "forks: there are %u threads\n", count_threads());
         return -1;
     }
-    long told = fork_many(count, be_child_of_quiet_parent);
-    if (told == 0 && kiln_client_ping(parents, 0, NULL, &err)) {
+    long reported = fork_many(count, be_child_of_quiet_parent);
+    if (reported == 0 && kiln_client_ping(parents, 0, NULL, &err)) {
         fprintf(stderr, "forks: the parent's engine answers no more: %s\n", err.text);
         return -1;
     }
     kiln_client_close(parents);
-    return told == 0 ? 0 : -1;
+    return reported == 0 ? 0 : -1;
 }
 
 static long fork_from_busy_process(unsigned long count)
@@ -138,11 +138,11 @@ static long fork_from_busy_process(unsigned long count)
         if (pthread_create(&asking[i], NULL, go_on_asking, NULL))
             return -1;
     }
-    long told = fork_many(count, be_child_of_busy_parent);
+    long reported = fork_many(count, be_child_of_busy_parent);
     atomic_store(&is_over, true);
     for (unsigned i = 0; i < ASKERS; i++)
         pthread_join(asking[i], NULL);
-    return atomic_load(&has_failed) ? -1 : told;
+    return atomic_load(&has_failed) ? -1 : reported;
 }
 
 int main(int argc, char **argv)
@@ -150,11 +150,11 @@ int main(int argc, char **argv)
     unsigned long count = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
     if (count == 0 || fork_from_quiet_process(count) < 0)
         return 1;
-    long told = fork_from_busy_process(count);
-    if (told < 0)
+    long reported = fork_from_busy_process(count);
+    if (reported < 0)
         return 1;
     printf("%lu children of fork had their answers; of %lu that were forked while others asked, "
            "%ld were told so\n",
-           count, count, told);
+           count, count, reported);
     return 0;
 }

@@ -22,7 +22,7 @@ static bool parse(bool is_find, struct bytes key, struct problem *ret_problem)
 static void print(const char *kind, const char *id, struct bytes key, bool changes)
 {
     struct problem problem;
-    char text[PROBLEM_KEY_MOST];
+    char text[PROBLEM_KEY_MAX];
     bool is_find = strcmp(kind, "find") == 0;
     if (!parse(is_find, key, &problem))
         return; /* a record that is kept verbatim: no problem of ours asks for it */

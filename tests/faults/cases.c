@@ -103,7 +103,7 @@ struct wish {
     unsigned from;    /* the first place */
     const char *only; /* "operation", "operation:fault", ":fault", or some, by commas; NULL: all */
     bool keep_going;
-    bool keep;        /* folders of lost cases */
+    bool keep;        /* directories of lost cases */
     bool must_strike; /* an operation that was not struck at all has shown nothing */
 };
 
@@ -162,8 +162,8 @@ static bool run_case(const struct fault_case *c, bool keep)
     bool survived = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!survived)
         say_end(c, status, output);
-    if (!survived && *c->report->folder && !keep)
-        fs_remove_tree(AT_FDCWD, c->report->folder);
+    if (!survived && *c->report->directory && !keep)
+        fs_remove_tree(AT_FDCWD, c->report->directory);
     close(output);
     return survived;
 }
@@ -214,7 +214,7 @@ static void try_steps(struct fault_case *c, const struct wish *w, struct sum *su
             return;
         c->first = at;
         report->tried = 0;
-        report->folder[0] = '\0';
+        report->directory[0] = '\0';
         bool survived = run_case(c, w->keep);
         sum->tried += survived ? report->tried : 1;
         sum->lost += survived ? 0 : 1;

@@ -6,7 +6,7 @@
  *
  * Role       runs each case in a process of its own, with a limit of time, for the first place, the
  *            second and so on until the operation passes unstruck; prints what was tried and lost
- * Ownership  a case's process removes its folder; nothing outlives it
+ * Ownership  a case's process removes its directory; nothing outlives it
  * Threading  one thread; cases run one after the other
  */
 #include "tests/faults/plan.h"
@@ -67,9 +67,9 @@ struct case_report {     /* shared with the case's process */
     bool passed;         /* the operation passed, unstruck */
     unsigned at;         /* the place under way */
     char where[256];     /* what was struck there */
-    char folder[96];     /* removed after a lost case; "": none */
+    char directory[96];  /* removed after a lost case; "": none */
     unsigned step_count; /* of KIND_STEP: place n is steps[n - 1] */
-    char steps[FAULT_STEPS_MOST][FAULT_STEP_SIZE];
+    char steps[FAULT_STEPS_MAX][FAULT_STEP_SIZE];
 };
 
 struct fault_case {

@@ -280,7 +280,7 @@ static void run_restart(const struct fault_case *c)
 {
     static struct service_manager manager;
     struct scene *s = open_scene(c, "kilnd");
-    for (unsigned i = 0; i < DAEMON_ARGUMENTS_MOST - 2; i++) {
+    for (unsigned i = 0; i < DAEMON_ARGUMENTS_MAX - 2; i++) {
         if (s->daemon.arguments[i])
             continue;
         s->daemon.arguments[i] = "--descriptor-store";

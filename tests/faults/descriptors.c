@@ -17,7 +17,7 @@ static void add(struct descriptors *d, const char *what, unsigned count)
             return;
         }
     }
-    assert_true(d->kind_count < DESCRIPTOR_KINDS_MOST);
+    assert_true(d->kind_count < DESCRIPTOR_KINDS_MAX);
     struct descriptor_kind *kind = &d->kinds[d->kind_count++];
     snprintf(kind->what, sizeof(kind->what), "%s", what);
     kind->count = count;
@@ -34,10 +34,10 @@ static void cut_unique(char *what)
 }
 
 /* "socket:[4711]" is a socket; a descriptor that was closed meanwhile is none. */
-static void add_link(struct descriptors *d, int folder, const char *name)
+static void add_link(struct descriptors *d, int directory, const char *name)
 {
     char what[160];
-    ssize_t got = readlinkat(folder, name, what, sizeof(what) - 1);
+    ssize_t got = readlinkat(directory, name, what, sizeof(what) - 1);
     what[got > 0 ? got : 0] = '\0';
     char *number = strstr(what, ":[");
     bool is_made = strncmp(what, "anon_inode", 10) == 0; /* "anon_inode:[eventfd]" */

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define DESCRIPTOR_KINDS_MOST 64u
+#define DESCRIPTOR_KINDS_MAX 64u
 
 struct descriptor_kind {
     char what[160]; /* "socket", "/memfd:kiln-object", "/tmp/.../kernels.db-wal" */
@@ -21,7 +21,7 @@ struct descriptor_kind {
 };
 
 struct descriptors {
-    struct descriptor_kind kinds[DESCRIPTOR_KINDS_MOST];
+    struct descriptor_kind kinds[DESCRIPTOR_KINDS_MAX];
     unsigned kind_count;
 };
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define OPERATIONS_MOST 40
+#define OPERATIONS_MAX 40
 
 static size_t add(struct operation *to, const struct operation *from, size_t count)
 {
@@ -14,7 +14,7 @@ static size_t add(struct operation *to, const struct operation *from, size_t cou
 
 int main(int argc, char **argv)
 {
-    static struct operation all[OPERATIONS_MOST];
+    static struct operation all[OPERATIONS_MAX];
     size_t count = add(all, store_operations, store_operation_count);
     count += add(all + count, tuning_operations, tuning_operation_count);
     add(all + count, package_operations, package_operation_count);

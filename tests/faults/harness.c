@@ -22,11 +22,11 @@
 
 static const char content[] = "all of it";
 
-static void prepare_nothing(const char *folder) { (void)folder; }
+static void prepare_nothing(const char *directory) { (void)directory; }
 
 static void path_in(const struct trial *t, char path[128])
 {
-    snprintf(path, 128, "%s/file", t->folder);
+    snprintf(path, 128, "%s/file", t->directory);
 }
 
 /* Goes on where a write was short or interrupted. */
@@ -90,7 +90,7 @@ static void check_file(const struct trial *t)
 
 struct broken {
     const char *name, *sql;
-    void (*expect)(const char *folder);
+    void (*expect)(const char *directory);
 };
 
 /* As kernels.db and tuning.db are, where nothing is wrong with them: enough of their schemas for
@@ -161,21 +161,21 @@ static const struct broken stores[] = {
 static void look_at_store(const struct fault_case *c)
 {
     const struct broken *store = c->operation->context;
-    char folder[] = "/tmp/kiln-test-XXXXXX", path[64];
+    char directory[] = "/tmp/kiln-test-XXXXXX", path[64];
     bool is_kernels = store->expect == expect_sound_kernels;
     sqlite3 *db = NULL;
-    assert_non_null(mkdtemp(folder));
-    snprintf(c->report->folder, sizeof(c->report->folder), "%s", folder);
-    snprintf(path, sizeof(path), "%s/a.kti", folder);
+    assert_non_null(mkdtemp(directory));
+    snprintf(c->report->directory, sizeof(c->report->directory), "%s", directory);
+    snprintf(path, sizeof(path), "%s/a.kti", directory);
     close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-    snprintf(path, sizeof(path), "%s/%s", folder, is_kernels ? "kernels.db" : "tuning.db");
+    snprintf(path, sizeof(path), "%s/%s", directory, is_kernels ? "kernels.db" : "tuning.db");
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, is_kernels ? kernels : tuning, NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, store->sql, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
-    store->expect(folder);
+    store->expect(directory);
     c->report->passed = true;
-    fs_remove_tree(AT_FDCWD, folder);
+    fs_remove_tree(AT_FDCWD, directory);
 }
 
 /* ---- whether it is noticed ---- */
@@ -224,7 +224,7 @@ TEST(plain, who_cannot_take_a_short_or_interrupted_write_is_noticed)
     assert_false(notices(act_hastily, KIND_FULL));
 }
 
-TEST(plain, a_failure_without_a_sentence_is_noticed)
+TEST(plain, a_failure_without_a_message_is_noticed)
 {
     assert_true(notices(act_silently, KIND_WRITE));
 }

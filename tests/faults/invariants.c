@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 /* NULL where there is none. */
-static sqlite3 *open_database(const char *folder, const char *name)
+static sqlite3 *open_database(const char *directory, const char *name)
 {
     char path[256];
     sqlite3 *db = NULL;
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
     if (access(path, F_OK) != 0)
         return NULL;
     assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
@@ -104,9 +104,9 @@ static const char *const kernels_none[] = {
     "select count(*) from quarantine",
 };
 
-void expect_sound_kernels(const char *folder)
+void expect_sound_kernels(const char *directory)
 {
-    sqlite3 *db = open_database(folder, "kernels.db");
+    sqlite3 *db = open_database(directory, "kernels.db");
     if (!db)
         return;
     if (expect_whole(db, KERNELS_VERSION))
@@ -140,10 +140,10 @@ static bool is_index(const char *name)
 
 /* Each row names one file, and each file is named by one row; an import that was killed leaves
  * a file without a row behind, until the next start. */
-static void expect_index_files(sqlite3 *db, const char *folder, bool is_tidy)
+static void expect_index_files(sqlite3 *db, const char *directory, bool is_tidy)
 {
     unsigned listed = number_of(db, "select count(*) from system_file"), named = 0;
-    DIR *dir = opendir(folder);
+    DIR *dir = opendir(directory);
     assert_non_null(dir);
     for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
         if (!is_index(e->d_name) && !(is_tidy && strstr(e->d_name, ".kti")))
@@ -158,7 +158,7 @@ static void expect_index_files(sqlite3 *db, const char *folder, bool is_tidy)
         fail_msg("%u indices are listed, and %u of them are there", listed, named);
 }
 
-static void expect_tuning(const char *folder, bool is_tidy)
+static void expect_tuning(const char *directory, bool is_tidy)
 {
     static const char *const none[] = {
         "select count(*) from tally where inverse <> -1 - number",
@@ -167,34 +167,34 @@ static void expect_tuning(const char *folder, bool is_tidy)
         "select count(*) from tally where id = 2 and number <> (select count(*) from system_file)",
         "select count(*) from record where length(content) = 0 or length(key) = 0",
     };
-    sqlite3 *db = open_database(folder, "tuning.db");
+    sqlite3 *db = open_database(directory, "tuning.db");
     if (!db)
         return;
     if (expect_whole(db, TUNING_VERSION)) {
         EXPECT_NONE(db, none);
-        expect_index_files(db, folder, is_tidy);
+        expect_index_files(db, directory, is_tidy);
     }
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-void expect_sound_tuning(const char *folder) { expect_tuning(folder, false); }
+void expect_sound_tuning(const char *directory) { expect_tuning(directory, false); }
 
-void expect_tidy_tuning(const char *folder)
+void expect_tidy_tuning(const char *directory)
 {
-    expect_tuning(folder, true);
-    expect_no_file(folder, "damaged");
-    expect_no_file(folder, ".new");
-    expect_no_file(folder, ".salvaged");
-    expect_no_file(folder, ".whole");
+    expect_tuning(directory, true);
+    expect_no_file(directory, "damaged");
+    expect_no_file(directory, ".new");
+    expect_no_file(directory, ".salvaged");
+    expect_no_file(directory, ".whole");
 }
 
-void expect_no_file(const char *folder, const char *part)
+void expect_no_file(const char *directory, const char *part)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir = opendir(directory);
     if (!dir)
         return;
     for (struct dirent *e = readdir(dir); e; e = readdir(dir))
         if (strstr(e->d_name, part))
-            fail_msg("'%s/%s' was left behind", folder, e->d_name);
+            fail_msg("'%s/%s' was left behind", directory, e->d_name);
     closedir(dir);
 }

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILES_MOST 8u
-#define MOMENTS_MOST 20000u
-#define NAME_MOST 64u
+#define FILES_MAX 8u
+#define MOMENTS_MAX 20000u
+#define NAME_LENGTH_MAX 64u
 #define SECTOR 512
 
 enum change { WRITTEN, CUT, DELETED, SYNCED, ACKNOWLEDGED };
@@ -32,10 +32,10 @@ struct content { /* of a file on the disk */
 
 static sqlite3_vfs *real, lossy;
 static struct {
-    char names[FILES_MOST][NAME_MOST]; /* without the folder */
-    struct content first[FILES_MOST];
+    char names[FILES_MAX][NAME_LENGTH_MAX]; /* without the directory */
+    struct content first[FILES_MAX];
     unsigned file_count;
-    struct moment moments[MOMENTS_MOST];
+    struct moment moments[MOMENTS_MAX];
     size_t count;
     int logs;
 } disk;
@@ -48,7 +48,7 @@ static unsigned file_of(const char *path)
     for (unsigned i = 0; i < disk.file_count; i++)
         if (strcmp(disk.names[i], name) == 0)
             return i;
-    assert_true(disk.file_count < FILES_MOST && strlen(name) < NAME_MOST);
+    assert_true(disk.file_count < FILES_MAX && strlen(name) < NAME_LENGTH_MAX);
     strcpy(disk.names[disk.file_count], name);
     return disk.file_count++;
 }
@@ -57,7 +57,7 @@ static void note(struct moment moment)
 {
     if (!disk.logs)
         return;
-    assert_true(disk.count < MOMENTS_MOST);
+    assert_true(disk.count < MOMENTS_MAX);
     disk.moments[disk.count++] = moment;
 }
 
@@ -82,15 +82,15 @@ static void read_first(const char *path, struct content *content)
     fclose(file);
 }
 
-void lossy_begin(const char *folder)
+void lossy_begin(const char *directory)
 {
     char path[512];
-    DIR *dir = opendir(folder);
+    DIR *dir = opendir(directory);
     assert_non_null(dir);
     for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
         if (!strstr(e->d_name, ".db"))
             continue;
-        snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
+        snprintf(path, sizeof(path), "%s/%s", directory, e->d_name);
         read_first(path, &disk.first[file_of(path)]);
     }
     closedir(dir);

@@ -15,12 +15,12 @@
 
 /* From now on all of SQLite's files are these; nothing is logged yet. */
 void lossy_install(void);
-/* What lies in |folder| now is on the disk; from now on changes are logged. */
-void lossy_begin(const char *folder);
+/* What lies in |directory| now is on the disk; from now on changes are logged. */
+void lossy_begin(const char *directory);
 /* Notes a moment: |number| was acknowledged. */
 void lossy_acknowledge(unsigned number);
 /* Moments so far. */
 size_t lossy_moments(void);
-/* The files as the disk may have them after the first |moment| moments, into the folder |into|;
+/* The files as the disk may have them after the first |moment| moments, into the directory |into|;
  * another |seed| makes another choice.  Returns the number acknowledged last until then. */
 unsigned lossy_write(size_t moment, unsigned seed, const char *into);

@@ -15,13 +15,13 @@
 #define COMING "gfx906_60.kdb"
 #define KERNELS 6u
 #define SIZE 900u
-#define FILE_MOST (1u << 20)
+#define FILE_MAX (1u << 20)
 
 /* ---- packages ---- */
 
-static void path_in(const char *folder, const char *name, char path[256])
+static void path_in(const char *directory, const char *name, char path[256])
 {
-    snprintf(path, 256, "%s/own/%s", folder, name);
+    snprintf(path, 256, "%s/own/%s", directory, name);
 }
 
 static void fill(unsigned number, uint8_t raw[SIZE])
@@ -48,12 +48,12 @@ static void write_package(const char *path)
     must(package_writer_finish(writer, &err), err);
 }
 
-static enum kiln_code open_set(const char *folder, struct package_set **ret_set,
+static enum kiln_code open_set(const char *directory, struct package_set **ret_set,
                                struct kiln_err *err)
 {
     char own[256];
-    path_in(folder, "", own);
-    const struct package_set_options options = { .own_folder = own, .readers = 1 };
+    path_in(directory, "", own);
+    const struct package_set_options options = { .own_directory = own, .readers = 1 };
     return package_set_create(&options, ret_set, err);
 }
 
@@ -83,7 +83,7 @@ static enum kiln_code find(struct package_set *set, const char *database_id, uns
     uint8_t raw[SIZE];
     char name[32];
     BUFFER_AUTO struct buffer content;
-    buffer_init(&content, FILE_MOST);
+    buffer_init(&content, FILE_MAX);
     fill(number, raw);
     snprintf(name, sizeof(name), "Kernel%u.o", number);
     enum kiln_code rc = package_set_find_named(set, bytes_of_text(database_id), bytes_of_text(name),
@@ -93,13 +93,13 @@ static enum kiln_code find(struct package_set *set, const char *database_id, uns
     return rc;
 }
 
-static enum kiln_code install(struct package_set *set, const char *folder, const char *name,
+static enum kiln_code install(struct package_set *set, const char *directory, const char *name,
                               const struct digest *digest, struct kiln_err *err)
 {
     char path[256];
     struct package_checked checked;
     struct package_info info;
-    path_in(folder, "incoming/new", path);
+    path_in(directory, "incoming/new", path);
     const struct package_arrival arrival = {
         .path = path, .name = name, .sha256 = *digest, .fetched = name, .source = "a test"
     };
@@ -107,30 +107,30 @@ static enum kiln_code install(struct package_set *set, const char *folder, const
     return rc ? rc : package_set_adopt(set, &arrival, &checked, &info, err);
 }
 
-/* What kiln-transfer leaves in the staging folder. */
-static struct digest stage(const char *folder)
+/* What kiln-transfer leaves in the staging directory. */
+static struct digest stage(const char *directory)
 {
     char path[256];
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer content;
-    buffer_init(&content, FILE_MOST);
-    path_in(folder, "incoming/new", path);
+    buffer_init(&content, FILE_MAX);
+    path_in(directory, "incoming/new", path);
     write_package(path);
-    must(fs_read_file(path, FILE_MOST, &content, &err), err);
+    must(fs_read_file(path, FILE_MAX, &content, &err), err);
     return sha256_of(buffer_view(&content));
 }
 
-static void prepare(const char *folder)
+static void prepare(const char *directory)
 {
     char path[256];
     unsigned refused = 0;
     struct kiln_err err = KILN_ERR_INIT;
     KILN_AUTO(package_set) struct package_set *set = NULL;
-    must(open_set(folder, &set, &err), err);
-    path_in(folder, "incoming", path);
+    must(open_set(directory, &set, &err), err);
+    path_in(directory, "incoming", path);
     assert_int_equal(mkdir(path, 0700), 0);
-    struct digest digest = stage(folder);
-    must(install(set, folder, INSTALLED, &digest, &err), err);
+    struct digest digest = stage(directory);
+    must(install(set, directory, INSTALLED, &digest, &err), err);
     must(rescan(set, &refused, &err), err);
     must(find(set, "gfx90a68", 0, &err), err);
 }
@@ -143,7 +143,7 @@ static void act_open(struct trial *t)
     struct kiln_err err = KILN_ERR_INIT;
     struct package_set *set = NULL;
     trial_mark(t);
-    bool fine = trial_step(t, open_set(t->folder, &set, &err), &err) &&
+    bool fine = trial_step(t, open_set(t->directory, &set, &err), &err) &&
                 trial_step(t, rescan(set, &refused, &err), &err);
     if (fine)
         trial_step(t, find(set, "gfx90a68", 1, &err), &err);
@@ -156,11 +156,11 @@ static void act_install(struct trial *t)
     unsigned refused = 0;
     struct kiln_err err = KILN_ERR_INIT;
     struct package_set *set = NULL;
-    struct digest digest = stage(t->folder);
-    must(open_set(t->folder, &set, &err), err);
+    struct digest digest = stage(t->directory);
+    must(open_set(t->directory, &set, &err), err);
     must(rescan(set, &refused, &err), err);
     trial_mark(t);
-    trial_step(t, install(set, t->folder, COMING, &digest, &err), &err);
+    trial_step(t, install(set, t->directory, COMING, &digest, &err), &err);
     trial_over(t);
     must(find(set, "gfx90a68", 2, &err), err); /* it goes on */
     package_set_destroy(set);
@@ -172,7 +172,7 @@ static void act_remove(struct trial *t)
     struct kiln_err err = KILN_ERR_INIT;
     struct package_set *set = NULL;
     struct package_info info;
-    must(open_set(t->folder, &set, &err), err);
+    must(open_set(t->directory, &set, &err), err);
     must(rescan(set, &refused, &err), err);
     trial_mark(t);
     trial_step(t, package_set_remove(set, INSTALLED, &info, &err), &err);
@@ -200,7 +200,7 @@ static void look(const struct trial *t, unsigned *ret_installed, unsigned *ret_c
     unsigned refused = 0;
     struct kiln_err err = KILN_ERR_INIT;
     KILN_AUTO(package_set) struct package_set *set = NULL;
-    must(open_set(t->folder, &set, &err), err);
+    must(open_set(t->directory, &set, &err), err);
     must(rescan(set, &refused, &err), err);
     must(rescan(set, &refused, &err), err); /* what is not whole is told the second time */
     assert_int_equal(refused, 0);

@@ -41,7 +41,7 @@ enum fault_calls { /* of which kind a call is; one may be of several */
 /* Names of crash points: "pwrite of kernels.db-wal", numbers and random letters left out.  The
  * same call in the same file has one name wherever it is made. */
 #define FAULT_STEP_SIZE 64
-#define FAULT_STEPS_MOST 96u
+#define FAULT_STEPS_MAX 96u
 
 enum fault_action {
     FAULT_FAIL,  /* with |error| */
@@ -71,7 +71,7 @@ struct fault_plan {
     char where[256];            /* the first one that was struck: "pwrite64 of kernels.db-wal" */
     atomic_flag noting;         /* guards what follows */
     unsigned step_count;
-    char steps[FAULT_STEPS_MOST][FAULT_STEP_SIZE];
+    char steps[FAULT_STEPS_MAX][FAULT_STEP_SIZE];
 };
 
 /* Environment: the plan's file, for programs that are started with the shim in LD_PRELOAD. */

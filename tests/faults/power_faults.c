@@ -22,7 +22,7 @@
 #define KERNELS 6u /* kernels that are there before */
 #define SIZE 9000u
 
-static void make_folder(char path[96])
+static void make_directory(char path[96])
 {
     const char *tmp = getenv("TMPDIR");
     snprintf(path, 96, "%.70s/kiln-fault-XXXXXX", tmp ? tmp : "/tmp");
@@ -30,35 +30,35 @@ static void make_folder(char path[96])
 }
 
 struct subject {
-    void (*prepare)(const char *folder); /* and closes it */
-    void (*change)(const char *folder);  /* and acknowledges 1 to CHANGES */
-    void (*check)(const char *folder, unsigned acknowledged);
+    void (*prepare)(const char *directory); /* and closes it */
+    void (*change)(const char *directory);  /* and acknowledges 1 to CHANGES */
+    void (*check)(const char *directory, unsigned acknowledged);
 };
 
 static void try_moment(const struct fault_case *c, const struct subject *subject, unsigned place)
 {
-    char folder[96];
+    char directory[96];
     size_t moment = (place - 1) / CHOICES + 1;
-    make_folder(folder);
-    snprintf(c->report->folder, sizeof(c->report->folder), "%s", folder);
+    make_directory(directory);
+    snprintf(c->report->directory, sizeof(c->report->directory), "%s", directory);
     snprintf(c->report->where, sizeof(c->report->where), "after moment %zu", moment);
     c->report->at = place;
-    unsigned acknowledged = lossy_write(moment, place, folder);
-    subject->check(folder, acknowledged);
-    fs_remove_tree(AT_FDCWD, folder);
+    unsigned acknowledged = lossy_write(moment, place, directory);
+    subject->check(directory, acknowledged);
+    fs_remove_tree(AT_FDCWD, directory);
     c->report->tried++;
 }
 
 static void run(const struct fault_case *c)
 {
     const struct subject *subject = c->operation->context;
-    char folder[96];
-    make_folder(folder);
+    char directory[96];
+    make_directory(directory);
     lossy_install();
-    subject->prepare(folder);
-    lossy_begin(folder);
-    subject->change(folder);
-    fs_remove_tree(AT_FDCWD, folder);
+    subject->prepare(directory);
+    lossy_begin(directory);
+    subject->change(directory);
+    fs_remove_tree(AT_FDCWD, directory);
     size_t places = lossy_moments() * CHOICES;
     unsigned at = c->first;
     for (; at <= places && c->report->tried < c->count; at += c->every)
@@ -84,22 +84,22 @@ static struct object *object_of(unsigned number)
     return object;
 }
 
-static struct kernel_store *open_store(const char *folder)
+static struct kernel_store *open_store(const char *directory)
 {
     struct kernel_store *store = NULL;
     struct kiln_err err = KILN_ERR_INIT;
     char notice[512] = "";
     const struct kernel_store_options options = {
-        .directory = folder, .limit_bytes = 1ull << 30, .readers = 1, .allow_network_fs = true
+        .directory = directory, .limit_bytes = 1ull << 30, .readers = 1, .allow_network_fs = true
     };
     must(kernel_store_open(&options, &store, notice, &err), err);
     assert_string_equal(notice, "");
     return store;
 }
 
-static void put_kernels(const char *folder, unsigned first, unsigned count, bool says)
+static void put_kernels(const char *directory, unsigned first, unsigned count, bool says)
 {
-    struct kernel_store *store = open_store(folder);
+    struct kernel_store *store = open_store(directory);
     struct kiln_err err = KILN_ERR_INIT;
     uint64_t evicted = 0;
     for (unsigned i = first; i < first + count; i++) {
@@ -122,16 +122,16 @@ static void put_kernels(const char *folder, unsigned first, unsigned count, bool
     kernel_store_destroy(store);
 }
 
-static void prepare_store(const char *folder) { put_kernels(folder, 0, KERNELS, false); }
-static void change_store(const char *folder) { put_kernels(folder, KERNELS, CHANGES, true); }
+static void prepare_store(const char *directory) { put_kernels(directory, 0, KERNELS, false); }
+static void change_store(const char *directory) { put_kernels(directory, KERNELS, CHANGES, true); }
 
 /* A cache may forget its latest kernels, and nothing else: those that it has are the first ones. */
-static void check_store(const char *folder, unsigned acknowledged)
+static void check_store(const char *directory, unsigned acknowledged)
 {
     bool had = true;
     (void)acknowledged;
-    expect_sound_kernels(folder);
-    struct kernel_store *store = open_store(folder);
+    expect_sound_kernels(directory);
+    struct kernel_store *store = open_store(directory);
     for (unsigned i = 0; i < KERNELS + CHANGES; i++) {
         struct kiln_err err = KILN_ERR_INIT;
         struct object *object = NULL, *expected = object_of(i);
@@ -153,12 +153,12 @@ static void check_store(const char *folder, unsigned acknowledged)
 
 /* ---- tuning.db ---- */
 
-static struct tuning_db *open_tuning(const char *folder)
+static struct tuning_db *open_tuning(const char *directory)
 {
     struct tuning_db *db = NULL;
     struct tuning_salvage salvage;
     struct kiln_err err = KILN_ERR_INIT;
-    const struct tuning_db_options options = { .directory = folder, .allow_network_fs = true };
+    const struct tuning_db_options options = { .directory = directory, .allow_network_fs = true };
     must(tuning_db_open(&options, &db, &salvage, &err), err);
     assert_string_equal(salvage.notice, "");
     return db;
@@ -191,16 +191,16 @@ static void put_record(struct tuning_db *db, unsigned number)
     must(tuning_change_commit(change, &err), err);
 }
 
-static void prepare_tuning(const char *folder)
+static void prepare_tuning(const char *directory)
 {
-    struct tuning_db *db = open_tuning(folder);
+    struct tuning_db *db = open_tuning(directory);
     put_record(db, 1000);
     tuning_db_destroy(db);
 }
 
-static void change_tuning(const char *folder)
+static void change_tuning(const char *directory)
 {
-    struct tuning_db *db = open_tuning(folder);
+    struct tuning_db *db = open_tuning(directory);
     for (unsigned i = 1; i <= CHANGES; i++) {
         put_record(db, i);
         lossy_acknowledge(i);
@@ -221,12 +221,12 @@ static bool count_one(void *context, const struct tuning_place *place,
 
 /* Records come one after the other: what was acknowledged is there, and at most the one that was
  * under way besides. */
-static void check_tuning(const char *folder, unsigned acknowledged)
+static void check_tuning(const char *directory, unsigned acknowledged)
 {
     unsigned found = 0;
     struct kiln_err err = KILN_ERR_INIT;
-    expect_sound_tuning(folder);
-    struct tuning_db *db = open_tuning(folder);
+    expect_sound_tuning(directory);
+    struct tuning_db *db = open_tuning(directory);
     must(tuning_db_each(db, count_one, &found, &err), err);
     assert_true(found >= 1 + acknowledged);
     assert_true(found <= 2 + acknowledged);

@@ -19,7 +19,7 @@
 #define DEVICE "gfx90a68"
 #define SLOWEST 1000000.0 /* ms, of version 0 */
 #define ASK_MS 20000      /* no answer within is a hang */
-#define BATCH_MOST 64u
+#define BATCH_MAX 64u
 #define LEASED 1000u /* problems from here on are tuned under leases */
 #define LEASED_SOLVER "SolverC"
 #define END_SECONDS 60
@@ -78,11 +78,11 @@ void scene_open(struct scene *s, const struct fault_case *c, const char *program
                                              NULL };
     setenv("KILN_FALLBACK", "off", 1); /* what kilnd does not serve is not served */
     daemon_process_init(&s->daemon);
-    snprintf(c->report->folder, sizeof(c->report->folder), "%s", s->daemon.folder);
+    snprintf(c->report->directory, sizeof(c->report->directory), "%s", s->daemon.directory);
     memcpy(s->daemon.arguments, arguments, sizeof(arguments));
     s->daemon.keep_log = true;
-    snprintf(s->plan_path, sizeof(s->plan_path), "%s/plan", s->daemon.folder);
-    snprintf(s->files, sizeof(s->files), "%s/files", s->daemon.folder);
+    snprintf(s->plan_path, sizeof(s->plan_path), "%s/plan", s->daemon.directory);
+    snprintf(s->files, sizeof(s->files), "%s/files", s->daemon.directory);
     assert_int_equal(mkdir(s->files, 0755), 0);
     s->plan = fault_plan_make(s->plan_path);
     assert_non_null(s->plan);
@@ -150,7 +150,7 @@ static void look_at_rest(const struct scene *s, struct descriptors *ret_seen)
     descriptors_leave_out(ret_seen, ".kdb");
 }
 
-/* What is there each time: a look at a folder may be under way now and then. */
+/* What is there each time: a look at a directory may be under way now and then. */
 void scene_rest(struct scene *s)
 {
     look_at_rest(s, &s->resting);
@@ -193,7 +193,7 @@ static bool answers(struct scene *s)
 static void say_log(const struct scene *s)
 {
     char path[160], line[512];
-    snprintf(path, sizeof(path), "%s/kilnd.log", s->daemon.folder);
+    snprintf(path, sizeof(path), "%s/kilnd.log", s->daemon.directory);
     FILE *file = fopen(path, "re");
     while (file && fgets(line, sizeof(line), file))
         print_message("kilnd: %s", line);
@@ -215,7 +215,7 @@ static off_t log_size(const struct scene *s)
 {
     char path[160];
     struct stat seen;
-    snprintf(path, sizeof(path), "%s/kilnd.log", s->daemon.folder);
+    snprintf(path, sizeof(path), "%s/kilnd.log", s->daemon.directory);
     return stat(path, &seen) == 0 ? seen.st_size : 0;
 }
 
@@ -381,8 +381,8 @@ static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
 /* Half of them are there, half new. */
 bool scene_fetch_batch(struct scene *s, struct kiln_client *client, unsigned count)
 {
-    struct kiln_kernel_source sources[BATCH_MOST];
-    static char texts[BATCH_MOST][64];
+    struct kiln_kernel_source sources[BATCH_MAX];
+    static char texts[BATCH_MAX][64];
     struct batch batch = { .scene = s, .first = s->kernel + 1 - count / 2 };
     struct kiln_error err = { 0 };
     if (!client)
@@ -710,7 +710,7 @@ static void expect_nothing_left(const struct scene *s)
 {
     static const char *const known[] = { "home", "run",       "pocl",  "cache", "state",
                                          "plan", "kilnd.log", "files", "notify" };
-    DIR *dir = opendir(s->daemon.folder);
+    DIR *dir = opendir(s->daemon.directory);
     assert_non_null(dir);
     for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
         bool is_known = e->d_name[0] == '.';
@@ -725,8 +725,8 @@ static void expect_nothing_left(const struct scene *s)
 void scene_survives(struct scene *s)
 {
     char cache[128], state[128];
-    snprintf(cache, sizeof(cache), "%s/cache", s->daemon.folder);
-    snprintf(state, sizeof(state), "%s/state", s->daemon.folder);
+    snprintf(cache, sizeof(cache), "%s/cache", s->daemon.directory);
+    snprintf(state, sizeof(state), "%s/state", s->daemon.directory);
     expect_sound_kernels(cache);
     expect_sound_tuning(state);
     expect_no_file(cache, "damaged");

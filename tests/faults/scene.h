@@ -7,7 +7,7 @@
  * Role       starts kilnd with the shim, asks it for what a test knows the answer to, keeps what
  *            was acknowledged, and checks afterwards that it is there, that nothing else is, and
  *            that counters add up
- * Ownership  scene_close ends all processes and removes the folder
+ * Ownership  scene_close ends all processes and removes the directory
  * Threading  one thread
  */
 #include "tests/faults/cases.h"
@@ -41,7 +41,7 @@ struct scene {
     char why[512];              /* the latest kernel did not come; "" */
 };
 
-/* A folder, a plan that strikes nothing in |program|; no kilnd yet. */
+/* A directory, a plan that strikes nothing in |program|; no kilnd yet. */
 void scene_open(struct scene *s, const struct fault_case *c, const char *program);
 /* Starts it and has SCENE_WARM kernels and a record of each number. */
 void scene_start(struct scene *s);

@@ -15,7 +15,7 @@
 #define SILENT_MS 500 /* with a fault that lasts: then it is waited for no more */
 /* Of 5 ms, in which nobody works and no call counts: it did what it does after it answered. */
 #define QUIET_POLLS 3u
-#define POLLS_MOST 2000u
+#define POLLS_MAX 2000u
 
 /* ---- who works ---- */
 
@@ -71,7 +71,7 @@ static unsigned calls_seen(const struct scene *s) { return atomic_load(&s->plan-
 void scene_settle(struct scene *s)
 {
     unsigned quiet = 0;
-    for (unsigned polls = 0; quiet < QUIET_POLLS && polls < POLLS_MOST; polls++) {
+    for (unsigned polls = 0; quiet < QUIET_POLLS && polls < POLLS_MAX; polls++) {
         unsigned seen = calls_seen(s);
         poll(NULL, 0, 5);
         bool sleeps = s->daemon.pid == 0 || process_sleeps(s->daemon.pid);

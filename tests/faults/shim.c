@@ -152,7 +152,7 @@ static void note_step(const char *step)
     unsigned at = 0;
     while (at < plan->step_count && strcmp(plan->steps[at], step) != 0)
         at++;
-    if (at == plan->step_count && at < FAULT_STEPS_MOST)
+    if (at == plan->step_count && at < FAULT_STEPS_MAX)
         strcpy(plan->steps[plan->step_count++], step);
     atomic_flag_clear(&plan->noting);
 }
@@ -421,10 +421,10 @@ VISIBLE int fdatasync(int fd)
 #define OPENS(subject) \
     MAY(.kinds = FAULT_NAME | FAULT_DESCRIPTOR, .name = "open", .path = (subject))
 
-static int open_at(int folder, const char *path, int flags, va_list more)
+static int open_at(int directory, const char *path, int flags, va_list more)
 {
     mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(more, mode_t) : 0;
-    return (int)syscall(SYS_openat, folder, path, flags, mode);
+    return (int)syscall(SYS_openat, directory, path, flags, mode);
 }
 
 #define DEFINE_OPEN(name)                              \
@@ -438,16 +438,16 @@ static int open_at(int folder, const char *path, int flags, va_list more)
         va_end(more);                                  \
         return fd;                                     \
     }
-#define DEFINE_OPENAT(name)                                        \
-    VISIBLE int name(int folder, const char *path, int flags, ...) \
-    {                                                              \
-        va_list more;                                              \
-        if (!OPENS(path))                                          \
-            return -1;                                             \
-        va_start(more, flags);                                     \
-        int fd = open_at(folder, path, flags, more);               \
-        va_end(more);                                              \
-        return fd;                                                 \
+#define DEFINE_OPENAT(name)                                           \
+    VISIBLE int name(int directory, const char *path, int flags, ...) \
+    {                                                                 \
+        va_list more;                                                 \
+        if (!OPENS(path))                                             \
+            return -1;                                                \
+        va_start(more, flags);                                        \
+        int fd = open_at(directory, path, flags, more);               \
+        va_end(more);                                                 \
+        return fd;                                                    \
     }
 DEFINE_OPEN(open)
 DEFINE_OPEN(open64)
@@ -457,18 +457,18 @@ DEFINE_OPENAT(openat64)
 /* Of _FORTIFY_SOURCE, where flags are no constant. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
-int __openat_2(int folder, const char *path, int flags);
-int __openat64_2(int folder, const char *path, int flags);
+int __openat_2(int directory, const char *path, int flags);
+int __openat64_2(int directory, const char *path, int flags);
 
 VISIBLE int __open_2(const char *path, int flags) { return open(path, flags); }
 VISIBLE int __open64_2(const char *path, int flags) { return open(path, flags); }
-VISIBLE int __openat_2(int folder, const char *path, int flags)
+VISIBLE int __openat_2(int directory, const char *path, int flags)
 {
-    return openat(folder, path, flags);
+    return openat(directory, path, flags);
 }
-VISIBLE int __openat64_2(int folder, const char *path, int flags)
+VISIBLE int __openat64_2(int directory, const char *path, int flags)
 {
-    return openat(folder, path, flags);
+    return openat(directory, path, flags);
 }
 
 #define NAMES(call, subject) MAY(.kinds = FAULT_NAME, .name = (call), .path = (subject))
@@ -478,14 +478,15 @@ VISIBLE int rename(const char *from, const char *to)
     return NAMES("rename", to) ? (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0) : -1;
 }
 
-VISIBLE int renameat(int folder, const char *from, int other, const char *to)
+VISIBLE int renameat(int directory, const char *from, int other, const char *to)
 {
-    return NAMES("rename", to) ? (int)syscall(SYS_renameat2, folder, from, other, to, 0) : -1;
+    return NAMES("rename", to) ? (int)syscall(SYS_renameat2, directory, from, other, to, 0) : -1;
 }
 
-VISIBLE int renameat2(int folder, const char *from, int other, const char *to, unsigned flags)
+VISIBLE int renameat2(int directory, const char *from, int other, const char *to, unsigned flags)
 {
-    return NAMES("rename", to) ? (int)syscall(SYS_renameat2, folder, from, other, to, flags) : -1;
+    return NAMES("rename", to) ? (int)syscall(SYS_renameat2, directory, from, other, to, flags)
+                               : -1;
 }
 
 VISIBLE int unlink(const char *path)
@@ -493,9 +494,9 @@ VISIBLE int unlink(const char *path)
     return NAMES("unlink", path) ? (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0) : -1;
 }
 
-VISIBLE int unlinkat(int folder, const char *path, int flags)
+VISIBLE int unlinkat(int directory, const char *path, int flags)
 {
-    return NAMES("unlink", path) ? (int)syscall(SYS_unlinkat, folder, path, flags) : -1;
+    return NAMES("unlink", path) ? (int)syscall(SYS_unlinkat, directory, path, flags) : -1;
 }
 
 VISIBLE int rmdir(const char *path)
@@ -508,14 +509,14 @@ VISIBLE int mkdir(const char *path, mode_t mode)
     return NAMES("mkdir", path) ? (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode) : -1;
 }
 
-VISIBLE int mkdirat(int folder, const char *path, mode_t mode)
+VISIBLE int mkdirat(int directory, const char *path, mode_t mode)
 {
-    return NAMES("mkdir", path) ? (int)syscall(SYS_mkdirat, folder, path, mode) : -1;
+    return NAMES("mkdir", path) ? (int)syscall(SYS_mkdirat, directory, path, mode) : -1;
 }
 
-VISIBLE int linkat(int folder, const char *from, int other, const char *to, int flags)
+VISIBLE int linkat(int directory, const char *from, int other, const char *to, int flags)
 {
-    return NAMES("link", to) ? (int)syscall(SYS_linkat, folder, from, other, to, flags) : -1;
+    return NAMES("link", to) ? (int)syscall(SYS_linkat, directory, from, other, to, flags) : -1;
 }
 
 VISIBLE int link(const char *from, const char *to)

@@ -36,13 +36,13 @@ static struct object *object_of(unsigned number)
     return object;
 }
 
-static struct kernel_store *open_store(const char *folder, uint64_t limit, enum kiln_code *ret_rc,
-                                       struct kiln_err *err)
+static struct kernel_store *open_store(const char *directory, uint64_t limit,
+                                       enum kiln_code *ret_rc, struct kiln_err *err)
 {
     struct kernel_store *store = NULL;
     char notice[512] = "";
     const struct kernel_store_options options = {
-        .directory = folder, .limit_bytes = limit, .readers = 1, .allow_network_fs = true
+        .directory = directory, .limit_bytes = limit, .readers = 1, .allow_network_fs = true
     };
     *ret_rc = kernel_store_open(&options, &store, notice, err);
     return store;
@@ -65,11 +65,11 @@ static enum kiln_code put_kernel(struct kernel_store *store, unsigned number, st
     return kernel_store_put(store, &record, object, &evicted, err);
 }
 
-static void prepare_full(const char *folder)
+static void prepare_full(const char *directory)
 {
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = KILN_OK;
-    struct kernel_store *store = open_store(folder, ROOMY, &rc, &err);
+    struct kernel_store *store = open_store(directory, ROOMY, &rc, &err);
     must(rc, err);
     for (unsigned i = 0; i < KERNELS; i++) {
         struct object *object = object_of(i);
@@ -79,7 +79,7 @@ static void prepare_full(const char *folder)
     kernel_store_destroy(store);
 }
 
-static void prepare_empty(const char *folder) { (void)folder; }
+static void prepare_empty(const char *directory) { (void)directory; }
 
 /* ---- what is done ---- */
 
@@ -88,7 +88,7 @@ static void act_open(struct trial *t)
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = KILN_OK;
     trial_mark(t);
-    struct kernel_store *store = open_store(t->folder, ROOMY, &rc, &err);
+    struct kernel_store *store = open_store(t->directory, ROOMY, &rc, &err);
     trial_step(t, rc, &err);
     kernel_store_destroy(store);
     trial_over(t);
@@ -101,7 +101,7 @@ static void put_and_close(struct trial *t, uint64_t limit)
     struct digest first = key_of(0);
     uint64_t count = 0;
     struct object *objects[] = { object_of(NEW), object_of(NEW + 1) };
-    struct kernel_store *store = open_store(t->folder, limit, &rc, &err);
+    struct kernel_store *store = open_store(t->directory, limit, &rc, &err);
     must(rc, err);
     trial_mark(t);
     if (trial_step(t, put_kernel(store, NEW, objects[0], &err), &err))
@@ -138,7 +138,7 @@ static void act_get(struct trial *t)
     struct object *expected[3];
     for (unsigned i = 0; i < 3; i++)
         expected[i] = object_of(i);
-    struct kernel_store *store = open_store(t->folder, ROOMY, &rc, &err);
+    struct kernel_store *store = open_store(t->directory, ROOMY, &rc, &err);
     must(rc, err);
     trial_mark(t);
     for (unsigned i = 0; i < 3; i++)
@@ -158,7 +158,7 @@ static void act_clear(struct trial *t)
     enum kiln_code rc = KILN_OK;
     uint64_t count = 0, bytes = 0;
     const struct kernel_filter all = { .target = NULL };
-    struct kernel_store *store = open_store(t->folder, ROOMY, &rc, &err);
+    struct kernel_store *store = open_store(t->directory, ROOMY, &rc, &err);
     must(rc, err);
     trial_mark(t);
     trial_step(t, kernel_store_clear(store, &all, false, &count, &bytes, &err), &err);
@@ -172,7 +172,7 @@ static void act_gc(struct trial *t)
     enum kiln_code rc = KILN_OK;
     const struct kernel_gc gc = { .shrink = true, .to_bytes = 200000 };
     struct kernel_gc_result result;
-    struct kernel_store *store = open_store(t->folder, ROOMY, &rc, &err);
+    struct kernel_store *store = open_store(t->directory, ROOMY, &rc, &err);
     must(rc, err);
     trial_mark(t);
     trial_step(t, kernel_store_gc(store, &gc, &result, &err), &err);
@@ -187,7 +187,7 @@ static void act_care(struct trial *t)
     struct digest keys[] = { key_of(0), key_of(1), key_of(2) };
     uint64_t count = 0;
     bool more = false;
-    struct kernel_store *store = open_store(t->folder, ROOMY, &rc, &err);
+    struct kernel_store *store = open_store(t->directory, ROOMY, &rc, &err);
     must(rc, err);
     trial_mark(t);
     trial_step(t, kernel_store_touch(store, keys, 3, 1800000000, &err), &err);
@@ -202,7 +202,7 @@ static void act_close(struct trial *t)
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = KILN_OK;
     struct object *object = object_of(NEW);
-    struct kernel_store *store = open_store(t->folder, ROOMY, &rc, &err);
+    struct kernel_store *store = open_store(t->directory, ROOMY, &rc, &err);
     must(rc, err);
     trial_step(t, put_kernel(store, NEW, object, &err), &err);
     trial_mark(t);
@@ -243,9 +243,9 @@ static struct found look(const struct trial *t)
     struct found found = { 0 };
     char notice[512] = "";
     const struct kernel_store_options options = {
-        .directory = t->folder, .limit_bytes = ROOMY, .readers = 1, .allow_network_fs = true
+        .directory = t->directory, .limit_bytes = ROOMY, .readers = 1, .allow_network_fs = true
     };
-    expect_sound_kernels(t->folder);
+    expect_sound_kernels(t->directory);
     must(kernel_store_open(&options, &store, notice, &err), err);
     assert_string_equal(notice, "");
     for (unsigned i = 0; i < KERNELS; i++)

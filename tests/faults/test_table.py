@@ -55,8 +55,8 @@ class Table(unittest.TestCase):
         self.assertEqual(daemon[1:], ["--go-on", "--every", "13", "--only", "b", "--most", "2"])
 
     def test_an_operation_without_the_fault_is_not_asked_for_it(self):
-        with tempfile.TemporaryDirectory() as folder:
-            program = pathlib.Path(folder) / "program"
+        with tempfile.TemporaryDirectory() as directory:
+            program = pathlib.Path(directory) / "program"
             program.write_text("#!/bin/sh\nprintf 'a:kill\\na:sync\\nb:kill\\n'\n", encoding="utf-8")
             program.chmod(0o700)
             only = self.script.parse(["--only", ":sync"])
@@ -65,8 +65,8 @@ class Table(unittest.TestCase):
             self.assertEqual(self.script.operations_of(program, every), ["a", "b"])
 
     def test_changes_only_what_is_between_the_marks(self):
-        with tempfile.TemporaryDirectory() as folder:
-            page = pathlib.Path(folder) / "page.md"
+        with tempfile.TemporaryDirectory() as directory:
+            page = pathlib.Path(directory) / "page.md"
             page.write_text(f"above\n{self.script.BEGIN}\nold\n{self.script.END}\nbelow\n",
                             encoding="utf-8")
             self.script.fill(page, [row("a", "memory", 3)])
@@ -76,10 +76,10 @@ class Table(unittest.TestCase):
         self.assertNotIn("old", text)
 
     def test_of_two_runs_the_later_counts(self):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as directory:
             files = []
             for tried in (3, 9):
-                files.append(pathlib.Path(folder) / f"{tried}.json")
+                files.append(pathlib.Path(directory) / f"{tried}.json")
                 files[-1].write_text(json.dumps(row("a", "memory", tried)) + "\n", encoding="utf-8")
             self.assertEqual([r["tried"] for r in self.script.read_figures(files)], [9])
 

@@ -40,10 +40,11 @@ bool trial_step(struct trial *t, enum kiln_code rc, const struct kiln_err *err)
 
 /* ---- copies ---- */
 
-static void copy_file(int from_folder, int to_folder, const char *name, const struct stat *seen)
+static void copy_file(int from_directory, int to_directory, const char *name,
+                      const struct stat *seen)
 {
-    int from = openat(from_folder, name, O_RDONLY | O_CLOEXEC);
-    int to = openat(to_folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int from = openat(from_directory, name, O_RDONLY | O_CLOEXEC);
+    int to = openat(to_directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     assert_true(from >= 0 && to >= 0);
     for (off_t left = seen->st_size; left > 0;) {
         ssize_t sent = sendfile(to, from, NULL, (size_t)left);
@@ -57,7 +58,7 @@ static void copy_file(int from_folder, int to_folder, const char *name, const st
     close(to);
 }
 
-static void copy_folder(int from, int to)
+static void copy_directory(int from, int to)
 {
     DIR *dir = fdopendir(from);
     assert_non_null(dir);
@@ -72,13 +73,13 @@ static void copy_folder(int from, int to)
         }
         assert_int_equal(mkdirat(to, e->d_name, seen.st_mode & 07777), 0);
         int below = openat(to, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        copy_folder(openat(from, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), below);
+        copy_directory(openat(from, e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), below);
         close(below);
     }
     closedir(dir);
 }
 
-static void make_folder(char path[96])
+static void make_directory(char path[96])
 {
     const char *tmp = getenv("TMPDIR");
     snprintf(path, 96, "%.70s/kiln-fault-XXXXXX", tmp ? tmp : "/tmp");
@@ -87,9 +88,9 @@ static void make_folder(char path[96])
 
 static void copy_to(const char *from, char to[96])
 {
-    make_folder(to);
+    make_directory(to);
     int target = open(to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    copy_folder(open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC), target);
+    copy_directory(open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC), target);
     close(target);
 }
 
@@ -139,15 +140,15 @@ static bool try_place(const struct fault_case *c, const char *template, unsigned
                       struct trial *t)
 {
     const struct trial_steps *steps = c->operation->context;
-    copy_to(template, t->folder);
-    snprintf(c->report->folder, sizeof(c->report->folder), "%s", t->folder);
+    copy_to(template, t->directory);
+    snprintf(c->report->directory, sizeof(c->report->directory), "%s", t->directory);
     memset(t->end, 0, sizeof(*t->end));
     fault_case_plan(c, at, t->plan);
     t->plan->no_sync = true;
     act(c, steps, t);
     snprintf(c->report->where, sizeof(c->report->where), "%s", t->plan->where);
     steps->check(t);
-    fs_remove_tree(AT_FDCWD, t->folder);
+    fs_remove_tree(AT_FDCWD, t->directory);
     t->version++;
     return t->struck;
 }
@@ -157,7 +158,7 @@ void trial_run(const struct fault_case *c)
     const struct trial_steps *steps = c->operation->context;
     char template[96];
     struct trial t = { .version = 2 };
-    make_folder(template);
+    make_directory(template);
     t.plan = mmap(NULL, sizeof(*t.plan), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     t.end = mmap(NULL, sizeof(*t.end), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true((void *)t.plan != MAP_FAILED && (void *)t.end != MAP_FAILED);

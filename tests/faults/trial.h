@@ -2,19 +2,19 @@
 #pragma once
 
 /*
- * Cases of an operation of the engine: done by a process of its own, in a copy of a folder.
+ * Cases of an operation of the engine: done by a process of its own, in a copy of a directory.
  *
- * Role       prepare makes a folder once; for each place it is copied, a process that the plan
+ * Role       prepare makes a directory once; for each place it is copied, a process that the plan
  *            strikes acts in the copy, and then another one, that nothing strikes, checks what is
  *            there
- * Ownership  folders are removed by trial_run
+ * Ownership  directories are removed by trial_run
  * Threading  one thread
  */
 #include "common/err.h"
 #include "tests/faults/cases.h"
 
 struct trial {
-    char folder[96];
+    char directory[96];
     struct fault_plan *plan; /* shared with the process that acts */
     struct trial_end *end;   /* the same */
     bool killed;             /* by the plan; then |end| tells what it had done until then */
@@ -31,7 +31,7 @@ struct trial_end {
 };
 
 struct trial_steps { /* the context of an operation */
-    void (*prepare)(const char *folder);
+    void (*prepare)(const char *directory);
     /* All that it opens it closes. */
     void (*act)(struct trial *t);
     /* Fails an assertion when something is not as it must be. */

@@ -34,12 +34,13 @@ static const char *key_of(enum owner owner, unsigned number, char key[80])
 static enum kiln_code open_tuning(const struct trial *t, struct tuning **ret_tuning,
                                   char notice[512], struct kiln_err *err)
 {
-    const struct tuning_options options = { .directory = t->folder, .allow_network_fs = true };
+    const struct tuning_options options = { .directory = t->directory, .allow_network_fs = true };
     *notice = '\0';
     return tuning_open(&options, ret_tuning, notice, err);
 }
 
-static void write_file_of(const char *folder, const char *name, enum owner owner, unsigned version)
+static void write_file_of(const char *directory, const char *name, enum owner owner,
+                          unsigned version)
 {
     struct kiln_err err = KILN_ERR_INIT;
     char path[256], line[200], key[80];
@@ -50,7 +51,7 @@ static void write_file_of(const char *folder, const char *name, enum owner owner
                             key_of(owner, i, key), SLOWEST - version);
         buffer_put(&text, line, (size_t)size);
     }
-    snprintf(path, sizeof(path), "%s/files/%s", folder, name);
+    snprintf(path, sizeof(path), "%s/files/%s", directory, name);
     must(fs_replace_file(path, buffer_view(&text), 0600, &err), err);
 }
 
@@ -108,12 +109,12 @@ static struct tuning_import import_of(const char *path, const char *name, enum t
     return import;
 }
 
-static enum kiln_code import_file(struct tuning *tuning, const char *folder, bool merges,
+static enum kiln_code import_file(struct tuning *tuning, const char *directory, bool merges,
                                   struct kiln_err *err)
 {
     struct tuning_job *job = NULL;
     char path[256];
-    snprintf(path, sizeof(path), "%s/files/%s", folder, merges ? USER_FILE : SYSTEM);
+    snprintf(path, sizeof(path), "%s/files/%s", directory, merges ? USER_FILE : SYSTEM);
     struct tuning_import import = merges ? import_of(path, USER_FILE, TUNING_TIER_USER, BOB)
                                          : import_of(path, SYSTEM, TUNING_TIER_SYSTEM, ALICE);
     enum kiln_code rc = merges ? tuning_job_merge(tuning, &import, &job, err)
@@ -131,22 +132,22 @@ static enum kiln_code promote(struct tuning *tuning, struct kiln_err *err)
 
 /* ---- before ---- */
 
-static void prepare_empty(const char *folder) { (void)folder; }
+static void prepare_empty(const char *directory) { (void)directory; }
 
-static void prepare_full(const char *folder)
+static void prepare_full(const char *directory)
 {
     struct trial t;
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning *tuning = NULL;
     char notice[512], files[128];
-    snprintf(t.folder, sizeof(t.folder), "%s", folder);
-    snprintf(files, sizeof(files), "%s/files", folder);
+    snprintf(t.directory, sizeof(t.directory), "%s", directory);
+    snprintf(files, sizeof(files), "%s/files", directory);
     assert_int_equal(mkdir(files, 0700), 0);
-    write_file_of(folder, SYSTEM, OF_SYSTEM, 1);
-    write_file_of(folder, USER_FILE, OF_MERGE, 1);
+    write_file_of(directory, SYSTEM, OF_SYSTEM, 1);
+    write_file_of(directory, USER_FILE, OF_MERGE, 1);
     must(open_tuning(&t, &tuning, notice, &err), err);
-    must(import_file(tuning, folder, false, &err), err);
-    must(import_file(tuning, folder, true, &err), err);
+    must(import_file(tuning, directory, false, &err), err);
+    must(import_file(tuning, directory, true, &err), err);
     for (unsigned i = 0; i < RECORDS; i++)
         must(put_one(tuning, ALICE, OF_ALICE, i, 1, &err), err);
     must(put_one(tuning, TUNING_NOBODY, OF_HOST, 0, 1, &err), err);
@@ -191,12 +192,12 @@ static enum kiln_code put_two(struct trial *t, struct tuning *tuning, struct kil
 
 static enum kiln_code import_new(struct trial *t, struct tuning *tuning, struct kiln_err *err)
 {
-    return import_file(tuning, t->folder, false, err);
+    return import_file(tuning, t->directory, false, err);
 }
 
 static enum kiln_code merge_new(struct trial *t, struct tuning *tuning, struct kiln_err *err)
 {
-    return import_file(tuning, t->folder, true, err);
+    return import_file(tuning, t->directory, true, err);
 }
 
 static enum kiln_code promote_all(struct trial *t, struct tuning *tuning, struct kiln_err *err)
@@ -217,7 +218,7 @@ static enum kiln_code back_up(struct trial *t, struct tuning *tuning, struct kil
 {
     struct tuning_job *job = NULL;
     char path[160];
-    snprintf(path, sizeof(path), "%s/files/backup.db", t->folder);
+    snprintf(path, sizeof(path), "%s/files/backup.db", t->directory);
     enum kiln_code rc = tuning_job_backup(tuning, path, &job, err);
     return finish(tuning, rc, job, err);
 }
@@ -227,7 +228,7 @@ static enum kiln_code export_all(struct trial *t, struct tuning *tuning, struct 
     char path[160];
     struct tuning_counts counts;
     struct tuning_export what = { .tier = TUNING_TIER_SYSTEM };
-    snprintf(path, sizeof(path), "%s/files/out.txt", t->folder);
+    snprintf(path, sizeof(path), "%s/files/out.txt", t->directory);
     enum kiln_code rc = tuning_file_name_parse(SYSTEM, &what.name, err);
     return rc ? rc : tuning_export_file(tuning, &what, path, &counts, err);
 }
@@ -240,13 +241,13 @@ static void act_export(struct trial *t) { change(t, export_all); }
 
 static void act_import(struct trial *t)
 {
-    write_file_of(t->folder, SYSTEM, OF_SYSTEM, t->version);
+    write_file_of(t->directory, SYSTEM, OF_SYSTEM, t->version);
     change(t, import_new);
 }
 
 static void act_merge(struct trial *t)
 {
-    write_file_of(t->folder, USER_FILE, OF_MERGE, t->version);
+    write_file_of(t->directory, USER_FILE, OF_MERGE, t->version);
     change(t, merge_new);
 }
 
@@ -294,10 +295,10 @@ static struct tuning *open_again(const struct trial *t)
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning *tuning = NULL;
     char notice[512];
-    expect_sound_tuning(t->folder);
+    expect_sound_tuning(t->directory);
     must(open_tuning(t, &tuning, notice, &err), err);
     assert_string_equal(notice, "");
-    expect_tidy_tuning(t->folder);
+    expect_tidy_tuning(t->directory);
     return tuning;
 }
 
@@ -350,7 +351,7 @@ static void check_backed_up(const struct trial *t)
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer content;
     buffer_init(&content, 16 << 20);
-    snprintf(path, sizeof(path), "%s/files/backup.db", t->folder);
+    snprintf(path, sizeof(path), "%s/files/backup.db", t->directory);
     enum kiln_code rc = fs_read_file(path, 16 << 20, &content, &err);
     assert_true(rc == KILN_OK || (rc == KILN_NOT_FOUND && t->end->done == 0));
     assert_true(t->killed || t->end->done || rc == KILN_NOT_FOUND);
@@ -364,8 +365,8 @@ static void check_exported(const struct trial *t)
     BUFFER_AUTO struct buffer wanted, written;
     buffer_init(&wanted, 1 << 20);
     buffer_init(&written, 1 << 20);
-    snprintf(in, sizeof(in), "%s/files/" SYSTEM, t->folder);
-    snprintf(out, sizeof(out), "%s/files/out.txt", t->folder);
+    snprintf(in, sizeof(in), "%s/files/" SYSTEM, t->directory);
+    snprintf(out, sizeof(out), "%s/files/out.txt", t->directory);
     must(fs_read_file(in, 1 << 20, &wanted, &err), err);
     if (t->end->done) {
         must(fs_read_file(out, 1 << 20, &written, &err), err);

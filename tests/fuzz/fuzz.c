@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FOLDER_MOST 256
+#define DIRECTORY_MAX 256
 #define PATHS 4
 #define DESCRIPTORS_LOOKED_AT 128 /* an input opens fewer at once */
 
@@ -52,7 +52,7 @@ uint8_t *fuzz_copy(struct bytes part)
     return copy;
 }
 
-static char folder[FOLDER_MOST];
+static char directory[DIRECTORY_MAX];
 
 static int remove_one(const char *path, const struct stat *seen, int type, struct FTW *walk)
 {
@@ -65,25 +65,25 @@ static int remove_one(const char *path, const struct stat *seen, int type, struc
 
 void fuzz_remove(const char *path) { (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
-static void remove_folder(void) { fuzz_remove(folder); }
+static void remove_directory(void) { fuzz_remove(directory); }
 
-const char *fuzz_folder(void)
+const char *fuzz_directory(void)
 {
-    if (*folder)
-        return folder;
+    if (*directory)
+        return directory;
     const char *tmp = getenv("TMPDIR");
-    snprintf(folder, sizeof(folder), "%.200s/kiln-fuzz-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    fuzz_expect(mkdtemp(folder), "a folder for files");
-    fuzz_expect(atexit(remove_folder) == 0, "a handler for the end");
-    return folder;
+    snprintf(directory, sizeof(directory), "%.200s/kiln-fuzz-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    fuzz_expect(mkdtemp(directory), "a directory for files");
+    fuzz_expect(atexit(remove_directory) == 0, "a handler for the end");
+    return directory;
 }
 
 const char *fuzz_path(const char *name)
 {
-    static char paths[PATHS][FOLDER_MOST + 256];
+    static char paths[PATHS][DIRECTORY_MAX + 256];
     static unsigned at;
     char *path = paths[at++ % PATHS];
-    snprintf(path, sizeof(paths[0]), "%s/%s", fuzz_folder(), name);
+    snprintf(path, sizeof(paths[0]), "%s/%s", fuzz_directory(), name);
     return path;
 }
 

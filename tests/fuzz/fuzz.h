@@ -5,7 +5,7 @@
  * What the fuzz targets share.
  *
  * Role       takes an input apart, makes files of it, stops where a promise is broken
- * Ownership  see each call; the folder goes when the process ends
+ * Ownership  see each call; the directory goes when the process ends
  * Threading  one thread
  *
  * A target is one fuzz_<name>.c with LLVMFuzzerTestOneInput; what it links beside this is
@@ -27,13 +27,13 @@ char *fuzz_text(struct bytes part);
 /* The same bytes in memory of their own, so that one read beyond them is seen; owned. */
 uint8_t *fuzz_copy(struct bytes part);
 
-/* A private folder in $TMPDIR, else in /tmp. */
-const char *fuzz_folder(void);
-/* "<folder>/<name>"; borrowed until the fourth call from here. */
+/* A private directory in $TMPDIR, else in /tmp. */
+const char *fuzz_directory(void);
+/* "<directory>/<name>"; borrowed until the fourth call from here. */
 const char *fuzz_path(const char *name);
 /* Makes that file hold |content|; its path. */
 const char *fuzz_file(const char *name, struct bytes content);
-/* A file, or a folder with all that is in it. */
+/* A file, or a directory with all that is in it. */
 void fuzz_remove(const char *path);
 /* How many descriptors this process has open, as far as they may be. */
 unsigned fuzz_descriptors(void);

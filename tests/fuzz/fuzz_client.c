@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILES_MOST 4
-#define CONNECTIONS_MOST 3
-#define CALLS_MOST 3
+#define FILES_MAX 4
+#define CONNECTIONS_MAX 3
+#define CALLS_MAX 3
 #define TIMEOUT_MS 1000
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
@@ -29,7 +29,7 @@ struct hostile { /* a connection */
     struct daemon *daemon;
     bool greeted, silent;
     struct buffer body;
-    int files[FILES_MOST];
+    int files[FILES_MAX];
     uint8_t *copy; /* owned: the last body */
 };
 
@@ -82,7 +82,7 @@ static void next_frame(struct hostile *h, struct frame_header *header)
     unsigned how = reader_u8(r);
     header->flags = how & (FRAME_MORE | FRAME_STOPPING);
     header->request_id = h->daemon->request_id - (how >> 2 & 3);
-    header->descriptors = (how >> 4) % (FILES_MOST + 1);
+    header->descriptors = (how >> 4) % (FILES_MAX + 1);
     for (unsigned i = 0; i < header->descriptors; i++) {
         unsigned kind = reader_u8(r);
         h->files[i] =
@@ -149,7 +149,7 @@ enum kiln_code __wrap_transport_socket_connect(const char *path, struct transpor
                                                struct kiln_err *err)
 {
     (void)path;
-    if (the_daemon.connections++ == CONNECTIONS_MOST || reader_left(&the_daemon.input) == 0)
+    if (the_daemon.connections++ == CONNECTIONS_MAX || reader_left(&the_daemon.input) == 0)
         return kiln_fail(err, KILN_DENIED, "it lets nobody in");
     struct hostile *h = calloc(1, sizeof(*h));
     fuzz_expect(h, "memory for a connection");
@@ -364,13 +364,13 @@ static void admin(struct kiln_client *client)
 {
     struct kiln_error err;
     char *json = NULL;
-    int files[FILES_MOST];
+    int files[FILES_MAX];
     size_t count = 0;
     struct kiln_admin_call call = { .size = sizeof(call),
                                     .request = "kernel_export",
                                     .progress = on_text,
                                     .ret_files = files,
-                                    .ret_files_most = 2,
+                                    .ret_files_max = 2,
                                     .ret_file_count = &count };
     if (kiln_admin(client, "stats", NULL, 0, &json, &err) == 0)
         kiln_free(json);
@@ -427,9 +427,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                                  .timeout_ms = TIMEOUT_MS };
     struct kiln_client *client = NULL;
     struct kiln_error err;
-    unsigned chosen[CALLS_MOST];
+    unsigned chosen[CALLS_MAX];
     the_daemon = (struct daemon){ .input = reader_of(bytes_of(data, size)) };
-    unsigned count = 1 + reader_u8(&the_daemon.input) % CALLS_MOST;
+    unsigned count = 1 + reader_u8(&the_daemon.input) % CALLS_MAX;
     for (unsigned i = 0; i < count; i++)
         chosen[i] = reader_u8(&the_daemon.input) % (sizeof(calls) / sizeof(calls[0]));
     unsigned before = fuzz_descriptors();

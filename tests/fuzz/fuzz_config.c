@@ -8,18 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS_MOST 8
+#define WORDS_MAX 8
 
 static void print_again(const struct config *config)
 {
     struct kiln_err err = KILN_ERR_INIT;
     for (int key = 0; key < CONFIG_KEYS; key++) {
-        char text[PATH_TEXT_MOST];
+        char text[PATH_TEXT_MAX];
         struct setting_value again = { 0 };
         const struct setting *setting = &config_table[key];
         setting_print(setting, &config->entries[key].value, text, sizeof(text));
-        struct json *told = config_describe(&config->entries[key], (enum config_key)key);
-        json_destroy(told);
+        struct json *reported = config_describe(&config->entries[key], (enum config_key)key);
+        json_destroy(reported);
         if (!*text || setting->type == SETTING_PATH || setting->type == SETTING_TEXT)
             continue;
         fuzz_expect(setting_parse(setting, text, &again, &err) == KILN_OK,
@@ -33,14 +33,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct config config;
     struct kiln_err err = KILN_ERR_INIT;
     struct reader r = reader_of(bytes_of(data, size));
-    const char *environment[WORDS_MOST + 2] = { 0 };
-    const char *argv[WORDS_MOST + 4] = { "kilnd", "--config",
-                                         fuzz_file("kilnd.json", fuzz_part(&r)) };
-    char *words[2 * WORDS_MOST] = { 0 };
+    const char *environment[WORDS_MAX + 2] = { 0 };
+    const char *argv[WORDS_MAX + 4] = { "kilnd", "--config",
+                                        fuzz_file("kilnd.json", fuzz_part(&r)) };
+    char *words[2 * WORDS_MAX] = { 0 };
     int argc = 3;
     unsigned variables = 0, count = 0;
     environment[variables++] = "HOME=/nonexistent";
-    while (reader_left(&r) > 0 && argc < WORDS_MOST + 3 && variables < WORDS_MOST + 1) {
+    while (reader_left(&r) > 0 && argc < WORDS_MAX + 3 && variables < WORDS_MAX + 1) {
         bool is_variable = reader_u8(&r) & 1;
         words[count] = fuzz_text(fuzz_part(&r));
         if (is_variable)

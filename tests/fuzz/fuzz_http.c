@@ -13,9 +13,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#define REQUEST_MOST 8192
+#define REQUEST_MAX 8192
 #define SIZE_LIMIT (64u << 10)
-#define ATTEMPTS_MOST 4
+#define ATTEMPTS_MAX 4
 
 static struct {
     pthread_mutex_t mutex; /* of the input */
@@ -26,7 +26,7 @@ static struct {
 /* The request goes unread but for its end; what is left of an answer that nobody reads, too. */
 static void answer(int fd)
 {
-    char request[REQUEST_MOST];
+    char request[REQUEST_MAX];
     size_t size = 0;
     ssize_t got = 1;
     while (got > 0 && size < sizeof(request) && !memmem(request, size, "\r\n\r\n", 4)) {
@@ -90,7 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         start_server();
     started = true;
     policy.pause = no_pause;
-    policy.attempts_most = ATTEMPTS_MOST;
+    policy.attempts_max = ATTEMPTS_MAX;
     pthread_mutex_lock(&server.mutex);
     server.input = reader_of(bytes_of(data, size));
     pthread_mutex_unlock(&server.mutex);

@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-#define OBJECT_MOST (16u << 20)
-#define ROWS_MOST 64
+#define OBJECT_MAX (16u << 20)
+#define ROWS_MAX 64
 
 struct reading {
     struct kern_db *db;
@@ -20,8 +20,8 @@ static bool on_row(void *context, const struct kern_row *row)
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer raw, found;
     bool damaged = false;
-    buffer_init(&raw, OBJECT_MOST);
-    buffer_init(&found, OBJECT_MOST);
+    buffer_init(&raw, OBJECT_MAX);
+    buffer_init(&found, OBJECT_MAX);
     bool is_good = kern_row_unpack(row, &raw, &err) == KILN_OK;
     fuzz_expect(is_good || raw.size == 0, "of a damaged row nothing is taken");
     KILN_AUTO(mem) uint8_t *name = fuzz_copy(row->name);
@@ -29,7 +29,7 @@ static bool on_row(void *context, const struct kern_row *row)
     enum kiln_code rc = kern_db_find(reading->db, bytes_of(name, row->name.size),
                                      bytes_of(args, row->args.size), &found, &damaged, &err);
     fuzz_expect(rc == KILN_OK || found.size == 0, "a miss finds nothing");
-    return ++reading->rows < ROWS_MOST;
+    return ++reading->rows < ROWS_MAX;
 }
 
 static void read_file(const char *path, enum kern_db_mode mode)
@@ -41,7 +41,7 @@ static void read_file(const char *path, enum kern_db_mode mode)
         return;
     struct reading reading = { .db = db };
     (void)!kern_db_count(db, &rows, &err);
-    (void)!kern_db_each(db, 0, ROWS_MOST, on_row, &reading, &lost, &err);
+    (void)!kern_db_each(db, 0, ROWS_MAX, on_row, &reading, &lost, &err);
     if (mode == KERN_DB_SALVAGE) {
         (void)!kern_db_examine(db, &err);
         (void)!kern_db_each(db, 1, 4, on_row, &reading, &lost, &err);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define OBJECT_MOST (8u << 20)
+#define OBJECT_MAX (8u << 20)
 
 static void check_row(struct reader *r)
 {
@@ -21,7 +21,7 @@ static void check_row(struct reader *r)
     row.md5 = fuzz_part(r);
     row.stored = fuzz_rest(r);
     BUFFER_AUTO struct buffer raw;
-    buffer_init(&raw, OBJECT_MOST);
+    buffer_init(&raw, OBJECT_MAX);
     enum kiln_code rc = kern_row_unpack(&row, &raw, &err);
     char md5[MD5_HEX_SIZE];
     md5_hex_of(buffer_view(&raw), md5);
@@ -34,9 +34,9 @@ static void check_stream(struct reader *r)
     struct kiln_err err = KILN_ERR_INIT;
     uint64_t size = reader_u16(r);
     BUFFER_AUTO struct buffer raw, packed, again;
-    buffer_init(&raw, OBJECT_MOST);
-    buffer_init(&packed, OBJECT_MOST);
-    buffer_init(&again, OBJECT_MOST);
+    buffer_init(&raw, OBJECT_MAX);
+    buffer_init(&packed, OBJECT_MAX);
+    buffer_init(&again, OBJECT_MAX);
     bool fits = false;
     if (bzip2_unpack(fuzz_rest(r), size, &raw, &err))
         return;
@@ -52,7 +52,7 @@ static void check_stream(struct reader *r)
 static void check_file(struct reader *r)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    uint64_t limit = reader_u32(r) % OBJECT_MOST;
+    uint64_t limit = reader_u32(r) % OBJECT_MAX;
     struct stat seen;
     KILN_AUTO(fd) int from = fuzz_memfd(fuzz_rest(r), false);
     KILN_AUTO(fd) int to = fuzz_memfd((struct bytes){ 0 }, false);

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FILES_MOST 12
+#define FILES_MAX 12
 
-static const char *const folders[] = {
+static const char *const directories[] = {
     "0", "1", "2", "10", "007", "x", "1/mem_banks", "1/mem_banks/0", "1/mem_banks/1"
 };
 static const char *const files[] = { "0/properties",
@@ -31,17 +31,17 @@ static void make_tree(struct reader *r)
     char name[64];
     fuzz_remove(fuzz_path("nodes"));
     (void)mkdir(fuzz_path("nodes"), 0700);
-    for (size_t i = 0; i < COUNT(folders); i++) {
-        snprintf(name, sizeof(name), "nodes/%s", folders[i]);
+    for (size_t i = 0; i < COUNT(directories); i++) {
+        snprintf(name, sizeof(name), "nodes/%s", directories[i]);
         (void)mkdir(fuzz_path(name), 0700);
     }
-    for (unsigned i = 0; i < FILES_MOST && reader_left(r) > 0; i++) {
+    for (unsigned i = 0; i < FILES_MAX && reader_left(r) > 0; i++) {
         snprintf(name, sizeof(name), "nodes/%s", files[reader_u8(r) % COUNT(files)]);
         fuzz_file(name, fuzz_part(r));
     }
 }
 
-static void check_gpu(const char *folder, const struct gpu *gpus, size_t count, size_t at)
+static void check_gpu(const char *directory, const struct gpu *gpus, size_t count, size_t at)
 {
     const struct gpu *gpu = &gpus[at];
     struct kiln_err err = KILN_ERR_INIT;
@@ -51,24 +51,24 @@ static void check_gpu(const char *folder, const struct gpu *gpus, size_t count, 
     (void)!database_id_parse(bytes_of_text(gpu->database_id), &id, &err);
     fuzz_expect(target_parse(bytes_of_text(gpu->target), &target, &err) == KILN_OK, "and a target");
     fuzz_expect(at == 0 || gpus[at - 1].node < gpu->node, "GPUs come in the order of nodes");
-    kfd_memory(folder, gpu);
+    kfd_memory(directory, gpu);
     kfd_partition_mode(kfd_partitions(gpus, count, gpu), gpu->xcc);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct gpu gpus[GPUS_MOST];
+    static struct gpu gpus[GPUS_MAX];
     struct reader r = reader_of(bytes_of(data, size));
     struct kiln_err err = KILN_ERR_INIT;
     char skipped[256];
     size_t count = 0;
     make_tree(&r);
-    const char *folder = fuzz_path("nodes");
-    if (kfd_gpus(folder, gpus, &count, skipped, &err))
+    const char *directory = fuzz_path("nodes");
+    if (kfd_gpus(directory, gpus, &count, skipped, &err))
         return 0;
-    fuzz_expect(count <= GPUS_MOST, "no more GPUs than there is room for");
+    fuzz_expect(count <= GPUS_MAX, "no more GPUs than there is room for");
     fuzz_expect(memchr(skipped, '\0', sizeof(skipped)), "what was skipped is told in a text");
     for (size_t i = 0; i < count; i++)
-        check_gpu(folder, gpus, count, i);
+        check_gpu(directory, gpus, count, i);
     return 0;
 }

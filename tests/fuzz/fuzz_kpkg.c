@@ -6,14 +6,14 @@
 
 #include <stdlib.h>
 
-#define OBJECT_MOST (16u << 20)
-#define ROWS_MOST 16
+#define OBJECT_MAX (16u << 20)
+#define ROWS_MAX 16
 
 struct rows {
     struct package *package;
-    struct digest keys[ROWS_MOST];
-    struct buffer names[ROWS_MOST], args[ROWS_MOST];
-    uint64_t ids[ROWS_MOST];
+    struct digest keys[ROWS_MAX];
+    struct buffer names[ROWS_MAX], args[ROWS_MAX];
+    uint64_t ids[ROWS_MAX];
     size_t count;
 };
 
@@ -23,11 +23,11 @@ static bool on_row(void *context, const struct package_row *row)
     size_t at = rows->count++;
     rows->keys[at] = row->key;
     rows->ids[at] = row->id;
-    buffer_init(&rows->names[at], OBJECT_MOST);
-    buffer_init(&rows->args[at], OBJECT_MOST);
+    buffer_init(&rows->names[at], OBJECT_MAX);
+    buffer_init(&rows->args[at], OBJECT_MAX);
     buffer_put(&rows->names[at], row->name.data, row->name.size);
     buffer_put(&rows->args[at], row->args.data, row->args.size);
-    return rows->count < ROWS_MOST;
+    return rows->count < ROWS_MAX;
 }
 
 static void look_up(struct rows *rows, size_t at)
@@ -37,9 +37,9 @@ static void look_up(struct rows *rows, size_t at)
     struct package_hit hit;
     bool damaged = false;
     uint32_t count = 0;
-    buffer_init(&raw, OBJECT_MOST);
-    buffer_init(&source, OBJECT_MOST);
-    buffer_init(&headers, OBJECT_MOST);
+    buffer_init(&raw, OBJECT_MAX);
+    buffer_init(&source, OBJECT_MAX);
+    buffer_init(&headers, OBJECT_MAX);
     (void)!package_find_named(rows->package, buffer_view(&rows->names[at]),
                               buffer_view(&rows->args[at]), &raw, &hit, &damaged, &err);
     (void)!package_find_key(rows->package, &rows->keys[at], &raw, &hit, &damaged, &err);
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     struct rows rows = { .package = package };
     (void)!package_rows(package, &count, &err);
-    (void)!package_each(package, 0, ROWS_MOST, on_row, &rows, &err);
+    (void)!package_each(package, 0, ROWS_MAX, on_row, &rows, &err);
     for (size_t i = 0; i < rows.count; i++)
         look_up(&rows, i);
     if (package_check(package, NULL, NULL, &report, &err) == KILN_OK)

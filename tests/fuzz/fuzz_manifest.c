@@ -15,15 +15,15 @@
 
 static const uint8_t secret[ED25519_KEY_SIZE] = { 1, 2, 3 };
 
-static const char *trusted_folder(void)
+static const char *trusted_directory(void)
 {
-    static char folder[512];
-    if (*folder)
-        return folder;
+    static char directory[512];
+    if (*directory)
+        return directory;
     uint8_t pub[ED25519_KEY_SIZE];
     char hex[2 * ED25519_KEY_SIZE + 1], id[KEY_ID_SIZE], text[512];
-    snprintf(folder, sizeof(folder), "%s", fuzz_path("trusted"));
-    fuzz_expect(mkdir(folder, 0700) == 0, "a folder of keys");
+    snprintf(directory, sizeof(directory), "%s", fuzz_path("trusted"));
+    fuzz_expect(mkdir(directory, 0700) == 0, "a directory of keys");
     ed25519_public_of(secret, pub);
     hex_write(pub, sizeof(pub), hex);
     key_id_of(pub, id);
@@ -32,15 +32,15 @@ static const char *trusted_folder(void)
              "\"key\":\"%s\"}",
              id, hex);
     fuzz_file("trusted/us.pub", bytes_of_text(text));
-    return folder;
+    return directory;
 }
 
 static void check(struct bytes manifest)
 {
-    const struct manifest_trust trust = { .folder = trusted_folder() };
+    const struct manifest_trust trust = { .directory = trusted_directory() };
     struct kiln_err err = KILN_ERR_INIT;
     struct manifest_file file;
-    char signer[KEY_NAME_MOST];
+    char signer[KEY_NAME_MAX];
     if (manifest_check(manifest, &trust, "gfx90a68.kpkg", &file, signer, &err) == KILN_OK)
         fuzz_expect(strcmp(signer, "us") == 0, "what is believed was signed by the trusted key");
 }
@@ -78,7 +78,7 @@ static void check_key(struct bytes text)
     struct trusted_keys keys;
     uint8_t read[ED25519_KEY_SIZE];
     if (!made)
-        fuzz_expect(mkdir(fuzz_path("keys"), 0700) == 0, "another folder of keys");
+        fuzz_expect(mkdir(fuzz_path("keys"), 0700) == 0, "another directory of keys");
     made = true;
     fuzz_file("keys/some.pub", text);
     (void)!keys_each(fuzz_path("keys"), on_key, NULL, &keys, &err);

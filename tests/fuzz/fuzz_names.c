@@ -16,13 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPTIONS_MOST (1u << 20)
+#define OPTIONS_MAX (1u << 20)
 
 static void check_target(struct bytes part)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct target target, again;
-    char arch[LIMIT_TARGET_TEXT], id[DATABASE_ID_MOST];
+    char arch[LIMIT_TARGET_TEXT], id[DATABASE_ID_MAX];
     if (target_parse(part, &target, &err))
         return;
     fuzz_expect(target_parse(bytes_of_text(target.text), &again, &err) == KILN_OK &&
@@ -40,7 +40,7 @@ static void check_database_id(struct bytes part)
     struct kiln_err err = KILN_ERR_INIT;
     struct database_id id;
     struct bytes stem, version;
-    char text[DATABASE_ID_MOST], joined[VERSIONED_ID_MOST];
+    char text[DATABASE_ID_MAX], joined[VERSIONED_ID_MAX];
     if (database_id_parse(part, &id, &err) == KILN_OK) {
         fuzz_expect(database_id_write(&id, text) && bytes_equal_text(part, text),
                     "a database id is written as it was parsed");
@@ -48,7 +48,7 @@ static void check_database_id(struct bytes part)
         database_id_backend(part);
         (void)!database_id_backend_check(part, bytes_of_text("HIP"), &err);
     }
-    if (database_id_split(part, &stem, &version, &err) || stem.size >= DATABASE_ID_MOST)
+    if (database_id_split(part, &stem, &version, &err) || stem.size >= DATABASE_ID_MAX)
         return;
     KILN_AUTO(mem) char *stem_text = fuzz_text(stem);
     KILN_AUTO(mem) char *version_text = fuzz_text(version);
@@ -83,8 +83,8 @@ static void check_options(struct bytes part)
 {
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer once, twice;
-    buffer_init(&once, OPTIONS_MOST);
-    buffer_init(&twice, OPTIONS_MOST);
+    buffer_init(&once, OPTIONS_MAX);
+    buffer_init(&twice, OPTIONS_MAX);
     if (options_canonicalise(part, &once, &err))
         return;
     fuzz_expect(options_canonicalise(buffer_view(&once), &twice, &err) == KILN_OK &&
@@ -103,7 +103,7 @@ static void check_headers(struct bytes part)
     (void)!program_name_check(source.program, &err);
     bool fine = headers_check(source.headers, source.header_count, &err) == KILN_OK;
     BUFFER_AUTO struct buffer name;
-    buffer_init(&name, OPTIONS_MOST);
+    buffer_init(&name, OPTIONS_MAX);
     enum kiln_code rc = package_kernel_name(&source, &name, &err);
     fuzz_expect(!fine || rc == KILN_OK || source.program.size == 0 ||
                     source.program.size > LIMIT_PROGRAM_NAME ||
@@ -128,7 +128,7 @@ static void check_device(struct bytes part)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct device_uri uri;
-    char name[DEVICE_NAME_MOST];
+    char name[DEVICE_NAME_MAX];
     KILN_AUTO(mem) char *text = fuzz_text(part);
     for (const char *at = text; device_uri_next(&at, name);)
         (void)!device_uri_parse(name, &uri, &err);

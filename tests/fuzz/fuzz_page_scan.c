@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#define RECORD_MOST (1u << 20)
+#define RECORD_MAX (1u << 20)
 
 struct reading {
     struct page_scan *scan;
@@ -17,8 +17,8 @@ struct reading {
 static bool on_cell(void *context, const struct page_cell *cell)
 {
     struct reading *reading = context;
-    struct page_value values[PAGE_COLUMNS_MOST];
-    fuzz_expect(cell->columns <= PAGE_COLUMNS_MOST, "no more columns than there is room for");
+    struct page_value values[PAGE_COLUMNS_MAX];
+    fuzz_expect(cell->columns <= PAGE_COLUMNS_MAX, "no more columns than there is room for");
     reading->record.size = 0;
     reading->record.failed = false;
     if (!page_scan_read(reading->scan, cell, &reading->record, values))
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (page_scan_open(fd, &scan, &err))
         return 0;
     struct reading reading = { .scan = scan };
-    buffer_init(&reading.record, RECORD_MOST);
+    buffer_init(&reading.record, RECORD_MAX);
     page_scan_each(scan, on_cell, &reading);
     page_scan_restart(scan);
     page_scan_each(scan, on_cell, &reading);

@@ -13,7 +13,7 @@ static bool on_record(void *context, const struct tuning_record *record)
     struct tuning_entry entry;
     size_t count = 0;
     (void)context;
-    fuzz_expect(record->key.size > 0 && record->key.size <= TUNING_KEY_MOST, "a key of its length");
+    fuzz_expect(record->key.size > 0 && record->key.size <= TUNING_KEY_MAX, "a key of its length");
     while (tuning_entry_next(TUNING_PERF, &value, &entry, &err) == KILN_OK)
         count++;
     fuzz_expect(value.size == 0 && count == record->entry_count, "as many entries as it says");

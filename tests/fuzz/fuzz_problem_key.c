@@ -9,12 +9,12 @@
 
 typedef enum kiln_code parse_key(struct bytes text, struct problem *ret_problem,
                                  struct kiln_err *err);
-typedef size_t write_key(const struct problem *p, char text[PROBLEM_KEY_MOST]);
+typedef size_t write_key(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 
 static void round_trip(parse_key *parse, write_key *write, struct bytes text)
 {
     struct problem problem;
-    char again[PROBLEM_KEY_MOST];
+    char again[PROBLEM_KEY_MAX];
     struct kiln_err err = KILN_ERR_INIT;
     if (parse(text, &problem, &err))
         return;
@@ -32,7 +32,7 @@ static void names(struct bytes text)
         return;
     fuzz_expect(count >= 1 && count <= 3, "one to three problems");
     for (unsigned i = 0; i < count; i++) {
-        char key[PROBLEM_KEY_MOST];
+        char key[PROBLEM_KEY_MAX];
         fuzz_expect(problem_check(&problems[i], &err) == KILN_OK, "valid ones");
         round_trip(find_key_parse, find_key_write,
                    bytes_of(key, find_key_write(&problems[i], key)));

@@ -14,9 +14,9 @@
 #include <string.h>
 
 #define CALLERS 3
-#define STEPS_MOST 24
+#define STEPS_MAX 24
 #define STRANGER_FROM 240 /* of the byte that begins a step */
-#define TASKS_MOST 100000 /* what a few requests lead to ends */
+#define TASKS_MAX 100000  /* what a few requests lead to ends */
 
 struct visitor {
     struct caller base; /* first member */
@@ -66,12 +66,12 @@ static void on_reply(struct caller *caller, const struct reply *reply)
     buffer_init(&body, 2 * LIMIT_FRAME_BODY);
     size_t at = 0;
     (void)caller;
-    for (size_t i = 0; i < reply->inlay_count; i++) {
-        const struct inlay *inlay = &reply->inlays[i];
-        fuzz_expect(inlay->at >= at && inlay->at <= reply->body.size, "inlays are in order");
-        buffer_put(&body, reply->body.data + at, inlay->at - at);
-        buffer_put(&body, inlay->object->data, inlay->object->size);
-        at = inlay->at;
+    for (size_t i = 0; i < reply->segment_count; i++) {
+        const struct segment *segment = &reply->segments[i];
+        fuzz_expect(segment->at >= at && segment->at <= reply->body.size, "inlays are in order");
+        buffer_put(&body, reply->body.data + at, segment->at - at);
+        buffer_put(&body, segment->object->data, segment->object->size);
+        at = segment->at;
     }
     if (reply->body.size > at)
         buffer_put(&body, reply->body.data + at, reply->body.size - at);
@@ -142,13 +142,13 @@ static void open_scene(struct scene *s)
                                             .queue_limit_uid = 20,
                                             .queue_bytes = 4u << 20,
                                             .queue_bytes_uid = 1u << 20,
-                                            .package_folder = s->packages,
+                                            .package_directory = s->packages,
                                             .state_directory = s->state,
                                             .tuning_records_per_uid = 100,
                                             .tuning_stale = TUNING_WARN,
                                             .trusted_keys = s->cache,
                                             .package_limit = 1u << 20,
-                                            .kfd_folder = s->gpus };
+                                            .kfd_directory = s->gpus };
     if (engine_open(&options, &s->engine, &err))
         fuzz_expect(false, err.text);
     engine_start(s->engine);
@@ -198,7 +198,7 @@ static void leave(struct scene *s, struct visitor *v)
 /* Everything that is out ends, badly. */
 static void settle(struct scene *s)
 {
-    for (unsigned i = 0; i < TASKS_MOST && !engine_idle(s->engine); i++) {
+    for (unsigned i = 0; i < TASKS_MAX && !engine_idle(s->engine); i++) {
         fake_executor_run_tasks(&s->executor);
         if (fake_executor_next_compile(&s->executor))
             fake_executor_fail(&s->executor, COMPILE_UNAVAILABLE, "it ends", NULL);
@@ -304,7 +304,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct reader r = reader_of(bytes_of(data, size));
     open_scene(&scene);
     join_all(&scene);
-    for (unsigned i = 0; i < STEPS_MOST && reader_left(&r) > 0; i++)
+    for (unsigned i = 0; i < STEPS_MAX && reader_left(&r) > 0; i++)
         step(&scene, &r);
     close_scene(&scene);
     return 0;

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define FILES_MOST 4
+#define FILES_MAX 4
 
 static bool send_packet(int socket, struct bytes packet, unsigned file_count)
 {
-    int files[FILES_MOST];
+    int files[FILES_MAX];
     union {
         struct cmsghdr header;
         char room[CMSG_SPACE(sizeof(files))];
@@ -39,7 +39,7 @@ static void receive_job(int socket)
     struct received_job job;
     if (transfer_receive_job(socket, &job, &err))
         return;
-    fuzz_expect(job.job.staging && job.job.trusted_keys, "a job has its folders");
+    fuzz_expect(job.job.staging && job.job.trusted_keys, "a job has its directories");
     received_job_done(&job);
 }
 
@@ -53,7 +53,7 @@ static void receive_report(int socket)
         fuzz_expect(report.progress.stage && report.progress.note, "progress has its texts");
         return;
     }
-    const struct transfer_outcome *o = &report.outcome;
+    const struct transfer_result *o = &report.result;
     fuzz_expect(o->err.code != KILN_OK || transfer_is_file_name(o->name), "a file has a name");
     fuzz_expect(memchr(o->source, '\0', sizeof(o->source)) &&
                     memchr(o->signer, '\0', sizeof(o->signer)),
@@ -67,7 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned before = fuzz_descriptors();
     int ends[2];
     fuzz_expect(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "a socket pair");
-    if (send_packet(ends[0], fuzz_rest(&r), (how >> 1) % (FILES_MOST + 1))) {
+    if (send_packet(ends[0], fuzz_rest(&r), (how >> 1) % (FILES_MAX + 1))) {
         if (how & 1)
             receive_job(ends[1]);
         else

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define FILES_MOST 8
+#define FILES_MAX 8
 
 static int some_file(void)
 {
@@ -23,7 +23,7 @@ static int some_file(void)
 /* A piece of the stream, and descriptors with its first byte. */
 static bool send_piece(int socket, struct bytes piece, unsigned file_count)
 {
-    int files[FILES_MOST];
+    int files[FILES_MAX];
     union {
         struct cmsghdr header;
         char room[CMSG_SPACE(sizeof(files))];
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_expect(transport_socket_adopt(ends[1], &transport, &err) == KILN_OK, "a transport");
     bool lasts = true;
     while (lasts && reader_left(&r) > 0) {
-        unsigned files = reader_u8(&r) % (FILES_MOST + 1);
+        unsigned files = reader_u8(&r) % (FILES_MAX + 1);
         struct bytes piece = fuzz_part(&r);
         lasts = piece.size == 0 || (send_piece(ends[0], piece, files) && receive_all(transport));
     }

@@ -14,14 +14,15 @@ static const char *const names[] = { "gfx90a68.HIP.fdb.txt",
                                      "gfx90a68.HIP.2_17_0_a82233c22.ufdb.txt", "gfx90a68.db.txt",
                                      "gfx90a68_1.1.0.udb", "gfx90a68.db" };
 
-static struct tuning *open_tuning(const char *folder)
+static struct tuning *open_tuning(const char *directory)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning *tuning = NULL;
     char notice[512];
-    const struct tuning_options options = {
-        .directory = folder, .records_per_uid = 1000, .stale = TUNING_WARN, .allow_network_fs = true
-    };
+    const struct tuning_options options = { .directory = directory,
+                                            .records_per_uid = 1000,
+                                            .stale = TUNING_WARN,
+                                            .allow_network_fs = true };
     if (tuning_open(&options, &tuning, notice, &err))
         fuzz_expect(false, err.text);
     return tuning;
@@ -102,10 +103,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *name = names[reader_u8(&r) % (sizeof(names) / sizeof(names[0]))];
     unsigned how = reader_u8(&r);
     struct tuning_counts counts = { 0 };
-    char folder[600], path[600];
-    snprintf(folder, sizeof(folder), "%s", fuzz_path("state"));
+    char directory[600], path[600];
+    snprintf(directory, sizeof(directory), "%s", fuzz_path("state"));
     snprintf(path, sizeof(path), "%s", fuzz_file("source", fuzz_rest(&r)));
-    fuzz_remove(folder);
+    fuzz_remove(directory);
     struct tuning_import wish = { .path = path,
                                   .source_name = name,
                                   .tier = (enum tuning_tier)(TUNING_TIER_SYSTEM + how % 3),
@@ -114,13 +115,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                   .library = "MIOpen" };
     fuzz_expect(tuning_file_name_parse(name, &wish.name, &err) == KILN_OK, "a known name");
     bool merges = (how & 128) && wish.tier != TUNING_TIER_SYSTEM;
-    struct tuning *tuning = open_tuning(folder);
+    struct tuning *tuning = open_tuning(directory);
     if (import(tuning, &wish, merges, &counts)) {
         look_up(tuning, &wish);
         export_again(tuning, &wish, counts.records);
     }
     tuning_destroy(tuning);
-    tuning = open_tuning(folder); /* what is on the disk can be opened */
+    tuning = open_tuning(directory); /* what is on the disk can be opened */
     look_up(tuning, &wish);
     tuning_destroy(tuning);
     return 0;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RECORDS_MENDED 16
+#define RECORDS_REPAIRED 16
 
 static struct bytes text_within(struct bytes file, uint64_t offset, uint64_t size)
 {
@@ -17,11 +17,11 @@ static struct bytes text_within(struct bytes file, uint64_t offset, uint64_t siz
     return fits ? bytes_of(file.data + offset, (size_t)size) : (struct bytes){ 0 };
 }
 
-static void mend_records(uint8_t *file, size_t size, const struct index_header *h)
+static void repair_records(uint8_t *file, size_t size, const struct index_header *h)
 {
     struct bytes all = bytes_of(file, size);
     uint64_t offset = le64toh(h->parts[PART_RECORDS].offset);
-    for (unsigned i = 0; i < RECORDS_MENDED; i++, offset += sizeof(struct index_record)) {
+    for (unsigned i = 0; i < RECORDS_REPAIRED; i++, offset += sizeof(struct index_record)) {
         struct index_record record;
         struct bytes at = text_within(all, offset, sizeof(record));
         if (at.size == 0)
@@ -38,14 +38,14 @@ static void mend_records(uint8_t *file, size_t size, const struct index_header *
     }
 }
 
-static void mend(uint8_t *file, size_t size, bool with_records)
+static void repair(uint8_t *file, size_t size, bool with_records)
 {
     struct index_header h;
     if (size < sizeof(h))
         return;
     memcpy(&h, file, sizeof(h));
     if (with_records)
-        mend_records(file, size, &h);
+        repair_records(file, size, &h);
     memcpy(&h, file, sizeof(h)); /* a record may have lain in it */
     h.file_size = htole64(size);
     h.check = htole64(index_header_check(&h));
@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool with_records = reader_u8(&r) & 1;
     struct bytes part = fuzz_rest(&r);
     KILN_AUTO(mem) uint8_t *file = fuzz_copy(part);
-    mend(file, part.size, with_records);
+    repair(file, part.size, with_records);
     if (tuning_index_open(fuzz_file("find.tidx", bytes_of(file, part.size)), &index, &err))
         return 0;
     tuning_index_find(index, bytes_of_text("64-56-56-3x3-64-56-56-64-1x1-1x1-1x1-0-NCHW-FP32-F"),

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PACKED_MOST (8u << 20)
+#define PACKED_MAX (8u << 20)
 
 static void put_number(uint8_t *at, uint64_t value, unsigned size)
 {
@@ -32,7 +32,7 @@ static uint64_t sum_of(const struct tuning_place *place, struct bytes body)
     return bytes_hash(body, sum);
 }
 
-static struct bytes mend(const struct tuning_place *place, uint8_t *packed, size_t size)
+static struct bytes repair(const struct tuning_place *place, uint8_t *packed, size_t size)
 {
     if (size > 8)
         put_number(packed, sum_of(place, bytes_of(packed + 8, size - 8)), 8);
@@ -41,7 +41,7 @@ static struct bytes mend(const struct tuning_place *place, uint8_t *packed, size
 
 static void check_record(uint8_t *packed, size_t size)
 {
-    static struct tuning_row rows[TUNING_ENTRIES_MOST];
+    static struct tuning_row rows[TUNING_ENTRIES_MAX];
     const struct tuning_place place = { .tier = TUNING_TIER_HOST,
                                         .uid = TUNING_NOBODY,
                                         .kind = TUNING_FIND,
@@ -50,10 +50,10 @@ static void check_record(uint8_t *packed, size_t size)
                                         .key = bytes_of_text("a key") };
     struct kiln_err err = KILN_ERR_INIT;
     size_t count = 0, again = 0;
-    if (!tuning_record_unpack(&place, mend(&place, packed, size), rows, &count))
+    if (!tuning_record_unpack(&place, repair(&place, packed, size), rows, &count))
         return;
     BUFFER_AUTO struct buffer to;
-    buffer_init(&to, PACKED_MOST);
+    buffer_init(&to, PACKED_MAX);
     fuzz_expect(tuning_record_pack(&place, rows, count, &to, &err) == KILN_OK,
                 "what was unpacked can be packed");
     fuzz_expect(tuning_record_unpack(&place, buffer_view(&to), rows, &again) && again == count,
@@ -70,10 +70,10 @@ static void check_system(uint8_t *packed, size_t size)
     struct tuning_system_file file = { .kind = place.kind,
                                        .database_id = place.database_id,
                                        .backend = place.backend };
-    if (!tuning_system_unpack(&file, mend(&place, packed, size)))
+    if (!tuning_system_unpack(&file, repair(&place, packed, size)))
         return;
     BUFFER_AUTO struct buffer to;
-    buffer_init(&to, PACKED_MOST);
+    buffer_init(&to, PACKED_MAX);
     tuning_system_pack(&file, &to);
     fuzz_expect(bytes_equal(buffer_view(&to), bytes_of(packed, size)), "it is packed to the same");
     fuzz_expect(!strchr(file.index_file, '/'), "an index lies beside tuning.db");

@@ -16,7 +16,7 @@ static void check_entry(enum tuning_kind kind, const struct tuning_entry *entry)
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning_entry again;
     BUFFER_AUTO struct buffer text;
-    buffer_init(&text, 3 * TUNING_VALUE_MOST);
+    buffer_init(&text, 3 * TUNING_VALUE_MAX);
     if (tuning_entry_check(kind, entry, 0, &err))
         return;
     if (kind == TUNING_FIND)
@@ -37,7 +37,7 @@ static bool on_record(void *context, const struct tuning_record *record)
     struct tuning_entry entry;
     struct bytes value = record->value;
     size_t count = 0;
-    fuzz_expect(record->key.size > 0 && record->key.size <= TUNING_KEY_MOST, "a key of its length");
+    fuzz_expect(record->key.size > 0 && record->key.size <= TUNING_KEY_MAX, "a key of its length");
     fuzz_expect(record->line > reading->last_line, "records come line by line");
     reading->last_line = record->line;
     while (tuning_entry_next(reading->kind, &value, &entry, &err) == KILN_OK) {

@@ -19,10 +19,10 @@
 
 #define ROUNDS_STANDARD 300
 #define WARM_ROUNDS 100 /* before they are counted: readers are opened, pools filled */
-#define FRAMES_MOST 8
-#define BODY_MOST 4096
-#define FILES_MOST 4
-#define PIECE_MOST 512
+#define FRAMES_MAX 8
+#define BODY_MAX 4096
+#define FILES_MAX 4
+#define PIECE_MAX 512
 #define CHECK_EVERY 64
 #define DESCRIPTORS_WAITING 32 /* to be closed; or of readers and compilers */
 #define DESCRIPTORS_SLACK 4    /* a compiler that is being replaced has some */
@@ -99,9 +99,9 @@ static void write_name(struct buffer *b)
 static void write_batch(struct buffer *b)
 {
     struct buffer items, body;
-    buffer_init(&items, BODY_MOST);
+    buffer_init(&items, BODY_MAX);
     for (unsigned i = 0; i < 3; i++) {
-        buffer_init(&body, BODY_MOST);
+        buffer_init(&body, BODY_MAX);
         if (i == 1)
             write_source(&body);
         else
@@ -141,7 +141,7 @@ static void write_configs(struct buffer *b)
 static void write_tuning_get(struct buffer *b)
 {
     struct buffer problems;
-    buffer_init(&problems, BODY_MOST);
+    buffer_init(&problems, BODY_MAX);
     problem_write(&problems, &problem);
     const struct message_tuning_get m = { .flags = TUNING_NEAREST | TUNING_MEASUREMENTS,
                                           .database_id = bytes_of_text("gfx90a68"),
@@ -154,7 +154,7 @@ static void write_tuning_get(struct buffer *b)
 static void write_tuning_put(struct buffer *b)
 {
     struct buffer entries;
-    buffer_init(&entries, BODY_MOST);
+    buffer_init(&entries, BODY_MAX);
     const struct message_tuning_entry entry = { .solver = bytes_of_text("ConvA"),
                                                 .algorithm =
                                                     bytes_of_text("miopenConvolutionFwdAlgoDirect"),
@@ -227,7 +227,7 @@ static const struct {
 /* ---- mutation ---- */
 
 struct piece { /* what goes out in one frame */
-    uint8_t bytes[FRAME_HEADER_SIZE + BODY_MOST];
+    uint8_t bytes[FRAME_HEADER_SIZE + BODY_MAX];
     size_t size;
     unsigned files;
 };
@@ -258,9 +258,9 @@ static void mutate(struct fixture *f, struct piece *p)
     case 2: put_number(f, p); break;
     case 3: p->size = below(f, (unsigned)p->size + 1); break; /* the next frame's are its rest */
     case 4: p->bytes[6] = (uint8_t)next_random(f); break;     /* its type */
-    case 5: p->files = below(f, FILES_MOST + 1); break;       /* not as the header says */
+    case 5: p->files = below(f, FILES_MAX + 1); break;        /* not as the header says */
     case 6:
-        p->files = below(f, FILES_MOST + 1);
+        p->files = below(f, FILES_MAX + 1);
         p->bytes[20] = (uint8_t)p->files;
         break;
     default: break;
@@ -270,7 +270,7 @@ static void mutate(struct fixture *f, struct piece *p)
 static void make_request(struct fixture *f, struct piece *p, unsigned which, uint64_t id)
 {
     struct buffer body;
-    buffer_init(&body, BODY_MOST);
+    buffer_init(&body, BODY_MAX);
     requests[which].write(&body);
     assert_false(body.failed);
     struct frame_header header = { .version = FRAME_VERSION,
@@ -303,7 +303,7 @@ static int some_file(struct fixture *f)
 /* Some bytes, descriptors with the first.  False when kilnd has closed, or has no room now. */
 static bool send_bytes(struct fixture *f, int socket_fd, struct bytes part, unsigned file_count)
 {
-    int files[FILES_MOST];
+    int files[FILES_MAX];
     union {
         struct cmsghdr header;
         char room[CMSG_SPACE(sizeof(files))];
@@ -332,7 +332,7 @@ static bool send_piece(struct fixture *f, int socket_fd, const struct piece *p)
     unsigned files = p->files;
     bool whole = below(f, 3) != 0;
     while (at < p->size) {
-        size_t size = whole ? p->size : 1 + below(f, PIECE_MOST);
+        size_t size = whole ? p->size : 1 + below(f, PIECE_MAX);
         size = size < p->size - at ? size : p->size - at;
         if (!send_bytes(f, socket_fd, bytes_of(p->bytes + at, size), files))
             return false;
@@ -372,7 +372,7 @@ static void run_round(struct fixture *f, uint64_t number)
     bool greets = below(f, 8) == 0; /* itself, and not always well */
     int fd = greets ? raw_connect(&f->daemon) : raw_greeted(&f->daemon);
     bool goes_on = true;
-    unsigned frames = 1 + below(f, FRAMES_MOST);
+    unsigned frames = 1 + below(f, FRAMES_MAX);
     for (unsigned i = 0; i < frames && goes_on; i++) {
         bool is_hello = greets && i == 0 && below(f, 4) > 0;
         make_request(f, &piece, is_hello ? HELLO : below(f, REQUESTS), 2 + i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a target on files: those named, and all in folders that are named.  So corpora and past
+ * Runs a target on files: those named, and all in directories that are named.  So corpora and past
  * crashers are tests of every build, whatever its compiler.  The first one named, the corpus, must
  * be there and hold a file.
  */
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FILE_MOST (16u << 20)
+#define FILE_MAX (16u << 20)
 #define PATH_SIZE 1024
 
 static unsigned files_run;
@@ -24,8 +24,8 @@ static void run_file(const char *path)
 {
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer content;
-    buffer_init(&content, FILE_MOST);
-    if (fs_read_file(path, FILE_MOST, &content, &err)) {
+    buffer_init(&content, FILE_MAX);
+    if (fs_read_file(path, FILE_MAX, &content, &err)) {
         fprintf(stderr, "%s\n", err.text);
         exit(EXIT_FAILURE);
     }
@@ -38,7 +38,7 @@ static void run_file(const char *path)
 
 static int is_shown(const struct dirent *entry) { return entry->d_name[0] != '.'; }
 
-static void run_folder(const char *path)
+static void run_directory(const char *path)
 {
     struct dirent **names = NULL;
     int count = scandir(path, &names, is_shown, alphasort);
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
             return EXIT_FAILURE;
         }
         if (S_ISDIR(seen.st_mode))
-            run_folder(argv[i]);
+            run_directory(argv[i]);
         else
             run_file(argv[i]);
         if (files_run == 0) {

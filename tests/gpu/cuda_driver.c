@@ -16,7 +16,7 @@
 #define FUNCTION_SHARED 1
 #define FUNCTION_LOCAL 3
 #define FUNCTION_REGISTERS 4
-#define FUNCTION_SHARED_DYNAMIC_MOST 8
+#define FUNCTION_SHARED_DYNAMIC_MAX 8
 #define RESULT_OUT_OF_MEMORY 2
 #define FIRST_STICKY_RESULT 700 /* an illegal address, and all that numbers on from there */
 #define RESULT_ECC 214
@@ -26,7 +26,7 @@
 /* Timing: as many batches, each about as long. */
 #define BATCHES 15u
 #define BATCH_US 600.0
-#define BATCH_LAUNCHES_MOST 64u
+#define BATCH_LAUNCHES_MAX 64u
 #define WARM_UP_LAUNCHES 3u
 #define FIRST_LAUNCH_US 200.0 /* what a first launch may take beyond the others */
 
@@ -153,7 +153,7 @@ enum kiln_code cuda_function(struct cuda *cuda, void *module, const char *name,
         return cuda_fail(cuda, result, err, "no kernel '%s'", name);
     if (shared_bytes > SHARED_FREE)
         result =
-            driver->function_set(*ret_function, FUNCTION_SHARED_DYNAMIC_MOST, (int)shared_bytes);
+            driver->function_set(*ret_function, FUNCTION_SHARED_DYNAMIC_MAX, (int)shared_bytes);
     if (!result)
         result = driver->function_get(&ret_resources->registers, FUNCTION_REGISTERS, *ret_function);
     if (!result)
@@ -205,7 +205,7 @@ static struct cuda_timing summarise(double *times, unsigned count, unsigned laun
 static unsigned launches_for(double us)
 {
     double wanted = BATCH_US / (us > 1 ? us : 1);
-    return wanted < 1 ? 1 : wanted > BATCH_LAUNCHES_MOST ? BATCH_LAUNCHES_MOST : (unsigned)wanted;
+    return wanted < 1 ? 1 : wanted > BATCH_LAUNCHES_MAX ? BATCH_LAUNCHES_MAX : (unsigned)wanted;
 }
 
 enum kiln_code cuda_time(struct cuda *cuda, cuda_work *work, void *context, double hopeless_us,

@@ -14,7 +14,7 @@
 #include <time.h>
 
 /* What one algorithm may take; frameworks give about as much. */
-#define WORKSPACE_MOST ((uint64_t)4 << 30)
+#define WORKSPACE_MAX ((uint64_t)4 << 30)
 
 /*
  * How far cuDNN's result may lie from the reference's, as a part of the sum of |a b|.  The check is
@@ -178,7 +178,7 @@ static enum kiln_code run(struct baseline *b, struct kiln_err *err)
     if (!rc)
         rc = cudnn_open(&b->cudnn, err);
     if (!rc)
-        rc = guarded_allocate(&b->cuda, WORKSPACE_MOST, &b->workspace, err);
+        rc = guarded_allocate(&b->cuda, WORKSPACE_MAX, &b->workspace, err);
     if (rc)
         return rc;
     printf("%s, cuDNN %zu (%s), %s\n", b->cuda.name, b->cudnn.cudnnGetVersion(), b->cudnn.path,

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ALGORITHMS_MOST 16
+#define ALGORITHMS_MAX 16
 #define TIMED_IN_FULL 3
 
 struct found { /* what the three kinds of results have in common */
@@ -116,10 +116,10 @@ static void convolution_done(struct convolution *v)
 static cudnnStatus_t find_forward(struct convolution *v, struct found *ret_found, int *ret_count)
 {
     const struct cudnn *d = v->c->cudnn;
-    cudnnConvolutionFwdAlgoPerf_t results[ALGORITHMS_MOST];
+    cudnnConvolutionFwdAlgoPerf_t results[ALGORITHMS_MAX];
     cudnnStatus_t status = d->cudnnFindConvolutionForwardAlgorithmEx(
         d->handle, v->x, v->data[BENCH_X], v->w, v->data[BENCH_W], v->convolution, v->y,
-        v->data[BENCH_Y], ALGORITHMS_MOST, ret_count, results, v->workspace, v->c->workspace.bytes);
+        v->data[BENCH_Y], ALGORITHMS_MAX, ret_count, results, v->workspace, v->c->workspace.bytes);
     TAKE(results);
     return status;
 }
@@ -127,10 +127,10 @@ static cudnnStatus_t find_forward(struct convolution *v, struct found *ret_found
 static cudnnStatus_t find_data(struct convolution *v, struct found *ret_found, int *ret_count)
 {
     const struct cudnn *d = v->c->cudnn;
-    cudnnConvolutionBwdDataAlgoPerf_t results[ALGORITHMS_MOST];
+    cudnnConvolutionBwdDataAlgoPerf_t results[ALGORITHMS_MAX];
     cudnnStatus_t status = d->cudnnFindConvolutionBackwardDataAlgorithmEx(
         d->handle, v->w, v->data[BENCH_W], v->y, v->data[BENCH_Y], v->convolution, v->x,
-        v->data[BENCH_X], ALGORITHMS_MOST, ret_count, results, v->workspace, v->c->workspace.bytes);
+        v->data[BENCH_X], ALGORITHMS_MAX, ret_count, results, v->workspace, v->c->workspace.bytes);
     TAKE(results);
     return status;
 }
@@ -138,10 +138,10 @@ static cudnnStatus_t find_data(struct convolution *v, struct found *ret_found, i
 static cudnnStatus_t find_weights(struct convolution *v, struct found *ret_found, int *ret_count)
 {
     const struct cudnn *d = v->c->cudnn;
-    cudnnConvolutionBwdFilterAlgoPerf_t results[ALGORITHMS_MOST];
+    cudnnConvolutionBwdFilterAlgoPerf_t results[ALGORITHMS_MAX];
     cudnnStatus_t status = d->cudnnFindConvolutionBackwardFilterAlgorithmEx(
         d->handle, v->x, v->data[BENCH_X], v->y, v->data[BENCH_Y], v->convolution, v->w,
-        v->data[BENCH_W], ALGORITHMS_MOST, ret_count, results, v->workspace, v->c->workspace.bytes);
+        v->data[BENCH_W], ALGORITHMS_MAX, ret_count, results, v->workspace, v->c->workspace.bytes);
     TAKE(results);
     return status;
 }
@@ -256,7 +256,7 @@ enum kiln_code cudnn_find(const struct cudnn_case *c, struct cudnn_best *ret_bes
                           struct kiln_err *err)
 {
     struct convolution v = { .c = c };
-    struct found found[ALGORITHMS_MOST];
+    struct found found[ALGORITHMS_MAX];
     int count = 0;
     memset(ret_best, 0, sizeof(*ret_best));
     enum kiln_code rc = begin(&v, found, &count, err);
@@ -286,7 +286,7 @@ static enum kiln_code launch_first_allowed(struct convolution *v, const struct f
 enum kiln_code cudnn_meet(const struct cudnn_case *c, unsigned launches, struct kiln_err *err)
 {
     struct convolution v = { .c = c };
-    struct found found[ALGORITHMS_MOST];
+    struct found found[ALGORITHMS_MAX];
     int count = 0;
     enum kiln_code rc = begin(&v, found, &count, err);
     if (!rc)

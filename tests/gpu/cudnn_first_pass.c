@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHAPES_MOST 512u
+#define SHAPES_MAX 512u
 /* What one algorithm may take; frameworks give about as much. */
-#define WORKSPACE_MOST ((uint64_t)1 << 30)
+#define WORKSPACE_MAX ((uint64_t)1 << 30)
 #define DATA 0x3c /* every byte: a small number in each type */
 
 struct pass {
-    struct problem shapes[SHAPES_MOST];
-    unsigned launches[SHAPES_MOST]; /* how often each is met */
+    struct problem shapes[SHAPES_MAX];
+    unsigned launches[SHAPES_MAX]; /* how often each is met */
     unsigned count, layers;
     struct cuda cuda;
     struct cudnn cudnn;
@@ -33,8 +33,8 @@ static enum kiln_code take_layer(void *context, const struct problem *problem, s
     pass->layers++;
     while (i < pass->count && memcmp(&pass->shapes[i], problem, sizeof(*problem)) != 0)
         i++;
-    if (i == SHAPES_MOST)
-        return kiln_fail(err, KILN_INVALID, "more than %u shapes", SHAPES_MOST);
+    if (i == SHAPES_MAX)
+        return kiln_fail(err, KILN_INVALID, "more than %u shapes", SHAPES_MAX);
     pass->shapes[i] = *problem;
     pass->launches[i]++;
     pass->count += i == pass->count;
@@ -56,7 +56,7 @@ static enum kiln_code allocate(struct cuda *cuda, uint64_t bytes, struct guarded
 static enum kiln_code allocate_all(struct pass *pass, struct kiln_err *err)
 {
     uint64_t most[BENCH_TENSORS] = { 0 };
-    enum kiln_code rc = allocate(&pass->cuda, WORKSPACE_MOST, &pass->workspace, err);
+    enum kiln_code rc = allocate(&pass->cuda, WORKSPACE_MAX, &pass->workspace, err);
     for (unsigned i = 0; i < pass->count; i++) {
         const struct problem *p = &pass->shapes[i];
         const uint64_t elements[BENCH_TENSORS] = { problem_x_elements(p), problem_w_elements(p),

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ENGINES_MOST 64
-#define NOTES_MOST CUDNN_NUMERICAL_NOTE_TYPE_COUNT
+#define ENGINES_MAX 64
+#define NOTES_MAX CUDNN_NUMERICAL_NOTE_TYPE_COUNT
 #define SLOWER_HOPELESS 1.5
 
 struct graph {
@@ -163,14 +163,14 @@ static int64_t list_engines(struct graph *g, cudnnBackendHeurMode_t mode,
     set_descriptor(g, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, g->graph);
     set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
     finish(g, heuristics);
-    for (int i = 0; i < ENGINES_MOST; i++)
+    for (int i = 0; i < ENGINES_MAX; i++)
         make(g, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &ret_configs[i]);
     if (!g->status)
         g->status = g->c->cudnn->cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                                           CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                                          ENGINES_MOST, &count, ret_configs);
+                                                          ENGINES_MAX, &count, ret_configs);
     destroy(g, &heuristics);
-    return g->status ? 0 : count < ENGINES_MOST ? count : ENGINES_MOST;
+    return g->status ? 0 : count < ENGINES_MAX ? count : ENGINES_MAX;
 }
 
 /* The engine's number; -1 where it must not be used: TF32 or narrower sums. */
@@ -178,7 +178,7 @@ static int64_t allowed_engine(struct graph *g, cudnnBackendDescriptor_t config)
 {
     const struct cudnn *d = g->c->cudnn;
     cudnnBackendDescriptor_t engine = NULL;
-    cudnnBackendNumericalNote_t notes[NOTES_MOST];
+    cudnnBackendNumericalNote_t notes[NOTES_MAX];
     int64_t got = 0, count = 0, number = -1;
     bool single = g->c->bench->problem.type == TYPE_FLOAT32;
     make(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine);
@@ -189,7 +189,7 @@ static int64_t allowed_engine(struct graph *g, cudnnBackendDescriptor_t config)
         d->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
                                     &got, &number) ||
         d->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                    CUDNN_TYPE_NUMERICAL_NOTE, NOTES_MOST, &count, notes))
+                                    CUDNN_TYPE_NUMERICAL_NOTE, NOTES_MAX, &count, notes))
         number = -1;
     for (int64_t i = 0; i < count && g->c->math == CUDNN_EXACT; i++)
         if (notes[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
@@ -280,12 +280,12 @@ enum kiln_code cudnn_graph(const struct cudnn_case *c, struct cudnn_best *ret_be
     make_graph(&g);
     enum kiln_code rc = g.status ? cudnn_fail(c->cudnn, g.status, "a graph", err) : KILN_OK;
     for (size_t mode = 0; mode < 2 && !rc; mode++) {
-        cudnnBackendDescriptor_t configs[ENGINES_MOST] = { NULL };
+        cudnnBackendDescriptor_t configs[ENGINES_MAX] = { NULL };
         int64_t count = list_engines(&g, modes[mode], configs);
         g.status = CUDNN_STATUS_SUCCESS; /* none of that mode */
         for (int64_t i = 0; i < count; i++)
             try_config(&g, configs[i], ret_best);
-        for (int i = 0; i < ENGINES_MOST; i++)
+        for (int i = 0; i < ENGINES_MAX; i++)
             destroy(&g, &configs[i]);
     }
     graph_done(&g);

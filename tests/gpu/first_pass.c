@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LAYERS_MOST 512u
+#define LAYERS_MAX 512u
 #define TIMEOUT_MS 600000
 #define DATA 0x3c /* every byte: a small number in each type */
 
@@ -30,12 +30,12 @@ struct pass {
     int type, layout; /* -1: as the file says */
     bool ahead;
     /* state */
-    struct kiln_problem layers[LAYERS_MOST];
+    struct kiln_problem layers[LAYERS_MAX];
     unsigned count;
     struct kiln_client *client;
     struct kiln_device *device;
     struct kiln_memory *memories[MEMORIES];
-    struct kiln_run *runs[LAYERS_MOST]; /* kept, as a job keeps its layers */
+    struct kiln_run *runs[LAYERS_MAX]; /* kept, as a job keeps its layers */
     double begin, opened, asked, planning, loading, launching;
 };
 
@@ -114,7 +114,7 @@ static void read_options(struct pass *pass, int argc, char **argv)
 
 static void add_layer(struct pass *pass, const struct kiln_problem *problem)
 {
-    if (problem->direction != KILN_FORWARD || pass->count == LAYERS_MOST)
+    if (problem->direction != KILN_FORWARD || pass->count == LAYERS_MAX)
         return;
     struct kiln_problem *p = &pass->layers[pass->count++];
     *p = *problem;

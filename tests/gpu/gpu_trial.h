@@ -40,7 +40,7 @@ struct trial_result { /* shared */
 struct gpu_trial {
     uint32_t problem; /* index */
     const struct solver *solver;
-    char config[PERF_CONFIG_TEXT_MOST]; /* "": the solver's choice */
+    char config[PERF_CONFIG_TEXT_MAX]; /* "": the solver's choice */
     uint32_t program_count;
     uint32_t programs[LIMIT_PLAN_KERNELS]; /* numbers in the pool */
 };
@@ -95,7 +95,7 @@ const void *trial_object_data(const struct trials *trials, const struct shared_o
 
 /* A compiling process, one of several: takes programs in order until there are no more; returns its
  * exit status. */
-#define TRIAL_COMPILERS_MOST 64u
+#define TRIAL_COMPILERS_MAX 64u
 int trials_compile(struct trials *trials, unsigned seat);
 /* What it was at cannot be compiled; true where there is more to do. */
 bool trials_compiler_died(struct trials *trials, unsigned seat);

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FILES_MOST 16
+#define FILES_MAX 16
 #define REFERENCES_CHECKED 30u
 /* A trial that is that much slower than the best of its problem is not timed in full: while
  * searching, and else. */
@@ -26,7 +26,7 @@
 #define ROUNDS 2u
 
 struct options {
-    const char *files[FILES_MOST], *chosen;
+    const char *files[FILES_MAX], *chosen;
     unsigned file_count;
     unsigned random;
     struct problem_change change;
@@ -175,7 +175,7 @@ static void take_option(struct options *o, int letter, char *value)
     static const char *const directions[] = { "F", "B", "W" };
     switch (letter) {
     case 'p':
-        if (o->file_count < FILES_MOST)
+        if (o->file_count < FILES_MAX)
             o->files[o->file_count++] = value;
         break;
     case 'H': o->chosen = value; break;

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ITEMS 128u        /* in a group of every kernel here */
-#define GROUPS_MOST 8192u /* they stride over the rest */
+#define ITEMS 128u       /* in a group of every kernel here */
+#define GROUPS_MAX 8192u /* they stride over the rest */
 /* Both references add in double precision, in different orders. */
 #define REFERENCES_AGREE 1e-12
 
@@ -64,12 +64,12 @@ void judge_close(struct judge *judge)
     *judge = (struct judge){ .cuda = NULL };
 }
 
-/* One item for each of |items| as far as GROUPS_MOST goes. */
+/* One item for each of |items| as far as GROUPS_MAX goes. */
 static enum kiln_code launch(struct judge *judge, enum judge_kernel which, uint64_t items,
                              void **arguments, struct kiln_err *err)
 {
     uint64_t groups = (items + ITEMS - 1) / ITEMS;
-    unsigned grid = (unsigned)(groups < GROUPS_MOST ? groups : GROUPS_MOST);
+    unsigned grid = (unsigned)(groups < GROUPS_MAX ? groups : GROUPS_MAX);
     int result = judge->cuda->driver.launch(judge->kernels[which], grid, 1, 1, ITEMS, 1, 1, 0, NULL,
                                             arguments, NULL);
     return result ? cuda_fail(judge->cuda, result, err, "cannot launch '%s'", kernel_names[which])

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPTIONS_MOST 192u
+#define OPTIONS_MAX 192u
 
 static const struct {
     const char *name;
@@ -114,10 +114,10 @@ void nvrtc_pool_done(struct nvrtc_pool *pool)
 
 /* ---- compiling ---- */
 
-static size_t split(char *options, const char *ret_options[OPTIONS_MOST], size_t count)
+static size_t split(char *options, const char *ret_options[OPTIONS_MAX], size_t count)
 {
     char *rest = NULL;
-    for (char *o = strtok_r(options, " ", &rest); o && count < OPTIONS_MOST;
+    for (char *o = strtok_r(options, " ", &rest); o && count < OPTIONS_MAX;
          o = strtok_r(NULL, " ", &rest))
         ret_options[count++] = o;
     return count;
@@ -148,8 +148,8 @@ void nvrtc_compile(const struct nvrtc *nvrtc, struct nvrtc_program *p)
 {
     const struct rtc_library *library = &nvrtc->library;
     char target[48], options[sizeof(p->source.options)];
-    const char *all[OPTIONS_MOST] = { target, "-DKILN_CUDA=1", "-std=c++17" };
-    const char *headers[SOLUTION_HEADERS_MOST];
+    const char *all[OPTIONS_MAX] = { target, "-DKILN_CUDA=1", "-std=c++17" };
+    const char *headers[SOLUTION_HEADERS_MAX];
     void *handle = NULL;
     snprintf(target, sizeof(target), "--gpu-architecture=%s", p->target);
     snprintf(options, sizeof(options), "%s", p->source.options);

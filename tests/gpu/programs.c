@@ -117,7 +117,7 @@ TEST(plain, bulk_copies_compile_for_hopper)
         "ConvImplicitGemm\t128,64,64,8,1,2,1,16,0,3\tconvfp16 " TAPS " -F 1\n"
         "ConvImplicitGemm\t128,256,64,8,1,3,1,1,0,3\tconvbfp16 " PLAIN " -F 2\n";
     char file[256];
-    snprintf(file, sizeof(file), "%s/chosen", f->daemon.folder);
+    snprintf(file, sizeof(file), "%s/chosen", f->daemon.directory);
     struct kiln_err err = KILN_ERR_INIT;
     must(fs_replace_file(file, bytes_of_text(lines), 0600, &err), err);
     run_program(&f->daemon, &f->result, "gpu_trials", "--compile-only", "--target", "sm_90a",

@@ -12,12 +12,12 @@
 /* Configs of a problem whose neighbours are tried. */
 #define CENTRES 2u
 /* Random points that may be invalid or known before a solver is said to have no more. */
-#define DRAWS_MOST 20000u
+#define DRAWS_MAX 20000u
 
 struct found {
     uint32_t problem;
     const struct solver *solver;
-    char config[PERF_CONFIG_TEXT_MOST];
+    char config[PERF_CONFIG_TEXT_MAX];
     double us; /* 0: not timed, or not right */
 };
 
@@ -95,7 +95,7 @@ static enum kiln_code try_config(struct search *s, struct trials *next, const st
                                  struct kiln_err *err)
 {
     uint32_t problem = (uint32_t)next->problem_count - 1;
-    char text[PERF_CONFIG_TEXT_MOST];
+    char text[PERF_CONFIG_TEXT_MAX];
     *ret_added = false;
     if (!solver->config_is_valid(&next->problems[problem], &next->target, config))
         return KILN_OK;
@@ -138,7 +138,7 @@ static enum kiln_code add_random(struct search *s, struct trials *next, const st
     if (space.count == 0)
         return KILN_OK;
     enum kiln_code rc = perf_config_read(bytes_of_text(best->config), &space, &centre, err);
-    for (unsigned i = 0; i < DRAWS_MOST && added < s->options->random && !rc; i++) {
+    for (unsigned i = 0; i < DRAWS_MAX && added < s->options->random && !rc; i++) {
         struct perf_config config;
         bool is_new;
         draw_point(&state, &space, &centre, &config);

@@ -27,17 +27,17 @@ def row(label, solver, us, **more):
 
 class Files(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
 
     def lines(self, name, rows):
-        path = self.folder / name
+        path = self.directory / name
         path.write_text("".join(json.dumps(r) + "\n" for r in rows))
         return str(path)
 
     def file(self, name, value):
-        path = self.folder / name
+        path = self.directory / name
         path.write_text(json.dumps(value))
         return str(path)
 
@@ -104,7 +104,7 @@ class Compare(Files):
     def test_all_of_it_is_written(self):
         path = self.lines("all", [row("F a", "ConvA", 10.0), row("F a", "cuDNN", 20.0),
                                   row("B b", "ConvA", 10.0, state="FAILED", text="lost")])
-        markdown, figures = self.folder / "m", self.folder / "j"
+        markdown, figures = self.directory / "m", self.directory / "j"
         _, text = self.output_of(compare.main, "--peaks", self.file("peaks", PEAKS), "--json",
                                  str(figures), "--markdown", str(markdown), path)
         self.assertIn("fp32 NCHW all: 2.000 over 1", text)

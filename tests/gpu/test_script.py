@@ -16,17 +16,17 @@ LINE = "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n"
 
 class Script(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="kiln-test-gpu-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.folder.chmod(0o755)
-        self.network = self.folder / "network"
+        directory = tempfile.TemporaryDirectory(prefix="kiln-test-gpu-")
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        self.directory.chmod(0o755)
+        self.network = self.directory / "network"
         self.network.write_text("# one\n" + LINE)
 
     def run_script(self, *arguments, device="opencl:0", **variables):
         command = [SOURCE / "scripts/test-gpu", "--build", os.environ["KILN_BUILD"],
                    "--device", device, "--network", self.network, "--types", "fp32",
-                   "--results", self.folder / "results", *arguments]
+                   "--results", self.directory / "results", *arguments]
         done = subprocess.run(command, text=True, capture_output=True, env=os.environ | variables)
         if device == "opencl:0" and done.returncode == 77:
             self.skipTest("no OpenCL device here")
@@ -56,11 +56,11 @@ class Script(unittest.TestCase):
     def test_results_of_another_library_or_network_are_refused(self):
         self.assertEqual(self.run_script("problems:0")[0], 75)
         library = pathlib.Path(os.environ["KILN_BUILD"]) / "lib/libkiln.so.0"
-        other = self.folder / library.name
+        other = self.directory / library.name
         shutil.copy(library, other)
         with other.open("ab") as file:
             file.write(b"another one")
-        status, text = self.run_script("problems:0", LD_LIBRARY_PATH=str(self.folder))
+        status, text = self.run_script("problems:0", LD_LIBRARY_PATH=str(self.directory))
         self.assertEqual(status, 2, text)
         self.assertIn("results of other programs or options", text)
         self.network.write_text(LINE.replace("-c 8", "-c 16"))
@@ -87,25 +87,25 @@ class Pack(unittest.TestCase):
                 "gpu_failures", "first_pass")
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="kiln-pack-gpu-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.library = self.folder / "libpart.so"
+        directory = tempfile.TemporaryDirectory(prefix="kiln-pack-gpu-")
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        self.library = self.directory / "libpart.so"
         self.compile("int part(void) { return 0; }", "-shared", "-Wl,-soname,libpart.so",
                      "-o", self.library)
         self.compile("int part(void); int main(void) { return part(); }", self.library,
-                     f"-Wl,-rpath,{self.folder}", "-o", self.folder / "program")
-        (self.folder / "bin").mkdir()
+                     f"-Wl,-rpath,{self.directory}", "-o", self.directory / "program")
+        (self.directory / "bin").mkdir()
         for name in self.PROGRAMS:
-            shutil.copy(self.folder / "program", self.folder / "bin" / name)
+            shutil.copy(self.directory / "program", self.directory / "bin" / name)
 
     def compile(self, text, *arguments):
         subprocess.run(["cc", "-x", "c", "-", "-x", "none", "-fPIC", *arguments], input=text,
                        text=True, check=True)
 
     def pack(self):
-        done = subprocess.run([SOURCE / "scripts/pack-gpu", "--build", self.folder,
-                               self.folder / "packed"], text=True, capture_output=True)
+        done = subprocess.run([SOURCE / "scripts/pack-gpu", "--build", self.directory,
+                               self.directory / "packed"], text=True, capture_output=True)
         return done.returncode, done.stdout + done.stderr
 
     def test_programs_come_with_their_libraries_but_the_c_librarys(self):
@@ -113,12 +113,12 @@ class Pack(unittest.TestCase):
         self.assertEqual(status, 0, text)
         self.assertIn("without cudnn_baseline, which was not built", text)
         self.assertIn("needs GLIBC_2.", text)
-        packed = self.folder / "packed"
+        packed = self.directory / "packed"
         self.assertEqual({p.name for p in (packed / "bin").iterdir()}, set(self.PROGRAMS))
         self.assertEqual([p.name for p in (packed / "lib").iterdir()], ["libpart.so"])
 
     def test_a_program_that_was_not_built_is_named(self):
-        (self.folder / "bin/gpu_peaks").unlink()
+        (self.directory / "bin/gpu_peaks").unlink()
         status, text = self.pack()
         self.assertEqual(status, 1, text)
         self.assertIn("bin/gpu_peaks' was not built", text)

@@ -8,15 +8,15 @@
 #include <sys/mman.h>
 
 /* Address space for code objects; pages are taken as they are written. */
-#define OBJECTS_MOST ((size_t)8 << 30)
+#define OBJECTS_MAX ((size_t)8 << 30)
 /* Random points that may be invalid before a solver is said to have no more. */
-#define DRAWS_MOST 100000u
+#define DRAWS_MAX 100000u
 
 struct trials_shared {
     size_t size;
-    atomic_size_t used;                     /* of the objects */
-    atomic_size_t next;                     /* program to compile */
-    atomic_size_t at[TRIAL_COMPILERS_MOST]; /* what each compiler is at */
+    atomic_size_t used;                    /* of the objects */
+    atomic_size_t next;                    /* program to compile */
+    atomic_size_t at[TRIAL_COMPILERS_MAX]; /* what each compiler is at */
     size_t objects_at, results_at, slots_at;
 };
 
@@ -63,7 +63,7 @@ static enum kiln_code add_every(struct trials *t, const struct problem *problem,
     enum kiln_code rc = KILN_OK;
     for (uint32_t i = 0; i < perf_space_size(space) && !rc; i++) {
         struct perf_config config;
-        char text[PERF_CONFIG_TEXT_MOST];
+        char text[PERF_CONFIG_TEXT_MAX];
         perf_space_at(space, i, &config);
         perf_config_write(&config, text);
         if (solver->config_is_valid(problem, &t->target, &config))
@@ -95,9 +95,9 @@ static enum kiln_code add_random(struct trials *t, const struct problem *problem
     uint64_t state = wish->seed + t->problem_count * 977;
     uint32_t size = perf_space_size(space);
     enum kiln_code rc = KILN_OK;
-    while (t->count - since <= wish->random && draws++ < DRAWS_MOST && size > 0 && !rc) {
+    while (t->count - since <= wish->random && draws++ < DRAWS_MAX && size > 0 && !rc) {
         struct perf_config config;
-        char text[PERF_CONFIG_TEXT_MOST];
+        char text[PERF_CONFIG_TEXT_MAX];
         perf_space_at(space, (uint32_t)(next(&state) % size), &config);
         perf_config_write(&config, text);
         if (solver->config_is_valid(problem, &t->target, &config) && is_new(t, since, text))
@@ -161,14 +161,14 @@ enum kiln_code trials_share(struct trials *t, struct kiln_err *err)
     struct trials_shared layout = { .results_at = rounded(sizeof(struct trials_shared)) };
     layout.slots_at = layout.results_at + rounded(t->count * sizeof(struct trial_result));
     layout.objects_at = layout.slots_at + rounded(t->pool.count * sizeof(struct shared_object));
-    layout.size = layout.objects_at + OBJECTS_MOST;
+    layout.size = layout.objects_at + OBJECTS_MAX;
     void *memory = mmap(NULL, layout.size, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory that processes share");
     t->shared = memory;
     *t->shared = layout;
-    for (size_t i = 0; i < TRIAL_COMPILERS_MOST; i++)
+    for (size_t i = 0; i < TRIAL_COMPILERS_MAX; i++)
         atomic_init(&t->shared->at[i], SIZE_MAX);
     return KILN_OK;
 }
@@ -211,7 +211,7 @@ static void publish(struct trials *t, size_t index)
     const void *data = p->object ? p->object : (const void *)log;
     size_t size = p->object ? p->size : strlen(log) + 1;
     size_t at = atomic_fetch_add(&t->shared->used, rounded(size));
-    bool fits = at + size <= OBJECTS_MOST;
+    bool fits = at + size <= OBJECTS_MAX;
     if (fits) {
         o->offset = at;
         o->size = (uint32_t)size;

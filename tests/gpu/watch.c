@@ -18,7 +18,7 @@
 struct watch {
     struct trials *trials;
     const struct watch_options *options;
-    pid_t compilers[TRIAL_COMPILERS_MOST]; /* 0: ended */
+    pid_t compilers[TRIAL_COMPILERS_MAX]; /* 0: ended */
     pid_t runner;
     size_t started; /* where the runner began */
     size_t next;    /* the first trial that was not reported */
@@ -68,7 +68,7 @@ static void stop(pid_t pid)
 static void start_compilers(struct watch *w)
 {
     unsigned count = w->options->compilers;
-    for (unsigned i = 0; i < count && i < TRIAL_COMPILERS_MOST; i++)
+    for (unsigned i = 0; i < count && i < TRIAL_COMPILERS_MAX; i++)
         start_compiler(w, i);
 }
 
@@ -76,7 +76,7 @@ static void start_compilers(struct watch *w)
 static bool look_after_compilers(struct watch *w)
 {
     bool any = false;
-    for (unsigned i = 0; i < TRIAL_COMPILERS_MOST; i++) {
+    for (unsigned i = 0; i < TRIAL_COMPILERS_MAX; i++) {
         int status = 0;
         if (w->compilers[i] > 0 && waitpid(w->compilers[i], &status, WNOHANG) == w->compilers[i]) {
             w->compilers[i] = 0;
@@ -169,7 +169,7 @@ static void end_all(struct watch *w)
         waitpid(w->runner, NULL, 0);
     else
         stop(w->runner);
-    for (unsigned i = 0; i < TRIAL_COMPILERS_MOST; i++)
+    for (unsigned i = 0; i < TRIAL_COMPILERS_MAX; i++)
         stop(w->compilers[i]);
     while (w->next < w->trials->count)
         end_trial(w, w->is_hopeless ? TRIAL_FAILED : TRIAL_OUT_OF_TIME, "");

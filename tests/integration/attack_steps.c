@@ -49,7 +49,7 @@ void attack_begin(struct arena *a, const char *const *arguments)
     for (size_t i = 0; arguments[i]; i++)
         a->daemon.arguments[i] = arguments[i];
     daemon_process_start(&a->daemon);
-    assert_int_equal(chmod(a->daemon.folder, 0755) | chmod(a->daemon.socket, 0666), 0);
+    assert_int_equal(chmod(a->daemon.directory, 0755) | chmod(a->daemon.socket, 0666), 0);
 }
 
 void attack_end(struct arena *a)
@@ -60,7 +60,7 @@ void attack_end(struct arena *a)
         if (rows)
             fixture_teardown(&rows);
     }
-    if (a->daemon.folder[0])
+    if (a->daemon.directory[0])
         daemon_process_remove(&a->daemon);
 }
 
@@ -88,11 +88,11 @@ unsigned attack_descriptors(const struct arena *a)
     char path[64];
     unsigned count = 0;
     snprintf(path, sizeof(path), "/proc/%d/fd", (int)a->daemon.pid);
-    DIR *folder = opendir(path);
-    assert_non_null(folder);
-    for (const struct dirent *e = readdir(folder); e; e = readdir(folder))
+    DIR *directory = opendir(path);
+    assert_non_null(directory);
+    for (const struct dirent *e = readdir(directory); e; e = readdir(directory))
         count += e->d_name[0] != '.';
-    closedir(folder);
+    closedir(directory);
     return count;
 }
 
@@ -152,28 +152,28 @@ char *attack_answer(int fd, enum message_type type, const char *json, size_t *re
 
 /* ---- fetches ---- */
 
-static struct attack_outcome receive_outcome(int fd)
+static struct attack_result receive_result(int fd)
 {
     raw_receive_last(fd, &frame);
     raw_close_descriptors(&frame);
-    struct attack_outcome outcome = { .answer_size = frame.header.body_size };
+    struct attack_result result = { .answer_size = frame.header.body_size };
     struct reader r = reader_of(bytes_of(frame.body, frame.header.body_size));
     char text[512];
-    outcome.code = raw_refusal(&frame, text);
+    result.code = raw_refusal(&frame, text);
     if (frame.header.type != MESSAGE_kernels)
-        return outcome;
+        return result;
     struct message_kernels m = message_kernels_read(&r);
-    struct reader list = reader_of(m.outcomes);
-    struct message_outcome o = message_outcome_read(&list);
+    struct reader list = reader_of(m.results);
+    struct message_result o = message_result_read(&list);
     assert_false(r.failed || list.failed);
-    outcome.tier = o.tier;
-    outcome.size = o.size;
-    outcome.object = o.object;
-    digest_to_hex(&o.key, outcome.key);
-    return outcome;
+    result.tier = o.tier;
+    result.size = o.size;
+    result.object = o.object;
+    digest_to_hex(&o.key, result.key);
+    return result;
 }
 
-struct attack_outcome attack_fetch(int fd, const char *key)
+struct attack_result attack_fetch(int fd, const char *key)
 {
     struct message_fetch m = { .inline_limit = 0 };
     BUFFER_AUTO struct buffer b;
@@ -181,10 +181,10 @@ struct attack_outcome attack_fetch(int fd, const char *key)
     assert_true(digest_from_hex(key, &m.key));
     message_fetch_write(&b, &m);
     raw_send_frame(fd, MESSAGE_fetch, 8, buffer_view(&b));
-    return receive_outcome(fd);
+    return receive_result(fd);
 }
 
-struct attack_outcome attack_fetch_name(int fd, const char *name, const char *args)
+struct attack_result attack_fetch_name(int fd, const char *name, const char *args)
 {
     const struct message_fetch_name m = { .database_id = bytes_of_text(DEVICE),
                                           .name = bytes_of_text(name),
@@ -193,15 +193,15 @@ struct attack_outcome attack_fetch_name(int fd, const char *name, const char *ar
     buffer_init(&b, 1000);
     message_fetch_name_write(&b, &m);
     raw_send_frame(fd, MESSAGE_fetch_name, 8, buffer_view(&b));
-    return receive_outcome(fd);
+    return receive_result(fd);
 }
 
-struct attack_outcome attack_fetch_source(int fd, unsigned number)
+struct attack_result attack_fetch_source(int fd, unsigned number)
 {
     char options[32];
     snprintf(options, sizeof(options), "-DN=%u", number);
     raw_send_source(fd, 8, TARGET, options, bytes_of_text(SOURCE));
-    return receive_outcome(fd);
+    return receive_result(fd);
 }
 
 /* ---- tuning ---- */

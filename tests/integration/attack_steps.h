@@ -5,7 +5,7 @@
  * One real kilnd of root's, and two users who ask it over sockets of their own: one has something,
  * the other one wants it.
  *
- * Ownership  attack_teardown ends the daemon and removes all folders; answers' descriptors are
+ * Ownership  attack_teardown ends the daemon and removes all directories; answers' descriptors are
  *            closed here
  */
 #include "tests/support/raw_client.h"
@@ -31,7 +31,8 @@ struct arena {
 
 /* Root only: the test prints why, and is skipped. */
 void attack_need_root(void);
-/* For a whole group of tests: folders and caches, and with |arguments| (NULL-terminated) kilnd. */
+/* For a whole group of tests: directories and caches, and with |arguments| (NULL-terminated) kilnd.
+ */
 void attack_begin(struct arena *a, const char *const *arguments);
 void attack_end(struct arena *a);
 /* For each test: the three connections.  An arena that never began (no root) has none. */
@@ -52,7 +53,7 @@ enum kiln_code attack_import(int fd, const struct fixture *cache);
 /* The whole body of the answer, from the first frame to the last; owned by the caller. */
 char *attack_answer(int fd, enum message_type type, const char *json, size_t *ret_size);
 
-struct attack_outcome {
+struct attack_result {
     enum kiln_code code;
     unsigned tier;
     uint64_t size;
@@ -60,10 +61,10 @@ struct attack_outcome {
     size_t answer_size; /* of the frame's body */
     struct digest object;
 };
-struct attack_outcome attack_fetch(int fd, const char *key);
-struct attack_outcome attack_fetch_name(int fd, const char *name, const char *args);
+struct attack_result attack_fetch(int fd, const char *key);
+struct attack_result attack_fetch_name(int fd, const char *name, const char *args);
 /* Compiles, or finds, a kernel whose options are -DN=|number|. */
-struct attack_outcome attack_fetch_source(int fd, unsigned number);
+struct attack_result attack_fetch_source(int fd, unsigned number);
 
 /* Records that |solver| takes |ms| for the problem of batch size |n|: the error's code. */
 enum kiln_code attack_put(int fd, uint32_t n, unsigned tier, const char *solver, double ms);
@@ -72,7 +73,7 @@ void attack_get(int fd, uint32_t n, char ret_value[256]);
 
 struct attack_lease {
     enum kiln_code code;
-    unsigned state; /* enum lease_outcome */
+    unsigned state; /* enum lease_result */
     uint64_t id;
     uint32_t first, count;
 };

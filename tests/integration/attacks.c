@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CONNECTIONS_MOST 8
-#define RECORDS_MOST 3
-#define LEASES_MOST_UID 512
+#define CONNECTIONS_MAX 8
+#define RECORDS_MAX 3
+#define LEASES_MAX_UID 512
 #define TIER_HOST 2
 #define TIER_USER 3
 #define VICTIMS_SOLVER "VictimsSolver"
@@ -68,7 +68,7 @@ FIXTURE(attack, set_up, tear_down);
 static void victim_imports(struct arena *a)
 {
     assert_int_equal(attack_import(a->victim, a->own), KILN_OK);
-    struct attack_outcome got = attack_fetch_name(a->victim, SECRET_PROGRAM, SECRET_ARGS);
+    struct attack_result got = attack_fetch_name(a->victim, SECRET_PROGRAM, SECRET_ARGS);
     assert_int_equal(got.code, KILN_OK);
     memcpy(a->key, got.key, sizeof(a->key));
 }
@@ -86,7 +86,7 @@ TEST(attack, what_the_attacker_imports_answers_the_attacker_alone)
     struct arena *a = *state;
     attack_need_root();
     assert_int_equal(attack_import(a->attacker, a->forged), KILN_OK);
-    struct attack_outcome forged = attack_fetch_name(a->attacker, SECRET_PROGRAM, SECRET_ARGS);
+    struct attack_result forged = attack_fetch_name(a->attacker, SECRET_PROGRAM, SECRET_ARGS);
     assert_int_equal(forged.size, 21000);
 
     assert_int_equal(attack_fetch_name(a->victim, SECRET_PROGRAM, SECRET_ARGS).code,
@@ -136,8 +136,8 @@ TEST(attack, no_request_stores_an_object_under_a_key)
         raw_send_frame(a->attacker, type, 3, bytes_of_text("{}"));
         raw_expect_error(a->attacker, KILN_INVALID, "unknown request type");
     }
-    struct attack_outcome compiled = attack_fetch_source(a->victim, 71);
-    struct attack_outcome found = attack_fetch_source(a->attacker, 71);
+    struct attack_result compiled = attack_fetch_source(a->victim, 71);
+    struct attack_result found = attack_fetch_source(a->attacker, 71);
     assert_int_equal(compiled.code, KILN_OK);
     assert_true(digest_equal(&compiled.object, &found.object));
     assert_int_equal(found.tier, TIER_HOT);
@@ -155,12 +155,12 @@ static int see_mode(const char *path, const struct stat *seen, int type, struct 
 
 TEST(attack, nobody_else_writes_where_kilnd_keeps_things)
 {
-    static const char *const folders[] = { "cache", "state" };
+    static const char *const directories[] = { "cache", "state" };
     struct arena *a = *state;
     attack_need_root();
     for (size_t i = 0; i < 2; i++) {
         char path[256];
-        snprintf(path, sizeof(path), "%s/%s", a->daemon.folder, folders[i]);
+        snprintf(path, sizeof(path), "%s/%s", a->daemon.directory, directories[i]);
         assert_int_equal(nftw(path, see_mode, 16, FTW_PHYS), 0);
     }
 }
@@ -190,7 +190,7 @@ TEST(attack, the_attacker_neither_drops_nor_unpins_nor_cools_what_others_have)
     char question[128], text[512];
     attack_need_root();
     victim_imports(a);
-    struct attack_outcome shared = attack_fetch_source(a->victim, 72);
+    struct attack_result shared = attack_fetch_source(a->victim, 72);
     assert_int_equal(attack_put(a->victim, 2, TIER_USER, VICTIMS_SOLVER, 1), KILN_OK);
     for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]); i++) {
         enum kiln_code code = attack_ask(a->attacker, denied[i].type, denied[i].json, text);
@@ -217,7 +217,7 @@ TEST(attack, the_attacker_neither_drops_nor_unpins_nor_cools_what_others_have)
 
 /* ---- to read ---- */
 
-static void tell_no_secret(struct arena *a, enum message_type type, const char *json)
+static void report_no_secret(struct arena *a, enum message_type type, const char *json)
 {
     char beginning[17] = "";
     memcpy(beginning, a->key, sizeof(beginning) - 1);
@@ -233,7 +233,7 @@ static void tell_no_secret(struct arena *a, enum message_type type, const char *
 
 #define PROBLEM_LINE "conv -n 2 -c 4 -H 8 -W 8 -k 8 -y 3 -x 3 -p 1 -q 1 -u 1 -v 1 -l 1 -j 1 -F 1"
 
-TEST(attack, nothing_that_is_the_victims_alone_is_told_to_the_attacker)
+TEST(attack, nothing_that_is_the_victims_alone_is_reported_to_the_attacker)
 {
     struct arena *a = *state;
     static const struct {
@@ -272,11 +272,11 @@ TEST(attack, nothing_that_is_the_victims_alone_is_told_to_the_attacker)
     victim_imports(a);
     assert_int_equal(attack_put(a->victim, 2, TIER_USER, VICTIMS_SOLVER, 1), KILN_OK);
     for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++)
-        tell_no_secret(a, questions[i].type, questions[i].json);
+        report_no_secret(a, questions[i].type, questions[i].json);
     for (const char *digit = "0123456789abcdef"; *digit; digit++) {
         char question[64];
         snprintf(question, sizeof(question), "{\"key\":\"%c\"}", *digit);
-        tell_no_secret(a, MESSAGE_kernel_show, question);
+        report_no_secret(a, MESSAGE_kernel_show, question);
     }
     char text[512];
     attack_get(a->attacker, 2, text);
@@ -318,7 +318,7 @@ TEST(attack, a_key_that_is_guessed_right_is_answered_like_one_that_is_not_there)
     memcpy(wrong, a->key, sizeof(wrong));
     wrong[10] = wrong[10] == '0' ? '1' : '0';
     const char *const keys[] = { a->key, wrong };
-    struct attack_outcome got[2];
+    struct attack_result got[2];
     unsigned long long hot = stat_of(a, "hot_bytes");
     for (size_t i = 0; i < 2; i++) {
         got[i] = attack_fetch(a->attacker, keys[i]);
@@ -348,11 +348,11 @@ TEST(attack, a_lease_is_neither_reported_nor_taken_by_another)
     char text[512];
     attack_need_root();
     struct attack_lease held = attack_lease_take(a->victim, 5);
-    assert_int_equal(held.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(held.state, LEASE_RESULT_GRANTED);
 
     assert_int_equal(attack_lease_report(a->attacker, &held).code, KILN_NOT_FOUND);
     struct attack_lease other = attack_lease_take(a->attacker, 5);
-    assert_int_equal(other.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(other.state, LEASE_RESULT_GRANTED);
     assert_int_equal(other.first, 0); /* of all candidates: it is another lease */
     assert_true(other.id != held.id);
     assert_int_equal(attack_lease_report(a->attacker, &other).code, KILN_OK);
@@ -361,7 +361,7 @@ TEST(attack, a_lease_is_neither_reported_nor_taken_by_another)
 
     struct attack_lease next = attack_lease_report(a->victim, &held);
     assert_int_equal(next.code, KILN_OK);
-    assert_int_equal(next.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(next.state, LEASE_RESULT_GRANTED);
     assert_int_equal(next.id, held.id);
     attack_get(a->victim, 5, text);
     assert_string_equal(text, "");
@@ -372,9 +372,9 @@ TEST(attack, a_lease_is_neither_reported_nor_taken_by_another)
 TEST(attack, one_users_connections_leave_room_for_the_others)
 {
     struct arena *a = *state;
-    int held[CONNECTIONS_MOST];
+    int held[CONNECTIONS_MAX];
     attack_need_root();
-    for (size_t i = 1; i < CONNECTIONS_MOST; i++)
+    for (size_t i = 1; i < CONNECTIONS_MAX; i++)
         held[i] = raw_greeted_as(&a->daemon, ATTACKER);
     int refused = raw_connect_as(&a->daemon, ATTACKER);
     raw_expect_error(refused, KILN_BUSY, "connections_per_uid");
@@ -383,11 +383,11 @@ TEST(attack, one_users_connections_leave_room_for_the_others)
     int served = raw_greeted_as(&a->daemon, VICTIM);
     raw_expect_pong(served);
     close(served);
-    for (size_t i = 1; i < CONNECTIONS_MOST; i++)
+    for (size_t i = 1; i < CONNECTIONS_MAX; i++)
         close(held[i]);
 }
 
-static unsigned count_outcomes(int fd, unsigned count, enum kiln_code wanted)
+static unsigned count_results(int fd, unsigned count, enum kiln_code wanted)
 {
     static struct raw_frame frame;
     unsigned found = 0;
@@ -420,8 +420,8 @@ TEST(attack, one_users_queue_leaves_room_for_the_others)
     raw_expect_pong(a->victim); /* so it was not refused, which would have come before */
     daemon_process_signal_workers(&a->daemon, SIGCONT);
 
-    assert_int_equal(count_outcomes(a->victim, 1, KILN_OK), 1);
-    unsigned refused = count_outcomes(a->attacker, QUEUED, KILN_BUSY);
+    assert_int_equal(count_results(a->victim, 1, KILN_OK), 1);
+    unsigned refused = count_results(a->attacker, QUEUED, KILN_BUSY);
     assert_in_range(refused, 1, QUEUED - 4);
 }
 
@@ -429,7 +429,7 @@ TEST(attack, one_users_records_leave_room_for_the_others)
 {
     struct arena *a = *state;
     attack_need_root();
-    for (uint32_t n = 0; n < RECORDS_MOST; n++)
+    for (uint32_t n = 0; n < RECORDS_MAX; n++)
         assert_int_equal(attack_put(a->attacker, 20 + n, TIER_USER, "SolverX", 1), KILN_OK);
     assert_int_equal(attack_put(a->attacker, 40, TIER_USER, "SolverX", 1), KILN_FULL);
     assert_int_equal(attack_put(a->victim, 40, TIER_USER, "SolverX", 1), KILN_OK);
@@ -441,10 +441,10 @@ TEST(attack, one_users_leases_leave_room_for_the_others)
 {
     struct arena *a = *state;
     attack_need_root();
-    for (uint32_t n = 0; n < LEASES_MOST_UID; n++)
+    for (uint32_t n = 0; n < LEASES_MAX_UID; n++)
         assert_int_equal(attack_lease_take(a->attacker, 100 + n).code, KILN_OK);
     assert_int_equal(attack_lease_take(a->attacker, 99).code, KILN_BUSY);
-    assert_int_equal(attack_lease_take(a->victim, 99).state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(attack_lease_take(a->victim, 99).state, LEASE_RESULT_GRANTED);
 }
 
 TEST(attack, one_users_kernels_leave_room_for_the_others)
@@ -464,7 +464,7 @@ TEST(attack, the_overflow_uid_is_served_and_has_nothing_of_its_own)
     struct arena *a = *state;
     char text[512];
     attack_need_root();
-    struct attack_outcome shared = attack_fetch_source(a->victim, 74);
+    struct attack_result shared = attack_fetch_source(a->victim, 74);
     int fd = raw_greeted_as(&a->daemon, NOBODYS);
     assert_int_equal(attack_fetch_source(fd, 74).tier, TIER_HOT);
     assert_int_equal(attack_fetch(fd, shared.key).code, KILN_OK);

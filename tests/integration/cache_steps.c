@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OBJECT_MOST (1u << 20)
+#define OBJECT_MAX (1u << 20)
 
 static struct fixture *large; /* rows of all tests that read many: packing them takes seconds */
 
@@ -42,9 +42,9 @@ int caches_setup(void **state)
     static struct caches f;
     memset(&f, 0, sizeof(f));
     daemon_process_init(&f.daemon);
-    snprintf(f.folder, sizeof(f.folder), "%s/miopen", f.daemon.folder);
-    snprintf(f.path, sizeof(f.path), "%s/" CACHE, f.folder);
-    assert_int_equal(mkdir(f.folder, 0755), 0);
+    snprintf(f.directory, sizeof(f.directory), "%s/miopen", f.daemon.directory);
+    snprintf(f.path, sizeof(f.path), "%s/" CACHE, f.directory);
+    assert_int_equal(mkdir(f.directory, 0755), 0);
     *state = &f;
     return 0;
 }
@@ -60,7 +60,7 @@ int caches_teardown(void **state)
 static void use_rows(struct caches *f, struct fixture *rows)
 {
     f->rows = rows;
-    shell(f->folder, "cp '%s' .", rows->path);
+    shell(f->directory, "cp '%s' .", rows->path);
 }
 
 void use_large_cache(struct caches *f) { use_rows(f, large); }
@@ -95,12 +95,12 @@ struct kiln_client *open_client(const struct caches *f)
 /* As make_kern_db.sh had it before bzip2. */
 static bool is_object(const struct caches *f, size_t at, struct kiln_kernel *kernel)
 {
-    char path[PATH_MOST];
+    char path[PATH_LENGTH_MAX];
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer object;
-    buffer_init(&object, OBJECT_MOST);
-    snprintf(path, sizeof(path), "%s/objects/%zu", f->rows->folder, at);
-    must(fs_read_file(path, OBJECT_MOST, &object, &err), err);
+    buffer_init(&object, OBJECT_MAX);
+    snprintf(path, sizeof(path), "%s/objects/%zu", f->rows->directory, at);
+    must(fs_read_file(path, OBJECT_MAX, &object, &err), err);
     return kiln_kernel_size(kernel) == object.size &&
            memcmp(kiln_kernel_data(kernel), object.data, object.size) == 0;
 }

@@ -4,7 +4,7 @@
 /*
  * One of MIOpen's per-user caches, written by sqlite3 and bzip2, beside a real kilnd.
  *
- * Ownership  caches_teardown ends the daemon and removes all folders
+ * Ownership  caches_teardown ends the daemon and removes all directories
  */
 #include "tests/integration/steps.h"
 #include "tests/unit/engine/miopen/kern_db_fixture.h"
@@ -22,7 +22,7 @@ struct caches {
     struct program_result result;
     struct fixture *rows;  /* what was written into the cache: the shared large one, or small */
     struct fixture *small; /* owned, or NULL */
-    char folder[128];      /* of the cache */
+    char directory[128];   /* of the cache */
     char path[160];        /* the cache */
 };
 

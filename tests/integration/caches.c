@@ -43,14 +43,14 @@ TEST(caches, several_caches_are_imported_at_once)
     struct caches *f = *state;
     char other[160];
     use_small_cache(f);
-    shell(f->folder, "mkdir other && cp " CACHE " other/gfx90a68.ukdb");
-    snprintf(other, sizeof(other), "%s/other/gfx90a68.ukdb", f->folder);
+    shell(f->directory, "mkdir other && cp " CACHE " other/gfx90a68.ukdb");
+    snprintf(other, sizeof(other), "%s/other/gfx90a68.ukdb", f->directory);
     daemon_process_start(&f->daemon);
 
     kilnctl_fails(f, 5, "absent.ukdb", "kernel", "import", f->path, "/absent/absent.ukdb", other);
 
-    kilnctl_ok(f, "kernel", "export", "--format", "ukdb", f->folder, "--db-id", "gfx90a68");
-    shell_says("40", f->folder, "sqlite3 gfx90a68.ukdb 'select count(*) from kern_db'");
+    kilnctl_ok(f, "kernel", "export", "--format", "ukdb", f->directory, "--db-id", "gfx90a68");
+    shell_says("40", f->directory, "sqlite3 gfx90a68.ukdb 'select count(*) from kern_db'");
     expect_rows(f, KILN_TIER_DISK);
 }
 
@@ -61,7 +61,7 @@ TEST(caches, several_caches_are_imported_at_once)
 static void open_live_cache(struct caches *f, struct writer *w)
 {
     use_large_cache(f);
-    shell(f->folder,
+    shell(f->directory,
           "sqlite3 " CACHE
           " 'pragma journal_mode = wal; create table aside as select * from kern_db where id > 10; "
           "delete from kern_db where id > 10'");
@@ -69,7 +69,7 @@ static void open_live_cache(struct caches *f, struct writer *w)
     writer_do(w, "pragma wal_autocheckpoint = 0; insert into kern_db select * from aside");
     writer_do(w, "pragma cache_size = 1; begin; update kern_db set kernel_hash = 'x', kernel_args "
                  "= kernel_args || 'x'");
-    shell(f->folder, "test -s " CACHE "-wal");
+    shell(f->directory, "test -s " CACHE "-wal");
 }
 
 TEST(caches, a_cache_that_a_writer_holds_open_is_imported_whole)
@@ -78,12 +78,12 @@ TEST(caches, a_cache_that_a_writer_holds_open_is_imported_whole)
     struct writer w;
     open_live_cache(f, &w);
     daemon_process_start(&f->daemon);
-    char *before = describe_files(f->folder);
+    char *before = describe_files(f->directory);
 
     import(f, f->path);
 
     expect_status(&f->result, 0, "");
-    expect_files(f->folder, before);
+    expect_files(f->directory, before);
     expect_rows(f, KILN_TIER_DISK);
     writer_do(&w, "rollback; delete from kern_db"); /* and nobody was in its way */
     writer_kill(&w);
@@ -95,21 +95,21 @@ TEST(caches, a_cache_that_a_writer_holds_open_is_installed_whole)
     struct writer w;
     open_live_cache(f, &w);
     daemon_process_start(&f->daemon);
-    char *before = describe_files(f->folder);
+    char *before = describe_files(f->directory);
 
     kilnctl_ok(f, "pkg", "install", f->path);
 
-    expect_files(f->folder, before);
+    expect_files(f->directory, before);
     expect_rows(f, KILN_TIER_PACKAGE);
     writer_kill(&w);
 }
 
 /* ---- out ---- */
 
-static void export_to(struct caches *f, const char *folder)
+static void export_to(struct caches *f, const char *directory)
 {
     char path[128];
-    snprintf(path, sizeof(path), "%s/%s", f->daemon.folder, folder);
+    snprintf(path, sizeof(path), "%s/%s", f->daemon.directory, directory);
     kilnctl_ok(f, "kernel", "export", "--format", "ukdb", path);
 }
 
@@ -123,26 +123,26 @@ TEST(caches, an_export_is_what_miopen_itself_would_have_written)
 
     export_to(f, "warm");
 
-    const char *folder = f->daemon.folder;
-    shell(folder, "ln -s '%s' original", f->path);
-    shell_says("ok", folder, "sqlite3 warm/" CACHE " 'pragma integrity_check'");
-    shell_says("4096 0", folder,
+    const char *directory = f->daemon.directory;
+    shell(directory, "ln -s '%s' original", f->path);
+    shell_says("ok", directory, "sqlite3 warm/" CACHE " 'pragma integrity_check'");
+    shell_says("4096 0", directory,
                "sqlite3 -separator ' ' warm/" CACHE
                " 'select page_size, user_version from pragma_page_size, "
                "pragma_user_version'");
-    shell(folder, "for f in original warm/" CACHE "; do sqlite3 $f \"select type, name, "
-                  "tbl_name, replace(sql, ' ,', ',') from sqlite_master order by name\" "
-                  ">schema-$(basename $f); done; cmp schema-*");
+    shell(directory, "for f in original warm/" CACHE "; do sqlite3 $f \"select type, name, "
+                     "tbl_name, replace(sql, ' ,', ',') from sqlite_master order by name\" "
+                     ">schema-$(basename $f); done; cmp schema-*");
     /* Ids, names, arguments, packed bytes, digests, sizes: all that there is in a row. */
-    shell_says("0 0", folder,
+    shell_says("0 0", directory,
                "sqlite3 -separator ' ' warm/" CACHE " \"attach 'original' as o; select "
                "(select count(*) from (select * from kern_db except select * from o.kern_db)), "
                "(select count(*) from (select * from o.kern_db except select * from kern_db))\"");
     /* MIOpen's first statements on opening a cache, and its way to write a row. */
-    shell_says("wal", folder, "sqlite3 warm/" CACHE " 'pragma journal_mode = wal'");
-    shell(folder, "sqlite3 warm/" CACHE
-                  " \"insert or replace into kern_db(kernel_name, kernel_args, kernel_blob, "
-                  "kernel_hash, uncompressed_size) values('a', 'b', x'00', 'c', 0)\"");
+    shell_says("wal", directory, "sqlite3 warm/" CACHE " 'pragma journal_mode = wal'");
+    shell(directory, "sqlite3 warm/" CACHE
+                     " \"insert or replace into kern_db(kernel_name, kernel_args, kernel_blob, "
+                     "kernel_hash, uncompressed_size) values('a', 'b', x'00', 'c', 0)\"");
 }
 
 TEST(caches, import_export_import_export_is_the_identity)
@@ -156,14 +156,15 @@ TEST(caches, import_export_import_export_is_the_identity)
     export_to(f, "first");
 
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    shell(f->daemon.folder, "rm -r '%s'", f->daemon.cache);
+    shell(f->daemon.directory, "rm -r '%s'", f->daemon.cache);
     daemon_process_start(&f->daemon);
-    snprintf(first, sizeof(first), "%s/first/" CACHE, f->daemon.folder);
+    snprintf(first, sizeof(first), "%s/first/" CACHE, f->daemon.directory);
     import(f, first);
     expect_status(&f->result, 0, "");
     export_to(f, "second");
 
-    shell(f->daemon.folder, "cmp first/" CACHE " second/" CACHE);
+    shell(f->daemon.directory, "cmp first/" CACHE " second/" CACHE);
     expect_rows(f, KILN_TIER_DISK);
-    kilnctl_fails(f, 1, "is there already", "kernel", "export", f->folder); /* replaces nothing */
+    kilnctl_fails(f, 1, "is there already", "kernel", "export",
+                  f->directory); /* replaces nothing */
 }

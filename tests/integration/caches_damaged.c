@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OBJECT_MOST (1u << 20)
+#define OBJECT_MAX (1u << 20)
 
 struct damage {
     unsigned long long imported, damaged, lost;
@@ -23,10 +23,10 @@ static struct damage import_damaged(struct caches *f)
     daemon_process_start(&f->daemon);
     import(f, f->path);
     expect_status(&f->result, 1, CACHE);
-    KILN_AUTO(json) struct json *told = printed_json(&f->result);
-    struct damage d = { .imported = json_get_u64(told, "imported", 0),
-                        .damaged = json_get_u64(told, "damaged", 0),
-                        .lost = json_get_u64(told, "lost", 0) };
+    KILN_AUTO(json) struct json *reported = printed_json(&f->result);
+    struct damage d = { .imported = json_get_u64(reported, "imported", 0),
+                        .damaged = json_get_u64(reported, "damaged", 0),
+                        .lost = json_get_u64(reported, "lost", 0) };
     struct kiln_client *client = open_client(f);
     unsigned long long served = 0;
     for (size_t at = 0; at < f->rows->count; at++) {
@@ -41,7 +41,7 @@ static struct damage import_damaged(struct caches *f)
 }
 
 /* Of a damaged file nobody knows what else was in it. */
-static void expect_sentence(const struct caches *f, const struct damage *d)
+static void expect_message(const struct caches *f, const struct damage *d)
 {
     char words[128];
     snprintf(words, sizeof(words), "%llu imported, %llu damaged, %s%llu lost", d->imported,
@@ -52,13 +52,13 @@ static void expect_sentence(const struct caches *f, const struct damage *d)
 /* Where the packed object of row |at| begins in the file. */
 static long place_of(const struct caches *f, size_t at)
 {
-    char path[PATH_MOST];
+    char path[PATH_LENGTH_MAX];
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer file, packed;
     buffer_init(&file, 64u << 20);
-    buffer_init(&packed, OBJECT_MOST);
-    snprintf(path, sizeof(path), "%s/objects/%zu.bz2", f->rows->folder, at);
-    must(fs_read_file(path, OBJECT_MOST, &packed, &err), err);
+    buffer_init(&packed, OBJECT_MAX);
+    snprintf(path, sizeof(path), "%s/objects/%zu.bz2", f->rows->directory, at);
+    must(fs_read_file(path, OBJECT_MAX, &packed, &err), err);
     must(fs_read_file(f->path, 64u << 20, &file, &err), err);
     const uint8_t *found = memmem(file.data, file.size, packed.data, 32);
     assert_non_null(found);
@@ -82,7 +82,7 @@ TEST(caches, of_a_cache_with_a_damaged_row_all_others_are_imported)
     assert_int_equal(d.imported, SMALL_CACHE_ROWS - 1);
     assert_int_equal(d.damaged, 1);
     assert_int_equal(d.lost, 0);
-    expect_sentence(f, &d);
+    expect_message(f, &d);
 }
 
 /* The number of the page that holds row |at|'s record, which is a leaf of the table. */
@@ -90,7 +90,7 @@ static long leaf_of(const struct caches *f, size_t at)
 {
     KILN_AUTO(mem)
     char *text =
-        shell_text(f->folder,
+        shell_text(f->directory,
                    "sqlite3 " CACHE " \"select pageno from dbstat where name = 'kern_db' and "
                    "pagetype = 'leaf' order by pageno limit 1 offset %zu\"",
                    at);
@@ -109,20 +109,20 @@ TEST(caches, of_a_cache_with_a_lost_page_all_other_rows_are_imported)
 
     assert_in_range(d.imported, SMALL_CACHE_ROWS - 10, SMALL_CACHE_ROWS - 1);
     assert_int_equal(d.imported + d.lost, SMALL_CACHE_ROWS);
-    expect_sentence(f, &d);
+    expect_message(f, &d);
 }
 
 TEST(caches, of_a_cache_cut_short_the_beginning_is_imported)
 {
     struct caches *f = *state;
     use_small_cache(f);
-    shell(f->folder, "truncate -s $(($(stat -c %%s " CACHE ") / 8192 * 4096)) " CACHE);
+    shell(f->directory, "truncate -s $(($(stat -c %%s " CACHE ") / 8192 * 4096)) " CACHE);
 
     struct damage d = import_damaged(f);
 
     assert_in_range(d.imported, SMALL_CACHE_ROWS / 4, SMALL_CACHE_ROWS - 1);
     assert_int_equal(d.imported + d.damaged + d.lost, SMALL_CACHE_ROWS);
-    expect_sentence(f, &d);
+    expect_message(f, &d);
 }
 
 /* Thirty rows are in the log only, written by one that was killed. */
@@ -130,7 +130,7 @@ static void leave_log(struct caches *f)
 {
     struct writer w;
     use_small_cache(f);
-    shell(f->folder,
+    shell(f->directory,
           "sqlite3 " CACHE
           " 'pragma journal_mode = wal; create table aside as select * from kern_db where id > 10; "
           "delete from kern_db where id > 10'");
@@ -143,8 +143,8 @@ TEST(caches, of_a_damaged_log_all_but_the_damage_is_imported)
 {
     struct caches *f = *state;
     leave_log(f);
-    shell(f->folder, "printf damage | dd of=" CACHE "-wal bs=1 conv=notrunc status=none "
-                     "seek=$(($(stat -c %%s " CACHE "-wal) / 2))");
+    shell(f->directory, "printf damage | dd of=" CACHE "-wal bs=1 conv=notrunc status=none "
+                        "seek=$(($(stat -c %%s " CACHE "-wal) / 2))");
 
     struct damage d = import_damaged(f);
 
@@ -176,7 +176,7 @@ TEST(caches, of_a_cache_whose_journal_is_cut_short_nothing_wrong_is_imported)
     writer_do(&w, "pragma cache_size = 1; begin exclusive; update kern_db set kernel_args = "
                   "kernel_args || 'x'; delete from kern_db where id % 2");
     writer_kill(&w);
-    shell(f->folder, "truncate -s $(($(stat -c %%s " CACHE "-journal) / 3)) " CACHE "-journal");
+    shell(f->directory, "truncate -s $(($(stat -c %%s " CACHE "-journal) / 3)) " CACHE "-journal");
 
     struct damage d = import_damaged(f);
 
@@ -187,7 +187,7 @@ TEST(caches, of_what_is_no_cache_nothing_is_imported)
 {
     struct caches *f = *state;
     use_small_cache(f);
-    shell(f->folder, "head -c 20000 /dev/urandom >" CACHE);
+    shell(f->directory, "head -c 20000 /dev/urandom >" CACHE);
 
     struct damage d = import_damaged(f);
 

@@ -54,7 +54,7 @@ static void start_for_all_users(struct caches *f)
         skip();
     }
     daemon_process_start(&f->daemon);
-    assert_int_equal(chmod(f->daemon.folder, 0755), 0);
+    assert_int_equal(chmod(f->daemon.directory, 0755), 0);
     assert_int_equal(chmod(f->daemon.socket, 0666), 0);
 }
 
@@ -113,9 +113,9 @@ TEST(caches, each_user_exports_and_gives_away_what_is_his_own)
     char file[160], warm[160];
     use_small_cache(f);
     start_for_all_users(f);
-    shell(f->daemon.folder, "mkdir -m 0777 open && cp '%s' open && chmod 644 open/*", f->path);
-    snprintf(file, sizeof(file), "%s/open/" CACHE, f->daemon.folder);
-    snprintf(warm, sizeof(warm), "%s/open/warm", f->daemon.folder);
+    shell(f->daemon.directory, "mkdir -m 0777 open && cp '%s' open && chmod 644 open/*", f->path);
+    snprintf(file, sizeof(file), "%s/open/" CACHE, f->daemon.directory);
+    snprintf(warm, sizeof(warm), "%s/open/warm", f->daemon.directory);
     import(f, file); /* root's */
     expect_status(&f->result, 0, "");
     need_programs_for_all(f);

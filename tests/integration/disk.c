@@ -45,10 +45,11 @@ static int teardown(void **state)
 
 FIXTURE(disk, setup, teardown);
 
-/* A small disk under the cache folder, which this process and those it starts see, nobody else. */
+/* A small disk under the cache directory, which this process and those it starts see, nobody else.
+ */
 static void mount_disk(struct fixture *f, const char *options)
 {
-    shell(f->daemon.folder, "mkdir -p -m 0700 '%s'", f->cache);
+    shell(f->daemon.directory, "mkdir -p -m 0700 '%s'", f->cache);
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", f->cache, "tmpfs", 0, options) != 0) {
         print_message("SKIPPED: no filesystem can be mounted here\n");
@@ -151,7 +152,7 @@ static void expect_prefetch_says(struct fixture *f, const char *problems, const 
 static void expect_prefetch_not_stored(struct fixture *f)
 {
     char problems[160];
-    snprintf(problems, sizeof(problems), "%s/problems.txt", f->daemon.folder);
+    snprintf(problems, sizeof(problems), "%s/problems.txt", f->daemon.directory);
     FILE *out = fopen(problems, "we");
     assert_non_null(out);
     fputs("conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n", out);
@@ -260,8 +261,8 @@ TEST(disk, a_disk_that_is_read_only_serves_and_is_used_again_when_it_is_not)
 
 /* ---- filesystems of other machines ---- */
 
-/* To kilnd all below |folder| is on a filesystem of type |type|. */
-static void pretend(const char *type, const char *folder)
+/* To kilnd all below |directory| is on a filesystem of type |type|. */
+static void pretend(const char *type, const char *directory)
 {
     const char *options = getenv("ASAN_OPTIONS");
     char more[512];
@@ -269,39 +270,39 @@ static void pretend(const char *type, const char *folder)
     setenv("ASAN_OPTIONS", more, 1);
     setenv("LD_PRELOAD", KILN_BIN "/../tests/fake_filesystem.so", 1);
     setenv("KILN_TEST_F_TYPE", type, 1);
-    setenv("KILN_TEST_F_FOLDER", folder, 1);
+    setenv("KILN_TEST_F_FOLDER", directory, 1);
 }
 
-static void expect_refused(struct fixture *f, const char *folder, const char *name,
+static void expect_refused(struct fixture *f, const char *directory, const char *name,
                            const char *setting)
 {
     char state[128];
-    snprintf(state, sizeof(state), "%s/state", f->daemon.folder);
+    snprintf(state, sizeof(state), "%s/state", f->daemon.directory);
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--cache-dir",
                 f->cache, "--state-dir", state, NULL);
     assert_true(f->result.status == 1);
-    assert_says(f->result.output, folder);
+    assert_says(f->result.output, directory);
     assert_says(f->result.output, name);
     assert_says(f->result.output, setting);
 }
 
-TEST(disk, a_network_filesystem_is_refused_under_either_folder)
+TEST(disk, a_network_filesystem_is_refused_under_either_directory)
 {
     struct fixture *f = *state;
-    char folder[128];
+    char directory[128];
     pretend("0x6969", f->cache);
     expect_refused(f, f->cache, "(nfs)", "--cache-dir");
     pretend("0x0bd00bd0", f->cache);
     expect_refused(f, f->cache, "(lustre)", "--cache-dir");
-    snprintf(folder, sizeof(folder), "%s/state", f->daemon.folder);
-    pretend("0x6969", folder);
-    expect_refused(f, folder, "(nfs)", "--state-dir");
+    snprintf(directory, sizeof(directory), "%s/state", f->daemon.directory);
+    pretend("0x6969", directory);
+    expect_refused(f, directory, "(nfs)", "--state-dir");
 
-    pretend("0x6969", f->daemon.folder); /* neither folder is there yet */
+    pretend("0x6969", f->daemon.directory); /* neither directory is there yet */
     run_program(&f->daemon, &f->result, "kilnd", "--check-config", "--cache-dir", f->cache,
-                "--state-dir", folder, NULL);
+                "--state-dir", directory, NULL);
     expect_status(&f->result, 2, "(nfs)");
-    assert_says(f->result.output, "set cache_dir to a folder on a local disk");
+    assert_says(f->result.output, "set cache_dir to a directory on a local disk");
 
     pretend("0x6969", "/absent"); /* so that nothing else refused it */
     daemon_process_start(&f->daemon);

@@ -23,12 +23,12 @@
 
 #define NOBODY 65534
 #define GROUP "games" /* every Debian system has it, and nobody is in it */
-#define MOUNTS_MOST 8
+#define MOUNTS_MAX 8
 
 struct fixture {
     struct daemon_process daemon;
     struct program_result result;
-    char mounted[MOUNTS_MOST][160];
+    char mounted[MOUNTS_MAX][160];
     size_t mount_count;
 };
 
@@ -94,7 +94,7 @@ static void need_mounts(void)
 
 static void mount_at(struct fixture *f, const char *path, const char *options)
 {
-    assert_true(f->mount_count < MOUNTS_MOST);
+    assert_true(f->mount_count < MOUNTS_MAX);
     if (mount("tmpfs", path, "tmpfs", 0, options) != 0) {
         print_message("SKIPPED: no filesystem can be mounted at '%s'\n", path);
         skip();
@@ -102,12 +102,12 @@ static void mount_at(struct fixture *f, const char *path, const char *options)
     snprintf(f->mounted[f->mount_count++], sizeof(f->mounted[0]), "%s", path);
 }
 
-static const char *in_folder(const struct fixture *f, const char *name)
+static const char *in_directory(const struct fixture *f, const char *name)
 {
     static char paths[4][256];
     static unsigned next;
     char *path = paths[next++ % 4];
-    snprintf(path, sizeof(paths[0]), "%s/%s", f->daemon.folder, name);
+    snprintf(path, sizeof(paths[0]), "%s/%s", f->daemon.directory, name);
     return path;
 }
 
@@ -137,17 +137,17 @@ static void doctor_fails(struct fixture *f, const char *what, const char *advice
 
 /* ---- each trouble, and its end ---- */
 
-TEST(doctor, a_missing_socket_is_mended_by_starting_what_it_says)
+TEST(doctor, a_missing_socket_is_repaired_by_starting_what_it_says)
 {
     struct fixture *f = *state;
     char advice[200];
-    put_file(in_folder(f, "settings.json"), "{}");
+    put_file(in_directory(f, "settings.json"), "{}");
     snprintf(advice, sizeof(advice), "kilnd --socket %s", f->daemon.socket);
-    kilnctl(f, "doctor", "--config", in_folder(f, "settings.json"));
+    kilnctl(f, "doctor", "--config", in_directory(f, "settings.json"));
     expect_status(&f->result, 1, "kilnd does not run");
     assert_says(f->result.output, advice);
     assert_says(f->result.output, "unseen");
-    assert_says(f->result.output, "cache folder"); /* as far as one sees from outside */
+    assert_says(f->result.output, "cache directory"); /* as far as one sees from outside */
 
     daemon_process_start(&f->daemon);
     doctor_ok(f);
@@ -159,8 +159,8 @@ TEST(doctor, a_missing_socket_is_mended_by_starting_what_it_says)
 TEST(doctor, the_json_says_what_failed)
 {
     struct fixture *f = *state;
-    put_file(in_folder(f, "settings.json"), "{}");
-    kilnctl(f, "doctor", "--json", "--config", in_folder(f, "settings.json"));
+    put_file(in_directory(f, "settings.json"), "{}");
+    kilnctl(f, "doctor", "--json", "--config", in_directory(f, "settings.json"));
     assert_int_equal(f->result.status, 1);
     KILN_AUTO(json) struct json *all = printed_json(&f->result);
     assert_false(json_get_bool(all, "ok", true));
@@ -207,7 +207,7 @@ TEST(doctor, who_is_not_in_the_group_joins_it_and_logs_in_again)
     static const char *const arguments[] = { "--socket-group", GROUP };
     need_other_users();
     need_mounts();
-    assert_int_equal(chmod(f->daemon.folder, 0755), 0);
+    assert_int_equal(chmod(f->daemon.directory, 0755), 0);
     memcpy(f->daemon.arguments, arguments, sizeof(arguments));
     daemon_process_start(&f->daemon);
 
@@ -220,8 +220,9 @@ TEST(doctor, who_is_not_in_the_group_joins_it_and_logs_in_again)
     assert_says(f->result.output, "usermod -aG " GROUP " nobody");
 
     /* What usermod would write, in a copy that only this test sees. */
-    shell(f->daemon.folder, "sed '/^" GROUP ":/s/$/nobody/' /etc/group >group && chmod 644 group");
-    assert_int_equal(mount(in_folder(f, "group"), "/etc/group", "none", MS_BIND, NULL), 0);
+    shell(f->daemon.directory,
+          "sed '/^" GROUP ":/s/$/nobody/' /etc/group >group && chmod 644 group");
+    assert_int_equal(mount(in_directory(f, "group"), "/etc/group", "none", MS_BIND, NULL), 0);
     snprintf(f->mounted[f->mount_count++], sizeof(f->mounted[0]), "/etc/group");
     doctor_as_nobody(f, false, NULL);
     expect_status(&f->result, 1, "this login began before");
@@ -232,25 +233,25 @@ TEST(doctor, who_is_not_in_the_group_joins_it_and_logs_in_again)
     assert_says(f->result.output, "you may use it");
 }
 
-TEST(doctor, settings_that_may_not_be_read_hide_no_folder)
+TEST(doctor, settings_that_may_not_be_read_hide_no_directory)
 {
     struct fixture *f = *state;
     need_other_users();
-    assert_int_equal(chmod(f->daemon.folder, 0755), 0);
-    put_file(in_folder(f, "settings.json"), "{}");
-    assert_int_equal(chmod(in_folder(f, "settings.json"), 0600), 0);
-    doctor_as_nobody(f, true, in_folder(f, "settings.json"));
+    assert_int_equal(chmod(f->daemon.directory, 0755), 0);
+    put_file(in_directory(f, "settings.json"), "{}");
+    assert_int_equal(chmod(in_directory(f, "settings.json"), 0600), 0);
+    doctor_as_nobody(f, true, in_directory(f, "settings.json"));
     if (f->result.status == 127) {
         print_message("SKIPPED: other users cannot run what is in '%s'\n", KILN_BIN);
         skip();
     }
     expect_status(&f->result, 1, "unseen  settings");
-    assert_says(f->result.output, "cache folder");
-    assert_says(f->result.output, "state folder");
+    assert_says(f->result.output, "cache directory");
+    assert_says(f->result.output, "state directory");
     assert_null(strstr(f->result.output, "fail    settings"));
 }
 
-static void pretend(const char *type, const char *folder)
+static void pretend(const char *type, const char *directory)
 {
     const char *options = getenv("ASAN_OPTIONS");
     char more[512];
@@ -258,31 +259,31 @@ static void pretend(const char *type, const char *folder)
     setenv("ASAN_OPTIONS", more, 1);
     setenv("LD_PRELOAD", KILN_BIN "/../tests/fake_filesystem.so", 1);
     setenv("KILN_TEST_F_TYPE", type, 1);
-    setenv("KILN_TEST_F_FOLDER", folder, 1);
+    setenv("KILN_TEST_F_FOLDER", directory, 1);
 }
 
 TEST(doctor, a_cache_on_nfs_is_moved_where_it_says)
 {
     struct fixture *f = *state;
     char settings[512], advice[300];
-    const char *file = in_folder(f, "settings.json"), *nfs = in_folder(f, "nfs");
+    const char *file = in_directory(f, "settings.json"), *nfs = in_directory(f, "nfs");
     pretend("0x6969", nfs);
     snprintf(settings, sizeof(settings), "{\"cache_dir\":\"%s\",\"state_dir\":\"%s/state\"}", nfs,
-             f->daemon.folder);
+             f->daemon.directory);
     put_file(file, settings);
     run_program(&f->daemon, &f->result, "kilnd", "--socket", f->daemon.socket, "--config", file,
                 NULL);
     assert_int_equal(f->result.status, 1);
     kilnctl(f, "doctor", "--config", file);
     expect_status(&f->result, 1, "is on a network filesystem (nfs)");
-    snprintf(advice, sizeof(advice), "set cache_dir in %s to a folder on a local disk", file);
+    snprintf(advice, sizeof(advice), "set cache_dir in %s to a directory on a local disk", file);
     assert_says(f->result.output, advice);
     /* The cause is before what comes of it. */
     const char *effect = strstr(f->result.output, "fail    socket");
     assert_non_null(effect);
-    assert_true(strstr(f->result.output, "fail    cache folder") < effect);
+    assert_true(strstr(f->result.output, "fail    cache directory") < effect);
 
-    snprintf(settings, sizeof(settings), "{\"cache_dir\":\"%s/cache\"}", f->daemon.folder);
+    snprintf(settings, sizeof(settings), "{\"cache_dir\":\"%s/cache\"}", f->daemon.directory);
     put_file(file, settings);
     f->daemon.arguments[0] = "--config";
     f->daemon.arguments[1] = file;
@@ -293,24 +294,24 @@ TEST(doctor, a_cache_on_nfs_is_moved_where_it_says)
 TEST(doctor, settings_that_are_no_json_are_named)
 {
     struct fixture *f = *state;
-    put_file(in_folder(f, "settings.json"), "{\"cache_dir\":");
-    kilnctl(f, "doctor", "--config", in_folder(f, "settings.json"));
+    put_file(in_directory(f, "settings.json"), "{\"cache_dir\":");
+    kilnctl(f, "doctor", "--config", in_directory(f, "settings.json"));
     expect_status(&f->result, 1, "settings.json");
     assert_says(f->result.output, "kilnd --check-config");
-    put_file(in_folder(f, "settings.json"), "{\"cache_limt\":\"3G\"}");
-    kilnctl(f, "doctor", "--config", in_folder(f, "settings.json"));
+    put_file(in_directory(f, "settings.json"), "{\"cache_limt\":\"3G\"}");
+    kilnctl(f, "doctor", "--config", in_directory(f, "settings.json"));
     expect_status(&f->result, 1, "settings.json': 'cache_limt' is no setting");
     assert_says(f->result.output, "fail    settings");
 }
 
 static void hide_compilers(struct fixture *f)
 {
-    glob_t folders;
-    if (glob("/usr/lib/llvm-*/bin", 0, NULL, &folders) != 0)
+    glob_t directories;
+    if (glob("/usr/lib/llvm-*/bin", 0, NULL, &directories) != 0)
         return;
-    for (size_t i = 0; i < folders.gl_pathc; i++)
-        mount_at(f, folders.gl_pathv[i], "size=64k");
-    globfree(&folders);
+    for (size_t i = 0; i < directories.gl_pathc; i++)
+        mount_at(f, directories.gl_pathv[i], "size=64k");
+    globfree(&directories);
 }
 
 /* All of them: this doctor has every compiler of the host make a kernel. */
@@ -351,10 +352,10 @@ TEST(doctor, a_damaged_kernels_db_is_cured_by_the_command_it_prints)
 {
     struct fixture *f = *state;
     char cure[64];
-    put_file(in_folder(f, "one.txt"), "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
+    put_file(in_directory(f, "one.txt"), "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
     for (unsigned page = 3; page <= 7; page += 2) {
         daemon_process_start(&f->daemon);
-        kilnctl_ok(f, "prefetch", in_folder(f, "one.txt"), "--target", "gfx90a");
+        kilnctl_ok(f, "prefetch", in_directory(f, "one.txt"), "--target", "gfx90a");
         assert_int_equal(daemon_process_stop(&f->daemon), 0);
         damage_page(f, page);
         daemon_process_start(&f->daemon);
@@ -362,7 +363,7 @@ TEST(doctor, a_damaged_kernels_db_is_cured_by_the_command_it_prints)
 
         const char *printed = strstr(f->result.output, "empty it: kilnctl ") + strlen("empty it: ");
         snprintf(cure, sizeof(cure), "%.*s", (int)strcspn(printed, "("), printed);
-        shell(f->daemon.folder, "KILN_SOCKET='%s' " KILN_BIN "/%s", f->daemon.socket, cure);
+        shell(f->daemon.directory, "KILN_SOCKET='%s' " KILN_BIN "/%s", f->daemon.socket, cure);
         doctor_ok(f);
         assert_int_equal(daemon_process_stop(&f->daemon), 0);
     }
@@ -393,7 +394,7 @@ TEST(doctor, a_full_disk_is_well_again_when_there_is_room)
     struct fixture *f = *state;
     const char *cache = f->daemon.cache;
     need_mounts();
-    shell(f->daemon.folder, "mkdir -p -m 0700 '%s'", cache);
+    shell(f->daemon.directory, "mkdir -p -m 0700 '%s'", cache);
     mount_at(f, cache, "size=64m,mode=0700");
     daemon_process_start(&f->daemon);
     shell(cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
@@ -420,16 +421,16 @@ TEST(doctor, a_package_for_another_gpu_is_joined_by_the_right_one)
     need_mounts();
     pretend_gpu(f);
     daemon_process_start(&f->daemon);
-    put_file(in_folder(f, "one.txt"), "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
+    put_file(in_directory(f, "one.txt"), "conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -F 1\n");
     kilnctl_ok(f, "pkg", "build", "--target", "gfx906", "--db-id", "gfx906_60", "--problems",
-               in_folder(f, "one.txt"), "-o", in_folder(f, "gfx906_60.kdb"));
-    kilnctl_ok(f, "pkg", "install", in_folder(f, "gfx906_60.kdb"));
+               in_directory(f, "one.txt"), "-o", in_directory(f, "gfx906_60.kdb"));
+    kilnctl_ok(f, "pkg", "install", in_directory(f, "gfx906_60.kdb"));
     assert_says(f->result.output, "it fits no GPU of this host");
     doctor_fails(f, "none is for this host's gfx90a68", "(gfx90a68.kdb)");
 
     kilnctl_ok(f, "pkg", "build", "--target", "gfx90a", "--db-id", "gfx90a68", "--problems",
-               in_folder(f, "one.txt"), "-o", in_folder(f, "gfx90a68.kdb"));
-    kilnctl_ok(f, "pkg", "install", in_folder(f, "gfx90a68.kdb"));
+               in_directory(f, "one.txt"), "-o", in_directory(f, "gfx90a68.kdb"));
+    kilnctl_ok(f, "pkg", "install", in_directory(f, "gfx90a68.kdb"));
     doctor_ok(f);
     assert_says(f->result.output, "one is for this host's gfx90a68");
     assert_says(f->result.output, "makes a kernel for gfx90a");
@@ -444,8 +445,8 @@ static void put_systemctl(struct fixture *f, const char *state)
              "UnitFileState=enabled\\n\\nId=kilnd.service\\nLoadState=loaded\\n"
              "ActiveState=%s\\nResult=watchdog\\n'\n",
              state);
-    put_file(in_folder(f, "bin/systemctl"), script);
-    assert_int_equal(chmod(in_folder(f, "bin/systemctl"), 0755), 0);
+    put_file(in_directory(f, "bin/systemctl"), script);
+    assert_int_equal(chmod(in_directory(f, "bin/systemctl"), 0755), 0);
 }
 
 TEST(doctor, what_systemd_knows_is_asked)
@@ -455,15 +456,15 @@ TEST(doctor, what_systemd_knows_is_asked)
     need_mounts();
     mount_at(f, "/run", "size=1m,mode=0755");
     shell("/run", "mkdir -p systemd/system");
-    assert_int_equal(mkdir(in_folder(f, "bin"), 0755), 0);
-    snprintf(path, sizeof(path), "%s:%s", in_folder(f, "bin"), before);
+    assert_int_equal(mkdir(in_directory(f, "bin"), 0755), 0);
+    snprintf(path, sizeof(path), "%s:%s", in_directory(f, "bin"), before);
     daemon_process_start(&f->daemon);
     setenv("PATH", path, 1);
     put_systemctl(f, "failed");
     doctor_fails(f, "kilnd.service failed (watchdog)", "journalctl --user -u kilnd.service");
     put_systemctl(f, "active");
     doctor_ok(f);
-    put_file(in_folder(f, "bin/systemctl"), "#!/bin/sh\nexit 1\n");
+    put_file(in_directory(f, "bin/systemctl"), "#!/bin/sh\nexit 1\n");
     doctor_ok(f);
     assert_says(f->result.output, "'systemctl --user show' does not answer");
     setenv("PATH", before, 1);
@@ -577,13 +578,13 @@ TEST(doctor, one_look_needs_no_terminal)
 TEST(doctor, a_report_of_a_fresh_kilnd_is_one_file)
 {
     struct fixture *f = *state;
-    const char *page = in_folder(f, "kiln.html");
+    const char *page = in_directory(f, "kiln.html");
     daemon_process_start(&f->daemon);
     kilnctl_ok(f, "report", "-o", page);
     kilnctl_ok(f, "report", "-o", page); /* once more */
-    shell(f->daemon.folder,
+    shell(f->daemon.directory,
           "head -1 kiln.html | grep -q 'kilnctl report' && grep -q '</html>' kiln.html");
-    shell_says("kiln.html", f->daemon.folder, "ls -A | grep html");
+    shell_says("kiln.html", f->daemon.directory, "ls -A | grep html");
     put_file(page, "other");
     kilnctl_fails(f, 2, "it is no report", "report", "-o", page);
 }

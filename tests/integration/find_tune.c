@@ -114,11 +114,12 @@ static void expect_same(const struct choice *a, const struct choice *b)
 
 /* ---- find ---- */
 
-/* Others may write to the folder of its records, so kilnd has none. */
+/* Others may write to the directory of its records, so kilnd has none. */
 TEST(find, what_kilnd_cannot_record_is_measured_and_warned_of)
 {
     struct fixture *f = *state;
-    shell(f->daemon.folder, "mkdir -p '%s' && chmod 0770 '%s'", f->daemon.state, f->daemon.state);
+    shell(f->daemon.directory, "mkdir -p '%s' && chmod 0770 '%s'", f->daemon.state,
+          f->daemon.state);
     start(f);
     driver(f, "--find-mode", "normal");
     const struct json *r = result_of(f), *find = json_get(r, "find");
@@ -237,7 +238,7 @@ TEST(find, clean_takes_the_users_config_away)
 
 static char *journals(const struct fixture *f)
 {
-    return shell_text(f->daemon.folder, "cat state-home/kiln/tune/*.tune 2>/dev/null || true");
+    return shell_text(f->daemon.directory, "cat state-home/kiln/tune/*.tune 2>/dev/null || true");
 }
 
 static bool has_results(void *context)

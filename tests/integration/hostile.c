@@ -90,7 +90,7 @@ TEST(hostile, an_unknown_request_is_answered_and_the_connection_lives)
     raw_expect_pong(f->bystander);
 }
 
-TEST(hostile, a_version_we_do_not_speak_is_told_so)
+TEST(hostile, a_version_we_do_not_speak_is_reported_so)
 {
     struct fixture *f = *state;
     struct message_hello m = { .oldest_version = 200, .newest_version = 201 };
@@ -246,21 +246,21 @@ TEST(hostile, descriptors_sent_unasked_are_closed)
     raw_expect_pong(f->bystander);
 }
 
-/* A file that root alone may read, in a folder where compilers find programs, and the daemon
+/* A file that root alone may read, in a directory where compilers find programs, and the daemon
  * started anew to look there. */
-static void make_roots_own(struct fixture *f, char folder[64], char file[128])
+static void make_roots_own(struct fixture *f, char directory[64], char file[128])
 {
     char path[512];
     struct kiln_err err = KILN_ERR_INIT;
     KILN_AUTO(mem) char *before = strdup(getenv("PATH"));
-    strcpy(folder, "/tmp/kiln-test-system-XXXXXX");
-    assert_true(mkdtemp(folder) && chmod(folder, 0755) == 0);
-    snprintf(file, 128, "%s/roots-own.h", folder);
+    strcpy(directory, "/tmp/kiln-test-system-XXXXXX");
+    assert_true(mkdtemp(directory) && chmod(directory, 0755) == 0);
+    snprintf(file, 128, "%s/roots-own.h", directory);
     KILN_AUTO(fd) int fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     must(fs_write_all(fd, bytes_of_text("hidden_word();\n"), &err), err);
     close(f->bystander);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    snprintf(path, sizeof(path), "%s:%s", before, folder);
+    snprintf(path, sizeof(path), "%s:%s", before, directory);
     setenv("PATH", path, 1);
     daemon_process_start(&f->daemon);
     setenv("PATH", before, 1);
@@ -284,16 +284,16 @@ static bool answer_quotes(struct fixture *f, const char *file, const char *optio
 TEST(hostile, what_root_alone_may_read_does_not_show_in_a_log)
 {
     struct fixture *f = *state;
-    char folder[64], file[128];
+    char directory[64], file[128];
     if (geteuid() != 0)
         skip();
-    make_roots_own(f, folder, file);
+    make_roots_own(f, directory, file);
 
     bool closed = answer_quotes(f, file, "-DTRY=1");
     assert_int_equal(chmod(file, 0644), 0);
     bool open = answer_quotes(f, file, "-DTRY=2"); /* it is the mode, and no other reason */
 
-    fs_remove_tree(AT_FDCWD, folder);
+    fs_remove_tree(AT_FDCWD, directory);
     assert_false(closed);
     assert_true(open);
 }

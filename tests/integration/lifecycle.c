@@ -23,7 +23,7 @@ static int setup(void **state)
     static struct fixture f;
     daemon_process_init(&f.daemon);
     /* So that temporary files are here too, whomever compilers run as. */
-    assert_int_equal(chmod(f.daemon.folder, 0711), 0);
+    assert_int_equal(chmod(f.daemon.directory, 0711), 0);
     *state = &f;
     return 0;
 }
@@ -47,8 +47,8 @@ static int bound(int type, const char *path)
     return fd;
 }
 
-/* Folders of compilers and transfers. */
-static unsigned folders_of_workers(const char *where)
+/* Directories of compilers and transfers. */
+static unsigned directories_of_workers(const char *where)
 {
     unsigned count = 0;
     DIR *dir = opendir(where);
@@ -63,8 +63,8 @@ static unsigned folders_of_workers(const char *where)
 static unsigned leftovers(const struct fixture *f)
 {
     char run[256];
-    snprintf(run, sizeof(run), "%s/run", f->daemon.folder);
-    return folders_of_workers(f->daemon.folder) + folders_of_workers(run) +
+    snprintf(run, sizeof(run), "%s/run", f->daemon.directory);
+    return directories_of_workers(f->daemon.directory) + directories_of_workers(run) +
            (access(f->daemon.socket, F_OK) == 0);
 }
 
@@ -104,7 +104,7 @@ static char *read_log(const struct fixture *f)
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer log;
     buffer_init(&log, 1u << 20);
-    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.folder);
+    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
     must(fs_read_file(path, 1u << 20, &log, &err), err);
     return bytes_to_text(buffer_view(&log));
 }
@@ -112,21 +112,21 @@ static char *read_log(const struct fixture *f)
 _Noreturn static void become_daemon(const struct fixture *f)
 {
     char cache[256], state_dir[256];
-    snprintf(cache, sizeof(cache), "%s/cache", f->daemon.folder);
-    snprintf(state_dir, sizeof(state_dir), "%s/state", f->daemon.folder);
+    snprintf(cache, sizeof(cache), "%s/cache", f->daemon.directory);
+    snprintf(state_dir, sizeof(state_dir), "%s/state", f->daemon.directory);
     execl(KILN_BIN "/kilnd", "kilnd", "--socket", f->daemon.socket, "--cache-dir", cache,
           "--state-dir", state_dir, NULL);
     _exit(127);
 }
 
-TEST(lifecycle, a_state_folder_on_a_network_filesystem_is_refused)
+TEST(lifecycle, a_state_directory_on_a_network_filesystem_is_refused)
 {
     struct fixture *f = *state;
     f->daemon.keep_log = true;
     f->daemon.pid = fork();
     if (f->daemon.pid == 0) {
         char log[256];
-        snprintf(log, sizeof(log), "%s/kilnd.log", f->daemon.folder);
+        snprintf(log, sizeof(log), "%s/kilnd.log", f->daemon.directory);
         int fd = open(log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
         dup2(fd, STDOUT_FILENO);
         dup2(fd, STDERR_FILENO);
@@ -138,7 +138,7 @@ TEST(lifecycle, a_state_folder_on_a_network_filesystem_is_refused)
     assert_int_equal(daemon_process_wait(&f->daemon), 1);
     KILN_AUTO(mem) char *text = read_log(f);
     assert_says(text, "/state' is on a network filesystem (nfs)");
-    assert_says(text, "set the state folder (--state-dir) to a folder on a local disk");
+    assert_says(text, "set the state directory (--state-dir) to a directory on a local disk");
     assert_int_equal(leftovers(f), 0);
 }
 
@@ -169,7 +169,7 @@ TEST(lifecycle, a_stop_while_it_makes_its_socket_leaves_nothing_behind)
     struct fixture *f = *state;
     int go[2];
     char byte;
-    KILN_AUTO(fd) int folder = open(f->daemon.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    KILN_AUTO(fd) int directory = open(f->daemon.directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(pipe2(go, O_CLOEXEC), 0);
     f->daemon.pid = fork();
     if (f->daemon.pid == 0) {
@@ -178,13 +178,14 @@ TEST(lifecycle, a_stop_while_it_makes_its_socket_leaves_nothing_behind)
             become_daemon(f);
         _exit(126);
     }
-    bool told = fcntl(folder, F_SETOWN, f->daemon.pid) == 0 &&
-                fcntl(folder, F_SETSIG, SIGTERM) == 0 && fcntl(folder, F_NOTIFY, DN_CREATE) == 0;
-    assert_int_equal(told ? 0 : write(go[1], "", 1), told ? 0 : 1);
+    bool reported = fcntl(directory, F_SETOWN, f->daemon.pid) == 0 &&
+                    fcntl(directory, F_SETSIG, SIGTERM) == 0 &&
+                    fcntl(directory, F_NOTIFY, DN_CREATE) == 0;
+    assert_int_equal(reported ? 0 : write(go[1], "", 1), reported ? 0 : 1);
     close(go[0]);
     close(go[1]);
     int status = daemon_process_wait(&f->daemon);
-    if (!told)
+    if (!reported)
         skip(); /* a kernel without dnotify */
     assert_int_equal(status, 0);
     assert_int_equal(leftovers(f), 0);
@@ -212,7 +213,7 @@ TEST(lifecycle, a_dead_daemons_socket_is_taken_over)
     daemon_process_start(&f->daemon);
     expect_ping(f);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    assert_int_equal(leftovers(f), 0); /* nor the dead one's folders */
+    assert_int_equal(leftovers(f), 0); /* nor the dead one's directories */
 }
 
 TEST(lifecycle, a_live_daemons_socket_is_refused_with_its_pid)
@@ -256,7 +257,7 @@ TEST(lifecycle, a_socket_handed_over_by_systemd_is_used)
 static void write_file(const struct fixture *f, const char *name, const char *content,
                        char path[256])
 {
-    snprintf(path, 256, "%s/%s", f->daemon.folder, name);
+    snprintf(path, 256, "%s/%s", f->daemon.directory, name);
     FILE *file = fopen(path, "we");
     assert_non_null(file);
     fputs(content, file);
@@ -356,7 +357,7 @@ static void copy_compiler(const struct fixture *f, char path[256])
     BUFFER_AUTO struct buffer program;
     buffer_init(&program, 256u << 20);
     must(fs_read_file(KILN_BIN "/kiln-compiler", 256u << 20, &program, &err), err);
-    snprintf(path, 256, "%s/kiln-compiler", f->daemon.folder);
+    snprintf(path, 256, "%s/kiln-compiler", f->daemon.directory);
     KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0700);
     must(fs_write_all(fd, buffer_view(&program), &err), err);
 }

@@ -12,8 +12,8 @@
 #define PROGRAM "extern \"C\" __attribute__((global)) void k(float *y) { *y = 1.0f; }\n"
 
 /* Sanitizers keep a shadow, and what was freed, for a while; and take their time. */
-#ifndef RESIDENT_MOST_KB
-#define RESIDENT_MOST_KB 150000
+#ifndef RESIDENT_MAX_KB
+#define RESIDENT_MAX_KB 150000
 #define SOURCES 300
 #endif
 
@@ -126,7 +126,7 @@ TEST(limits, sources_that_wait_are_bounded_in_bytes)
     /* The limit has room for four; two more may be in compilers' hands. */
     assert_in_range(refused, (unsigned)SOURCES - 8, (unsigned)SOURCES - 1);
     long most = daemon_process_memory(&f->daemon, "VmHWM");
-    if (most > RESIDENT_MOST_KB)
+    if (most > RESIDENT_MAX_KB)
         fail_msg("kilnd had %ld kB in memory", most);
     release_compilers(f);
 }
@@ -171,7 +171,7 @@ TEST(limits, a_request_can_be_cancelled_at_the_limit)
 
 /* ---- targets that are not tried yet ---- */
 
-#define TRIES_MOST 64
+#define TRIES_MAX 64
 
 static void want_made_up_target(struct fixture *f, unsigned number)
 {
@@ -194,10 +194,10 @@ TEST(limits, tries_of_made_up_targets_are_bounded_and_go_with_who_asked)
     struct fixture *f = *state;
     char text[512];
     hold_compilers(f);
-    for (unsigned i = 0; i < TRIES_MOST; i++)
+    for (unsigned i = 0; i < TRIES_MAX; i++)
         want_made_up_target(f, i);
     raw_expect_pong(f->client);
-    want_made_up_target(f, TRIES_MOST);
+    want_made_up_target(f, TRIES_MAX);
     assert_true(raw_receive(f->client, &frame));
     assert_int_equal(raw_refusal(&frame, text), KILN_UNAVAILABLE);
     assert_says(text, "64 tries of targets");

@@ -44,7 +44,7 @@ static char *log_of_a_life(struct fixture *f)
     buffer_init(&log, 1u << 20);
     daemon_process_start(&f->daemon);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.folder);
+    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
     must(fs_read_file(path, 1u << 20, &log, &err), err);
     return bytes_to_text(buffer_view(&log));
 }

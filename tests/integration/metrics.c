@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CLIENTS_MOST 64
+#define CLIENTS_MAX 64
 #define TICKS 100 /* a second: each client sends its share of a tick at once, one by one */
 #define TICK_NS (1000000000 / TICKS)
 #define BATCH 3 /* kernels of a batch */
@@ -64,7 +64,7 @@ struct client {
 
 struct load {
     struct daemon_process daemon;
-    struct client clients[CLIENTS_MOST];
+    struct client clients[CLIENTS_MAX];
     int scraper;
     pthread_barrier_t pause; /* all clients, and who scrapes */
     struct digest key;
@@ -165,9 +165,9 @@ static bool is_expected(enum asked what, unsigned type, const uint8_t *body, siz
     if (type != MESSAGE_kernels)
         return false;
     struct message_kernels m = message_kernels_read(&r);
-    struct reader list = reader_of(m.outcomes);
+    struct reader list = reader_of(m.results);
     for (uint32_t i = 0; i < m.count; i++) {
-        struct message_outcome o = message_outcome_read(&list);
+        struct message_result o = message_result_read(&list);
         bool found = o.code == KILN_OK && o.tier == TIER_HOT;
         if (what == FETCH_UNKNOWN ? o.code != KILN_NOT_FOUND : !found)
             return false;
@@ -351,8 +351,8 @@ static void make_hot(struct load *load)
     raw_close_descriptors(&frame);
     struct reader r = reader_of(bytes_of(frame.body, frame.header.body_size));
     struct message_kernels m = message_kernels_read(&r);
-    struct reader list = reader_of(m.outcomes);
-    struct message_outcome o = message_outcome_read(&list);
+    struct reader list = reader_of(m.results);
+    struct message_result o = message_result_read(&list);
     assert_int_equal(o.code, KILN_OK);
     load->key = o.key;
     load->worth_us = o.spent_ns / 1000;
@@ -419,7 +419,7 @@ TEST(metrics, metrics_agree_with_what_clients_counted)
 {
     struct load *load = *state;
     static struct metrics_page first, before;
-    static struct worker workers[CLIENTS_MOST];
+    static struct worker workers[CLIENTS_MAX];
     make_hot(load);
     for (unsigned i = 0; i < plan.clients; i++)
         load->clients[i].fd = raw_greeted(&load->daemon);
@@ -472,7 +472,7 @@ int main(int argc, char **argv)
     plan.rate = argument(argc, argv, 1, plan.rate);
     plan.seconds = argument(argc, argv, 2, plan.seconds);
     plan.clients = argument(argc, argv, 3, plan.clients);
-    if (plan.clients > CLIENTS_MOST)
-        plan.clients = CLIENTS_MOST;
+    if (plan.clients > CLIENTS_MAX)
+        plan.clients = CLIENTS_MAX;
     return test_run(NULL);
 }

@@ -19,7 +19,7 @@
 #define KDB "gfx906_60.kdb"
 #define OTHER_KDB "gfx90a68.kdb"
 #define KPKG "gfx90a68.kpkg"
-#define PATH_MOST 192
+#define PATH_LENGTH_MAX 192
 
 struct product {
     const char *file, *target, *database_id;
@@ -36,10 +36,10 @@ struct fixture {
     struct program_result result;
     struct nginx nginx;
     struct cut_line line;
-    char keys[PATH_MOST];   /* of which the daemon trusts */
-    char files[PATH_MOST];  /* the packages, their manifests, and the secret key */
-    char state[PATH_MOST];  /* the daemon's */
-    char vendor[PATH_MOST]; /* where others put packages; not made */
+    char keys[PATH_LENGTH_MAX];   /* of which the daemon trusts */
+    char files[PATH_LENGTH_MAX];  /* the packages, their manifests, and the secret key */
+    char state[PATH_LENGTH_MAX];  /* the daemon's */
+    char vendor[PATH_LENGTH_MAX]; /* where others put packages; not made */
 };
 
 static struct fixture builder; /* made the packages that all tests take */
@@ -52,7 +52,7 @@ static const char *network(void)
 
 static const char *file(const struct fixture *f, const char *name)
 {
-    static char paths[4][PATH_MOST + 64];
+    static char paths[4][PATH_LENGTH_MAX + 64];
     static unsigned next;
     char *path = paths[next++ % 4];
     snprintf(path, sizeof(paths[0]), "%s/%s", f->files, name);
@@ -73,10 +73,10 @@ static void open_fixture(struct fixture *f)
 {
     memset(f, 0, sizeof(*f));
     daemon_process_init(&f->daemon);
-    snprintf(f->keys, sizeof(f->keys), "%s/keys", f->daemon.folder);
-    snprintf(f->files, sizeof(f->files), "%s/files", f->daemon.folder);
+    snprintf(f->keys, sizeof(f->keys), "%s/keys", f->daemon.directory);
+    snprintf(f->files, sizeof(f->files), "%s/files", f->daemon.directory);
     snprintf(f->state, sizeof(f->state), "%s", f->daemon.state);
-    snprintf(f->vendor, sizeof(f->vendor), "%s/vendor", f->daemon.folder);
+    snprintf(f->vendor, sizeof(f->vendor), "%s/vendor", f->daemon.directory);
     assert_int_equal(mkdir(f->keys, 0700), 0);
     assert_int_equal(mkdir(f->files, 0755), 0);
     f->daemon.arguments[0] = "--trusted-keys";
@@ -107,8 +107,8 @@ static int build_all(void **state)
     struct fixture *f = &builder;
     open_fixture(f);
     daemon_process_start(&f->daemon);
-    kilnctl_ok(f, "pkg", "keygen", "ops", "--folder", f->files);
-    kilnctl_ok(f, "pkg", "keygen", "stranger", "--folder", f->files);
+    kilnctl_ok(f, "pkg", "keygen", "ops", "--directory", f->files);
+    kilnctl_ok(f, "pkg", "keygen", "stranger", "--directory", f->files);
     for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++)
         build(f, &products[i]);
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
@@ -124,7 +124,7 @@ static int remove_all(void **state)
 
 TEST_PROGRAM(build_all, remove_all)
 
-/* A daemon's worth of folders, with copies of what was built; it trusts "ops". */
+/* A daemon's worth of directories, with copies of what was built; it trusts "ops". */
 static int setup(void **state)
 {
     static struct fixture f;
@@ -151,7 +151,7 @@ static void start_with(struct fixture *f, const char *flag, const char *value)
 
 static void serve_files(struct fixture *f)
 {
-    if (!nginx_start(&f->nginx, f->daemon.folder, f->files, NULL, NULL))
+    if (!nginx_start(&f->nginx, f->daemon.directory, f->files, NULL, NULL))
         skip();
 }
 
@@ -204,7 +204,7 @@ TEST(packages, a_built_kdb_is_a_database_of_miopens)
 static void restart_without_compilers(struct fixture *f)
 {
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
-    shell(f->daemon.folder, "rm -r '%s'", f->daemon.cache);
+    shell(f->daemon.directory, "rm -r '%s'", f->daemon.cache);
     start_with(f, "--workers", "0");
 }
 
@@ -438,15 +438,15 @@ TEST(packages, a_kilnd_killed_while_it_fetches_leaves_no_trace)
     pid_t install = start_program(&f->daemon, &fd, "kilnctl", "pkg", "install",
                                   url(f, f->line.script.port, KDB), NULL);
     char text[4096];
-    FILE *told = fdopen(fd, "r");
-    while (fgets(text, sizeof(text), told) && !strstr(text, "fetching"))
+    FILE *reported = fdopen(fd, "r");
+    while (fgets(text, sizeof(text), reported) && !strstr(text, "fetching"))
         ;
     shell(f->state, "test -n \"$(ls packages/incoming)\"");
 
     daemon_process_kill(&f->daemon);
-    while (fgets(text, sizeof(text), told))
+    while (fgets(text, sizeof(text), reported))
         ;
-    fclose(told);
+    fclose(reported);
     assert_int_equal(wait_program(install), 3);
     daemon_process_start(&f->daemon);
 
@@ -468,8 +468,8 @@ static bool is_as_wanted(void *context)
 {
     struct listing *l = context;
     kilnctl_ok(l->f, "pkg", "ls", "--json");
-    KILN_AUTO(json) struct json *told = printed_json(&l->f->result);
-    KILN_AUTO(mem) char *used = json_print(json_get(told, "packages"), false);
+    KILN_AUTO(json) struct json *reported = printed_json(&l->f->result);
+    KILN_AUTO(mem) char *used = json_print(json_get(reported, "packages"), false);
     return (strstr(used, l->name) != NULL) == l->wanted;
 }
 
@@ -506,9 +506,9 @@ TEST(packages, where_signatures_are_required_nothing_unsigned_counts)
     assert_says(f->result.output, "not signed");
 }
 
-/* ---- folders that others look after ---- */
+/* ---- directories that others look after ---- */
 
-TEST(packages, a_package_put_into_a_folder_comes_and_goes)
+TEST(packages, a_package_put_into_a_directory_comes_and_goes)
 {
     struct fixture *f = *state;
     f->daemon.arguments[4] = "--package-path";
@@ -516,7 +516,7 @@ TEST(packages, a_package_put_into_a_folder_comes_and_goes)
     start_with(f, "--workers", "0");
     expect_nothing_served(f, &products[0]);
 
-    shell(f->daemon.folder, "mkdir vendor && cp files/" KDB " vendor");
+    shell(f->daemon.directory, "mkdir vendor && cp files/" KDB " vendor");
     expect_listed(f, KDB, true);
     expect_served_by_packages(f, &products[0]);
     kilnctl_fails(f, 4, "was not installed by kiln", "pkg", "rm", KDB);

@@ -188,9 +188,9 @@ static void tune(struct fixture *f, const struct kiln_solution *s, const char *b
                                                 .candidates = s->candidates,
                                                 .share = 1 };
     struct kiln_lease lease = { .size = sizeof(lease) };
-    int outcome;
-    must(kiln_lease_take(f->client, &f->problem, &request, 0, &outcome, &lease, &f->err), f->err);
-    while (outcome == KILN_LEASE_GRANTED) {
+    int result;
+    must(kiln_lease_take(f->client, &f->problem, &request, 0, &result, &lease, &f->err), f->err);
+    while (result == KILN_LEASE_GRANTED) {
         CONFIG_LIST_AUTO struct config_list list = { .count = 0 };
         candidates(f, s->solver, lease.first, lease.count, &list);
         struct kiln_measurement m = { .size = sizeof(m), .solver = s->solver, .samples = 1 };
@@ -206,9 +206,9 @@ static void tune(struct fixture *f, const struct kiln_solution *s, const char *b
                                           .tier = KILN_TUNING_USER,
                                           .measurements = &m,
                                           .measurement_count = m.params ? 1 : 0 };
-        must(kiln_lease_report(f->client, &lease, &r, 0, &outcome, &lease, &f->err), f->err);
+        must(kiln_lease_report(f->client, &lease, &r, 0, &result, &lease, &f->err), f->err);
     }
-    assert_int_equal(outcome, KILN_LEASE_DONE);
+    assert_int_equal(result, KILN_LEASE_DONE);
 }
 
 TEST(plan_records, shares_of_a_lease_cover_every_config_and_the_best_is_planned_with)
@@ -257,7 +257,7 @@ TEST(plan_records, the_order_of_candidates_outlives_the_daemon)
     kiln_solutions_free(list);
 }
 
-TEST(plan_records, what_is_stale_by_the_toolchain_of_a_plan_is_told)
+TEST(plan_records, what_is_stale_by_the_toolchain_of_a_plan_is_reported)
 {
     struct fixture *f = *state;
     const struct seen seen = plan(f);

@@ -58,7 +58,7 @@ static int set_up(void **state)
 
 static void path_of(const struct fixture *f, const char *below, char path[256])
 {
-    snprintf(path, 256, "%.90s/%s", f->daemon.folder, below);
+    snprintf(path, 256, "%.90s/%s", f->daemon.directory, below);
 }
 
 /* By the lock, in which a private kilnd writes its process id; 0: none holds it. */
@@ -164,7 +164,7 @@ static int use_once(struct fixture *f)
     struct kiln_status status = look(client);
     atomic_store(&f->shared->servers[0], status.daemon_pid);
     snprintf(f->shared->error, sizeof(f->shared->error), "%s", status.reason);
-    NEED(3, status.rung == KILN_RUNG_PRIVATE);
+    NEED(3, status.level == KILN_LEVEL_PRIVATE);
     kiln_client_close(client);
     return 0;
 }
@@ -189,7 +189,7 @@ static int start_and_compare(struct fixture *f)
     NEED(1, open_client(f, &client) == 0);
     NEED(2, ping(f, client, 0) == 0);
     int pid = look(client).daemon_pid;
-    NEED(3, look(client).rung == KILN_RUNG_PRIVATE && pid != getpid());
+    NEED(3, look(client).level == KILN_LEVEL_PRIVATE && pid != getpid());
     NEED(4, strstr(look(client).reason, "no kilnd at") != NULL);
     NEED(5, strstr(look(client).reason, PRIVATE) != NULL);
     NEED(6, getsid(pid) == pid);
@@ -466,7 +466,7 @@ static int outlive_it(struct fixture *f)
         NEED(3, kill(look(client).daemon_pid, SIGKILL) == 0);
         NEED(4, ping(f, client, 0) == 0);
     }
-    NEED(5, look(client).daemon_pid != first && look(client).rung == KILN_RUNG_PRIVATE);
+    NEED(5, look(client).daemon_pid != first && look(client).level == KILN_LEVEL_PRIVATE);
     kiln_client_close(client);
     return 0;
 }
@@ -477,15 +477,15 @@ static int go_over(struct fixture *f)
 {
     struct kiln_client *client;
     NEED(1, open_client(f, &client) == 0);
-    NEED(2, ping(f, client, 0) == 0 && look(client).rung == KILN_RUNG_PRIVATE);
+    NEED(2, ping(f, client, 0) == 0 && look(client).level == KILN_LEVEL_PRIVATE);
     atomic_store(&f->shared->ready, 1);
     while (!atomic_load(&f->shared->go))
         usleep(LOOK_US);
-    for (int i = 0; i < OFTEN && look(client).rung != KILN_RUNG_DAEMON; i++) {
+    for (int i = 0; i < OFTEN && look(client).level != KILN_LEVEL_DAEMON; i++) {
         NEED(3, ping(f, client, 0) == 0);
         usleep(LOOK_US);
     }
-    NEED(4, look(client).rung == KILN_RUNG_DAEMON);
+    NEED(4, look(client).level == KILN_LEVEL_DAEMON);
     kiln_client_close(client);
     return 0;
 }
@@ -620,7 +620,7 @@ TEST(private_kilnd, a_lock_without_a_socket_is_waited_for)
     char path[256];
     path_of(f, PRIVATE, path);
     struct kiln_err err = KILN_ERR_INIT;
-    must(fs_make_folders(path, &err), err);
+    must(fs_make_directories(path, &err), err);
     path_of(f, PRIVATE "/kilnd.sock.lock", path);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
@@ -654,7 +654,7 @@ TEST(private_kilnd, what_an_earlier_release_kept_is_taken_over)
     char path[256];
     struct kiln_err err = KILN_ERR_INIT;
     path_of(f, "state-home/kiln/embedded", path);
-    must(fs_make_folders(path, &err), err);
+    must(fs_make_directories(path, &err), err);
     path_of(f, "state-home/kiln/embedded/mark", path);
     close(open(path, O_CREAT | O_WRONLY, 0600));
     run_job(f, use_once);
@@ -672,7 +672,7 @@ TEST(private_kilnd, a_directory_of_another_user_is_not_used)
         skip();
     }
     path_of(f, PRIVATE, path);
-    must(fs_make_folders(path, &err), err);
+    must(fs_make_directories(path, &err), err);
     assert_int_equal(chown(path, 12345, 12345), 0);
     run_job(f, use_without_home);
     assert_int_equal(rmdir(path), 0); /* nothing was made in it */

@@ -28,7 +28,7 @@ static int setup(void **state)
     static struct fixture f;
     memset(&f, 0, sizeof(f));
     daemon_process_init(&f.daemon);
-    snprintf(f.file, sizeof(f.file), "%s/kilnd.json", f.daemon.folder);
+    snprintf(f.file, sizeof(f.file), "%s/kilnd.json", f.daemon.directory);
     write_file(f.file, "{\"workers\": 1, \"hot_limit\": \"64MiB\"}");
     f.daemon.arguments[0] = "--config";
     f.daemon.arguments[1] = f.file;
@@ -56,7 +56,7 @@ static bool log_has(void *context)
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer log;
     buffer_init(&log, 1u << 20);
-    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.folder);
+    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
     must(fs_read_file(path, 1u << 20, &log, &err), err);
     KILN_AUTO(mem) char *text = bytes_to_text(buffer_view(&log));
     return strstr(text, f->awaited) != NULL;

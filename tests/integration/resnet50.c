@@ -19,8 +19,8 @@
 
 #define CUTS 2u
 #define EVERY 12
-#define PROBLEMS_MOST 256
-#define URL_MOST 128
+#define PROBLEMS_MAX 256
+#define URL_MAX 128
 #define CALL_MS 60000
 
 struct product {
@@ -42,7 +42,7 @@ struct site { /* a host with a kilnd of its own */
 
 static struct site builder; /* with it all that is served: packages, manifests, keys, problems */
 static char files[160];
-static struct kiln_problem problems[PROBLEMS_MOST];
+static struct kiln_problem problems[PROBLEMS_MAX];
 static size_t problem_count;
 
 struct journey {
@@ -64,7 +64,7 @@ static void open_site(struct site *s)
 {
     memset(s, 0, sizeof(*s));
     daemon_process_init(&s->daemon);
-    snprintf(s->keys, sizeof(s->keys), "%s/keys", s->daemon.folder);
+    snprintf(s->keys, sizeof(s->keys), "%s/keys", s->daemon.directory);
     snprintf(s->state, sizeof(s->state), "%s", s->daemon.state);
     assert_int_equal(mkdir(s->keys, 0700), 0);
     s->daemon.arguments[0] = "--trusted-keys";
@@ -96,7 +96,7 @@ static void read_problems(void)
     while (fgets(line, sizeof(line), from)) {
         unsigned count = 0;
         line[strcspn(line, "\n")] = '\0';
-        assert_true(problem_count + 3 <= PROBLEMS_MOST);
+        assert_true(problem_count + 3 <= PROBLEMS_MAX);
         must(kiln_problem_from_driver(line, problems + problem_count, &count, &err), err);
         problem_count += count;
     }
@@ -132,12 +132,12 @@ static int build_all(void **state)
 {
     (void)state;
     open_site(&builder);
-    snprintf(files, sizeof(files), "%s/files", builder.daemon.folder);
+    snprintf(files, sizeof(files), "%s/files", builder.daemon.directory);
     assert_int_equal(mkdir(files, 0755), 0);
     choose_problems();
     daemon_process_start(&builder.daemon);
-    kilnctl_ok(&builder, "pkg", "keygen", "ops", "--folder", files);
-    kilnctl_ok(&builder, "pkg", "keygen", "stranger", "--folder", files);
+    kilnctl_ok(&builder, "pkg", "keygen", "ops", "--directory", files);
+    kilnctl_ok(&builder, "pkg", "keygen", "stranger", "--directory", files);
     for (size_t i = 0; i < PRODUCTS; i++)
         build(&products[i]);
     assert_int_equal(daemon_process_stop(&builder.daemon), 0);
@@ -178,13 +178,13 @@ FIXTURE(resnet50, setup, teardown);
 
 static void serve_files(struct journey *j)
 {
-    if (!nginx_start(&j->nginx, j->host.daemon.folder, files, NULL, NULL))
+    if (!nginx_start(&j->nginx, j->host.daemon.directory, files, NULL, NULL))
         skip();
 }
 
-static const char *url(uint16_t port, const char *name, char text[URL_MOST])
+static const char *url(uint16_t port, const char *name, char text[URL_MAX])
 {
-    snprintf(text, URL_MOST, "http://127.0.0.1:%u/%s", port, name);
+    snprintf(text, URL_MAX, "http://127.0.0.1:%u/%s", port, name);
     return text;
 }
 
@@ -198,7 +198,7 @@ static void start_without_compilers(struct site *s)
 
 static void install_over_a_broken_line(struct journey *j, const struct product *p)
 {
-    char from[URL_MOST];
+    char from[URL_MAX];
     unsigned resumed = nginx_answers(&j->nginx, 206, 0);
     double began = seconds_now();
     cut_line_start(&j->line, j->nginx.port, CUTS, size_of(p->file) / 3);
@@ -295,7 +295,7 @@ TEST(resnet50, a_network_is_served_by_packages_that_came_over_a_broken_line)
         install_over_a_broken_line(j, &products[i]);
 
     assert_int_equal(daemon_process_stop(&j->host.daemon), 0);
-    shell(j->host.daemon.folder, "rm -r '%s'", j->host.daemon.cache);
+    shell(j->host.daemon.directory, "rm -r '%s'", j->host.daemon.cache);
     start_without_compilers(&j->host);
 
     for (size_t i = 0; i < PRODUCTS; i++)
@@ -319,7 +319,7 @@ static void flip(const char *name, size_t at)
 static void expect_refused(struct journey *j, const struct product *p, int status,
                            const char *words)
 {
-    char from[URL_MOST];
+    char from[URL_MAX];
     char *before = describe_files(j->host.state);
     kilnctl_fails(&j->host, status, words, "pkg", "install", url(j->nginx.port, p->file, from));
     expect_files(j->host.state, before);
@@ -334,7 +334,7 @@ static void sign(struct journey *j, const struct product *p, const char *key)
 TEST(resnet50, a_flipped_byte_or_a_strangers_signature_leaves_no_trace)
 {
     struct journey *j = *state;
-    char from[URL_MOST];
+    char from[URL_MAX];
     serve_files(j);
     start_without_compilers(&j->host);
     for (size_t i = 0; i < PRODUCTS; i++) {

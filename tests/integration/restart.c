@@ -49,7 +49,7 @@ static int setup(void **state)
     static struct fixture f;
     memset(&f, 0, sizeof(f));
     daemon_process_init(&f.daemon);
-    assert_int_equal(chmod(f.daemon.folder, 0711), 0);
+    assert_int_equal(chmod(f.daemon.directory, 0711), 0);
     f.daemon.keep_log = true;
     f.load = mmap(NULL, sizeof(*f.load), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(f.load, MAP_FAILED);
@@ -94,7 +94,7 @@ static char *read_log(const struct fixture *f)
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer log;
     buffer_init(&log, 1u << 20);
-    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.folder);
+    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
     must(fs_read_file(path, 1u << 20, &log, &err), err);
     return bytes_to_text(buffer_view(&log));
 }
@@ -202,7 +202,7 @@ static bool has_status(void *context)
 
 static bool has_reloaded(void *context) { return service_manager_counts(context).ready == 2; }
 
-TEST(restart, the_manager_is_told_of_start_work_reload_and_stop)
+TEST(restart, the_manager_is_reported_of_start_work_reload_and_stop)
 {
     struct fixture *f = *state;
     char text[256];
@@ -256,7 +256,7 @@ TEST(restart, a_watchdog_for_another_process_is_not_fed)
     assert_int_equal(service_manager_counts(&f->manager).watchdog, 0);
 }
 
-TEST(restart, a_watchdog_that_is_no_number_is_told)
+TEST(restart, a_watchdog_that_is_no_number_is_reported)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
@@ -410,7 +410,7 @@ TEST(restart, two_sockets_are_refused)
     assert_true(f->daemon.pid >= 0);
     if (f->daemon.pid == 0) {
         char path[256];
-        snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.folder);
+        snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
         int log = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
         dup2(log, STDERR_FILENO);
         f->daemon.prepare(f->daemon.context);

@@ -129,7 +129,7 @@ static void leave_a_file_open(void *context)
 {
     const struct fixture *f = context;
     char path[160];
-    snprintf(path, sizeof(path), "%s/left-open", f->daemon.folder);
+    snprintf(path, sizeof(path), "%s/left-open", f->daemon.directory);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     dup2(fd, LEFT_OPEN);
 }
@@ -160,9 +160,9 @@ TEST(sandbox, what_kilnd_was_started_with_is_open_to_kilnd_alone)
     need_compiler(f);
     still_compiles(f);
 
-    snprintf(path, sizeof(path), "%s/left-open", f->daemon.folder);
+    snprintf(path, sizeof(path), "%s/left-open", f->daemon.directory);
     assert_int_equal(programs_that_have(LEFT_OPEN, path), 1);
-    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.folder);
+    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
     assert_int_equal(programs_that_have(STDERR_FILENO, path), 1);
 }
 
@@ -342,7 +342,7 @@ TEST(sandbox, neither_does_another_user_get_one_that_had_a_source)
         skip();
     }
     start_one_compiler(f);
-    assert_int_equal(chmod(f->daemon.folder, 0755) | chmod(f->daemon.socket, 0666), 0);
+    assert_int_equal(chmod(f->daemon.directory, 0755) | chmod(f->daemon.socket, 0666), 0);
     int alice = raw_greeted_as(&f->daemon, ALICE);
     spend_compiler(f, alice);
     spend_compiler(f, f->fd);
@@ -512,7 +512,7 @@ static unsigned lines_about(const struct fixture *f, const char *what)
     unsigned count = 0;
     BUFFER_AUTO struct buffer log;
     buffer_init(&log, 1u << 20);
-    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.folder);
+    snprintf(path, sizeof(path), "%s/kilnd.log", f->daemon.directory);
     must(fs_read_file(path, 1u << 20, &log, &err), err);
     buffer_put_u8(&log, 0);
     for (const char *at = (const char *)log.data; (at = strstr(at, what)); at++)
@@ -673,12 +673,12 @@ static void lacks(struct fixture *f, void (*prepare)(void *context), const char 
     still_compiles(f);
 }
 
-TEST(sandbox, capabilities_that_may_come_back_are_told)
+TEST(sandbox, capabilities_that_may_come_back_are_reported)
 {
     lacks(*state, forbid_giving_up_capabilities, "capabilities");
 }
 
-TEST(sandbox, privileges_that_may_be_gained_are_told)
+TEST(sandbox, privileges_that_may_be_gained_are_reported)
 {
     lacks(*state, forbid_no_new_privileges, "no_new_privileges");
 }

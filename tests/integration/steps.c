@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COMMAND_MOST 2048
-#define OUTPUT_MOST (4u << 20)
+#define COMMAND_MAX 2048
+#define OUTPUT_MAX (4u << 20)
 
 void expect_status(const struct program_result *result, int status, const char *words)
 {
@@ -33,53 +33,53 @@ struct json *printed_json(const struct program_result *result)
 /* ---- plain tools ---- */
 
 KILN_PRINTF(3, 0)
-static void command_in(const char *folder, char command[COMMAND_MOST], const char *format,
+static void command_in(const char *directory, char command[COMMAND_MAX], const char *format,
                        va_list args)
 {
-    int used = snprintf(command, COMMAND_MOST, "cd '%s' && ", folder);
-    int more = vsnprintf(command + used, (size_t)(COMMAND_MOST - used), format, args);
-    assert_true(more >= 0 && used + more < COMMAND_MOST);
+    int used = snprintf(command, COMMAND_MAX, "cd '%s' && ", directory);
+    int more = vsnprintf(command + used, (size_t)(COMMAND_MAX - used), format, args);
+    assert_true(more >= 0 && used + more < COMMAND_MAX);
 }
 
 static char *output_of(const char *command)
 {
     FILE *output = popen(command, "re"); // NOLINT(cert-env33-c): plain tools are the oracle
     assert_non_null(output);
-    char *text = calloc(1, OUTPUT_MOST);
+    char *text = calloc(1, OUTPUT_MAX);
     assert_non_null(text);
-    size_t size = fread(text, 1, OUTPUT_MOST - 1, output);
+    size_t size = fread(text, 1, OUTPUT_MAX - 1, output);
     text[size] = '\0';
     if (pclose(output) != 0)
         fail_msg("failed: %s: '%.2000s'", command, text);
     return text;
 }
 
-void shell(const char *folder, const char *format, ...)
+void shell(const char *directory, const char *format, ...)
 {
-    char command[COMMAND_MOST];
+    char command[COMMAND_MAX];
     va_list args;
     va_start(args, format);
-    command_in(folder, command, format, args);
+    command_in(directory, command, format, args);
     va_end(args);
     free(output_of(command));
 }
 
-char *shell_text(const char *folder, const char *format, ...)
+char *shell_text(const char *directory, const char *format, ...)
 {
-    char command[COMMAND_MOST];
+    char command[COMMAND_MAX];
     va_list args;
     va_start(args, format);
-    command_in(folder, command, format, args);
+    command_in(directory, command, format, args);
     va_end(args);
     return output_of(command);
 }
 
-void shell_says(const char *expected, const char *folder, const char *format, ...)
+void shell_says(const char *expected, const char *directory, const char *format, ...)
 {
-    char command[COMMAND_MOST];
+    char command[COMMAND_MAX];
     va_list args;
     va_start(args, format);
-    command_in(folder, command, format, args);
+    command_in(directory, command, format, args);
     va_end(args);
     KILN_AUTO(mem) char *text = output_of(command);
     for (size_t size = strlen(text); size > 0 && text[size - 1] == '\n'; size--)
@@ -87,26 +87,26 @@ void shell_says(const char *expected, const char *folder, const char *format, ..
     assert_string_equal(text, expected);
 }
 
-/* ---- folders ---- */
+/* ---- directories ---- */
 
 /* But for the tuning database: its lock names the process, its log comes and goes. */
-char *describe_files(const char *folder)
+char *describe_files(const char *directory)
 {
-    return shell_text(folder,
+    return shell_text(directory,
                       "find . -type f ! -name 'tuning.*' -printf '%%p %%s %%m\\n' | LC_ALL=C sort; "
                       "find . -type f ! -name 'tuning.*' -exec sha256sum {} + | LC_ALL=C sort");
 }
 
-void expect_files(const char *folder, char *before)
+void expect_files(const char *directory, char *before)
 {
     KILN_AUTO(mem) char *then = before;
-    KILN_AUTO(mem) char *now = describe_files(folder);
+    KILN_AUTO(mem) char *now = describe_files(directory);
     assert_string_equal(now, then);
 }
 
-unsigned long long disk_used(const char *folder)
+unsigned long long disk_used(const char *directory)
 {
-    KILN_AUTO(mem) char *text = shell_text(folder, "du -s -B1 .");
+    KILN_AUTO(mem) char *text = shell_text(directory, "du -s -B1 .");
     return strtoull(text, NULL, 10);
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What several of these tests do: kilnctl asked for something, plain tools as the oracle, folders
- * compared before and after.
+ * What several of these tests do: kilnctl asked for something, plain tools as the oracle,
+ * directories compared before and after.
  */
 #include "tests/support/daemon_process.h"
 
@@ -28,21 +28,21 @@ void expect_status(const struct program_result *result, int status, const char *
 /* The JSON object among what was printed, the last one; owned by the caller. */
 struct json *printed_json(const struct program_result *result);
 
-/* A command of the shell in |folder| must succeed. */
-void shell(const char *folder, const char *format, ...) KILN_PRINTF(2, 3);
+/* A command of the shell in |directory| must succeed. */
+void shell(const char *directory, const char *format, ...) KILN_PRINTF(2, 3);
 /* All that it prints; owned by the caller. */
-char *shell_text(const char *folder, const char *format, ...) KILN_PRINTF(2, 3);
+char *shell_text(const char *directory, const char *format, ...) KILN_PRINTF(2, 3);
 /* Its output must be |expected|, but for line ends behind it. */
-void shell_says(const char *expected, const char *folder, const char *format, ...)
+void shell_says(const char *expected, const char *directory, const char *format, ...)
     KILN_PRINTF(3, 4);
 
-/* Names, sizes, modes and SHA-256 of all files below |folder|; owned by the caller. */
-char *describe_files(const char *folder);
+/* Names, sizes, modes and SHA-256 of all files below |directory|; owned by the caller. */
+char *describe_files(const char *directory);
 /* They must still be as |before|, which is freed. */
-void expect_files(const char *folder, char *before);
+void expect_files(const char *directory, char *before);
 
-/* 100 MiB in a file are 100 MiB here: what du counts of |folder|, in bytes. */
-unsigned long long disk_used(const char *folder);
+/* 100 MiB in a file are 100 MiB here: what du counts of |directory|, in bytes. */
+unsigned long long disk_used(const char *directory);
 
 /* One member of `kilnctl status --json`: "store.health"; the text or number as text. */
 void daemon_status(struct daemon_process *d, const char *part, const char *member, char text[512]);

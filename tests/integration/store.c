@@ -12,7 +12,7 @@
 
 #define LIMIT (1024u * 1024u)
 /* Beside kernels.db and its log, which the limit is of: the log's index, the tag, the lock, the
- * folder itself. */
+ * directory itself. */
 #define BESIDE (32768u + 3 * 4096u)
 /* What kilnd writes to the log every ten seconds: when kernels were last asked for, what they
  * saved. */
@@ -64,7 +64,7 @@ static void restart(struct fixture *f, const char *flag, const char *value)
     start(f, flag, value);
 }
 
-/* The folder never takes more than |most|. */
+/* The directory never takes more than |most|. */
 static void fill(struct fixture *f, unsigned from, unsigned to, unsigned long long most)
 {
     struct kiln_client *client = numbered_client(&f->daemon);
@@ -138,7 +138,7 @@ TEST(store, a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned)
 
 /* ---- gc ---- */
 
-static unsigned long long told(struct fixture *f, const char *member)
+static unsigned long long reported(struct fixture *f, const char *member)
 {
     KILN_AUTO(json) struct json *json = printed_json(&f->result);
     if (!json_get(json, member))
@@ -156,15 +156,15 @@ TEST(store, gc_to_a_size_leaves_that_much_and_what_is_pinned)
     pin(f, 3);
 
     kilnctl_ok(f, "gc", "--to", "300K", "--dry-run", "--json");
-    assert_int_equal(told(f, "evicted_kernels") > 0, true);
+    assert_int_equal(reported(f, "evicted_kernels") > 0, true);
     numbered_stored(&f->daemon, all);
     kilnctl_fails(f, 2, "--yes", "gc", "--to", "300K");
     numbered_stored(&f->daemon, all);
 
     kilnctl_ok(f, "gc", "--to", "300K", "--yes", "--json");
-    unsigned long long evicted = told(f, "evicted_kernels");
+    unsigned long long evicted = reported(f, "evicted_kernels");
     assert_in_range(evicted, all - 300 * 1024 / NUMBERED_BYTES, all - 1);
-    assert_in_range(told(f, "store_bytes"), 1, 300 * 1024);
+    assert_in_range(reported(f, "store_bytes"), 1, 300 * 1024);
     numbered_stored(&f->daemon, all - (unsigned)evicted);
     assert_in_range(disk_used(f->cache), 1, 300 * 1024 + BESIDE + WRITTEN_SINCE);
     assert_int_equal(numbered_tier(&f->daemon, 3), KILN_TIER_DISK);
@@ -191,10 +191,10 @@ TEST(store, gc_drops_what_compilers_made_that_are_gone)
     kilnctl_ok(f, "toolchain", "ls"); /* waits until they are known */
 
     kilnctl_ok(f, "gc", "--stale", "--dry-run", "--json");
-    assert_int_equal(told(f, "stale_kernels"), 2);
+    assert_int_equal(reported(f, "stale_kernels"), 2);
     numbered_stored(&f->daemon, 3);
     kilnctl_ok(f, "gc", "--stale", "--yes", "--json");
-    assert_int_equal(told(f, "stale_kernels"), 2);
+    assert_int_equal(reported(f, "stale_kernels"), 2);
 
     numbered_stored(&f->daemon, 1);
     assert_int_equal(numbered_tier(&f->daemon, 2), KILN_TIER_DISK);
@@ -212,7 +212,7 @@ TEST(store, a_cache_that_is_off_keeps_nothing_and_memory_serves)
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_COMPILED);
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_HOT);
     kilnctl_fails(f, 1, "cache = on", "clear", "--all", "--yes");
-    shell(f->daemon.folder, "test -z \"$(find '%s' -type f ! -name '*.lock' 2>/dev/null)\"",
+    shell(f->daemon.directory, "test -z \"$(find '%s' -type f ! -name '*.lock' 2>/dev/null)\"",
           f->cache);
 
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
@@ -270,7 +270,7 @@ TEST(store, a_client_whose_cache_is_off_neither_uses_nor_fills_it)
     kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a");
     kilnctl_ok(f, "prefetch", SMOKE, "--target", "gfx90a", "--json");
     unsetenv("MIOPEN_DISABLE_CACHE");
-    assert_int_equal(told(f, "compiles"), told(f, "kernels"));
+    assert_int_equal(reported(f, "compiles"), reported(f, "kernels"));
     assert_int_equal(daemon_stat(&f->daemon, "store_objects"), 1);
     assert_int_equal(numbered_tier(&f->daemon, 9), KILN_TIER_COMPILED); /* nobody kept it */
 }
@@ -369,7 +369,7 @@ TEST(store, why_miss_names_other_compute_units)
     struct fixture *f = *state;
     char package[160];
     start(f, NULL, NULL);
-    snprintf(package, sizeof(package), "%s/gfx90a68.kdb", f->daemon.folder);
+    snprintf(package, sizeof(package), "%s/gfx90a68.kdb", f->daemon.directory);
     kilnctl_ok(f, "pkg", "build", "--target", "gfx90a", "--db-id", "gfx90a68", "--problems", SMOKE,
                "-o", package, "--toolchain", "hiprtc");
     kilnctl_ok(f, "clear", "--all", "--yes");

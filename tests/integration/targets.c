@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PROBLEMS_MOST 128
+#define PROBLEMS_MAX 128
 
 /* Of the 69 problems: in all directions by turns.  Sanitizers look at kiln's code, not at the
  * compilers': there, fewer will do. */
@@ -24,7 +24,7 @@ struct fixture {
     struct daemon_process daemon;
     struct program_result result;
     struct kiln_client *client;
-    struct kiln_problem problems[PROBLEMS_MOST];
+    struct kiln_problem problems[PROBLEMS_MAX];
     size_t count;
 };
 
@@ -39,7 +39,7 @@ static void read_problems(struct fixture *f, const char *path)
         line[strcspn(line, "\n")] = '\0';
         if (!line[0] || line[0] == '#')
             continue;
-        assert_true(f->count + 3 <= PROBLEMS_MOST);
+        assert_true(f->count + 3 <= PROBLEMS_MAX);
         if (kiln_problem_from_driver(line, f->problems + f->count, &count, &err))
             fail_msg("%s: %s", line, err.text);
         f->count += count;

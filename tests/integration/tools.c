@@ -64,7 +64,7 @@ TEST(tools, what_needs_an_administrator_exits_with_four)
         skip();
     }
     daemon_process_start(&f->daemon);
-    assert_int_equal(chmod(f->daemon.folder, 0755), 0);
+    assert_int_equal(chmod(f->daemon.directory, 0755), 0);
     assert_int_equal(chmod(f->daemon.socket, 0666), 0);
     if (!nobody_may_run_programs(f)) {
         print_message("skipped: other users cannot run what is in '%s'\n", KILN_BIN);
@@ -110,7 +110,7 @@ static struct json *next_event(FILE *events)
     return event;
 }
 
-TEST(tools, events_tell_of_each_compile_as_it_happens)
+TEST(tools, events_report_of_each_compile_as_it_happens)
 {
     struct fixture *f = *state;
     int fd;

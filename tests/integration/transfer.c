@@ -39,7 +39,7 @@ struct fixture {
     unsigned cuts;           /* answers that the line cuts */
     size_t cut_after;        /* bytes */
     struct loop *loop;
-    struct lanes *lanes;
+    struct work_queues *work_queues;
     struct transfers *transfers;
     struct loop_owner owner;
     struct loop_timer tick;
@@ -49,7 +49,7 @@ struct fixture {
 
 struct transfer {
     struct transfer_task task;
-    unsigned ended, attempts, told;
+    unsigned ended, attempts, reported;
     char url[160], note[256];
 };
 
@@ -63,13 +63,14 @@ static int set_up(void **state)
     f.err = KILN_ERR_INIT;
     f.line.context = &f;
     must(loop_create(&f.loop, &f.err), f.err);
-    must(lanes_create(f.loop, 2, &f.lanes, &f.err), f.err);
+    must(work_queues_create(f.loop, 2, &f.work_queues, &f.err), f.err);
     loop_timer_init(f.loop, &f.tick, &f.owner, on_tick);
     loop_timer_start(&f.tick, 5, 5);
-    const bool root = geteuid() == 0; /* then as another user, who may enter none of our folders */
+    const bool root =
+        geteuid() == 0; /* then as another user, who may enter none of our directories */
     const struct transfers_options options = {
         .loop = f.loop,
-        .lanes = f.lanes,
+        .work_queues = f.work_queues,
         .program = KILN_BIN "/kiln-transfer",
         .user = { .uid = 65534, .gid = 65534, .other = root },
         .at_once = 2,
@@ -91,7 +92,7 @@ static int tear_down(void **state)
     transfers_close(f->transfers, on_closed, f);
     loop_run(f->loop);
     assert_true(f->closed);
-    lanes_destroy(f->lanes);
+    work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);
     http_script_stop(&f->line);
     nginx_stop(&f->nginx);
@@ -105,7 +106,7 @@ FIXTURE(transfer, set_up, tear_down);
 static void on_progress(struct transfer_task *task, const struct transfer_progress *progress)
 {
     struct transfer *t = (struct transfer *)(void *)task;
-    t->told++;
+    t->reported++;
     t->attempts = progress->attempt > t->attempts ? progress->attempt : t->attempts;
     if (progress->note[0])
         snprintf(t->note, sizeof(t->note), "%s", progress->note);
@@ -114,8 +115,8 @@ static void on_progress(struct transfer_task *task, const struct transfer_progre
 static void on_done(struct transfer_task *task)
 {
     ((struct transfer *)(void *)task)->ended++;
-    free(task->outcome.manifest); /* ours now */
-    task->outcome.manifest = NULL;
+    free(task->result.manifest); /* ours now */
+    task->result.manifest = NULL;
 }
 
 static void prepare(struct fixture *f, struct transfer *t, uint16_t port, const char *name)
@@ -131,13 +132,13 @@ static void prepare(struct fixture *f, struct transfer *t, uint16_t port, const 
     t->task.job.url = t->url;
 }
 
-static const struct transfer_outcome *run(struct fixture *f, struct transfer *t)
+static const struct transfer_result *run(struct fixture *f, struct transfer *t)
 {
     transfers_start(f->transfers, &t->task);
     while (!t->ended)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     http_script_stop(&f->line);
-    return &t->task.outcome;
+    return &t->task.result;
 }
 
 /* ---- a line that is cut ---- */
@@ -176,7 +177,7 @@ static void answer_by_nginx(struct http_script *s, unsigned number, int fd)
 
 static bool serve(struct fixture *f)
 {
-    if (!nginx_start(&f->nginx, f->p.folder, f->p.files, NULL, NULL))
+    if (!nginx_start(&f->nginx, f->p.directory, f->p.files, NULL, NULL))
         return false;
     f->line.answer = answer_by_nginx;
     http_script_start(&f->line);
@@ -199,7 +200,7 @@ TEST(transfer, a_signed_package_arrives_though_the_line_is_cut_twice)
     prepare(f, &t, f->line.port, PACKAGE ".bz2");
     t.task.job.require_signature = true;
 
-    const struct transfer_outcome *o = run(f, &t);
+    const struct transfer_result *o = run(f, &t);
 
     must(o->err.code, o->err);
     struct digest original = package_digest(package_path(&f->p, PACKAGE));
@@ -224,11 +225,11 @@ TEST(transfer, progress_comes_no_more_than_five_times_a_second)
     snprintf(t.url, sizeof(t.url), "file://%s", package_path(&f->p, PACKAGE));
     uint64_t begin = clock_monotonic_ns();
 
-    const struct transfer_outcome *o = run(f, &t);
+    const struct transfer_result *o = run(f, &t);
 
     must(o->err.code, o->err);
     uint64_t fifths = (clock_monotonic_ns() - begin) / 200000000;
-    assert_in_range(t.told, 2, 2 + fifths); /* each of two stages begins with one */
+    assert_in_range(t.reported, 2, 2 + fifths); /* each of two stages begins with one */
     assert_int_equal(unlink(o->path), 0);
 }
 
@@ -243,7 +244,7 @@ TEST(transfer, a_flipped_bit_behind_a_signature_leaves_no_trace)
         skip();
     prepare(f, &t, f->nginx.port, PACKAGE);
 
-    const struct transfer_outcome *o = run(f, &t);
+    const struct transfer_result *o = run(f, &t);
 
     assert_int_equal(o->err.code, KILN_CORRUPT);
     assert_says(o->err.text, "its manifest describes");
@@ -259,7 +260,7 @@ TEST(transfer, a_package_that_is_not_there_is_said_with_its_url)
     /* By name: what looks names up reads files, too. */
     snprintf(t.url, sizeof(t.url), "http://localhost:%u/" PACKAGE, f->nginx.port);
 
-    const struct transfer_outcome *o = run(f, &t);
+    const struct transfer_result *o = run(f, &t);
 
     assert_int_equal(o->err.code, KILN_NOT_FOUND);
     assert_says(o->err.text, t.url);
@@ -279,7 +280,7 @@ TEST(transfer, a_damaged_package_is_called_by_its_name)
     prepare(f, &t, 0, PACKAGE);
     snprintf(t.url, sizeof(t.url), "file://%s", package_path(&f->p, PACKAGE));
 
-    const struct transfer_outcome *o = run(f, &t);
+    const struct transfer_result *o = run(f, &t);
 
     assert_int_equal(o->err.code, KILN_CORRUPT);
     assert_says(o->err.text, "'./" PACKAGE "' is no package");
@@ -318,10 +319,10 @@ static pid_t find_transfer(void)
     return 0;
 }
 
-static unsigned entries_in(const char *folder)
+static unsigned entries_in(const char *directory)
 {
     unsigned count = 0;
-    DIR *dir = opendir(folder);
+    DIR *dir = opendir(directory);
     for (struct dirent *e; dir && (e = readdir(dir));)
         count += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
     if (dir)
@@ -343,7 +344,7 @@ TEST(transfer, its_process_is_another_user_who_can_gain_nothing)
     prepare(f, &t, f->line.port, PACKAGE);
     transfers_start(f->transfers, &t.task);
     while (!t.attempts)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 
     snprintf(path, sizeof(path), "/proc/%d/status", (int)find_transfer());
     FILE *file = fopen(path, "r");
@@ -352,7 +353,7 @@ TEST(transfer, its_process_is_another_user_who_can_gain_nothing)
     fclose(file);
     transfers_cancel(f->transfers, &t.task);
     while (!t.ended)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 
     assert_true(has_line(status, "\nUid:\t65534\t65534\t65534\t65534\n"));
     assert_true(has_line(status, "\nGid:\t65534\t65534\t65534\t65534\n"));
@@ -371,15 +372,15 @@ TEST(transfer, a_process_killed_in_the_middle_leaves_no_trace)
     prepare(f, &t, f->line.port, PACKAGE);
     transfers_start(f->transfers, &t.task);
     while (!t.attempts)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     assert_int_equal(entries_in(f->p.staging), 1);
 
     assert_int_equal(kill(find_transfer(), SIGKILL), 0);
     while (!t.ended)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 
-    assert_int_equal(t.task.outcome.err.code, KILN_IO);
-    assert_string_equal(t.task.outcome.err.text,
+    assert_int_equal(t.task.result.err.code, KILN_IO);
+    assert_string_equal(t.task.result.err.text,
                         "kiln-transfer died of SIGKILL (Killed) while fetching");
 }
 
@@ -392,13 +393,13 @@ TEST(transfer, a_cancelled_transfer_leaves_no_trace)
     prepare(f, &t, f->line.port, PACKAGE);
     transfers_start(f->transfers, &t.task);
     while (!t.attempts)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 
     transfers_cancel(f->transfers, &t.task);
     while (!t.ended)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 
-    assert_int_equal(t.task.outcome.err.code, KILN_CANCELLED);
+    assert_int_equal(t.task.result.err.code, KILN_CANCELLED);
 }
 
 /* A kiln-transfer without a kilnd behind it; its socket. */
@@ -419,52 +420,52 @@ static int start_alone(pid_t *ret_pid, const char *const *arguments)
     return pair[0];
 }
 
-/* In a folder of its own, until it has begun to fetch. */
-static pid_t start_fetching(struct fixture *f, char folder[160])
+/* In a directory of its own, until it has begun to fetch. */
+static pid_t start_fetching(struct fixture *f, char directory[160])
 {
     static const char *const arguments[] = { "kiln-transfer", NULL };
     pid_t pid;
     char url[160], progress[1024];
-    snprintf(folder, 160, "%s/alone", f->p.staging);
-    assert_int_equal(mkdir(folder, 0700), 0);
+    snprintf(directory, 160, "%s/alone", f->p.staging);
+    assert_int_equal(mkdir(directory, 0700), 0);
     snprintf(url, sizeof(url), "http://127.0.0.1:%u/" PACKAGE, f->line.port);
     const struct transfer_job job = { .url = url,
                                       .content_fd = -1,
                                       .manifest_fd = -1,
-                                      .staging = folder,
+                                      .staging = directory,
                                       .trusted_keys = f->p.keys,
                                       .size_limit = 1 << 20 };
     int socket = start_alone(&pid, arguments);
     must(transfer_send_job(socket, &job, &f->err), f->err);
     assert_true(recv(socket, progress, sizeof(progress), 0) > 0);
-    assert_int_equal(entries_in(folder), 1);
+    assert_int_equal(entries_in(directory), 1);
     return pid;
 }
 
 static bool is_empty(void *context) { return entries_in(context) == 0; }
 
-TEST(transfer, a_process_that_is_told_to_go_leaves_nothing)
+TEST(transfer, a_process_that_is_reported_to_go_leaves_nothing)
 {
     struct fixture *f = *state;
-    char folder[160];
+    char directory[160];
     f->line.answer = answer_a_little;
     http_script_start(&f->line);
-    pid_t pid = start_fetching(f, folder);
+    pid_t pid = start_fetching(f, directory);
 
     assert_int_equal(kill(pid, SIGTERM), 0);
 
     assert_int_equal(wait_program(pid), 128 + SIGTERM);
-    assert_true(is_empty(folder));
-    assert_int_equal(rmdir(folder), 0); /* which is not its own */
+    assert_true(is_empty(directory));
+    assert_int_equal(rmdir(directory), 0); /* which is not its own */
 }
 
 TEST(transfer, a_process_whose_kilnd_dies_leaves_nothing)
 {
     struct fixture *f = *state;
-    char folder[160];
+    char directory[160];
     f->line.answer = answer_a_little;
     http_script_start(&f->line);
-    snprintf(folder, sizeof(folder), "%s/alone", f->p.staging);
+    snprintf(directory, sizeof(directory), "%s/alone", f->p.staging);
     pid_t parent = fork();
     assert_true(parent >= 0);
     if (parent == 0) {
@@ -475,8 +476,8 @@ TEST(transfer, a_process_whose_kilnd_dies_leaves_nothing)
 
     assert_int_equal(wait_program(parent), 128 + SIGKILL);
 
-    assert_true(wait_until(is_empty, folder));
-    assert_int_equal(rmdir(folder), 0);
+    assert_true(wait_until(is_empty, directory));
+    assert_int_equal(rmdir(directory), 0);
 }
 
 /* ---- a full disk ---- */
@@ -484,7 +485,7 @@ TEST(transfer, a_process_whose_kilnd_dies_leaves_nothing)
 /* In a mount namespace of its own; 0 when all is as it should be, 77 when it cannot be made. */
 static int copy_to_a_full_disk(const struct fixture *f, const char *name)
 {
-    struct transfer_outcome outcome;
+    struct transfer_result result;
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", f->p.staging, "tmpfs", 0, "size=256k") != 0)
         return 77;
@@ -501,7 +502,7 @@ static int copy_to_a_full_disk(const struct fixture *f, const char *name)
     int socket = start_alone(&pid, arguments);
     if (transfer_send_job(socket, &job, &err))
         return 1;
-    memset(&outcome, 0, sizeof(outcome));
+    memset(&result, 0, sizeof(result));
     for (bool ended = false; !ended;) {
         static struct transfer_report report;
         char first;
@@ -509,9 +510,9 @@ static int copy_to_a_full_disk(const struct fixture *f, const char *name)
             transfer_receive_report(socket, &report, &err))
             return 2;
         ended = report.ended;
-        outcome = report.outcome;
+        result = report.result;
     }
-    if (outcome.err.code != KILN_FULL || !strstr(outcome.err.text, "No space left"))
+    if (result.err.code != KILN_FULL || !strstr(result.err.text, "No space left"))
         return 3;
     return entries_in(f->p.staging) > 0 ? 4 : 0;
 }
@@ -564,8 +565,8 @@ static void exec_openssl(const char *certificate, const char *key)
 
 static bool make_certificate(struct fixture *f, char certificate[256], char key[256])
 {
-    snprintf(certificate, 256, "%s/certificate.pem", f->p.folder);
-    snprintf(key, 256, "%s/key.pem", f->p.folder);
+    snprintf(certificate, 256, "%s/certificate.pem", f->p.directory);
+    snprintf(key, 256, "%s/key.pem", f->p.directory);
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
@@ -580,7 +581,7 @@ static void serve_by_tls(struct fixture *f, char certificate[256])
 {
     char key[256];
     if (!make_certificate(f, certificate, key) ||
-        !nginx_start(&f->nginx, f->p.folder, f->p.files, certificate, key))
+        !nginx_start(&f->nginx, f->p.directory, f->p.files, certificate, key))
         skip();
 }
 
@@ -593,7 +594,7 @@ TEST(transfer, what_is_no_file_is_not_opened)
     assert_int_equal(mkfifo(package_path(&f->p, PACKAGE), 0600), 0);
     snprintf(t.url, sizeof(t.url), "file://%s", package_path(&f->p, PACKAGE));
 
-    const struct transfer_outcome *o = run(f, &t);
+    const struct transfer_result *o = run(f, &t);
 
     assert_int_equal(o->err.code, KILN_INVALID);
     assert_says(o->err.text, "is not a regular file");
@@ -610,7 +611,7 @@ TEST(transfer, a_server_whose_authority_nobody_knows_is_refused)
     prepare(f, &t, 0, PACKAGE);
     snprintf(t.url, sizeof(t.url), "https://127.0.0.1:%u/" PACKAGE, f->nginx.tls_port);
 
-    const struct transfer_outcome *o = run(f, &t);
+    const struct transfer_result *o = run(f, &t);
 
     assert_int_equal(o->err.code, KILN_DENIED);
     assert_says(o->err.text, "certificate");
@@ -629,7 +630,7 @@ TEST(transfer, an_authority_of_ones_own_can_be_named)
     snprintf(t.url, sizeof(t.url), "https://127.0.0.1:%u/" PACKAGE, f->nginx.tls_port);
     setenv("SSL_CERT_FILE", certificate, 1);
 
-    const struct transfer_outcome *o = run(f, &t);
+    const struct transfer_result *o = run(f, &t);
     unsetenv("SSL_CERT_FILE");
 
     must(o->err.code, o->err);
@@ -648,7 +649,7 @@ TEST(transfer, a_redirect_from_https_to_http_is_not_followed)
     snprintf(t.url, sizeof(t.url), "https://127.0.0.1:%u/plain/" PACKAGE, f->nginx.tls_port);
     setenv("SSL_CERT_FILE", certificate, 1);
 
-    const struct transfer_outcome *o = run(f, &t);
+    const struct transfer_result *o = run(f, &t);
     unsetenv("SSL_CERT_FILE");
 
     assert_int_equal(o->err.code, KILN_DENIED);
@@ -697,7 +698,7 @@ TEST(transfer, a_snapshot_of_a_users_cache_is_passed_on)
     KILN_AUTO(json) struct json *json = NULL;
     KILN_AUTO(fd) int fd = -1;
     package_write(&f->p, "gfx90a68.ukdb", 3, 1000);
-    char path[FIXTURE_PATH_MOST];
+    char path[FIXTURE_PATH_MAX];
     snprintf(path, sizeof(path), "%s", package_path(&f->p, "gfx90a68.ukdb"));
     uint8_t wal[2] = { 2, 2 }; /* as MIOpen leaves it */
     int file = open(path, O_WRONLY | O_CLOEXEC);
@@ -717,7 +718,7 @@ TEST(transfer, a_snapshot_of_a_users_cache_is_passed_on)
     t.task.job.content_fd = fd;
     t.task.job.name = "gfx90a68.ukdb";
     t.task.job.salvage = true;
-    const struct transfer_outcome *o = run(f, &t);
+    const struct transfer_result *o = run(f, &t);
     must(o->err.code, o->err);
     assert_int_equal(o->rows, 3);
     assert_int_equal(o->damaged, 0);

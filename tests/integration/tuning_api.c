@@ -102,7 +102,7 @@ static void value_of(uint32_t n, char value[192])
 static void import(struct fixture *f)
 {
     char path[160], key[64], value[192];
-    snprintf(path, sizeof(path), "%s/" DEVICE ".HIP.fdb.txt", f->daemon.folder);
+    snprintf(path, sizeof(path), "%s/" DEVICE ".HIP.fdb.txt", f->daemon.directory);
     FILE *file = fopen(path, "we");
     assert_non_null(file);
     for (uint32_t n = 1; n <= RECORDS; n++) {
@@ -410,7 +410,7 @@ static void *relay_run(void *argument)
 static void relay_start(struct relay *r, const struct fixture *f)
 {
     *r = (struct relay){ .here = { .sun_family = AF_UNIX }, .kilnd = { .sun_family = AF_UNIX } };
-    snprintf(r->here.sun_path, sizeof(r->here.sun_path), "%.90s/relay", f->daemon.folder);
+    snprintf(r->here.sun_path, sizeof(r->here.sun_path), "%.90s/relay", f->daemon.directory);
     snprintf(r->kilnd.sun_path, sizeof(r->kilnd.sun_path), "%.100s", f->daemon.socket);
     r->listening = relay_socket();
     assert_true(r->listening >= 0);
@@ -505,7 +505,7 @@ TEST(tuning_api, a_user_neither_sees_nor_changes_what_is_anothers)
         print_message("SKIPPED: only root can ask as another user\n");
         skip();
     }
-    assert_int_equal(chmod(f->daemon.folder, 0755), 0);
+    assert_int_equal(chmod(f->daemon.directory, 0755), 0);
     assert_int_equal(chmod(f->daemon.socket, 0666), 0);
     must(put(f->client, 7, KILN_TUNING_USER, 3, &f->err), f->err);
 

@@ -40,13 +40,14 @@ static int set_up(void **state)
     f->daemon.keep_log = true;
     f->daemon.arguments[0] = "--workers";
     f->daemon.arguments[1] = "0";
-    const char *folder = f->daemon.folder;
-    snprintf(f->in, sizeof(f->in), "%s/in", folder);
-    snprintf(f->out, sizeof(f->out), "%s/out", folder);
+    const char *directory = f->daemon.directory;
+    snprintf(f->in, sizeof(f->in), "%s/in", directory);
+    snprintf(f->out, sizeof(f->out), "%s/out", directory);
     snprintf(f->system, sizeof(f->system), "%s/" SYSTEM, f->in);
     snprintf(f->own, sizeof(f->own), "%s/" OWN, f->in);
-    shell(folder, "mkdir in && printf '%%s\\n' '" FIRST "' '" SECOND "' '" STRANGE "' >in/" SYSTEM);
-    shell(folder, "printf '%%s\\n' '" KEY "=MyOwn:0.01,0," ALGORITHM "' >in/" OWN);
+    shell(directory,
+          "mkdir in && printf '%%s\\n' '" FIRST "' '" SECOND "' '" STRANGE "' >in/" SYSTEM);
+    shell(directory, "printf '%%s\\n' '" KEY "=MyOwn:0.01,0," ALGORITHM "' >in/" OWN);
     daemon_process_start(&f->daemon);
     *state = f;
     return 0;
@@ -75,12 +76,12 @@ TEST(tuning_cli, an_imported_find_db_comes_out_byte_for_byte)
     assert_says(f->result.output, SYSTEM ":3: kept as it is: 64-56-56-3x3-64-56-56-32-1x1-1x1-1x1-"
                                          "1-NCHW-FP32-F: no problem of kiln's has a bias");
     kilnctl_ok(f, "db", "export", f->out);
-    shell(f->daemon.folder, "cmp in/" SYSTEM " out/" SYSTEM);
+    shell(f->daemon.directory, "cmp in/" SYSTEM " out/" SYSTEM);
     kilnctl_ok(f, "db", "diff", "system", f->system);
     assert_says(f->result.output, "3 the same, 0 different, 0 only in a, 0 only in b");
 }
 
-TEST(tuning_cli, a_folder_is_imported_with_what_is_packed_in_it)
+TEST(tuning_cli, a_directory_is_imported_with_what_is_packed_in_it)
 {
     struct node *f = *state;
     shell(f->in, "bzip2 " SYSTEM " && echo nothing >README");
@@ -89,7 +90,7 @@ TEST(tuning_cli, a_folder_is_imported_with_what_is_packed_in_it)
     assert_int_equal(json_count(json_get(answer, "files")), 2);
     assert_int_equal(json_get_u64(answer, "records", 0), 4);
     kilnctl_ok(f, "db", "export", f->out);
-    shell(f->daemon.folder, "bunzip2 in/" SYSTEM ".bz2 && cmp in/" SYSTEM " out/" SYSTEM);
+    shell(f->daemon.directory, "bunzip2 in/" SYSTEM ".bz2 && cmp in/" SYSTEM " out/" SYSTEM);
 }
 
 TEST(tuning_cli, the_genuine_databases_come_out_as_they_went_in)
@@ -110,14 +111,14 @@ TEST(tuning_cli, the_genuine_databases_come_out_as_they_went_in)
     }
 }
 
-TEST(tuning_cli, a_bad_line_is_told_by_its_number_and_the_rest_is_taken)
+TEST(tuning_cli, a_bad_line_is_reported_by_its_number_and_the_rest_is_taken)
 {
     struct node *f = *state;
-    char told[320];
+    char reported[320];
     shell(f->in, "sed -i '2s/=.*/=ConvAsm3x3U:fast/' " SYSTEM);
-    snprintf(told, sizeof(told), "%s:2: ", f->system);
+    snprintf(reported, sizeof(reported), "%s:2: ", f->system);
 
-    kilnctl_fails(f, 1, told, "db", "import", f->system);
+    kilnctl_fails(f, 1, reported, "db", "import", f->system);
 
     assert_says(f->result.output, "1 line of");
     kilnctl_ok(f, "db", "get", KEY, "--db-id", "gfx90a68");
@@ -202,7 +203,7 @@ static void be_another(struct node *f)
         print_message("SKIPPED: only root can ask as another user\n");
         skip();
     }
-    assert_int_equal(chmod(f->daemon.folder, 0755), 0);
+    assert_int_equal(chmod(f->daemon.directory, 0755), 0);
     assert_int_equal(chmod(f->daemon.socket, 0666), 0);
     f->daemon.user = OTHER_USER;
     kilnctl(f, "--version");
@@ -325,10 +326,10 @@ TEST(caches, a_jobs_kernels_come_out_and_go_back_in)
 {
     struct caches *c = *state;
     char out[160], find[200];
-    snprintf(out, sizeof(out), "%s/out", c->daemon.folder);
-    snprintf(find, sizeof(find), "%s/" CACHE_DEVICE ".HIP.fdb.txt", c->folder);
+    snprintf(out, sizeof(out), "%s/out", c->daemon.directory);
+    snprintf(find, sizeof(find), "%s/" CACHE_DEVICE ".HIP.fdb.txt", c->directory);
     use_small_cache(c);
-    shell(c->folder, "echo '" FIRST "' >" CACHE_DEVICE ".HIP.fdb.txt");
+    shell(c->directory, "echo '" FIRST "' >" CACHE_DEVICE ".HIP.fdb.txt");
     daemon_process_start(&c->daemon);
     import(c, c->path);
     expect_status(&c->result, 0, "\"imported\":40");
@@ -358,10 +359,10 @@ TEST(tuning_cli, a_backup_is_a_database_that_holds_the_records)
     struct node *f = *state;
     char path[200];
     kilnctl_ok(f, "db", "import", f->own);
-    snprintf(path, sizeof(path), "%s/copy.db", f->daemon.folder);
+    snprintf(path, sizeof(path), "%s/copy.db", f->daemon.directory);
     kilnctl_ok(f, "db", "backup", path);
-    shell_says("ok", f->daemon.folder, "sqlite3 copy.db 'pragma integrity_check'");
-    shell_says("1", f->daemon.folder, "sqlite3 copy.db 'select count(*) from record'");
+    shell_says("ok", f->daemon.directory, "sqlite3 copy.db 'pragma integrity_check'");
+    shell_says("1", f->daemon.directory, "sqlite3 copy.db 'select count(*) from record'");
     kilnctl_fails(f, 1, "already", "db", "backup", path);
     kilnctl_ok(f, "db", "vacuum");
     kilnctl_ok(f, "db", "verify");

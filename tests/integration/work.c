@@ -14,14 +14,14 @@
 #include <unistd.h>
 
 #define CLIENTS 8
-#define KERNELS_MOST 48
+#define KERNELS_MAX 48
 
 /* What the ranks of a job tell each other; in memory that they share. */
 struct job {
     unsigned kernels;
     atomic_uint joined;
-    atomic_uint served;                    /* objects that came and were right */
-    atomic_uint_least64_t h[KERNELS_MOST]; /* of each kernel's bytes; 0: nobody has them yet */
+    atomic_uint served;                   /* objects that came and were right */
+    atomic_uint_least64_t h[KERNELS_MAX]; /* of each kernel's bytes; 0: nobody has them yet */
 };
 
 struct fixture {
@@ -253,7 +253,7 @@ TEST(work, ranks_that_wait_are_served_after_kills_and_restarts)
     pid_t pids[CLIENTS];
     strcpy(f->target, "gfx942");
     daemon_process_start(&f->daemon);
-    start_ranks(f, KERNELS_MOST, pids);
+    start_ranks(f, KERNELS_MAX, pids);
     assert_true(wait_until(all_joined, f->job)); /* who never reached a daemon need not wait */
     for (size_t i = 0; i < sizeof(moments) / sizeof(moments[0]); i++)
         kills += kill_at(f, moments[i]);
@@ -263,7 +263,7 @@ TEST(work, ranks_that_wait_are_served_after_kills_and_restarts)
 
     assert_int_equal(daemon_process_stop(&f->daemon), 0); /* what is left, from disk */
     daemon_process_start(&f->daemon);
-    start_ranks(f, KERNELS_MOST, pids);
+    start_ranks(f, KERNELS_MAX, pids);
     expect_all_served(f, pids);
     assert_true(daemon_stat(&f->daemon, "hits.disk") > 0);
     assert_int_equal(daemon_stat(&f->daemon, "quarantined"), 0);

@@ -28,9 +28,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PROBLEMS_MOST 64u /* of a batch */
-#define DRAWS_MOST 20000u /* of random problems, for a solver of few of them */
-#define WHAT_MOST 320
+#define PROBLEMS_MAX 64u /* of a batch */
+#define DRAWS_MAX 20000u /* of random problems, for a solver of few of them */
+#define WHAT_MAX 320
 #define TIMEOUT_MS 600000
 #define OBJDUMP "llvm-objdump-19"
 
@@ -88,8 +88,8 @@ struct batch {
     size_t count;
     struct {
         struct problem problem;
-        char what[WHAT_MOST]; /* "3x3", or all of it */
-    } trials[PROBLEMS_MOST];
+        char what[WHAT_MAX]; /* "3x3", or all of it */
+    } trials[PROBLEMS_MAX];
     unsigned solved, bad;
 };
 
@@ -200,10 +200,10 @@ static void add_sample(struct batch *b)
 /* By turns as networks have them, and odd ones; none where the solver applies to hardly any. */
 static void add_random_problem(struct batch *b, enum direction direction, unsigned turn)
 {
-    for (unsigned i = 0; i < DRAWS_MOST; i++) {
+    for (unsigned i = 0; i < DRAWS_MAX; i++) {
         struct problem p =
             turn % 2 ? random_problem(&seed, direction) : random_layer(&seed, direction);
-        char what[WHAT_MOST];
+        char what[WHAT_MAX];
         if (!b->solver->applies(&p, &b->target))
             continue;
         problem_to_driver(&p, what, sizeof(what));
@@ -279,7 +279,7 @@ static unsigned count_instructions(struct fixture *f, struct kiln_kernel *kernel
     char path[192], line[1024];
     unsigned count = 0;
     FILE *output = NULL;
-    snprintf(path, sizeof(path), "%s/object", f->daemon.folder);
+    snprintf(path, sizeof(path), "%s/object", f->daemon.directory);
     write_object(path, kernel);
     pid_t pid = start_objdump(path, &output);
     while (fgets(line, sizeof(line), output))
@@ -335,7 +335,7 @@ static int take_plan(void *context, size_t index, struct kiln_plan *plan,
 {
     struct batch *b = context;
     const struct problem *p = &b->trials[index].problem;
-    char what[WHAT_MOST + 16], why[1024];
+    char what[WHAT_MAX + 16], why[1024];
     snprintf(what, sizeof(what), "%s %s %s", direction_name((enum direction)p->direction),
              data_type_name((enum data_type)p->type), b->trials[index].what);
     if (!plan) {
@@ -353,7 +353,7 @@ static int take_plan(void *context, size_t index, struct kiln_plan *plan,
 
 static void build(struct batch *b)
 {
-    struct kiln_problem problems[PROBLEMS_MOST];
+    struct kiln_problem problems[PROBLEMS_MAX];
     struct kiln_error failure = { .code = 0 };
     struct kiln_plan_options options = { .size = sizeof(options),
                                          .target = b->target.text,
@@ -369,10 +369,10 @@ static void build(struct batch *b)
 
 static void add_problem(struct batch *b, const struct problem *problem, const char *what)
 {
-    if (b->count == PROBLEMS_MOST)
+    if (b->count == PROBLEMS_MAX)
         build(b);
     b->trials[b->count].problem = *problem;
-    snprintf(b->trials[b->count++].what, WHAT_MOST, "%s", what);
+    snprintf(b->trials[b->count++].what, WHAT_MAX, "%s", what);
 }
 
 static unsigned build_all(struct fixture *f, const struct solver *solver, size_t number)

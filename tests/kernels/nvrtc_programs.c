@@ -21,7 +21,7 @@
 /* Before cp.async; with it; with instructions of its own. */
 static const char *const targets[] = { "sm_75", "sm_80", "sm_90a" };
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
-#define DRAWS_MOST 20000u /* of random problems, for a solver of few of them */
+#define DRAWS_MAX 20000u /* of random problems, for a solver of few of them */
 
 static struct nvrtc nvrtc;
 static unsigned problems = 1;
@@ -33,7 +33,7 @@ static bool draw(const struct solver *solver, enum direction direction, uint32_t
                  const struct target *target, struct problem *ret_problem)
 {
     bool found = false;
-    for (unsigned i = 0; i < DRAWS_MOST; i++) {
+    for (unsigned i = 0; i < DRAWS_MAX; i++) {
         struct problem p = random_problem(&seed, direction);
         if (!solver->applies(&p, target))
             continue;
@@ -96,7 +96,7 @@ static void every_solver_compiles_without_a_word(void **state)
 
 enum { TILE_M, TILE_N, TILE_K, WARPS_M, WARPS_N, STAGES, SPLIT, BAND, CACHE, WIDE };
 #define FED_IN_BULK 2
-#define TILES_MOST 128u
+#define TILES_MAX 128u
 
 /* A sum of two tiles: shared memory has room for as many groups as registers have. */
 static struct problem short_sum(enum direction direction, uint32_t stride)
@@ -128,7 +128,7 @@ static bool is_same_tile(const struct perf_config *a, const struct perf_config *
 
 /* The valid config of each tile with the fewest stages, and so the most groups. */
 static unsigned tiles_in_bulk(const struct problem *problem, const struct target *target,
-                              struct perf_config ret_tiles[TILES_MOST])
+                              struct perf_config ret_tiles[TILES_MAX])
 {
     struct perf_space space = igemm_path_mma.space(problem, target);
     uint32_t size = perf_space_size(&space);
@@ -144,7 +144,7 @@ static unsigned tiles_in_bulk(const struct problem *problem, const struct target
             known++;
         if (known < count && ret_tiles[known].values[STAGES] <= c.values[STAGES])
             continue;
-        assert_in_range(known, 0, TILES_MOST - 1);
+        assert_in_range(known, 0, TILES_MAX - 1);
         ret_tiles[known] = c;
         count += known == count;
     }
@@ -156,13 +156,13 @@ static unsigned compile_tiles(const struct problem *problem, const struct target
                               unsigned number, unsigned step)
 {
     static struct solution solution;
-    static struct perf_config tiles[TILES_MOST];
+    static struct perf_config tiles[TILES_MAX];
     struct kiln_err err = KILN_ERR_INIT;
     struct nvrtc_pool pool = { .count = 0 };
     unsigned bad = 0, count = tiles_in_bulk(problem, target, tiles);
-    assert_in_range(count, 15, TILES_MOST);
+    assert_in_range(count, 15, TILES_MAX);
     for (unsigned i = number; i < count; i += step) {
-        char text[PERF_CONFIG_TEXT_MOST];
+        char text[PERF_CONFIG_TEXT_MAX];
         perf_config_write(&tiles[i], text);
         struct solver_wish wish = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(text) };
         must(solver_solve(problem, target, &wish, &solution, &err), err);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct opencl_device {
-    char cache[64]; /* the folder given to PoCL, removed at the end */
+    char cache[64]; /* the directory given to PoCL, removed at the end */
     char name[128];
     cl_device_id id;
     cl_context context;
@@ -81,23 +81,23 @@ static cl_program program_of(struct opencl_device *device, struct bytes text)
     return clCreateProgramWithSource(device->context, 1, &data, &text.size, NULL);
 }
 
-#define LOG_MOST 8192
+#define LOG_MAX 8192
 
-static void read_log(struct opencl_device *device, cl_program program, char log[LOG_MOST])
+static void read_log(struct opencl_device *device, cl_program program, char log[LOG_MAX])
 {
     log[0] = '\0'; /* so it stays where the log is longer than there is room for */
     size_t size = 0;
     cl_program_build_info what = CL_PROGRAM_BUILD_LOG;
-    if (clGetProgramBuildInfo(program, device->id, what, LOG_MOST - 1, log, &size) != CL_SUCCESS &&
+    if (clGetProgramBuildInfo(program, device->id, what, LOG_MAX - 1, log, &size) != CL_SUCCESS &&
         clGetProgramBuildInfo(program, device->id, what, 0, NULL, &size) == CL_SUCCESS)
-        snprintf(log, LOG_MOST, "warning: a log of %zu bytes", size);
+        snprintf(log, LOG_MAX, "warning: a log of %zu bytes", size);
 }
 
 /* What a compiler warns of is wrong, or drowns what would be. */
 static bool is_clean(struct opencl_device *device, cl_program program, bool is_compiled,
                      const char *options)
 {
-    char log[LOG_MOST];
+    char log[LOG_MAX];
     read_log(device, program, log);
     if (is_compiled && !strstr(log, "warning"))
         return true;
@@ -111,8 +111,8 @@ static cl_program compile(struct opencl_device *device, const struct solution_pr
     char options[sizeof(source->options) + 64];
     cl_program program = program_of(device, source->source), linked = NULL;
     bool is_compiled;
-    cl_program headers[SOLUTION_HEADERS_MOST];
-    const char *names[SOLUTION_HEADERS_MOST];
+    cl_program headers[SOLUTION_HEADERS_MAX];
+    const char *names[SOLUTION_HEADERS_MAX];
     for (uint32_t i = 0; i < source->header_count; i++) {
         headers[i] = program_of(device, source->header_texts[i]);
         names[i] = source->header_names[i];

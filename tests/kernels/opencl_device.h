@@ -5,7 +5,7 @@
  * An OpenCL device for kernel tests: compiles a solution's programs and runs its kernels, with no
  * daemon and no libkiln between.
  *
- * Ownership  opencl_close releases everything, the private PoCL cache folder included
+ * Ownership  opencl_close releases everything, the private PoCL cache directory included
  * Threading  one thread
  */
 #include "engine/solver/solver.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/kernels/random_problem.h"
 
-#define MULTIPLY_ADDS_MOST 4e6
+#define MULTIPLY_ADDS_MAX 4e6
 
 /* Between |least| and |most|, both included. */
 static uint32_t between(uint64_t *state, uint32_t least, uint32_t most)
@@ -62,7 +62,7 @@ struct problem random_problem(uint64_t *state, enum direction direction)
     for (;;) {
         struct kiln_err err = KILN_ERR_INIT;
         struct problem p = choose(state, direction);
-        if (!problem_check(&p, &err) && problem_flops(&p) < 2 * MULTIPLY_ADDS_MOST)
+        if (!problem_check(&p, &err) && problem_flops(&p) < 2 * MULTIPLY_ADDS_MAX)
             return p;
     }
 }

@@ -24,9 +24,9 @@
 #define PROBLEMS TYPES
 #define ONE_IN_OPTIMISED 7u
 #define DIRECTIONS 3u
-#define SOLVERS_MOST 16u
+#define SOLVERS_MAX 16u
 /* Of random problems and of random points: a solver for few of them has its own tests beside. */
-#define DRAWS_MOST 20000u
+#define DRAWS_MAX 20000u
 
 struct suite {
     struct opencl_device *device;
@@ -52,7 +52,7 @@ static uint64_t next(uint64_t *state)
 static bool draw_problem(const struct subject *s, unsigned index, uint64_t *state,
                          struct problem *ret_problem)
 {
-    for (unsigned i = 0; i < DRAWS_MOST; i++) {
+    for (unsigned i = 0; i < DRAWS_MAX; i++) {
         struct problem p = random_problem(state, s->direction);
         if (index < UNIFORM) {
             p.type = index % TYPES;
@@ -68,11 +68,11 @@ static bool draw_problem(const struct subject *s, unsigned index, uint64_t *stat
 
 /* False where the solver has nothing to tune, or no random point was valid. */
 static bool draw_config(const struct subject *s, const struct problem *problem, uint64_t *state,
-                        char ret_text[PERF_CONFIG_TEXT_MOST])
+                        char ret_text[PERF_CONFIG_TEXT_MAX])
 {
     struct perf_space space = solver_space(s->solver, problem, &s->suite->target);
     uint32_t size = perf_space_size(&space);
-    for (unsigned i = 0; size > 0 && i < DRAWS_MOST; i++) {
+    for (unsigned i = 0; size > 0 && i < DRAWS_MAX; i++) {
         struct perf_config config;
         perf_space_at(&space, (uint32_t)(next(state) % size), &config);
         if (s->solver->config_is_valid(problem, &s->suite->target, &config)) {
@@ -109,7 +109,7 @@ static void random_problems_match_the_reference(void **state)
     unsigned wrong = 0, problems = 0;
     for (unsigned i = 0; i < s->suite->problems; i++) {
         struct problem problem;
-        char config[PERF_CONFIG_TEXT_MOST] = "";
+        char config[PERF_CONFIG_TEXT_MAX] = "";
         if (!draw_problem(s, i, &random, &problem))
             continue;
         if ((i + i / UNIFORM + s->direction) % 2 && !draw_config(s, &problem, &random, config))
@@ -127,7 +127,7 @@ static size_t add_subjects(struct suite *suite, const char *only, struct subject
                            struct CMUnitTest *tests)
 {
     size_t count = 0;
-    for (size_t i = 0; i < SOLVERS_MOST && solvers[i]; i++) {
+    for (size_t i = 0; i < SOLVERS_MAX && solvers[i]; i++) {
         if (only && strcmp(only, solvers[i]->name) != 0)
             continue;
         for (unsigned direction = 0; direction < DIRECTIONS; direction++, count++) {
@@ -144,8 +144,8 @@ static size_t add_subjects(struct suite *suite, const char *only, struct subject
 
 int main(int argc, char **argv)
 {
-    static struct subject subjects[SOLVERS_MOST * DIRECTIONS];
-    static struct CMUnitTest tests[SOLVERS_MOST * DIRECTIONS];
+    static struct subject subjects[SOLVERS_MAX * DIRECTIONS];
+    static struct CMUnitTest tests[SOLVERS_MAX * DIRECTIONS];
     char why[256] = "";
     struct suite suite = {
         .device = opencl_open(why),

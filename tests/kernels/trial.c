@@ -124,7 +124,7 @@ static bool guards_are_untouched(const struct trial *trial)
 
 static void say_which(const struct trial *trial, const char *what)
 {
-    char config[PERF_CONFIG_TEXT_MOST];
+    char config[PERF_CONFIG_TEXT_MAX];
     perf_config_write(&trial->solution.config, config);
     fprintf(stderr, "%s: %s %s [%s]\n  %s\n", what, trial->solution.solver->name,
             trial->solution.kernels[0].name, config, trial->solution.programs[0].options);
@@ -149,7 +149,7 @@ bool trial_is_right(struct trial *trial)
                                          .result = want,
                                          .magnitude = magnitude };
     struct reference_verdict verdict = { .wrong = 1 };
-    char config[PERF_CONFIG_TEXT_MOST];
+    char config[PERF_CONFIG_TEXT_MAX];
     perf_config_write(&trial->solution.config, config);
     struct rounding rounding =
         rounding_of(&trial->problem, trial->solution.solver->name, config, trial->quantum);

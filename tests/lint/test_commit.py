@@ -14,9 +14,9 @@ HASH = "0123456789abcdef0123456789abcdef01234567"
 @unittest.skipUnless(shutil.which("cmake") and shutil.which("git"), "needs cmake and git")
 class Commit(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.tree = pathlib.Path(folder.name) / "tree"
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.tree = pathlib.Path(directory.name) / "tree"
         (self.tree / "cmake").mkdir(parents=True)
         for name in (".gitattributes", "cmake/commit.cmake"):
             shutil.copy(ROOT / name, self.tree / name)
@@ -24,18 +24,18 @@ class Commit(unittest.TestCase):
         (self.tree / "print.cmake").write_text(
             "include(${CMAKE_CURRENT_LIST_DIR}/cmake/commit.cmake)\nmessage(NOTICE \"${kiln_commit}\")\n")
 
-    def git(self, *arguments, folder=None):
+    def git(self, *arguments, directory=None):
         environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
         return subprocess.run(
             ["git", "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
-            cwd=folder or self.tree, env={**environment, "GIT_CONFIG_GLOBAL": "/dev/null"},
+            cwd=directory or self.tree, env={**environment, "GIT_CONFIG_GLOBAL": "/dev/null"},
             check=True, capture_output=True).stdout
 
-    def commit(self, folder=None):
-        self.git("init", "-q", folder=folder)
-        self.git("add", "-A", folder=folder)
-        self.git("commit", "-q", "-m", "all", folder=folder)
-        return self.git("rev-parse", "HEAD", folder=folder).decode()[:12]
+    def commit(self, directory=None):
+        self.git("init", "-q", directory=directory)
+        self.git("add", "-A", directory=directory)
+        self.git("commit", "-q", "-m", "all", directory=directory)
+        return self.git("rev-parse", "HEAD", directory=directory).decode()[:12]
 
     def found(self, *options, status=0):
         ended = subprocess.run(["cmake", *options, "-P", self.tree / "print.cmake"],
@@ -71,7 +71,7 @@ class Commit(unittest.TestCase):
         self.assertEqual(self.found(), "unknown")
 
     def test_the_commit_of_a_folder_around_it_is_another(self):
-        self.commit(folder=self.tree.parent)
+        self.commit(directory=self.tree.parent)
         self.assertEqual(self.found(), "unknown")
 
     def test_what_is_given_counts(self):

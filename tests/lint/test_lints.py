@@ -20,12 +20,12 @@ import tree  # noqa: E402
 
 
 class Tree(unittest.TestCase):
-    """A small source tree in a temporary folder."""
+    """A small source tree in a temporary directory."""
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = pathlib.Path(folder.name)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
 
     def write(self, rel, text):
         path = self.root / rel

@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 300000 /* sanitizers on a loaded machine */
-#define PIPELINE 1000u     /* requests that a mute client sends: below what one connection may */
+#define GRACE_MS 300000 /* sanitizers on a loaded machine */
+#define PIPELINE 1000u  /* requests that a mute client sends: below what one connection may */
 #define OWN_FIRST 10000000u
 #define DEATHS 5u
 
@@ -24,7 +24,7 @@ static struct kiln_client *open_client(struct crowd *c)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = c->socket,
-                                                 .timeout_ms = PATIENCE_MS,
+                                                 .timeout_ms = GRACE_MS,
                                                  .table_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };

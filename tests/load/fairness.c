@@ -24,8 +24,8 @@
 
 #define FIRST_USER 54321
 #define SECOND_USER 54322
-#define BATCH_MOST 4000u
-#define WORKERS_MOST 8
+#define BATCH_MAX 4000u
+#define WORKERS_MAX 8
 #define SINGLE 90000000u /* the second user's kernel */
 
 static unsigned compiles = 10000;
@@ -35,7 +35,7 @@ struct fixture {
     unsigned workers;
     unsigned last; /* of the first user's kernels */
     int watcher, first, second;
-    pid_t stopped[WORKERS_MOST];
+    pid_t stopped[WORKERS_MAX];
 };
 
 static int setup_with(void **state, unsigned workers)
@@ -53,7 +53,7 @@ static int setup_with(void **state, unsigned workers)
     daemon_process_init(&f.daemon);
     memcpy(f.daemon.arguments, arguments, sizeof(arguments));
     daemon_process_start(&f.daemon);
-    assert_int_equal(chmod(f.daemon.folder, 0711) | chmod(f.daemon.socket, 0666), 0);
+    assert_int_equal(chmod(f.daemon.directory, 0711) | chmod(f.daemon.socket, 0666), 0);
     f.watcher = raw_greeted(&f.daemon);
     f.first = raw_greeted_as(&f.daemon, FIRST_USER);
     f.second = raw_greeted_as(&f.daemon, SECOND_USER);
@@ -178,9 +178,9 @@ static void fill_queue(struct fixture *f)
     ask_many(f, 0, f->workers + 1);
     expect(f, "kiln_inflight_compiles", f->workers);
     expect(f, "kiln_queued_compiles", 1);
-    for (unsigned from = f->workers + 1; from < compiles; from += BATCH_MOST) {
+    for (unsigned from = f->workers + 1; from < compiles; from += BATCH_MAX) {
         unsigned left = compiles - from;
-        ask_many(f, from, left < BATCH_MOST ? left : BATCH_MOST);
+        ask_many(f, from, left < BATCH_MAX ? left : BATCH_MAX);
     }
     expect(f, "kiln_queued_compiles", compiles - f->workers);
     expect(f, "kiln_inflight_compiles", f->workers);
@@ -196,8 +196,8 @@ static void take_answer(struct fixture *f, unsigned number)
     assert_int_equal(frame.header.type, MESSAGE_kernels);
     struct reader r = reader_of(bytes_of(frame.body, frame.header.body_size));
     struct message_kernels m = message_kernels_read(&r);
-    struct reader list = reader_of(m.outcomes);
-    struct message_outcome o = message_outcome_read(&list);
+    struct reader list = reader_of(m.results);
+    struct message_result o = message_result_read(&list);
     assert_int_equal(o.code, KILN_OK);
     assert_int_equal(frame.fd_count, 1);
     assert_true(o.size <= sizeof(content));

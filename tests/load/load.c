@@ -20,7 +20,7 @@
 #define ROUND_STEP 1000000u /* each round has kernels of its own */
 /* Descriptors: each client has two at most, kilnd one for each of them and for each kernel. */
 #define FILES_BESIDE 200u
-/* At rest: readers of folders that are looked at now and then. */
+/* At rest: readers of directories that are looked at now and then. */
 #define FILES_MORE 4u
 /* What one round more may leave in memory: rows about kernels that were not there before. */
 #ifndef MEMORY_MORE_KB
@@ -210,7 +210,7 @@ static int setup(void **state)
     memcpy(f.daemon.arguments, arguments, sizeof(arguments));
     daemon_process_start(&f.daemon);
     if (geteuid() == 0) /* others must get there */
-        assert_int_equal(chmod(f.daemon.folder, 0755) | chmod(f.daemon.socket, 0666), 0);
+        assert_int_equal(chmod(f.daemon.directory, 0755) | chmod(f.daemon.socket, 0666), 0);
     else
         print_message("the hostile clients are the same user as the others: this is not root\n");
     expect_hostile_is_nobody(&f);

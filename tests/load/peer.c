@@ -13,8 +13,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SILENCE_MOST_MS 60000
-#define BODY_MOST (64u << 10)
+#define SILENCE_MAX_MS 60000
+#define BODY_MAX (64u << 10)
 #define HASH_SEED 8u
 
 /* ---- kernels ---- */
@@ -146,7 +146,7 @@ static bool receive_all(struct peer *p, void *data, size_t size, int *ret_file)
                             .msg_control = &control,
                             .msg_controllen = sizeof(control) };
         struct pollfd ready = { .fd = p->fd, .events = POLLIN };
-        if (poll(&ready, 1, SILENCE_MOST_MS) != 1)
+        if (poll(&ready, 1, SILENCE_MAX_MS) != 1)
             return false;
         ssize_t got = recvmsg(p->fd, &m, MSG_CMSG_CLOEXEC);
         if (got <= 0)
@@ -181,8 +181,8 @@ static void read_answer(struct bytes body, unsigned type, int file, struct peer_
         return;
     }
     struct message_kernels m = message_kernels_read(&r);
-    struct reader list = reader_of(m.outcomes);
-    struct message_outcome o = message_outcome_read(&list);
+    struct reader list = reader_of(m.results);
+    struct message_result o = message_result_read(&list);
     answer->code = (enum kiln_code)o.code;
     answer->is_malformed = type != MESSAGE_kernels || r.failed || list.failed || m.count != 1;
     if (answer->is_malformed || o.code != KILN_OK)
@@ -192,7 +192,7 @@ static void read_answer(struct bytes body, unsigned type, int file, struct peer_
 
 bool peer_receive(struct peer *p, struct peer_answer *ret_answer)
 {
-    uint8_t raw[FRAME_HEADER_SIZE], body[BODY_MOST];
+    uint8_t raw[FRAME_HEADER_SIZE], body[BODY_MAX];
     struct frame_header h;
     struct kiln_err err = KILN_ERR_INIT;
     int file = -1;

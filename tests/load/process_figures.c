@@ -28,12 +28,12 @@ static long number_in(pid_t pid, const char *file, const char *name)
 
 static void count_files(pid_t pid, struct process_figures *figures)
 {
-    char folder[64], link[64 + 256], target[64];
-    snprintf(folder, sizeof(folder), "/proc/%d/fd", (int)pid);
-    DIR *dir = opendir(folder);
+    char directory[64], link[64 + 256], target[64];
+    snprintf(directory, sizeof(directory), "/proc/%d/fd", (int)pid);
+    DIR *dir = opendir(directory);
     assert_non_null(dir);
     for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
-        snprintf(link, sizeof(link), "%s/%s", folder, e->d_name);
+        snprintf(link, sizeof(link), "%s/%s", directory, e->d_name);
         ssize_t got = readlink(link, target, sizeof(target) - 1);
         target[got > 0 ? got : 0] = '\0';
         bool in_memory = strncmp(target, "/memfd:", 7) == 0;

@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LANES 8u
+#define WORK_QUEUES 8u
 #define COMMON 400u         /* kernels that every process wants */
 #define NEW_FIRST 20000000u /* and those that only one does */
 #define SAMPLES 100u
@@ -35,8 +35,8 @@
 #define HOT_COUNT "1000"
 #define CACHE_LIMIT "16MiB"
 /* From the first judged sample to the last, by the line through all of them. */
-#ifndef GROWTH_MOST_KB
-#define GROWTH_MOST_KB 2048
+#ifndef GROWTH_MAX_KB
+#define GROWTH_MAX_KB 2048
 #endif
 #define FILES_MORE 4.0 /* a sample sees the connections of its moment */
 
@@ -161,13 +161,13 @@ static void live(struct soak *s, unsigned life)
             fetch(s, client, (life + i) % COMMON);
     }
     fetch(s, client, NEW_FIRST + life);
-    if (life % LANES == 0)
+    if (life % WORK_QUEUES == 0)
         die(s, NEW_FIRST + life);
     kiln_client_close(client);
     atomic_fetch_add(&s->done_lives, 1);
 }
 
-static void *run_lane(void *context)
+static void *run_work_queue(void *context)
 {
     struct soak *s = context;
     for (unsigned life; (life = atomic_fetch_add(&s->next_life, 1)) < plan.lives;) {
@@ -234,9 +234,9 @@ static void report(const struct soak *s, double took)
 
 static void expect_flat(const struct soak *s)
 {
-    if (rise(s, rss_of) > GROWTH_MOST_KB || rise(s, pss_of) > GROWTH_MOST_KB)
+    if (rise(s, rss_of) > GROWTH_MAX_KB || rise(s, pss_of) > GROWTH_MAX_KB)
         fail_msg("kilnd grew by %.0f kB (RSS), %.0f kB (PSS); %d may be", rise(s, rss_of),
-                 rise(s, pss_of), GROWTH_MOST_KB);
+                 rise(s, pss_of), GROWTH_MAX_KB);
     if (rise(s, files_of) > FILES_MORE)
         fail_msg("kilnd has %.1f descriptors more", rise(s, files_of));
 }
@@ -259,15 +259,15 @@ FIXTURE(soak, setup, teardown);
 TEST(soak, a_day_leaves_memory_and_descriptors_flat)
 {
     struct soak *s = *state;
-    pthread_t lanes[LANES];
+    pthread_t work_queues[WORK_QUEUES];
     for (unsigned i = 0; i < COMMON; i++)
         s->hashes[i] = made_hash(i);
     clock_gettime(CLOCK_MONOTONIC, &s->start);
-    for (unsigned i = 0; i < LANES; i++)
-        assert_int_equal(pthread_create(&lanes[i], NULL, run_lane, s), 0);
+    for (unsigned i = 0; i < WORK_QUEUES; i++)
+        assert_int_equal(pthread_create(&work_queues[i], NULL, run_work_queue, s), 0);
     take_samples(s);
-    for (unsigned i = 0; i < LANES; i++)
-        pthread_join(lanes[i], NULL);
+    for (unsigned i = 0; i < WORK_QUEUES; i++)
+        pthread_join(work_queues[i], NULL);
     double took = seconds_since(&s->start);
     if (atomic_load(&s->wrong) > 0)
         fail_msg("%u wrong answers: %s", atomic_load(&s->wrong), s->why);

@@ -33,9 +33,9 @@ def plain(roff):
 
 
 class Manual:
-    def __init__(self, programs, folder):
-        self.programs, self.folder = programs, folder
-        self.pages = {path.name: plain(path.read_text()) for path in folder.glob("man/man*/*")}
+    def __init__(self, programs, directory):
+        self.programs, self.directory = programs, directory
+        self.pages = {path.name: plain(path.read_text()) for path in directory.glob("man/man*/*")}
 
     def help(self, *words):
         return subprocess.run([self.programs / words[0], *words[1:], "--help"], check=True, text=True,
@@ -51,7 +51,7 @@ class Manual:
                 re.findall(r"(?<![\w-])--[\w-]+", tag.split(" or ")[0]) if not tag.startswith(".")}
 
     def bash_options(self, program, command):
-        script = self.folder / "completions/bash" / program
+        script = self.directory / "completions/bash" / program
         name = program.replace("-", "_")
         done = subprocess.run(["bash", "--norc", "-c", f'source "$1"; _{name}_options "$2"; echo $options',
                                "bash", script, command], check=True, text=True, capture_output=True)
@@ -59,7 +59,7 @@ class Manual:
 
     def zsh_options(self, program, command):
         """The options in the specifications of |command|, and in those of all commands."""
-        text = (self.folder / "completions/zsh" / f"_{program}").read_text()
+        text = (self.directory / "completions/zsh" / f"_{program}").read_text()
         body = re.search(r"^_\w+_specs\(\) \{\n(.*?)^\}", text, re.S | re.M)[1]
         own = re.search(rf"^    \('{re.escape(command)}'\) specs=\(\n(.*?)^    \) ;;", body, re.S | re.M)
         common = body[body.index("    specs+=("):]
@@ -192,7 +192,7 @@ def check_examples(manual):
 
 
 def check_values(manual):
-    tables = json.loads((manual.folder / "tables.json").read_text())
+    tables = json.loads((manual.directory / "tables.json").read_text())
     for what in values.unknown(tables):
         yield f"{what}: scripts/manual/values.py does not know what to offer for it"
 

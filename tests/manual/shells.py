@@ -48,9 +48,9 @@ def split(line):
     return words + ([""] if line.endswith(" ") else [])
 
 
-def ask_bash(folder, line, environment, seconds=60):
+def ask_bash(directory, line, environment, seconds=60):
     words = split(line)
-    script = folder / "bash" / words[0]
+    script = directory / "bash" / words[0]
     done = subprocess.run(["bash", "--norc", "-c", BASH, "bash", str(script), line, *words],
                           env=environment, capture_output=True, text=True, timeout=seconds, check=False)
     if done.stderr or done.returncode:
@@ -85,19 +85,19 @@ def _zsh_on_terminal(environment, seconds):
 
 @functools.cache
 def _zsh_home():
-    """A folder with our .zshrc; zsh keeps there which completions it found."""
+    """A directory with our .zshrc; zsh keeps there which completions it found."""
     home = tempfile.TemporaryDirectory(prefix="kiln-zsh-")
     atexit.register(home.cleanup)
     (pathlib.Path(home.name) / ".zshrc").write_text(ZSHRC)
     return pathlib.Path(home.name)
 
 
-def ask_zsh(folder, line, environment, seconds=60):
+def ask_zsh(directory, line, environment, seconds=60):
     home = _zsh_home()
     out = home / "out"
     out.write_text("")
     said = _zsh_on_terminal({**environment, "ZDOTDIR": str(home), "TERM": "xterm", "KILN_LINE": line,
-                             "KILN_OUT": str(out), "KILN_COMPLETIONS": str(folder / "zsh")}, seconds)
+                             "KILN_OUT": str(out), "KILN_COMPLETIONS": str(directory / "zsh")}, seconds)
     if re.search(r"_kiln\w*:\d+:|command not found|parse error", said):
         raise AssertionError(f"zsh on '{line}' says: {said}")
     return sorted(set(out.read_text().splitlines()))

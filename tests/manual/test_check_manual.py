@@ -16,32 +16,32 @@ BIN, MANUAL = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 
 class CheckManualTest(unittest.TestCase):
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-manual-"))
-        shutil.copytree(MANUAL / "man", self.folder / "man")
-        shutil.copytree(MANUAL / "completions", self.folder / "completions")
-        shutil.copy(MANUAL / "tables.json", self.folder)
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="kiln-manual-"))
+        shutil.copytree(MANUAL / "man", self.directory / "man")
+        shutil.copytree(MANUAL / "completions", self.directory / "completions")
+        shutil.copy(MANUAL / "tables.json", self.directory)
 
     def tearDown(self):
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.directory)
 
     def edit(self, path, old, new):
-        path = self.folder / path
+        path = self.directory / path
         text = path.read_text()
         self.assertIn(old, text)
         path.write_text(text.replace(old, new))
 
     def complaints(self, check, *arguments):
-        return list(check(check_manual.Manual(BIN, self.folder), *arguments))
+        return list(check(check_manual.Manual(BIN, self.directory), *arguments))
 
     def assert_says(self, complaints, *words):
         self.assertTrue(any(all(w in c for w in words) for c in complaints), complaints)
 
     def test_a_command_without_a_page_is_found(self):
-        (self.folder / "man/man1/kilnctl-gc.1").unlink()
+        (self.directory / "man/man1/kilnctl-gc.1").unlink()
         self.assert_says(self.complaints(check_manual.check_kilnctl), "kilnctl gc", "no page")
 
     def test_a_page_without_a_command_is_found(self):
-        page = self.folder / "man/man1/kilnctl-gc.1"
+        page = self.directory / "man/man1/kilnctl-gc.1"
         shutil.copy(page, page.with_name("kilnctl-gone.1"))
         self.assert_says(self.complaints(check_manual.check_kilnctl), "kilnctl-gone.1", "no command")
 
@@ -74,7 +74,7 @@ class CheckManualTest(unittest.TestCase):
     def test_a_function_without_a_page_is_found(self):
         functions = check_manual.exported(check_manual.ROOT / "libclient/exports.map")
         self.assertGreater(len(functions), 100)
-        (self.folder / "man/man3/kiln_version.3").unlink()
+        (self.directory / "man/man3/kiln_version.3").unlink()
         self.assert_says(self.complaints(check_manual.check_library, functions), "kiln_version")
 
     def test_a_function_that_is_gone_is_found(self):

@@ -24,10 +24,10 @@ ASK = {"bash": shells.ask_bash, "zsh": shells.ask_zsh}[SHELL]
 HOSTILE = ("gfx906$(touch ran).kdb", "gfx906`touch ran`.kdb", "gfx906;touch ran.kdb", "gfx906 x.kdb")
 
 
-def environment(folder, **more):
+def environment(directory, **more):
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("KILN", "XDG_", "MIOPEN_"))}
-    return {**kept, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(folder),
-            "XDG_RUNTIME_DIR": str(folder), "KILN_COMPLETION_TIMEOUT": "60s", **more}
+    return {**kept, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(directory),
+            "XDG_RUNTIME_DIR": str(directory), "KILN_COMPLETION_TIMEOUT": "60s", **more}
 
 
 def write_package(path):
@@ -44,25 +44,25 @@ def write_package(path):
 
 
 class Kilnd:
-    """A kilnd of its own folders, ready when it says so to its service manager."""
+    """A kilnd of its own directories, ready when it says so to its service manager."""
 
-    def __init__(self, folder):
-        self.socket = folder / "kilnd.sock"
-        packages = folder / "packages"
+    def __init__(self, directory):
+        self.socket = directory / "kilnd.sock"
+        packages = directory / "packages"
         packages.mkdir()
         write_package(packages / "gfx906_60.kdb")
         for name in HOSTILE:
             shutil.copy(packages / "gfx906_60.kdb", packages / name)
-        config = folder / "kilnd.json"
+        config = directory / "kilnd.json"
         config.write_text("{}")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-            manager.bind(str(folder / "notify"))
+            manager.bind(str(directory / "notify"))
             manager.settimeout(1)
             self.process = subprocess.Popen(
                 [BIN / "kilnd", "--config", config, "--socket", self.socket, "--socket-group=",
-                 "--cache-dir", folder / "cache", "--state-dir", folder / "state", "--temp-dir", folder,
+                 "--cache-dir", directory / "cache", "--state-dir", directory / "state", "--temp-dir", directory,
                  "--workers", "1", "--package-path", packages, "--log-level", "error"],
-                env=environment(folder, NOTIFY_SOCKET=str(folder / "notify")))
+                env=environment(directory, NOTIFY_SOCKET=str(directory / "notify")))
             self._wait(manager)
 
     def _wait(self, manager):
@@ -87,14 +87,14 @@ class Kilnd:
 class WithoutKilndTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-complete-"))
+        cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="kiln-complete-"))
 
     @classmethod
     def tearDownClass(cls):
-        shutil.rmtree(cls.folder)
+        shutil.rmtree(cls.directory)
 
     def offered(self, line):
-        return ASK(COMPLETIONS, line, environment(self.folder))
+        return ASK(COMPLETIONS, line, environment(self.directory))
 
     def assert_offers(self, line, *wanted):
         self.assertEqual(sorted(self.offered(line)), sorted(wanted), line)
@@ -124,13 +124,13 @@ class WithoutKilndTest(unittest.TestCase):
         self.assert_offers("kilnd --cache=o", "on", "off")
 
     def test_offers_files_and_folders(self):
-        (self.folder / "one.kdb").write_text("")
-        (self.folder / "two").mkdir(exist_ok=True)
+        (self.directory / "one.kdb").write_text("")
+        (self.directory / "two").mkdir(exist_ok=True)
         self.assertIn("one.kdb", [pathlib.Path(f).name for f in
-                                  self.offered(f"kilnctl pkg install {self.folder}/o")])
-        folders = [pathlib.Path(f).name for f in self.offered(f"kilnd --cache-dir {self.folder}/")]
-        self.assertIn("two", folders)
-        self.assertNotIn("one.kdb", folders)
+                                  self.offered(f"kilnctl pkg install {self.directory}/o")])
+        directories = [pathlib.Path(f).name for f in self.offered(f"kilnd --cache-dir {self.directory}/")]
+        self.assertIn("two", directories)
+        self.assertNotIn("one.kdb", directories)
 
     def test_offers_users_and_groups(self):
         self.assertIn("root", self.offered("kilnd --compiler-user ro"))
@@ -155,9 +155,9 @@ class WithoutKilndTest(unittest.TestCase):
 
     def test_a_kilnd_that_never_answers_is_not_waited_for(self):
         with socket.socket(socket.AF_UNIX) as mute:
-            mute.bind(str(self.folder / "mute.sock"))
+            mute.bind(str(self.directory / "mute.sock"))
             mute.listen(8)
-            words = environment(self.folder, KILN_SOCKET=str(self.folder / "mute.sock"))
+            words = environment(self.directory, KILN_SOCKET=str(self.directory / "mute.sock"))
             del words["KILN_COMPLETION_TIMEOUT"]
             # 30 s are for the shell; the answer is not waited for longer than half a second.
             self.assertEqual(ASK(COMPLETIONS, "kilnctl kernel show ", words, 30), [])
@@ -166,14 +166,14 @@ class WithoutKilndTest(unittest.TestCase):
 class WithKilndTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-complete-"))
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        cls.folder.chmod(0o711)  # root's compilers run as another user, who passes through
-        cls.kilnd = Kilnd(cls.folder)
+        cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="kiln-complete-"))
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+        cls.directory.chmod(0o711)  # root's compilers run as another user, who passes through
+        cls.kilnd = Kilnd(cls.directory)
         cls.addClassCleanup(cls.kilnd.stop)
 
     def offered(self, line):
-        return ASK(COMPLETIONS, line, environment(self.folder, KILN_SOCKET=str(self.kilnd.socket)))
+        return ASK(COMPLETIONS, line, environment(self.directory, KILN_SOCKET=str(self.kilnd.socket)))
 
     def test_offers_packages_and_runs_nothing_of_their_names(self):
         listed = self.kilnd.kilnctl("pkg", "ls")
@@ -182,10 +182,10 @@ class WithKilndTest(unittest.TestCase):
         offered = self.offered("kilnctl pkg verify ")
         self.assertIn("gfx906_60.kdb", offered)
         self.assertFalse((pathlib.Path.cwd() / "ran").exists())
-        self.assertFalse((self.folder / "ran").exists())
+        self.assertFalse((self.directory / "ran").exists())
 
     def test_offers_keys(self):
-        cache = self.folder / "gfx906_60.ukdb"
+        cache = self.directory / "gfx906_60.ukdb"
         write_package(cache)
         self.kilnd.kilnctl("kernel", "import", str(cache))
         key = self.kilnd.kilnctl("kernel", "ls").splitlines()[1].split()[0]
@@ -200,7 +200,7 @@ class WithKilndTest(unittest.TestCase):
         self.assertEqual(sorted(self.offered("kilnctl why-miss --toolchain ")), names)
 
     def test_asks_the_kilnd_that_the_line_names(self):
-        words = environment(self.folder, KILN_SOCKET="/nowhere")
+        words = environment(self.directory, KILN_SOCKET="/nowhere")
         line = f"kilnctl --socket {self.kilnd.socket} pkg rm gfx906_"
         self.assertEqual(ASK(COMPLETIONS, line, words), ["gfx906_60.kdb"])
 

@@ -75,8 +75,8 @@ class RoffTest(unittest.TestCase):
 
 class HeadersTest(unittest.TestCase):
     def setUp(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "toy.h"
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "toy.h"
             path.write_text(HEADER)
             self.header = headers.Header(path)
         self.functions = {i.function: i for i in self.header.items if i.function}
@@ -107,9 +107,9 @@ class HeadersTest(unittest.TestCase):
 
 class TextsTest(unittest.TestCase):
     def read(self, text):
-        with tempfile.TemporaryDirectory() as folder:
-            (pathlib.Path(folder) / "a.txt").write_text(text)
-            return texts.read(pathlib.Path(folder))
+        with tempfile.TemporaryDirectory() as directory:
+            (pathlib.Path(directory) / "a.txt").write_text(text)
+            return texts.read(pathlib.Path(directory))
 
     def test_a_file_has_parts_of_several_pages(self):
         parts = self.read("page a(1): is a\n\n## NOTES\n\nx\n\npage b-c(3)\n\n## NOTES\n\ny\n")

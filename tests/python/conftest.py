@@ -23,31 +23,31 @@ PR_SET_PDEATHSIG = 1
 
 
 class Daemon:
-    """kilnd with folders of its own, below a short path: a socket's may have 107 bytes."""
+    """kilnd with directories of its own, below a short path: a socket's may have 107 bytes."""
 
     def __init__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-test-", dir="/tmp"))
-        self.socket = str(self.folder / "kilnd.sock")
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="kiln-test-", dir="/tmp"))
+        self.socket = str(self.directory / "kilnd.sock")
         for name in ("home", "run", "pocl"):
-            (self.folder / name).mkdir(mode=0o700)
+            (self.directory / name).mkdir(mode=0o700)
         self.environment = dict(
-            os.environ, HOME=str(self.folder / "home"), XDG_RUNTIME_DIR=str(self.folder / "run"),
-            XDG_CACHE_HOME=str(self.folder / "cache-home"),
-            XDG_STATE_HOME=str(self.folder / "state-home"),
-            XDG_CONFIG_HOME=str(self.folder / "config-home"),
-            POCL_CACHE_DIR=str(self.folder / "pocl"), KILN_SOCKET=self.socket)
+            os.environ, HOME=str(self.directory / "home"), XDG_RUNTIME_DIR=str(self.directory / "run"),
+            XDG_CACHE_HOME=str(self.directory / "cache-home"),
+            XDG_STATE_HOME=str(self.directory / "state-home"),
+            XDG_CONFIG_HOME=str(self.directory / "config-home"),
+            POCL_CACHE_DIR=str(self.directory / "pocl"), KILN_SOCKET=self.socket)
         self.process = None
 
     def start(self):
         libc = ctypes.CDLL(None)
-        with open(self.folder / "kilnd.log", "ab") as log:
+        with open(self.directory / "kilnd.log", "ab") as log:
             self.process = subprocess.Popen(
-                [BUILD / "bin/kilnd", "--socket", self.socket, "--cache-dir", self.folder / "cache",
-                 "--state-dir", self.folder / "state"], env=self.environment, stdout=log,
+                [BUILD / "bin/kilnd", "--socket", self.socket, "--cache-dir", self.directory / "cache",
+                 "--state-dir", self.directory / "state"], env=self.environment, stdout=log,
                 stderr=log, preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
         end = time.monotonic() + START_MOST_S
         while not self._answers():
-            assert self.process.poll() is None, (self.folder / "kilnd.log").read_text()
+            assert self.process.poll() is None, (self.directory / "kilnd.log").read_text()
             assert time.monotonic() < end, f"kilnd does not listen at '{self.socket}'"
             time.sleep(0.01)
 
@@ -63,7 +63,7 @@ class Daemon:
 
     def remove(self):
         self.stop()
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.directory)
 
     def kilnctl(self, *arguments):
         return subprocess.run([BUILD / "bin/kilnctl", *arguments], env=self.environment,

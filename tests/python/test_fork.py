@@ -97,7 +97,7 @@ print({rung for rung, _ in served})
 
 
 def run(code, tmp_path, socket, fallback):
-    """What |code| prints, with folders of its own."""
+    """What |code| prints, with directories of its own."""
     environment = dict(os.environ, KILN_LIBRARY_PATH=str(BUILD / "lib"), KILN_SOCKET=str(socket),
                        KILN_FALLBACK=fallback, KILN_FALLBACK_NOTICE="off",
                        KILN_FALLBACK_PATIENCE="600000", HOME=str(tmp_path),

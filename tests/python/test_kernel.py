@@ -113,9 +113,9 @@ def test_what_ctypes_would_cut_short_is_refused(client, source):
 
 
 def test_a_name_finds_what_was_imported(daemon, client, small):
-    folder = daemon.folder / "2.17.0.a82233c22"
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{DATABASE_ID}.ukdb"
+    directory = daemon.directory / "2.17.0.a82233c22"
+    directory.mkdir(exist_ok=True)
+    path = directory / f"{DATABASE_ID}.ukdb"
     blob = bytes(small)
     with sqlite3.connect(path) as db:
         db.execute("CREATE TABLE `kern_db` (`id` INTEGER PRIMARY KEY ASC,"

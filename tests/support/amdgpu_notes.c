@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define NOTE_METADATA 32u /* NT_AMDGPU_METADATA */
-#define DEPTH_MOST 16u
+#define DEPTH_MAX 16u
 
 /* ---- MessagePack ---- */
 
@@ -88,7 +88,7 @@ static struct value take(struct reader *r)
 static void skip_inside(struct reader *r, struct value v, unsigned depth)
 {
     uint64_t left = v.kind == KIND_MAP ? 2 * v.number : v.kind == KIND_LIST ? v.number : 0;
-    r->failed |= depth > DEPTH_MOST;
+    r->failed |= depth > DEPTH_MAX;
     for (; left > 0 && !r->failed; left--) {
         struct value inner = take(r);
         skip_inside(r, inner, depth + 1);

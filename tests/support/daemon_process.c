@@ -20,42 +20,42 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ARGUMENTS_MOST 48
-#define WAIT_MOST_NS 60000000000u /* sanitizers on a loaded machine */
+#define ARGUMENTS_MAX 48
+#define WAIT_MAX_NS 60000000000u /* sanitizers on a loaded machine */
 #define POLL_NS 2000000
 
-static void set(const char *name, const char *folder, const char *below)
+static void set(const char *name, const char *directory, const char *below)
 {
     char value[256];
-    snprintf(value, sizeof(value), "%s/%s", folder, below);
+    snprintf(value, sizeof(value), "%s/%s", directory, below);
     setenv(name, value, 1);
 }
 
 /* In the child: nothing of the caller's own homes is used. */
 static void private_environment(const struct daemon_process *d)
 {
-    set("HOME", d->folder, "home");
-    set("XDG_RUNTIME_DIR", d->folder, "run");
-    set("XDG_CACHE_HOME", d->folder, "cache-home");
-    set("XDG_STATE_HOME", d->folder, "state-home");
-    set("XDG_CONFIG_HOME", d->folder, "config-home");
-    set("POCL_CACHE_DIR", d->folder, "pocl");
+    set("HOME", d->directory, "home");
+    set("XDG_RUNTIME_DIR", d->directory, "run");
+    set("XDG_CACHE_HOME", d->directory, "cache-home");
+    set("XDG_STATE_HOME", d->directory, "state-home");
+    set("XDG_CONFIG_HOME", d->directory, "config-home");
+    set("POCL_CACHE_DIR", d->directory, "pocl");
     setenv("KILN_SOCKET", d->socket, 1);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
 void daemon_process_init(struct daemon_process *d)
 {
-    static const char *const folders[] = { "home", "run", "pocl" };
+    static const char *const directories[] = { "home", "run", "pocl" };
     memset(d, 0, sizeof(*d));
-    snprintf(d->folder, sizeof(d->folder), "/tmp/kiln-test-XXXXXX");
-    assert_non_null(mkdtemp(d->folder));
-    snprintf(d->cache, sizeof(d->cache), "%s/cache", d->folder);
-    snprintf(d->state, sizeof(d->state), "%s/state", d->folder);
-    snprintf(d->socket, sizeof(d->socket), "%s/kilnd.sock", d->folder);
-    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+    snprintf(d->directory, sizeof(d->directory), "/tmp/kiln-test-XXXXXX");
+    assert_non_null(mkdtemp(d->directory));
+    snprintf(d->cache, sizeof(d->cache), "%s/cache", d->directory);
+    snprintf(d->state, sizeof(d->state), "%s/state", d->directory);
+    snprintf(d->socket, sizeof(d->socket), "%s/kilnd.sock", d->directory);
+    for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++) {
         char path[256];
-        snprintf(path, sizeof(path), "%s/%s", d->folder, folders[i]);
+        snprintf(path, sizeof(path), "%s/%s", d->directory, directories[i]);
         assert_int_equal(mkdir(path, 0700), 0);
     }
 }
@@ -75,7 +75,7 @@ static bool answers(const char *path)
 bool wait_until(bool (*holds)(void *context), void *context)
 {
     const struct timespec pause = { .tv_nsec = POLL_NS };
-    uint64_t end = clock_monotonic_ns() + WAIT_MOST_NS;
+    uint64_t end = clock_monotonic_ns() + WAIT_MAX_NS;
     while (!holds(context)) {
         if (clock_monotonic_ns() > end)
             return false;
@@ -87,7 +87,7 @@ bool wait_until(bool (*holds)(void *context), void *context)
 static void log_to_file(const struct daemon_process *d)
 {
     char path[256];
-    snprintf(path, sizeof(path), "%s/kilnd.log", d->folder);
+    snprintf(path, sizeof(path), "%s/kilnd.log", d->directory);
     int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
         _exit(126);
@@ -95,7 +95,7 @@ static void log_to_file(const struct daemon_process *d)
 
 static void exec_one(struct daemon_process *d)
 {
-    const char *argv[ARGUMENTS_MOST] = { KILN_BIN "/kilnd" };
+    const char *argv[ARGUMENTS_MAX] = { KILN_BIN "/kilnd" };
     const char *const places[] = { "--socket", d->socket,     "--cache-dir",
                                    d->cache,   "--state-dir", d->state };
     size_t count = 1;
@@ -171,7 +171,7 @@ void daemon_process_remove(struct daemon_process *d)
 {
     if (d->pid)
         end(d, SIGTERM);
-    fs_remove_tree(AT_FDCWD, d->folder);
+    fs_remove_tree(AT_FDCWD, d->directory);
 }
 
 static int signal_children(int pid, int signal)
@@ -231,11 +231,11 @@ long daemon_process_memory(const struct daemon_process *d, const char *name)
 static pid_t spawn(struct daemon_process *d, const char *name, va_list more, int output_fd)
 {
     char path[512];
-    const char *argv[ARGUMENTS_MOST] = { path };
+    const char *argv[ARGUMENTS_MAX] = { path };
     snprintf(path, sizeof(path), KILN_BIN "/%s", name);
     size_t count = 1;
     for (const char *word = va_arg(more, const char *); word; word = va_arg(more, const char *)) {
-        assert_true(count < ARGUMENTS_MOST - 1);
+        assert_true(count < ARGUMENTS_MAX - 1);
         argv[count++] = word;
     }
     pid_t pid = fork();

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A real kilnd over a private folder, and programs run beside it.
+ * A real kilnd over a private directory, and programs run beside it.
  *
  * Ownership  daemon_process_stop (or _remove) ends what was started; only own children are
  *            signalled
@@ -13,21 +13,21 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define DAEMON_ARGUMENTS_MOST 16
+#define DAEMON_ARGUMENTS_MAX 16
 
 struct daemon_process {
-    char folder[96];                              /* private, holds everything below */
-    char socket[128];                             /* kilnd's socket in it */
-    char cache[128], state[128];                  /* its folders; it makes them */
-    pid_t pid;                                    /* 0 while none runs */
-    const char *arguments[DAEMON_ARGUMENTS_MOST]; /* further ones for kilnd, NULL-terminated */
-    bool keep_log; /* kilnd's log goes to kilnd.log in the folder, else to standard error */
+    char directory[96];                          /* private, holds everything below */
+    char socket[128];                            /* kilnd's socket in it */
+    char cache[128], state[128];                 /* its directories; it makes them */
+    pid_t pid;                                   /* 0 while none runs */
+    const char *arguments[DAEMON_ARGUMENTS_MAX]; /* further ones for kilnd, NULL-terminated */
+    bool keep_log; /* kilnd's log goes to kilnd.log in the directory, else to standard error */
     uid_t user;    /* programs beside it run as this one; 0: as the test */
     void (*prepare)(void *context); /* in kilnd's process before it is one; NULL: nothing */
     void *context;
 };
 
-/* Makes the folder; starts nothing. */
+/* Makes the directory; starts nothing. */
 void daemon_process_init(struct daemon_process *d);
 /* Starts kilnd without waiting for it. */
 void daemon_process_begin(struct daemon_process *d);
@@ -46,7 +46,7 @@ int daemon_process_wait(struct daemon_process *d);
 void daemon_process_signal_workers(struct daemon_process *d, int signal);
 /* A number in kB of /proc/PID/status: "VmRSS", "VmHWM". */
 long daemon_process_memory(const struct daemon_process *d, const char *name);
-/* Stops it if it runs, and removes the folder. */
+/* Stops it if it runs, and removes the directory. */
 void daemon_process_remove(struct daemon_process *d);
 
 struct program_result {
@@ -55,7 +55,7 @@ struct program_result {
 };
 
 /* Runs a program of this build by name ("kilnctl"), waits for it.  KILN_SOCKET is set to |d|'s,
- * HOME, XDG_* and POCL_CACHE_DIR point into its folder. */
+ * HOME, XDG_* and POCL_CACHE_DIR point into its directory. */
 void run_program(struct daemon_process *d, struct program_result *ret_result, const char *name, ...)
     __attribute__((sentinel));
 /* The same without waiting; the caller reads its output from |ret_fd| and closes it. */

@@ -25,16 +25,16 @@ static void add_nothing(struct engine_host *host, struct json *answer)
     (void)answer;
 }
 
-static void keep_report(struct engine_host *host, const struct engine_report *told)
+static void keep_report(struct engine_host *host, const struct engine_report *reported)
 {
     struct engine_fixture *f =
         (struct engine_fixture *)(void *)((char *)host - offsetof(struct engine_fixture, host));
-    if (f->report_count == REPORTS_KEPT || strncmp(told->event, "compile", 7) == 0)
+    if (f->report_count == REPORTS_KEPT || strncmp(reported->event, "compile", 7) == 0)
         return;
     struct kept_report *report = &f->reports[f->report_count++];
-    snprintf(report->event, sizeof(report->event), "%s", told->event);
-    snprintf(report->text, sizeof(report->text), "%s", told->text);
-    report->trouble = told->trouble;
+    snprintf(report->event, sizeof(report->event), "%s", reported->event);
+    snprintf(report->text, sizeof(report->text), "%s", reported->text);
+    report->trouble = reported->trouble;
 }
 
 const char *engine_fixture_reported(const struct engine_fixture *f, const char *event)
@@ -58,7 +58,7 @@ static void fill_options(struct engine_fixture *f)
         .executor = &f->executor.base,
         .host = &f->host,
         .readers = 1,
-        .cache_directory = f->folder,
+        .cache_directory = f->directory,
         .store_limit_bytes = 64u << 20,
         .hot_limit_bytes = 1u << 20,
         .hot_limit_count = 100,
@@ -67,13 +67,13 @@ static void fill_options(struct engine_fixture *f)
         .queue_limit_uid = 100,
         .queue_bytes = 1u << 20,
         .queue_bytes_uid = 100u << 10,
-        .package_folder = f->packages,
+        .package_directory = f->packages,
         .state_directory = f->state,
         .tuning_records_per_uid = 1000,
         .tuning_stale = TUNING_WARN,
         .trusted_keys = f->keys,
         .package_limit = 16u << 20,
-        .kfd_folder = f->gpus,
+        .kfd_directory = f->gpus,
     };
 }
 
@@ -87,13 +87,13 @@ void engine_fixture_open(struct engine_fixture *f, bool describe)
 {
     memset(f, 0, sizeof(*f));
     f->err = KILN_ERR_INIT;
-    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-test-engine-XXXXXX");
-    assert_non_null(mkdtemp(f->folder));
-    snprintf(f->packages, sizeof(f->packages), "%s/packages", f->folder);
-    snprintf(f->keys, sizeof(f->keys), "%s/keys", f->folder);
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-test-engine-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    snprintf(f->packages, sizeof(f->packages), "%s/packages", f->directory);
+    snprintf(f->keys, sizeof(f->keys), "%s/keys", f->directory);
     assert_int_equal(mkdir(f->keys, 0700), 0);
-    snprintf(f->state, sizeof(f->state), "%s/state", f->folder);
-    snprintf(f->gpus, sizeof(f->gpus), "%s/gpus", f->folder);
+    snprintf(f->state, sizeof(f->state), "%s/state", f->directory);
+    snprintf(f->gpus, sizeof(f->gpus), "%s/gpus", f->directory);
     fake_executor_init(&f->executor, 1);
     fill_options(f);
     open_engine(f);
@@ -136,7 +136,7 @@ void engine_fixture_reopen(struct engine_fixture *f)
 void engine_fixture_close(struct engine_fixture *f)
 {
     close_engine(f);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
 }
 
 void engine_fixture_rescan(struct engine_fixture *f)
@@ -164,11 +164,11 @@ static void keep_body(struct kept_reply *kept, const struct reply *reply)
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, LIMIT_FRAME_BODY);
     size_t at = 0;
-    for (size_t i = 0; i < reply->inlay_count; i++) {
-        const struct inlay *inlay = &reply->inlays[i];
-        buffer_put(&body, reply->body.data + at, inlay->at - at);
-        buffer_put(&body, inlay->object->data, inlay->object->size);
-        at = inlay->at;
+    for (size_t i = 0; i < reply->segment_count; i++) {
+        const struct segment *segment = &reply->segments[i];
+        buffer_put(&body, reply->body.data + at, segment->at - at);
+        buffer_put(&body, segment->object->data, segment->object->size);
+        at = segment->at;
     }
     buffer_put(&body, reply->body.data + at, reply->body.size - at);
     kept->body = bytes_of(bytes_to_text(buffer_view(&body)), body.size);
@@ -331,17 +331,17 @@ void test_caller_want(struct test_caller *c, struct engine_fixture *f, uint64_t 
     must(test_caller_send(c, f, MESSAGE_fetch_source, id, buffer_view(&b)), f->err);
 }
 
-struct message_outcome reply_outcome(const struct test_caller *c, size_t index)
+struct message_result reply_result(const struct test_caller *c, size_t index)
 {
     assert_true(index < c->reply_count);
     assert_int_equal(c->replies[index].type, MESSAGE_kernels);
     struct reader r = reader_of(c->replies[index].body);
     struct message_kernels m = message_kernels_read(&r);
     assert_int_equal(m.count, 1);
-    struct reader list = reader_of(m.outcomes);
-    struct message_outcome outcome = message_outcome_read(&list);
+    struct reader list = reader_of(m.results);
+    struct message_result result = message_result_read(&list);
     assert_false(list.failed);
-    return outcome;
+    return result;
 }
 
 struct message_error reply_error(const struct test_caller *c, size_t index)
@@ -354,10 +354,10 @@ struct message_error reply_error(const struct test_caller *c, size_t index)
     return m;
 }
 
-struct message_outcome last_outcome(const struct test_caller *c)
+struct message_result last_result(const struct test_caller *c)
 {
     assert_true(c->reply_count > 0);
-    return reply_outcome(c, c->reply_count - 1);
+    return reply_result(c, c->reply_count - 1);
 }
 
 void assert_reply_refuses(const struct test_caller *c, size_t index, enum kiln_code code,

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * An engine with a store in a temporary folder, compilers and transfers that wait to be told, and
- * callers that keep every reply.
+ * An engine with a store in a temporary directory, compilers and transfers that wait to be told,
+ * and callers that keep every reply.
  *
  * Ownership  a kept reply and its objects are the caller's until test_caller_forget_replies
  */
@@ -45,10 +45,10 @@ struct engine_fixture {
     struct engine *engine;
     struct kept_report reports[REPORTS_KEPT]; /* to the operator: the first ones */
     size_t report_count;
-    char folder[64];
+    char directory[64];
     char packages[80]; /* in it: of installed packages */
     char keys[80];     /* in it: of trusted keys */
-    char state[80];    /* in it: the state folder, with tuning.db */
+    char state[80];    /* in it: the state directory, with tuning.db */
     char gpus[80];     /* in it: what the engine takes for the topology of GPUs */
     struct kiln_err err;
 };
@@ -64,9 +64,9 @@ void engine_fixture_describe(struct engine_fixture *f);
 void engine_fixture_describe_as(struct engine_fixture *f, const char *json);
 /* What the operator was told last of |event|; NULL: nothing. */
 const char *engine_fixture_reported(const struct engine_fixture *f, const char *event);
-/* Looks at the package folders at once, whenever it was done last. */
+/* Looks at the package directories at once, whenever it was done last. */
 void engine_fixture_rescan(struct engine_fixture *f);
-/* How many files lie in the staging folder. */
+/* How many files lie in the staging directory. */
 unsigned engine_fixture_staged(const struct engine_fixture *f);
 
 void test_caller_join(struct test_caller *c, struct engine_fixture *f, uid_t uid, enum role role);
@@ -99,11 +99,11 @@ void test_caller_want(struct test_caller *c, struct engine_fixture *f, uint64_t 
                       const char *program, enum priority priority);
 
 /* The |index|-th reply as an outcome list of one, as an error, or as JSON (the caller's). */
-struct message_outcome reply_outcome(const struct test_caller *c, size_t index);
+struct message_result reply_result(const struct test_caller *c, size_t index);
 struct message_error reply_error(const struct test_caller *c, size_t index);
 struct json *reply_json(const struct test_caller *c, size_t index);
 /* The last one, as an outcome. */
-struct message_outcome last_outcome(const struct test_caller *c);
+struct message_result last_result(const struct test_caller *c);
 /* The |index|-th reply must be an error with |code|, in a sentence that has |words|. */
 void assert_reply_refuses(const struct test_caller *c, size_t index, enum kiln_code code,
                           const char *words);

@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static void take_task(struct executor *executor, enum lane lane, struct task *task)
+static void take_task(struct executor *executor, enum work_queue work_queue, struct task *task)
 {
     struct fake_executor *f = (struct fake_executor *)executor;
-    f->tasks_of[lane]++;
+    f->tasks_of[work_queue]++;
     task->next = NULL;
     *f->last_task = task;
     f->last_task = &task->next;
@@ -55,7 +55,7 @@ static void cancel_transfer(struct executor *executor, struct transfer_task *tas
     struct fake_executor *f = (struct fake_executor *)executor;
     if (!list_holds(&task->item.link))
         fail_msg("a transfer that is not under way was cancelled");
-    kiln_fail(&task->outcome.err, KILN_CANCELLED, "cancelled");
+    kiln_fail(&task->result.err, KILN_CANCELLED, "cancelled");
     f->transfers_cancelled++;
 }
 
@@ -128,13 +128,13 @@ void fake_executor_compile(struct fake_executor *f, struct bytes content)
 {
     struct compile_task *task = pop(f);
     struct kiln_err err = KILN_ERR_INIT;
-    task->outcome = COMPILE_OUTCOME_INIT;
-    task->outcome.end = COMPILE_DONE;
-    task->outcome.object_size = content.size;
-    task->outcome.wall_ns = 5000000;
-    must(fs_memfd("object", &task->outcome.object_fd, &err), err);
-    must(fs_write_all(task->outcome.object_fd, content, &err), err);
-    must(fs_seal(task->outcome.object_fd, &err), err);
+    task->result = COMPILE_RESULT_INIT;
+    task->result.end = COMPILE_DONE;
+    task->result.object_size = content.size;
+    task->result.wall_ns = 5000000;
+    must(fs_memfd("object", &task->result.object_fd, &err), err);
+    must(fs_write_all(task->result.object_fd, content, &err), err);
+    must(fs_seal(task->result.object_fd, &err), err);
     task->done(task);
 }
 
@@ -142,10 +142,10 @@ void fake_executor_fail(struct fake_executor *f, enum compile_end end, const cha
                         const char *log)
 {
     struct compile_task *task = pop(f);
-    task->outcome = COMPILE_OUTCOME_INIT;
-    task->outcome.end = end;
-    task->outcome.log = log ? strdup(log) : NULL;
-    kiln_fail(&task->outcome.err,
+    task->result = COMPILE_RESULT_INIT;
+    task->result.end = end;
+    task->result.log = log ? strdup(log) : NULL;
+    kiln_fail(&task->result.err,
               end == COMPILE_UNAVAILABLE ? KILN_UNAVAILABLE : KILN_COMPILE_FAILED, "%s", text);
     task->done(task);
 }
@@ -177,7 +177,7 @@ void fake_executor_transfer_progress(struct fake_executor *f, const char *stage,
 }
 
 /* With the key that lies among the trusted ones; without it |signer| stays a mere word. */
-static void sign(const struct transfer_task *task, const char *signer, struct transfer_outcome *o,
+static void sign(const struct transfer_task *task, const char *signer, struct transfer_result *o,
                  const struct digest *sha256)
 {
     char key[512];
@@ -189,7 +189,7 @@ static void sign(const struct transfer_task *task, const char *signer, struct tr
     snprintf(o->fetched, sizeof(o->fetched), "%s", o->name);
     if (!signer[0] || access(key, R_OK) != 0)
         return;
-    buffer_init(&manifest, MANIFEST_MOST);
+    buffer_init(&manifest, MANIFEST_MAX);
     must(manifest_sign(key, &entry, 1, &manifest, &err), err);
     o->manifest = manifest.data;
     o->manifest_size = manifest.size;
@@ -199,12 +199,12 @@ void fake_executor_transfer(struct fake_executor *f, const char *content_path, c
                             const char *signer)
 {
     struct transfer_task *task = pop_transfer(f);
-    struct transfer_outcome *o = &task->outcome;
+    struct transfer_result *o = &task->result;
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer content;
     buffer_init(&content, 64u << 20);
     must(fs_read_file(content_path, content.limit, &content, &err), err);
-    *o = (struct transfer_outcome){ .err = KILN_ERR_INIT, .size = content.size };
+    *o = (struct transfer_result){ .err = KILN_ERR_INIT, .size = content.size };
     snprintf(o->path, sizeof(o->path), "%s/arrived-%u", task->job.staging,
              f->transfers_handed_over);
     snprintf(o->name, sizeof(o->name), "%s", name);
@@ -219,7 +219,7 @@ void fake_executor_transfer(struct fake_executor *f, const char *content_path, c
 void fake_executor_transfer_fail(struct fake_executor *f, enum kiln_code code, const char *text)
 {
     struct transfer_task *task = pop_transfer(f);
-    if (!task->outcome.err.code)
-        kiln_fail(&task->outcome.err, code, "%s", text);
+    if (!task->result.err.code)
+        kiln_fail(&task->result.err, code, "%s", text);
     task->done(task);
 }

@@ -4,7 +4,7 @@
 /*
  * An executor that runs only when told to, on the calling thread: tests see every step.
  *
- * Ownership  a transfer that is answered has its file copied into the job's staging folder, as
+ * Ownership  a transfer that is answered has its file copied into the job's staging directory, as
  *            kiln-transfer does; from then on it is the engine's
  */
 #include "engine/jobs/executor.h"
@@ -16,7 +16,7 @@ struct fake_executor {
     struct task *later, **last_later;
     struct compile_task *compiles, **last_compile;
     struct list transfers;          /* borrowed: of struct transfer_task */
-    unsigned tasks_of[LANES];       /* handed over ever, by lane */
+    unsigned tasks_of[WORK_QUEUES]; /* handed over ever, by lane */
     unsigned laters;                /* ever */
     unsigned compiles_handed_over;  /* ever */
     unsigned transfers_handed_over; /* ever */

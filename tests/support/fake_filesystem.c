@@ -15,8 +15,8 @@
 
 static bool is_meant(const char *path)
 {
-    const char *folder = getenv("KILN_TEST_F_FOLDER");
-    return !folder || strncmp(path, folder, strlen(folder)) == 0;
+    const char *directory = getenv("KILN_TEST_F_FOLDER");
+    return !directory || strncmp(path, directory, strlen(directory)) == 0;
 }
 
 static int ask(const char *path, struct statfs *ret_seen)

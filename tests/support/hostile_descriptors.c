@@ -34,13 +34,13 @@ static int open_unsealable(void) { return memfd_create("hostile", MFD_CLOEXEC); 
 /* A name that is gone again at once. */
 static int open_made(int (*make)(const char *path), int flags)
 {
-    char folder[] = "/tmp/kiln-test-hostile-XXXXXX", path[64];
-    if (!mkdtemp(folder))
+    char directory[] = "/tmp/kiln-test-hostile-XXXXXX", path[64];
+    if (!mkdtemp(directory))
         abort();
-    snprintf(path, sizeof(path), "%s/it", folder);
+    snprintf(path, sizeof(path), "%s/it", directory);
     int fd = make(path) == 0 ? open(path, flags | O_CLOEXEC) : -1;
     unlink(path);
-    rmdir(folder);
+    rmdir(directory);
     return fd;
 }
 
@@ -58,7 +58,7 @@ static int open_write_only(void) { return open_made(make_file, O_WRONLY); }
 static int open_path(void) { return open_made(make_file, O_PATH); }
 static int open_empty(void) { return open_made(make_file, O_RDONLY); }
 static int open_zero(void) { return open("/dev/zero", O_RDONLY | O_CLOEXEC); }
-static int open_folder(void) { return open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
+static int open_directory(void) { return open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
 static int open_own_memory(void) { return open("/proc/self/mem", O_RDWR | O_CLOEXEC); }
 static int open_own_maps(void) { return open("/proc/self/maps", O_RDONLY | O_CLOEXEC); }
 static int open_epoll(void) { return epoll_create1(EPOLL_CLOEXEC); }
@@ -121,7 +121,7 @@ const struct hostile_descriptor hostile_descriptors[] = {
     { "an empty file", open_empty, .is_regular = true },
     { "a FIFO", open_fifo, .is_regular = false },
     { "/dev/zero", open_zero, .is_regular = false },
-    { "a folder", open_folder, .is_regular = false },
+    { "a directory", open_directory, .is_regular = false },
     { "a socket", open_socket, .is_regular = false },
     { "an epoll descriptor", open_epoll, .is_regular = false },
     { "an eventfd", open_eventfd, .is_regular = false },

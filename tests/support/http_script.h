@@ -14,15 +14,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define HTTP_REQUEST_MOST 8192
+#define HTTP_REQUEST_MAX 8192
 
 struct http_script {
     /* Called for each request with its number from 1; the connection is closed after it. */
     void (*answer)(struct http_script *script, unsigned number, int fd);
     void *context;
     bool running;
-    char request[HTTP_REQUEST_MOST]; /* the one that is being answered; after stop the last one */
-    unsigned requests;               /* ever */
+    char request[HTTP_REQUEST_MAX]; /* the one that is being answered; after stop the last one */
+    unsigned requests;              /* ever */
     uint16_t port;
     int listen_fd, stop[2];
     pthread_t thread;

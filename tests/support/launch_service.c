@@ -21,8 +21,8 @@
 static void become_unit(const struct launch_service *service, int connection, const char *launcher,
                         const char *program)
 {
-    char place[sizeof(service->folder) + 16], pid[16];
-    snprintf(place, sizeof(place), "%s/unit-XXXXXX", service->folder);
+    char place[sizeof(service->directory) + 16], pid[16];
+    snprintf(place, sizeof(place), "%s/unit-XXXXXX", service->directory);
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     if (!mkdtemp(place) || chdir(place) != 0 || dup2(connection, GIVEN_FD) != GIVEN_FD ||
         setenv("LISTEN_PID", pid, 1) != 0 || setenv("LISTEN_FDS", "1", 1) != 0)
@@ -49,13 +49,13 @@ static void serve(const struct launch_service *service, int listening, const cha
     }
 }
 
-void launch_service_start(struct launch_service *service, const char *folder, const char *launcher,
-                          const char *program)
+void launch_service_start(struct launch_service *service, const char *directory,
+                          const char *launcher, const char *program)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    snprintf(service->folder, sizeof(service->folder), "%s/service", folder);
-    assert_int_equal(mkdir(service->folder, 0700), 0);
-    snprintf(service->path, sizeof(service->path), "%s/socket", service->folder);
+    snprintf(service->directory, sizeof(service->directory), "%s/service", directory);
+    assert_int_equal(mkdir(service->directory, 0700), 0);
+    snprintf(service->path, sizeof(service->path), "%s/socket", service->directory);
     strcpy(address.sun_path, service->path);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
@@ -81,5 +81,5 @@ void launch_service_stop(struct launch_service *service)
     launch_service_end_units(service);
     assert_int_equal(waitpid(service->pid, &status, 0), service->pid);
     service->pid = 0;
-    fs_remove_tree(AT_FDCWD, service->folder);
+    fs_remove_tree(AT_FDCWD, service->directory);
 }

@@ -13,8 +13,8 @@ static void take_line(struct metrics_page *page, const char *line, size_t size)
     if (size == 0 || line[0] == '#')
         return;
     assert_non_null(blank);
-    assert_true(page->count < METRICS_SERIES_MOST && (size_t)(blank - line) < METRICS_NAME_MOST);
-    snprintf(page->names[page->count], METRICS_NAME_MOST, "%.*s", (int)(blank - line), line);
+    assert_true(page->count < METRICS_SERIES_MAX && (size_t)(blank - line) < METRICS_NAME_MAX);
+    snprintf(page->names[page->count], METRICS_NAME_MAX, "%.*s", (int)(blank - line), line);
     snprintf(page->numbers[page->count++], sizeof(page->numbers[0]), "%.*s",
              (int)(line + size - blank - 1), blank + 1);
 }

@@ -9,13 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define METRICS_SERIES_MOST 1024
-#define METRICS_NAME_MOST 192
+#define METRICS_SERIES_MAX 1024
+#define METRICS_NAME_MAX 192
 
 struct metrics_page {
     size_t count;
-    char names[METRICS_SERIES_MOST][METRICS_NAME_MOST]; /* with labels: "kiln_clients" */
-    char numbers[METRICS_SERIES_MOST][32];
+    char names[METRICS_SERIES_MAX][METRICS_NAME_MAX]; /* with labels: "kiln_clients" */
+    char numbers[METRICS_SERIES_MAX][32];
 };
 
 /* Asks over the greeted connection |fd|; the test fails when no page comes. */

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TRIES_MOST 8
+#define TRIES_MAX 8
 
 static const char *find_program(void)
 {
@@ -31,16 +31,16 @@ static void write_configuration(const struct nginx *n, const char *files, const 
 {
     static const char *const temporary[] = { "client_body", "proxy", "fastcgi", "uwsgi", "scgi" };
     char path[256];
-    snprintf(path, sizeof(path), "%s/nginx.conf", n->folder);
+    snprintf(path, sizeof(path), "%s/nginx.conf", n->directory);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     fprintf(f,
             "daemon off;\nmaster_process off;\npid %s/pid;\nerror_log %s/error.log;\n"
             "events { worker_connections 64; }\nhttp {\n"
             "log_format short '$status $request_uri';\naccess_log %s/access.log short;\n",
-            n->folder, n->folder, n->folder);
+            n->directory, n->directory, n->directory);
     for (size_t i = 0; i < sizeof(temporary) / sizeof(temporary[0]); i++)
-        fprintf(f, "%s_temp_path %s/%s;\n", temporary[i], n->folder, temporary[i]);
+        fprintf(f, "%s_temp_path %s/%s;\n", temporary[i], n->directory, temporary[i]);
     fprintf(f, "server {\nlisten 127.0.0.1:%u;\n", n->port);
     if (certificate)
         fprintf(f, "listen 127.0.0.1:%u ssl;\nssl_certificate %s;\nssl_certificate_key %s;\n",
@@ -68,10 +68,10 @@ static bool is_settled(void *context)
 static void exec_program(const char *program, const struct nginx *n)
 {
     char configuration[256], log[256];
-    snprintf(configuration, sizeof(configuration), "%s/nginx.conf", n->folder);
-    snprintf(log, sizeof(log), "%s/error.log", n->folder);
+    snprintf(configuration, sizeof(configuration), "%s/nginx.conf", n->directory);
+    snprintf(log, sizeof(log), "%s/error.log", n->directory);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    execl(program, "nginx", "-p", n->folder, "-c", configuration, "-e", log, (char *)NULL);
+    execl(program, "nginx", "-p", n->directory, "-c", configuration, "-e", log, (char *)NULL);
     _exit(127);
 }
 
@@ -92,7 +92,7 @@ static bool try_to_start(struct nginx *n, const char *program)
     return wait_until(is_settled, n) && n->pid > 0;
 }
 
-bool nginx_start(struct nginx *n, const char *folder, const char *files, const char *certificate,
+bool nginx_start(struct nginx *n, const char *directory, const char *files, const char *certificate,
                  const char *key)
 {
     const char *program = find_program();
@@ -101,15 +101,15 @@ bool nginx_start(struct nginx *n, const char *folder, const char *files, const c
         print_message("SKIPPED: there is no nginx here (scripts/install-deps test brings it)\n");
         return false;
     }
-    snprintf(n->folder, sizeof(n->folder), "%s/nginx", folder);
-    assert_int_equal(mkdir(n->folder, 0700), 0);
-    for (unsigned i = 0; i < TRIES_MOST; i++) {
+    snprintf(n->directory, sizeof(n->directory), "%s/nginx", directory);
+    assert_int_equal(mkdir(n->directory, 0700), 0);
+    for (unsigned i = 0; i < TRIES_MAX; i++) {
         choose_ports(n);
         write_configuration(n, files, certificate, key);
         if (try_to_start(n, program))
             return true;
     }
-    fail_msg("nginx does not listen; see %s/error.log", n->folder);
+    fail_msg("nginx does not listen; see %s/error.log", n->directory);
     return false;
 }
 
@@ -126,7 +126,7 @@ static unsigned count_answers(const struct nginx *n, int status)
 {
     char path[256], line[512], begins[16];
     unsigned count = 0;
-    snprintf(path, sizeof(path), "%s/access.log", n->folder);
+    snprintf(path, sizeof(path), "%s/access.log", n->directory);
     snprintf(begins, sizeof(begins), "%d ", status);
     FILE *f = fopen(path, "r");
     assert_non_null(f);

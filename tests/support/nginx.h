@@ -13,12 +13,12 @@
 struct nginx {
     pid_t pid; /* 0 while none runs */
     uint16_t port, tls_port;
-    char folder[128]; /* its own: configuration, logs */
+    char directory[128]; /* its own: configuration, logs */
 };
 
 /* Serves |files|; with |certificate| and |key| (PEM files; else NULL) by TLS too.  False, after
  * saying so, when there is no nginx here. */
-bool nginx_start(struct nginx *n, const char *folder, const char *files, const char *certificate,
+bool nginx_start(struct nginx *n, const char *directory, const char *files, const char *certificate,
                  const char *key);
 /* Accepts one that is not running. */
 void nginx_stop(struct nginx *n);

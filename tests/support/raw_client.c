@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SILENCE_MOST_MS 60000 /* sanitizers on a loaded machine */
+#define SILENCE_MAX_MS 60000 /* sanitizers on a loaded machine */
 
 int raw_connect(const struct daemon_process *d)
 {
@@ -94,8 +94,8 @@ void raw_send_source(int fd, uint64_t id, const char *target, const char *option
 static void wait_readable(int fd)
 {
     struct pollfd p = { .fd = fd, .events = POLLIN };
-    if (poll(&p, 1, SILENCE_MOST_MS) != 1)
-        fail_msg("the daemon was silent for %d ms", SILENCE_MOST_MS);
+    if (poll(&p, 1, SILENCE_MAX_MS) != 1)
+        fail_msg("the daemon was silent for %d ms", SILENCE_MAX_MS);
 }
 
 static void take_descriptors(struct msghdr *m, struct raw_frame *frame)
@@ -164,8 +164,8 @@ enum kiln_code raw_refusal(const struct raw_frame *frame, char text[512])
         why = m.text;
     } else if (frame->header.type == MESSAGE_kernels) {
         struct message_kernels m = message_kernels_read(&r);
-        struct reader list = reader_of(m.outcomes);
-        struct message_outcome o = message_outcome_read(&list);
+        struct reader list = reader_of(m.results);
+        struct message_result o = message_result_read(&list);
         assert_false(list.failed);
         code = o.code;
         why = o.text;

@@ -35,7 +35,7 @@ static void drop(struct service_manager *m, const char *name)
 static void keep(struct service_manager *m, const int *fds, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++) {
-        if (m->kept_count == KEPT_MOST) {
+        if (m->kept_count == KEPT_MAX) {
             close(fds[i]);
             continue;
         }
@@ -45,12 +45,12 @@ static void keep(struct service_manager *m, const int *fds, size_t count, const 
     }
 }
 
-struct told { /* one message, cut into its lines */
+struct reported { /* one message, cut into its lines */
     bool stores, removes;
     char name[256];
 };
 
-static void take_line(struct service_manager *m, const char *line, struct told *told)
+static void take_line(struct service_manager *m, const char *line, struct reported *reported)
 {
     struct service_manager_counts *c = &m->counts;
     if (strcmp(line, "READY=1") == 0) {
@@ -63,10 +63,10 @@ static void take_line(struct service_manager *m, const char *line, struct told *
     m->settled += strcmp(line, "X_SETTLE=1") == 0;
     if (strncmp(line, "EXTEND_TIMEOUT_USEC=", 20) == 0)
         c->extended_us = strtoull(line + 20, NULL, 10);
-    told->stores |= strcmp(line, "FDSTORE=1") == 0;
-    told->removes |= strcmp(line, "FDSTOREREMOVE=1") == 0;
+    reported->stores |= strcmp(line, "FDSTORE=1") == 0;
+    reported->removes |= strcmp(line, "FDSTOREREMOVE=1") == 0;
     if (strncmp(line, "FDNAME=", 7) == 0)
-        snprintf(told->name, sizeof(told->name), "%s", line + 7);
+        snprintf(reported->name, sizeof(reported->name), "%s", line + 7);
     if (strncmp(line, "STATUS=", 7) == 0) {
         snprintf(m->status, sizeof(m->status), "%s", line + 7);
         c->status++;
@@ -75,16 +75,16 @@ static void take_line(struct service_manager *m, const char *line, struct told *
 
 static void take_message(struct service_manager *m, char *text, const int *fds, size_t count)
 {
-    struct told told = { .name = "stored" };
+    struct reported reported = { .name = "stored" };
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        take_line(m, line, &told);
-    if (told.removes) {
-        drop(m, told.name);
+        take_line(m, line, &reported);
+    if (reported.removes) {
+        drop(m, reported.name);
         m->counts.removed++;
     }
-    if (told.stores) {
-        keep(m, fds, count, told.name);
+    if (reported.stores) {
+        keep(m, fds, count, reported.name);
         m->counts.stored++;
         return;
     }
@@ -135,8 +135,8 @@ static void *listen_to_it(void *context)
 /* In the child: descriptors from 3 on, in order. */
 static void give_descriptors(const struct service_manager *m)
 {
-    int fds[KEPT_MOST + 1];
-    char names[KEPT_MOST * 64] = "", number[32];
+    int fds[KEPT_MAX + 1];
+    char names[KEPT_MAX * 64] = "", number[32];
     size_t count = 0, used = 0;
     if (m->listener >= 0) {
         fds[count++] = fcntl(m->listener, F_DUPFD, ASIDE);
@@ -190,7 +190,7 @@ void service_manager_open(struct service_manager *m, struct daemon_process *daem
 {
     memset(m, 0, sizeof(*m));
     m->daemon = daemon;
-    snprintf(m->path, sizeof(m->path), "%s/notify", daemon->folder);
+    snprintf(m->path, sizeof(m->path), "%s/notify", daemon->directory);
     m->notify = bound(SOCK_DGRAM, m->path);
     m->listener = with_socket ? bound(SOCK_STREAM, daemon->socket) : -1;
     if (with_socket)

@@ -13,7 +13,7 @@
 
 #include <pthread.h>
 
-#define KEPT_MOST 128
+#define KEPT_MAX 128
 
 struct kept_fd {
     int fd; /* owned */
@@ -33,7 +33,7 @@ struct service_manager {
     int wake[2];
     pthread_t thread;
     pthread_mutex_t mutex; /* guards what follows */
-    struct kept_fd kept[KEPT_MOST];
+    struct kept_fd kept[KEPT_MAX];
     size_t kept_count;
     struct service_manager_counts counts;
     char status[256];

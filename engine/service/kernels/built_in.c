@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- no folder ---- */
+/* ---- no directory ---- */
 
 static bool writes_files(unsigned type)
 {
@@ -33,7 +33,7 @@ enum kiln_code built_in_check_request(const struct engine *e, unsigned type, con
     if (packages_staging(e)[0] || !writes_files(type))
         return KILN_OK;
     return kiln_fail(err, KILN_UNSUPPORTED,
-                     "'%s' writes files, and the kiln in this process has no folder: ask kilnd",
+                     "'%s' writes files, and the kiln in this process has no directory: ask kilnd",
                      command);
 }
 
@@ -84,29 +84,29 @@ static bool is_first_of_its_id(const struct engine_data *data, size_t at)
 
 /* ---- what is missing ---- */
 
-#define NAMES_MOST 160 /* letters of a sentence */
-#define ENTRY_MOST 80
-#define MORE_MOST 16 /* of " and 999 more" */
+#define NAMES_MAX 160 /* letters of a sentence */
+#define ENTRY_MAX 80
+#define MORE_MAX 16 /* of " and 999 more" */
 #define OFF_WAY "build it anew, or set KILN_EMBED_COMPILE=on where a compiler is"
 
-static void write_kinds(char text[ENTRY_MOST], struct bytes id, unsigned kinds)
+static void write_kinds(char text[ENTRY_MAX], struct bytes id, unsigned kinds)
 {
-    size_t used = (size_t)snprintf(text, ENTRY_MOST, "%.*s", (int)(id.size < 40 ? id.size : 40),
+    size_t used = (size_t)snprintf(text, ENTRY_MAX, "%.*s", (int)(id.size < 40 ? id.size : 40),
                                    (const char *)id.data);
     const char *before = " (";
     for (size_t i = 0; i < KINDS; i++) {
         if (!(kinds & 1u << i))
             continue;
-        used += (size_t)snprintf(text + used, ENTRY_MOST - used, "%s%s", before, kind_names[i]);
+        used += (size_t)snprintf(text + used, ENTRY_MAX - used, "%s%s", before, kind_names[i]);
         before = ", ";
     }
-    snprintf(text + used, ENTRY_MOST - used, ")");
+    snprintf(text + used, ENTRY_MAX - used, ")");
 }
 
 /* The devices, each with what it has; how many more there are where that is too long. */
-static void name_built_in(const struct engine_data *data, char names[NAMES_MOST])
+static void name_built_in(const struct engine_data *data, char names[NAMES_MAX])
 {
-    char entry[ENTRY_MOST];
+    char entry[ENTRY_MAX];
     size_t used = 0, more = 0;
     names[0] = '\0';
     for (size_t i = 0; i < data->count; i++) {
@@ -115,16 +115,16 @@ static void name_built_in(const struct engine_data *data, char names[NAMES_MOST]
         if (!kinds)
             continue;
         write_kinds(entry, id, kinds);
-        if (more || used + strlen(entry) + 2 + MORE_MOST > NAMES_MOST)
+        if (more || used + strlen(entry) + 2 + MORE_MAX > NAMES_MAX)
             more++;
         else
             used +=
-                (size_t)snprintf(names + used, NAMES_MOST - used, "%s%s", used ? ", " : "", entry);
+                (size_t)snprintf(names + used, NAMES_MAX - used, "%s%s", used ? ", " : "", entry);
     }
     if (more)
-        snprintf(names + used, NAMES_MOST - used, " and %zu more", more);
+        snprintf(names + used, NAMES_MAX - used, " and %zu more", more);
     if (!names[0])
-        snprintf(names, NAMES_MOST, "nothing");
+        snprintf(names, NAMES_MAX, "nothing");
 }
 
 struct absence {
@@ -133,7 +133,7 @@ struct absence {
     bool covers; /* kernels for the device are built in */
     bool is_off; /* nothing is compiled */
     const char *why;
-    char key[PROBLEM_KEY_MOST];
+    char key[PROBLEM_KEY_MAX];
 };
 
 /* Where it was to be compiled, what kept it from that is what there is to mend. */
@@ -167,7 +167,7 @@ static void say_uncovered(const struct engine *e, const struct absence *a, unsig
 {
     static const char *const tuning[] = { "", "; its FindDb is", "; its PerfDb is",
                                           "; its FindDb and PerfDb are" };
-    char names[NAMES_MOST];
+    char names[NAMES_MAX];
     name_built_in(e->data, names);
     kiln_fail(err, a->code,
               "%s built into this program for %s (%.80s%s), so not the kernels of %.60s; built in: "
@@ -187,7 +187,7 @@ void built_in_explain(struct engine *e, const struct built_in_wish *wish, struct
                          .is_off = e->executor->ops->compile_slots(e->executor) == 0,
                          .why = why.text };
     bool is_lasting = a.is_off || why.code == KILN_UNAVAILABLE; /* there is no compiler to start */
-    char damaged[PACKAGE_NAME_MOST];
+    char damaged[PACKAGE_NAME_MAX];
     bool is_damaged = package_set_built_in_is_damaged(e->packages, id, damaged);
     unsigned kinds = kinds_of(e->data, 0, id);
     a.code = !is_lasting ? why.code : a.covers || is_damaged ? KILN_NOT_FOUND : KILN_UNSUPPORTED;
@@ -225,7 +225,7 @@ static void check_work(struct task *task)
     t->is_done = engine_item_check_step(&t->check);
 }
 
-static void tell_damage(struct engine *e, const struct engine_item *item)
+static void report_damage(struct engine *e, const struct engine_item *item)
 {
     char text[256];
     snprintf(text, sizeof(text),
@@ -236,11 +236,11 @@ static void tell_damage(struct engine *e, const struct engine_item *item)
     event_report(e, "built_in_damaged", text);
 }
 
-void built_in_tell(struct engine *e)
+void built_in_report(struct engine *e)
 {
     for (size_t i = 0; e->data && i < e->data->count; i++) {
         if (engine_item_is_damaged(&e->data->items[i]))
-            tell_damage(e, &e->data->items[i]);
+            report_damage(e, &e->data->items[i]);
     }
 }
 
@@ -260,12 +260,12 @@ static void check_done(struct task *task)
     struct engine *e = t->engine;
     engine_task_ended(e);
     if (!t->is_done && !e->draining) {
-        engine_run(e, LANE_TUNING, &t->task);
+        engine_run(e, WORK_QUEUE_TUNING, &t->task);
         return;
     }
     e->checking_item = false;
     if (t->is_done && engine_item_is_damaged(t->check.item))
-        tell_damage(e, t->check.item);
+        report_damage(e, t->check.item);
     free(t);
 }
 
@@ -281,5 +281,5 @@ void built_in_tick(struct engine *e)
                              .engine = e,
                              .check = check };
     e->checking_item = true;
-    engine_run(e, LANE_TUNING, &t->task);
+    engine_run(e, WORK_QUEUE_TUNING, &t->task);
 }

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * An engine whose data is built into the program, perhaps without any folder to write to.
+ * An engine whose data is built into the program, perhaps without any directory to write to.
  *
- * Role       refuses what needs a folder where there is none, says what is missing in the program
- *            when a plan fails, and has each item checked once after its first use
- * Threading  the engine's thread
+ * Role       refuses what needs a directory where there is none, says what is missing in the
+ * program when a plan fails, and has each item checked once after its first use Threading  the
+ * engine's thread
  */
 #include "engine/service/internal.h"
 
-/* KILN_UNSUPPORTED for a request that writes files, where the engine has no folder; |command| is
+/* KILN_UNSUPPORTED for a request that writes files, where the engine has no directory; |command| is
  * what people know it by. */
 KILN_MUST_CHECK enum kiln_code built_in_check_request(const struct engine *e, unsigned type,
                                                       const char *command, struct kiln_err *err);
@@ -24,7 +24,7 @@ struct built_in_wish { /* what a plan was asked for; borrowed */
  * built in it becomes a sentence that names problem, device and what to do. */
 void built_in_explain(struct engine *e, const struct built_in_wish *wish, struct kiln_err *err);
 /* Reports what was found to be damaged when the engine was opened. */
-void built_in_tell(struct engine *e);
+void built_in_report(struct engine *e);
 /* The names of the items that are damaged, as far as that is known: an array, the caller's. */
 struct json *built_in_describe_damage(const struct engine *e);
 /* A step of an item's check, where one is due. */

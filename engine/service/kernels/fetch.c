@@ -3,9 +3,9 @@
 
 #include "common/clock.h"
 #include "engine/compile/kernel_key.h"
-#include "engine/service/kernels/flight_compile.h"
-#include "engine/service/kernels/flight_deliver.h"
-#include "engine/service/kernels/flight_look.h"
+#include "engine/service/kernels/inflight_compile.h"
+#include "engine/service/kernels/inflight_deliver.h"
+#include "engine/service/kernels/inflight_look.h"
 #include "engine/service/kernels/store_tasks.h"
 
 static bool answer_failure(struct engine *e, const struct fetch_ticket *ticket,
@@ -13,7 +13,7 @@ static bool answer_failure(struct engine *e, const struct fetch_ticket *ticket,
                            const struct kiln_err *err)
 {
     *ret_result = (struct fetch_result){ .err = *err, .key = *key, .reason = MISS_REFUSED };
-    flight_count_result(e, ret_result, ticket);
+    inflight_count_result(e, ret_result, ticket);
     return true;
 }
 
@@ -21,11 +21,11 @@ static bool answer_hot(struct engine *e, const struct digest *key,
                        const struct fetch_ticket *ticket, struct fetch_result *ret_result)
 {
     struct object *object = hot_set_find(e->hot, key);
-    if (!object || !flight_may_have(object, ticket->uid))
+    if (!object || !inflight_may_have(object, ticket->uid))
         return false;
     *ret_result = (struct fetch_result){ .tier = TIER_HOT, .key = *key, .object = object };
     figures_hot_ends(&e->figures, ticket->began_ns);
-    flight_count_hit(e, ret_result, ticket);
+    inflight_count_hit(e, ret_result, ticket);
     return true;
 }
 
@@ -39,20 +39,20 @@ static bool answer_remembered(struct engine *e, const struct digest *key,
         .err = failure.err, .key = *key, .log = failure.log, .reason = MISS_REMEMBERED
     };
     e->stats.remembered_failures++;
-    flight_count_result(e, ret_result, ticket);
+    inflight_count_result(e, ret_result, ticket);
     return true;
 }
 
 /* Copies what |want| has and the flight lacks. */
-static enum kiln_code equip(struct flight *f, const struct fetch_want *want, uid_t uid,
+static enum kiln_code equip(struct inflight *f, const struct fetch_want *want, uid_t uid,
                             struct kiln_err *err)
 {
     struct engine *e = f->engine;
     enum kiln_code rc = KILN_OK;
     if (want->job && !f->source)
         rc = source_copy(e, uid, want->job, want->tc, &f->source, err);
-    if (!rc && want->name && !f->alias)
-        rc = alias_copy(e, uid, want->name, &f->alias, err);
+    if (!rc && want->name && !f->name_key)
+        rc = name_key_copy(e, uid, want->name, &f->name_key, err);
     if (!rc && want->shared_key) {
         f->look.has_shared_key = true;
         f->look.shared_key = *want->shared_key;
@@ -62,7 +62,7 @@ static enum kiln_code equip(struct flight *f, const struct fetch_want *want, uid
 
 /* Someone is on the way to this kernel already.  Of a look-up that a lane is at only the source may
  * be added: the lane does not read it. */
-static enum kiln_code join(struct flight *f, const struct fetch_want *want,
+static enum kiln_code join(struct inflight *f, const struct fetch_want *want,
                            struct fetch_ticket *ticket, struct kiln_err *err)
 {
     const struct fetch_want source = { .job = want->job, .tc = want->tc };
@@ -71,22 +71,22 @@ static enum kiln_code join(struct flight *f, const struct fetch_want *want,
         if (rc)
             return rc;
     }
-    flight_join_queue(f, ticket);
+    inflight_join_queue(f, ticket);
     return KILN_OK;
 }
 
-static enum kiln_code begin_flight(struct flight *f, const struct fetch_want *want, uid_t uid,
-                                   struct kiln_err *err)
+static enum kiln_code begin_inflight(struct inflight *f, const struct fetch_want *want, uid_t uid,
+                                     struct kiln_err *err)
 {
     f->no_cache = want->no_cache;
     enum kiln_code rc = equip(f, want, uid, err);
     if (rc)
         return rc;
     if (f->no_cache)
-        return flight_submit(f, err); /* never in the table: nobody joins it */
-    struct digest place = flight_place(&f->asked, want);
-    flight_enter_table(f, &place);
-    flight_look(f);
+        return inflight_submit(f, err); /* never in the table: nobody joins it */
+    struct digest place = inflight_place(&f->asked, want);
+    inflight_enter_table(f, &place);
+    inflight_look(f);
     return KILN_OK;
 }
 
@@ -94,15 +94,15 @@ static enum kiln_code start(struct engine *e, const struct digest *key,
                             const struct fetch_want *want, struct fetch_ticket *ticket,
                             struct kiln_err *err)
 {
-    struct flight *f = flight_create(e, key, ticket);
+    struct inflight *f = inflight_create(e, key, ticket);
     if (!f)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot look up a kernel");
-    flight_attach(f, ticket);
-    enum kiln_code rc = begin_flight(f, want, ticket->uid, err);
+    inflight_attach(f, ticket);
+    enum kiln_code rc = begin_inflight(f, want, ticket->uid, err);
     if (!rc)
         return KILN_OK;
-    flight_detach(ticket);
-    flight_destroy(f);
+    inflight_detach(ticket);
+    inflight_destroy(f);
     return rc;
 }
 
@@ -110,8 +110,8 @@ static enum kiln_code join_or_start(struct engine *e, const struct digest *key,
                                     const struct fetch_want *want, struct fetch_ticket *ticket,
                                     struct kiln_err *err)
 {
-    struct digest place = flight_place(key, want);
-    struct flight *f = want->no_cache ? NULL : flight_find(e, &place);
+    struct digest place = inflight_place(key, want);
+    struct inflight *f = want->no_cache ? NULL : inflight_find(e, &place);
     return f ? join(f, want, ticket, err) : start(e, key, want, ticket, err);
 }
 
@@ -166,13 +166,13 @@ bool fetch_begin(struct engine *e, const struct fetch_want *want, struct fetch_t
 
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket)
 {
-    struct flight *f = ticket->flight;
+    struct inflight *f = ticket->inflight;
     if (!f)
         return;
-    flight_detach(ticket);
+    inflight_detach(ticket);
     e->stats.cancelled++;
     if (f->tickets || f->stage != QUEUED)
         return;
     if (compile_queue_cancel(e->queue, &f->order))
-        flight_destroy(f);
+        inflight_destroy(f);
 }

@@ -12,7 +12,7 @@
  *      |--miss, a source is known--> QUEUED --object--> SEALING --> (delivered, stored)
  *      `--miss, none--> (NOT_FOUND)   `--failure--> (delivered, remembered)
  */
-#include "engine/service/kernels/alias.h"
+#include "engine/service/kernels/name_key.h"
 
 struct fetch_result {
     struct kiln_err err; /* code KILN_OK and the rest filled, or why not */
@@ -29,8 +29,8 @@ struct fetch_ticket {
     uint64_t batch; /* its number: what one batch asks for twice is booked once; 0: of none */
     /* Never from within the call that took the ticket. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
-    struct flight *flight; /* borrowed while waiting */
-    uint64_t began_ns;     /* 0: not timed */
+    struct inflight *inflight; /* borrowed while waiting */
+    uint64_t began_ns;         /* 0: not timed */
     struct fetch_ticket *next, *previous;
 };
 

@@ -10,7 +10,7 @@
  */
 #include "common/messages.h"
 #include "engine/package/package_set.h"
-#include "engine/service/kernels/alias.h"
+#include "engine/service/kernels/name_key.h"
 #include "engine/store/kernel_name.h"
 #include "engine/store/kernel_store.h"
 

@@ -8,7 +8,7 @@
  *            nobody an answer
  * Threading  the engine's thread
  */
-#include "engine/service/kernels/alias.h"
+#include "engine/service/kernels/name_key.h"
 #include "engine/service/kernels/source.h"
 
 struct store_upkeep; /* the marks, and what is under way */

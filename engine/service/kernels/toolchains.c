@@ -232,7 +232,7 @@ static void end_probe(struct probe *p)
         if (--wait->request->waits_left == 0)
             list_append(&ready, &wait->request->base.member);
     }
-    compile_outcome_done(&p->order.task.outcome);
+    compile_result_done(&p->order.task.result);
     free(p);
     while (!list_is_empty(&ready)) {
         struct deferred *d = LIST_FIRST(&ready, struct deferred, member);
@@ -261,16 +261,16 @@ static enum kiln_code start_probe(struct engine *e, struct probe *p, enum compil
     return KILN_OK;
 }
 
-static enum kiln_code read_description(struct engine *e, const struct compile_outcome *outcome,
+static enum kiln_code read_description(struct engine *e, const struct compile_result *result,
                                        struct kiln_err *err)
 {
-    if (outcome->end != COMPILE_DONE) {
-        *err = outcome->err;
+    if (result->end != COMPILE_DONE) {
+        *err = result->err;
         return err->code;
     }
     BUFFER_AUTO struct buffer json;
     buffer_init(&json, DESCRIPTION_MAX);
-    enum kiln_code rc = fs_read_fd(outcome->object_fd, DESCRIPTION_MAX, &json, err);
+    enum kiln_code rc = fs_read_fd(result->object_fd, DESCRIPTION_MAX, &json, err);
     if (!rc)
         rc = toolchain_table_describe(e->toolchains, buffer_view(&json), err);
     return rc;
@@ -358,9 +358,9 @@ static void describe_done(struct compile_order *order)
     struct probe *p = (struct probe *)order;
     struct engine *e = p->engine;
     struct kiln_err err = KILN_ERR_INIT;
-    if (read_description(e, &order->task.outcome, &err) == KILN_OK) {
+    if (read_description(e, &order->task.result, &err) == KILN_OK) {
         p->task = (struct task){ .work = memories_work, .done = memories_done };
-        engine_run(e, LANE_READ, &p->task);
+        engine_run(e, WORK_QUEUE_READ, &p->task);
         return;
     }
     kiln_while(&err, "asking which toolchains are here");
@@ -441,7 +441,7 @@ static void remember(struct engine *e, const struct probe *p, bool works, const 
     r->works = works;
     r->err = KILN_ERR_INIT;
     memcpy(r->detail, detail, strnlen(detail, sizeof(r->detail) - 1));
-    engine_run(e, LANE_WRITE, &r->task);
+    engine_run(e, WORK_QUEUE_WRITE, &r->task);
 }
 
 static void forget_failure(struct engine *e, struct failed_probe *f)
@@ -479,12 +479,12 @@ void toolchains_forget_failures(struct engine *e)
 }
 
 /* The sentence, and what the compiler said first: nobody keeps a probe's whole log. */
-static void why_it_failed(const struct compile_outcome *outcome, char detail[512])
+static void why_it_failed(const struct compile_result *result, char detail[512])
 {
-    const char *log = outcome->log ? outcome->log : "";
+    const char *log = result->log ? result->log : "";
     log += strspn(log, " \t\r\n");
     int line = (int)strcspn(log, "\r\n");
-    snprintf(detail, 512, line ? "%.240s (%.*s)" : "%.240s", outcome->err.text,
+    snprintf(detail, 512, line ? "%.240s (%.*s)" : "%.240s", result->err.text,
              line < 240 ? line : 240, log);
 }
 
@@ -499,20 +499,20 @@ static void probe_done(struct compile_order *order)
 {
     struct probe *p = (struct probe *)order;
     struct engine *e = p->engine;
-    const struct compile_outcome *outcome = &order->task.outcome;
-    bool works = outcome->end == COMPILE_DONE;
+    const struct compile_result *result = &order->task.result;
+    bool works = result->end == COMPILE_DONE;
     char detail[512] = "";
     if (!works)
-        why_it_failed(outcome, detail);
+        why_it_failed(result, detail);
     e->stats.probes++;
     const struct toolchain *tc = toolchain_table_find(e->toolchains, bytes_of_text(p->tc.name));
     if (tc && digest_equal(&tc->identity, &p->tc.identity)) {
-        toolchain_probe_learn(e->toolchains, tc, &p->target, state_after(outcome->end),
+        toolchain_probe_learn(e->toolchains, tc, &p->target, state_after(result->end),
                               works ? NULL : detail);
-        if (works || outcome->end == COMPILE_REFUSED)
+        if (works || result->end == COMPILE_REFUSED)
             remember(e, p, works, detail);
         else
-            note_failure(e, p, outcome->end);
+            note_failure(e, p, result->end);
     }
     end_probe(p);
 }

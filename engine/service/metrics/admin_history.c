@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#define SAMPLES_MOST 2048
+#define SAMPLES_MAX 2048
 #define STEPS_WANTED 100
-#define SLOWEST_MOST 100
+#define SLOWEST_MAX 100
 #define SLOWEST_WANTED 20
 
 static const struct admin_member history_members[] = {
@@ -91,7 +91,7 @@ static struct range range_of(const struct json *question, uint64_t now)
     since = since < kept_since ? kept_since : since > now ? now : since;
     uint64_t span = now - since;
     uint64_t step = json_get_u64(question, "step", span / STEPS_WANTED);
-    uint64_t least = span / (SAMPLES_MOST - 2) + 1;
+    uint64_t least = span / (SAMPLES_MAX - 2) + 1;
     step = step < least ? least : step;
     step = step < HISTORY_EVERY_S ? HISTORY_EVERY_S : step;
     return (struct range){ .since = since, .step_s = step };
@@ -103,7 +103,7 @@ static enum kiln_code work_history(struct admin *a)
     const uint32_t uid = (uint32_t)a->base.uid;
     uint64_t now = clock_wall_s();
     uint64_t wanted = json_get_u64(a->base.question, "slowest", SLOWEST_WANTED);
-    size_t slowest_most = wanted < SLOWEST_MOST ? (size_t)wanted : SLOWEST_MOST;
+    size_t slowest_max = wanted < SLOWEST_MAX ? (size_t)wanted : SLOWEST_MAX;
     const struct range range = range_of(a->base.question, now);
     struct json *samples = json_array(), *slowest = json_array();
     json_set_u64(a->base.answer, "now", now);
@@ -113,11 +113,11 @@ static enum kiln_code work_history(struct admin *a)
     json_set(a->base.answer, "samples", samples);
     json_set(a->base.answer, "slowest", slowest);
     struct slowest found = { .asker = a, .list = slowest };
-    enum kiln_code rc = kernel_store_history(store, range.since, range.step_s, SAMPLES_MOST,
+    enum kiln_code rc = kernel_store_history(store, range.since, range.step_s, SAMPLES_MAX,
                                              append_sample, samples, &a->base.err);
-    if (!rc && slowest_most > 0)
-        rc = kernel_store_slowest(store, a->base.is_admin ? NULL : &uid, slowest_most,
-                                  append_kernel, &found, &a->base.err);
+    if (!rc && slowest_max > 0)
+        rc = kernel_store_slowest(store, a->base.is_admin ? NULL : &uid, slowest_max, append_kernel,
+                                  &found, &a->base.err);
     if (!rc)
         rc = kernel_store_usage(store, &a->usage, &a->base.err);
     return rc;
@@ -138,7 +138,7 @@ static void finish_history(struct admin *a)
 }
 
 static const struct admin_kind history_kind = {
-    .lane = LANE_READ,
+    .work_queue = WORK_QUEUE_READ,
     .scans = true,
     .members = history_members,
     .work = work_history,

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /* Of the store, and of the answer; the others are summed up. */
-#define SHARES_MOST 1000
-#define ROWS_MOST 1000
+#define SHARES_MAX 1000
+#define ROWS_MAX 1000
 
 enum by { BY_UID, BY_TARGET, BY_PROGRAM };
 static const char *const by_names[] = { "uid", "target", "program" };
@@ -85,8 +85,8 @@ static enum kiln_code ask_store(struct admin *a, enum by by)
     if (!rc && by == BY_UID)
         rc = kernel_store_usage_by_uid(store, add_usage, rows, &a->base.err);
     else if (!rc)
-        rc = kernel_store_shares(store, by == BY_PROGRAM, SHARES_MOST, add_share, rows,
-                                 &a->base.err);
+        rc =
+            kernel_store_shares(store, by == BY_PROGRAM, SHARES_MAX, add_share, rows, &a->base.err);
     return rc;
 }
 
@@ -106,7 +106,7 @@ static struct line *add_line(struct lines *lines, const char *name, uint32_t uid
 static void collect_shares(struct lines *lines, const struct json *rows)
 {
     for (const struct json *row = json_first(rows); row; row = json_next(row)) {
-        char name[ORIGIN_PROGRAM_MOST]; /* cut as the ledger cuts it */
+        char name[ORIGIN_PROGRAM_MAX]; /* cut as the ledger cuts it */
         snprintf(name, sizeof(name), "%s", json_get_text(row, "name", ""));
         const char *whole = json_get_text(row, "name", "");
         struct line *line = add_line(lines, lines->by == BY_PROGRAM ? name : whole,
@@ -188,7 +188,7 @@ static void hide_others(struct lines *lines, const struct admin *a)
 static void cut_tail(struct lines *lines)
 {
     qsort(lines->items, lines->count, sizeof(lines->items[0]), compare_worth);
-    while (lines->count > ROWS_MOST)
+    while (lines->count > ROWS_MAX)
         add_line_to(&lines->others, &lines->items[--lines->count]);
 }
 
@@ -284,7 +284,7 @@ static enum kiln_code work_ledger(struct admin *a)
 }
 
 static const struct admin_kind ledger_kind = {
-    .lane = LANE_READ,
+    .work_queue = WORK_QUEUE_READ,
     .scans = true,
     .members = ledger_members,
     .begin = begin_ledger,

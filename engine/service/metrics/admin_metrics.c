@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TEXT_MOST (1u << 20)
+#define TEXT_MAX (1u << 20)
 
 #define METRIC_NAME_none METRIC_NAMES
 
@@ -74,7 +74,7 @@ static void put_for_two(struct page *p, const char *first, const char *second, u
 static void put_for_three(struct page *p, const char *first, const char *second, const char *third,
                           uint64_t number)
 {
-    const char *const values[EXPOSITION_LABELS_MOST] = { first, second, third };
+    const char *const values[EXPOSITION_LABELS_MAX] = { first, second, third };
     exposition_number(p->out, p->family, values, number);
 }
 
@@ -92,10 +92,10 @@ static uint64_t read_sample(const struct page *p, const struct sample *s)
 static void put_sample(struct page *p, const struct sample *s)
 {
     char text[64];
-    const char *values[EXPOSITION_LABELS_MOST] = { text };
+    const char *values[EXPOSITION_LABELS_MAX] = { text };
     snprintf(text, sizeof(text), "%s", s->values);
     char *at = text;
-    for (size_t i = 1; i < EXPOSITION_LABELS_MOST && (at = strchr(at, ' ')) != NULL; i++) {
+    for (size_t i = 1; i < EXPOSITION_LABELS_MAX && (at = strchr(at, ' ')) != NULL; i++) {
         *at++ = '\0';
         values[i] = at;
     }
@@ -362,7 +362,7 @@ static void finish_metrics(struct admin *a)
 {
     struct engine *e = a->base.engine;
     BUFFER_AUTO struct buffer text;
-    buffer_init(&text, TEXT_MOST);
+    buffer_init(&text, TEXT_MAX);
     KILN_AUTO(json) struct json *stats = json_object();
     KILN_AUTO(json) struct json *status = json_object();
     if (e->host) {
@@ -383,7 +383,7 @@ static void finish_metrics(struct admin *a)
 }
 
 static const struct admin_kind metrics_kind = {
-    .lane = LANE_READ,
+    .work_queue = WORK_QUEUE_READ,
     .members = admin_no_members,
     .work = work_metrics,
     .finish = finish_metrics,

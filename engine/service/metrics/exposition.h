@@ -22,7 +22,7 @@ struct metric {
     const char *help;
 };
 
-#define EXPOSITION_LABELS_MOST 3
+#define EXPOSITION_LABELS_MAX 3
 
 /* The lines before a family's samples. */
 void exposition_begin(struct buffer *out, const struct metric *metric);

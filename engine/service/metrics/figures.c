@@ -110,7 +110,7 @@ void request_refused(struct figures *f, const struct caller *caller, uint64_t id
     }
 }
 
-void figures_outcome_failed(struct figures *f, enum kiln_code code)
+void figures_result_failed(struct figures *f, enum kiln_code code)
 {
     f->rejections += is_limit(code);
 }

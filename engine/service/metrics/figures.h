@@ -18,8 +18,8 @@
 #include "engine/service/metrics/histogram.h"
 #include "engine/service/metrics/ledger.h"
 
-#define FIGURE_REQUESTS 64                      /* types of requests; 0: unknown */
-#define FIGURE_TOOLCHAINS (TOOLCHAINS_MOST + 1) /* the last: others */
+#define FIGURE_REQUESTS 64                     /* types of requests; 0: unknown */
+#define FIGURE_TOOLCHAINS (TOOLCHAINS_MAX + 1) /* the last: others */
 /* A prime: batches of any usual size are timed at each of their places. */
 #define HOT_TIMED_EVERY 31
 
@@ -145,4 +145,4 @@ void figures_transfer_ended(struct figures *f, enum transfer_tier tier, const ch
                             enum kiln_code code);
 
 /* An item of a batch, or the one kernel of a fetch, that was answered by a code. */
-void figures_outcome_failed(struct figures *f, enum kiln_code code);
+void figures_result_failed(struct figures *f, enum kiln_code code);

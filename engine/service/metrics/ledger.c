@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACES (2u * LEDGER_USERS_MOST) /* a power of two, and never more than half full */
+#define PLACES (2u * LEDGER_USERS_MAX) /* a power of two, and never more than half full */
 /* 2^64 divided by the golden ratio: uids that follow each other come to lie apart. */
 #define SPREAD UINT64_C(0x9e3779b97f4a7c15)
 
@@ -15,9 +15,9 @@ enum kiln_code ledger_create(struct ledger **ret_ledger, struct kiln_err *err)
 {
     KILN_AUTO(ledger) struct ledger *l = calloc(1, sizeof(*l));
     if (l) {
-        l->users = calloc(LEDGER_USERS_MOST, sizeof(*l->users));
+        l->users = calloc(LEDGER_USERS_MAX, sizeof(*l->users));
         l->places = calloc(PLACES, sizeof(*l->places));
-        l->kinds = calloc(LEDGER_KINDS_MOST, sizeof(*l->kinds));
+        l->kinds = calloc(LEDGER_KINDS_MAX, sizeof(*l->kinds));
     }
     if (!l || !l->users || !l->places || !l->kinds)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the ledger: out of memory");
@@ -57,7 +57,7 @@ void ledger_destroy(struct ledger *l)
 
 static void add(uint64_t *sum, uint64_t more)
 {
-    *sum = more < KERNEL_SUM_MOST && *sum < KERNEL_SUM_MOST - more ? *sum + more : KERNEL_SUM_MOST;
+    *sum = more < KERNEL_SUM_MAX && *sum < KERNEL_SUM_MAX - more ? *sum + more : KERNEL_SUM_MAX;
 }
 
 void ledger_sums_add(struct kernel_sums *sums, const struct kernel_sums *more)
@@ -110,7 +110,7 @@ struct ledger_user *ledger_user_of(struct ledger *l, uint32_t uid)
     unsigned at = place_of(l, uid);
     if (l->places[at])
         return &l->users[l->places[at] - 1];
-    bool has_room = l->user_count < LEDGER_USERS_MOST;
+    bool has_room = l->user_count < LEDGER_USERS_MAX;
     unsigned number = has_room ? l->user_count++ : user_gives_way(l);
     if (!has_room)
         at = place_of(l, uid); /* the others have moved */
@@ -138,7 +138,7 @@ static bool same_kind(const struct ledger_kind *kind, uint64_t hash,
 static unsigned kind_gives_way(struct ledger *l)
 {
     unsigned least = 1;
-    for (unsigned i = 2; i < LEDGER_KINDS_MOST; i++) {
+    for (unsigned i = 2; i < LEDGER_KINDS_MAX; i++) {
         if (weighs_less(&l->kinds[i].sums, &l->kinds[least].sums))
             least = i;
     }
@@ -168,10 +168,10 @@ uint32_t ledger_kind_of(struct ledger *l, const struct object_origin *what)
         if (same_kind(&l->kinds[i], hash, &name))
             return l->kinds[i].number;
     }
-    bool is_new = l->kind_count < LEDGER_KINDS_MOST;
+    bool is_new = l->kind_count < LEDGER_KINDS_MAX;
     unsigned place = is_new ? l->kind_count++ : kind_gives_way(l);
     struct ledger_kind *kind = &l->kinds[place];
-    uint32_t number = is_new ? place : kind->number + LEDGER_KINDS_MOST;
+    uint32_t number = is_new ? place : kind->number + LEDGER_KINDS_MAX;
     *kind = (struct ledger_kind){ .number = number, .hash = hash, .what = name };
     return number;
 }

@@ -9,7 +9,7 @@
  * Ownership  owns its rows; those handed out are borrowed until the next call
  * Threading  the engine's thread
  *
- * Bounded: LEDGER_USERS_MOST users, and LEDGER_KINDS_MOST pairs of target and program.  The one for
+ * Bounded: LEDGER_USERS_MAX users, and LEDGER_KINDS_MAX pairs of target and program.  The one for
  * which compilers worked least here makes room for a new one: that is the one sum which a loop of
  * hits does not raise.  What has no row is booked under "others", so that sums stay exact.
  */
@@ -17,11 +17,11 @@
 
 #include <sys/types.h>
 
-#define LEDGER_USERS_MOST 4096
-#define LEDGER_KINDS_MOST 512      /* with that of the others, which is the first */
+#define LEDGER_USERS_MAX 4096
+#define LEDGER_KINDS_MAX 512       /* with that of the others, which is the first */
 #define LEDGER_PRIVATE "(private)" /* program of what somebody imported for himself */
 /* No hit is worth more: what a package states of its kernels is not measured here. */
-#define LEDGER_WORTH_MOST_US 1000000000u
+#define LEDGER_WORTH_MAX_US 1000000000u
 
 struct ledger_user {
     uint32_t uid;
@@ -70,7 +70,7 @@ uint32_t ledger_kind_of(struct ledger *ledger, const struct object_origin *what)
 static inline uint64_t ledger_worth(uint64_t compile_ns)
 {
     uint64_t us = compile_ns / 1000;
-    return us < LEDGER_WORTH_MOST_US ? us : LEDGER_WORTH_MOST_US;
+    return us < LEDGER_WORTH_MAX_US ? us : LEDGER_WORTH_MAX_US;
 }
 
 static inline void ledger_add_hit(struct kernel_sums *sums, uint64_t worth_us)
@@ -81,7 +81,7 @@ static inline void ledger_add_hit(struct kernel_sums *sums, uint64_t worth_us)
 
 static inline struct ledger_kind *ledger_kind_at(struct ledger *ledger, uint32_t number)
 {
-    struct ledger_kind *kind = &ledger->kinds[number % LEDGER_KINDS_MOST];
+    struct ledger_kind *kind = &ledger->kinds[number % LEDGER_KINDS_MAX];
     return kind->number == number ? kind : &ledger->kinds[0];
 }
 

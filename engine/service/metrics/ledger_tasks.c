@@ -5,7 +5,7 @@
 
 #define WRITE_EVERY_NS 10000000000u
 /* With the row of the others. */
-#define ROWS_MOST (LEDGER_USERS_MOST + LEDGER_KINDS_MOST + 1)
+#define ROWS_MAX (LEDGER_USERS_MAX + LEDGER_KINDS_MAX + 1)
 /* Of rows that were read: in a full table each may make another give way, some 15 us, and others
  * are to be served meanwhile. */
 #define TAKEN_A_TURN 32
@@ -14,7 +14,7 @@ struct ledger_task {
     struct task task; /* first member */
     struct engine *engine;
     struct kernel_ledger ledger;
-    struct kernel_ledger_row *rows; /* owned, ROWS_MOST of them */
+    struct kernel_ledger_row *rows; /* owned, ROWS_MAX of them */
     struct object_origin *names;    /* owned: what their texts point to */
     size_t count, name_count;
     size_t taken; /* of those that were read: in the ledger */
@@ -38,8 +38,8 @@ static struct ledger_task *task_create(struct engine *e)
         return NULL;
     t->engine = e;
     t->err = KILN_ERR_INIT;
-    t->rows = calloc(ROWS_MOST, sizeof(*t->rows));
-    t->names = calloc(LEDGER_KINDS_MOST, sizeof(*t->names));
+    t->rows = calloc(ROWS_MAX, sizeof(*t->rows));
+    t->names = calloc(LEDGER_KINDS_MAX, sizeof(*t->names));
     if (t->rows && t->names)
         return t;
     task_destroy(t);
@@ -49,7 +49,7 @@ static struct ledger_task *task_create(struct engine *e)
 /* |row| with texts of our own; kinds beyond the most are left out, there are none. */
 static void keep_row(struct ledger_task *t, const struct kernel_ledger_row *row)
 {
-    if (t->count == ROWS_MOST || (!row->is_user && t->name_count == LEDGER_KINDS_MOST))
+    if (t->count == ROWS_MAX || (!row->is_user && t->name_count == LEDGER_KINDS_MAX))
         return;
     struct kernel_ledger_row *kept = &t->rows[t->count++];
     *kept = *row;
@@ -69,7 +69,7 @@ static void take_row(void *context, const struct kernel_ledger_row *row) { keep_
 static void load_work(struct task *task)
 {
     struct ledger_task *t = (struct ledger_task *)task;
-    t->rc = kernel_store_ledger(t->engine->store, ROWS_MOST, take_row, t, &t->since, &t->err);
+    t->rc = kernel_store_ledger(t->engine->store, ROWS_MAX, take_row, t, &t->since, &t->err);
 }
 
 static void load_ended(struct ledger_task *t)
@@ -104,7 +104,7 @@ void ledger_load(struct engine *e)
         return; /* tried again with the next write */
     t->task = (struct task){ .work = load_work, .done = load_done };
     e->figures.ledger->is_busy = true;
-    engine_run(e, LANE_READ, &t->task);
+    engine_run(e, WORK_QUEUE_READ, &t->task);
 }
 
 /* ---- writing ---- */
@@ -173,7 +173,7 @@ static void begin_write(struct engine *e, struct ledger_task *t)
     l->rewrites_users = l->rewrites_kinds = l->has_changed = false;
     l->is_busy = true;
     t->task = (struct task){ .work = write_work, .done = write_done };
-    engine_run(e, LANE_WRITE, &t->task);
+    engine_run(e, WORK_QUEUE_WRITE, &t->task);
 }
 
 void ledger_write(struct engine *e, bool force)

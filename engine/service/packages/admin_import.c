@@ -106,7 +106,7 @@ static enum kiln_code store_row(struct import_step *s, const struct kern_row *ro
         .program = name,
         .options = args,
         .database_id = s->database_id,
-        .package = u->transfer.outcome.name,
+        .package = u->transfer.result.name,
         .version = KILN_VERSION,
         .raw_size = raw.size,
         .created = s->import->begun,
@@ -175,7 +175,7 @@ static enum kiln_code open_cache(struct upload *u, struct import **ret_import, s
     u->state = import;
     *ret_import = import;
     return import->db ? KILN_OK
-                      : kern_db_open(u->transfer.outcome.path, KERN_DB_SALVAGE, &import->db, err);
+                      : kern_db_open(u->transfer.result.path, KERN_DB_SALVAGE, &import->db, err);
 }
 
 static void answer_counts(struct json *answer, const struct import_step *s, uint64_t lost)
@@ -205,9 +205,9 @@ static enum kiln_code stopped_short(const struct upload *u, struct kiln_err *err
 {
     uint64_t imported = json_get_u64(u->base.answer, "imported", 0);
     uint64_t done = imported + json_get_u64(u->base.answer, "damaged", 0);
-    uint64_t rows = u->transfer.outcome.rows;
+    uint64_t rows = u->transfer.result.rows;
     return kiln_while(err, "importing '%s': %llu kernels were imported and stay, %llu were not",
-                      u->transfer.outcome.name, (unsigned long long)imported,
+                      u->transfer.result.name, (unsigned long long)imported,
                       (unsigned long long)(rows > done ? rows - done : 1));
 }
 
@@ -231,26 +231,26 @@ static enum kiln_code import_step(struct upload *u, struct import_step *s, bool 
     return s->rc ? stopped_short(u, err) : rc;
 }
 
-static enum kiln_code find_gpu(const struct upload *u, char gpu[DATABASE_ID_MOST],
+static enum kiln_code find_gpu(const struct upload *u, char gpu[DATABASE_ID_MAX],
                                struct kiln_err *err)
 {
     struct database_id id;
     const char *given = json_get_text(u->base.question, "database_id", "");
     enum kiln_code rc = given[0] ? database_id_parse(bytes_of_text(given), &id, err)
-                                 : database_id_of_file(u->transfer.outcome.name, &id, err);
+                                 : database_id_of_file(u->transfer.result.name, &id, err);
     if (!rc && !database_id_is_miopens(&id))
         rc = kiln_fail(err, KILN_INVALID, "MIOpen has no caches for '%.40s'", id.device);
     if (!rc && !database_id_write(&id, gpu))
         rc = kiln_fail(err, KILN_INVALID, "the database id is too long");
     return rc ? kiln_while(err, "which GPU '%s' is for (give its database id)",
-                           u->transfer.outcome.name)
+                           u->transfer.result.name)
               : KILN_OK;
 }
 
 /* What takes time: the write lane has others waiting. */
 static enum kiln_code check_cache(struct upload *u, struct kiln_err *err)
 {
-    char gpu[DATABASE_ID_MOST];
+    char gpu[DATABASE_ID_MAX];
     struct import *import = NULL;
     enum kiln_code rc = find_gpu(u, gpu, err);
     if (!rc)
@@ -260,7 +260,7 @@ static enum kiln_code check_cache(struct upload *u, struct kiln_err *err)
 
 static enum kiln_code take_cache(struct upload *u, bool *ret_more, struct kiln_err *err)
 {
-    char gpu[DATABASE_ID_MOST], text[VERSIONED_ID_MOST];
+    char gpu[DATABASE_ID_MAX], text[VERSIONED_ID_MAX];
     enum kiln_code rc = find_gpu(u, gpu, err);
     if (rc)
         return rc;

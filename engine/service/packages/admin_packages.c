@@ -48,7 +48,7 @@ static bool may_be_packed(const struct transfer_job *job)
 static enum kiln_code describe_upload(const struct upload *u, struct package_arrival *ret_arrival,
                                       struct kiln_err *err)
 {
-    const struct transfer_outcome *o = &u->transfer.outcome;
+    const struct transfer_result *o = &u->transfer.result;
     const char *url = json_get_text(u->base.question, "url", NULL);
     *ret_arrival = (struct package_arrival){
         .path = o->path,
@@ -134,11 +134,11 @@ static void list_one(void *context, const struct package_info *info)
     json_append(context, info_to_json(info));
 }
 
-static void list_refused(void *context, const char *folder, const char *name, const char *why)
+static void list_refused(void *context, const char *directory, const char *name, const char *why)
 {
     struct json *j = json_object();
     json_set_text(j, "name", name);
-    json_set_text(j, "folder", folder);
+    json_set_text(j, "directory", directory);
     json_set_text(j, "why", why);
     json_append(context, j);
 }
@@ -154,7 +154,7 @@ static enum kiln_code work_list(struct admin *a)
 }
 
 static const struct admin_kind list_kind = {
-    .lane = LANE_READ,
+    .work_queue = WORK_QUEUE_READ,
     .members = admin_no_members,
     .work = work_list,
 };
@@ -244,7 +244,7 @@ static enum kiln_code work_show(struct admin *a)
 }
 
 static const struct admin_kind show_kind = {
-    .lane = LANE_READ,
+    .work_queue = WORK_QUEUE_READ,
     .members = show_members,
     .work = work_show,
 };
@@ -278,7 +278,7 @@ static void finish_remove(struct admin *a)
 }
 
 static const struct admin_kind remove_kind = {
-    .lane = LANE_WRITE,
+    .work_queue = WORK_QUEUE_WRITE,
     .members = name_members,
     .work = work_remove,
     .finish = finish_remove,
@@ -326,12 +326,12 @@ static struct json *cover_gpu(struct package_set *set, const struct gpu *gpu)
 static enum kiln_code work_coverage(struct admin *a)
 {
     struct engine *e = a->base.engine;
-    KILN_AUTO(mem) struct gpu *gpus = calloc(GPUS_MOST, sizeof(*gpus));
+    KILN_AUTO(mem) struct gpu *gpus = calloc(GPUS_MAX, sizeof(*gpus));
     if (!gpus)
         return kiln_fail(&a->base.err, KILN_NO_MEMORY, "cannot list the GPUs");
     size_t count = 0;
     char skipped[256] = "";
-    enum kiln_code rc = kfd_gpus(packages_kfd_folder(e), gpus, &count, skipped, &a->base.err);
+    enum kiln_code rc = kfd_gpus(packages_kfd_directory(e), gpus, &count, skipped, &a->base.err);
     if (rc)
         return rc;
     struct json *list = json_array();
@@ -343,7 +343,7 @@ static enum kiln_code work_coverage(struct admin *a)
 }
 
 static const struct admin_kind coverage_kind = {
-    .lane = LANE_READ,
+    .work_queue = WORK_QUEUE_READ,
     .members = admin_no_members,
     .work = work_coverage,
 };

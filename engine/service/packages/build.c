@@ -22,7 +22,8 @@ static void remove_file(struct deferred *d)
     b->writer = NULL;
 }
 
-static const struct deferred_step remove_file_step = { .lane = LANE_READ, .work = remove_file };
+static const struct deferred_step remove_file_step = { .work_queue = WORK_QUEUE_READ,
+                                                       .work = remove_file };
 
 /* A file that was begun is removed on a lane. */
 static bool stop_build(struct deferred *d)
@@ -69,7 +70,7 @@ struct build *build_create(struct engine *e, struct caller *caller, uint64_t req
     struct build *b = deferred_create(&build_kind, e, caller, request_id, err);
     if (!b)
         return NULL;
-    b->fetches_most = BUILD_WINDOW;
+    b->fetches_max = BUILD_WINDOW;
     b->base.answer = json_object();
     b->failures = json_array();
     return b;

@@ -55,9 +55,9 @@ struct build {
     size_t begun, ended, failed;
     size_t ready;             /* of order: all before it have ended */
     size_t written, step_end; /* all before are written, and are when the step is done */
-    size_t under_way, fetches_most;
+    size_t under_way, fetches_max;
     struct build_item *again; /* to be asked for again: there was no room in the queue */
-    uint64_t told_ns;
+    uint64_t reported_ns;
     struct package_writer *writer; /* owned */
     char path[PATH_MAX];
     uint64_t rows;

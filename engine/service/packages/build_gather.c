@@ -9,12 +9,12 @@
 #define PROGRESS_EVERY_NS 200000000u
 #define FAILURES_SHOWN 100
 
-static void tell_progress(struct build *b)
+static void report_progress(struct build *b)
 {
     uint64_t now = clock_monotonic_ns();
-    if (now - b->told_ns < PROGRESS_EVERY_NS)
+    if (now - b->reported_ns < PROGRESS_EVERY_NS)
         return;
-    b->told_ns = now;
+    b->reported_ns = now;
     KILN_AUTO(json) struct json *j = json_object();
     struct json *progress = json_object();
     json_set_text(progress, "stage", "compiling");
@@ -42,7 +42,7 @@ static bool ask_again(struct build *b, struct build_item *item, enum kiln_code c
 {
     if (code != KILN_BUSY || b->under_way == 0)
         return false;
-    b->fetches_most = b->under_way;
+    b->fetches_max = b->under_way;
     item->next_again = b->again;
     b->again = item;
     return true;
@@ -54,7 +54,7 @@ static void take_result(struct build_item *item, const struct fetch_result *resu
     b->under_way--;
     if (ask_again(b, item, result->err.code))
         return;
-    b->fetches_most += b->fetches_most < BUILD_WINDOW;
+    b->fetches_max += b->fetches_max < BUILD_WINDOW;
     b->ended++;
     item->ended = true;
     if (result->err.code) {
@@ -92,7 +92,7 @@ static void begin_item(struct build *b, struct build_item *item)
 static struct build_item *next_item(struct build *b)
 {
     struct build_item *item = b->again;
-    if (b->under_way >= b->fetches_most)
+    if (b->under_way >= b->fetches_max)
         return NULL;
     if (item)
         b->again = item->next_again;
@@ -131,7 +131,7 @@ void build_go_on(struct build *b)
     bool more = begin_more(b);
     while (b->ready < b->begun && b->order[b->ready]->ended)
         b->ready++;
-    tell_progress(b);
+    report_progress(b);
     /* Without rows to write a step lets other requests in between, and other builds. */
     if (more || b->ready == b->count || b->ready - b->written >= BUILD_ROWS_A_STEP)
         build_enqueue(b, &build_write_step);

@@ -164,7 +164,7 @@ static void choose_nothing(struct deferred *d) { (void)d; }
 static void choose_some(struct deferred *d)
 {
     struct build *b = build_of(d);
-    char toolchain[PLAN_TOOLCHAIN_MOST];
+    char toolchain[PLAN_TOOLCHAIN_MAX];
     if (!build_step_ended(b))
         return;
     plan_toolchain_write(&b->toolchain, toolchain);
@@ -173,10 +173,10 @@ static void choose_some(struct deferred *d)
     ask_for_next(b);
 }
 
-static const struct deferred_step choose_step = { .lane = LANE_READ,
+static const struct deferred_step choose_step = { .work_queue = WORK_QUEUE_READ,
                                                   .work = choose_nothing,
                                                   .done = choose_some };
-static const struct deferred_step solve_step = { .lane = LANE_READ,
+static const struct deferred_step solve_step = { .work_queue = WORK_QUEUE_READ,
                                                  .work = solve_problems,
                                                  .done = gather_kernels };
 

@@ -126,5 +126,5 @@ static void end_rows(struct deferred *d)
 }
 
 const struct deferred_step build_write_step = {
-    .lane = LANE_READ, .begin = plan_rows, .work = write_rows, .done = end_rows
+    .work_queue = WORK_QUEUE_READ, .begin = plan_rows, .work = write_rows, .done = end_rows
 };

@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* stat(2) of a few folders and files: cheap enough to be done this often. */
+/* stat(2) of a few directories and files: cheap enough to be done this often. */
 #define RESCAN_EVERY_NS 2000000000u
-#define TOLD_FILE \
-    "package-missing.told" /* in the staging folder's parent: what was said at which boot */
+#define REPORTED_FILE \
+    "package-missing.told" /* in the staging directory's parent: what was said at which boot */
 
 /* ---- what came and went ---- */
 
@@ -58,7 +58,7 @@ static void rescan_work(struct task *task)
     r->rc = package_set_rescan(r->engine->packages, note_change, note_refusal, r, &r->err);
 }
 
-static void tell_event(struct engine *e, const char *event, const char *text)
+static void report_event(struct engine *e, const char *event, const char *text)
 {
     if (strcmp(event, "package_refused") == 0)
         event_report(e, event, text);
@@ -66,12 +66,12 @@ static void tell_event(struct engine *e, const char *event, const char *text)
         event_note(e, event, text);
 }
 
-static void tell_events(struct rescan *r)
+static void report_events(struct rescan *r)
 {
     if (r->rc)
         event_report(r->engine, "package_error", r->err.text);
     for (const struct json *j = json_first(r->events); j; j = json_next(j))
-        tell_event(r->engine, json_get_text(j, "event", ""), json_get_text(j, "text", ""));
+        report_event(r->engine, json_get_text(j, "event", ""), json_get_text(j, "text", ""));
     json_destroy(r->events);
 }
 
@@ -83,7 +83,7 @@ static void rescan_done(struct task *task)
     e->package_service->is_rescanning = false;
     if (r->changed)
         engine_forget_hot(e); /* it does not know which package an object is from */
-    tell_events(r);
+    report_events(r);
     free(r);
 }
 
@@ -91,7 +91,7 @@ void packages_tick(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
     if (e->package_service->is_rescanning || now < e->package_service->rescan_at_ns ||
-        !e->package_service->folder[0])
+        !e->package_service->directory[0])
         return;
     e->package_service->rescan_at_ns = now + RESCAN_EVERY_NS;
     struct rescan *r = calloc(1, sizeof(*r));
@@ -102,7 +102,7 @@ void packages_tick(struct engine *e)
     r->events = json_array();
     r->err = KILN_ERR_INIT;
     e->package_service->is_rescanning = true;
-    engine_run(e, LANE_WRITE, &r->task);
+    engine_run(e, WORK_QUEUE_WRITE, &r->task);
 }
 
 /* ---- GPUs without a package: one line a boot ---- */
@@ -113,19 +113,19 @@ struct coverage {
     struct json *lines; /* owned */
 };
 
-static bool told_since_boot(const struct engine *e, const char *lines)
+static bool reported_since_boot(const struct engine *e, const char *lines)
 {
     char path[PATH_MAX];
-    BUFFER_AUTO struct buffer boot, told;
+    BUFFER_AUTO struct buffer boot, reported;
     buffer_init(&boot, 4096);
-    buffer_init(&told, 64u << 10);
+    buffer_init(&reported, 64u << 10);
     struct kiln_err ignored = KILN_ERR_INIT;
-    snprintf(path, sizeof(path), "%s/" TOLD_FILE, e->package_service->folder);
+    snprintf(path, sizeof(path), "%s/" REPORTED_FILE, e->package_service->directory);
     if (fs_read_file("/proc/sys/kernel/random/boot_id", 4096, &boot, &ignored))
         return false;
     buffer_put(&boot, lines, strlen(lines));
-    if (fs_read_file(path, 64u << 10, &told, &ignored) == KILN_OK &&
-        bytes_equal(buffer_view(&told), buffer_view(&boot)))
+    if (fs_read_file(path, 64u << 10, &reported, &ignored) == KILN_OK &&
+        bytes_equal(buffer_view(&reported), buffer_view(&boot)))
         return true;
     if (fs_replace_file(path, buffer_view(&boot), 0644, &ignored))
         return false; /* it is said again at the next start */
@@ -146,12 +146,12 @@ static void coverage_work(struct task *task)
 {
     struct coverage *c = (struct coverage *)task;
     struct engine *e = c->engine;
-    KILN_AUTO(mem) struct gpu *gpus = calloc(GPUS_MOST, sizeof(*gpus));
+    KILN_AUTO(mem) struct gpu *gpus = calloc(GPUS_MAX, sizeof(*gpus));
     size_t count = 0;
     char skipped[256];
     struct kiln_err ignored = KILN_ERR_INIT;
     if (!gpus ||
-        kfd_gpus(e->package_service->kfd_folder, gpus, &count, skipped, &ignored) != KILN_OK)
+        kfd_gpus(e->package_service->kfd_directory, gpus, &count, skipped, &ignored) != KILN_OK)
         return;
     for (size_t i = 0; i < count; i++) {
         char line[PACKAGE_MISSING_TEXT];
@@ -160,7 +160,7 @@ static void coverage_work(struct task *task)
             json_append(c->lines, json_text(line));
     }
     KILN_AUTO(mem) char *text = json_print(c->lines, false);
-    if (!text || (json_count(c->lines) > 0 && told_since_boot(e, text))) {
+    if (!text || (json_count(c->lines) > 0 && reported_since_boot(e, text))) {
         json_destroy(c->lines);
         c->lines = json_array();
     }
@@ -178,13 +178,13 @@ static void coverage_done(struct task *task)
 
 void packages_start(struct engine *e)
 {
-    struct coverage *c = e->package_service->folder[0] ? calloc(1, sizeof(*c)) : NULL;
+    struct coverage *c = e->package_service->directory[0] ? calloc(1, sizeof(*c)) : NULL;
     if (!c)
         return;
     c->task = (struct task){ .work = coverage_work, .done = coverage_done };
     c->engine = e;
     c->lines = json_array();
-    engine_run(e, LANE_READ, &c->task);
+    engine_run(e, WORK_QUEUE_READ, &c->task);
 }
 
 /* ---- open and close ---- */
@@ -206,18 +206,18 @@ void packages_set_limits(struct engine *e, const struct engine_options *o)
     e->package_service->rescan_at_ns = 0;
 }
 
-static char *staging_of(const char *package_folder)
+static char *staging_of(const char *package_directory)
 {
     char *staging = NULL;
-    if (!package_folder)
+    if (!package_directory)
         return strdup("");
-    return asprintf(&staging, "%s/incoming", package_folder) < 0 ? NULL : staging;
+    return asprintf(&staging, "%s/incoming", package_directory) < 0 ? NULL : staging;
 }
 
 static enum kiln_code prepare_staging(struct engine *e, struct kiln_err *err)
 {
     struct kiln_err kept = KILN_ERR_INIT;
-    enum kiln_code rc = fs_make_folders(e->package_service->staging, err);
+    enum kiln_code rc = fs_make_directories(e->package_service->staging, err);
     if (!rc && fs_empty(e->package_service->staging,
                         &kept)) /* what was on its way when an earlier kilnd ended */
         event_report(e, "folder_kept", kept.text);
@@ -237,11 +237,11 @@ static enum kiln_code create_service(const struct engine_options *o,
                                          .kept_for_admin = UPLOADS_FOR_ADMINS };
     list_init(&s->uploads.members);
     s->require_signature = o->require_signature;
-    s->folder = strdup(o->package_folder ? o->package_folder : "");
+    s->directory = strdup(o->package_directory ? o->package_directory : "");
     s->trusted_keys = strdup(o->trusted_keys ? o->trusted_keys : "");
-    s->kfd_folder = strdup(o->kfd_folder ? o->kfd_folder : KFD_FOLDER);
-    s->staging = staging_of(o->package_folder);
-    if (!s->folder || !s->trusted_keys || !s->kfd_folder || !s->staging)
+    s->kfd_directory = strdup(o->kfd_directory ? o->kfd_directory : KFD_DIRECTORY);
+    s->staging = staging_of(o->package_directory);
+    if (!s->directory || !s->trusted_keys || !s->kfd_directory || !s->staging)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the packages");
     return KILN_OK;
 }
@@ -249,10 +249,10 @@ static enum kiln_code create_service(const struct engine_options *o,
 enum kiln_code packages_open(struct engine *e, const struct engine_options *o, struct kiln_err *err)
 {
     const struct package_set_options options = {
-        .own_folder = o->package_folder,
+        .own_directory = o->package_directory,
         .data = o->data,
-        .other_folders = o->more_package_folders,
-        .trusted_keys_folder = o->trusted_keys,
+        .other_directories = o->more_package_directories,
+        .trusted_keys_directory = o->trusted_keys,
         .readers = o->readers,
         .require_signature = o->require_signature,
     };
@@ -261,13 +261,13 @@ enum kiln_code packages_open(struct engine *e, const struct engine_options *o, s
         return rc;
     packages_set_limits(e, o);
     rc = package_set_create(&options, &e->packages, err);
-    if (!rc && o->package_folder)
+    if (!rc && o->package_directory)
         rc = prepare_staging(e, err);
     if (rc)
         return rc;
     struct rescan first = { .engine = e, .events = json_array(), .err = KILN_ERR_INIT };
     rescan_work(&first.task);
-    tell_events(&first);
+    report_events(&first);
     return KILN_OK;
 }
 
@@ -277,12 +277,15 @@ void packages_close(struct engine *e)
     package_set_destroy(e->packages);
     if (!s)
         return;
-    free(s->folder);
+    free(s->directory);
     free(s->staging);
     free(s->trusted_keys);
-    free(s->kfd_folder);
+    free(s->kfd_directory);
     free(s);
 }
 
 const char *packages_staging(const struct engine *e) { return e->package_service->staging; }
-const char *packages_kfd_folder(const struct engine *e) { return e->package_service->kfd_folder; }
+const char *packages_kfd_directory(const struct engine *e)
+{
+    return e->package_service->kfd_directory;
+}

@@ -17,8 +17,8 @@ struct package_service;
 KILN_MUST_CHECK enum kiln_code packages_open(struct engine *e, const struct engine_options *options,
                                              struct kiln_err *err);
 void packages_close(struct engine *e);
-/* Limits of |options|, for what arrives from now on; the folders are looked at with the next tick,
- * as keys may have come or gone. */
+/* Limits of |options|, for what arrives from now on; the directories are looked at with the next
+ * tick, as keys may have come or gone. */
 void packages_set_limits(struct engine *e, const struct engine_options *options);
 /* Reports GPUs that no package fits, unless they were reported since the last boot. */
 void packages_start(struct engine *e);
@@ -28,4 +28,4 @@ void packages_tick(struct engine *e);
 /* Directory for files on their way in or out; "": there is none. */
 const char *packages_staging(const struct engine *e);
 /* Where the kernel describes the GPUs. */
-const char *packages_kfd_folder(const struct engine *e);
+const char *packages_kfd_directory(const struct engine *e);

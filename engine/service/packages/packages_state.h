@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * The inside of struct package_service: for this folder and its tests alone.
+ * The inside of struct package_service: for this directory and its tests alone.
  */
 #include "engine/service/packages/packages.h"
 
 struct package_service {
     struct request_group uploads;
-    char *folder;       /* owned, as the next three; "": there is none */
-    char *staging;      /* directory in |folder| in which uploads arrive; "": there is none */
-    char *trusted_keys; /* directory of public keys */
-    char *kfd_folder;   /* where the kernel describes the GPUs */
+    char *directory;     /* owned, as the next three; "": there is none */
+    char *staging;       /* directory in |directory| in which uploads arrive; "": there is none */
+    char *trusted_keys;  /* directory of public keys */
+    char *kfd_directory; /* where the kernel describes the GPUs */
     uint64_t package_limit;
     uint64_t import_limit; /* bytes of a cache that a user brings */
     uint64_t rescan_at_ns;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define PROBLEMS_MOST 20000u
+#define PROBLEMS_MAX 20000u
 /* About; where there are more, they are charged when they are known. */
 #define KERNELS_A_PROBLEM 2
 
@@ -24,9 +24,9 @@ static enum kiln_code read_problems(struct build *b, int fd, struct kiln_err *er
 {
     if (!fs_is_sealed(fd))
         return kiln_fail(err, KILN_INVALID, "the problems must come as a sealed memory file");
-    enum kiln_code rc = fs_read_fd(fd, PROBLEMS_MOST * PROBLEM_WIRE_SIZE, &b->problems, err);
+    enum kiln_code rc = fs_read_fd(fd, PROBLEMS_MAX * PROBLEM_WIRE_SIZE, &b->problems, err);
     if (rc)
-        return kiln_while(err, "reading the problems (at most %u)", PROBLEMS_MOST);
+        return kiln_while(err, "reading the problems (at most %u)", PROBLEMS_MAX);
     size_t size = b->problems.size, count = size / PROBLEM_WIRE_SIZE;
     if (count == 0 || size % PROBLEM_WIRE_SIZE)
         return kiln_fail(err, KILN_INVALID, "a file of %zu bytes is no list of problems", size);
@@ -81,7 +81,7 @@ enum kiln_code handle_package_build(struct engine *e, struct caller *caller,
     if (!b)
         return err->code;
     struct deferred *d = &b->base;
-    buffer_init(&b->problems, PROBLEMS_MOST * PROBLEM_WIRE_SIZE);
+    buffer_init(&b->problems, PROBLEMS_MAX * PROBLEM_WIRE_SIZE);
     enum kiln_code rc = deferred_join(d, &e->requests->builds, err);
     if (!rc)
         rc = admin_read(header, body, build_members, &d->question, err);

@@ -35,7 +35,7 @@ static void release_upload(struct deferred *d)
         if (u->files[i] >= 0)
             close_file(u, u->files[i]);
     }
-    free(u->transfer.outcome.manifest);
+    free(u->transfer.result.manifest);
 }
 
 static void clear_work(struct deferred *d)
@@ -43,21 +43,21 @@ static void clear_work(struct deferred *d)
     struct upload *u = upload_of(d);
     if (u->state)
         u->kind->state_destroy(u->state);
-    if (u->transfer.outcome.path[0])
-        unlink(u->transfer.outcome.path);
+    if (u->transfer.result.path[0])
+        unlink(u->transfer.result.path);
 }
 
 /* Removing gigabytes takes a while. */
-static const struct deferred_step clear_step = { .lane = LANE_READ,
+static const struct deferred_step clear_step = { .work_queue = WORK_QUEUE_READ,
                                                  .work = clear_work,
                                                  .done = deferred_destroy };
 
-void upload_taken(struct upload *u) { u->transfer.outcome.path[0] = '\0'; }
+void upload_taken(struct upload *u) { u->transfer.result.path[0] = '\0'; }
 
 void upload_end(struct upload *u)
 {
     deferred_answer(&u->base);
-    if (u->state || u->transfer.outcome.path[0])
+    if (u->state || u->transfer.result.path[0])
         deferred_run(&u->base, &clear_step);
     else
         deferred_destroy(&u->base);
@@ -90,7 +90,7 @@ static void take_done(struct deferred *d)
     upload_end(u);
 }
 
-static const struct deferred_step take_step = { .lane = LANE_WRITE,
+static const struct deferred_step take_step = { .work_queue = WORK_QUEUE_WRITE,
                                                 .work = take_work,
                                                 .done = take_done };
 
@@ -112,7 +112,7 @@ static void check_done(struct deferred *d)
         deferred_run(d, &take_step);
 }
 
-static const struct deferred_step check_step = { .lane = LANE_READ,
+static const struct deferred_step check_step = { .work_queue = WORK_QUEUE_READ,
                                                  .work = check_work,
                                                  .done = check_done };
 
@@ -138,7 +138,7 @@ static void on_transferred(struct transfer_task *transfer)
 {
     struct upload *u = upload_of_transfer(transfer);
     u->has_arrived = true;
-    u->base.err = transfer->outcome.err;
+    u->base.err = transfer->result.err;
     figures_transfer_ended(&u->base.engine->figures, u->kind->tier, transfer->job.url,
                            u->base.err.code);
     if (!u->base.err.code && !u->base.caller)
@@ -219,7 +219,7 @@ static void fill_job(struct upload *u)
         u->transfer.job.size_limit = u->kind->size_limit;
     u->transfer.uid = u->base.uid;
     u->transfer.is_admin = u->base.is_admin;
-    u->transfer.outcome.err = KILN_ERR_INIT;
+    u->transfer.result.err = KILN_ERR_INIT;
     u->transfer.progress = on_progress;
     u->transfer.done = on_transferred;
 }
@@ -229,8 +229,8 @@ void upload_next(struct upload *u, unsigned index, const char *name)
     fill_job(u);
     u->transfer.job.content_fd = u->files[index];
     u->transfer.job.name = name;
-    free(u->transfer.outcome.manifest);
-    u->transfer.outcome = (struct transfer_outcome){ .err = KILN_ERR_INIT };
+    free(u->transfer.result.manifest);
+    u->transfer.result = (struct transfer_result){ .err = KILN_ERR_INIT };
     u->has_arrived = false;
     u->base.engine->executor->ops->transfer(u->base.engine->executor, &u->transfer);
 }

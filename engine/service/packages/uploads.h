@@ -9,7 +9,7 @@
  *            beyond the limits of engine/jobs/transfer_limits.h
  * Ownership  an upload lives until its last task is done, also when its caller left; the staged
  *            file is removed unless it was moved away
- * Threading  the engine's thread; check runs on LANE_READ, take on LANE_WRITE
+ * Threading  the engine's thread; check runs on WORK_QUEUE_READ, take on WORK_QUEUE_WRITE
  */
 #include "engine/service/requests/admin.h"
 
@@ -24,15 +24,15 @@ struct upload_kind {
     /* Instead of check and take, on the engine's thread: the file is at transfer.outcome.path;
      * calls upload_next or, in the end, upload_end.  May be NULL. */
     void (*pass)(struct upload *u);
-    /* Once, on LANE_READ, before the first take: reads the whole file; may be NULL. */
+    /* Once, on WORK_QUEUE_READ, before the first take: reads the whole file; may be NULL. */
     enum kiln_code (*check)(struct upload *u, struct kiln_err *err);
-    /* On LANE_WRITE, again and again until *ret_more stays false: takes the checked file. */
+    /* On WORK_QUEUE_WRITE, again and again until *ret_more stays false: takes the checked file. */
     enum kiln_code (*take)(struct upload *u, bool *ret_more, struct kiln_err *err);
     /* On the engine's thread after it; may be NULL. */
     void (*finish)(struct upload *u);
     /* On the engine's thread after each take that ended well or badly; may be NULL. */
     void (*taken)(struct upload *u);
-    /* Of |state|, at the end, on LANE_READ; may be NULL where there is none. */
+    /* Of |state|, at the end, on WORK_QUEUE_READ; may be NULL where there is none. */
     void (*state_destroy)(void *state);
 };
 
@@ -54,7 +54,7 @@ KILN_MUST_CHECK enum kiln_code upload_begin(struct engine *e, struct caller *cal
                                             const struct upload_kind *kind, struct json *question,
                                             struct kiln_err *err);
 /* Answers as rc and err of |u| say, then destroys it.  The file and |state| are removed on
- * LANE_READ. */
+ * WORK_QUEUE_READ. */
 void upload_end(struct upload *u);
 /* Fetches the |index|-th file (from 0) that came with the request, called |name|; pass is called
  * again. */

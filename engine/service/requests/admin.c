@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* No question is longer; parsing megabytes would hold up everybody else. */
-#define QUESTION_MOST (64u << 10)
+#define QUESTION_MAX (64u << 10)
 
 const struct admin_member admin_no_members[] = { { 0 } };
 
@@ -86,9 +86,9 @@ enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
 {
     char origin[64];
     snprintf(origin, sizeof(origin), "body of '%s'", message_name(header->type));
-    if (body.size > QUESTION_MOST)
+    if (body.size > QUESTION_MAX)
         return kiln_fail(err, KILN_INVALID, "%s has %zu bytes, %u are the most", origin, body.size,
-                         QUESTION_MOST);
+                         QUESTION_MAX);
     KILN_AUTO(json) struct json *question = NULL;
     enum kiln_code rc = json_parse(body.size ? body : bytes_of_text("{}"), origin, &question, err);
     if (rc)
@@ -144,7 +144,7 @@ static void finish_admin(struct deferred *d)
         a->kind->finish(a);
     if (a->kind->ended)
         a->kind->ended(a);
-    if (a->kind->lane == LANE_WRITE)
+    if (a->kind->work_queue == WORK_QUEUE_WRITE)
         event_after_write(d->engine, KILN_OK, &d->err); /* a failure is the asker's to hear */
     deferred_end(d);
 }
@@ -164,17 +164,19 @@ static const struct deferred_kind deferred_admin = { .size = sizeof(struct admin
                                                      .reply = reply_admin,
                                                      .release = release_admin };
 
-#define ADMIN_STEP(lane_) \
-    [lane_] = { .lane = lane_, .begin = begin_admin, .work = work_admin, .done = finish_admin }
-static const struct deferred_step admin_steps[LANES] = {
-    ADMIN_STEP(LANE_READ),
-    ADMIN_STEP(LANE_WRITE),
-    ADMIN_STEP(LANE_TUNING),
+#define ADMIN_STEP(work_queue_)                                                                   \
+    [work_queue_] = {                                                                             \
+        .work_queue = work_queue_, .begin = begin_admin, .work = work_admin, .done = finish_admin \
+    }
+static const struct deferred_step admin_steps[WORK_QUEUES] = {
+    ADMIN_STEP(WORK_QUEUE_READ),
+    ADMIN_STEP(WORK_QUEUE_WRITE),
+    ADMIN_STEP(WORK_QUEUE_TUNING),
 };
 
 static struct request_queue *queue_of(struct engine *e, const struct admin_kind *kind)
 {
-    bool is_slow = kind->scans || kind->lane == LANE_WRITE;
+    bool is_slow = kind->scans || kind->work_queue == WORK_QUEUE_WRITE;
     return is_slow ? &e->requests->slow_admin : &e->requests->quick_admin;
 }
 
@@ -197,6 +199,6 @@ enum kiln_code admin_run(struct engine *e, struct caller *caller, const struct f
         a->toolchains[a->toolchain_count++] = toolchain_table_at(e->toolchains, i)->identity;
     rc = deferred_join(&a->base, &e->requests->admin, err);
     if (!rc)
-        rc = deferred_enqueue(&a->base, queue_of(e, kind), &admin_steps[kind->lane], err);
+        rc = deferred_enqueue(&a->base, queue_of(e, kind), &admin_steps[kind->work_queue], err);
     return deferred_wait_or_destroy(&a->base, rc);
 }

@@ -18,12 +18,12 @@ struct admin_member { /* what a question may hold */
     enum member_type type;
 };
 
-#define ADMIN_FILES_MOST 64
+#define ADMIN_FILES_MAX 64
 
 struct admin;
 
 struct admin_kind {
-    enum lane lane;
+    enum work_queue work_queue;
     bool scans; /* the store, as a whole: it may take seconds */
     const struct admin_member *members;
     /* On the engine's thread right before it: takes what it needs of the engine; may be NULL. */
@@ -41,10 +41,10 @@ struct admin {
     struct deferred base; /* first member; in the group of all administrative requests */
     const struct admin_kind *kind;
     char *text; /* owned: the answer as it goes out; NULL: not printed yet */
-    struct digest toolchains[TOOLCHAINS_MOST]; /* identities of those that are here */
+    struct digest toolchains[TOOLCHAINS_MAX]; /* identities of those that are here */
     size_t toolchain_count;
     bool toolchains_known;
-    struct object *files[ADMIN_FILES_MOST]; /* owned references: descriptors of the answer */
+    struct object *files[ADMIN_FILES_MAX]; /* owned references: descriptors of the answer */
     size_t file_count;
     struct ledger *books;   /* owned copy; NULL: there is none */
     struct digest *damaged; /* owned: keys of kernels that failed their check */

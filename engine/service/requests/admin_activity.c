@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-#define COMPILES_MOST 1024 /* as many as the setting 'workers' allows */
-#define USERS_MOST 256
+#define COMPILES_MAX 1024 /* as many as the setting 'workers' allows */
+#define USERS_MAX 256
 #define NOBODY ((uid_t)-1) /* kilnd's own questions to a compiler */
 
 struct user_line {
@@ -20,9 +20,9 @@ struct activity {
     bool is_admin;
     uint64_t now_ns;
     struct json *compiles; /* borrowed from the answer */
-    struct user_line users[USERS_MOST];
+    struct user_line users[USERS_MAX];
     unsigned user_count;
-    struct user_line others; /* whom the asker may not tell apart, or beyond USERS_MOST */
+    struct user_line others; /* whom the asker may not tell apart, or beyond USERS_MAX */
 };
 
 static bool may_know(const struct activity *a, uid_t uid) { return a->is_admin || uid == a->asker; }
@@ -35,7 +35,7 @@ static struct user_line *line_of(struct activity *a, uid_t uid)
         if (a->users[i].uid == uid)
             return &a->users[i];
     }
-    if (a->user_count == USERS_MOST)
+    if (a->user_count == USERS_MAX)
         return &a->others;
     a->users[a->user_count] = (struct user_line){ .uid = uid };
     return &a->users[a->user_count++];
@@ -50,7 +50,7 @@ static void add_running(void *context, const struct compile_order *order)
     const struct compile_job *job = &order->task.job;
     if (order->uid != NOBODY)
         line_of(a, order->uid)->running++;
-    if (json_count(a->compiles) >= COMPILES_MOST)
+    if (json_count(a->compiles) >= COMPILES_MAX)
         return;
     struct json *j = json_object();
     json_set_text(j, "kind", kinds[job->kind]);

@@ -15,7 +15,7 @@
 /* Kernels that are read while one reader is held. */
 #define KERNELS_A_STEP 256
 /* Kernels that one export has moved out of the way; each is a task on the write lane. */
-#define DAMAGED_MOST 256
+#define DAMAGED_MAX 256
 
 static const struct admin_member export_members[] = {
     { "database_id", MEMBER_TEXT }, { "version", MEMBER_TEXT }, { "format", MEMBER_TEXT }, { 0 }
@@ -25,7 +25,7 @@ static const struct admin_member export_members[] = {
 #define NO_VERSION "none"
 
 struct ids { /* database ids that the caller has kernels of */
-    char list[ADMIN_FILES_MOST][VERSIONED_ID_MOST];
+    char list[ADMIN_FILES_MAX][VERSIONED_ID_MAX];
     size_t count;
     const char *version; /* borrowed: of this one only; "": all, NO_VERSION: of none */
     bool more;
@@ -46,15 +46,15 @@ static void note_id(void *context, const struct kernel_record *r)
     struct ids *ids = context;
     ids->last = r->key;
     ids->seen++;
-    if (!r->database_id[0] || strlen(r->database_id) >= VERSIONED_ID_MOST ||
+    if (!r->database_id[0] || strlen(r->database_id) >= VERSIONED_ID_MAX ||
         !is_of_version(r->database_id, ids->version))
         return;
     for (size_t i = 0; i < ids->count; i++) {
         if (strcmp(ids->list[i], r->database_id) == 0)
             return;
     }
-    if (ids->count < ADMIN_FILES_MOST)
-        snprintf(ids->list[ids->count++], VERSIONED_ID_MOST, "%s", r->database_id);
+    if (ids->count < ADMIN_FILES_MAX)
+        snprintf(ids->list[ids->count++], VERSIONED_ID_MAX, "%s", r->database_id);
     else
         ids->more = true;
 }
@@ -124,8 +124,8 @@ struct export_file {
 static void note_damaged(struct admin *a, const struct digest *key)
 {
     if (!a->damaged)
-        a->damaged = calloc(DAMAGED_MOST, sizeof(*a->damaged));
-    if (a->damaged && a->damaged_count < DAMAGED_MOST)
+        a->damaged = calloc(DAMAGED_MAX, sizeof(*a->damaged));
+    if (a->damaged && a->damaged_count < DAMAGED_MAX)
         a->damaged[a->damaged_count++] = *key;
 }
 
@@ -176,7 +176,7 @@ static enum kiln_code write_cache(struct admin *a, const char *id, const char *p
 
 static enum kiln_code export_id(struct admin *a, const char *id, struct json *files)
 {
-    char path[PATH_MAX], name[VERSIONED_ID_MOST + 8];
+    char path[PATH_MAX], name[VERSIONED_ID_MAX + 8];
     const char *version = json_get_text(a->base.question, "version", "");
     /* Who names a version wants the file that MIOpen looks for. */
     int shown = version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
@@ -213,7 +213,7 @@ static enum kiln_code check_id(const char *id, const char *version, struct kiln_
         rc = database_id_parse(plain, &parsed, err);
     if (!rc && own_version.size && version[0])
         rc = kiln_fail(err, KILN_INVALID, "'%.80s' has a version already", id);
-    if (!rc && plain.size >= DATABASE_ID_MOST)
+    if (!rc && plain.size >= DATABASE_ID_MAX)
         rc = kiln_fail(err, KILN_INVALID, "the database id '%.80s' is too long", id);
     return rc;
 }
@@ -244,7 +244,7 @@ static enum kiln_code work_export(struct admin *a)
         rc = check_versions(ids, &a->base.err);
     if (!rc && ids->more)
         rc = kiln_fail(&a->base.err, KILN_FULL, "more than %d database ids: name one of them",
-                       ADMIN_FILES_MOST);
+                       ADMIN_FILES_MAX);
     struct json *files = json_array();
     json_set(a->base.answer, "files", files);
     for (size_t i = 0; !rc && i < ids->count; i++)
@@ -262,7 +262,7 @@ static void ended_export(struct admin *a)
 }
 
 static const struct admin_kind export_kind = {
-    .lane = LANE_READ,
+    .work_queue = WORK_QUEUE_READ,
     .scans = true,
     .members = export_members,
     .work = work_export,

@@ -2,7 +2,7 @@
 /* The requests gc and kernel_pin. */
 #include "engine/service/requests/admin.h"
 
-#define KEYS_MOST 1000
+#define KEYS_MAX 1000
 
 /* ---- gc ---- */
 
@@ -56,7 +56,7 @@ static void finish_gc(struct admin *a)
 }
 
 static const struct admin_kind gc_kind = {
-    .lane = LANE_WRITE,
+    .work_queue = WORK_QUEUE_WRITE,
     .members = gc_members,
     .work = work_gc,
     .finish = finish_gc,
@@ -102,10 +102,10 @@ static enum kiln_code work_pin(struct admin *a)
         .database_id = json_get_text(q, "database_id", ""),
     };
     bool filtered = filter.target[0] || filter.program[0] || filter.database_id[0];
-    if (!keys == !filtered || json_count(keys) > KEYS_MOST)
+    if (!keys == !filtered || json_count(keys) > KEYS_MAX)
         return kiln_fail(&a->base.err, KILN_INVALID,
                          "pin what? give keys (at most %d), or else target, name or database_id",
-                         KEYS_MOST);
+                         KEYS_MAX);
     uint64_t count = 0;
     enum kiln_code rc =
         keys ? pin_keys(a, keys, pin, &count)
@@ -116,7 +116,7 @@ static enum kiln_code work_pin(struct admin *a)
 }
 
 static const struct admin_kind pin_kind = {
-    .lane = LANE_WRITE,
+    .work_queue = WORK_QUEUE_WRITE,
     .members = pin_members,
     .work = work_pin,
 };

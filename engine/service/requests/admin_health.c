@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The request health: what kilnd itself finds of its folders, its cache and its limits.  It sees
- * more than who asks: its unit's file systems, and folders that are its own. */
+/* The request health: what kilnd itself finds of its directories, its cache and its limits.  It
+ * sees more than who asks: its unit's file systems, and directories that are its own. */
 #include "common/clock.h"
 #include "common/fs.h"
 #include "engine/service/requests/admin.h"
@@ -12,13 +12,13 @@
 #include <sys/statvfs.h>
 
 /* Longer files are read as a whole only for who asks for it. */
-#define CHECKED_MOST (1ull << 30)
+#define CHECKED_MAX (1ull << 30)
 /* What was found so long ago is told again: a gigabyte is not read for each who asks. */
-#define CHECKED_AGE_MOST_S 60
+#define CHECKED_AGE_MAX_S 60
 
 static const struct admin_member health_members[] = { { "deep", MEMBER_FLAG }, { 0 } };
 
-static struct json *folder_to_json(const char *what, const char *path)
+static struct json *directory_to_json(const char *what, const char *path)
 {
     struct statvfs seen;
     struct fs_place place;
@@ -49,7 +49,7 @@ static struct json *cache_to_json(const struct kernel_check *check, bool deep)
     if (check->checked)
         json_set_u64(j, "checked_age_s", check->age_s);
     if (!check->checked && !deep)
-        json_set_u64(j, "checked_most", CHECKED_MOST);
+        json_set_u64(j, "checked_most", CHECKED_MAX);
     if (check->damage[0])
         json_set_text(j, "damage", check->damage);
     json_set_u64(j, "newest", check->newest);
@@ -89,19 +89,19 @@ static enum kiln_code work_health(struct admin *a)
         return kiln_fail(&a->base.err, KILN_DENIED,
                          "only %s may have a whole database read: ask without 'deep'",
                          ADMINISTRATORS);
-    const struct kernel_check_wish anew = { .bytes_most = UINT64_MAX },
-                                   soon = { .bytes_most = CHECKED_MOST,
-                                            .age_most_s = CHECKED_AGE_MOST_S };
+    const struct kernel_check_wish anew = { .bytes_max = UINT64_MAX },
+                                   soon = { .bytes_max = CHECKED_MAX,
+                                            .age_most_s = CHECKED_AGE_MAX_S };
     enum kiln_code rc =
         kernel_store_check(a->base.engine->store, deep ? &anew : &soon, &check, &a->base.err);
     if (rc)
         return rc;
     const char *state = tuning_directory(a->base.engine);
-    struct json *folders = json_array();
-    json_append(folders, folder_to_json("cache", check.directory));
+    struct json *directories = json_array();
+    json_append(directories, directory_to_json("cache", check.directory));
     if (state)
-        json_append(folders, folder_to_json("state", state));
-    json_set(a->base.answer, "folders", folders);
+        json_append(directories, directory_to_json("state", state));
+    json_set(a->base.answer, "directories", directories);
     json_set(a->base.answer, "cache", cache_to_json(&check, deep));
     json_set(a->base.answer, "limits", limits_to_json());
     json_set_u64(a->base.answer, "now", clock_wall_s());
@@ -110,7 +110,7 @@ static enum kiln_code work_health(struct admin *a)
 }
 
 static const struct admin_kind health_kind = {
-    .lane = LANE_READ,
+    .work_queue = WORK_QUEUE_READ,
     .scans = true,
     .members = health_members,
     .work = work_health,

@@ -121,7 +121,7 @@ static enum kiln_code work_list(struct admin *a)
 }
 
 static const struct admin_kind kernel_list_kind = {
-    .lane = LANE_READ,
+    .work_queue = WORK_QUEUE_READ,
     .scans = true,
     .members = list_members,
     .work = work_list,
@@ -193,7 +193,7 @@ static void finish_show(struct admin *a)
 }
 
 static const struct admin_kind kernel_show_kind = {
-    .lane = LANE_READ,
+    .work_queue = WORK_QUEUE_READ,
     .members = key_members,
     .work = work_show,
     .finish = finish_show,
@@ -250,7 +250,7 @@ static void finish_remove(struct admin *a)
 }
 
 static const struct admin_kind kernel_remove_kind = {
-    .lane = LANE_WRITE,
+    .work_queue = WORK_QUEUE_WRITE,
     .members = key_members,
     .work = work_remove,
     .finish = finish_remove,
@@ -316,7 +316,7 @@ static void finish_clear(struct admin *a)
 }
 
 static const struct admin_kind clear_kind = {
-    .lane = LANE_WRITE,
+    .work_queue = WORK_QUEUE_WRITE,
     .members = clear_members,
     .work = work_clear,
     .finish = finish_clear,

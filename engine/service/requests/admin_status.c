@@ -47,7 +47,7 @@ static void finish_stats(struct admin *a)
 }
 
 static const struct admin_kind stats_kind = {
-    .lane = LANE_READ,
+    .work_queue = WORK_QUEUE_READ,
     .members = admin_no_members,
     .work = work_usage,
     .finish = finish_stats,
@@ -139,7 +139,7 @@ static void finish_status(struct admin *a)
 }
 
 static const struct admin_kind status_kind = {
-    .lane = LANE_READ,
+    .work_queue = WORK_QUEUE_READ,
     .members = admin_no_members,
     .work = work_usage,
     .finish = finish_status,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Each new target costs a compile for every toolchain of its family. */
-#define TARGETS_ASKED_MOST 16
+#define TARGETS_ASKED_MAX 16
 
 /* Starts what is not known yet of |target|; every toolchain of its family is asked.  |asked|
  * becomes true where some of it is under way. */
@@ -30,9 +30,9 @@ static enum kiln_code probe_wanted(struct engine *e, uid_t uid, const struct jso
                                    struct kiln_err *err)
 {
     const struct json *list = json_get(question, "probe");
-    if (json_count(list) > TARGETS_ASKED_MOST)
+    if (json_count(list) > TARGETS_ASKED_MAX)
         return kiln_fail(err, KILN_INVALID, "%zu targets at once, %d are the most",
-                         json_count(list), TARGETS_ASKED_MOST);
+                         json_count(list), TARGETS_ASKED_MAX);
     bool asked = false;
     enum kiln_code rc = KILN_OK;
     for (const struct json *j = json_first(list); j && !rc; j = json_next(j))

@@ -55,7 +55,7 @@ static void release_verify(struct deferred *d) { json_destroy(((struct verify *)
 
 static const struct deferred_kind verify_kind = { .size = sizeof(struct verify),
                                                   .release = release_verify };
-static const struct deferred_step verify_step = { .lane = LANE_READ,
+static const struct deferred_step verify_step = { .work_queue = WORK_QUEUE_READ,
                                                   .work = verify_work,
                                                   .done = verify_done };
 

@@ -123,7 +123,7 @@ static enum kiln_code look_for_programs(struct why *w)
     return want(w, &w->programs[index].record);
 }
 
-static void write_sentence(const struct why *w, char *ret_text, size_t size)
+static void write_message(const struct why *w, char *ret_text, size_t size)
 {
     if (w->package[0])
         snprintf(ret_text, size, "an installed package has it (%s): a fetch of it is a hit",
@@ -159,14 +159,14 @@ static enum kiln_code find_namesakes(struct why *w)
                                          .database_id = w->database_id };
     enum kiln_code rc = kernel_store_nearest(w->base.engine->store, &named, (uint32_t)w->base.uid,
                                              why_compare_namesake, w, &w->base.err);
-    w->namesakes_told = true;
+    w->namesakes_reported = true;
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
 static void why_work(struct deferred *d)
 {
     struct why *w = (struct why *)d;
-    char hex[DIGEST_HEX_SIZE], sentence[1024];
+    char hex[DIGEST_HEX_SIZE], message[1024];
     enum kiln_code rc = w->program_count ? look_for_programs(w) : look_for(w, NULL);
     why_name_elsewhere(w);
     if (!rc)
@@ -177,18 +177,18 @@ static void why_work(struct deferred *d)
     if (rc && rc != KILN_NOT_FOUND)
         w->base.rc = rc;
     digest_to_hex(&w->key, hex);
-    write_sentence(w, sentence, sizeof(sentence));
+    write_message(w, message, sizeof(message));
     json_set_text(w->base.answer, "key", hex);
     json_set_bool(w->base.answer, "found", w->found);
     if (w->found)
         json_set_text(w->base.answer, "tier", tier_name(w->package[0] ? TIER_PACKAGE : TIER_DISK));
-    json_set_text(w->base.answer, "sentence", sentence);
+    json_set_text(w->base.answer, "sentence", message);
     json_set(w->base.answer, "nearest", KILN_TAKE(w->nearest));
 }
 
 static const struct deferred_kind deferred_why = { .size = sizeof(struct why),
                                                    .release = release_why };
-static const struct deferred_step why_step = { .lane = LANE_READ, .work = why_work };
+static const struct deferred_step why_step = { .work_queue = WORK_QUEUE_READ, .work = why_work };
 
 /* ---- the request ---- */
 
@@ -201,7 +201,7 @@ static const struct admin_member why_members[] = {
 static void note_toolchains(struct why *w)
 {
     const struct toolchain_table *table = w->base.engine->toolchains;
-    for (size_t i = 0; i < toolchain_table_count(table) && i < TOOLCHAINS_MOST; i++) {
+    for (size_t i = 0; i < toolchain_table_count(table) && i < TOOLCHAINS_MAX; i++) {
         const struct toolchain *tc = toolchain_table_at(table, i);
         struct known_toolchain *here = &w->here[w->here_count++];
         here->identity = tc->identity;

@@ -104,21 +104,22 @@ unsigned handed_files_count(struct handed_files *handed)
 
 /* ---- room ---- */
 
-static enum kiln_code check_disk(const char *folder, struct kiln_err *err)
+static enum kiln_code check_disk(const char *directory, struct kiln_err *err)
 {
     struct statvfs disk;
-    if (statvfs(folder, &disk) != 0)
-        return kiln_fail_errno(err, errno, "cannot see how much room is in '%s'", folder);
+    if (statvfs(directory, &disk) != 0)
+        return kiln_fail_errno(err, errno, "cannot see how much room is in '%s'", directory);
     uint64_t left = (uint64_t)disk.f_bavail * disk.f_frsize;
     uint64_t least = (uint64_t)disk.f_blocks * disk.f_frsize / FREE_PART;
-    if (least > HANDED_FREE_LEAST)
-        least = HANDED_FREE_LEAST;
+    if (least > HANDED_FREE_MIN)
+        least = HANDED_FREE_MIN;
     if (left >= least)
         return KILN_OK;
     return kiln_fail(err, KILN_FULL,
                      "the disk of '%s' has %llu MiB left, and %llu are kept for the stores: make "
                      "room on it, or close files that were exported before",
-                     folder, (unsigned long long)(left >> 20), (unsigned long long)(least >> 20));
+                     directory, (unsigned long long)(left >> 20),
+                     (unsigned long long)(least >> 20));
 }
 
 struct held {
@@ -143,18 +144,18 @@ static enum kiln_code check_user(struct handed_files *handed, const struct hande
                                  uint64_t size, struct kiln_err *err)
 {
     struct held held = held_by(handed, to->uid);
-    if (held.files >= HANDED_FILES_MOST_UID)
+    if (held.files >= HANDED_FILES_MAX_UID)
         return kiln_fail(err, KILN_BUSY,
                          "user %u still has %u exported files open, %u are the most: copy and "
                          "close them, then ask again",
-                         (unsigned)to->uid, held.files, HANDED_FILES_MOST_UID);
-    if (held.bytes + size > HANDED_BYTES_MOST_UID)
+                         (unsigned)to->uid, held.files, HANDED_FILES_MAX_UID);
+    if (held.bytes + size > HANDED_BYTES_MAX_UID)
         return kiln_fail(err, KILN_BUSY,
                          "user %u still has %llu MiB of exported files open, and with this one "
                          "there would be more than %llu: copy and close them, then ask again",
                          (unsigned)to->uid, (unsigned long long)(held.bytes >> 20),
-                         HANDED_BYTES_MOST_UID >> 20);
-    if (held.files_of_all >= HANDED_FILES_MOST)
+                         HANDED_BYTES_MAX_UID >> 20);
+    if (held.files_of_all >= HANDED_FILES_MAX)
         return kiln_fail(err, KILN_BUSY,
                          "users still have %u exported files open, as many as there may be: ask "
                          "again when some are closed",
@@ -162,12 +163,12 @@ static enum kiln_code check_user(struct handed_files *handed, const struct hande
     return KILN_OK;
 }
 
-enum kiln_code handed_files_check(struct handed_files *handed, const char *folder,
+enum kiln_code handed_files_check(struct handed_files *handed, const char *directory,
                                   const struct handed_to *to, uint64_t size, struct kiln_err *err)
 {
     handed_files_sweep(handed);
     enum kiln_code rc = to->is_admin ? KILN_OK : check_user(handed, to, size, err);
-    return rc ? rc : check_disk(folder, err);
+    return rc ? rc : check_disk(directory, err);
 }
 
 /* ---- handing over ---- */
@@ -238,5 +239,5 @@ void handed_files_tick(struct engine *e)
     t->task = (struct task){ .work = sweep_work, .done = sweep_done };
     t->engine = e;
     e->handed->is_sweeping = true;
-    engine_run(e, LANE_READ, &t->task);
+    engine_run(e, WORK_QUEUE_READ, &t->task);
 }

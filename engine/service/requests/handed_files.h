@@ -20,12 +20,12 @@ struct handed_files;
 
 /* Of one user who is no administrator, open at once: two of the largest answers, and as many bytes
  * as a package may have unless a setting says otherwise. */
-#define HANDED_FILES_MOST_UID 128u
-#define HANDED_BYTES_MOST_UID (8ull << 30)
+#define HANDED_FILES_MAX_UID 128u
+#define HANDED_BYTES_MAX_UID (8ull << 30)
 /* Of all such users: kilnd has a descriptor of each. */
-#define HANDED_FILES_MOST 1024u
+#define HANDED_FILES_MAX 1024u
 /* Of the disk so much is left to the stores, or a sixteenth of it where that is less. */
-#define HANDED_FREE_LEAST (1ull << 30)
+#define HANDED_FREE_MIN (1ull << 30)
 
 struct handed_to {
     uid_t uid;
@@ -36,11 +36,12 @@ KILN_MUST_CHECK enum kiln_code handed_files_create(struct handed_files **ret_han
                                                    struct kiln_err *err);
 void handed_files_destroy(struct handed_files *handed);
 
-/* Before a file is written in |folder|, and again while it is, when it has |size| bytes: KILN_BUSY
- * where the user has too many or too much open, KILN_FULL where the disk has too little room. */
-KILN_MUST_CHECK enum kiln_code handed_files_check(struct handed_files *handed, const char *folder,
-                                                  const struct handed_to *to, uint64_t size,
-                                                  struct kiln_err *err);
+/* Before a file is written in |directory|, and again while it is, when it has |size| bytes:
+ * KILN_BUSY where the user has too many or too much open, KILN_FULL where the disk has too little
+ * room. */
+KILN_MUST_CHECK enum kiln_code handed_files_check(struct handed_files *handed,
+                                                  const char *directory, const struct handed_to *to,
+                                                  uint64_t size, struct kiln_err *err);
 /* As object_of_file, and counted from now on. */
 KILN_MUST_CHECK enum kiln_code handed_files_give(struct handed_files *handed, const char *path,
                                                  const struct handed_to *to,

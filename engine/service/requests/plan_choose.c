@@ -8,7 +8,7 @@
 
 #define IDENTITY_DIGITS 12
 #define VERSION_SHOWN \
-    200 /* letters; the rest of PLAN_TOOLCHAIN_MOST is the name's and the digits' */
+    200 /* letters; the rest of PLAN_TOOLCHAIN_MAX is the name's and the digits' */
 
 /* ---- names ---- */
 
@@ -17,7 +17,7 @@
 static bool is_of_target(const struct database_id *id, const struct target *target,
                          const char *arch)
 {
-    char own[DATABASE_ID_MOST], given[DATABASE_ID_MOST];
+    char own[DATABASE_ID_MAX], given[DATABASE_ID_MAX];
     size_t size = strlen(arch);
     const char *own_backend = target_backend(target->family);
     if (strcmp(database_id_backend(bytes_of_text(id->device)), own_backend) != 0)
@@ -53,7 +53,7 @@ enum kiln_code plan_ids_take(struct target *target, struct bytes given, struct p
         return kiln_fail(err, KILN_INVALID, "the database id is too long");
     bool is_of_target = target->family == TARGET_NVIDIA && id.compute_units > 0;
     target->processors = id.compute_units;
-    snprintf(ids.package, sizeof(ids.package), "%.*s", DATABASE_ID_MOST - 1,
+    snprintf(ids.package, sizeof(ids.package), "%.*s", DATABASE_ID_MAX - 1,
              given.size == 0 || is_of_target ? arch : ids.device);
     *ret_ids = ids;
     return KILN_OK;
@@ -76,11 +76,11 @@ enum kiln_code plan_ids_check(const struct target *target, const struct plan_ids
                      ids->device, target->text);
 }
 
-void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_MOST])
+void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_MAX])
 {
     char hex[DIGEST_HEX_SIZE];
     digest_to_hex(&tc->identity, hex);
-    snprintf(text, PLAN_TOOLCHAIN_MOST, "%s %.*s %.*s", tc->name, VERSION_SHOWN, tc->version,
+    snprintf(text, PLAN_TOOLCHAIN_MAX, "%s %.*s %.*s", tc->name, VERSION_SHOWN, tc->version,
              IDENTITY_DIGITS, hex);
     for (char *at = text; *at; at++) /* as records have it: printable ASCII */
         *at = *at < ' ' || *at > '~' ? '?' : *at;
@@ -109,7 +109,7 @@ static bool counts_records(const struct tuning *tuning, const struct plan_wish *
 static unsigned list_solvers(const struct plan_wish *wish, struct plan_known *known)
 {
     unsigned count = 0;
-    for (size_t i = 0; solvers[i] && count < PLAN_SOLVERS_MOST; i++) {
+    for (size_t i = 0; solvers[i] && count < PLAN_SOLVERS_MAX; i++) {
         bool is_wanted = wish->solver.size == 0 || bytes_equal_text(wish->solver, solvers[i]->name);
         if (is_wanted && solvers[i]->applies(wish->problem, wish->target))
             known[count++] = (struct plan_known){ .solver = solvers[i] };
@@ -149,7 +149,7 @@ static bool config_fits(const struct solver *solver, const struct plan_wish *wis
     struct kiln_err ignored = KILN_ERR_INIT;
     struct perf_config config;
     struct perf_space space = solver_space(solver, wish->problem, wish->target);
-    return space.count > 0 && params.size < PERF_CONFIG_TEXT_MOST &&
+    return space.count > 0 && params.size < PERF_CONFIG_TEXT_MAX &&
            perf_config_read(params, &space, &config, &ignored) == KILN_OK &&
            solver->config_is_valid(wish->problem, wish->target, &config);
 }
@@ -171,7 +171,7 @@ static void read_perf(const struct tuning_answer *answer, const struct plan_wish
 }
 
 unsigned plan_known_of(struct tuning *tuning, const struct plan_wish *wish,
-                       struct plan_known ret_known[PLAN_SOLVERS_MOST])
+                       struct plan_known ret_known[PLAN_SOLVERS_MAX])
 {
     unsigned count = list_solvers(wish, ret_known);
     if (!counts_records(tuning, wish) || count == 0)
@@ -230,7 +230,7 @@ static void take(const struct plan_known *known, const struct plan_wish *wish,
 enum kiln_code plan_choose(struct tuning *tuning, const struct plan_wish *wish,
                            struct plan_choice *ret_choice, struct kiln_err *err)
 {
-    struct plan_known known[PLAN_SOLVERS_MOST];
+    struct plan_known known[PLAN_SOLVERS_MAX];
     *ret_choice = (struct plan_choice){ .wish = { .solver = wish->solver, .config = wish->config },
                                         .source = PLAN_SOURCE_FORCED };
     if (wish->config.size > 0 && wish->solver.size == 0)

@@ -25,8 +25,8 @@ KILN_MUST_CHECK enum kiln_code plan_target_take(uint64_t capabilities, struct by
                                                 struct target *ret_target, struct kiln_err *err);
 
 struct plan_ids {
-    char device[DATABASE_ID_MOST];  /* what records are kept by; "": the asker named no device */
-    char package[DATABASE_ID_MOST]; /* what packages are looked up by */
+    char device[DATABASE_ID_MAX];  /* what records are kept by; "": the asker named no device */
+    char package[DATABASE_ID_MAX]; /* what packages are looked up by */
 };
 /* Of |given|, the asker's id of its device; without it packages go by the target's arch.  Objects
  * for NVIDIA's GPUs are of a target, not of a number of multiprocessors: so are the packages.  The
@@ -37,10 +37,10 @@ KILN_MUST_CHECK enum kiln_code plan_ids_take(struct target *target, struct bytes
 KILN_MUST_CHECK enum kiln_code plan_ids_check(const struct target *target,
                                               const struct plan_ids *ids, struct kiln_err *err);
 
-#define PLAN_TOOLCHAIN_MOST 256
+#define PLAN_TOOLCHAIN_MAX 256
 /* How tuning records name a toolchain: "nvrtc 13.0 1a2b3c4d5e6f", name, version and the first
  * digits of its identity, so that a rebuilt compiler of the same version is another one. */
-void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_MOST]);
+void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_MAX]);
 
 struct plan_wish {
     const struct problem *problem; /* valid */
@@ -54,7 +54,7 @@ struct plan_wish {
 
 struct plan_choice {
     struct solver_wish wish; /* for solver_solve */
-    char config[PERF_CONFIG_TEXT_MOST];
+    char config[PERF_CONFIG_TEXT_MAX];
     enum plan_source source;
     double expected_ms; /* 0: not known */
 };
@@ -64,17 +64,17 @@ KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning, const struct p
 
 /* ---- what is recorded of kiln's solvers ---- */
 
-#define PLAN_SOLVERS_MOST 16
+#define PLAN_SOLVERS_MAX 16
 
 struct plan_known { /* of one solver that applies */
     const struct solver *solver;
-    double find_ms;                     /* of its find record; 0: none */
-    char config[PERF_CONFIG_TEXT_MOST]; /* of its perf record; "": none that fits */
-    double config_ms;                   /* that record's median; 0: not known */
+    double find_ms;                    /* of its find record; 0: none */
+    char config[PERF_CONFIG_TEXT_MAX]; /* of its perf record; "": none that fits */
+    double config_ms;                  /* that record's median; 0: not known */
 };
 /* The solvers of |solvers[]| that apply, in that order, with what is recorded of them for a device:
  * find_ms as plan_choose reads it, of one tier's record.  Returns how many. */
 unsigned plan_known_of(struct tuning *tuning, const struct plan_wish *wish,
-                       struct plan_known ret_known[PLAN_SOLVERS_MOST]);
+                       struct plan_known ret_known[PLAN_SOLVERS_MAX]);
 /* What a plan with it is expected to take; 0: not known. */
 double plan_known_ms(const struct plan_known *known);

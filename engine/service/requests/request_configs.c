@@ -5,7 +5,7 @@
 #include "engine/solver/candidates.h"
 
 /* Points that one answer looks at: 0.5 to 2.4 ms on a lane, as measured, and 430 kB at most. */
-#define POINTS_MOST 4096u
+#define POINTS_MAX 4096u
 
 struct configs_request {
     struct deferred base; /* first member */
@@ -26,7 +26,7 @@ static void release_configs(struct deferred *d)
 static void put_candidate(struct configs_request *rq, uint32_t index,
                           const struct perf_config *config)
 {
-    char text[PERF_CONFIG_TEXT_MOST];
+    char text[PERF_CONFIG_TEXT_MAX];
     perf_config_write(config, text);
     const struct message_candidate m = { .index = index, .config = bytes_of_text(text) };
     message_candidate_write(&rq->records, &m);
@@ -38,7 +38,7 @@ static void list_configs(struct deferred *d)
     struct configs_request *rq = (struct configs_request *)d;
     const struct perf_space space = solver_space(rq->solver, &rq->problem, &rq->target);
     const struct candidate_order order = candidate_order_of(rq->solver->name, &space);
-    uint32_t end = rq->end - rq->first > POINTS_MOST ? rq->first + POINTS_MOST : rq->end;
+    uint32_t end = rq->end - rq->first > POINTS_MAX ? rq->first + POINTS_MAX : rq->end;
     for (rq->next = rq->first; rq->next < end; rq->next++) {
         struct perf_config config;
         perf_space_at(&space, candidate_point(&order, rq->next), &config);
@@ -71,7 +71,8 @@ static void send_candidates(struct deferred *d, struct caller *caller)
 static const struct deferred_kind configs_kind = { .size = sizeof(struct configs_request),
                                                    .reply = send_candidates,
                                                    .release = release_configs };
-static const struct deferred_step list_step = { .lane = LANE_READ, .work = list_configs };
+static const struct deferred_step list_step = { .work_queue = WORK_QUEUE_READ,
+                                                .work = list_configs };
 
 static enum kiln_code check_range(const struct message_configs *m, struct configs_request *rq,
                                   struct kiln_err *err)

@@ -2,7 +2,7 @@
 /* The requests fetch, fetch_source and batch. */
 #include "engine/compile/headers.h"
 #include "engine/compile/options.h"
-#include "engine/service/requests/outcomes.h"
+#include "engine/service/requests/results.h"
 #include "engine/store/kernel_name.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 struct item {
     struct fetch_ticket ticket; /* first member */
     struct fetch_request *request;
-    struct outcome_wish wish;
+    struct result_wish wish;
     struct object *object; /* owned: ready, and not sent yet; with the next three */
     enum tier tier;
     struct digest key;
@@ -49,31 +49,31 @@ static void release_fetch(struct deferred *d)
 static const struct deferred_kind fetch_kind = { .stop = stop_fetch, .release = release_fetch };
 
 /* Into the frame at hand; one that is full goes out first: others will follow it. */
-static void add_outcome(struct outcome_list *list, struct item *item,
-                        const struct fetch_result *result)
+static void add_result(struct result_list *list, struct item *item,
+                       const struct fetch_result *result)
 {
     struct fetch_request *rq = item->request;
     struct caller *caller = rq->base.caller;
     uint64_t size = result->object ? result->object->size : 0;
-    if (outcome_list_is_full(list)) {
-        outcome_list_send(list, caller, rq->base.request_id, FRAME_MORE);
-        outcome_list_begin_frame(list, rq->base.engine, caller);
+    if (result_list_is_full(list)) {
+        result_list_send(list, caller, rq->base.request_id, FRAME_MORE);
+        result_list_begin_frame(list, rq->base.engine, caller);
     }
     if (size > rq->inline_left)
         item->wish.inline_limit = 0;
     if (size <= item->wish.inline_limit)
         rq->inline_left -= size;
-    outcome_list_add(list, &item->wish, result);
+    result_list_add(list, &item->wish, result);
 }
 
-static void add_ready(struct outcome_list *list, struct fetch_request *rq)
+static void add_ready(struct result_list *list, struct fetch_request *rq)
 {
     while (rq->ready) {
         struct item *item = rq->ready;
         const struct fetch_result result = { .tier = item->tier,
                                              .key = item->key,
                                              .object = item->object };
-        add_outcome(list, item, &result);
+        add_result(list, item, &result);
         rq->ready = item->next_ready;
         object_unref(item->object);
     }
@@ -81,7 +81,7 @@ static void add_ready(struct outcome_list *list, struct fetch_request *rq)
 }
 
 /* The request is over with the last of its outcomes, before that one goes out. */
-static void send_outcomes(struct fetch_request *rq, struct outcome_list *list)
+static void send_results(struct fetch_request *rq, struct result_list *list)
 {
     struct caller *caller = rq->base.caller;
     uint64_t id = rq->base.request_id;
@@ -89,20 +89,20 @@ static void send_outcomes(struct fetch_request *rq, struct outcome_list *list)
     if (!more)
         deferred_destroy(&rq->base);
     if (list->count)
-        outcome_list_send(list, caller, id, more ? FRAME_MORE : 0);
+        result_list_send(list, caller, id, more ? FRAME_MORE : 0);
 }
 
 static void send_ready(struct deferred *d)
 {
     struct fetch_request *rq = (struct fetch_request *)d;
-    struct outcome_list list;
+    struct result_list list;
     if (!d->caller) {
         deferred_destroy(d);
         return;
     }
-    outcome_list_begin_frame(&list, d->engine, d->caller);
+    result_list_begin_frame(&list, d->engine, d->caller);
     add_ready(&list, rq);
-    send_outcomes(rq, &list);
+    send_results(rq, &list);
 }
 
 static const struct deferred_step send_step = { .done = send_ready };
@@ -125,16 +125,16 @@ static void item_ready(struct fetch_ticket *ticket, const struct fetch_result *r
 {
     struct item *item = (struct item *)ticket;
     struct fetch_request *rq = item->request;
-    struct outcome_list list;
+    struct result_list list;
     rq->remaining--;
     if (result->object && rq->remaining > 0) {
         keep_ready(item, result);
         return;
     }
-    outcome_list_begin_frame(&list, rq->base.engine, rq->base.caller);
+    result_list_begin_frame(&list, rq->base.engine, rq->base.caller);
     add_ready(&list, rq);
-    add_outcome(&list, item, result);
-    send_outcomes(rq, &list);
+    add_result(&list, item, result);
+    send_results(rq, &list);
 }
 
 static struct fetch_request *request_create(struct engine *e, struct caller *caller, uint64_t id,
@@ -156,7 +156,7 @@ static struct fetch_request *request_create(struct engine *e, struct caller *cal
 
 /* One item, as it came, and what it needs once it was looked at. */
 struct wanted {
-    struct outcome_wish wish;
+    struct result_wish wish;
     enum priority priority;
     struct fetch_want want; /* its pointers stay within this */
     struct target target;   /* with a source */
@@ -291,12 +291,12 @@ static bool begin(struct engine *e, const struct wanted *w, struct item *item,
 }
 
 static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
-                       const struct outcome_wish *wish, const struct fetch_result *result)
+                       const struct result_wish *wish, const struct fetch_result *result)
 {
-    struct outcome_list list;
-    outcome_list_begin_frame(&list, e, caller);
-    outcome_list_add(&list, wish, result);
-    outcome_list_send(&list, caller, id, 0);
+    struct result_list list;
+    result_list_begin_frame(&list, e, caller);
+    result_list_add(&list, wish, result);
+    result_list_send(&list, caller, id, 0);
 }
 
 /* A request for one kernel.  What is in memory, as a rule, needs no request that waits. */
@@ -380,10 +380,10 @@ static enum kiln_code read_item(struct engine *e, uid_t uid, struct reader *item
 }
 
 /* Targets of a batch that nobody asked for yet; each costs probes. */
-#define NEW_TARGETS_MOST 16
+#define NEW_TARGETS_MAX 16
 
 struct new_targets {
-    struct target list[NEW_TARGETS_MOST];
+    struct target list[NEW_TARGETS_MAX];
     size_t count;
 };
 
@@ -394,10 +394,10 @@ static enum kiln_code note_target(struct new_targets *seen, const struct target 
         if (strcmp(seen->list[i].text, target->text) == 0)
             return KILN_OK;
     }
-    if (seen->count == NEW_TARGETS_MOST)
+    if (seen->count == NEW_TARGETS_MAX)
         return kiln_fail(err, KILN_INVALID,
                          "a batch may name %d targets that were not asked for before, not more",
-                         NEW_TARGETS_MOST);
+                         NEW_TARGETS_MAX);
     seen->list[seen->count++] = *target;
     return KILN_OK;
 }
@@ -441,9 +441,9 @@ static void begin_items(struct engine *e, struct fetch_request *rq, const struct
 {
     struct caller *caller = rq->base.caller;
     struct reader items = reader_of(m->items);
-    struct outcome_list list;
+    struct result_list list;
     const uint64_t batch = ++e->figures.batches;
-    outcome_list_begin_frame(&list, e, caller);
+    result_list_begin_frame(&list, e, caller);
     for (uint32_t i = 0; i < m->count; i++) {
         struct wanted w = { .err = KILN_ERR_INIT };
         struct fetch_result result;
@@ -459,10 +459,10 @@ static void begin_items(struct engine *e, struct fetch_request *rq, const struct
         item->ticket.batch = batch;
         if (!begin(e, &w, item, caller, &result))
             continue;
-        add_outcome(&list, item, &result);
+        add_result(&list, item, &result);
         rq->remaining--;
     }
-    send_outcomes(rq, &list);
+    send_results(rq, &list);
 }
 
 enum kiln_code handle_batch(struct engine *e, struct caller *caller,

@@ -9,19 +9,19 @@
 #include <string.h>
 
 /* Nobody's time-out is longer; who still wants it asks again. */
-#define WAIT_MOST_MS 600000u
+#define WAIT_MAX_MS 600000u
 
 static void send_leased(struct engine *e, struct caller *caller, uint64_t request_id,
                         const struct lease_answer *answer)
 {
-    static const uint8_t outcomes[] = {
-        [LEASE_GRANTED] = LEASE_OUTCOME_GRANTED,
-        [LEASE_TAKEN] = LEASE_OUTCOME_TAKEN,
-        [LEASE_DONE] = LEASE_OUTCOME_DONE,
+    static const uint8_t results[] = {
+        [LEASE_GRANTED] = LEASE_RESULT_GRANTED,
+        [LEASE_TAKEN] = LEASE_RESULT_TAKEN,
+        [LEASE_DONE] = LEASE_RESULT_DONE,
     };
     const char *params = answer->best.params ? answer->best.params : "";
     const struct message_leased m = {
-        .state = outcomes[answer->state],
+        .state = results[answer->state],
         .lease = answer->lease,
         .first = answer->first,
         .count = answer->count,
@@ -44,7 +44,7 @@ struct lease_wish {
     struct deferred base; /* first member; in the group of those that wait */
     struct lease_waiter place;
     struct lease_request request; /* its texts and problem are those below */
-    char database_id[DATABASE_ID_MOST], solver[LEASE_NAME_MOST + 1];
+    char database_id[DATABASE_ID_MAX], solver[LEASE_NAME_MAX + 1];
     struct problem problem;
     uint64_t until_ns;
     bool asks_again; /* somebody left: there is something to be had */
@@ -65,7 +65,7 @@ static void grant_wish(struct lease_wish *wish, const struct lease_answer *answe
 }
 
 /* The table may not be called from here: who is told to ask again does so at the next chance. */
-static void told(struct lease_waiter *place, enum lease_state state)
+static void reported(struct lease_waiter *place, enum lease_state state)
 {
     struct lease_wish *wish =
         (struct lease_wish *)(void *)((char *)place - offsetof(struct lease_wish, place));
@@ -85,7 +85,7 @@ static enum kiln_code wait_on(struct lease_wish *wish, bool *ret_waits, struct k
         return kiln_fail(err, KILN_BUSY,
                          "%u others wait for this lease already: go on with what "
                          "is known, or ask again later",
-                         LEASE_WAITERS_MOST);
+                         LEASE_WAITERS_MAX);
     return KILN_OK;
 }
 
@@ -144,7 +144,7 @@ void leases_drain(struct engine *e)
 static enum kiln_code read_lease(const struct message_tuning_lease *m, const struct caller *caller,
                                  struct lease_wish *wish, struct kiln_err *err)
 {
-    char key[PROBLEM_KEY_MOST];
+    char key[PROBLEM_KEY_MAX];
     struct bytes ignored;
     enum kiln_code rc = tuning_database_id_take(m->database_id, wish->database_id, err);
     if (!rc)
@@ -168,9 +168,9 @@ static enum kiln_code read_lease(const struct message_tuning_lease *m, const str
 static enum kiln_code wait_for_lease(struct lease_wish *wish, uint32_t wait_ms, bool *ret_waits,
                                      struct kiln_err *err)
 {
-    wish->place.told = told;
+    wish->place.reported = reported;
     wish->until_ns =
-        clock_monotonic_ns() + 1000000ull * (wait_ms < WAIT_MOST_MS ? wait_ms : WAIT_MOST_MS);
+        clock_monotonic_ns() + 1000000ull * (wait_ms < WAIT_MAX_MS ? wait_ms : WAIT_MAX_MS);
     enum kiln_code rc = deferred_join(&wish->base, &wish->base.engine->requests->lease_waits, err);
     if (!rc)
         rc = wait_on(wish, ret_waits, err);
@@ -210,7 +210,7 @@ enum kiln_code handle_tuning_lease(struct engine *e, struct caller *caller,
 /* ---- report ---- */
 
 struct report { /* what a tuning_report says, checked */
-    char params[LEASE_PARAMS_MOST + 1];
+    char params[LEASE_PARAMS_MAX + 1];
     struct lease_best best;
     struct origin_texts texts;
 };
@@ -277,7 +277,7 @@ static enum kiln_code record_best(struct engine *e, struct caller *caller, uint6
                                             .median_ms = best->median_ms,
                                             .spread_ms = best->spread_ms,
                                             .measured_at = best->measured_at } };
-    char key[PROBLEM_KEY_MOST];
+    char key[PROBLEM_KEY_MAX];
     if (!lease_show(tuning_leases(e), answer->lease, &what))
         return kiln_fail(err, KILN_NOT_FOUND, "the lease is gone");
     row.place = (struct tuning_place){ .tier = TUNING_TIER_USER,

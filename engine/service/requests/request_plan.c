@@ -8,8 +8,8 @@
 #include "common/clock.h"
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/kernels/program_job.h"
-#include "engine/service/requests/outcomes.h"
 #include "engine/service/requests/plan_choose.h"
+#include "engine/service/requests/results.h"
 #include "engine/service/tuning/tuning_service.h"
 #include "engine/service/tuning/tuning_validation.h"
 
@@ -24,13 +24,13 @@ struct part {                   /* one program of the plan */
 struct plan_request {
     struct deferred base; /* first member */
     uint64_t plan_ns;
-    struct outcome_wish wish;
+    struct result_wish wish;
     enum priority priority;
     struct plan_choice choice; /* borrows from the request while that is checked */
     struct solution solution;
     struct problem problem;
     struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
-    char toolchain_identity[PLAN_TOOLCHAIN_MOST]; /* "" without a compiler */
+    char toolchain_identity[PLAN_TOOLCHAIN_MAX]; /* "" without a compiler */
     struct target target;
     struct plan_ids ids;
     bool use_packages; /* some may have kernels for it by name */
@@ -104,13 +104,13 @@ static void send_plan(struct deferred *d, struct caller *caller)
     for (uint32_t i = 0; i < s->kernel_count; i++)
         write_kernel(&kernels, s, &s->kernels[i], &arguments);
 
-    struct outcome_list list;
-    outcome_list_begin(&list, e, caller);
+    struct result_list list;
+    result_list_begin(&list, e, caller);
     for (uint32_t i = 0; i < s->program_count; i++) {
         rq->wish.index = i;
-        outcome_list_add(&list, &rq->wish, &rq->parts[i].result);
+        result_list_add(&list, &rq->wish, &rq->parts[i].result);
     }
-    char config[PERF_CONFIG_TEXT_MOST];
+    char config[PERF_CONFIG_TEXT_MAX];
     perf_config_write(&s->config, config);
     struct message_planned m = {
         .solver = bytes_of_text(s->solver->name),
@@ -124,7 +124,7 @@ static void send_plan(struct deferred *d, struct caller *caller)
         .kernel_count = s->kernel_count,
         .kernels = buffer_view(&kernels),
         .object_count = list.count,
-        .objects = outcome_list_records(&list),
+        .objects = result_list_records(&list),
     };
     e->body.size = 0;
     e->body.failed = e->records.failed || kernels.failed;
@@ -132,7 +132,7 @@ static void send_plan(struct deferred *d, struct caller *caller)
     if (e->body.failed) {
         struct kiln_err why = { .code = KILN_NO_MEMORY, .text = "cannot build the answer" };
         service_refuse(e, caller, rq->base.request_id, &why, NULL);
-        outcome_list_done(&list);
+        result_list_done(&list);
         return;
     }
     struct reply reply = {
@@ -143,7 +143,7 @@ static void send_plan(struct deferred *d, struct caller *caller)
         .object_count = list.object_count,
     };
     caller->ops->reply(caller, &reply);
-    outcome_list_done(&list);
+    result_list_done(&list);
 }
 
 static const struct deferred_kind plan_kind = { .size = sizeof(struct plan_request),

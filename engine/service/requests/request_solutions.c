@@ -17,7 +17,7 @@
 
 struct listed { /* one solver, as the answer has it */
     const struct plan_known *known;
-    char config[PERF_CONFIG_TEXT_MOST]; /* by heuristic */
+    char config[PERF_CONFIG_TEXT_MAX]; /* by heuristic */
     uint64_t workspace, best_workspace;
     uint32_t candidates;
     struct candidate_count valid;
@@ -29,9 +29,9 @@ struct solutions_request {
     struct problem problem;
     struct target target;
     struct plan_ids ids;
-    char driver[TUNING_ORIGIN_TEXT], toolchain[PLAN_TOOLCHAIN_MOST];
-    struct plan_known known[PLAN_SOLVERS_MOST];
-    struct listed listed[PLAN_SOLVERS_MOST]; /* in order of preference */
+    char driver[TUNING_ORIGIN_TEXT], toolchain[PLAN_TOOLCHAIN_MAX];
+    struct plan_known known[PLAN_SOLVERS_MAX];
+    struct listed listed[PLAN_SOLVERS_MAX]; /* in order of preference */
     unsigned count;
 };
 
@@ -174,7 +174,7 @@ static void end_solutions(struct deferred *d)
 
 static const struct deferred_kind solutions_kind = { .size = sizeof(struct solutions_request),
                                                      .reply = send_solved };
-static const struct deferred_step describe_step = { .lane = LANE_READ,
+static const struct deferred_step describe_step = { .work_queue = WORK_QUEUE_READ,
                                                     .work = describe_solutions,
                                                     .done = end_solutions };
 

@@ -8,7 +8,7 @@
  * Ownership  the request owns everything but the engine
  * Threading  the engine's thread reads the question; a lane looks and compares
  */
-#include "engine/service/kernels/alias.h"
+#include "engine/service/kernels/name_key.h"
 #include "engine/service/requests/admin.h"
 
 struct wanted_program {
@@ -29,7 +29,7 @@ struct why {
     struct json *nearest; /* owned until it is in the answer */
     struct target target;
     struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
-    char database_id[DATABASE_ID_MOST];
+    char database_id[DATABASE_ID_MAX];
     bool use_packages;
     struct kiln_err why_not_compile; /* code not OK: no compiler here can do it */
     bool by_name;                    /* the one program is MIOpen's name for it */
@@ -37,12 +37,12 @@ struct why {
     struct wanted_program programs[LIMIT_PLAN_KERNELS];
     struct digest key;
     bool found;
-    char package[PACKAGE_NAME_MOST];   /* which has it; "": none */
-    char elsewhere[PACKAGE_NAME_MOST]; /* which has it for other compute units; "": none */
-    char elsewhere_id[DATABASE_ID_MOST];
-    struct known_toolchain here[TOOLCHAINS_MOST];
+    char package[PACKAGE_NAME_MAX];   /* which has it; "": none */
+    char elsewhere[PACKAGE_NAME_MAX]; /* which has it for other compute units; "": none */
+    char elsewhere_id[DATABASE_ID_MAX];
+    struct known_toolchain here[TOOLCHAINS_MAX];
     size_t here_count;
-    bool namesakes_told;                  /* what was imported as |missing| is among the nearest */
+    bool namesakes_reported;              /* what was imported as |missing| is among the nearest */
     const struct wanted_program *missing; /* of |programs|: what the nearest are compared with */
     struct kernel_record wanted;          /* its texts lie in: */
     char *texts[5]; /* owned: target, toolchain, program, options, database id */

@@ -139,7 +139,7 @@ static void compare_names(struct comparison *c, const char *const wanted[3],
                           const struct kernel_record *there)
 {
     size_t a = strcspn(wanted[2], "@"), b = strcspn(there->database_id, "@");
-    char a_id[DATABASE_ID_MOST], b_id[DATABASE_ID_MOST];
+    char a_id[DATABASE_ID_MAX], b_id[DATABASE_ID_MAX];
     snprintf(a_id, sizeof(a_id), "%.*s", (int)a, wanted[2]);
     snprintf(b_id, sizeof(b_id), "%.*s", (int)b, there->database_id);
     compare_texts(c, "program", wanted[0], there->program);
@@ -175,9 +175,9 @@ static bool name_wanted(const struct why *w, const char *ret_names[3])
     return true;
 }
 
-static bool is_told(const struct why *w, const struct kernel_record *there)
+static bool is_reported(const struct why *w, const struct kernel_record *there)
 {
-    return w->namesakes_told && strcmp(there->program, w->missing->name_text) == 0;
+    return w->namesakes_reported && strcmp(there->program, w->missing->name_text) == 0;
 }
 
 void why_compare(void *context, const struct kernel_record *there)
@@ -187,7 +187,7 @@ void why_compare(void *context, const struct kernel_record *there)
     char hex[DIGEST_HEX_SIZE];
     bool is_named = there->database_id[0];
     bool made = !w->by_name && (w->missing || !w->wanted.database_id[0]);
-    bool comparable = is_named ? name_wanted(w, names) && !is_told(w, there) : made;
+    bool comparable = is_named ? name_wanted(w, names) && !is_reported(w, there) : made;
     if (digest_equal(&there->key, &w->key) || !comparable)
         return;
     struct comparison c = { .same = json_array(), .different = json_array() };

@@ -92,7 +92,7 @@ static enum kiln_code read_problem(const struct why *w, struct problem *ret_prob
 static enum kiln_code solve(struct why *w, const struct problem *problem, const char *device,
                             struct solution *s, struct kiln_err *err)
 {
-    char toolchain[PLAN_TOOLCHAIN_MOST] = "";
+    char toolchain[PLAN_TOOLCHAIN_MAX] = "";
     struct plan_choice choice;
     if (!w->why_not_compile.code)
         plan_toolchain_write(&w->toolchain, toolchain);

@@ -197,7 +197,7 @@ static struct json *show_problem(struct showing *s, const struct tuning_keys *ke
 struct show { /* a question, checked */
     struct tuning_question q;
     struct tuning_keys keys;
-    char database_id[DATABASE_ID_MOST], backend[TUNING_BACKEND_TEXT];
+    char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
     char driver[TUNING_ORIGIN_TEXT], toolchain[TUNING_ORIGIN_TEXT];
 };
 

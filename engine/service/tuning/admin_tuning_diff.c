@@ -20,7 +20,7 @@ static const struct admin_member diff_members[] = {
 
 struct diff {
     enum tuning_kind kind;
-    char database_id[DATABASE_ID_MOST], backend[TUNING_BACKEND_TEXT];
+    char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
     enum tuning_tier tiers[2]; /* NONE: a file */
     uint32_t uid;
     char paths[2][512];               /* of files that have arrived; "": none has */
@@ -99,8 +99,8 @@ static struct json *difference(const struct side_record *record, struct bytes so
     return j;
 }
 
-static void tell(struct diff *d, const struct side_record *record, struct bytes solver,
-                 const char *what, struct bytes a, struct bytes b)
+static void report(struct diff *d, const struct side_record *record, struct bytes solver,
+                   const char *what, struct bytes a, struct bytes b)
 {
     struct json *j = difference(record, solver, what);
     if (a.size > 0)
@@ -112,8 +112,8 @@ static void tell(struct diff *d, const struct side_record *record, struct bytes 
 
 /* The entries of a record, by id. */
 struct entries {
-    struct tuning_entry all[TUNING_ENTRIES_MOST]; /* as they stand there */
-    const struct tuning_entry *sorted[TUNING_ENTRIES_MOST];
+    struct tuning_entry all[TUNING_ENTRIES_MAX]; /* as they stand there */
+    const struct tuning_entry *sorted[TUNING_ENTRIES_MAX];
     size_t count;
 };
 
@@ -127,7 +127,7 @@ static void read_entries(enum tuning_kind kind, struct bytes value, struct entri
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     size_t count = 0;
-    while (count < TUNING_ENTRIES_MOST &&
+    while (count < TUNING_ENTRIES_MAX &&
            tuning_entry_next(kind, &value, &ret_entries->all[count], &ignored) == KILN_OK) {
         ret_entries->sorted[count] = &ret_entries->all[count];
         count++;
@@ -166,12 +166,12 @@ static void compare_entries(struct diff *d, const struct side_record *record,
     for (size_t i = 0; i < a->count; i++) {
         const struct tuning_entry *mine = &a->all[i], *theirs = find_entry(b, mine->id);
         if (!theirs && is_second)
-            tell(d, record, mine->solver, "only b", nothing, mine->values);
+            report(d, record, mine->solver, "only b", nothing, mine->values);
         else if (!theirs)
-            tell(d, record, mine->solver, "only a", mine->values, nothing);
+            report(d, record, mine->solver, "only a", mine->values, nothing);
         else if (!is_second && !bytes_equal(mine->values, theirs->values))
-            tell(d, record, mine->solver, what_differs(d->kind, mine, theirs), mine->values,
-                 theirs->values);
+            report(d, record, mine->solver, what_differs(d->kind, mine, theirs), mine->values,
+                   theirs->values);
     }
 }
 
@@ -194,8 +194,8 @@ static void only_in(struct diff *d, int side, const struct side_record *record)
 {
     const struct bytes nothing = { NULL, 0 };
     d->only[side]++;
-    tell(d, record, nothing, side == 0 ? "only a" : "only b", side == 0 ? record->value : nothing,
-         side == 0 ? nothing : record->value);
+    report(d, record, nothing, side == 0 ? "only a" : "only b", side == 0 ? record->value : nothing,
+           side == 0 ? nothing : record->value);
 }
 
 /* The next record, or two of the same key; the bytes that were looked at. */
@@ -385,7 +385,7 @@ static enum kiln_code take_file(struct upload *u, bool *ret_more, struct kiln_er
         return rc;
     struct diff *d = &f->diff;
     int here = d->tiers[0] == TUNING_TIER_NONE && !d->paths[0][0] ? 0 : 1;
-    memcpy(d->paths[here], u->transfer.outcome.path, sizeof(d->paths[here]));
+    memcpy(d->paths[here], u->transfer.result.path, sizeof(d->paths[here]));
     upload_taken(u);
     *ret_more = here == 0 && d->tiers[1] == TUNING_TIER_NONE;
     if (*ret_more)
@@ -416,7 +416,7 @@ static const struct upload_kind files_kind = {
     .tier = TRANSFER_TUNING,
     .salvage = true,
     .unchecked = true,
-    .size_limit = TUNING_FILE_MOST,
+    .size_limit = TUNING_FILE_MAX,
     .pass = pass_file,
     .state_destroy = file_diff_destroy,
 };

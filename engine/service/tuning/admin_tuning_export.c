@@ -17,10 +17,10 @@ struct export
     struct tuning_export what; /* of the file in hand */
     bool has_kind, is_sqlite;
     enum tuning_kind kind;
-    char database_id[DATABASE_ID_MOST]; /* "": all */
-    char backend[TUNING_BACKEND_TEXT];  /* likewise */
-    char version[40];                   /* as MIOpen's user files have it */
-    struct tuning_file_name names[ADMIN_FILES_MOST];
+    char database_id[DATABASE_ID_MAX]; /* "": all */
+    char backend[TUNING_BACKEND_TEXT]; /* likewise */
+    char version[40];                  /* as MIOpen's user files have it */
+    struct tuning_file_name names[ADMIN_FILES_MAX];
     size_t count, written;
     struct json *files; /* borrowed from the answer */
     bool is_gathered;
@@ -97,9 +97,8 @@ static void note(struct export *x, enum tuning_kind kind, const char *database_i
             strcmp(name->backend, backend) == 0)
             return;
     }
-    x->more |= x->count == ADMIN_FILES_MOST;
-    if (x->more || strlen(database_id) >= DATABASE_ID_MOST ||
-        strlen(backend) >= TUNING_BACKEND_TEXT)
+    x->more |= x->count == ADMIN_FILES_MAX;
+    if (x->more || strlen(database_id) >= DATABASE_ID_MAX || strlen(backend) >= TUNING_BACKEND_TEXT)
         return;
     struct tuning_file_name *name = &x->names[x->count++];
     *name = (struct tuning_file_name){
@@ -189,7 +188,7 @@ static enum kiln_code plan_export(struct tuning_query *query, const struct tunin
     if (x->more)
         return kiln_fail(err, KILN_FULL,
                          "there are more than %d databases to export: name a database id or a kind",
-                         ADMIN_FILES_MOST);
+                         ADMIN_FILES_MAX);
     return KILN_OK;
 }
 

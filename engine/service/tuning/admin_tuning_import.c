@@ -57,20 +57,20 @@ static enum kiln_code read_name(const struct upload *u, struct tuning_file_name 
     const char *backend = json_get_text(q, "backend", NULL);
     bool has_kind = false;
     enum tuning_kind kind = TUNING_FIND;
-    char id[DATABASE_ID_MOST];
+    char id[DATABASE_ID_MAX];
     enum kiln_code rc = tuning_kind_word(q, &kind, &has_kind, err);
     if (!rc)
         rc = tuning_database_id_word(q, id, err);
     if (rc)
         return rc;
-    rc = tuning_file_name_parse(u->transfer.outcome.name, ret_name, err);
-    if (rc && id[0] && parse_for(id, u->transfer.outcome.name, ret_name))
+    rc = tuning_file_name_parse(u->transfer.result.name, ret_name, err);
+    if (rc && id[0] && parse_for(id, u->transfer.result.name, ret_name))
         rc = KILN_OK;
     if (rc && !(has_kind && id[0]))
         return kiln_while(err,
                           "what '%.100s' holds (give its kind and its database id; to kilnctl: "
                           "--kind and --db-id)",
-                          u->transfer.outcome.name);
+                          u->transfer.result.name);
     if (rc || (has_kind && kind != ret_name->kind)) { /* nothing of the name can be relied on */
         *ret_name = (struct tuning_file_name){ .kind = kind };
         *err = KILN_ERR_INIT;
@@ -79,7 +79,7 @@ static enum kiln_code read_name(const struct upload *u, struct tuning_file_name 
         memcpy(ret_name->database_id, id, sizeof(id));
     if (ret_name->database_id[0] == '\0')
         return kiln_fail(err, KILN_INVALID, "which device '%.100s' is for: give its database id",
-                         u->transfer.outcome.name);
+                         u->transfer.result.name);
     if (!backend && ret_name->backend[0])
         backend = ret_name->backend;
     return tuning_backend_take(ret_name->kind, ret_name->database_id,
@@ -114,7 +114,7 @@ static enum kiln_code choose_tier(struct import *import, struct kiln_err *err)
 
 static const char *source_of(const struct upload *u)
 {
-    const struct transfer_outcome *o = &u->transfer.outcome;
+    const struct transfer_result *o = &u->transfer.result;
     return json_get_text(u->base.question, "name", o->source[0] ? o->source : o->name);
 }
 
@@ -130,7 +130,7 @@ static enum kiln_code begin_import(struct tuning_change *change, struct tuning *
         return KILN_OK;
     char library[64];
     const struct tuning_import what = {
-        .path = u->transfer.outcome.path,
+        .path = u->transfer.result.path,
         .source_name = source_of(u),
         .name = import->name,
         .tier = import->tier,
@@ -152,7 +152,7 @@ static enum kiln_code look_into(struct tuning_change *change, struct tuning *tun
     if (import->knows_format)
         return KILN_OK;
     import->knows_format = true;
-    return read_format(import->upload->transfer.outcome.path, &import->name.format, err);
+    return read_format(import->upload->transfer.result.path, &import->name.format, err);
 }
 
 static bool send_import_progress(struct tuning_change *change)
@@ -253,7 +253,7 @@ static const struct upload_kind import_kind = {
     .tier = TRANSFER_TUNING,
     .salvage = true,
     .unchecked = true,
-    .size_limit = TUNING_FILE_MOST,
+    .size_limit = TUNING_FILE_MAX,
     .pass = pass_import,
     .state_destroy = import_destroy,
 };
@@ -263,7 +263,7 @@ static const struct upload_kind merge_kind = {
     .tier = TRANSFER_TUNING,
     .salvage = true,
     .unchecked = true,
-    .size_limit = TUNING_FILE_MOST,
+    .size_limit = TUNING_FILE_MAX,
     .pass = pass_import,
     .state_destroy = import_destroy,
 };
@@ -275,7 +275,7 @@ static enum kiln_code check_question(struct engine *e, const struct caller *call
     enum tuning_tier tier;
     enum tuning_kind kind;
     bool has_kind;
-    char id[DATABASE_ID_MOST];
+    char id[DATABASE_ID_MAX];
     enum kiln_code rc = tuning_ready(e, err);
     if (!rc)
         rc = tuning_tier_word(q, "tier", TUNING_TIER_USER, &tier, err);

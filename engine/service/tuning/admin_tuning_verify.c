@@ -15,7 +15,7 @@ struct entry { /* a measured one, borrowed from the table */
 };
 
 struct verify { /* query->state */
-    char driver[TUNING_ORIGIN_TEXT], toolchain[TUNING_ORIGIN_TEXT], database_id[DATABASE_ID_MOST];
+    char driver[TUNING_ORIGIN_TEXT], toolchain[TUNING_ORIGIN_TEXT], database_id[DATABASE_ID_MAX];
     struct tuning_query *query;
     struct entry *entries; /* owned during work */
     size_t count, most;
@@ -91,7 +91,7 @@ static int compare(const void *a, const void *b)
     return order ? order : (at_x < at_y) - (at_x > at_y);
 }
 
-static void tell_stale(struct verify *v, const struct entry *e)
+static void report_stale(struct verify *v, const struct entry *e)
 {
     const struct tuning_origin *o = &e->row->measured.origin;
     struct json *j = json_object();
@@ -120,7 +120,7 @@ static void check_entries(struct verify *v)
             newest = e;
         const struct tuning_origin *wanted = is_given ? &given : &newest->row->measured.origin;
         if (tuning_is_stale(&e->row->measured.origin, wanted->driver, wanted->toolchain))
-            tell_stale(v, e);
+            report_stale(v, e);
     }
 }
 
@@ -141,7 +141,7 @@ static enum kiln_code find_stale(struct verify *v, const struct tuning *tuning,
 
 /* ---- damaged ---- */
 
-static void tell_damaged(struct verify *v, const char *what, const char *why)
+static void report_damaged(struct verify *v, const char *what, const char *why)
 {
     struct json *j = json_object();
     json_set_text(j, "what", what);
@@ -166,11 +166,11 @@ static bool check_system(void *context, const struct tuning_system *system)
              file->database_id, file->backend[0] ? ", " : "", file->backend);
     if (!system->index) {
         v->unchecked += file->records;
-        tell_damaged(v, what, system->why);
+        report_damaged(v, what, system->why);
     } else {
         v->checked += file->records;
         if (tuning_index_verify(system->index, &why) != KILN_OK)
-            tell_damaged(v, what, why.text);
+            report_damaged(v, what, why.text);
     }
     tuning_progress_set_stage(v->query->progress, "reading", v->checked, 0);
     return false;
@@ -203,7 +203,7 @@ static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tun
         return KILN_OK;
     query->change.more = false;
     if (tuning_check_db(tuning, &why) != KILN_OK)
-        tell_damaged(v, "tuning.db", why.text);
+        report_damaged(v, "tuning.db", why.text);
     return KILN_OK;
 }
 

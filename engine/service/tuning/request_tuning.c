@@ -210,7 +210,7 @@ static void go_on(struct deferred *d)
 }
 
 static const struct deferred_kind deferred_get = { .size = sizeof(struct long_get) };
-static const struct deferred_step pause_step = { .lane = LANE_READ,
+static const struct deferred_step pause_step = { .work_queue = WORK_QUEUE_READ,
                                                  .work = do_nothing,
                                                  .done = go_on };
 
@@ -249,12 +249,12 @@ struct measured { /* what a tuning_put says, checked */
     struct tuning_put_token token; /* where |has_token| */
     bool has_token;
     struct tuning_measurement measured; /* of all entries, their own figures aside */
-    char database_id[DATABASE_ID_MOST], backend[TUNING_BACKEND_TEXT], key[PROBLEM_KEY_MOST];
+    char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT], key[PROBLEM_KEY_MAX];
     struct origin_texts texts;
     char direction;       /* of the problem, as in keys */
     struct buffer values; /* owned; of find, as written */
-    struct tuning_row rows[TUNING_ENTRIES_MOST];
-    size_t ends[TUNING_ENTRIES_MOST]; /* of entries in |values| */
+    struct tuning_row rows[TUNING_ENTRIES_MAX];
+    size_t ends[TUNING_ENTRIES_MAX]; /* of entries in |values| */
 };
 
 static enum kiln_code read_place(const struct message_tuning_put *m, const struct caller *caller,
@@ -326,7 +326,7 @@ static enum kiln_code read_find_entry(const struct message_tuning_entry *m, stru
                                       struct tuning_row *row, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer one;
-    buffer_init(&one, 2 * TUNING_VALUE_MOST);
+    buffer_init(&one, 2 * TUNING_VALUE_MAX);
     const struct tuning_entry entry = { .id = m->solver,
                                         .solver = m->solver,
                                         .algorithm = m->algorithm,
@@ -381,9 +381,9 @@ static enum kiln_code read_entries(const struct message_tuning_put *m, struct me
                                    struct kiln_err *err)
 {
     struct reader entries = reader_of(m->entries);
-    if (m->count == 0 || m->count > TUNING_ENTRIES_MOST)
+    if (m->count == 0 || m->count > TUNING_ENTRIES_MAX)
         return kiln_fail(err, KILN_INVALID, "a record has 1 to %u entries, not %u",
-                         TUNING_ENTRIES_MOST, (unsigned)m->count);
+                         TUNING_ENTRIES_MAX, (unsigned)m->count);
     for (size_t i = 0; i < m->count; i++) {
         if (read_entry(&entries, x, i, err))
             return err->code;
@@ -426,7 +426,7 @@ enum kiln_code handle_tuning_put(struct engine *e, struct caller *caller,
         rc = kiln_fail(err, KILN_NO_MEMORY, "cannot record what was measured");
     if (rc)
         return rc;
-    buffer_init(&x->values, TUNING_ENTRIES_MOST * TUNING_VALUE_MOST);
+    buffer_init(&x->values, TUNING_ENTRIES_MAX * TUNING_VALUE_MAX);
     rc = read_place(&m, caller, x, err);
     if (!rc)
         rc = read_origin(&m, caller, x, err);

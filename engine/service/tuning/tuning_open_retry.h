@@ -4,7 +4,7 @@
 /*
  * Opens the tuning databases: at start, and again later if the disk did not allow it.
  *
- * Threading  the engine's thread; a later try runs on LANE_TUNING
+ * Threading  the engine's thread; a later try runs on WORK_QUEUE_TUNING
  */
 #include "engine/service/internal.h"
 

@@ -4,7 +4,7 @@
 /*
  * Progress of a long change of the tuning databases, and what it finds on the way.
  *
- * Role       collects on LANE_TUNING; the engine's thread takes frames of it to send:
+ * Role       collects on WORK_QUEUE_TUNING; the engine's thread takes frames of it to send:
  *            {"progress": {stage, done, total}} and {NAME: [item...]}, as "bad", "conflicts"
  * Threading  adding on one thread and taking on another, at the same time
  *

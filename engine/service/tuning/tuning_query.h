@@ -7,7 +7,7 @@
  * Role       reads and checks the question, queues it as a change, reports its progress, sends the
  *            answer
  * Ownership  a query frees itself once it was answered, or its caller left before it began
- * Threading  |work| runs on LANE_TUNING, everything else on the engine's thread
+ * Threading  |work| runs on WORK_QUEUE_TUNING, everything else on the engine's thread
  */
 #include "engine/service/requests/admin.h"
 #include "engine/service/tuning/tuning_progress.h"
@@ -37,8 +37,8 @@ struct tuning_query {
     struct deferred base; /* first member; in the group of all administrative requests */
     struct tuning_change change;
     const struct tuning_query_kind *kind;
-    struct tuning_progress *progress;       /* owned */
-    struct object *files[ADMIN_FILES_MOST]; /* owned references: descriptors of the answer */
+    struct tuning_progress *progress;      /* owned */
+    struct object *files[ADMIN_FILES_MAX]; /* owned references: descriptors of the answer */
     size_t file_count;
     void *state; /* owned; of the kind */
 };
@@ -48,13 +48,14 @@ KILN_MUST_CHECK enum kiln_code tuning_query_run(struct engine *e, struct caller 
                                                 struct bytes body,
                                                 const struct tuning_query_kind *kind,
                                                 struct kiln_err *err);
-/* A path in the staging folder for a file of this request; none is there. */
+/* A path in the staging directory for a file of this request; none is there. */
 void tuning_query_path(const struct tuning_query *query, char *ret_path, size_t size);
 /* On the lane, before a file of |bytes| goes out, or has them so far: KILN_BUSY or KILN_FULL where
  * there is no room for it, KILN_CANCELLED where nobody wants it any more. */
 KILN_MUST_CHECK enum kiln_code tuning_query_check_space(const struct tuning_query *query,
                                                         uint64_t bytes, struct kiln_err *err);
-/* The written file at |path| goes out with the answer; it is removed from the folder in any case.
+/* The written file at |path| goes out with the answer; it is removed from the directory in any
+ * case.
  */
 KILN_MUST_CHECK enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *path,
                                                       uint64_t *ret_bytes, struct kiln_err *err);

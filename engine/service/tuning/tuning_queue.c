@@ -75,7 +75,7 @@ static void work_step(struct tuning_change *change)
         change->request->rc = change->kind->work(change, databases, &change->request->err);
 }
 
-static void work_on_lane(struct task *task)
+static void work_on_work_queue(struct task *task)
 {
     struct tuning_change *change = LIST_ENTRY(task, struct tuning_change, task);
     uint64_t begun_ns = clock_monotonic_ns();
@@ -93,7 +93,7 @@ static bool begin_step(struct tuning_change *change)
         change->more = false;
         return false;
     }
-    engine_run(e, LANE_TUNING, &change->task);
+    engine_run(e, WORK_QUEUE_TUNING, &change->task);
     return true;
 }
 
@@ -102,7 +102,7 @@ static bool send_progress(struct tuning_change *change)
     return change->kind->send_progress && change->kind->send_progress(change);
 }
 
-static void lane_done(struct task *task)
+static void work_queue_done(struct task *task)
 {
     struct tuning_change *change = LIST_ENTRY(task, struct tuning_change, task);
     struct engine *e = change->request->engine;
@@ -115,7 +115,7 @@ static void lane_done(struct task *task)
     }
     if (again) {
         change->stepping = true;
-        engine_run(e, LANE_TUNING, &change->task);
+        engine_run(e, WORK_QUEUE_TUNING, &change->task);
         return;
     }
     drop_job(change);
@@ -198,7 +198,7 @@ enum kiln_code tuning_queue_add(struct tuning_change *change, struct kiln_err *e
         rc = fair_queue_push(queue_of(&e->tuning->queue, change), request->uid, &change->item, err);
     if (rc)
         return rc;
-    change->task = (struct task){ .work = work_on_lane, .done = lane_done };
+    change->task = (struct task){ .work = work_on_work_queue, .done = work_queue_done };
     start_next(e);
     return KILN_OK;
 }

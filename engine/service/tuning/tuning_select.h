@@ -16,7 +16,7 @@ struct tuning_selected {
     struct tuning_key selected_keys[TUNING_SELECTED_KEYS];
     bool selects_some; /* the question names something, so not all is meant */
     struct tuning_keys keys;
-    char database_id[DATABASE_ID_MOST], backend[TUNING_BACKEND_TEXT];
+    char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
 };
 
 /* Members database_id, kind, backend, problem, solver, older_than; of |tier|.  What is no key of

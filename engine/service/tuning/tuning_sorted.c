@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define TEXTS_MOST (1ull << 30)
+#define TEXTS_MAX (1ull << 30)
 
 void side_done(struct side *side)
 {
@@ -21,7 +21,7 @@ void side_done(struct side *side)
 
 static bool add(struct side *side, struct side_record record)
 {
-    side->is_too_long |= side->count == SIDE_RECORDS_MOST;
+    side->is_too_long |= side->count == SIDE_RECORDS_MAX;
     if (side->is_too_long || tuning_progress_is_stopped(side->progress))
         return false;
     if (side->count == side->most) {
@@ -70,7 +70,7 @@ static enum kiln_code sort(struct side *side, struct kiln_err *err)
     if (side->is_too_long)
         return kiln_fail(err, KILN_FULL,
                          "there are more than %u records on one side, too many to compare",
-                         SIDE_RECORDS_MOST);
+                         SIDE_RECORDS_MAX);
     if (side->is_out_of_memory || side->texts.failed)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot compare so many records: out of memory");
     if (side->count > 0)
@@ -135,7 +135,7 @@ enum kiln_code side_of_tier(struct side *side, const struct tuning *tuning,
                                                 .kind = tier->kind,
                                                 .database_id = tier->database_id,
                                                 .backend = tier->backend };
-    buffer_init(&side->texts, TEXTS_MOST);
+    buffer_init(&side->texts, TEXTS_MAX);
     tuning_each(tuning, &selection, add_held, side);
     point_to_copies(side);
     return sort(side, err);
@@ -144,7 +144,7 @@ enum kiln_code side_of_tier(struct side *side, const struct tuning *tuning,
 /* ---- a file ---- */
 
 /* Text PerfDbs of old have FindDb's keys; what is stored has those of today. */
-static struct bytes key_of(enum tuning_kind kind, struct bytes key, char text[PROBLEM_KEY_MOST])
+static struct bytes key_of(enum tuning_kind kind, struct bytes key, char text[PROBLEM_KEY_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     struct problem problem;
@@ -158,7 +158,7 @@ static struct bytes key_of(enum tuning_kind kind, struct bytes key, char text[PR
 static bool add_record(void *context, const struct tuning_record *record)
 {
     struct side *side = context;
-    char text[PROBLEM_KEY_MOST];
+    char text[PROBLEM_KEY_MAX];
     struct bytes key = key_of(side->kind, record->key, text);
     return add_copy(side, key, record->value);
 }
@@ -205,7 +205,7 @@ enum kiln_code side_of_file(struct side *side, enum tuning_kind kind, const char
                             const char *name, struct kiln_err *err)
 {
     *side = (struct side){ .kind = kind, .progress = side->progress };
-    buffer_init(&side->texts, TEXTS_MOST);
+    buffer_init(&side->texts, TEXTS_MAX);
     enum kiln_code rc = read_file(side, path, err);
     if (side->is_out_of_memory || side->is_too_long || side->texts.failed ||
         tuning_progress_is_stopped(side->progress))

@@ -6,12 +6,12 @@
  *
  * Ownership  records of a file, of the host and of users are copied; a system database's are
  *            borrowed: it may not be replaced until side_done
- * Threading  on LANE_TUNING
+ * Threading  on WORK_QUEUE_TUNING
  */
 #include "engine/service/tuning/tuning_progress.h"
 #include "engine/service/tuning/tuning_validation.h"
 
-#define SIDE_RECORDS_MOST (1u << 21) /* sorted in about a second */
+#define SIDE_RECORDS_MAX (1u << 21) /* sorted in about a second */
 
 struct side_record {
     struct bytes key, value;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The inside of struct tuning_service: for this folder and its tests alone.
+ * The inside of struct tuning_service: for this directory and its tests alone.
  */
 #include "engine/service/tuning/tuning_queue.h"
 #include "engine/service/tuning/tuning_service.h"

@@ -32,12 +32,12 @@ enum kiln_code tuning_kind_take(unsigned number, enum tuning_kind *ret_kind, str
     return KILN_OK;
 }
 
-enum kiln_code tuning_database_id_take(struct bytes text, char ret_id[DATABASE_ID_MOST],
+enum kiln_code tuning_database_id_take(struct bytes text, char ret_id[DATABASE_ID_MAX],
                                        struct kiln_err *err)
 {
     struct database_id id;
     enum kiln_code rc = database_id_parse(text, &id, err);
-    return rc ? rc : tuning_text_take("database id", text, DATABASE_ID_MOST, ret_id, err);
+    return rc ? rc : tuning_text_take("database id", text, DATABASE_ID_MAX, ret_id, err);
 }
 
 enum kiln_code tuning_backend_take(enum tuning_kind kind, const char *database_id,
@@ -70,7 +70,7 @@ enum kiln_code tuning_database_take(enum tuning_kind kind, struct bytes id, stru
 }
 
 enum kiln_code tuning_key_of(enum tuning_kind kind, const struct problem *problem,
-                             char text[PROBLEM_KEY_MOST], struct bytes *ret_key,
+                             char text[PROBLEM_KEY_MAX], struct bytes *ret_key,
                              struct kiln_err *err)
 {
     size_t size =
@@ -124,10 +124,10 @@ enum kiln_code tuning_figure_take(const char *what, uint64_t bits, double *ret_f
                                   struct kiln_err *err)
 {
     double value = tuning_double_of(bits);
-    if (!isfinite(value) || value < 0 || value > TUNING_FIGURE_MOST)
+    if (!isfinite(value) || value < 0 || value > TUNING_FIGURE_MAX)
         return kiln_fail(err, KILN_INVALID,
                          "the %s is %g: a finite number of milliseconds from 0 to %g is wanted",
-                         what, value, TUNING_FIGURE_MOST);
+                         what, value, TUNING_FIGURE_MAX);
     *ret_figure = value;
     return KILN_OK;
 }
@@ -179,7 +179,7 @@ enum kiln_code tuning_kind_word(const struct json *question, enum tuning_kind *r
     return kiln_fail(err, KILN_INVALID, "'kind' is 'find' or 'perf', not '%.40s'", word);
 }
 
-enum kiln_code tuning_database_id_word(const struct json *question, char ret_id[DATABASE_ID_MOST],
+enum kiln_code tuning_database_id_word(const struct json *question, char ret_id[DATABASE_ID_MAX],
                                        struct kiln_err *err)
 {
     const char *word = json_get_text(question, "database_id", "");
@@ -200,14 +200,14 @@ enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys, st
 {
     *ret_keys = (struct tuning_keys){ .count = 0 };
     struct bytes name = bytes_of_text(text);
-    if (name.size == 0 || name.size > TUNING_KEY_MOST * 4)
+    if (name.size == 0 || name.size > TUNING_KEY_MAX * 4)
         return kiln_fail(err, KILN_INVALID,
                          "a problem's name has 1 to %u letters: a MIOpenDriver command line, or a "
                          "key of a FindDb or PerfDb",
-                         TUNING_KEY_MOST * 4);
+                         TUNING_KEY_MAX * 4);
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = problem_named(name, ret_keys->problems, &ret_keys->count, &why);
-    if (rc && (rc == KILN_UNSUPPORTED || rc == KILN_INVALID) && name.size <= TUNING_KEY_MOST) {
+    if (rc && (rc == KILN_UNSUPPORTED || rc == KILN_INVALID) && name.size <= TUNING_KEY_MAX) {
         ret_keys->count = 0; /* a key that is no problem of ours: records have it verbatim */
         ret_keys->verbatim = name;
         if (rc == KILN_INVALID)

@@ -15,7 +15,7 @@
 #define TUNING_BACKEND_TEXT 16
 /* A file that is brought, unpacked: the largest of AMD's has 60 MB, and its records are put
  * together in memory. */
-#define TUNING_FILE_MOST (256u << 20)
+#define TUNING_FILE_MAX (256u << 20)
 
 /* KILN_INVALID names |what|: longer than |most| - 1, or not printable ASCII. */
 KILN_MUST_CHECK enum kiln_code tuning_text_take(const char *what, struct bytes text, size_t most,
@@ -23,7 +23,7 @@ KILN_MUST_CHECK enum kiln_code tuning_text_take(const char *what, struct bytes t
 KILN_MUST_CHECK enum kiln_code tuning_kind_take(unsigned number, enum tuning_kind *ret_kind,
                                                 struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_database_id_take(struct bytes text,
-                                                       char ret_id[DATABASE_ID_MOST],
+                                                       char ret_id[DATABASE_ID_MAX],
                                                        struct kiln_err *err);
 /* One that records of the device stand under; of perf it must be empty, of find empty is the
  * device's own (common/device_database_id.h). */
@@ -33,7 +33,7 @@ KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, const 
                                                    struct kiln_err *err);
 
 struct tuning_database { /* whose records a request is about; zero: none */
-    char id[DATABASE_ID_MOST], backend[TUNING_BACKEND_TEXT];
+    char id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
 };
 /* Both of the above.  |known| holds what was taken for this kind before: the same texts again, as
  * those of most look-ups are, are in order. */
@@ -44,7 +44,7 @@ KILN_MUST_CHECK enum kiln_code tuning_database_take(enum tuning_kind kind, struc
 
 /* The record of a valid problem; KILN_UNSUPPORTED where a PerfDb has no key for it. */
 KILN_MUST_CHECK enum kiln_code tuning_key_of(enum tuning_kind kind, const struct problem *problem,
-                                             char text[PROBLEM_KEY_MOST], struct bytes *ret_key,
+                                             char text[PROBLEM_KEY_MAX], struct bytes *ret_key,
                                              struct kiln_err *err);
 
 struct origin_fields { /* as they came */
@@ -63,7 +63,7 @@ KILN_MUST_CHECK enum kiln_code tuning_origin_take(const struct origin_fields *fi
 /* A double's bits, and back. */
 double tuning_double_of(uint64_t bits);
 uint64_t tuning_bits_of(double value);
-/* KILN_INVALID unless it is a number from 0 to TUNING_FIGURE_MOST. */
+/* KILN_INVALID unless it is a number from 0 to TUNING_FIGURE_MAX. */
 KILN_MUST_CHECK enum kiln_code tuning_figure_take(const char *what, uint64_t bits,
                                                   double *ret_figure, struct kiln_err *err);
 
@@ -89,12 +89,12 @@ KILN_MUST_CHECK enum kiln_code tuning_kind_word(const struct json *question,
                                                 struct kiln_err *err);
 /* "" where the question names none. */
 KILN_MUST_CHECK enum kiln_code tuning_database_id_word(const struct json *question,
-                                                       char ret_id[DATABASE_ID_MOST],
+                                                       char ret_id[DATABASE_ID_MAX],
                                                        struct kiln_err *err);
 
 struct tuning_keys { /* of what a question calls its problem */
     struct problem problems[3];
-    char find[3][PROBLEM_KEY_MOST], perf[3][PROBLEM_KEY_MOST]; /* perf "": it has none */
+    char find[3][PROBLEM_KEY_MAX], perf[3][PROBLEM_KEY_MAX]; /* perf "": it has none */
     unsigned count;        /* 0: it is kept verbatim under its own name, if at all */
     struct bytes verbatim; /* borrowed */
     struct kiln_err why;   /* KILN_INVALID: no key and no command line, so wrong unless a record has

@@ -34,7 +34,7 @@ struct kiln_admin_call {
     int (*progress)(void *context, const char *json);
     void *context;
     int *ret_files; /* receives what comes back, the caller's to close; open for reading */
-    size_t ret_files_most;
+    size_t ret_files_max;
     size_t *ret_file_count;
 };
 /* Uses a connection of its own.  Otherwise as kiln_admin. */

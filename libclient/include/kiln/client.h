@@ -51,15 +51,15 @@ struct kiln_client_options {
 /* What serves: the host's daemon, the engine linked into the program (KILN_EMBED_BUILD), or a
  * private daemon of this user. */
 enum {
-    KILN_RUNG_NONE = 0,
-    KILN_RUNG_DAEMON = 1,
-    KILN_RUNG_EMBEDDED = 2,
-    KILN_RUNG_PRIVATE = 3,
+    KILN_LEVEL_NONE = 0,
+    KILN_LEVEL_DAEMON = 1,
+    KILN_LEVEL_EMBEDDED = 2,
+    KILN_LEVEL_PRIVATE = 3,
 };
 
 struct kiln_status {
     size_t size;           /* in: sizeof(struct kiln_status) */
-    int rung;              /* KILN_RUNG_* of the last answer; NONE before the first */
+    int level;             /* KILN_RUNG_* of the last answer; NONE before the first */
     char socket_path[256]; /* where the daemon is looked for */
     char daemon[64];       /* version of what answered, "" when never reached */
     int daemon_pid;        /* its process, this one on the rung EMBEDDED; 0: none */

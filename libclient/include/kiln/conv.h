@@ -50,7 +50,7 @@ struct kiln_conv_progress {
     double spent_ms, budget_ms; /* of the time for |solver|; budget 0: no limit */
 };
 /* On the calling thread.  Not 0: enough; what was measured so far counts. */
-typedef int kiln_conv_told(void *context, const struct kiln_conv_progress *progress);
+typedef int kiln_conv_report_fn(void *context, const struct kiln_conv_progress *progress);
 
 struct kiln_conv_options {
     size_t size; /* sizeof(struct kiln_conv_options) */
@@ -66,11 +66,11 @@ struct kiln_conv_options {
     int no_record;              /* 1: the result is only returned */
     int tier;                   /* of the records; 0: KILN_TUNING_USER */
     int share;                  /* 1: tune together with other processes that ask for it */
-    const char *journal;        /* folder that keeps tune's timings, so that one that was cut off is
-                                   taken up again; NULL: $XDG_STATE_HOME/kiln/tune, else
-                                   ~/.local/state/kiln/tune; "": none */
-    kiln_conv_told *told;       /* may be NULL */
-    void *context;              /* of |told| */
+    const char *journal; /* directory that keeps tune's timings, so that one that was cut off is
+                            taken up again; NULL: $XDG_STATE_HOME/kiln/tune, else
+                            ~/.local/state/kiln/tune; "": none */
+    kiln_conv_report_fn *reported; /* may be NULL */
+    void *context;                 /* of |reported| */
 };
 
 enum {

@@ -81,7 +81,7 @@ typedef void kiln_device_found(void *context, const struct kiln_device_info *inf
 int kiln_device_list(kiln_device_found *found, void *context, struct kiln_error *err);
 
 /* Where to look for the runtime of |kind| ("hip", "cuda", "opencl") before the places that the
- * dynamic loader knows: folders, absolute, with ':' between them; NULL: none.  Before the first
+ * dynamic loader knows: directories, absolute, with ':' between them; NULL: none.  Before the first
  * device is opened or listed: later it is KILN_E_INVALID. */
 int kiln_library_path_set(const char *kind, const char *path, struct kiln_error *err);
 /* The file that the runtime of |kind| was loaded from; NULL: it was not.  Static storage. */

@@ -28,7 +28,7 @@ def _open(path: str) -> ctypes.CDLL:
         raise LibraryError(
             ErrorCode.UNAVAILABLE,
             f"cannot load '{path}': {error}; install libkiln0, or have {VARIABLE} name the file or "
-            "its folder") from None
+            "its directory") from None
     missing: List[str] = []
     for name, result, parameters in FUNCTIONS:
         function = getattr(found, name, None)
@@ -69,7 +69,7 @@ def library() -> ctypes.CDLL:
 
 
 def load_library(path: Union[str, "os.PathLike[str]", None] = None) -> str:
-    """Loads libkiln from |path|, a file or its folder, and returns the name it was loaded by.
+    """Loads libkiln from |path|, a file or its directory, and returns the name it was loaded by.
 
     Without |path|: from $KILN_LIBRARY_PATH, else libkiln.so.0 as the dynamic loader finds it, which
     is also what the first call that needs it does.  There is one libkiln in a process: asking for

@@ -36,8 +36,8 @@ static void count(enum fake_gpu_kind kind, int by)
 static struct context primary[FAKE_GPU_DEVICES];
 
 #ifdef FAKE_CUDA
-#define STACK_MOST 8
-static _Thread_local struct context *stack[STACK_MOST];
+#define STACK_MAX 8
+static _Thread_local struct context *stack[STACK_MAX];
 static _Thread_local int depth;
 
 struct context *fake_current(void) { return depth ? stack[depth - 1] : NULL; }
@@ -45,7 +45,7 @@ struct context *fake_current(void) { return depth ? stack[depth - 1] : NULL; }
 PUBLIC int cuCtxGetCurrent(void **ret_context);
 int cuCtxGetCurrent(void **ret_context)
 {
-    FAIL_IF_TOLD(cuCtxGetCurrent);
+    FAIL_IF_REPORTED(cuCtxGetCurrent);
     *ret_context = fake_current();
     return 0;
 }
@@ -64,8 +64,8 @@ int cuCtxSetCurrent(void *context)
 PUBLIC int cuCtxPushCurrent_v2(void *context);
 int cuCtxPushCurrent_v2(void *context)
 {
-    FAIL_IF_TOLD(cuCtxPushCurrent_v2);
-    if (depth == STACK_MOST)
+    FAIL_IF_REPORTED(cuCtxPushCurrent_v2);
+    if (depth == STACK_MAX)
         abort();
     stack[depth++] = context;
     return 0;
@@ -84,7 +84,7 @@ int cuCtxPopCurrent_v2(void **ret_context)
 PUBLIC int cuCtxGetDevice(int *ret_device);
 int cuCtxGetDevice(int *ret_device)
 {
-    FAIL_IF_TOLD(cuCtxGetDevice);
+    FAIL_IF_REPORTED(cuCtxGetDevice);
     if (!fake_current())
         return INVALID_CONTEXT;
     *ret_device = fake_current()->device;
@@ -115,7 +115,7 @@ int cuCtxDestroy_v2(void *context)
 PUBLIC int cuDevicePrimaryCtxRetain(void **ret_context, int device);
 int cuDevicePrimaryCtxRetain(void **ret_context, int device)
 {
-    FAIL_IF_TOLD(cuDevicePrimaryCtxRetain);
+    FAIL_IF_REPORTED(cuDevicePrimaryCtxRetain);
     count(FAKE_CONTEXT, 1);
     pthread_mutex_lock(&fake_mutex);
     primary[device].users++;
@@ -140,7 +140,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) { return cuDevicePrimaryCtxRelease(
 PUBLIC int cuDevicePrimaryCtxGetState(int device, unsigned *ret_flags, int *ret_active);
 int cuDevicePrimaryCtxGetState(int device, unsigned *ret_flags, int *ret_active)
 {
-    FAIL_IF_TOLD(cuDevicePrimaryCtxGetState);
+    FAIL_IF_REPORTED(cuDevicePrimaryCtxGetState);
     *ret_flags = 0;
     pthread_mutex_lock(&fake_mutex);
     *ret_active = primary[device].users > 0;
@@ -156,7 +156,7 @@ struct context *fake_current(void) { return &primary[current_device]; }
 PUBLIC int hipGetDevice(int *ret_device);
 int hipGetDevice(int *ret_device)
 {
-    FAIL_IF_TOLD(hipGetDevice);
+    FAIL_IF_REPORTED(hipGetDevice);
     *ret_device = current_device;
     return 0;
 }
@@ -164,7 +164,7 @@ int hipGetDevice(int *ret_device)
 PUBLIC int hipSetDevice(int device);
 int hipSetDevice(int device)
 {
-    FAIL_IF_TOLD(hipSetDevice);
+    FAIL_IF_REPORTED(hipSetDevice);
     if (device < 0 || device >= fake_control.devices)
         return INVALID_DEVICE;
     current_device = device;
@@ -231,14 +231,14 @@ int NAMED(cuInit, hipInit)(unsigned flags)
     for (int i = 0; i < FAKE_GPU_DEVICES; i++)
         primary[i].device = i;
     pthread_mutex_unlock(&fake_mutex);
-    FAIL_IF_TOLD(NAMED(cuInit, hipInit));
+    FAIL_IF_REPORTED(NAMED(cuInit, hipInit));
     return 0;
 }
 
 PUBLIC int NAMED(cuDriverGetVersion, hipRuntimeGetVersion)(int *ret_version);
 int NAMED(cuDriverGetVersion, hipRuntimeGetVersion)(int *ret_version)
 {
-    FAIL_IF_TOLD(NAMED(cuDriverGetVersion, hipRuntimeGetVersion));
+    FAIL_IF_REPORTED(NAMED(cuDriverGetVersion, hipRuntimeGetVersion));
 #ifdef FAKE_CUDA
     *ret_version = FAKE_CUDA * 1000 + 10;
 #else
@@ -250,7 +250,7 @@ int NAMED(cuDriverGetVersion, hipRuntimeGetVersion)(int *ret_version)
 PUBLIC int NAMED(cuDeviceGetCount, hipGetDeviceCount)(int *ret_count);
 int NAMED(cuDeviceGetCount, hipGetDeviceCount)(int *ret_count)
 {
-    FAIL_IF_TOLD(NAMED(cuDeviceGetCount, hipGetDeviceCount));
+    FAIL_IF_REPORTED(NAMED(cuDeviceGetCount, hipGetDeviceCount));
     *ret_count = fake_control.devices;
     return 0;
 }
@@ -258,7 +258,7 @@ int NAMED(cuDeviceGetCount, hipGetDeviceCount)(int *ret_count)
 PUBLIC int NAMED(cuDeviceGet, hipDeviceGet)(int *ret_device, int ordinal);
 int NAMED(cuDeviceGet, hipDeviceGet)(int *ret_device, int ordinal)
 {
-    FAIL_IF_TOLD(NAMED(cuDeviceGet, hipDeviceGet));
+    FAIL_IF_REPORTED(NAMED(cuDeviceGet, hipDeviceGet));
     *ret_device = ordinal;
     return ordinal < fake_control.devices ? 0 : INVALID_DEVICE;
 }
@@ -266,7 +266,7 @@ int NAMED(cuDeviceGet, hipDeviceGet)(int *ret_device, int ordinal)
 PUBLIC int NAMED(cuDeviceGetName, hipDeviceGetName)(char *name, int size, int device);
 int NAMED(cuDeviceGetName, hipDeviceGetName)(char *name, int size, int device)
 {
-    FAIL_IF_TOLD(NAMED(cuDeviceGetName, hipDeviceGetName));
+    FAIL_IF_REPORTED(NAMED(cuDeviceGetName, hipDeviceGetName));
     snprintf(name, (size_t)size, "Fake GPU %d", device);
     return 0;
 }
@@ -275,14 +275,14 @@ PUBLIC int NAMED(cuDeviceGetAttribute, hipDeviceGetAttribute)(int *ret_value, in
 int NAMED(cuDeviceGetAttribute, hipDeviceGetAttribute)(int *ret_value, int what, int device)
 {
     (void)device;
-    FAIL_IF_TOLD(NAMED(cuDeviceGetAttribute, hipDeviceGetAttribute));
+    FAIL_IF_REPORTED(NAMED(cuDeviceGetAttribute, hipDeviceGetAttribute));
     switch (what) {
     case NAMED(13, 5): *ret_value = 1700000; return 0;
     case NAMED(16, 63): *ret_value = 104; return 0;
 #ifdef FAKE_CUDA
     case 75: *ret_value = fake_control.capability / 10; return 0;
     case 76: *ret_value = fake_control.capability % 10; return 0;
-    case 97: *ret_value = FAKE_GPU_SHARED_MOST; return 0;
+    case 97: *ret_value = FAKE_GPU_SHARED_MAX; return 0;
 #endif
     default: return INVALID_VALUE;
     }
@@ -292,15 +292,15 @@ PUBLIC int NAMED(cuDeviceTotalMem_v2, hipDeviceTotalMem)(size_t *ret_bytes, int 
 int NAMED(cuDeviceTotalMem_v2, hipDeviceTotalMem)(size_t *ret_bytes, int device)
 {
     (void)device;
-    FAIL_IF_TOLD(NAMED(cuDeviceTotalMem_v2, hipDeviceTotalMem));
-    *ret_bytes = FAKE_GPU_MEMORY_MOST;
+    FAIL_IF_REPORTED(NAMED(cuDeviceTotalMem_v2, hipDeviceTotalMem));
+    *ret_bytes = FAKE_GPU_MEMORY_MAX;
     return 0;
 }
 
 PUBLIC int NAMED(cuDeviceGetPCIBusId, hipDeviceGetPCIBusId)(char *text, int size, int device);
 int NAMED(cuDeviceGetPCIBusId, hipDeviceGetPCIBusId)(char *text, int size, int device)
 {
-    FAIL_IF_TOLD(NAMED(cuDeviceGetPCIBusId, hipDeviceGetPCIBusId));
+    FAIL_IF_REPORTED(NAMED(cuDeviceGetPCIBusId, hipDeviceGetPCIBusId));
     snprintf(text, (size_t)size, "0000:%02x:00.0", 0x43 + device);
     return 0;
 }
@@ -309,7 +309,7 @@ int NAMED(cuDeviceGetPCIBusId, hipDeviceGetPCIBusId)(char *text, int size, int d
 PUBLIC int cuDeviceGetUuid(void *ret_uuid, int device);
 int cuDeviceGetUuid(void *ret_uuid, int device)
 {
-    FAIL_IF_TOLD(cuDeviceGetUuid);
+    FAIL_IF_REPORTED(cuDeviceGetUuid);
     memset(ret_uuid, 0x10 * (device + 1) + 1, 16);
     return 0;
 }
@@ -317,7 +317,7 @@ int cuDeviceGetUuid(void *ret_uuid, int device)
 PUBLIC int cuDeviceGetUuid_v2(void *ret_uuid, int device);
 int cuDeviceGetUuid_v2(void *ret_uuid, int device)
 {
-    FAIL_IF_TOLD(cuDeviceGetUuid_v2);
+    FAIL_IF_REPORTED(cuDeviceGetUuid_v2);
     memset(ret_uuid, 0x10 * (device + 1) + (fake_control.is_mig ? 2 : 1), 16);
     return 0;
 }
@@ -335,7 +335,7 @@ PUBLIC int hipDeviceGetUuid(void *ret_uuid, int device);
 int hipDeviceGetUuid(void *ret_uuid, int device)
 {
     char text[17];
-    FAIL_IF_TOLD(hipDeviceGetUuid);
+    FAIL_IF_REPORTED(hipDeviceGetUuid);
     snprintf(text, sizeof(text), "1901ead3a2ecd4%02x", device);
     memcpy(ret_uuid, text, 16);
     return 0;
@@ -355,7 +355,7 @@ PUBLIC int hipGetDevicePropertiesR0600(char *properties, int device);
 int hipGetDevicePropertiesR0600(char *properties, int device)
 {
     (void)device;
-    FAIL_IF_TOLD(hipGetDevicePropertiesR0600);
+    FAIL_IF_REPORTED(hipGetDevicePropertiesR0600);
     memset(properties, 'n', 1472);
     snprintf(properties + 1160, 256, "%s", fake_control.arch);
     return 0;
@@ -366,7 +366,7 @@ PUBLIC int hipGetDeviceProperties(char *properties, int device);
 int hipGetDeviceProperties(char *properties, int device)
 {
     (void)device;
-    FAIL_IF_TOLD(hipGetDeviceProperties);
+    FAIL_IF_REPORTED(hipGetDeviceProperties);
     memset(properties, 'o', 792);
     snprintf(properties + 396, 256, "%s", fake_control.arch);
     return 0;

@@ -25,9 +25,9 @@
 #include <stdint.h>
 
 #define FAKE_GPU_DEVICES 3
-#define FAKE_GPU_SHARED_MOST 232448 /* bytes of dynamic shared memory, as sm_90 has */
+#define FAKE_GPU_SHARED_MAX 232448 /* bytes of dynamic shared memory, as sm_90 has */
 #define FAKE_GPU_SHARED_ALLOWED 49152
-#define FAKE_GPU_MEMORY_MOST ((uint64_t)1 << 40)
+#define FAKE_GPU_MEMORY_MAX ((uint64_t)1 << 40)
 #define FAKE_GPU_MS_PER_LAUNCH 2    /* on the fake clock that events read */
 #define FAKE_GPU_OTHER_TARGET 0xbad /* a code object with these e_flags is another target's */
 

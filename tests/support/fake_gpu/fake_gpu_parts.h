@@ -55,11 +55,11 @@ extern unsigned fake_clock_ms;
 int fake_remember(int status);
 /* What this call is to fail with; 0: nothing. */
 int fake_failure_of(const char *name);
-#define FAIL_IF_TOLD(function)                       \
-    do {                                             \
-        int told_ = fake_failure_of(TEXT(function)); \
-        if (told_)                                   \
-            return told_;                            \
+#define FAIL_IF_REPORTED(function)                       \
+    do {                                                 \
+        int reported_ = fake_failure_of(TEXT(function)); \
+        if (reported_)                                   \
+            return reported_;                            \
     } while (0)
 
 struct object { /* first member of every object's */

@@ -4,7 +4,7 @@
 
 #if defined(FAKE_CUDA) && FAKE_CUDA >= 12
 
-#define RANK_MOST 5
+#define RANK_MAX 5
 
 static void copy_numbers(struct fake_gpu_map *map, const uint64_t *dims, const uint64_t *strides,
                          const uint32_t *steps)
@@ -41,7 +41,7 @@ int cuTensorMapEncodeTiled(struct encoded *ret, int type, uint32_t rank, void *a
                            const uint32_t *steps, int interleave, int swizzle, int promotion,
                            int fill)
 {
-    FAIL_IF_TOLD(cuTensorMapEncodeTiled);
+    FAIL_IF_REPORTED(cuTensorMapEncodeTiled);
     if (!fake_current())
         return INVALID_CONTEXT;
     struct fake_gpu_map map = { .type = type,
@@ -51,7 +51,7 @@ int cuTensorMapEncodeTiled(struct encoded *ret, int type, uint32_t rank, void *a
                                 .swizzle = swizzle,
                                 .promotion = promotion,
                                 .fill = fill };
-    if (rank < 1 || rank > RANK_MOST)
+    if (rank < 1 || rank > RANK_MAX)
         return INVALID_VALUE;
     copy_numbers(&map, dims, strides, steps);
     memcpy(map.box, box, rank * sizeof(*box));
@@ -69,7 +69,7 @@ int cuTensorMapEncodeIm2col(struct encoded *ret, int type, uint32_t rank, void *
                             const uint32_t *steps, int interleave, int swizzle, int promotion,
                             int fill)
 {
-    FAIL_IF_TOLD(cuTensorMapEncodeIm2col);
+    FAIL_IF_REPORTED(cuTensorMapEncodeIm2col);
     if (!fake_current())
         return INVALID_CONTEXT;
     struct fake_gpu_map map = { .is_im2col = true,
@@ -82,7 +82,7 @@ int cuTensorMapEncodeIm2col(struct encoded *ret, int type, uint32_t rank, void *
                                 .swizzle = swizzle,
                                 .promotion = promotion,
                                 .fill = fill };
-    if (rank < 3 || rank > RANK_MOST)
+    if (rank < 3 || rank > RANK_MAX)
         return INVALID_VALUE;
     copy_numbers(&map, dims, strides, steps);
     memcpy(map.lower, lower, (rank - 2) * sizeof(*lower));

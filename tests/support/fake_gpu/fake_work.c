@@ -19,7 +19,7 @@ static struct memory *memory_of(const void *data)
 PUBLIC int NAMED(cuMemAlloc_v2, hipMalloc)(void **ret_memory, size_t bytes);
 int NAMED(cuMemAlloc_v2, hipMalloc)(void **ret_memory, size_t bytes)
 {
-    FAIL_IF_TOLD(NAMED(cuMemAlloc_v2, hipMalloc));
+    FAIL_IF_REPORTED(NAMED(cuMemAlloc_v2, hipMalloc));
     if (!fake_current())
         return INVALID_CONTEXT;
     if (bytes > ((size_t)1 << 26))
@@ -43,7 +43,7 @@ int NAMED(cuMemFree_v2, hipFree)(void *memory)
 PUBLIC int NAMED(cuPointerGetAttribute, hipPointerGetAttribute)(void *ret, int what, void *memory);
 int NAMED(cuPointerGetAttribute, hipPointerGetAttribute)(void *ret, int what, void *memory)
 {
-    FAIL_IF_TOLD(NAMED(cuPointerGetAttribute, hipPointerGetAttribute));
+    FAIL_IF_REPORTED(NAMED(cuPointerGetAttribute, hipPointerGetAttribute));
     if ((what != 9 && what != 1) || (uintptr_t)memory % FAKE_ALIGNMENT ||
         memory_of(memory)->object.kind != FAKE_MEMORY || !memory_of(memory)->object.owner)
         return fake_remember(INVALID_VALUE);
@@ -70,7 +70,7 @@ PUBLIC int NAMED(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync)(void *to, const void 
 int NAMED(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync)(void *to, const void *from, size_t bytes,
                                                     void *stream)
 {
-    FAIL_IF_TOLD(NAMED(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync));
+    FAIL_IF_REPORTED(NAMED(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync));
     int status = check_copy(to, bytes, stream);
     if (!status)
         memcpy(to, from, bytes);
@@ -82,7 +82,7 @@ PUBLIC int NAMED(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync)(void *to, const void 
 int NAMED(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync)(void *to, const void *from, size_t bytes,
                                                     void *stream)
 {
-    FAIL_IF_TOLD(NAMED(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync));
+    FAIL_IF_REPORTED(NAMED(cuMemcpyDtoHAsync_v2, hipMemcpyDtoHAsync));
     int status = check_copy(from, bytes, stream);
     if (!status)
         memcpy(to, from, bytes);
@@ -94,7 +94,7 @@ PUBLIC int NAMED(cuMemsetD8Async, hipMemsetD8Async)(void *to, unsigned char valu
 int NAMED(cuMemsetD8Async, hipMemsetD8Async)(void *to, unsigned char value, size_t bytes,
                                              void *stream)
 {
-    FAIL_IF_TOLD(NAMED(cuMemsetD8Async, hipMemsetD8Async));
+    FAIL_IF_REPORTED(NAMED(cuMemsetD8Async, hipMemsetD8Async));
     int status = check_copy(to, bytes, stream);
     if (!status)
         memset(to, value, bytes);
@@ -113,7 +113,7 @@ PUBLIC int NAMED(cuStreamCreate, hipStreamCreateWithFlags)(void **ret_stream, un
 int NAMED(cuStreamCreate, hipStreamCreateWithFlags)(void **ret_stream, unsigned flags)
 {
     (void)flags;
-    FAIL_IF_TOLD(NAMED(cuStreamCreate, hipStreamCreateWithFlags));
+    FAIL_IF_REPORTED(NAMED(cuStreamCreate, hipStreamCreateWithFlags));
     if (!fake_current())
         return INVALID_CONTEXT;
     *ret_stream = fake_make(FAKE_STREAM, sizeof(struct stream));
@@ -132,7 +132,7 @@ int NAMED(cuStreamDestroy_v2, hipStreamDestroy)(void *stream)
 PUBLIC int NAMED(cuStreamSynchronize, hipStreamSynchronize)(void *stream);
 int NAMED(cuStreamSynchronize, hipStreamSynchronize)(void *stream)
 {
-    FAIL_IF_TOLD(NAMED(cuStreamSynchronize, hipStreamSynchronize));
+    FAIL_IF_REPORTED(NAMED(cuStreamSynchronize, hipStreamSynchronize));
     struct stream *s = fake_stream_of(stream);
     return fake_remember(s ? s->failure : INVALID_HANDLE);
 }
@@ -140,7 +140,7 @@ int NAMED(cuStreamSynchronize, hipStreamSynchronize)(void *stream)
 PUBLIC int NAMED(cuEventCreate, hipEventCreateWithFlags)(void **ret_event, unsigned flags);
 int NAMED(cuEventCreate, hipEventCreateWithFlags)(void **ret_event, unsigned flags)
 {
-    FAIL_IF_TOLD(NAMED(cuEventCreate, hipEventCreateWithFlags));
+    FAIL_IF_REPORTED(NAMED(cuEventCreate, hipEventCreateWithFlags));
     if (flags || !fake_current())
         return INVALID_CONTEXT;
     *ret_event = fake_make(FAKE_EVENT, sizeof(struct event));
@@ -159,7 +159,7 @@ int NAMED(cuEventDestroy_v2, hipEventDestroy)(void *event)
 PUBLIC int NAMED(cuEventRecord, hipEventRecord)(void *event, void *stream);
 int NAMED(cuEventRecord, hipEventRecord)(void *event, void *stream)
 {
-    FAIL_IF_TOLD(NAMED(cuEventRecord, hipEventRecord));
+    FAIL_IF_REPORTED(NAMED(cuEventRecord, hipEventRecord));
     if (!fake_is_right(event, FAKE_EVENT) || !fake_stream_of(stream))
         return fake_remember(INVALID_HANDLE);
     pthread_mutex_lock(&fake_mutex);
@@ -172,7 +172,7 @@ int NAMED(cuEventRecord, hipEventRecord)(void *event, void *stream)
 PUBLIC int NAMED(cuEventSynchronize, hipEventSynchronize)(void *event);
 int NAMED(cuEventSynchronize, hipEventSynchronize)(void *event)
 {
-    FAIL_IF_TOLD(NAMED(cuEventSynchronize, hipEventSynchronize));
+    FAIL_IF_REPORTED(NAMED(cuEventSynchronize, hipEventSynchronize));
     if (!fake_is_right(event, FAKE_EVENT))
         return fake_remember(INVALID_HANDLE);
     ((struct event *)event)->is_waited_for = true;
@@ -182,7 +182,7 @@ int NAMED(cuEventSynchronize, hipEventSynchronize)(void *event)
 PUBLIC int NAMED(cuEventElapsedTime, hipEventElapsedTime)(float *ret_ms, void *begin, void *end);
 int NAMED(cuEventElapsedTime, hipEventElapsedTime)(float *ret_ms, void *begin, void *end)
 {
-    FAIL_IF_TOLD(NAMED(cuEventElapsedTime, hipEventElapsedTime));
+    FAIL_IF_REPORTED(NAMED(cuEventElapsedTime, hipEventElapsedTime));
     if (!fake_is_right(begin, FAKE_EVENT) || !fake_is_right(end, FAKE_EVENT))
         return fake_remember(INVALID_HANDLE);
     if (!((struct event *)begin)->is_waited_for || !((struct event *)end)->is_waited_for)
@@ -193,7 +193,7 @@ int NAMED(cuEventElapsedTime, hipEventElapsedTime)(float *ret_ms, void *begin, v
 
 /* ---- code objects ---- */
 
-#define KERNELS_MOST 8
+#define KERNELS_MAX 8
 
 struct function {
     struct module *module;
@@ -205,7 +205,7 @@ struct module {
     struct object object;
     const unsigned char *image; /* borrowed, read whenever a function is asked for, as HIP does */
     size_t size;
-    struct function functions[KERNELS_MOST];
+    struct function functions[KERNELS_MAX];
 };
 
 struct work {
@@ -272,7 +272,7 @@ static size_t image_size(const Elf64_Ehdr *header)
 PUBLIC int NAMED(cuModuleLoadData, hipModuleLoadData)(void **ret_module, const void *image);
 int NAMED(cuModuleLoadData, hipModuleLoadData)(void **ret_module, const void *image)
 {
-    FAIL_IF_TOLD(NAMED(cuModuleLoadData, hipModuleLoadData));
+    FAIL_IF_REPORTED(NAMED(cuModuleLoadData, hipModuleLoadData));
     const Elf64_Ehdr *header = image;
     if (!fake_current())
         return INVALID_CONTEXT;
@@ -304,7 +304,7 @@ PUBLIC int NAMED(cuModuleGetFunction, hipModuleGetFunction)(void **ret_function,
 int NAMED(cuModuleGetFunction, hipModuleGetFunction)(void **ret_function, void *module,
                                                      const char *name)
 {
-    FAIL_IF_TOLD(NAMED(cuModuleGetFunction, hipModuleGetFunction));
+    FAIL_IF_REPORTED(NAMED(cuModuleGetFunction, hipModuleGetFunction));
     struct module *m = module;
     if (!fake_is_right(module, FAKE_MODULE))
         return fake_remember(INVALID_HANDLE);
@@ -328,7 +328,7 @@ int NAMED(cuModuleGetFunction, hipModuleGetFunction)(void **ret_function, void *
 PUBLIC int cuFuncGetAttribute(int *ret_value, int what, void *function);
 int cuFuncGetAttribute(int *ret_value, int what, void *function)
 {
-    FAIL_IF_TOLD(cuFuncGetAttribute);
+    FAIL_IF_REPORTED(cuFuncGetAttribute);
     *ret_value = what == 8 ? ((struct function *)function)->shared_allowed : 0;
     return what == 8 || what == 1 ? 0 : INVALID_VALUE;
 }
@@ -336,8 +336,8 @@ int cuFuncGetAttribute(int *ret_value, int what, void *function)
 PUBLIC int cuFuncSetAttribute(void *function, int what, int value);
 int cuFuncSetAttribute(void *function, int what, int value)
 {
-    FAIL_IF_TOLD(cuFuncSetAttribute);
-    if (what != 8 || value > FAKE_GPU_SHARED_MOST)
+    FAIL_IF_REPORTED(cuFuncSetAttribute);
+    if (what != 8 || value > FAKE_GPU_SHARED_MAX)
         return INVALID_VALUE;
     ((struct function *)function)->shared_allowed = value;
     return 0;
@@ -354,7 +354,7 @@ int NAMED(cuLaunchKernel,
                                  unsigned group_x, unsigned group_y, unsigned group_z,
                                  unsigned shared, void *stream, void **arguments, void **extra)
 {
-    FAIL_IF_TOLD(NAMED(cuLaunchKernel, hipModuleLaunchKernel));
+    FAIL_IF_REPORTED(NAMED(cuLaunchKernel, hipModuleLaunchKernel));
     struct function *f = function;
     if (!fake_is_right(&f->module->object, FAKE_MODULE) || !fake_stream_of(stream) || extra)
         return fake_remember(INVALID_HANDLE);

@@ -13,12 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BATCHES_MOST 4
-#define PROBLEMS_MOST 8
+#define BATCHES_MAX 4
+#define PROBLEMS_MAX 8
 
 struct asked {
     struct kiln_plan_options options;
-    struct kiln_problem problems[PROBLEMS_MOST];
+    struct kiln_problem problems[PROBLEMS_MAX];
     char solver[64];
     size_t count;
     int timeout_ms;
@@ -26,7 +26,7 @@ struct asked {
 
 /* The second thread writes before it posts; the test reads after it waited. */
 static struct fake {
-    struct asked asked[BATCHES_MOST];
+    struct asked asked[BATCHES_MAX];
     size_t batches;
     int code;     /* of each batch */
     bool endless; /* answers until it is stopped */
@@ -73,7 +73,7 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *probl
 {
     struct asked *asked = &fake.asked[fake.batches++];
     assert_ptr_equal(client, &fake);
-    assert_true(fake.batches <= BATCHES_MOST && count <= PROBLEMS_MOST);
+    assert_true(fake.batches <= BATCHES_MAX && count <= PROBLEMS_MAX);
     *asked = (struct asked){ .options = *options, .count = count, .timeout_ms = timeout_ms };
     memcpy(asked->problems, problems, count * sizeof(*problems));
     snprintf(asked->solver, sizeof(asked->solver), "%s", options->solver ? options->solver : "");

@@ -40,7 +40,7 @@ static const struct kiln_conv_entry solvers[] = {
 
 static struct fake {
     struct kiln_conv_options options;
-    unsigned finds, tunes, tells;
+    unsigned finds, tunes, reports;
     int code, recorded;
 } fake;
 
@@ -49,15 +49,15 @@ static int run(unsigned *count, const struct kiln_conv_options *options,
 {
     ++*count;
     fake.options = *options;
-    for (unsigned i = 1; i <= fake.tells; i++) {
-        const struct kiln_conv_progress told = { .size = sizeof(told),
-                                                 .solver = "ConvFast",
-                                                 .done = i,
-                                                 .total = fake.tells,
-                                                 .failed = 1,
-                                                 .best_ms = 0.5,
-                                                 .spent_ms = 100 * i };
-        assert_int_equal(options->told(options->context, &told), 0);
+    for (unsigned i = 1; i <= fake.reports; i++) {
+        const struct kiln_conv_progress reported = { .size = sizeof(reported),
+                                                     .solver = "ConvFast",
+                                                     .done = i,
+                                                     .total = fake.reports,
+                                                     .failed = 1,
+                                                     .best_ms = 0.5,
+                                                     .spent_ms = 100 * i };
+        assert_int_equal(options->reported(options->context, &reported), 0);
     }
     *ret_result = (void *)&fake;
     if (fake.code)
@@ -243,7 +243,7 @@ TEST(driver_find, the_other_flags_reach_libkiln)
     assert_string_equal(fake.options.journal, "/somewhere");
     assert_string_equal(fake.options.toolchain, "nvrtc");
     assert_string_equal(fake.options.solver, "ConvFast");
-    assert_null(fake.options.told);
+    assert_null(fake.options.reported);
 }
 
 TEST(driver_find, a_failure_says_what_was_done)
@@ -263,7 +263,7 @@ TEST(driver_find, elsewhere_than_on_a_terminal_each_tenth_is_a_line)
     struct find_call call = {
         .options = &f->options, .solver = "", .tunes = true, .progress = f->out
     };
-    fake.tells = 40;
+    fake.reports = 40;
     assert_int_equal(find_run(&call, &f->result, &f->err), KILN_E_OK);
     const char *text = printed(f);
     unsigned lines = 0;

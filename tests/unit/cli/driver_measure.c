@@ -400,7 +400,7 @@ TEST(driver_measure, launches_are_one_plus_those_to_time)
     assert_true(f->m.time.timed > f->m.time.wall);
 }
 
-TEST(driver_measure, a_device_that_tells_no_time_fails_the_problem)
+TEST(driver_measure, a_device_that_reports_no_time_fails_the_problem)
 {
     struct fixture *f = *state;
     fake.record_code = KILN_E_GPU_FAULT;

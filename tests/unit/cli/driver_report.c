@@ -85,7 +85,7 @@ TEST(driver_report, a_plain_convolution_is_not_called_transposed)
     assert_null(strstr(printed(f), "transposed"));
 }
 
-TEST(driver_report, json_tells_the_direction_asked_for_of_a_transposed_convolution)
+TEST(driver_report, json_reports_the_direction_asked_for_of_a_transposed_convolution)
 {
     static const struct {
         uint32_t direction;

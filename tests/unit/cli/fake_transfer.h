@@ -63,7 +63,7 @@ static int fake_transfer_be(const char *path)
         return fake_transfer_answer("{\"code\":0,\"text\":\"\"}", -1);
     if (strcmp(behaviour, "babble") == 0)
         return fake_transfer_answer("{", fd);
-    if (strcmp(behaviour, "folder") == 0)
+    if (strcmp(behaviour, "directory") == 0)
         return fake_transfer_answer("{\"code\":0}", open("/", O_RDONLY | O_DIRECTORY));
     if (strcmp(behaviour, "die") == 0)
         raise(SIGKILL);

@@ -6,7 +6,7 @@
 #include "engine/package/manifest.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
-#include "tests/unit/cli/scratch_folder.h"
+#include "tests/unit/cli/scratch_directory.h"
 
 #include <kiln/plan.h>
 
@@ -67,8 +67,8 @@ uint64_t kiln_plan_object_compile_ns(const struct kiln_plan *plan, unsigned inde
 
 struct fixture {
     struct command_run run;
-    struct scratch_folder folder;
-    struct told told;
+    struct scratch_directory directory;
+    struct reported reported;
     char problems[512], out[512], key[512], pub[512], text[4096];
 };
 
@@ -90,11 +90,11 @@ static int set_up(void **state)
     memset(&seen, 0, sizeof(seen));
     fake.answers[0].reply = TOOLCHAINS;
     fake.answers[1] = (struct fake_answer){ .reply = BUILT, .files = { "package" } };
-    scratch_folder_make(&f->folder);
-    scratch_write(&f->folder, "problems", LINES);
-    scratch_path(&f->folder, "problems", f->problems);
-    scratch_path(&f->folder, "gfx90a68.kdb", f->out);
-    scratch_path(&f->folder, "ops.key", f->key);
+    scratch_directory_make(&f->directory);
+    scratch_write(&f->directory, "problems", LINES);
+    scratch_path(&f->directory, "problems", f->problems);
+    scratch_path(&f->directory, "gfx90a68.kdb", f->out);
+    scratch_path(&f->directory, "ops.key", f->key);
     *state = f;
     return 0;
 }
@@ -102,7 +102,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
-    scratch_folder_remove(&f->folder);
+    scratch_directory_remove(&f->directory);
     free(f);
     return 0;
 }
@@ -113,15 +113,15 @@ FIXTURE(kilnctl_build, set_up, tear_down);
     RUN(&(f)->run, "pkg", "build", "--target", "gfx90a", "--problems", (f)->problems, "-o", \
         (f)->out, __VA_ARGS__)
 
-/* What it says on standard error is in |told|. */
-#define BUILD_TOLD(f, rc, ...)      \
-    told_begin(&(f)->told);         \
+/* What it says on standard error is in |reported|. */
+#define BUILD_REPORTED(f, rc, ...)  \
+    reported_begin(&(f)->reported); \
     int rc = BUILD(f, __VA_ARGS__); \
-    told_end(&(f)->told)
+    reported_end(&(f)->reported)
 
 static const char *content(struct fixture *f, const char *name)
 {
-    return scratch_read(&f->folder, name, f->text, sizeof(f->text));
+    return scratch_read(&f->directory, name, f->text, sizeof(f->text));
 }
 
 /* ---- build ---- */
@@ -129,7 +129,7 @@ static const char *content(struct fixture *f, const char *name)
 TEST(kilnctl_build, every_kernel_is_made_to_be_there_before_the_package_is_asked_for)
 {
     struct fixture *f = *state;
-    BUILD_TOLD(f, rc, "--db-id", "gfx90a68", "--toolchain", "clang");
+    BUILD_REPORTED(f, rc, "--db-id", "gfx90a68", "--toolchain", "clang");
     assert_int_equal(rc, KILN_E_OK);
     assert_int_equal(seen.plans, 2);
     assert_string_equal(seen.options.target, "gfx90a");
@@ -141,8 +141,8 @@ TEST(kilnctl_build, every_kernel_is_made_to_be_there_before_the_package_is_asked
     assert_int_equal(fake.timeouts[1], -1);
     assert_string_equal(content(f, "gfx90a68.kdb"), "package");
     assert_says(f->run.printed, "gfx90a68.kdb': 2 kernels, 7 B\n");
-    assert_says(f->told.text, "kernels: 2 of 2 done");
-    assert_int_equal(scratch_folder_count(&f->folder), 2);
+    assert_says(f->reported.text, "kernels: 2 of 2 done");
+    assert_int_equal(scratch_directory_count(&f->directory), 2);
 }
 
 static uint32_t number(const char *at)
@@ -154,7 +154,7 @@ static uint32_t number(const char *at)
 TEST(kilnctl_build, problems_go_as_sealed_memory_of_25_numbers_each)
 {
     struct fixture *f = *state;
-    BUILD_TOLD(f, rc, "--json");
+    BUILD_REPORTED(f, rc, "--json");
     assert_int_equal(rc, KILN_E_OK);
     assert_int_equal(fake.sent_sizes[1][0], 2 * 100);
     assert_int_equal(fake.seals[1], F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
@@ -166,10 +166,10 @@ TEST(kilnctl_build, problems_go_as_sealed_memory_of_25_numbers_each)
     assert_int_equal(number(second + 22 * 4), 1); /* dilation's depth, the last but two */
 }
 
-TEST(kilnctl_build, a_package_as_json_is_told_with_its_kernels)
+TEST(kilnctl_build, a_package_as_json_is_reported_with_its_kernels)
 {
     struct fixture *f = *state;
-    BUILD_TOLD(f, rc, "--json");
+    BUILD_REPORTED(f, rc, "--json");
     assert_int_equal(rc, KILN_E_OK);
     assert_int_equal(strncmp(f->run.printed, "{\"package\":{\"file\":\"", 20), 0);
     assert_says(f->run.printed, "\"format\":\"kdb\",\"kernels\":2,\"size\":7,\"signed\":false},"
@@ -181,7 +181,7 @@ TEST(kilnctl_build, a_daemon_that_is_busy_is_asked_again)
     struct fixture *f = *state;
     fake.answers[3] = fake.answers[1];
     fake.answers[1] = fake.answers[2] = (struct fake_answer){ .code = KILN_E_BUSY };
-    BUILD_TOLD(f, rc, "--format", "kdb");
+    BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_OK);
     assert_int_equal(seen.naps, 2);
     assert_string_equal(content(f, "gfx90a68.kdb"), "package");
@@ -192,22 +192,22 @@ TEST(kilnctl_build, a_daemon_that_stays_busy_is_not_asked_for_ever)
     struct fixture *f = *state;
     for (unsigned i = 1; i <= 10; i++)
         fake.answers[i] = (struct fake_answer){ .code = KILN_E_BUSY };
-    BUILD_TOLD(f, rc, "--format", "kdb");
+    BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_BUSY);
     assert_int_equal(fake.asked, 11);
-    assert_false(scratch_has(&f->folder, "gfx90a68.kdb"));
+    assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
 }
 
 TEST(kilnctl_build, nothing_is_written_when_a_problem_failed)
 {
     struct fixture *f = *state;
     seen.plan_code = KILN_E_COMPILE_FAILED;
-    BUILD_TOLD(f, rc, "--json");
+    BUILD_REPORTED(f, rc, "--json");
     assert_int_equal(rc, KILN_E_COMPILE_FAILED);
     assert_says(f->run.err.text, "1 failed, 1 of 2 problems are ready: nothing was written; "
                                  "--keep-going");
     assert_int_equal(fake.asked, 1);
-    assert_false(scratch_has(&f->folder, "gfx90a68.kdb"));
+    assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
     assert_int_equal(strncmp(f->run.printed, "{\"prefetch\":{", 13), 0);
     assert_says(f->run.printed, "\"error\":{\"code\":\"COMPILE_FAILED\"");
     assert_true(f->run.reported);
@@ -220,45 +220,45 @@ TEST(kilnctl_build, with_keep_going_the_others_are_written_and_it_still_fails)
     fake.answers[1].reply =
         "{\"kernels\":1,\"size\":7,\"failures\":1,\"failed\":[{\"problem\":\"conv\","
         "\"code\":\"COMPILE_FAILED\",\"text\":\"again\"}]}";
-    BUILD_TOLD(f, rc, "--keep-going");
+    BUILD_REPORTED(f, rc, "--keep-going");
     assert_int_equal(rc, KILN_E_COMPILE_FAILED);
     assert_string_equal(f->run.err.text, "1 problem could not be built");
     assert_string_equal(content(f, "gfx90a68.kdb"), "package");
     assert_says(f->run.printed, ": 1 kernel, 7 B\n");
-    assert_says(f->told.text, "line 2: clang refused it");
-    assert_null(strstr(f->told.text, "again")); /* that line's failure was told */
+    assert_says(f->reported.text, "line 2: clang refused it");
+    assert_null(strstr(f->reported.text, "again")); /* that line's failure was told */
 }
 
-TEST(kilnctl_build, failures_that_only_the_build_met_are_told_and_nothing_is_written)
+TEST(kilnctl_build, failures_that_only_the_build_met_are_reported_and_nothing_is_written)
 {
     struct fixture *f = *state;
     fake.answers[1].reply = "{\"kernels\":1,\"size\":7,\"failures\":1,\"failed\":[{\"problem\":"
                             "\"conv -n 2\",\"text\":\"too \\u001blate\"}]}";
-    BUILD_TOLD(f, rc, "--format", "kdb");
+    BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_COMPILE_FAILED);
-    assert_says(f->told.text, "too ?late\n    conv -n 2\n");
+    assert_says(f->reported.text, "too ?late\n    conv -n 2\n");
     assert_says(f->run.err.text, "1 problem could not be built: nothing was written");
-    assert_false(scratch_has(&f->folder, "gfx90a68.kdb"));
+    assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
 }
 
 TEST(kilnctl_build, keep_going_needs_something_that_worked)
 {
     struct fixture *f = *state;
-    scratch_write(&f->folder, "problems", "conv --frobnicate\n");
-    BUILD_TOLD(f, rc, "--keep-going");
+    scratch_write(&f->directory, "problems", "conv --frobnicate\n");
+    BUILD_REPORTED(f, rc, "--keep-going");
     assert_int_equal(rc, KILN_E_COMPILE_FAILED);
     assert_int_equal(fake.asked, 1);
-    assert_false(scratch_has(&f->folder, "gfx90a68.kdb"));
+    assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
 }
 
 TEST(kilnctl_build, an_answer_without_a_package_is_corrupt)
 {
     struct fixture *f = *state;
     fake.answers[1].files[0] = NULL;
-    BUILD_TOLD(f, rc, "--format", "kdb");
+    BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_CORRUPT);
     assert_says(f->run.err.text, "came without the package");
-    assert_false(scratch_has(&f->folder, "gfx90a68.kdb"));
+    assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
 }
 
 TEST(kilnctl_build, what_a_build_needs_is_asked_for_before_anybody_else)
@@ -282,7 +282,7 @@ TEST(kilnctl_build, what_a_build_needs_is_asked_for_before_anybody_else)
 /* The error of a build into |name|, which is to be refused before anything is asked or compiled. */
 static const char *refused(struct fixture *f, const char *target, const char *name)
 {
-    scratch_path(&f->folder, name, f->out);
+    scratch_path(&f->directory, name, f->out);
     assert_int_equal(
         RUN(&f->run, "pkg", "build", "--target", target, "--problems", f->problems, "-o", f->out),
         KILN_E_INVALID);
@@ -324,13 +324,13 @@ TEST(kilnctl_build, a_package_for_an_opencl_device_may_have_any_name)
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"opencl\",\"targets\":[{\"target\":"
                             "\"opencl:cpu:some-1.0-1a2b3c4d\",\"works\":true}]}]}";
-    scratch_path(&f->folder, "mine.kpkg", f->out);
-    told_begin(&f->told);
+    scratch_path(&f->directory, "mine.kpkg", f->out);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "pkg", "build", "--target", "opencl:cpu:some-1.0-1a2b3c4d", "--db-id",
                  "opencl_1a2b3c4d", "--problems", f->problems, "-o", f->out);
-    told_end(&f->told);
+    reported_end(&f->reported);
     must(rc, f->run.err);
-    assert_null(strstr(f->told.text, "installed as"));
+    assert_null(strstr(f->reported.text, "installed as"));
 }
 
 TEST(kilnctl_build, kilns_format_is_built_for_nvidias_gpus_by_the_targets_name)
@@ -338,14 +338,14 @@ TEST(kilnctl_build, kilns_format_is_built_for_nvidias_gpus_by_the_targets_name)
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"nvrtc\",\"targets\":[{\"target\":"
                             "\"sm_90\",\"works\":true}]}]}";
-    scratch_path(&f->folder, "sm_90.kpkg", f->out);
-    told_begin(&f->told);
+    scratch_path(&f->directory, "sm_90.kpkg", f->out);
+    reported_begin(&f->reported);
     int rc =
         RUN(&f->run, "pkg", "build", "--target", "sm_90", "--problems", f->problems, "-o", f->out);
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
     assert_says(fake.requests[1], "\"target\":\"sm_90\",\"format\":\"kiln\"");
-    assert_null(strstr(f->told.text, "installed as"));
+    assert_null(strstr(f->reported.text, "installed as"));
 }
 
 TEST(kilnctl_build, a_package_for_one_of_nvidias_gpus_bears_the_targets_name)
@@ -355,62 +355,64 @@ TEST(kilnctl_build, a_package_for_one_of_nvidias_gpus_bears_the_targets_name)
     fake.answers[0].reply = "{\"toolchains\":[{\"name\":\"nvrtc\",\"targets\":[{\"target\":"
                             "\"sm_90a\",\"works\":true}]}]}";
     for (size_t i = 0; i < 2; i++) {
-        scratch_path(&f->folder, names[i], f->out);
+        scratch_path(&f->directory, names[i], f->out);
         fake.asked = 0;
-        told_begin(&f->told);
+        reported_begin(&f->reported);
         int rc = RUN(&f->run, "pkg", "build", "--target", "sm_90a", "--db-id", "sm_90_132",
                      "--problems", f->problems, "-o", f->out);
-        told_end(&f->told);
+        reported_end(&f->reported);
         must(rc, f->run.err);
         assert_says(fake.requests[1], "\"database_id\":\"sm_90_132\"");
-        assert_int_equal(strstr(f->told.text, "it must be installed as 'sm_90a.kpkg'") != NULL, i);
+        assert_int_equal(strstr(f->reported.text, "it must be installed as 'sm_90a.kpkg'") != NULL,
+                         i);
     }
 }
 
 TEST(kilnctl_build, the_name_of_the_package_chooses_its_format)
 {
     struct fixture *f = *state;
-    scratch_path(&f->folder, "gfx90a68.kpkg", f->out);
-    BUILD_TOLD(f, rc, "--db-id", "gfx90a68");
+    scratch_path(&f->directory, "gfx90a68.kpkg", f->out);
+    BUILD_REPORTED(f, rc, "--db-id", "gfx90a68");
     assert_int_equal(rc, KILN_E_OK);
     assert_says(fake.requests[1], "\"format\":\"kiln\"");
-    assert_null(strstr(f->told.text, "installed as"));
+    assert_null(strstr(f->reported.text, "installed as"));
 }
 
 TEST(kilnctl_build, a_name_that_would_not_apply_is_pointed_out)
 {
     struct fixture *f = *state;
-    scratch_path(&f->folder, "mine.kdb", f->out);
-    BUILD_TOLD(f, rc, "--db-id", "gfx90a68");
+    scratch_path(&f->directory, "mine.kdb", f->out);
+    BUILD_REPORTED(f, rc, "--db-id", "gfx90a68");
     assert_int_equal(rc, KILN_E_OK);
-    assert_says(f->told.text, "it must be installed as 'gfx90a68.kdb'");
+    assert_says(f->reported.text, "it must be installed as 'gfx90a68.kdb'");
     assert_string_equal(content(f, "mine.kdb"), "package");
 }
 
 TEST(kilnctl_build, an_old_manifest_beside_a_new_package_is_pointed_out)
 {
     struct fixture *f = *state;
-    scratch_write(&f->folder, "gfx90a68.kdb.manifest", "old");
-    BUILD_TOLD(f, rc, "--format", "kdb");
+    scratch_write(&f->directory, "gfx90a68.kdb.manifest", "old");
+    BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_OK);
-    assert_says(f->told.text, "gfx90a68.kdb.manifest' is of an earlier package");
+    assert_says(f->reported.text, "gfx90a68.kdb.manifest' is of an earlier package");
 }
 
 /* ---- keys and signatures ---- */
 
 static void make_key(struct fixture *f)
 {
-    assert_int_equal(RUN(&f->run, "pkg", "keygen", "ops", "--folder", f->folder.path), KILN_E_OK);
+    assert_int_equal(RUN(&f->run, "pkg", "keygen", "ops", "--directory", f->directory.path),
+                     KILN_E_OK);
 }
 
 /* The manifest |name|.manifest as kilnd would check it. */
 static enum kiln_code check_manifest(struct fixture *f, const char *name,
                                      struct manifest_file *ret_file)
 {
-    char beside[128], signer[KEY_NAME_MOST];
+    char beside[128], signer[KEY_NAME_MAX];
     struct kiln_err err = KILN_ERR_INIT;
     snprintf(beside, sizeof(beside), "%s.manifest", name);
-    const struct manifest_trust trust = { .folder = f->folder.path };
+    const struct manifest_trust trust = { .directory = f->directory.path };
     return manifest_check(bytes_of_text(content(f, beside)), &trust, name, ret_file, signer, &err);
 }
 
@@ -422,13 +424,15 @@ TEST(kilnctl_build, a_pair_of_keys_is_made_and_never_replaced)
     assert_says(f->run.printed, "ops.key  the secret key");
     assert_int_equal(stat(f->key, &found), 0);
     assert_int_equal(found.st_mode & 0777, 0600);
-    assert_true(scratch_has(&f->folder, "ops.pub"));
-    assert_int_equal(RUN(&f->run, "pkg", "keygen", "ops", "--folder", f->folder.path), KILN_E_IO);
+    assert_true(scratch_has(&f->directory, "ops.pub"));
+    assert_int_equal(RUN(&f->run, "pkg", "keygen", "ops", "--directory", f->directory.path),
+                     KILN_E_IO);
     assert_says(f->run.err.text, "choose another name");
-    assert_int_equal(RUN(&f->run, "pkg", "keygen", "../ops", "--folder", f->folder.path),
+    assert_int_equal(RUN(&f->run, "pkg", "keygen", "../ops", "--directory", f->directory.path),
                      KILN_E_INVALID);
-    assert_int_equal(RUN(&f->run, "pkg", "keygen", "two", "--folder", f->folder.path, "--json"),
-                     KILN_E_OK);
+    assert_int_equal(
+        RUN(&f->run, "pkg", "keygen", "two", "--directory", f->directory.path, "--json"),
+        KILN_E_OK);
     assert_says(f->run.printed, "/two.key\",\"public\":\"");
     assert_int_equal(fake.asked, 0);
 }
@@ -438,17 +442,17 @@ TEST(kilnctl_build, a_package_built_with_a_key_has_a_manifest_that_holds)
     struct fixture *f = *state;
     struct manifest_file file;
     make_key(f);
-    BUILD_TOLD(f, rc, "--key", f->key);
+    BUILD_REPORTED(f, rc, "--key", f->key);
     assert_int_equal(rc, KILN_E_OK);
     assert_int_equal(check_manifest(f, "gfx90a68.kdb", &file), KILN_OK);
     assert_int_equal(file.size, strlen("package"));
     assert_says(f->run.printed, ", signed\n");
 }
 
-TEST(kilnctl_build, a_key_that_cannot_sign_is_told_of_before_anything_is_compiled)
+TEST(kilnctl_build, a_key_that_cannot_sign_is_reported_of_before_anything_is_compiled)
 {
     struct fixture *f = *state;
-    scratch_write(&f->folder, "ops.key", "{}");
+    scratch_write(&f->directory, "ops.key", "{}");
     assert_int_equal(chmod(f->key, 0600), 0);
     assert_int_not_equal(BUILD(f, "--key", f->key), KILN_E_OK);
     assert_int_not_equal(BUILD(f, "--key", "/nonexistent/key"), KILN_E_OK);
@@ -461,7 +465,7 @@ TEST(kilnctl_build, packages_are_signed_and_one_that_is_missing_does_not_stop_th
     struct fixture *f = *state;
     struct manifest_file file;
     make_key(f);
-    scratch_write(&f->folder, "gfx90a68.kdb", "four");
+    scratch_write(&f->directory, "gfx90a68.kdb", "four");
     int rc = RUN(&f->run, "pkg", "sign", "--key", f->key, "/nonexistent/a.kdb", f->out);
     assert_int_equal(rc, KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "/nonexistent/a.kdb");
@@ -474,7 +478,7 @@ TEST(kilnctl_build, signing_as_json_lists_the_manifests)
 {
     struct fixture *f = *state;
     make_key(f);
-    scratch_write(&f->folder, "gfx90a68.kdb", "four");
+    scratch_write(&f->directory, "gfx90a68.kdb", "four");
     assert_int_equal(RUN(&f->run, "pkg", "sign", "--key", f->key, f->out, "--json"), KILN_E_OK);
     assert_int_equal(strncmp(f->run.printed, "{\"manifests\":[\"", 15), 0);
     assert_says(f->run.printed, "gfx90a68.kdb.manifest\"],\"failures\":[]}\n");
@@ -484,10 +488,10 @@ TEST(kilnctl_build, a_package_in_use_is_not_signed)
 {
     struct fixture *f = *state;
     make_key(f);
-    scratch_write(&f->folder, "gfx90a68.kdb", "four");
-    scratch_write(&f->folder, "gfx90a68.kdb-wal", "log");
+    scratch_write(&f->directory, "gfx90a68.kdb", "four");
+    scratch_write(&f->directory, "gfx90a68.kdb-wal", "log");
     assert_int_equal(RUN(&f->run, "pkg", "sign", "--key", f->key, f->out), KILN_E_INVALID);
-    assert_false(scratch_has(&f->folder, "gfx90a68.kdb.manifest"));
+    assert_false(scratch_has(&f->directory, "gfx90a68.kdb.manifest"));
 }
 
 TEST(kilnctl_build, signing_needs_a_key_that_only_its_owner_reads)
@@ -498,18 +502,18 @@ TEST(kilnctl_build, signing_needs_a_key_that_only_its_owner_reads)
     make_key(f);
     assert_int_equal(chmod(f->key, 0644), 0);
     assert_int_equal(RUN(&f->run, "pkg", "sign", f->problems, "--key", f->key), KILN_E_DENIED);
-    assert_false(scratch_has(&f->folder, "problems.manifest"));
+    assert_false(scratch_has(&f->directory, "problems.manifest"));
 }
 
 TEST(kilnctl_build, a_public_key_given_for_signing_is_called_one)
 {
     struct fixture *f = *state;
     make_key(f);
-    scratch_path(&f->folder, "ops.pub", f->pub);
+    scratch_path(&f->directory, "ops.pub", f->pub);
     assert_int_equal(RUN(&f->run, "pkg", "sign", f->problems, "--key", f->pub), KILN_E_INVALID);
     assert_says(f->run.err.text, "ops.pub' is a public key");
     assert_int_equal(chmod(f->pub, 0600), 0);
     assert_int_equal(BUILD(f, "--key", f->pub), KILN_E_INVALID);
     assert_says(f->run.err.text, "sign with the secret one");
-    assert_false(scratch_has(&f->folder, "problems.manifest"));
+    assert_false(scratch_has(&f->directory, "problems.manifest"));
 }

@@ -4,14 +4,14 @@
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
-#include "tests/unit/cli/scratch_folder.h"
+#include "tests/unit/cli/scratch_directory.h"
 
 /* ---- the fixture ---- */
 
 struct fixture {
     struct command_run run;
-    struct scratch_folder folder;
-    struct told told;
+    struct scratch_directory directory;
+    struct reported reported;
     char first[512], second[512], out[512], text[256];
 };
 
@@ -21,12 +21,12 @@ static int set_up(void **state)
     assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     fake_transfer_is_here = false;
-    scratch_folder_make(&f->folder);
-    scratch_write(&f->folder, "gfx90a68.ukdb", "first");
-    scratch_write(&f->folder, "gfx906_60.ukdb", "second");
-    scratch_path(&f->folder, "gfx90a68.ukdb", f->first);
-    scratch_path(&f->folder, "gfx906_60.ukdb", f->second);
-    scratch_path(&f->folder, "out", f->out);
+    scratch_directory_make(&f->directory);
+    scratch_write(&f->directory, "gfx90a68.ukdb", "first");
+    scratch_write(&f->directory, "gfx906_60.ukdb", "second");
+    scratch_path(&f->directory, "gfx90a68.ukdb", f->first);
+    scratch_path(&f->directory, "gfx906_60.ukdb", f->second);
+    scratch_path(&f->directory, "out", f->out);
     *state = f;
     return 0;
 }
@@ -34,7 +34,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
-    scratch_folder_remove(&f->folder);
+    scratch_directory_remove(&f->directory);
     free(f);
     return 0;
 }
@@ -92,7 +92,7 @@ TEST(kilnctl_caches, an_import_goes_on_after_a_bad_file_and_fails_in_the_end)
     assert_true(f->run.reported);
 }
 
-TEST(kilnctl_caches, what_was_lost_of_a_cache_is_told_and_fails)
+TEST(kilnctl_caches, what_was_lost_of_a_cache_is_reported_and_fails)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = SOME_LOST;
@@ -106,27 +106,27 @@ TEST(kilnctl_caches, what_was_lost_as_json_counts_all_files_together)
     struct fixture *f = *state;
     fake.answers[0].reply = SOME_LOST;
     fake.answers[1].reply = SOME_LOST;
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "kernel", "import", f->first, f->second, "--json");
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_CORRUPT);
     assert_says(f->run.printed, "\"imported\":1940,\"damaged\":10,\"lost\":6,");
     assert_says(f->run.printed, "\"error\":{\"code\":\"CORRUPT\"");
-    assert_says(f->told.text, "gfx906_60.ukdb': 970 imported");
+    assert_says(f->reported.text, "gfx906_60.ukdb': 970 imported");
 }
 
 /* Where the tree of a file is damaged, nothing says how many rows hung on it. */
-TEST(kilnctl_caches, where_the_number_of_lost_rows_is_unknown_that_is_told)
+TEST(kilnctl_caches, where_the_number_of_lost_rows_is_unknown_that_is_reported)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"imported\":970,\"damaged\":5,\"lost\":3,\"lost_at_least\":true}";
     fake.answers[1].reply = "{\"imported\":9,\"damaged\":0,\"lost\":0,\"lost_at_least\":true}";
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "kernel", "import", f->first, f->second);
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_CORRUPT);
     assert_says(f->run.err.text, "970 imported, 5 damaged, at least 3 lost");
-    assert_says(f->told.text,
+    assert_says(f->reported.text,
                 "is damaged: 9 imported, 0 damaged, others may be lost, how many is not known");
 }
 
@@ -135,9 +135,9 @@ TEST(kilnctl_caches, an_unknown_number_of_lost_rows_shows_in_the_sums_of_the_jso
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"imported\":970,\"damaged\":0,\"lost\":0,\"lost_at_least\":true}";
     fake.answers[1].reply = ALL_IN;
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "kernel", "import", f->first, f->second, "--json");
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_CORRUPT);
     assert_says(f->run.printed,
                 "\"imported\":1948,\"damaged\":0,\"lost\":0,\"lost_at_least\":true,\"failures\"");
@@ -174,7 +174,7 @@ TEST(kilnctl_caches, what_the_snapshot_lacks_is_a_loss_too)
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
     fake.answers[0].reply = ALL_IN;
-    scratch_write(&f->folder, "gfx90a68.ukdb-wal", "log");
+    scratch_write(&f->directory, "gfx90a68.ukdb-wal", "log");
     assert_int_equal(RUN(&f->run, "kernel", "import", f->first, "--json"), KILN_E_CORRUPT);
     assert_string_equal(fake.sent[0][0], "first");
     assert_says(f->run.err.text, "978 imported, 0 damaged, 0 lost; one?page");
@@ -212,15 +212,15 @@ TEST(kilnctl_caches, an_import_that_is_not_permitted_ends_at_once)
 
 /* ---- which MIOpen ---- */
 
-/* A cache in |folder|, as MIOpen would have it; what was asked of kilnd for it. */
-static const char *import_from(struct fixture *f, const char *folder, const char *option,
+/* A cache in |directory|, as MIOpen would have it; what was asked of kilnd for it. */
+static const char *import_from(struct fixture *f, const char *directory, const char *option,
                                const char *value)
 {
     char path[64], file[600];
-    scratch_path(&f->folder, folder, f->out);
+    scratch_path(&f->directory, directory, f->out);
     assert_int_equal(mkdir(f->out, 0700), 0);
-    snprintf(path, sizeof(path), "%s/gfx90a68.ukdb", folder);
-    scratch_write(&f->folder, path, "cache");
+    snprintf(path, sizeof(path), "%s/gfx90a68.ukdb", directory);
+    scratch_write(&f->directory, path, "cache");
     snprintf(file, sizeof(file), "%s/gfx90a68.ukdb", f->out);
     fake.asked = 0;
     fake.answers[0].reply = ALL_IN;
@@ -232,7 +232,7 @@ static const char *import_from(struct fixture *f, const char *folder, const char
     return fake.requests[0];
 }
 
-TEST(kilnctl_caches, the_version_is_read_from_the_name_of_the_caches_folder)
+TEST(kilnctl_caches, the_version_is_read_from_the_name_of_the_caches_directory)
 {
     struct fixture *f = *state;
     assert_says(import_from(f, "2.17.0.a82233c22", NULL, NULL),
@@ -254,13 +254,14 @@ TEST(kilnctl_caches, a_version_that_is_given_counts_more_and_none_is_no_version)
     assert_null(strstr(f->run.printed, "kept as"));
 }
 
-TEST(kilnctl_caches, folders_of_other_names_say_no_version)
+TEST(kilnctl_caches, directories_of_other_names_say_no_version)
 {
-    static const char *const folders[] = { "backup",    "2.17",      "2.17.0.a b",   "2.17.0-a8",
-                                           "v2.17.0.a", "2..0.a823", "20240101.0.0", "2.17.0.a.b" };
+    static const char *const directories[] = { "backup",       "2.17",      "2.17.0.a b",
+                                               "2.17.0-a8",    "v2.17.0.a", "2..0.a823",
+                                               "20240101.0.0", "2.17.0.a.b" };
     struct fixture *f = *state;
-    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
-        assert_null(strstr(import_from(f, folders[i], NULL, NULL), "version"));
+    for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++)
+        assert_null(strstr(import_from(f, directories[i], NULL, NULL), "version"));
 }
 
 /* ---- export ---- */
@@ -277,8 +278,8 @@ TEST(kilnctl_caches, exported_caches_are_written_under_their_names)
     assert_int_equal(RUN(&f->run, "kernel", "export", "--format", "ukdb", f->out), KILN_E_OK);
 
     assert_string_equal(fake.requests[0], "kernel_export {\"format\":\"ukdb\"}");
-    assert_string_equal(scratch_read(&f->folder, "out/gfx90a68.ukdb", f->text, 256), "new 0");
-    assert_string_equal(scratch_read(&f->folder, "out/gfx906_60.ukdb", f->text, 256), "new 1");
+    assert_string_equal(scratch_read(&f->directory, "out/gfx90a68.ukdb", f->text, 256), "new 0");
+    assert_string_equal(scratch_read(&f->directory, "out/gfx906_60.ukdb", f->text, 256), "new 1");
     assert_says(f->run.printed, "/out/gfx90a68.ukdb: 978 kernels\n");
     assert_says(f->run.printed, "/out/gfx906_60.ukdb: 7 kernels, 2 damaged ones left out\n");
 }
@@ -292,8 +293,9 @@ TEST(kilnctl_caches, kernels_of_one_version_are_written_as_miopen_looks_for_them
         .files = { "versioned", "plain" },
     };
     assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_OK);
-    assert_string_equal(scratch_read(&f->folder, "out/gfx90a68.ukdb", f->text, 256), "versioned");
-    assert_string_equal(scratch_read(&f->folder, "out/gfx906_60.ukdb", f->text, 256), "plain");
+    assert_string_equal(scratch_read(&f->directory, "out/gfx90a68.ukdb", f->text, 256),
+                        "versioned");
+    assert_string_equal(scratch_read(&f->directory, "out/gfx906_60.ukdb", f->text, 256), "plain");
     assert_says(f->run.printed, "/out/gfx90a68.ukdb: 7 kernels of MIOpen 2.17.0\n");
 }
 
@@ -304,7 +306,7 @@ TEST(kilnctl_caches, of_several_versions_one_must_be_named_and_nothing_is_writte
         (struct fake_answer){ .code = KILN_E_INVALID, .text = "name one of 2.1, none" };
     assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_INVALID);
     assert_string_equal(f->run.err.text, "name one of 2.1, none");
-    assert_false(scratch_has(&f->folder, "out"));
+    assert_false(scratch_has(&f->directory, "out"));
 }
 
 TEST(kilnctl_caches, the_version_to_export_is_sent_as_it_is_given)
@@ -338,10 +340,10 @@ TEST(kilnctl_caches, an_export_keeps_files_that_are_there_and_writes_the_others)
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
     assert_int_equal(unlink(f->second), 0);
-    assert_int_equal(RUN(&f->run, "kernel", "export", f->folder.path, "--json"), KILN_E_IO);
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->directory.path, "--json"), KILN_E_IO);
     assert_says(f->run.err.text, "--force");
-    assert_string_equal(scratch_read(&f->folder, "gfx90a68.ukdb", f->text, 256), "first");
-    assert_string_equal(scratch_read(&f->folder, "gfx906_60.ukdb", f->text, 256), "new 1");
+    assert_string_equal(scratch_read(&f->directory, "gfx90a68.ukdb", f->text, 256), "first");
+    assert_string_equal(scratch_read(&f->directory, "gfx906_60.ukdb", f->text, 256), "new 1");
     assert_says(f->run.printed, "\"error\":{\"code\":\"IO\"");
 }
 
@@ -349,21 +351,21 @@ TEST(kilnctl_caches, an_export_with_force_replaces_files)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
-    assert_int_equal(RUN(&f->run, "kernel", "export", f->folder.path, "--force"), KILN_E_OK);
-    assert_string_equal(scratch_read(&f->folder, "gfx90a68.ukdb", f->text, 256), "new 0");
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->directory.path, "--force"), KILN_E_OK);
+    assert_string_equal(scratch_read(&f->directory, "gfx90a68.ukdb", f->text, 256), "new 0");
 }
 
 TEST(kilnctl_caches, an_export_never_replaces_a_cache_that_is_in_use)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = EXPORTED, .files = { "new 0", "new 1" } };
-    scratch_write(&f->folder, "gfx90a68.ukdb-wal", "log");
-    assert_int_equal(RUN(&f->run, "kernel", "export", f->folder.path, "--force"), KILN_E_BUSY);
+    scratch_write(&f->directory, "gfx90a68.ukdb-wal", "log");
+    assert_int_equal(RUN(&f->run, "kernel", "export", f->directory.path, "--force"), KILN_E_BUSY);
     assert_says(f->run.err.text, "is in use");
-    assert_string_equal(scratch_read(&f->folder, "gfx90a68.ukdb", f->text, 256), "first");
+    assert_string_equal(scratch_read(&f->directory, "gfx90a68.ukdb", f->text, 256), "first");
 }
 
-TEST(kilnctl_caches, an_export_writes_nowhere_but_into_its_folder)
+TEST(kilnctl_caches, an_export_writes_nowhere_but_into_its_directory)
 {
     static const char *const replies[] = {
         "{\"files\":[{\"name\":\"../evil.ukdb\",\"descriptor\":0}]}",
@@ -377,10 +379,10 @@ TEST(kilnctl_caches, an_export_writes_nowhere_but_into_its_folder)
         fake.answers[i] = (struct fake_answer){ .reply = replies[i], .files = { "x" } };
         assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_CORRUPT);
     }
-    assert_int_equal(scratch_folder_count(&f->folder), 3); /* with the empty folder */
+    assert_int_equal(scratch_directory_count(&f->directory), 3); /* with the empty directory */
 }
 
-TEST(kilnctl_caches, an_export_of_nothing_makes_no_folder)
+TEST(kilnctl_caches, an_export_of_nothing_makes_no_directory)
 {
     struct fixture *f = *state;
     fake.answers[0].code = KILN_E_NOT_FOUND;
@@ -388,7 +390,7 @@ TEST(kilnctl_caches, an_export_of_nothing_makes_no_folder)
     assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_NOT_FOUND);
     assert_int_equal(RUN(&f->run, "kernel", "export", f->out), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "'kilnctl kernel import'");
-    assert_false(scratch_has(&f->folder, "out"));
+    assert_false(scratch_has(&f->directory, "out"));
 }
 
 TEST(kilnctl_caches, files_of_an_answer_that_cannot_be_read_are_closed)

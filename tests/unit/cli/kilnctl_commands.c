@@ -8,20 +8,20 @@
 
 #include <string.h>
 
-#define ASKED_MOST 16
+#define ASKED_MAX 16
 
 static struct fake {
-    const char *replies[ASKED_MOST]; /* in turn; NULL: fail with |code| */
+    const char *replies[ASKED_MAX]; /* in turn; NULL: fail with |code| */
     int code;
     unsigned asked;
-    char requests[ASKED_MOST][512]; /* "name arguments" */
+    char requests[ASKED_MAX][512]; /* "name arguments" */
 } fake;
 
 int kiln_admin(struct kiln_client *client, const char *request, const char *json, int timeout_ms,
                char **ret_json, struct kiln_error *err)
 {
     (void)client, (void)timeout_ms;
-    assert_true(fake.asked < ASKED_MOST);
+    assert_true(fake.asked < ASKED_MAX);
     const char *reply = fake.replies[fake.asked];
     snprintf(fake.requests[fake.asked++], sizeof(fake.requests[0]), "%s %s", request,
              json ? json : "-");
@@ -237,7 +237,7 @@ TEST(kilnctl_commands, removing_goes_on_after_a_failure_and_reports_it)
     assert_string_equal(f->run.printed, "1 removed\n");
 }
 
-TEST(kilnctl_commands, removing_as_json_tells_what_failed_and_why)
+TEST(kilnctl_commands, removing_as_json_reports_what_failed_and_why)
 {
     struct fixture *f = *state;
     fake.code = KILN_E_NOT_FOUND;
@@ -360,7 +360,7 @@ TEST(kilnctl_commands, terminal_escapes_in_an_answer_are_defused)
     assert_non_null(strstr(f->run.printed, "?[2Jx"));
 }
 
-TEST(kilnctl_commands, numbers_are_shown_in_the_unit_their_name_tells)
+TEST(kilnctl_commands, numbers_are_shown_in_the_unit_their_name_reports)
 {
     char text[64];
     struct kiln_err why = KILN_ERR_INIT;

@@ -7,7 +7,7 @@
 
 struct fixture {
     struct command_run run;
-    struct told told;
+    struct reported reported;
 };
 
 static int set_up(void **state)
@@ -138,7 +138,7 @@ TEST(kilnctl_db, what_look_ups_leave_out_is_marked_and_counted)
                                 "(setting tuning_stale)\n");
 }
 
-TEST(kilnctl_db, a_problem_that_kilnd_does_not_understand_is_told_by_its_sentence)
+TEST(kilnctl_db, a_problem_that_kilnd_does_not_understand_is_reported_by_its_message)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_INVALID, .text = "column 3" };
@@ -319,18 +319,18 @@ TEST(kilnctl_db, what_is_damaged_fails)
                              "checksum\"}]}" },
     };
     fake.answers[1] = fake.answers[0];
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "db", "verify");
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_CORRUPT);
-    assert_says(f->told.text, "kilnctl: damaged: record 7: its checksum\n");
+    assert_says(f->reported.text, "kilnctl: damaged: record 7: its checksum\n");
     assert_says(f->run.err.text, "2 tuning databases are damaged");
     assert_says(f->run.printed, "9 records checked\n7 000 records not checked: their databases "
                                 "cannot be opened\n1 entry to be measured again\n2 databases "
                                 "damaged\n");
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     rc = RUN(&f->run, "db", "verify", "--json");
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_CORRUPT);
     assert_says(f->run.printed, "\"damaged\":2,\"stale_entries\":[{\"tier\":\"user\"");
     assert_says(f->run.printed, "\"damaged_parts\":[{\"what\":\"record 7\"");
@@ -340,7 +340,7 @@ TEST(kilnctl_db, what_is_damaged_fails)
 
 /* ---- vacuum ---- */
 
-TEST(kilnctl_db, a_vacuum_tells_what_was_given_back)
+TEST(kilnctl_db, a_vacuum_reports_what_was_given_back)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"freed\":2048,\"bytes\":4096}";

@@ -5,12 +5,12 @@
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
-#include "tests/unit/cli/scratch_folder.h"
+#include "tests/unit/cli/scratch_directory.h"
 
 struct fixture {
     struct command_run run;
-    struct scratch_folder folder;
-    struct told told;
+    struct scratch_directory directory;
+    struct reported reported;
     char find[512], perf[512], user[512], out[512], text[256];
 };
 
@@ -20,14 +20,14 @@ static int set_up(void **state)
     assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     fake_transfer_is_here = false;
-    scratch_folder_make(&f->folder);
-    scratch_write(&f->folder, "gfx90a68.HIP.fdb.txt", "find");
-    scratch_write(&f->folder, "gfx906_60.db", "perf");
-    scratch_write(&f->folder, "gfx906_60_1.1.0.udb", "user");
-    scratch_path(&f->folder, "gfx90a68.HIP.fdb.txt", f->find);
-    scratch_path(&f->folder, "gfx906_60.db", f->perf);
-    scratch_path(&f->folder, "gfx906_60_1.1.0.udb", f->user);
-    scratch_path(&f->folder, "out", f->out);
+    scratch_directory_make(&f->directory);
+    scratch_write(&f->directory, "gfx90a68.HIP.fdb.txt", "find");
+    scratch_write(&f->directory, "gfx906_60.db", "perf");
+    scratch_write(&f->directory, "gfx906_60_1.1.0.udb", "user");
+    scratch_path(&f->directory, "gfx90a68.HIP.fdb.txt", f->find);
+    scratch_path(&f->directory, "gfx906_60.db", f->perf);
+    scratch_path(&f->directory, "gfx906_60_1.1.0.udb", f->user);
+    scratch_path(&f->directory, "out", f->out);
     *state = f;
     return 0;
 }
@@ -35,7 +35,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
-    scratch_folder_remove(&f->folder);
+    scratch_directory_remove(&f->directory);
     free(f);
     return 0;
 }
@@ -81,21 +81,21 @@ TEST(kilnctl_db_files, the_options_of_an_import_go_to_kilnd)
                                   "\"OpenCL\",\"tier\":\"host\",\"strict\":true}");
 }
 
-TEST(kilnctl_db_files, a_folder_is_all_tuning_files_in_it_by_name)
+TEST(kilnctl_db_files, a_directory_is_all_tuning_files_in_it_by_name)
 {
     struct fixture *f = *state;
-    scratch_write(&f->folder, "README.md", "no tuning file");
-    scratch_write(&f->folder, "gfx900_56.db.bz2", "packed");
-    scratch_write(&f->folder, "mi9000.HIP.fdb.txt", "of a device that is not known");
+    scratch_write(&f->directory, "README.md", "no tuning file");
+    scratch_write(&f->directory, "gfx900_56.db.bz2", "packed");
+    scratch_write(&f->directory, "mi9000.HIP.fdb.txt", "of a device that is not known");
     for (int i = 0; i < 4; i++)
         fake.answers[i].reply = ALL_IN;
 
-    told_begin(&f->told);
-    assert_int_equal(RUN(&f->run, "db", "import", f->folder.path, "--json"), KILN_E_OK);
-    told_end(&f->told);
+    reported_begin(&f->reported);
+    assert_int_equal(RUN(&f->run, "db", "import", f->directory.path, "--json"), KILN_E_OK);
+    reported_end(&f->reported);
 
-    assert_says(f->told.text, "'mi9000.HIP.fdb.txt' in '");
-    assert_null(strstr(f->told.text, "README"));
+    assert_says(f->reported.text, "'mi9000.HIP.fdb.txt' in '");
+    assert_null(strstr(f->reported.text, "README"));
     assert_int_equal(fake.asked, 4);
     assert_says(fake.requests[0], "\"gfx900_56.db.bz2\"");
     assert_string_equal(fake.sent[0][0], "packed");
@@ -105,21 +105,21 @@ TEST(kilnctl_db_files, a_folder_is_all_tuning_files_in_it_by_name)
     assert_says(f->run.printed, "\"records\":774360,");
 }
 
-TEST(kilnctl_db_files, kilns_own_files_are_among_those_of_a_folder)
+TEST(kilnctl_db_files, kilns_own_files_are_among_those_of_a_directory)
 {
     struct fixture *f = *state;
     assert_int_equal(mkdir(f->out, 0700), 0);
-    scratch_write(&f->folder, "out/sm_90_132.CUDA.fdb.txt", "find");
-    scratch_write(&f->folder, "out/opencl_1a2b3c4d_1.1.0.udb.txt", "perf");
-    scratch_write(&f->folder, "out/rtx9000.CUDA.fdb.txt", "of a device that is not known");
+    scratch_write(&f->directory, "out/sm_90_132.CUDA.fdb.txt", "find");
+    scratch_write(&f->directory, "out/opencl_1a2b3c4d_1.1.0.udb.txt", "perf");
+    scratch_write(&f->directory, "out/rtx9000.CUDA.fdb.txt", "of a device that is not known");
     fake.answers[0].reply = fake.answers[1].reply = ALL_IN;
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     assert_int_equal(RUN(&f->run, "db", "import", f->out), KILN_E_OK);
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(fake.asked, 2);
     assert_says(fake.requests[0], "\"opencl_1a2b3c4d_1.1.0.udb.txt\"");
     assert_says(fake.requests[1], "\"sm_90_132.CUDA.fdb.txt\"");
-    assert_says(f->told.text, "'rtx9000.CUDA.fdb.txt' in '");
+    assert_says(f->reported.text, "'rtx9000.CUDA.fdb.txt' in '");
 }
 
 TEST(kilnctl_db_files, a_database_that_lost_most_of_its_records_is_warned_of)
@@ -129,20 +129,20 @@ TEST(kilnctl_db_files, a_database_that_lost_most_of_its_records_is_warned_of)
         "{\"kind\":\"find\",\"database_id\":\"gfx90a68\",\"backend\":\"HIP\",\"tier\":"
         "\"system\",\"records\":12,\"entries\":12,\"records_before\":193590,\"shrunk\":true}";
     fake.answers[1] = fake.answers[0];
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "db", "import", f->find);
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
-    assert_says(f->told.text, "less than half is left of the find database of gfx90a68: it had "
-                              "193 590 records before, now 12 records");
-    told_begin(&f->told);
+    assert_says(f->reported.text, "less than half is left of the find database of gfx90a68: it had "
+                                  "193 590 records before, now 12 records");
+    reported_begin(&f->reported);
     rc = RUN(&f->run, "db", "import", f->find, "--json");
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
     assert_says(f->run.printed, "\"records_before\":193590,\"shrunk\":true");
 }
 
-TEST(kilnctl_db_files, a_folder_without_tuning_files_is_not_found)
+TEST(kilnctl_db_files, a_directory_without_tuning_files_is_not_found)
 {
     struct fixture *f = *state;
     assert_int_equal(mkdir(f->out, 0700), 0);
@@ -151,7 +151,7 @@ TEST(kilnctl_db_files, a_folder_without_tuning_files_is_not_found)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_db_files, bad_lines_are_told_as_file_line_and_why_and_fail_in_the_end)
+TEST(kilnctl_db_files, bad_lines_are_reported_as_file_line_and_why_and_fail_in_the_end)
 {
     struct fixture *f = *state;
     char expected[700];
@@ -160,13 +160,13 @@ TEST(kilnctl_db_files, bad_lines_are_told_as_file_line_and_why_and_fail_in_the_e
         .progress = { "{\"bad\":[{\"line\":7,\"why\":\"no '=' in it\"},{\"line\":9,"
                       "\"why\":\"a \\u001bkey\"}]}" },
     };
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "db", "import", f->find);
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_CORRUPT);
     snprintf(expected, sizeof(expected), "%s:7: no '=' in it\n", f->find);
-    assert_says(f->told.text, expected);
-    assert_says(f->told.text, ":9: a ?key\n");
+    assert_says(f->reported.text, expected);
+    assert_says(f->reported.text, ":9: a ?key\n");
     assert_says(f->run.err.text,
                 "could not be used, or not all of it: what is bad was left out, all else is in");
     assert_says(f->run.printed, "2 records, 3 entries");
@@ -181,9 +181,9 @@ TEST(kilnctl_db_files, bad_lines_and_conflicts_are_in_the_json_too)
                       "{\"bad\":[{\"line\":7,\"why\":\"x\"}]}",
                       "{\"conflicts\":[{\"key\":\"k\",\"why\":\"2 ms or 3 ms\"}]}" },
     };
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "db", "merge", f->find, "--json");
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_CORRUPT);
     assert_says(fake.requests[0], "tuning_merge {\"name\":\"gfx90a68.HIP.fdb.txt\",\"tier\":"
                                   "\"user\"}");
@@ -201,9 +201,9 @@ TEST(kilnctl_db_files, a_strict_import_fails_by_the_file_and_not_by_its_usage)
                               .text = "line 7: no '='",
                               .progress = { "{\"bad\":[{\"line\":7,\"why\":\"x\"}]}" } };
     fake.answers[1] = (struct fake_answer){ .code = KILN_E_INVALID, .text = "no such device" };
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "db", "import", "--strict", f->find);
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_CORRUPT);
     assert_says(f->run.err.text, "line 7: no '='");
     assert_int_equal(RUN(&f->run, "db", "import", f->find), KILN_E_INVALID);
@@ -259,7 +259,7 @@ TEST(kilnctl_db_files, a_users_database_is_taken_with_its_log)
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
     fake.answers[0].reply = ALL_IN;
-    scratch_write(&f->folder, "gfx906_60_1.1.0.udb-wal", "log");
+    scratch_write(&f->directory, "gfx906_60_1.1.0.udb-wal", "log");
     assert_int_equal(RUN(&f->run, "db", "import", f->user, "--json"), KILN_E_CORRUPT);
     assert_string_equal(fake.sent[0][0], "user");
     assert_says(f->run.err.text, "one?page");
@@ -281,7 +281,7 @@ TEST(kilnctl_db_files, a_url_is_fetched_by_kilnd)
     assert_int_equal(fake.file_counts[0], 0);
 }
 
-TEST(kilnctl_db_files, nothing_of_a_urls_credentials_or_query_is_told)
+TEST(kilnctl_db_files, nothing_of_a_urls_credentials_or_query_is_reported)
 {
     struct fixture *f = *state;
     const char *url = "https://me:secret@host/gfx90a68.HIP.fdb.txt?sig=abcdef";
@@ -290,13 +290,13 @@ TEST(kilnctl_db_files, nothing_of_a_urls_credentials_or_query_is_told)
         .progress = { "{\"progress\":{\"stage\":\"fetching\",\"done\":5,\"total\":10}}" },
     };
     fake.answers[1] = (struct fake_answer){ .code = KILN_E_IO, .text = "no" };
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "db", "import", url);
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
     assert_says(fake.requests[0], url);
-    assert_int_equal(strncmp(f->told.text, "gfx90a68.HIP.fdb.txt: fetching: ", 32), 0);
-    assert_null(strstr(f->told.text, "abcdef"));
+    assert_int_equal(strncmp(f->reported.text, "gfx90a68.HIP.fdb.txt: fetching: ", 32), 0);
+    assert_null(strstr(f->reported.text, "abcdef"));
     assert_says(f->run.printed, "gfx90a68.HIP.fdb.txt: ");
     assert_null(strstr(f->run.printed, "secret"));
     assert_int_equal(RUN(&f->run, "db", "import", url, "--json"), KILN_E_IO);
@@ -339,22 +339,24 @@ TEST(kilnctl_db_files, an_export_writes_each_file_that_came_back)
     assert_string_equal(fake.requests[0],
                         "tuning_export {\"database_id\":\"gfx90a68\",\"tier\":\"host\",\"merged\":"
                         "true,\"dialect\":\"old\",\"format\":\"text\",\"version\":\"2.17.0\"}");
-    assert_string_equal(scratch_read(&f->folder, "out/gfx90a68.HIP.fdb.txt", f->text, 256), "a=b");
-    assert_string_equal(scratch_read(&f->folder, "out/gfx90a68.db", f->text, 256), "sql");
+    assert_string_equal(scratch_read(&f->directory, "out/gfx90a68.HIP.fdb.txt", f->text, 256),
+                        "a=b");
+    assert_string_equal(scratch_read(&f->directory, "out/gfx90a68.db", f->text, 256), "sql");
     assert_says(f->run.printed, "/gfx90a68.HIP.fdb.txt: 2 records, 3 B");
     assert_says(f->run.printed, "/gfx90a68.db: 1 record, 2.0 KiB");
 }
 
-TEST(kilnctl_db_files, an_export_replaces_nothing_unless_told_to)
+TEST(kilnctl_db_files, an_export_replaces_nothing_unless_reported_to)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = TWO_FILES, .files = { "new", "sql" } };
     fake.answers[1] = fake.answers[0];
-    assert_int_equal(RUN(&f->run, "db", "export", f->folder.path), KILN_E_IO);
+    assert_int_equal(RUN(&f->run, "db", "export", f->directory.path), KILN_E_IO);
     assert_says(f->run.err.text, "gfx90a68.HIP.fdb.txt' is there already");
-    assert_string_equal(scratch_read(&f->folder, "gfx90a68.HIP.fdb.txt", f->text, 256), "find");
-    assert_int_equal(RUN(&f->run, "db", "export", f->folder.path, "--force", "--json"), KILN_E_OK);
-    assert_string_equal(scratch_read(&f->folder, "gfx90a68.HIP.fdb.txt", f->text, 256), "new");
+    assert_string_equal(scratch_read(&f->directory, "gfx90a68.HIP.fdb.txt", f->text, 256), "find");
+    assert_int_equal(RUN(&f->run, "db", "export", f->directory.path, "--force", "--json"),
+                     KILN_E_OK);
+    assert_string_equal(scratch_read(&f->directory, "gfx90a68.HIP.fdb.txt", f->text, 256), "new");
     assert_says(f->run.printed, "\"records\":2,\"bytes\":3}");
 }
 
@@ -364,7 +366,7 @@ TEST(kilnctl_db_files, a_name_that_leads_elsewhere_is_not_written)
     fake.answers[0] = (struct fake_answer){ .reply = "{\"files\":[{\"name\":\"../escaped\"}]}",
                                             .files = { "x" } };
     assert_int_equal(RUN(&f->run, "db", "export", f->out), KILN_E_CORRUPT);
-    assert_false(scratch_has(&f->folder, "escaped"));
+    assert_false(scratch_has(&f->directory, "escaped"));
 }
 
 TEST(kilnctl_db_files, an_answer_that_names_other_files_than_it_sent_is_refused)
@@ -381,7 +383,7 @@ TEST(kilnctl_db_files, an_export_of_nothing_is_not_found)
     fake.answers[0].reply = "{\"files\":[]}";
     assert_int_equal(RUN(&f->run, "db", "export", f->out, "--tier", "user"), KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "nothing of this is recorded in the user tier");
-    assert_false(scratch_has(&f->folder, "out"));
+    assert_false(scratch_has(&f->directory, "out"));
 }
 
 /* ---- diff ---- */
@@ -451,7 +453,7 @@ TEST(kilnctl_db_files, a_backup_is_the_file_that_came_back)
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = "{\"bytes\":6}", .files = { "sqlite" } };
     assert_int_equal(RUN(&f->run, "db", "backup", f->out), KILN_E_OK);
-    assert_string_equal(scratch_read(&f->folder, "out", f->text, 256), "sqlite");
+    assert_string_equal(scratch_read(&f->directory, "out", f->text, 256), "sqlite");
     assert_says(f->run.printed, "/out: 6 B\n");
     struct stat seen;
     assert_int_equal(stat(f->out, &seen), 0);
@@ -465,7 +467,8 @@ TEST(kilnctl_db_files, a_backup_replaces_no_file_and_asks_for_none_then)
     assert_int_equal(fake.asked, 0);
     fake.answers[0] = (struct fake_answer){ .reply = "{\"bytes\":6}", .files = { "sqlite" } };
     assert_int_equal(RUN(&f->run, "db", "backup", f->find, "--force", "--json"), KILN_E_OK);
-    assert_string_equal(scratch_read(&f->folder, "gfx90a68.HIP.fdb.txt", f->text, 256), "sqlite");
+    assert_string_equal(scratch_read(&f->directory, "gfx90a68.HIP.fdb.txt", f->text, 256),
+                        "sqlite");
     assert_says(f->run.printed, "\"bytes\":6}");
 }
 
@@ -474,7 +477,7 @@ TEST(kilnctl_db_files, a_backup_without_a_file_is_no_backup)
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"bytes\":6}";
     assert_int_equal(RUN(&f->run, "db", "backup", f->out), KILN_E_CORRUPT);
-    assert_false(scratch_has(&f->folder, "out"));
+    assert_false(scratch_has(&f->directory, "out"));
 }
 
 /* ---- keys that are kept as they are ---- */
@@ -536,7 +539,7 @@ TEST(kilnctl_db_files, a_file_that_may_not_be_read_is_denied_and_the_next_one_ta
     bool is_root = geteuid() == 0;
     fake.answers[0].reply = ALL_IN;
     assert_int_equal(chmod(f->find, 0), 0);
-    assert_int_equal(chmod(f->folder.path, 0755), 0);
+    assert_int_equal(chmod(f->directory.path, 0755), 0);
     assert_int_equal(is_root ? seteuid(nobody) : 0, 0); /* root may read all */
 
     int rc = RUN(&f->run, "db", "import", f->find, f->perf);

@@ -46,7 +46,7 @@ TEST(kilnctl_device, each_device_is_a_row)
         "\nxnack is a mode of each process, which is not told here: targets are without it.\n");
 }
 
-TEST(kilnctl_device, a_host_without_gpus_has_a_sentence)
+TEST(kilnctl_device, a_host_without_gpus_has_a_message)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"devices\":[],\"skipped\":\"node 3: no simd_count\"}";

@@ -3,7 +3,7 @@
 #include "tests/support/test.h"
 
 #include "cli/kilnctl/doctor_daemon.h"
-#include "cli/kilnctl/doctor_folders.h"
+#include "cli/kilnctl/doctor_directories.h"
 #include "cli/kilnctl/doctor_socket.h"
 #include "cli/kilnctl/doctor_toolchains.h"
 #include "cli/kilnctl/doctor_units.h"
@@ -28,7 +28,7 @@ enum kiln_code __wrap_fs_read_file(const char *path, size_t limit, struct buffer
 struct fixture {
     struct findings findings;
     struct socket_facts socket;
-    struct folder_facts folder;
+    struct directory_facts directory;
 };
 
 static int set_up(void **state)
@@ -46,13 +46,13 @@ static int set_up(void **state)
                                        .has_group = true,
                                        .user = "ada",
                                        .euid = 1000 };
-    f->folder = (struct folder_facts){ .what = "cache",
-                                       .path = "/var/cache/kiln",
-                                       .bytes = 100ull << 30,
-                                       .free_bytes = 50ull << 30,
-                                       .database_bytes = 5ull << 30,
-                                       .inodes = 1000000,
-                                       .free_inodes = 900000 };
+    f->directory = (struct directory_facts){ .what = "cache",
+                                             .path = "/var/cache/kiln",
+                                             .bytes = 100ull << 30,
+                                             .free_bytes = 50ull << 30,
+                                             .database_bytes = 5ull << 30,
+                                             .inodes = 1000000,
+                                             .free_inodes = 900000 };
     return 0;
 }
 
@@ -103,7 +103,7 @@ TEST(kilnctl_doctor, a_socket_one_may_use_is_ok)
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2);
 }
 
-TEST(kilnctl_doctor, a_missing_socket_tells_how_to_start_what_is_installed)
+TEST(kilnctl_doctor, a_missing_socket_reports_how_to_start_what_is_installed)
 {
     struct fixture *f = *state;
     f->socket.stat_errno = ENOENT;
@@ -131,7 +131,7 @@ TEST(kilnctl_doctor, a_missing_socket_names_ones_own_place_too)
     assert_null(strstr(only(f, VERDICT_FAIL)->what, "your own"));
 }
 
-TEST(kilnctl_doctor, a_missing_socket_of_ones_own_tells_what_to_start)
+TEST(kilnctl_doctor, a_missing_socket_of_ones_own_reports_what_to_start)
 {
     struct fixture *f = *state;
     f->socket = (struct socket_facts){ .path = "/tmp/x.sock",
@@ -142,7 +142,7 @@ TEST(kilnctl_doctor, a_missing_socket_of_ones_own_tells_what_to_start)
     assert_says(only(f, VERDICT_FAIL)->advice, "or use the one at /run/kiln/kilnd.sock");
 }
 
-TEST(kilnctl_doctor, who_is_not_in_the_group_is_told_which)
+TEST(kilnctl_doctor, who_is_not_in_the_group_is_reported_which)
 {
     struct fixture *f = *state;
     f->socket.connect_errno = EACCES;
@@ -150,7 +150,7 @@ TEST(kilnctl_doctor, who_is_not_in_the_group_is_told_which)
     expect(f, VERDICT_FAIL, "for group kiln, which user ada is not in", "usermod -aG kiln ada");
 }
 
-TEST(kilnctl_doctor, who_joined_the_group_after_the_login_is_told_to_log_in_again)
+TEST(kilnctl_doctor, who_joined_the_group_after_the_login_is_reported_to_log_in_again)
 {
     struct fixture *f = *state;
     f->socket.connect_errno = EACCES;
@@ -159,7 +159,7 @@ TEST(kilnctl_doctor, who_joined_the_group_after_the_login_is_told_to_log_in_agai
     expect(f, VERDICT_FAIL, "this login began before", "log in again; until then: newgrp kiln");
 }
 
-TEST(kilnctl_doctor, a_socket_of_another_user_alone_is_told_as_that)
+TEST(kilnctl_doctor, a_socket_of_another_user_alone_is_reported_as_that)
 {
     struct fixture *f = *state;
     f->socket.connect_errno = EACCES;
@@ -210,7 +210,7 @@ TEST(kilnctl_doctor, root_is_warned_of_a_socket_that_lets_nobody_else_in)
     assert_int_equal(findings_count(&f->findings, VERDICT_WARN), 0);
 }
 
-TEST(kilnctl_doctor, a_socket_that_nobody_listens_on_is_told_apart)
+TEST(kilnctl_doctor, a_socket_that_nobody_listens_on_is_reported_apart)
 {
     struct fixture *f = *state;
     f->socket.connect_errno = ECONNREFUSED;
@@ -218,7 +218,7 @@ TEST(kilnctl_doctor, a_socket_that_nobody_listens_on_is_told_apart)
     expect(f, VERDICT_FAIL, "nobody listens", "kilnd");
 }
 
-TEST(kilnctl_doctor, what_is_no_socket_or_in_a_closed_folder_is_told)
+TEST(kilnctl_doctor, what_is_no_socket_or_in_a_closed_directory_is_reported)
 {
     struct fixture *f = *state;
     f->socket.mode = S_IFREG | 0644;
@@ -227,17 +227,18 @@ TEST(kilnctl_doctor, what_is_no_socket_or_in_a_closed_folder_is_told)
     f->findings.count = 0;
     f->socket.stat_errno = EACCES;
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "may not enter the folder", "as root: chmod 755 /run/kiln");
+    expect(f, VERDICT_FAIL, "may not enter the directory", "as root: chmod 755 /run/kiln");
 }
 
-TEST(kilnctl_doctor, nobodys_private_folder_is_to_be_opened)
+TEST(kilnctl_doctor, nobodys_private_directory_is_to_be_opened)
 {
     struct fixture *f = *state;
     f->socket = (struct socket_facts){ .path = "/home/bob/kiln/kilnd.sock",
                                        .user = "ada",
                                        .stat_errno = EACCES };
     assert_false(socket_judge(&f->socket, &f->findings));
-    expect(f, VERDICT_FAIL, "may not enter the folder", "unset KILN_SOCKET and leave out --socket");
+    expect(f, VERDICT_FAIL, "may not enter the directory",
+           "unset KILN_SOCKET and leave out --socket");
     assert_says(only(f, VERDICT_FAIL)->advice, "start one of your own: kilnd &");
     assert_null(strstr(only(f, VERDICT_FAIL)->advice, "chmod"));
 }
@@ -251,7 +252,7 @@ static void expect_security_module(struct fixture *f)
     assert_says(only(f, VERDICT_FAIL)->what, "SELinux or AppArmor");
 }
 
-TEST(kilnctl_doctor, who_may_by_the_mode_and_is_refused_is_told_of_security_modules)
+TEST(kilnctl_doctor, who_may_by_the_mode_and_is_refused_is_reported_of_security_modules)
 {
     struct fixture *f = *state;
     f->socket.in_group = f->socket.in_group_file = true;
@@ -267,52 +268,53 @@ TEST(kilnctl_doctor, who_may_by_the_mode_and_is_refused_is_told_of_security_modu
     expect_security_module(f);
 }
 
-/* ---- folders ---- */
+/* ---- directories ---- */
 
 TEST(kilnctl_doctor, a_local_disk_with_room_is_ok)
 {
     struct fixture *f = *state;
-    folder_judge(&f->folder, &f->findings);
+    directory_judge(&f->directory, &f->findings);
     expect(f, VERDICT_OK, "50.0 GiB of 100 GiB free", "");
 }
 
 TEST(kilnctl_doctor, a_network_filesystem_names_the_setting)
 {
     struct fixture *f = *state;
-    snprintf(f->folder.network, sizeof(f->folder.network), "nfs");
-    snprintf(f->folder.setting, sizeof(f->folder.setting), "cache_dir in /etc/kiln/kilnd.json");
-    folder_judge(&f->folder, &f->findings);
+    snprintf(f->directory.network, sizeof(f->directory.network), "nfs");
+    snprintf(f->directory.setting, sizeof(f->directory.setting),
+             "cache_dir in /etc/kiln/kilnd.json");
+    directory_judge(&f->directory, &f->findings);
     expect(f, VERDICT_FAIL, "(nfs)",
-           "set cache_dir in /etc/kiln/kilnd.json to a folder on a local disk");
+           "set cache_dir in /etc/kiln/kilnd.json to a directory on a local disk");
 }
 
 TEST(kilnctl_doctor, a_disk_that_is_read_only_full_or_without_inodes_fails)
 {
     struct fixture *f = *state;
-    f->folder.read_only = true;
-    folder_judge(&f->folder, &f->findings);
+    f->directory.read_only = true;
+    directory_judge(&f->directory, &f->findings);
     expect(f, VERDICT_FAIL, "read-only", "run fsck first; then mount");
     f->findings.count = 0;
-    f->folder.read_only = false;
-    f->folder.free_bytes = 4096;
-    folder_judge(&f->folder, &f->findings);
+    f->directory.read_only = false;
+    f->directory.free_bytes = 4096;
+    directory_judge(&f->directory, &f->findings);
     expect(f, VERDICT_FAIL, "the disk is full", "make room");
     assert_says(only(f, VERDICT_FAIL)->advice, "kilnctl clear --all --yes");
     assert_says(only(f, VERDICT_FAIL)->advice, "kilnctl gc --to 2560M --yes"); /* works on it */
     f->findings.count = 0;
-    f->folder.free_bytes = 50ull << 30;
-    f->folder.free_inodes = 3;
-    folder_judge(&f->folder, &f->findings);
+    f->directory.free_bytes = 50ull << 30;
+    f->directory.free_inodes = 3;
+    directory_judge(&f->directory, &f->findings);
     expect(f, VERDICT_FAIL, "3 inodes are free", "df -i");
 }
 
-TEST(kilnctl_doctor, settings_that_may_not_be_read_hide_no_folder)
+TEST(kilnctl_doctor, settings_that_may_not_be_read_hide_no_directory)
 {
-    struct folder_facts facts[2];
+    struct directory_facts facts[2];
     struct kiln_error err = { 0 };
     memset(facts, 0, sizeof(facts));
     opens_fail_with = EACCES;
-    int rc = folder_facts_gather("/etc/hostname", true, facts, &err);
+    int rc = directory_facts_gather("/etc/hostname", true, facts, &err);
     opens_fail_with = 0;
     assert_int_equal(rc, KILN_E_DENIED);
     assert_says(err.text, "/etc/hostname");
@@ -324,28 +326,28 @@ TEST(kilnctl_doctor, settings_that_may_not_be_read_hide_no_folder)
 TEST(kilnctl_doctor, a_disk_that_gets_full_is_warned_of)
 {
     struct fixture *f = *state;
-    f->folder.free_bytes = 500ull << 20;
-    folder_judge(&f->folder, &f->findings);
+    f->directory.free_bytes = 500ull << 20;
+    directory_judge(&f->directory, &f->findings);
     expect(f, VERDICT_WARN, "500 MiB of 100 GiB free", "kilnctl gc --to 2560M --yes");
     f->findings.count = 0;
-    f->folder.database_bytes = 0; /* there is nothing of kiln's that could go */
-    folder_judge(&f->folder, &f->findings);
+    f->directory.database_bytes = 0; /* there is nothing of kiln's that could go */
+    directory_judge(&f->directory, &f->findings);
     assert_null(strstr(only(f, VERDICT_WARN)->advice, "kilnctl gc"));
 }
 
 TEST(kilnctl_doctor, a_filesystem_that_is_too_small_is_not_called_full)
 {
     struct fixture *f = *state;
-    f->folder.bytes = f->folder.free_bytes = 2u << 20;
-    folder_judge(&f->folder, &f->findings);
+    f->directory.bytes = f->directory.free_bytes = 2u << 20;
+    directory_judge(&f->directory, &f->findings);
     expect(f, VERDICT_FAIL, "too small a filesystem, 2.0 MiB in all", "16.0 MiB must stay free");
 }
 
 TEST(kilnctl_doctor, a_fuse_filesystem_that_is_not_known_is_warned_of)
 {
     struct fixture *f = *state;
-    snprintf(f->folder.fuse, sizeof(f->folder.fuse), "fuse.unheard-of");
-    folder_judge(&f->folder, &f->findings);
+    snprintf(f->directory.fuse, sizeof(f->directory.fuse), "fuse.unheard-of");
+    directory_judge(&f->directory, &f->findings);
     expect(f, VERDICT_WARN, "(fuse.unheard-of)", "another machine keeps the files");
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 1); /* its room */
 }
@@ -353,8 +355,8 @@ TEST(kilnctl_doctor, a_fuse_filesystem_that_is_not_known_is_warned_of)
 TEST(kilnctl_doctor, a_filesystem_without_a_limit_of_inodes_is_fine)
 {
     struct fixture *f = *state;
-    f->folder.inodes = f->folder.free_inodes = 0;
-    folder_judge(&f->folder, &f->findings);
+    f->directory.inodes = f->directory.free_inodes = 0;
+    directory_judge(&f->directory, &f->findings);
     only(f, VERDICT_OK);
 }
 
@@ -373,7 +375,7 @@ TEST(kilnctl_doctor, units_that_run_are_ok)
     assert_int_equal(findings_count(&f->findings, VERDICT_OK), 2); /* the socket starts it */
 }
 
-TEST(kilnctl_doctor, a_unit_that_failed_or_is_off_tells_what_to_type)
+TEST(kilnctl_doctor, a_unit_that_failed_or_is_off_reports_what_to_type)
 {
     struct fixture *f = *state;
     units_judge(UNIT("kilnd.socket", "inactive", "disabled") "\n" UNIT("kilnd.service", "failed",
@@ -425,7 +427,7 @@ TEST(kilnctl_doctor, a_store_that_cannot_be_written_to_fails)
 {
     struct fixture *f = *state;
     judge_status(f, "{\"store\":{\"mode\":\"on\",\"health\":\"full\",\"trouble\":\"no space\"}}");
-    expect(f, VERDICT_FAIL, "(full): no space", "cache folder");
+    expect(f, VERDICT_FAIL, "(full): no space", "cache directory");
     judge_status(f, "{\"store\":{\"mode\":\"off\",\"health\":\"ok\"}}");
     expect(f, VERDICT_WARN, "it is off", "setting 'cache'");
     judge_status(f, "{\"store\":{\"mode\":\"on\",\"health\":\"ok\",\"quarantined\":2}}");
@@ -433,7 +435,7 @@ TEST(kilnctl_doctor, a_store_that_cannot_be_written_to_fails)
     judge_status(f,
                  "{\"store\":{\"mode\":\"on\",\"health\":\"ok\"},\"tuning\":{\"available\":false,"
                  "\"trouble\":\"locked\"}}");
-    expect(f, VERDICT_FAIL, "locked", "state folder");
+    expect(f, VERDICT_FAIL, "locked", "state directory");
 }
 
 #define STORE_OK "\"store\":{\"mode\":\"on\",\"health\":\"ok\"},"
@@ -443,7 +445,7 @@ TEST(kilnctl_doctor, a_store_that_cannot_be_written_to_fails)
     "\"layers\":{\"user\":true,\"network\":false},\"missing\":\"network\"," \
     "\"why\":\"network: Operation not permitted\",\"to_do\":\"start kilnd with CAP_SYS_ADMIN\""
 
-TEST(kilnctl_doctor, compilers_that_are_not_confined_are_told)
+TEST(kilnctl_doctor, compilers_that_are_not_confined_are_reported)
 {
     struct fixture *f = *state;
     judge_status(f, WORKERS("\"sandbox\":{\"policy\":\"warn\"," LACKS_NETWORK "}"));
@@ -495,7 +497,7 @@ TEST(kilnctl_doctor, clocks_that_are_wrong_are_warned_of)
     expect(f, VERDICT_WARN, "differ by 1 d 03 h", "container");
 }
 
-TEST(kilnctl_doctor, limits_that_are_too_low_are_told)
+TEST(kilnctl_doctor, limits_that_are_too_low_are_reported)
 {
     struct fixture *f = *state;
     judge_health(f, "{\"now\":1000000,\"limits\":{\"open_files\":256,\"memfd_sealed\":true}}");
@@ -624,7 +626,7 @@ TEST(kilnctl_doctor, answers_that_lack_everything_are_no_trouble)
 {
     struct fixture *f = *state;
     judge_status(f, "{}");
-    judge_health(f, "{\"folders\":[{}]}");
+    judge_health(f, "{\"directories\":[{}]}");
     judge_packages(f, "{}", "{}");
     assert_int_equal(findings_count(&f->findings, VERDICT_FAIL), 0);
 }
@@ -648,10 +650,10 @@ TEST(kilnctl_doctor, no_finding_prints_what_moves_the_cursor)
 TEST(kilnctl_doctor, more_findings_than_fit_are_left_out)
 {
     struct fixture *f = *state;
-    for (unsigned i = 0; i < FINDINGS_MOST + 5; i++)
+    for (unsigned i = 0; i < FINDINGS_MAX + 5; i++)
         findings_advise(findings_add(&f->findings, "x", VERDICT_OK, "%u", i), "y");
-    assert_int_equal(f->findings.count, FINDINGS_MOST);
+    assert_int_equal(f->findings.count, FINDINGS_MAX);
     KILN_AUTO(json) struct json *list = findings_to_json(&f->findings);
-    assert_int_equal(json_count(list), FINDINGS_MOST);
+    assert_int_equal(json_count(list), FINDINGS_MAX);
     assert_string_equal(json_get_text(json_first(list), "verdict", ""), "ok");
 }

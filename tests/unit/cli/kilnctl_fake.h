@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define FAKE_MOST 16
+#define FAKE_MAX 16
 #define FAKE_FILES 3
 
 struct fake_answer {
@@ -25,20 +25,20 @@ struct fake_answer {
 };
 
 static struct fake {
-    struct fake_answer answers[FAKE_MOST];
+    struct fake_answer answers[FAKE_MAX];
     unsigned asked;
-    char requests[FAKE_MOST][2048]; /* "name arguments" */
-    int timeouts[FAKE_MOST];
-    size_t file_counts[FAKE_MOST];
-    char sent[FAKE_MOST][2][8192]; /* what the files that went along hold */
-    size_t sent_sizes[FAKE_MOST][2];
-    int seals[FAKE_MOST]; /* of the first of them; -1: none can be had */
-    const char *fits;     /* the coverage that is asked for behind an install; NULL: not known */
+    char requests[FAKE_MAX][2048]; /* "name arguments" */
+    int timeouts[FAKE_MAX];
+    size_t file_counts[FAKE_MAX];
+    char sent[FAKE_MAX][2][8192]; /* what the files that went along hold */
+    size_t sent_sizes[FAKE_MAX][2];
+    int seals[FAKE_MAX]; /* of the first of them; -1: none can be had */
+    const char *fits;    /* the coverage that is asked for behind an install; NULL: not known */
 } fake;
 
 static const struct fake_answer *fake_next(const char *request, const char *json, int timeout_ms)
 {
-    assert_true(fake.asked < FAKE_MOST);
+    assert_true(fake.asked < FAKE_MAX);
     snprintf(fake.requests[fake.asked], sizeof(fake.requests[0]), "%s %s", request,
              json ? json : "-");
     fake.timeouts[fake.asked] = timeout_ms;
@@ -94,7 +94,7 @@ int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *ca
     for (size_t i = 0; answer->progress[i] && call->progress; i++)
         assert_int_equal(call->progress(call->context, answer->progress[i]), 0);
     for (; answer->reply && count < FAKE_FILES && answer->files[count]; count++) {
-        assert_true(count < call->ret_files_most);
+        assert_true(count < call->ret_files_max);
         call->ret_files[count] = fake_file(answer->files[count]);
     }
     if (call->ret_file_count)
@@ -105,26 +105,26 @@ int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *ca
 void kiln_free(void *pointer) { free(pointer); }
 
 /* Standard error of a piece of a test, to be looked at. */
-struct told {
+struct reported {
     int fd;
     FILE *captured;
     char text[16384];
 };
 
-static inline void told_begin(struct told *told)
+static inline void reported_begin(struct reported *reported)
 {
     fflush(stderr);
-    told->captured = tmpfile();
-    told->fd = dup(STDERR_FILENO);
-    dup2(fileno(told->captured), STDERR_FILENO);
+    reported->captured = tmpfile();
+    reported->fd = dup(STDERR_FILENO);
+    dup2(fileno(reported->captured), STDERR_FILENO);
 }
 
-static inline void told_end(struct told *told)
+static inline void reported_end(struct reported *reported)
 {
     fflush(stderr);
-    dup2(told->fd, STDERR_FILENO);
-    close(told->fd);
-    rewind(told->captured);
-    told->text[fread(told->text, 1, sizeof(told->text) - 1, told->captured)] = '\0';
-    fclose(told->captured);
+    dup2(reported->fd, STDERR_FILENO);
+    close(reported->fd);
+    rewind(reported->captured);
+    reported->text[fread(reported->text, 1, sizeof(reported->text) - 1, reported->captured)] = '\0';
+    fclose(reported->captured);
 }

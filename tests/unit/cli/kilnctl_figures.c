@@ -10,7 +10,7 @@
 
 struct fixture {
     struct command_run run;
-    char folder[64], file[80];
+    char directory[64], file[80];
 };
 
 static int set_up(void **state)
@@ -20,9 +20,9 @@ static int set_up(void **state)
     *state = f;
     if (!f)
         return -1;
-    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-test-metrics-XXXXXX");
-    assert_non_null(mkdtemp(f->folder));
-    snprintf(f->file, sizeof(f->file), "%s/kiln.prom", f->folder);
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-test-metrics-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    snprintf(f->file, sizeof(f->file), "%s/kiln.prom", f->directory);
     return 0;
 }
 
@@ -30,7 +30,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     unlink(f->file);
-    rmdir(f->folder);
+    rmdir(f->directory);
     free(f);
     return 0;
 }
@@ -52,7 +52,7 @@ static const char *content(const struct fixture *f)
 static unsigned count_files(const struct fixture *f)
 {
     unsigned count = 0;
-    DIR *dir = opendir(f->folder);
+    DIR *dir = opendir(f->directory);
     assert_non_null(dir);
     for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
         count += entry->d_name[0] != '.';

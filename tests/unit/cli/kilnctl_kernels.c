@@ -3,7 +3,7 @@
 /* kilnctl kernel fetch, pin and unpin against a libkiln of this file's own. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
-#include "tests/unit/cli/scratch_folder.h"
+#include "tests/unit/cli/scratch_directory.h"
 
 #include <kiln/kernel.h>
 
@@ -67,7 +67,7 @@ int kiln_kernel_tier(const struct kiln_kernel *kernel)
 
 struct fixture {
     struct command_run run;
-    struct scratch_folder folder;
+    struct scratch_directory directory;
     char out[512], text[256];
 };
 
@@ -77,8 +77,8 @@ static int set_up(void **state)
     assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     memset(&fake_kernels, 0, sizeof(fake_kernels));
-    scratch_folder_make(&f->folder);
-    scratch_path(&f->folder, "out", f->out);
+    scratch_directory_make(&f->directory);
+    scratch_path(&f->directory, "out", f->out);
     *state = f;
     return 0;
 }
@@ -86,7 +86,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
-    scratch_folder_remove(&f->folder);
+    scratch_directory_remove(&f->directory);
     free(f);
     return 0;
 }
@@ -104,8 +104,8 @@ TEST(kilnctl_kernels, a_kernel_is_fetched_by_name_and_arguments_to_the_blank)
                  "--args", "  -Wa,-defsym  x", "-o", f->out);
     assert_int_equal(rc, KILN_E_OK);
     assert_string_equal(fake_kernels.asked, "gfx906_60|conv3x3.s.o|  -Wa,-defsym  x");
-    assert_string_equal(scratch_read(&f->folder, "out", f->text, 256), "\x7f"
-                                                                       "ELF");
+    assert_string_equal(scratch_read(&f->directory, "out", f->text, 256), "\x7f"
+                                                                          "ELF");
     assert_says(f->run.printed, "/out: 4 B, from: package\n");
     assert_int_equal(fake_kernels.unrefs, 1);
 }
@@ -137,7 +137,7 @@ TEST(kilnctl_kernels, the_beginning_of_a_key_is_completed_first)
     assert_string_equal(fake_kernels.asked, KEY);
 }
 
-TEST(kilnctl_kernels, a_kernel_that_nobody_has_is_told_of_and_nothing_is_written)
+TEST(kilnctl_kernels, a_kernel_that_nobody_has_is_reported_of_and_nothing_is_written)
 {
     struct fixture *f = *state;
     fake_kernels.code = KILN_E_NOT_FOUND;
@@ -148,7 +148,7 @@ TEST(kilnctl_kernels, a_kernel_that_nobody_has_is_told_of_and_nothing_is_written
         RUN(&f->run, "kernel", "fetch", "--db-id", "gfx906_60", "--name", "n", "-o", f->out),
         KILN_E_NOT_FOUND);
     assert_says(f->run.err.text, "blanks in them count");
-    assert_false(scratch_has(&f->folder, "out"));
+    assert_false(scratch_has(&f->directory, "out"));
 }
 
 #define ROW(id, args) \
@@ -182,7 +182,7 @@ TEST(kilnctl_kernels, a_miss_of_one_version_is_not_looked_up_again)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_kernels, a_miss_is_told_although_the_versions_cannot_be_listed)
+TEST(kilnctl_kernels, a_miss_is_reported_although_the_versions_cannot_be_listed)
 {
     struct fixture *f = *state;
     fake_kernels.code = KILN_E_NOT_FOUND;
@@ -251,7 +251,7 @@ TEST(kilnctl_kernels, kernels_are_unpinned_by_target)
     assert_string_equal(f->run.printed, "1 200 kernels no longer pinned\n");
 }
 
-TEST(kilnctl_kernels, kernels_are_pinned_by_name_and_device_and_told_as_json)
+TEST(kilnctl_kernels, kernels_are_pinned_by_name_and_device_and_reported_as_json)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"pinned\":true,\"kernels\":3}";

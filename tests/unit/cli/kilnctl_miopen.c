@@ -4,14 +4,14 @@
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
-#include "tests/unit/cli/scratch_folder.h"
+#include "tests/unit/cli/scratch_directory.h"
 
 #include <time.h>
 
 struct fixture {
     struct command_run run;
-    struct scratch_folder folder;
-    struct told told;
+    struct scratch_directory directory;
+    struct reported reported;
     char out[512], text[4096];
 };
 
@@ -21,8 +21,8 @@ static int set_up(void **state)
     assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     fake_transfer_is_here = false;
-    scratch_folder_make(&f->folder);
-    scratch_path(&f->folder, "out", f->out);
+    scratch_directory_make(&f->directory);
+    scratch_path(&f->directory, "out", f->out);
     *state = f;
     return 0;
 }
@@ -30,7 +30,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
-    scratch_folder_remove(&f->folder);
+    scratch_directory_remove(&f->directory);
     free(f);
     return 0;
 }
@@ -71,9 +71,9 @@ static int overlay(struct fixture *f, const char *const *words)
     while (words[count])
         count++;
     fake.asked = 0;
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = command_run(&f->run, count, words);
-    told_end(&f->told);
+    reported_end(&f->reported);
     return rc;
 }
 
@@ -88,7 +88,7 @@ static const char *out_text(struct fixture *f, const char *name)
 {
     char path[256];
     snprintf(path, sizeof(path), "out/%s", name);
-    return scratch_read(&f->folder, path, f->text, sizeof(f->text));
+    return scratch_read(&f->directory, path, f->text, sizeof(f->text));
 }
 
 TEST(kilnctl_miopen, an_overlay_has_all_that_kilnd_has_where_miopen_looks)
@@ -130,14 +130,14 @@ TEST(kilnctl_miopen, an_overlay_prints_the_variables_to_set_and_nothing_else)
              "export MIOPEN_CUSTOM_CACHE_DIR=%s/cache\n",
              real, real, real);
     assert_string_equal(f->run.printed, expected);
-    assert_says(f->told.text, "/system/gfx90a68.db: 8 records\n");
-    assert_says(f->told.text, "/cache/gfx90a68.ukdb: 3 kernels\n");
+    assert_says(f->reported.text, "/system/gfx90a68.db: 8 records\n");
+    assert_says(f->reported.text, "/cache/gfx90a68.ukdb: 3 kernels\n");
 }
 
 TEST(kilnctl_miopen, a_path_that_a_shell_would_split_is_quoted)
 {
     struct fixture *f = *state;
-    scratch_path(&f->folder, "it's mine", f->out);
+    scratch_path(&f->directory, "it's mine", f->out);
     overlay_all(f);
     assert_says(f->run.printed, "export MIOPEN_USER_DB_PATH='/");
     assert_says(f->run.printed, "/it'\\''s mine/user'\n");
@@ -167,18 +167,18 @@ TEST(kilnctl_miopen, miopen_keeps_its_own_databases_where_kilnd_has_none)
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.2.0"), KILN_E_OK);
     assert_null(strstr(f->run.printed, "MIOPEN_SYSTEM_DB_PATH"));
     assert_says(f->run.printed, "export MIOPEN_USER_DB_PATH=");
-    assert_says(f->told.text, "no tuning database is imported for gfx90a68");
+    assert_says(f->reported.text, "no tuning database is imported for gfx90a68");
     assert_says(fake.requests[0], "\"dialect\":\"new\"");
     assert_says(fake.requests[1], "\"format\":\"text\"");
 }
 
-TEST(kilnctl_miopen, a_kind_that_kilnd_lacks_is_told)
+TEST(kilnctl_miopen, a_kind_that_kilnd_lacks_is_reported)
 {
     struct fixture *f = *state;
     answer_all();
     fake.answers[1] = (struct fake_answer){ .reply = "{\"files\":[]}" };
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
-    assert_says(f->told.text, "there is no PerfDb for gfx90a68 in kiln: MIOpen will see none");
+    assert_says(f->reported.text, "there is no PerfDb for gfx90a68 in kiln: MIOpen will see none");
 }
 
 TEST(kilnctl_miopen, without_a_version_the_users_find_db_is_in_the_systems_file)
@@ -199,7 +199,7 @@ TEST(kilnctl_miopen, without_a_version_the_users_find_db_is_in_the_systems_file)
                                           "\"gfx90a68\",\"tier\":\"user\",\"merged\":true}");
     assert_string_equal(out_text(f, "system/gfx90a68.HIP.fdb.txt"), "a=1\n");
     assert_string_equal(out_text(f, "cache/gfx90a68.ukdb"), "of none");
-    assert_says(f->told.text, "there are kernels of several versions of MIOpen");
+    assert_says(f->reported.text, "there are kernels of several versions of MIOpen");
 }
 
 TEST(kilnctl_miopen, an_installed_package_is_linked_where_miopen_can_read_it)
@@ -207,11 +207,11 @@ TEST(kilnctl_miopen, an_installed_package_is_linked_where_miopen_can_read_it)
     struct fixture *f = *state;
     char reply[1200], package[512], target[512];
     char head[] = "SQLite format 3_\020_\001\001___";
-    scratch_write(&f->folder, "p.kdb", head);
+    scratch_write(&f->directory, "p.kdb", head);
     snprintf(reply, sizeof(reply),
              "{\"packages\":[{\"format\":\"kiln\",\"database_id\":\"gfx90a68\",\"path\":\"/x\"},"
              "{\"format\":\"kdb\",\"database_id\":\"gfx90a68\",\"path\":\"%s\",\"kernels\":5}]}",
-             scratch_path(&f->folder, "p.kdb", package));
+             scratch_path(&f->directory, "p.kdb", package));
     answer_all();
     fake.answers[5].reply = reply;
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
@@ -223,20 +223,20 @@ TEST(kilnctl_miopen, an_installed_package_is_linked_where_miopen_can_read_it)
     assert_string_equal(target, package);
 }
 
-TEST(kilnctl_miopen, a_package_that_miopen_could_not_read_is_left_out_and_told)
+TEST(kilnctl_miopen, a_package_that_miopen_could_not_read_is_left_out_and_reported)
 {
     struct fixture *f = *state;
     char reply[1200], package[512];
     char head[] = "SQLite format 3_\020_\002\002___"; /* in WAL mode */
-    scratch_write(&f->folder, "p.kdb", head);
+    scratch_write(&f->directory, "p.kdb", head);
     snprintf(reply, sizeof(reply),
              "{\"packages\":[{\"format\":\"kdb\",\"database_id\":\"gfx90a68\",\"path\":\"%s\"}]}",
-             scratch_path(&f->folder, "p.kdb", package));
+             scratch_path(&f->directory, "p.kdb", package));
     answer_all();
     fake.answers[5].reply = reply;
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
-    assert_says(f->told.text, "p.kdb' is not used");
-    assert_false(scratch_has(&f->folder, "out/system/gfx90a68.kdb"));
+    assert_says(f->reported.text, "p.kdb' is not used");
+    assert_false(scratch_has(&f->directory, "out/system/gfx90a68.kdb"));
 }
 
 TEST(kilnctl_miopen, an_overlay_without_a_device_is_for_those_of_the_host)
@@ -277,7 +277,7 @@ TEST(kilnctl_miopen, what_names_no_device_or_version_is_refused)
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "new"), KILN_E_INVALID);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0/.."), KILN_E_INVALID);
     assert_int_equal(fake.asked, 0);
-    assert_false(scratch_has(&f->folder, "out"));
+    assert_false(scratch_has(&f->directory, "out"));
 }
 
 TEST(kilnctl_miopen, a_name_from_kilnd_that_is_no_tuning_file_is_not_written)
@@ -301,7 +301,7 @@ TEST(kilnctl_miopen, what_no_miopen_reads_is_left_out_and_is_no_failure)
         .files = { "of CUDA\n", "of OpenCL\n" }
     };
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
-    assert_false(scratch_has(&f->folder, "out/system/gfx90a68.CUDA.fdb.txt"));
+    assert_false(scratch_has(&f->directory, "out/system/gfx90a68.CUDA.fdb.txt"));
     assert_string_equal(out_text(f, "system/gfx90a68.OpenCL.fdb.txt"), "of OpenCL\n");
 }
 
@@ -316,9 +316,9 @@ static int harvest(struct fixture *f)
     memset(&fake, 0, sizeof(fake));
     fake.answers[0].reply = TAKEN;
     fake.answers[1].reply = "{\"imported\":31,\"damaged\":0,\"lost\":0}";
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "miopen", "harvest", f->out);
-    told_end(&f->told);
+    reported_end(&f->reported);
     return rc;
 }
 
@@ -326,7 +326,7 @@ TEST(kilnctl_miopen, of_a_find_db_only_new_lines_are_taken)
 {
     struct fixture *f = *state;
     overlay_all(f);
-    scratch_write(&f->folder, "out/user/" USER_FIND, "k3=3\nk1=1\n\nk2=changed\nk4=unfin");
+    scratch_write(&f->directory, "out/user/" USER_FIND, "k3=3\nk1=1\n\nk2=changed\nk4=unfin");
 
     assert_int_equal(harvest(f), KILN_E_OK);
 
@@ -338,24 +338,24 @@ TEST(kilnctl_miopen, of_a_find_db_only_new_lines_are_taken)
 }
 
 /* What the reader says of a line must be true of the job's file. */
-TEST(kilnctl_miopen, bad_lines_are_told_with_their_numbers_in_the_jobs_file)
+TEST(kilnctl_miopen, bad_lines_are_reported_with_their_numbers_in_the_jobs_file)
 {
     struct fixture *f = *state;
     char expected[800];
     overlay_all(f);
-    scratch_write(&f->folder, "out/user/" USER_FIND, "k1=1\nk2=2\nrubbish\n");
+    scratch_write(&f->directory, "out/user/" USER_FIND, "k1=1\nk2=2\nrubbish\n");
     memset(&fake, 0, sizeof(fake));
     fake.answers[0] = (struct fake_answer){
         .reply = "{\"kind\":\"find\",\"records\":0,\"bad\":1}",
         .progress = { "{\"bad\":[{\"line\":3,\"why\":\"no '='\"}]}" },
     };
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "miopen", "harvest", f->out);
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_CORRUPT);
     assert_string_equal(fake.sent[0][0], "\n\nrubbish\n");
     snprintf(expected, sizeof(expected), "%s/user/" USER_FIND ":3: no '='\n", f->out);
-    assert_says(f->told.text, expected);
+    assert_says(f->reported.text, expected);
     assert_int_equal(harvest(f), KILN_E_OK); /* once is enough */
     assert_int_equal(fake.asked, 0);
 }
@@ -368,13 +368,13 @@ TEST(kilnctl_miopen, what_was_harvested_once_is_not_taken_again)
     assert_int_equal(fake.asked, 0);
     assert_says(f->run.printed, "nothing new\n");
 
-    scratch_write(&f->folder, "out/user/" USER_FIND, "k1=1\nk3=3\n");
+    scratch_write(&f->directory, "out/user/" USER_FIND, "k1=1\nk3=3\n");
     assert_int_equal(harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 1);
     assert_int_equal(harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 0);
 
-    scratch_write(&f->folder, "out/user/" USER_FIND, "k1=1\nk3=3\nk5=555\n");
+    scratch_write(&f->directory, "out/user/" USER_FIND, "k1=1\nk3=3\nk5=555\n");
     assert_int_equal(harvest(f), KILN_E_OK);
     assert_string_equal(fake.sent[0][0], "\n\nk5=555\n");
 }
@@ -383,7 +383,7 @@ TEST(kilnctl_miopen, what_kilnd_did_not_take_is_offered_again)
 {
     struct fixture *f = *state;
     overlay_all(f);
-    scratch_write(&f->folder, "out/user/" USER_FIND, "k9=9\n");
+    scratch_write(&f->directory, "out/user/" USER_FIND, "k9=9\n");
     memset(&fake, 0, sizeof(fake));
     fake.answers[0].code = KILN_E_UNAVAILABLE;
     assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_UNAVAILABLE);
@@ -395,8 +395,8 @@ TEST(kilnctl_miopen, files_of_another_miopen_are_new_as_a_whole)
 {
     struct fixture *f = *state;
     overlay_all(f);
-    scratch_write(&f->folder, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt", "k1=1\n");
-    scratch_write(&f->folder, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt.time", "12345");
+    scratch_write(&f->directory, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt", "k1=1\n");
+    scratch_write(&f->directory, "out/user/gfx90a68.HIP.2_18_0_x.ufdb.txt.time", "12345");
     assert_int_equal(harvest(f), KILN_E_OK);
     assert_int_equal(fake.asked, 1);
     assert_says(fake.requests[0], "\"gfx90a68.HIP.2_18_0_x.ufdb.txt\"");
@@ -408,7 +408,7 @@ TEST(kilnctl_miopen, new_kernels_are_imported_as_of_the_jobs_miopen)
     struct fixture *f = *state;
     char expected[900];
     overlay_all(f);
-    scratch_write(&f->folder, "out/cache/gfx90a68.ukdb", "more kernels");
+    scratch_write(&f->directory, "out/cache/gfx90a68.ukdb", "more kernels");
     memset(&fake, 0, sizeof(fake));
     fake.answers[0].reply = "{\"imported\":31,\"damaged\":0,\"lost\":0}";
     assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
@@ -427,19 +427,19 @@ TEST(kilnctl_miopen, a_perf_db_with_a_log_beside_it_has_changed)
     overlay_all(f);
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
-    scratch_write(&f->folder, "out/user/gfx90a68_1.1.0.udb-wal", "log");
+    scratch_write(&f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "log");
     assert_int_equal(harvest(f), KILN_E_CORRUPT); /* the fake's note tells of a lost page */
     assert_int_equal(fake.asked, 1);
     assert_says(fake.requests[0], "tuning_merge {\"name\":\"gfx90a68_1.1.0.udb\"");
     assert_says(f->run.err.text, "one?page");
 }
 
-TEST(kilnctl_miopen, damaged_kernels_are_told_and_the_rest_goes_on)
+TEST(kilnctl_miopen, damaged_kernels_are_reported_and_the_rest_goes_on)
 {
     struct fixture *f = *state;
     overlay_all(f);
-    scratch_write(&f->folder, "out/user/" USER_FIND, "k9=9\n");
-    scratch_write(&f->folder, "out/cache/gfx90a68.ukdb", "more kernels");
+    scratch_write(&f->directory, "out/user/" USER_FIND, "k9=9\n");
+    scratch_write(&f->directory, "out/cache/gfx90a68.ukdb", "more kernels");
     memset(&fake, 0, sizeof(fake));
     fake.answers[0].reply = TAKEN;
     fake.answers[1].reply = "{\"imported\":31,\"damaged\":2,\"lost\":0}";
@@ -458,7 +458,7 @@ TEST(kilnctl_miopen, what_is_no_file_is_neither_waited_for_nor_followed)
     overlay_all(f);
     snprintf(path, sizeof(path), "%s/user/" USER_FIND, f->out);
     snprintf(other, sizeof(other), "%s/elsewhere", f->out);
-    scratch_write(&f->folder, "out/elsewhere", "k9=9\n");
+    scratch_write(&f->directory, "out/elsewhere", "k9=9\n");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(harvest(f), KILN_E_INVALID);
@@ -469,7 +469,7 @@ TEST(kilnctl_miopen, what_is_no_file_is_neither_waited_for_nor_followed)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_miopen, a_folder_that_is_no_overlay_is_not_harvested)
+TEST(kilnctl_miopen, a_directory_that_is_no_overlay_is_not_harvested)
 {
     struct fixture *f = *state;
     assert_int_equal(harvest(f), KILN_E_NOT_FOUND);
@@ -479,7 +479,7 @@ TEST(kilnctl_miopen, a_folder_that_is_no_overlay_is_not_harvested)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_miopen, damaged_notes_are_told)
+TEST(kilnctl_miopen, damaged_notes_are_reported)
 {
     static const char *const texts[] = {
         "{",
@@ -492,7 +492,7 @@ TEST(kilnctl_miopen, damaged_notes_are_told)
     struct fixture *f = *state;
     overlay_all(f);
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        scratch_write(&f->folder, "out/.kiln-overlay.json", texts[i]);
+        scratch_write(&f->directory, "out/.kiln-overlay.json", texts[i]);
         assert_int_equal(harvest(f), KILN_E_CORRUPT);
         assert_says(f->run.err.text, ".kiln-overlay.json");
         assert_int_equal(fake.asked, 0);
@@ -555,7 +555,7 @@ TEST(kilnctl_miopen, a_file_of_the_same_size_and_time_in_another_place_is_anothe
     snprintf(path, sizeof(path), "%s/cache/gfx90a68.ukdb", f->out);
     snprintf(other, sizeof(other), "%s/cache/new", f->out);
     assert_int_equal(stat(path, &seen), 0);
-    scratch_write(&f->folder, "out/cache/new", "KERNELS");
+    scratch_write(&f->directory, "out/cache/new", "KERNELS");
     const struct timespec times[2] = { seen.st_mtim, seen.st_mtim };
     assert_int_equal(utimensat(AT_FDCWD, other, times, 0), 0);
     assert_int_equal(rename(other, path), 0);
@@ -576,13 +576,13 @@ TEST(kilnctl_miopen, a_change_right_after_a_harvest_is_seen_though_size_and_time
     struct stat seen;
     overlay_all(f);
     snprintf(path, sizeof(path), "%s/cache/gfx90a68.ukdb", f->out);
-    scratch_write(&f->folder, "out/cache/gfx90a68.ukdb", "more kernels");
+    scratch_write(&f->directory, "out/cache/gfx90a68.ukdb", "more kernels");
     memset(&fake, 0, sizeof(fake));
     fake.answers[0].reply = "{\"imported\":31,\"damaged\":0,\"lost\":0}";
     assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out), KILN_E_OK);
     assert_int_equal(fake.asked, 1);
     assert_int_equal(stat(path, &seen), 0);
-    scratch_write(&f->folder, "out/cache/gfx90a68.ukdb", "MORE KERNELS");
+    scratch_write(&f->directory, "out/cache/gfx90a68.ukdb", "MORE KERNELS");
     const struct timespec times[2] = { seen.st_mtim, seen.st_mtim };
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
     fake.asked = 0;
@@ -603,7 +603,7 @@ TEST(kilnctl_miopen, a_database_whose_log_did_not_change_either_is_not_sent_agai
     overlay_all(f);
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
-    scratch_write(&f->folder, "out/user/gfx90a68_1.1.0.udb-wal", "log");
+    scratch_write(&f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "log");
     assert_int_equal(harvest(f), KILN_E_CORRUPT); /* the fake's note tells of a lost page */
     assert_int_equal(fake.asked, 1);
 
@@ -611,7 +611,7 @@ TEST(kilnctl_miopen, a_database_whose_log_did_not_change_either_is_not_sent_agai
 
     assert_int_equal(fake.asked, 0);
     assert_says(f->run.printed, "/user/gfx90a68_1.1.0.udb: unchanged\n");
-    scratch_write(&f->folder, "out/user/gfx90a68_1.1.0.udb-wal", "more");
+    scratch_write(&f->directory, "out/user/gfx90a68_1.1.0.udb-wal", "more");
     assert_int_equal(harvest(f), KILN_E_CORRUPT);
     assert_int_equal(fake.asked, 1);
 }
@@ -622,7 +622,7 @@ TEST(kilnctl_miopen, notes_without_times_or_digests_make_all_new)
     struct fixture *f = *state;
     overlay_all(f);
     an_hour_passes(f);
-    scratch_write(&f->folder, "out/.kiln-overlay.json",
+    scratch_write(&f->directory, "out/.kiln-overlay.json",
                   "{\"layout\":1,\"files\":[{\"name\":\"cache/gfx90a68.ukdb\",\"digest\":\"12\","
                   "\"file\":{\"size\":7,\"s\":\"-1\"}}]}");
     memset(&fake, 0, sizeof(fake));
@@ -643,15 +643,15 @@ static mode_t mode_of(struct fixture *f, const char *name)
     return seen.st_mode & 0777;
 }
 
-static void expect_modes(struct fixture *f, mode_t folder, mode_t file)
+static void expect_modes(struct fixture *f, mode_t directory, mode_t file)
 {
-    static const char *const folders[] = { "system", "user", "cache" };
+    static const char *const directories[] = { "system", "user", "cache" };
     static const char *const files[] = {
         "system/gfx90a68.HIP.fdb.txt", "system/gfx90a68.db",  "user/" USER_FIND,
         "user/gfx90a68_1.1.0.udb",     "cache/gfx90a68.ukdb", ".kiln-overlay.json"
     };
-    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
-        assert_int_equal(mode_of(f, folders[i]), folder);
+    for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++)
+        assert_int_equal(mode_of(f, directories[i]), directory);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         assert_int_equal(mode_of(f, files[i]), file);
 }
@@ -663,7 +663,7 @@ TEST(kilnctl_miopen, nobody_else_may_read_an_overlay)
     overlay_all(f);
     assert_int_equal(mode_of(f, "."), 0700);
     expect_modes(f, 0700, 0600);
-    scratch_write(&f->folder, "out/user/" USER_FIND, "k9=9\n");
+    scratch_write(&f->directory, "out/user/" USER_FIND, "k9=9\n");
     assert_int_equal(chmod(f->out, 0700), 0);
     assert_int_equal(harvest(f), KILN_E_OK); /* writes the notes again */
     assert_int_equal(mode_of(f, ".kiln-overlay.json"), 0600);
@@ -683,8 +683,8 @@ TEST(kilnctl_miopen, an_overlay_is_shared_where_that_is_wanted)
     umask(mask);
 }
 
-/* Its parts are closed, too; what else is in the folder is not ours. */
-TEST(kilnctl_miopen, a_folder_that_is_there_stays_open_and_its_parts_do_not)
+/* Its parts are closed, too; what else is in the directory is not ours. */
+TEST(kilnctl_miopen, a_directory_that_is_there_stays_open_and_its_parts_do_not)
 {
     struct fixture *f = *state;
     char user[600];
@@ -702,10 +702,10 @@ TEST(kilnctl_miopen, a_part_that_is_a_link_is_not_followed)
     char user[600];
     snprintf(user, sizeof(user), "%s/user", f->out);
     assert_int_equal(mkdir(f->out, 0700), 0);
-    assert_int_equal(symlink(f->folder.path, user), 0);
+    assert_int_equal(symlink(f->directory.path, user), 0);
     answer_all();
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_IO);
-    assert_says(f->run.err.text, "cannot keep the folder");
+    assert_says(f->run.err.text, "cannot keep the directory");
     assert_int_equal(fake.asked, 0);
 }
 

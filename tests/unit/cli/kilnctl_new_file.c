@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/new_file.h"
 #include "tests/support/test.h"
-#include "tests/unit/cli/scratch_folder.h"
+#include "tests/unit/cli/scratch_directory.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -20,7 +20,7 @@ int __wrap_fsync(int fd)
 }
 
 struct fixture {
-    struct scratch_folder folder;
+    struct scratch_directory directory;
     char path[512], text[64];
     struct kiln_error err;
 };
@@ -29,8 +29,8 @@ static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     assert_non_null(f);
-    scratch_folder_make(&f->folder);
-    scratch_path(&f->folder, "out", f->path);
+    scratch_directory_make(&f->directory);
+    scratch_path(&f->directory, "out", f->path);
     sync_fails = 0;
     *state = f;
     return 0;
@@ -39,7 +39,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
-    scratch_folder_remove(&f->folder);
+    scratch_directory_remove(&f->directory);
     free(f);
     return 0;
 }
@@ -56,7 +56,7 @@ static int write_text(struct fixture *f, const char *text, bool replace)
 
 static const char *content(struct fixture *f)
 {
-    return scratch_read(&f->folder, "out", f->text, sizeof(f->text));
+    return scratch_read(&f->directory, "out", f->text, sizeof(f->text));
 }
 
 TEST(kilnctl_new_file, a_file_is_written_with_the_mode_that_the_umask_leaves)
@@ -70,7 +70,7 @@ TEST(kilnctl_new_file, a_file_is_written_with_the_mode_that_the_umask_leaves)
     assert_string_equal(content(f), "all of it");
     assert_int_equal(stat(f->path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0640);
-    assert_int_equal(scratch_folder_count(&f->folder), 1);
+    assert_int_equal(scratch_directory_count(&f->directory), 1);
 }
 
 TEST(kilnctl_new_file, a_file_gets_all_of_a_descriptor_from_its_start)
@@ -94,7 +94,7 @@ TEST(kilnctl_new_file, a_file_that_is_there_is_kept_unless_it_may_be_replaced)
     assert_string_equal(content(f), "old");
     must(write_text(f, "new", true), f->err);
     assert_string_equal(content(f), "new");
-    assert_int_equal(scratch_folder_count(&f->folder), 1);
+    assert_int_equal(scratch_directory_count(&f->directory), 1);
 }
 
 TEST(kilnctl_new_file, a_disk_that_fails_leaves_the_old_file_and_nothing_else)
@@ -106,7 +106,7 @@ TEST(kilnctl_new_file, a_disk_that_fails_leaves_the_old_file_and_nothing_else)
     sync_fails = EIO;
     assert_int_equal(write_text(f, "new", true), KILN_E_IO);
     assert_string_equal(content(f), "old");
-    assert_int_equal(scratch_folder_count(&f->folder), 1);
+    assert_int_equal(scratch_directory_count(&f->directory), 1);
 }
 
 TEST(kilnctl_new_file, what_is_no_regular_file_is_not_moved_away)
@@ -120,22 +120,22 @@ TEST(kilnctl_new_file, what_is_no_regular_file_is_not_moved_away)
     assert_true(S_ISLNK(seen.st_mode));
 }
 
-TEST(kilnctl_new_file, a_folder_that_is_not_there_is_an_error_that_names_the_file)
+TEST(kilnctl_new_file, a_directory_that_is_not_there_is_an_error_that_names_the_file)
 {
     struct fixture *f = *state;
-    snprintf(f->path, sizeof(f->path), "%s/none/out", f->folder.path);
+    snprintf(f->path, sizeof(f->path), "%s/none/out", f->directory.path);
     assert_int_equal(write_text(f, "x", true), KILN_E_IO);
     assert_says(f->err.text, f->path);
-    snprintf(f->path, sizeof(f->path), "%s/", f->folder.path);
+    snprintf(f->path, sizeof(f->path), "%s/", f->directory.path);
     assert_int_equal(write_text(f, "x", true), KILN_E_INVALID);
 }
 
-TEST(kilnctl_new_file, a_file_of_the_working_folder_needs_no_path)
+TEST(kilnctl_new_file, a_file_of_the_working_directory_needs_no_path)
 {
     struct fixture *f = *state;
     char before[512];
     assert_non_null(getcwd(before, sizeof(before)));
-    assert_int_equal(chdir(f->folder.path), 0);
+    assert_int_equal(chdir(f->directory.path), 0);
     snprintf(f->path, sizeof(f->path), "out");
     int rc = write_text(f, "here", false);
     assert_int_equal(chdir(before), 0);

@@ -4,13 +4,13 @@
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
 #include "tests/unit/cli/kilnctl_fake.h"
-#include "tests/unit/cli/scratch_folder.h"
+#include "tests/unit/cli/scratch_directory.h"
 
 struct fixture {
     struct command_run run;
-    struct scratch_folder folder;
-    struct told told;
-    char path[512]; /* of a package in the folder */
+    struct scratch_directory directory;
+    struct reported reported;
+    char path[512]; /* of a package in the directory */
 };
 
 static int set_up(void **state)
@@ -19,9 +19,9 @@ static int set_up(void **state)
     assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     fake_transfer_is_here = false;
-    scratch_folder_make(&f->folder);
-    scratch_write(&f->folder, "gfx90a68.kdb", "package");
-    scratch_path(&f->folder, "gfx90a68.kdb", f->path);
+    scratch_directory_make(&f->directory);
+    scratch_write(&f->directory, "gfx90a68.kdb", "package");
+    scratch_path(&f->directory, "gfx90a68.kdb", f->path);
     *state = f;
     return 0;
 }
@@ -29,7 +29,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
-    scratch_folder_remove(&f->folder);
+    scratch_directory_remove(&f->directory);
     free(f);
     return 0;
 }
@@ -107,7 +107,7 @@ TEST(kilnctl_packages, a_manifest_beside_a_package_goes_with_it)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = INSTALLED;
-    scratch_write(&f->folder, "gfx90a68.kdb.manifest", "manifest");
+    scratch_write(&f->directory, "gfx90a68.kdb.manifest", "manifest");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_OK);
     assert_int_equal(fake.file_counts[0], 2);
     assert_string_equal(fake.sent[0][1], "manifest");
@@ -118,10 +118,10 @@ TEST(kilnctl_packages, a_manifest_given_is_the_one_that_goes)
     struct fixture *f = *state;
     char path[512];
     fake.answers[0].reply = INSTALLED;
-    scratch_write(&f->folder, "gfx90a68.kdb.manifest", "beside");
-    scratch_write(&f->folder, "other", "given");
+    scratch_write(&f->directory, "gfx90a68.kdb.manifest", "beside");
+    scratch_write(&f->directory, "other", "given");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--manifest",
-                         scratch_path(&f->folder, "other", path)),
+                         scratch_path(&f->directory, "other", path)),
                      KILN_E_OK);
     assert_string_equal(fake.sent[0][1], "given");
 }
@@ -140,7 +140,7 @@ TEST(kilnctl_packages, a_package_that_is_not_there_or_no_file_is_named)
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "install", "/nonexistent/x.kdb"), KILN_E_NOT_FOUND);
     assert_string_equal(f->run.err.text, "there is no '/nonexistent/x.kdb'");
-    assert_int_equal(RUN(&f->run, "pkg", "install", f->folder.path), KILN_E_INVALID);
+    assert_int_equal(RUN(&f->run, "pkg", "install", f->directory.path), KILN_E_INVALID);
     assert_says(f->run.err.text, "is not a regular file");
     assert_int_equal(fake.asked, 0);
 }
@@ -196,7 +196,7 @@ TEST(kilnctl_packages, a_sum_is_checked_to_be_one_and_sent_in_small_letters)
 TEST(kilnctl_packages, a_package_with_a_log_is_not_installed_without_the_program_that_merges)
 {
     struct fixture *f = *state;
-    scratch_write(&f->folder, "gfx90a68.kdb-wal", "log");
+    scratch_write(&f->directory, "gfx90a68.kdb-wal", "log");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_UNSUPPORTED);
     assert_says(f->run.err.text, "kiln-transfer");
     assert_int_equal(fake.asked, 0);
@@ -209,13 +209,13 @@ TEST(kilnctl_packages, a_users_cache_is_installed_by_way_of_a_snapshot)
     fake_transfer_is_here = true;
     setenv(FAKE_TRANSFER, "merge", 1);
     fake.answers[0].reply = INSTALLED;
-    scratch_write(&f->folder, "gfx90a68.ukdb", "cache");
-    told_begin(&f->told);
-    int rc = RUN(&f->run, "pkg", "install", scratch_path(&f->folder, "gfx90a68.ukdb", path));
-    told_end(&f->told);
+    scratch_write(&f->directory, "gfx90a68.ukdb", "cache");
+    reported_begin(&f->reported);
+    int rc = RUN(&f->run, "pkg", "install", scratch_path(&f->directory, "gfx90a68.ukdb", path));
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
     assert_string_equal(fake.sent[0][0], "cache");
-    assert_string_equal(f->told.text, "kilnctl: one?page\n"); /* what the snapshot lacks */
+    assert_string_equal(f->reported.text, "kilnctl: one?page\n"); /* what the snapshot lacks */
 }
 
 TEST(kilnctl_packages, a_package_at_rest_needs_no_snapshot)
@@ -230,10 +230,10 @@ TEST(kilnctl_packages, a_package_at_rest_needs_no_snapshot)
 TEST(kilnctl_packages, a_package_with_a_log_goes_with_no_sum_or_manifest)
 {
     struct fixture *f = *state;
-    scratch_write(&f->folder, "gfx90a68.kdb-wal", "log");
+    scratch_write(&f->directory, "gfx90a68.kdb-wal", "log");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--sha256", SUM), KILN_E_INVALID);
     assert_says(f->run.err.text, "end the programs that use it");
-    scratch_write(&f->folder, "gfx90a68.kdb.manifest", "manifest");
+    scratch_write(&f->directory, "gfx90a68.kdb.manifest", "manifest");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_INVALID);
     assert_int_equal(fake.asked, 0);
 }
@@ -247,7 +247,7 @@ TEST(kilnctl_packages, what_kilnd_has_against_a_package_is_the_error)
     assert_string_equal(f->run.printed, "");
 }
 
-TEST(kilnctl_packages, an_install_tells_how_far_it_is_and_why_it_tries_again)
+TEST(kilnctl_packages, an_install_reports_how_far_it_is_and_why_it_tries_again)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){
@@ -258,15 +258,15 @@ TEST(kilnctl_packages, an_install_tells_how_far_it_is_and_why_it_tries_again)
                       "\"attempt\":2,\"note\":\"the server \\u001b[1mhung up\"}}",
                       "{\"progress\":{\"stage\":\"checking\",\"done\":978,\"total\":978}}" },
     };
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "pkg", "install", "http://h/gfx90a68.kdb");
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
-    assert_says(f->told.text, "gfx90a68.kdb: fetching: 1.0 MiB of 2.0 MiB done, ");
-    assert_says(f->told.text, "gfx90a68.kdb: the server ?[1mhung up; attempt 2\n");
-    assert_says(f->told.text, "gfx90a68.kdb: fetching: 2.0 MiB of 2.0 MiB done, ");
-    assert_says(f->told.text, "gfx90a68.kdb: checking: 978 of 978 done, ");
-    assert_null(strstr(f->told.text, "failed"));
+    assert_says(f->reported.text, "gfx90a68.kdb: fetching: 1.0 MiB of 2.0 MiB done, ");
+    assert_says(f->reported.text, "gfx90a68.kdb: the server ?[1mhung up; attempt 2\n");
+    assert_says(f->reported.text, "gfx90a68.kdb: fetching: 2.0 MiB of 2.0 MiB done, ");
+    assert_says(f->reported.text, "gfx90a68.kdb: checking: 978 of 978 done, ");
+    assert_null(strstr(f->reported.text, "failed"));
 }
 
 #define CHECKED_HALF                                                          \
@@ -274,49 +274,49 @@ TEST(kilnctl_packages, an_install_tells_how_far_it_is_and_why_it_tries_again)
         "{\"progress\":{\"stage\":\"checking\",\"done\":500,\"total\":1000}}" \
     }
 
-TEST(kilnctl_packages, the_last_stage_is_told_to_its_end_only_where_the_install_came_to_one)
+TEST(kilnctl_packages, the_last_stage_is_reported_to_its_end_only_where_the_install_came_to_one)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };
     fake.answers[1] = (struct fake_answer){ .code = KILN_E_CORRUPT, .progress = CHECKED_HALF };
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "pkg", "install", f->path);
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
-    assert_says(f->told.text, "checking: 1000 of 1000 done, ");
-    told_begin(&f->told);
+    assert_says(f->reported.text, "checking: 1000 of 1000 done, ");
+    reported_begin(&f->reported);
     rc = RUN(&f->run, "pkg", "install", f->path);
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_CORRUPT);
-    assert_says(f->told.text, "checking: 500 of 1000 done, ");
-    assert_null(strstr(f->told.text, "1000 of 1000"));
+    assert_says(f->reported.text, "checking: 500 of 1000 done, ");
+    assert_null(strstr(f->reported.text, "1000 of 1000"));
 }
 
 TEST(kilnctl_packages, nothing_of_a_urls_credentials_or_query_is_shown)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "pkg", "install", "http://me:secret@h/p/gfx90a68.kdb?sig=abc/def#frag");
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
     assert_says(fake.requests[0],
                 "me:secret@h/p/gfx90a68.kdb?sig=abc/def#frag"); /* kilnd needs it */
-    assert_int_equal(strncmp(f->told.text, "gfx90a68.kdb: checking", 22), 0);
-    assert_null(strstr(f->told.text, "secret"));
-    assert_null(strstr(f->told.text, "abc"));
-    assert_null(strstr(f->told.text, "def"));
+    assert_int_equal(strncmp(f->reported.text, "gfx90a68.kdb: checking", 22), 0);
+    assert_null(strstr(f->reported.text, "secret"));
+    assert_null(strstr(f->reported.text, "abc"));
+    assert_null(strstr(f->reported.text, "def"));
 }
 
 TEST(kilnctl_packages, a_url_that_ends_in_its_host_shows_no_credentials_either)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "pkg", "install", "http://me:se/cret@h");
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
-    assert_null(strstr(f->told.text, "cret@"));
+    assert_null(strstr(f->reported.text, "cret@"));
 }
 
 TEST(kilnctl_packages, progress_that_is_nonsense_is_let_pass)
@@ -326,11 +326,11 @@ TEST(kilnctl_packages, progress_that_is_nonsense_is_let_pass)
         .reply = INSTALLED,
         .progress = { "{", "{\"progress\":7}", "{\"progress\":{\"stage\":\"unpacking\"}}" },
     };
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "pkg", "install", "http://h/gfx90a68.kdb");
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
-    assert_string_equal(f->told.text, ""); /* nobody knows how much there is to unpack */
+    assert_string_equal(f->reported.text, ""); /* nobody knows how much there is to unpack */
 }
 
 TEST(kilnctl_packages, the_time_given_bounds_an_install)
@@ -356,8 +356,8 @@ TEST(kilnctl_packages, packages_are_listed_with_what_they_are_for)
     assert_says(f->run.printed, "gfx90a68.kdb  kdb     gfx90a68      978  1.0 MiB  ops");
 }
 
-#define REFUSED                                                                              \
-    "\"refused\":[{\"name\":\"gfx906_60.kdb.bz2\",\"folder\":\"/opt/db\",\"why\":\"packed: " \
+#define REFUSED                                                                                 \
+    "\"refused\":[{\"name\":\"gfx906_60.kdb.bz2\",\"directory\":\"/opt/db\",\"why\":\"packed: " \
     "\\u001b[2Jinstall it\"}]}"
 
 TEST(kilnctl_packages, packages_that_are_not_used_are_listed_with_the_reason)
@@ -373,7 +373,7 @@ TEST(kilnctl_packages, packages_that_are_not_used_are_listed_with_the_reason)
     assert_says(f->run.printed, "none of the packages that are here is used\n\nnot used: 'gfx906");
     assert_null(strstr(f->run.printed, "no packages are installed"));
     assert_int_equal(RUN(&f->run, "pkg", "ls", "--json"), KILN_E_OK);
-    assert_says(f->run.printed, "\"folder\":\"/opt/db\",\"why\":");
+    assert_says(f->run.printed, "\"directory\":\"/opt/db\",\"why\":");
 }
 
 TEST(kilnctl_packages, a_list_of_no_packages_says_what_to_do)
@@ -479,16 +479,16 @@ TEST(kilnctl_packages, verifying_as_json_has_every_report_and_the_error)
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"name\":\"a.kdb\",\"kernels\":9,\"damaged\":2}";
     fake.answers[1].code = KILN_E_NOT_FOUND;
-    told_begin(&f->told);
+    reported_begin(&f->reported);
     int rc = RUN(&f->run, "pkg", "verify", "a.kdb", "c.kdb", "--json");
-    told_end(&f->told);
+    reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_CORRUPT);
     assert_says(f->run.printed,
                 "{\"packages\":[{\"name\":\"a.kdb\",\"kernels\":9,\"damaged\":2}],\"failures\":[");
     assert_says(f->run.printed, "\"package\":\"c.kdb\"}]");
     assert_says(f->run.printed, "\"error\":{\"code\":\"CORRUPT\"");
     assert_true(f->run.reported);
-    assert_says(f->told.text,
+    assert_says(f->reported.text,
                 "kilnctl: the fake says no\n"); /* of the second; main has the first */
 }
 
@@ -528,10 +528,10 @@ TEST(kilnctl_packages, removing_packages_stops_where_it_is_not_permitted)
 
 /* ---- coverage ---- */
 
-#define GPU(node, coverage, packages, sentence)                                             \
+#define GPU(node, coverage, packages, message)                                              \
     "{\"node\":" node ",\"arch\":\"gfx90a\",\"compute_units\":104,\"uuid\":\"u" node        \
     "\",\"database_id\":\"gfx90a68\",\"coverage\":\"" coverage "\",\"packages\":[" packages \
-    "],\"sentence\":\"" sentence "\"}"
+    "],\"sentence\":\"" message "\"}"
 #define PACKAGE(name, fit) "{\"name\":\"" name "\",\"fit\":\"" fit "\"}"
 
 TEST(kilnctl_packages, coverage_lists_each_gpu_and_says_once_what_to_do)
@@ -560,7 +560,7 @@ TEST(kilnctl_packages, coverage_names_the_packages_that_apply_to_a_gpu)
     assert_says(f->run.printed, "gfx90a68  exact     gfx90a68.kdb, gfx90a.kdb\n");
 }
 
-TEST(kilnctl_packages, a_host_without_gpus_is_covered_by_a_sentence)
+TEST(kilnctl_packages, a_host_without_gpus_is_covered_by_a_message)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"gpus\":[],\"skipped\":\"node 3 has no simd_count\"}";

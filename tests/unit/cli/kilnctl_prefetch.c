@@ -303,7 +303,7 @@ TEST(kilnctl_prefetch, prefetch_knows_of_each_arch_whether_its_gpus_state_featur
     };
     static const char *const with_sramecc[] = { "gfx906", "gfx908", "gfx90a", "gfx940",
                                                 "gfx941", "gfx942", "gfx950" };
-    char note[PREFETCH_NOTE_MOST];
+    char note[PREFETCH_NOTE_MAX];
     for (size_t i = 0; i < sizeof(archs) / sizeof(archs[0]); i++) {
         const char *said = prefetch_note(archs[i], note);
         bool sramecc = false;

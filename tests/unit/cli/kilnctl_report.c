@@ -14,7 +14,7 @@ const char *kiln_version(void) { return "0.1.0"; }
 
 struct fixture {
     struct command_run run;
-    char folder[64], file[80];
+    char directory[64], file[80];
     char *page; /* owned */
     size_t page_size;
 };
@@ -26,9 +26,9 @@ static int set_up(void **state)
     *state = f;
     if (!f)
         return -1;
-    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-test-report-XXXXXX");
-    assert_non_null(mkdtemp(f->folder));
-    snprintf(f->file, sizeof(f->file), "%s/r.html", f->folder);
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-test-report-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    snprintf(f->file, sizeof(f->file), "%s/r.html", f->directory);
     return 0;
 }
 
@@ -36,7 +36,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     unlink(f->file);
-    rmdir(f->folder);
+    rmdir(f->directory);
     free(f->page);
     free(f);
     return 0;
@@ -48,10 +48,10 @@ FIXTURE(kilnctl_report, set_up, tear_down);
 static void keep(const struct fixture *f, const char *name)
 {
     char path[512];
-    const char *folder = getenv("KILN_LOOK_FOLDER");
-    if (!folder)
+    const char *directory = getenv("KILN_LOOK_FOLDER");
+    if (!directory)
         return;
-    snprintf(path, sizeof(path), "%s/%s.html", folder, name);
+    snprintf(path, sizeof(path), "%s/%s.html", directory, name);
     FILE *out = fopen(path, "w");
     assert_non_null(out);
     fwrite(f->page, 1, f->page_size, out);
@@ -295,13 +295,13 @@ TEST(kilnctl_report, another_file_of_that_name_stays)
     assert_string_equal(content, "my thesis");
 }
 
-TEST(kilnctl_report, a_folder_or_no_name_is_refused)
+TEST(kilnctl_report, a_directory_or_no_name_is_refused)
 {
     struct fixture *f = *state;
     answer_all();
     assert_int_equal(RUN(&f->run, "report"), KILN_E_INVALID);
     assert_says(f->run.err.text, "-o FILE");
-    assert_int_not_equal(RUN(&f->run, "report", "-o", f->folder), KILN_E_OK);
+    assert_int_not_equal(RUN(&f->run, "report", "-o", f->directory), KILN_E_OK);
     assert_int_equal(RUN(&f->run, "report", "-o", "/dev/null"), KILN_E_INVALID);
 }
 

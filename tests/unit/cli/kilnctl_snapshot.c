@@ -4,10 +4,10 @@
 #include "cli/kilnctl/snapshot.h"
 #include "tests/support/test.h"
 #include "tests/unit/cli/fake_transfer.h"
-#include "tests/unit/cli/scratch_folder.h"
+#include "tests/unit/cli/scratch_directory.h"
 
 struct fixture {
-    struct scratch_folder folder;
+    struct scratch_directory directory;
     char path[512];
     struct snapshot snapshot;
     struct kiln_error err;
@@ -17,9 +17,9 @@ static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     assert_non_null(f);
-    scratch_folder_make(&f->folder);
-    scratch_write(&f->folder, "a.ukdb", "cache");
-    scratch_path(&f->folder, "a.ukdb", f->path);
+    scratch_directory_make(&f->directory);
+    scratch_write(&f->directory, "a.ukdb", "cache");
+    scratch_path(&f->directory, "a.ukdb", f->path);
     f->snapshot.fd = -1;
     fake_transfer_is_here = true;
     *state = f;
@@ -31,7 +31,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     if (f->snapshot.fd >= 0)
         close(f->snapshot.fd);
-    scratch_folder_remove(&f->folder);
+    scratch_directory_remove(&f->directory);
     free(f);
     return 0;
 }
@@ -68,11 +68,11 @@ TEST(kilnctl_snapshot, an_answer_without_a_file_or_that_is_none_is_corrupt)
     struct fixture *f = *state;
     assert_int_equal(open_with(f, "forget"), KILN_E_CORRUPT);
     assert_int_equal(open_with(f, "babble"), KILN_E_CORRUPT);
-    assert_int_equal(open_with(f, "folder"), KILN_E_INVALID);
+    assert_int_equal(open_with(f, "directory"), KILN_E_INVALID);
     assert_int_equal(f->snapshot.fd, -1);
 }
 
-TEST(kilnctl_snapshot, a_program_that_ends_without_a_word_is_told_of_with_its_status)
+TEST(kilnctl_snapshot, a_program_that_ends_without_a_word_is_reported_of_with_its_status)
 {
     struct fixture *f = *state;
     assert_int_equal(open_with(f, "leave"), KILN_E_IO);
@@ -87,7 +87,7 @@ TEST(kilnctl_snapshot, no_descriptors_are_left_behind_by_failures)
     int before = dup(0);
     close(before);
     for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(open_with(f, "folder"), KILN_E_INVALID);
+        assert_int_equal(open_with(f, "directory"), KILN_E_INVALID);
         assert_int_equal(open_with(f, "babble"), KILN_E_CORRUPT);
     }
     int after = dup(0);
@@ -99,7 +99,7 @@ TEST(kilnctl_snapshot, without_the_program_a_file_at_rest_is_opened_as_it_is)
 {
     struct fixture *f = *state;
     fake_transfer_is_here = false;
-    scratch_write(&f->folder, "a.ukdb-wal", ""); /* of no bytes: nothing is in it */
+    scratch_write(&f->directory, "a.ukdb-wal", ""); /* of no bytes: nothing is in it */
     must(snapshot_open(f->path, &f->snapshot, &f->err), f->err);
     assert_false(f->snapshot.merged);
     assert_string_equal(f->snapshot.note, "");
@@ -109,7 +109,7 @@ TEST(kilnctl_snapshot, without_the_program_a_file_in_use_is_refused)
 {
     struct fixture *f = *state;
     fake_transfer_is_here = false;
-    scratch_write(&f->folder, "a.ukdb-journal", "log");
+    scratch_write(&f->directory, "a.ukdb-journal", "log");
     assert_int_equal(snapshot_open(f->path, &f->snapshot, &f->err), KILN_E_UNSUPPORTED);
     assert_says(f->err.text, "end the programs that use the file");
 }
@@ -119,7 +119,7 @@ TEST(kilnctl_snapshot, a_pipe_is_no_file_and_is_not_waited_for)
     struct fixture *f = *state;
     char path[512];
     int fd = -1;
-    assert_int_equal(mkfifo(scratch_path(&f->folder, "pipe", path), 0600), 0);
+    assert_int_equal(mkfifo(scratch_path(&f->directory, "pipe", path), 0600), 0);
     assert_int_equal(snapshot_open_plain(path, &fd, &f->err), KILN_E_INVALID);
     assert_int_equal(fd, -1);
 }

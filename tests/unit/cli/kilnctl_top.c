@@ -71,7 +71,7 @@ FIXTURE(kilnctl_top, set_up, tear_down);
 
 static const char *page_text(const struct top_page *page)
 {
-    static char text[TOP_LINES_MOST * (TOP_WIDTH_MOST + 2)];
+    static char text[TOP_LINES_MAX * (TOP_WIDTH_MAX + 2)];
     size_t used = 0;
     text[0] = '\0';
     for (size_t i = 0; i < page->count; i++)

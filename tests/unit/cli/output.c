@@ -94,7 +94,7 @@ TEST(output, a_file_gets_no_colours)
     assert_false(output_has_colour(f->out));
 }
 
-TEST(output, an_error_names_program_sentence_log_and_advice)
+TEST(output, an_error_names_program_message_log_and_advice)
 {
     struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_COMPILE_FAILED,
@@ -134,7 +134,7 @@ TEST(output, progress_of_nothing_is_done_at_once)
     assert_string_equal(printed(f), "prefetch: 0 of 0 done, 0 s\n");
 }
 
-TEST(output, progress_of_bytes_is_told_in_their_units)
+TEST(output, progress_of_bytes_is_reported_in_their_units)
 {
     struct fixture *f = *state;
     struct progress progress;
@@ -148,7 +148,7 @@ TEST(output, progress_of_bytes_is_told_in_their_units)
                                     "2.0 MiB/2.0 MiB, 2.00 s");
 }
 
-TEST(output, the_time_told_is_the_commands_and_the_time_left_that_of_what_is_counted)
+TEST(output, the_time_reported_is_the_commands_and_the_time_left_that_of_what_is_counted)
 {
     struct fixture *f = *state;
     struct progress progress;

@@ -210,17 +210,17 @@ TEST(programs, a_listing_of_no_devices_is_json_with_the_reasons_and_the_error)
 }
 
 /* On a fake runtime (tests/support/fake_gpu), and no other. */
-static int list_hip(struct fixture *f, const char *folder, const char *json)
+static int list_hip(struct fixture *f, const char *directory, const char *json)
 {
     setenv("KILN_CUDA_LIBRARY", "/nonexistent", 1);
     setenv("KILN_OPENCL_LIBRARY", "/nonexistent", 1);
-    int status = DRIVER(f, "devices", "--hip-library-path", folder, json);
+    int status = DRIVER(f, "devices", "--hip-library-path", directory, json);
     unsetenv("KILN_CUDA_LIBRARY");
     unsetenv("KILN_OPENCL_LIBRARY");
     return status;
 }
 
-TEST(programs, devices_of_a_runtime_in_the_folder_given_are_told_with_all_there_is)
+TEST(programs, devices_of_a_runtime_in_the_directory_given_are_reported_with_all_there_is)
 {
     struct fixture *f = *state;
     struct kiln_err why = KILN_ERR_INIT;
@@ -255,7 +255,7 @@ TEST(programs, a_list_of_devices_is_a_table_and_then_what_is_not_here)
     assert_non_null(strstr(f->printed, "\nopencl  cannot load the OpenCL loader "));
 }
 
-TEST(programs, a_folder_for_the_runtime_is_absolute)
+TEST(programs, a_directory_for_the_runtime_is_absolute)
 {
     struct fixture *f = *state;
     assert_int_equal(DRIVER(f, "devices", "--hip-library-path", "lib"), 2);

@@ -36,13 +36,13 @@ TEST(plain, a_device_has_one_id)
 {
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         const struct target target = target_of(known[i].target);
-        char id[DATABASE_ID_MOST];
+        char id[DATABASE_ID_MAX];
         assert_true(database_id_of_device(&target, known[i].compute_units, id));
         assert_string_equal(id, known[i].id);
     }
 }
 
-TEST(plain, an_id_tells_the_backend_of_its_records)
+TEST(plain, an_id_reports_the_backend_of_its_records)
 {
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         const struct target target = target_of(known[i].target);
@@ -59,7 +59,7 @@ TEST(plain, opencl_devices_differ_by_all_of_their_target)
 {
     const struct target a = target_of("opencl:pthread-x:PoCL-3.1-0123456789abcdef"),
                         b = target_of("opencl:pthread-x:PoCL-3.1-0123456789abcdee");
-    char id_of_a[DATABASE_ID_MOST], id_of_b[DATABASE_ID_MOST], more_units[DATABASE_ID_MOST];
+    char id_of_a[DATABASE_ID_MAX], id_of_b[DATABASE_ID_MAX], more_units[DATABASE_ID_MAX];
     assert_true(database_id_of_device(&a, 8, id_of_a));
     assert_true(database_id_of_device(&b, 8, id_of_b));
     assert_true(database_id_of_device(&a, 16, more_units));
@@ -71,7 +71,7 @@ TEST(plain, an_id_that_is_too_long_is_none)
 {
     const struct target longest = target_of("gfx906aaaaaaaaaaaaaaaaaaaaaaaaa"),
                         with_xnack = target_of("gfx906aaaaaaaaaaaaaaaaaaaaaaaaa:xnack+");
-    char id[DATABASE_ID_MOST];
+    char id[DATABASE_ID_MAX];
     assert_true(database_id_of_device(&longest, 0, id));
     assert_false(database_id_of_device(&longest, 60, id));
     assert_false(database_id_of_device(&with_xnack, 0, id));

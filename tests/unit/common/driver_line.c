@@ -201,10 +201,10 @@ TEST(plain, names_what_it_does_not_understand)
 
 TEST(plain, a_line_of_too_many_words_is_refused_not_cut)
 {
-    char text[8 + 5 * DRIVER_WORDS_MOST] = "conv";
+    char text[8 + 5 * DRIVER_WORDS_MAX] = "conv";
     struct driver_line line;
     struct kiln_err err;
-    for (size_t i = 0; i < DRIVER_WORDS_MOST / 2; i++)
+    for (size_t i = 0; i < DRIVER_WORDS_MAX / 2; i++)
         strcat(text, " -n 1");
     assert_int_equal(parse(text, &line, &err), KILN_INVALID);
     assert_says(err.text, "more than 128 words");

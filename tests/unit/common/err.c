@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-TEST(plain, records_code_and_sentence_and_returns_the_code)
+TEST(plain, records_code_and_message_and_returns_the_code)
 {
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(kiln_fail(&err, KILN_FULL, "%d bytes", 7), KILN_FULL);
@@ -21,7 +21,7 @@ TEST(plain, puts_context_in_front_on_the_way_up)
     assert_string_equal(err.text, "storing a kernel: cannot write 'x': No space left on device");
 }
 
-TEST(plain, cuts_a_sentence_that_is_too_long_without_losing_its_end)
+TEST(plain, cuts_a_message_that_is_too_long_without_losing_its_end)
 {
     struct kiln_err err = KILN_ERR_INIT;
     char longer[2 * sizeof(err.text)];

@@ -14,42 +14,42 @@
 #include <unistd.h>
 
 struct fixture {
-    char folder[64];
+    char directory[64];
     struct kiln_err err;
 };
 
-static int make_folder(void **state)
+static int make_directory(void **state)
 {
     static struct fixture f;
-    f = (struct fixture){ .folder = "/tmp/kiln-test-fs-XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.folder));
+    f = (struct fixture){ .directory = "/tmp/kiln-test-fs-XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.directory));
     *state = &f;
     return 0;
 }
 
-static int remove_folder(void **state)
+static int remove_directory(void **state)
 {
     struct fixture *f = *state;
     char path[128];
     static const char *const left[] = { "a/b/c", "a/b", "a", "file" };
     for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
-        snprintf(path, sizeof(path), "%s/%s", f->folder, left[i]);
+        snprintf(path, sizeof(path), "%s/%s", f->directory, left[i]);
         remove(path);
     }
-    return rmdir(f->folder);
+    return rmdir(f->directory);
 }
 
-FIXTURE(folder, make_folder, remove_folder);
+FIXTURE(directory, make_directory, remove_directory);
 
-TEST(folder, removes_a_tree_and_follows_no_link)
+TEST(directory, removes_a_tree_and_follows_no_link)
 {
     struct fixture *f = *state;
     char tree[128], deep[192], link[192], kept[128];
-    snprintf(tree, sizeof(tree), "%s/tree", f->folder);
+    snprintf(tree, sizeof(tree), "%s/tree", f->directory);
     snprintf(deep, sizeof(deep), "%s/a/b", tree);
     snprintf(link, sizeof(link), "%s/a/link", tree);
-    snprintf(kept, sizeof(kept), "%s/file", f->folder);
-    must(fs_make_folders(deep, &f->err), f->err);
+    snprintf(kept, sizeof(kept), "%s/file", f->directory);
+    must(fs_make_directories(deep, &f->err), f->err);
     close(open(kept, O_CREAT | O_WRONLY, 0600));
     assert_int_equal(symlink("../..", link), 0);
     assert_int_equal(chmod(deep, 0), 0);
@@ -58,7 +58,7 @@ TEST(folder, removes_a_tree_and_follows_no_link)
 
     assert_int_equal(access(tree, F_OK), 0);
     assert_int_equal(rmdir(tree), 0);
-    must(fs_make_folders(deep, &f->err), f->err);
+    must(fs_make_directories(deep, &f->err), f->err);
     assert_int_equal(symlink("../..", link), 0);
     fs_remove_tree(AT_FDCWD, tree);
     assert_int_not_equal(access(tree, F_OK), 0);
@@ -80,10 +80,11 @@ int __wrap_unlinkat(int parent, const char *name, int flags)
     return -1;
 }
 
-/* |levels| folders in each other, the last of them with a file; each may be entered by nobody. */
+/* |levels| directories in each other, the last of them with a file; each may be entered by nobody.
+ */
 static void dig(struct fixture *f, const char *name, unsigned levels)
 {
-    int at = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int at = open(f->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (unsigned i = 0; i < levels; i++) {
         const char *next = i ? "d" : name;
         assert_int_equal(mkdirat(at, next, 0700), 0);
@@ -98,7 +99,7 @@ static void dig(struct fixture *f, const char *name, unsigned levels)
 static bool digs_and_removes(struct fixture *f, unsigned levels)
 {
     char tree[128];
-    snprintf(tree, sizeof(tree), "%s/a", f->folder);
+    snprintf(tree, sizeof(tree), "%s/a", f->directory);
     dig(f, "a", levels);
     if (levels > 1)
         chmod(tree, levels < 10 ? 0 : 0700);
@@ -106,12 +107,12 @@ static bool digs_and_removes(struct fixture *f, unsigned levels)
 }
 
 /* Modes are no obstacle to root. */
-TEST(folder, removes_what_lies_deep_and_may_not_be_entered)
+TEST(directory, removes_what_lies_deep_and_may_not_be_entered)
 {
     struct fixture *f = *state;
     const uid_t nobody = 65534;
     int status;
-    assert_int_equal(chmod(f->folder, 0777), 0);
+    assert_int_equal(chmod(f->directory, 0777), 0);
     pid_t pid = fork();
     if (pid == 0) {
         if (geteuid() == 0 && (setgid(nobody) != 0 || setuid(nobody) != 0))
@@ -123,11 +124,11 @@ TEST(folder, removes_what_lies_deep_and_may_not_be_entered)
     assert_int_equal(status, 0);
 }
 
-TEST(folder, names_that_are_taken_do_not_keep_what_lies_deep)
+TEST(directory, names_that_are_taken_do_not_keep_what_lies_deep)
 {
     struct fixture *f = *state;
     char tree[128], taken[192];
-    snprintf(tree, sizeof(tree), "%s/a", f->folder);
+    snprintf(tree, sizeof(tree), "%s/a", f->directory);
     dig(f, "a", 100);
     snprintf(taken, sizeof(taken), "%s/.lifted-0", tree);
     assert_int_equal(mkdir(taken, 0700), 0);
@@ -135,16 +136,16 @@ TEST(folder, names_that_are_taken_do_not_keep_what_lies_deep)
     assert_int_not_equal(access(tree, F_OK), 0);
 }
 
-/* A name that may not be changed, as with chattr +i, keeps its folders alone. */
-TEST(folder, what_stays_is_named_and_the_rest_goes)
+/* A name that may not be changed, as with chattr +i, keeps its directories alone. */
+TEST(directory, what_stays_is_named_and_the_rest_goes)
 {
     struct fixture *f = *state;
     char tree[128], stays[192], goes[192];
-    snprintf(tree, sizeof(tree), "%s/a", f->folder);
+    snprintf(tree, sizeof(tree), "%s/a", f->directory);
     snprintf(stays, sizeof(stays), "%s/b/stays", tree);
     snprintf(goes, sizeof(goes), "%s/b/z/goes", tree);
-    must(fs_make_folders(stays, &f->err), f->err);
-    must(fs_make_folders(goes, &f->err), f->err);
+    must(fs_make_directories(stays, &f->err), f->err);
+    must(fs_make_directories(goes, &f->err), f->err);
     static const int reasons[] = { EPERM, EACCES, EROFS, EBUSY };
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
         refused = reasons[i];
@@ -161,12 +162,12 @@ TEST(folder, what_stays_is_named_and_the_rest_goes)
     must(fs_remove(AT_FDCWD, tree, &f->err), f->err);
 }
 
-TEST(folder, more_files_than_may_be_removed_at_a_time_go_in_several)
+TEST(directory, more_files_than_may_be_removed_at_a_time_go_in_several)
 {
     struct fixture *f = *state;
     char tree[128], path[192];
-    snprintf(tree, sizeof(tree), "%s/a", f->folder);
-    must(fs_make_folders(tree, &f->err), f->err);
+    snprintf(tree, sizeof(tree), "%s/a", f->directory);
+    must(fs_make_directories(tree, &f->err), f->err);
     for (unsigned i = 0; i < 25; i++) {
         snprintf(path, sizeof(path), "%s/file-%u", tree, i);
         close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
@@ -180,42 +181,42 @@ TEST(folder, more_files_than_may_be_removed_at_a_time_go_in_several)
     assert_int_not_equal(access(tree, F_OK), 0);
 }
 
-TEST(folder, what_is_not_there_is_removed)
+TEST(directory, what_is_not_there_is_removed)
 {
     struct fixture *f = *state;
     char path[128];
-    snprintf(path, sizeof(path), "%s/a", f->folder);
+    snprintf(path, sizeof(path), "%s/a", f->directory);
     must(fs_remove(AT_FDCWD, path, &f->err), f->err);
     must(fs_empty(path, &f->err), f->err);
     close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     assert_int_not_equal(fs_empty(path, &f->err), KILN_OK);
-    assert_says(f->err.text, "cannot open the folder");
+    assert_says(f->err.text, "cannot open the directory");
     must(fs_remove(AT_FDCWD, path, &f->err), f->err);
 }
 
-TEST(folder, makes_missing_parents_private)
+TEST(directory, makes_missing_parents_private)
 {
     struct fixture *f = *state;
     char path[128];
     struct stat seen;
-    snprintf(path, sizeof(path), "%s/a/b/c", f->folder);
-    must(fs_make_folders(path, &f->err), f->err);
-    must(fs_make_folders(path, &f->err), f->err); /* again: nothing to do */
+    snprintf(path, sizeof(path), "%s/a/b/c", f->directory);
+    must(fs_make_directories(path, &f->err), f->err);
+    must(fs_make_directories(path, &f->err), f->err); /* again: nothing to do */
     assert_int_equal(stat(path, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0700);
 }
 
-TEST(folder, a_file_in_the_way_of_a_folder_is_named)
+TEST(directory, a_file_in_the_way_of_a_directory_is_named)
 {
     struct fixture *f = *state;
     char path[128];
-    snprintf(path, sizeof(path), "%s/file", f->folder);
+    snprintf(path, sizeof(path), "%s/file", f->directory);
     int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     must(fs_write_all(fd, bytes_of_text("content"), &f->err), f->err);
     close(fd);
-    assert_int_equal(fs_make_folders(path, &f->err), KILN_INVALID);
-    assert_says(f->err.text, "/file' is not a folder");
+    assert_int_equal(fs_make_directories(path, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "/file' is not a directory");
 
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 100);
@@ -223,7 +224,7 @@ TEST(folder, a_file_in_the_way_of_a_folder_is_named)
     assert_true(bytes_equal_text(buffer_view(&b), "content"));
 }
 
-TEST(folder, reading_stops_at_the_limit)
+TEST(directory, reading_stops_at_the_limit)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer b;
@@ -234,7 +235,7 @@ TEST(folder, reading_stops_at_the_limit)
     assert_says(f->err.text, "/does/not/exist");
 }
 
-TEST(folder, a_sealed_memfd_can_be_neither_written_nor_grown)
+TEST(directory, a_sealed_memfd_can_be_neither_written_nor_grown)
 {
     struct fixture *f = *state;
     int fd = -1;
@@ -249,7 +250,7 @@ TEST(folder, a_sealed_memfd_can_be_neither_written_nor_grown)
     close(fd);
 }
 
-TEST(folder, a_memfd_mapped_for_writing_is_not_sealed)
+TEST(directory, a_memfd_mapped_for_writing_is_not_sealed)
 {
     struct fixture *f = *state;
     int fd = -1;
@@ -262,20 +263,20 @@ TEST(folder, a_memfd_mapped_for_writing_is_not_sealed)
     close(fd);
 }
 
-TEST(folder, network_filesystems_are_known_by_their_magic)
+TEST(directory, network_filesystems_are_known_by_their_magic)
 {
     struct fixture *f = *state;
     assert_string_equal(fs_network_name(0x6969), "nfs");
     assert_string_equal(fs_network_name(0x0bd00bd0), "lustre");
     assert_string_equal(fs_network_name((long)0xfffffffffe534d42ull), "smb2"); /* sign-extended */
     assert_null(fs_network_name(0xef53));                                      /* ext4 */
-    must(fs_refuse_network(f->folder, "cache_dir", &f->err), f->err);
+    must(fs_refuse_network(f->directory, "cache_dir", &f->err), f->err);
 }
 
 /* ---- FUSE ---- */
 
-static const char *mount_type; /* of the temporary folder, to fs_look; NULL: it is as it is */
-static enum kiln_code mounts_outcome;
+static const char *mount_type; /* of the temporary directory, to fs_look; NULL: it is as it is */
+static enum kiln_code mounts_result;
 
 int __real_statfs(const char *path, struct statfs *buf);
 int __wrap_statfs(const char *path, struct statfs *buf);
@@ -304,7 +305,7 @@ enum kiln_code __wrap_fs_read_file(const char *path, size_t limit, struct buffer
              "36 35 %u:%u /x /a\\040-\\040b rw,relatime shared:1 - %s ada@host: rw\n7 7 0:",
              major(seen.st_dev), minor(seen.st_dev), mount_type);
     buffer_put(ret_content, text, strlen(text));
-    return mounts_outcome;
+    return mounts_result;
 }
 
 static struct fs_place look_as(const char *type)
@@ -316,7 +317,7 @@ static struct fs_place look_as(const char *type)
     return place;
 }
 
-TEST(folder, network_filesystems_by_fuse_are_known_by_their_mount)
+TEST(directory, network_filesystems_by_fuse_are_known_by_their_mount)
 {
     static const char *const networks[] = { "fuse.sshfs",  "fuse.glusterfs", "fuse.ceph-fuse",
                                             "fuse.s3fs",   "fuse.juicefs",   "fuse.beegfs",
@@ -332,10 +333,10 @@ TEST(folder, network_filesystems_by_fuse_are_known_by_their_mount)
     assert_int_equal(fs_refuse_network("/tmp", "cache_dir", &f->err), KILN_UNSUPPORTED);
     mount_type = NULL;
     assert_says(f->err.text, "(fuse.sshfs)");
-    assert_says(f->err.text, "set cache_dir to a folder on a local disk");
+    assert_says(f->err.text, "set cache_dir to a directory on a local disk");
 }
 
-TEST(folder, a_fuse_filesystem_that_is_not_known_is_told_as_that)
+TEST(directory, a_fuse_filesystem_that_is_not_known_is_reported_as_that)
 {
     struct fixture *f = *state;
     struct fs_place place = look_as("fuse.\033[2J");
@@ -344,10 +345,10 @@ TEST(folder, a_fuse_filesystem_that_is_not_known_is_told_as_that)
     assert_string_equal(place.type, "fuse.?[2J");
     place = look_as("fuse.of_a_name_that_is_longer_than_anybody_ever_gave_one");
     assert_true(place.unknown_fuse);
-    assert_int_equal(strlen(place.type), FS_TYPE_MOST - 1);
-    mounts_outcome = KILN_FULL; /* too many mounts */
+    assert_int_equal(strlen(place.type), FS_TYPE_MAX - 1);
+    mounts_result = KILN_FULL; /* too many mounts */
     place = look_as("fuse.sshfs");
-    mounts_outcome = KILN_OK;
+    mounts_result = KILN_OK;
     assert_true(place.unknown_fuse);
     assert_string_equal(place.type, "fuse");
     mount_type = "fuse.unheard-of";
@@ -355,18 +356,18 @@ TEST(folder, a_fuse_filesystem_that_is_not_known_is_told_as_that)
     mount_type = NULL;
 }
 
-TEST(folder, local_filesystems_by_fuse_are_like_others)
+TEST(directory, local_filesystems_by_fuse_are_like_others)
 {
     struct fs_place place = look_as("fuseblk");
     assert_false(place.network || place.unknown_fuse);
     place = look_as("fuse.fuse-overlayfs");
     assert_false(place.network || place.unknown_fuse);
-    assert_int_equal(fs_look("/absent/folder", &place), -1);
+    assert_int_equal(fs_look("/absent/directory", &place), -1);
 }
 
 /* Of the next reads so many are interrupted; each brings at most so much, 0: all. */
 static unsigned interruptions;
-static size_t read_most;
+static size_t read_max;
 
 ssize_t __real_pread(int fd, void *to, size_t size, off_t at);
 ssize_t __wrap_pread(int fd, void *to, size_t size, off_t at);
@@ -378,22 +379,22 @@ ssize_t __wrap_pread(int fd, void *to, size_t size, off_t at)
         errno = EINTR;
         return -1;
     }
-    return __real_pread(fd, to, read_most && size > read_most ? read_most : size, at);
+    return __real_pread(fd, to, read_max && size > read_max ? read_max : size, at);
 }
 
-TEST(folder, reads_through_short_reads_and_interruptions_up_to_the_end)
+TEST(directory, reads_through_short_reads_and_interruptions_up_to_the_end)
 {
     struct fixture *f = *state;
     char path[128], got[16] = "";
-    snprintf(path, sizeof(path), "%s/file", f->folder);
+    snprintf(path, sizeof(path), "%s/file", f->directory);
     must(fs_replace_file(path, bytes_of_text("0123456789"), 0600, &f->err), f->err);
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC);
     interruptions = 2;
-    read_most = 3;
+    read_max = 3;
     assert_int_equal(fs_read_at(fd, got, 8, 1), 8);
     assert_string_equal(got, "12345678");
     assert_int_equal(fs_read_at(fd, got, sizeof(got), 6), 4);
     assert_int_equal(fs_read_at(fd, got, sizeof(got), 10), 0);
-    read_most = 0;
+    read_max = 0;
     assert_int_equal(fs_read_at(-1, got, sizeof(got), 0), -1);
 }

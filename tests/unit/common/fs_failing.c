@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files and folders where the system refuses: what is said, and what is there afterwards. */
+/* Files and directories where the system refuses: what is said, and what is there afterwards. */
 #include "common/fs.h"
 
 #include "tests/support/failing_calls.h"
@@ -13,31 +13,31 @@
 #include <sys/stat.h>
 
 struct fixture {
-    char folder[64];
+    char directory[64];
     char path[96]; /* in it */
     struct kiln_err err;
 };
 
-static int make_folder(void **state)
+static int make_directory(void **state)
 {
     static struct fixture f;
-    f = (struct fixture){ .folder = "/tmp/kiln-test-fsf-XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.folder));
-    snprintf(f.path, sizeof(f.path), "%s/thing", f.folder);
+    f = (struct fixture){ .directory = "/tmp/kiln-test-fsf-XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.directory));
+    snprintf(f.path, sizeof(f.path), "%s/thing", f.directory);
     *state = &f;
     return 0;
 }
 
-/* Fails where anything else is left in the folder. */
-static int remove_folder(void **state)
+/* Fails where anything else is left in the directory. */
+static int remove_directory(void **state)
 {
     struct fixture *f = *state;
     calls_failed();
     fs_remove_tree(AT_FDCWD, f->path);
-    return rmdir(f->folder);
+    return rmdir(f->directory);
 }
 
-FIXTURE(folder, make_folder, remove_folder);
+FIXTURE(directory, make_directory, remove_directory);
 
 /* ---- one file ---- */
 
@@ -56,7 +56,7 @@ static void expect_content(const struct fixture *f, const char *expected)
     assert_true(bytes_equal_text(buffer_view(&b), expected));
 }
 
-TEST(folder, a_file_that_cannot_be_replaced_stays_as_it_was)
+TEST(directory, a_file_that_cannot_be_replaced_stays_as_it_was)
 {
     struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("before"), 0600, &f->err), f->err);
@@ -86,11 +86,11 @@ TEST(folder, a_file_that_cannot_be_replaced_stays_as_it_was)
     assert_says(f->err.text, "is too long");
 }
 
-TEST(folder, a_file_that_may_go_with_the_power_is_said)
+TEST(directory, a_file_that_may_go_with_the_power_is_said)
 {
     struct fixture *f = *state;
     expect_failures(replace, f, "fsync", EIO, KILN_IO, f->path);
-    expect_failures(replace, f, "open", EMFILE, KILN_IO, "cannot sync the folder of");
+    expect_failures(replace, f, "open", EMFILE, KILN_IO, "cannot sync the directory of");
     expect_failures(replace, f, "strdup", ENOMEM, KILN_NO_MEMORY, "cannot write '");
     expect_no_harm(replace, f, "write", EINTR);
     expect_content(f, "another");
@@ -107,7 +107,7 @@ static enum kiln_code read_it(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(folder, what_cannot_be_read_is_named)
+TEST(directory, what_cannot_be_read_is_named)
 {
     struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("content"), 0600, &f->err), f->err);
@@ -124,7 +124,7 @@ static enum kiln_code note_pid(void *context, struct kiln_err *err)
     return KILN_OK;
 }
 
-TEST(folder, a_lock_without_its_pid_is_a_lock)
+TEST(directory, a_lock_without_its_pid_is_a_lock)
 {
     struct fixture *f = *state;
     char text[32] = "", expected[32];
@@ -149,7 +149,7 @@ static enum kiln_code make_memory_file(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(folder, a_memory_file_is_there_and_sealed_or_refused)
+TEST(directory, a_memory_file_is_there_and_sealed_or_refused)
 {
     expect_failures(make_memory_file, NULL, "memfd_create", ENOMEM, KILN_NO_MEMORY,
                     "cannot make the memory file 'test'");
@@ -158,29 +158,29 @@ TEST(folder, a_memory_file_is_there_and_sealed_or_refused)
     assert_false(fs_is_sealed(-1));
 }
 
-/* ---- folders ---- */
+/* ---- directories ---- */
 
 static enum kiln_code make_three(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
     char path[128];
     snprintf(path, sizeof(path), "%s/b/c", f->path);
-    enum kiln_code rc = fs_make_folders(path, err);
+    enum kiln_code rc = fs_make_directories(path, err);
     rmdir(path);
     path[strlen(path) - 2] = '\0';
     rmdir(path);
     return rc;
 }
 
-TEST(folder, folders_that_cannot_be_made_are_named)
+TEST(directory, directories_that_cannot_be_made_are_named)
 {
     struct fixture *f = *state;
     expect_failures(make_three, f, "strdup", ENOMEM, KILN_NO_MEMORY, "/thing/b/c'");
-    expect_failures(make_three, f, "mkdir", EACCES, KILN_DENIED, "cannot make the folder '");
-    expect_failures(make_three, f, "stat", EIO, KILN_IO, "cannot look at the folder");
+    expect_failures(make_three, f, "mkdir", EACCES, KILN_DENIED, "cannot make the directory '");
+    expect_failures(make_three, f, "stat", EIO, KILN_IO, "cannot look at the directory");
 }
 
-/* A file in a folder in a folder. */
+/* A file in a directory in a directory. */
 static void fill(const struct fixture *f)
 {
     char path[128];
@@ -206,13 +206,13 @@ static enum kiln_code fill_and_empty(void *context, struct kiln_err *err)
     return fs_empty(f->path, err);
 }
 
-TEST(folder, what_stays_in_a_folder_is_told)
+TEST(directory, what_stays_in_a_directory_is_reported)
 {
     struct fixture *f = *state;
     expect_failures(fill_and_remove, f, "unlinkat", EIO, KILN_IO, "cannot remove");
     expect_failures(fill_and_remove, f, "openat", EMFILE, KILN_IO, "remove");
     expect_failures(fill_and_remove, f, "fdopendir", ENOMEM, KILN_IO, "Directory not empty");
-    expect_failures(fill_and_empty, f, "openat", EMFILE, KILN_IO, "folder");
+    expect_failures(fill_and_empty, f, "openat", EMFILE, KILN_IO, "directory");
     assert_int_equal(access(f->path, F_OK), 0); /* it is only emptied */
 }
 
@@ -220,7 +220,7 @@ TEST(folder, what_stays_in_a_folder_is_told)
 static enum kiln_code dig_and_remove(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
-    int at = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int at = open(f->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const char *name = "thing";
     for (unsigned i = 0; i < 40; i++, name = "d") {
         mkdirat(at, name, 0700);
@@ -232,13 +232,13 @@ static enum kiln_code dig_and_remove(void *context, struct kiln_err *err)
     return fs_remove(AT_FDCWD, f->path, err);
 }
 
-TEST(folder, what_lies_too_deep_and_cannot_be_moved_is_told)
+TEST(directory, what_lies_too_deep_and_cannot_be_moved_is_reported)
 {
     struct fixture *f = *state;
     expect_failures(dig_and_remove, f, "renameat2", EIO, KILN_IO, "cannot remove 'd'");
 }
 
-TEST(folder, a_folder_that_closes_itself_is_opened_again)
+TEST(directory, a_directory_that_closes_itself_is_opened_again)
 {
     struct fixture *f = *state;
     assert_int_equal(mkdir(f->path, 0700), 0);
@@ -255,10 +255,10 @@ TEST(folder, a_folder_that_closes_itself_is_opened_again)
 static enum kiln_code ask_for_place(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
-    return fs_refuse_network(f->folder, "cache_dir", err);
+    return fs_refuse_network(f->directory, "cache_dir", err);
 }
 
-TEST(folder, a_filesystem_that_cannot_be_asked_is_said)
+TEST(directory, a_filesystem_that_cannot_be_asked_is_said)
 {
     struct fixture *f = *state;
     expect_failures(ask_for_place, f, "statfs", EIO, KILN_IO, "cannot ask which filesystem");

@@ -179,7 +179,7 @@ TEST(plain, a_message_of_several_lines_cannot_forge_a_field)
 }
 
 struct journal {
-    char folder[64], path[96];
+    char directory[64], path[96];
     int server, client;
 };
 
@@ -188,9 +188,9 @@ static int open_journal(void **state)
     static struct journal j;
     struct kiln_err err = KILN_ERR_INIT;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
-    j = (struct journal){ .folder = "/tmp/kiln_journal_XXXXXX", .client = -1 };
-    assert_non_null(mkdtemp(j.folder));
-    snprintf(j.path, sizeof(j.path), "%s/socket", j.folder);
+    j = (struct journal){ .directory = "/tmp/kiln_journal_XXXXXX", .client = -1 };
+    assert_non_null(mkdtemp(j.directory));
+    snprintf(j.path, sizeof(j.path), "%s/socket", j.directory);
     strcpy(address.sun_path, j.path);
     j.server = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     assert_int_equal(bind(j.server, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -204,7 +204,7 @@ static int close_journal(void **state)
     struct journal *j = *state;
     close(j->server);
     close(j->client);
-    fs_remove_tree(AT_FDCWD, j->folder);
+    fs_remove_tree(AT_FDCWD, j->directory);
     return 0;
 }
 
@@ -269,7 +269,7 @@ TEST(plain, a_journald_that_is_not_there_is_an_error_with_its_path)
     assert_int_equal(fd, -1);
 }
 
-TEST(plain, a_journald_that_cannot_be_asked_is_told)
+TEST(plain, a_journald_that_cannot_be_asked_is_reported)
 {
     int fd = -1;
     char longer[200];
@@ -334,9 +334,9 @@ TEST(plain, a_burst_is_written_and_the_rest_counted)
         assert_true(log_limit_take(&limit, now));
     for (unsigned i = 0; i < 7; i++)
         assert_false(log_limit_take(&limit, now));
-    assert_int_equal(log_limit_tell(&limit, now), 0); /* not while nothing may be written */
-    assert_int_equal(log_limit_tell(&limit, now + LOG_LIMIT_EVERY_NS), 7);
-    assert_int_equal(log_limit_tell(&limit, now + LOG_LIMIT_EVERY_NS), 0); /* told once */
+    assert_int_equal(log_limit_report(&limit, now), 0); /* not while nothing may be written */
+    assert_int_equal(log_limit_report(&limit, now + LOG_LIMIT_EVERY_NS), 7);
+    assert_int_equal(log_limit_report(&limit, now + LOG_LIMIT_EVERY_NS), 0); /* told once */
 }
 
 TEST(plain, one_is_earned_every_few_seconds)

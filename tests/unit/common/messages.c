@@ -51,7 +51,7 @@ TEST(plain, refuses_headers_that_lie)
 
 TEST(plain, a_binary_message_survives_the_wire)
 {
-    struct message_outcome m = {
+    struct message_result m = {
         .index = 7,
         .code = KILN_COMPILE_FAILED,
         .tier = TIER_COMPILED,
@@ -65,9 +65,9 @@ TEST(plain, a_binary_message_survives_the_wire)
     };
     BUFFER_AUTO struct buffer b;
     buffer_init(&b, 4096);
-    message_outcome_write(&b, &m);
+    message_result_write(&b, &m);
     struct reader r = reader_of(buffer_view(&b));
-    struct message_outcome back = message_outcome_read(&r);
+    struct message_result back = message_result_read(&r);
     assert_false(r.failed);
     assert_int_equal(reader_left(&r), 0);
     assert_int_equal(back.index, 7);

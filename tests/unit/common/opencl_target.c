@@ -29,7 +29,7 @@ TEST(plain, names_that_say_nothing_are_a_dash)
                 "opencl:-:----");
 }
 
-TEST(plain, long_names_are_cut_and_told_apart_by_the_hash)
+TEST(plain, long_names_are_cut_and_reported_apart_by_the_hash)
 {
     char longer[300], other[300], one[LIMIT_TARGET_TEXT], two[LIMIT_TARGET_TEXT];
     memset(longer, 'x', sizeof(longer) - 1);

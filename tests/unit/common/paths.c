@@ -35,19 +35,19 @@ static void as_user(const char *const variables[], void (*check)(void))
 
 static void check_xdg(void)
 {
-    char path[PATH_TEXT_MOST];
+    char path[PATH_TEXT_MAX];
     struct kiln_err err = KILN_ERR_INIT;
     CHECK(paths_daemon_socket(path, &err) == KILN_OK);
     CHECK(strcmp(path, "/tmp/run/kiln/kilnd.sock") == 0);
-    CHECK(paths_cache_folder(path, &err) == KILN_OK);
+    CHECK(paths_cache_directory(path, &err) == KILN_OK);
     CHECK(strcmp(path, "/tmp/cache/kiln") == 0);
-    CHECK(paths_state_folder(path, &err) == KILN_OK);
+    CHECK(paths_state_directory(path, &err) == KILN_OK);
     CHECK(strcmp(path, "/home/u/.local/state/kiln") == 0);
-    CHECK(paths_config_folder(path, &err) == KILN_OK);
+    CHECK(paths_config_directory(path, &err) == KILN_OK);
     CHECK(strcmp(path, "/home/u/.config/kiln") == 0);
 }
 
-TEST(plain, an_ordinary_user_gets_xdg_folders)
+TEST(plain, an_ordinary_user_gets_xdg_directories)
 {
     as_user((const char *const[]){ "HOME=/home/u", "XDG_RUNTIME_DIR=/tmp/run",
                                    "XDG_CACHE_HOME=/tmp/cache", "XDG_STATE_HOME=relative", NULL },
@@ -56,21 +56,21 @@ TEST(plain, an_ordinary_user_gets_xdg_folders)
 
 static void check_unit(void)
 {
-    char path[PATH_TEXT_MOST], pid[32];
+    char path[PATH_TEXT_MAX], pid[32];
     struct kiln_err err = KILN_ERR_INIT;
-    CHECK(paths_cache_folder(path, &err) == KILN_OK);
+    CHECK(paths_cache_directory(path, &err) == KILN_OK);
     CHECK(strcmp(path, "/home/u/.cache/kiln") == 0); /* inherited from a unit's process */
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     setenv("SYSTEMD_EXEC_PID", pid, 1);
-    CHECK(paths_cache_folder(path, &err) == KILN_OK);
+    CHECK(paths_cache_directory(path, &err) == KILN_OK);
     CHECK(strcmp(path, "/var/cache/kiln") == 0);
-    CHECK(paths_config_folder(path, &err) == KILN_OK);
+    CHECK(paths_config_directory(path, &err) == KILN_OK);
     CHECK(strcmp(path, "/etc/kiln") == 0);
-    CHECK(paths_state_folder(path, &err) == KILN_OK); /* a list is nothing to choose from */
+    CHECK(paths_state_directory(path, &err) == KILN_OK); /* a list is nothing to choose from */
     CHECK(strcmp(path, "/home/u/.local/state/kiln") == 0);
 }
 
-TEST(plain, the_process_of_a_unit_has_the_folders_that_the_unit_names)
+TEST(plain, the_process_of_a_unit_has_the_directories_that_the_unit_names)
 {
     as_user((const char *const[]){ "HOME=/home/u", "CACHE_DIRECTORY=/var/cache/kiln",
                                    "CONFIGURATION_DIRECTORY=/etc/kiln",
@@ -81,9 +81,9 @@ TEST(plain, the_process_of_a_unit_has_the_folders_that_the_unit_names)
 
 static void check_nothing(void)
 {
-    char path[PATH_TEXT_MOST];
+    char path[PATH_TEXT_MAX];
     struct kiln_err err = KILN_ERR_INIT;
-    CHECK(paths_cache_folder(path, &err) == KILN_INVALID);
+    CHECK(paths_cache_directory(path, &err) == KILN_INVALID);
     CHECK(strstr(err.text, "neither XDG_CACHE_HOME nor HOME is set; set one, or --cache-dir"));
     CHECK(paths_daemon_socket(path, &err) == KILN_OK);
     CHECK(strcmp(path, "/run/user/12345/kiln/kilnd.sock") == 0 || geteuid() != 12345);
@@ -98,7 +98,7 @@ TEST(plain, without_home_the_message_says_what_to_set)
 
 static void check_named(void)
 {
-    char path[PATH_TEXT_MOST];
+    char path[PATH_TEXT_MAX];
     struct kiln_err err = KILN_ERR_INIT;
     CHECK(paths_client_socket(path, &err) == KILN_OK);
     CHECK(strcmp(path, "/else/where.sock") == 0);
@@ -111,7 +111,7 @@ TEST(plain, kiln_socket_wins_for_clients)
 
 TEST(plain, an_absent_helper_is_named_with_where_it_was_sought)
 {
-    char path[PATH_TEXT_MOST];
+    char path[PATH_TEXT_MAX];
     struct kiln_err err = KILN_ERR_INIT;
     assert_int_equal(paths_program("no-such-program", "../else/no-such-program",
                                    "/nowhere/no-such-program", path, &err),
@@ -123,7 +123,7 @@ TEST(plain, an_absent_helper_is_named_with_where_it_was_sought)
 /* This very program is the helper. */
 TEST(plain, a_helper_is_found_beside_the_program_then_relative_to_it_then_where_installed)
 {
-    char self[PATH_TEXT_MOST] = { 0 }, path[PATH_TEXT_MOST], from_above[PATH_TEXT_MOST];
+    char self[PATH_TEXT_MAX] = { 0 }, path[PATH_TEXT_MAX], from_above[PATH_TEXT_MAX];
     struct kiln_err err = KILN_ERR_INIT;
     assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
     const char *name = strrchr(self, '/') + 1;

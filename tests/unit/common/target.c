@@ -66,7 +66,7 @@ TEST(plain, refuses_everything_else_and_says_what_a_target_looks_like)
     }
 }
 
-TEST(plain, tells_an_arch_that_is_none_from_a_feature_that_is_none)
+TEST(plain, reports_an_arch_that_is_none_from_a_feature_that_is_none)
 {
     struct target t;
     struct kiln_err err = KILN_ERR_INIT;
@@ -88,7 +88,7 @@ TEST(plain, refuses_an_empty_and_an_overlong_target)
     assert_int_equal(target_parse(bytes_of("gfx90a\0junk", 11), &t, &err), KILN_INVALID);
 }
 
-TEST(plain, tells_the_compute_capability_of_nvidias)
+TEST(plain, reports_the_compute_capability_of_nvidias)
 {
     static const struct {
         const char *text;

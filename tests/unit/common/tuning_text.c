@@ -274,9 +274,9 @@ TEST(plain, a_word_of_a_record_holds_nothing_that_divides_one)
     }
     must(tuning_word_check("params", bytes_of_text("a,b"), true, &err), err);
     must(tuning_word_check("solver", bytes_of_text("ConvOclBwdWrW2<16>"), false, &err), err);
-    char longest[TUNING_WORD_MOST + 1];
+    char longest[TUNING_WORD_MAX + 1];
     memset(longest, 'a', sizeof(longest));
-    must(tuning_word_check("solver", bytes_of(longest, TUNING_WORD_MOST), false, &err), err);
+    must(tuning_word_check("solver", bytes_of(longest, TUNING_WORD_MAX), false, &err), err);
     assert_int_equal(tuning_word_check("solver", bytes_of(longest, sizeof(longest)), false, &err),
                      KILN_INVALID);
     assert_says(err.text, "has 1025 bytes");
@@ -305,7 +305,7 @@ TEST(plain, names_of_miopens_are_taken)
     }
 }
 
-TEST(plain, names_that_are_none_of_miopens_are_told)
+TEST(plain, names_that_are_none_of_miopens_are_reported)
 {
     static const struct {
         enum tuning_kind kind;
@@ -346,7 +346,7 @@ TEST(plain, a_nul_in_a_name_is_no_letter_of_it)
 TEST(plain, a_solvers_name_is_judged_by_one_rule)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    char longest[TUNING_WORD_MOST + 1];
+    char longest[TUNING_WORD_MAX + 1];
     static const struct {
         const char *name, *says;
     } bad[] = { { "", "solver is empty" },
@@ -361,7 +361,7 @@ TEST(plain, a_solvers_name_is_judged_by_one_rule)
         assert_int_equal(tuning_entry_check(TUNING_PERF, &entry, 0, &err), KILN_INVALID);
     }
     memset(longest, 'x', sizeof(longest));
-    must(tuning_solver_check(bytes_of(longest, TUNING_WORD_MOST), &err), err);
+    must(tuning_solver_check(bytes_of(longest, TUNING_WORD_MAX), &err), err);
     assert_int_equal(tuning_solver_check(bytes_of(longest, sizeof(longest)), &err), KILN_INVALID);
     must(tuning_solver_check(bytes_of_text("ConvOclBwdWrW2<16>"), &err), err);
 }
@@ -369,12 +369,12 @@ TEST(plain, a_solvers_name_is_judged_by_one_rule)
 TEST(plain, an_algorithms_name_has_a_bound)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    char longest[TUNING_WORD_MOST + 1];
+    char longest[TUNING_WORD_MAX + 1];
     static const char begin[] = "miopenConvolutionFwdAlgo";
     memset(longest, 'x', sizeof(longest));
     memcpy(longest, begin, sizeof(begin) - 1);
     struct tuning_entry entry = { .solver = bytes_of_text("A"),
-                                  .algorithm = bytes_of(longest, TUNING_WORD_MOST) };
+                                  .algorithm = bytes_of(longest, TUNING_WORD_MAX) };
     must(tuning_entry_check(TUNING_FIND, &entry, 'F', &err), err);
     entry.algorithm.size++;
     assert_int_equal(tuning_entry_check(TUNING_FIND, &entry, 'F', &err), KILN_INVALID);

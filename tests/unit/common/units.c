@@ -95,7 +95,7 @@ TEST(plain, numbers_are_digits_within_their_limit)
 
 TEST(plain, sizes_are_written_in_the_largest_unit)
 {
-    char text[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX];
     assert_string_equal(units_size(0, text), "0 B");
     assert_string_equal(units_size(1023, text), "1023 B");
     assert_string_equal(units_size(1024, text), "1.0 KiB");
@@ -109,7 +109,7 @@ TEST(plain, settings_are_written_as_they_are_read)
     static const char *const sizes[] = { "0",    "1B",   "1023B",  "64KiB",   "1kB",
                                          "3TiB", "20GB", "512MiB", "1025KiB", "100MB" };
     static const char *const times[] = { "0s", "1ms", "1250ms", "90s", "5m", "2h", "7d" };
-    char text[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX];
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         assert_string_equal(units_exact_size(size_of(sizes[i]), text), sizes[i]);
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
@@ -118,7 +118,7 @@ TEST(plain, settings_are_written_as_they_are_read)
 
 TEST(plain, times_are_written_to_three_digits)
 {
-    char text[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX];
     assert_string_equal(units_seconds(0, text), "0 s");
     assert_string_equal(units_seconds(0.0000012345, text), "1.23 us");
     assert_string_equal(units_seconds(0.01234, text), "12.3 ms");
@@ -129,12 +129,12 @@ TEST(plain, times_are_written_to_three_digits)
     assert_string_equal(units_seconds(266400, text), "3 d 02 h");
     assert_string_equal(units_seconds(-1, text), "0 s");
     units_seconds(1e300, text);
-    assert_true(strlen(text) < UNITS_TEXT_MOST);
+    assert_true(strlen(text) < UNITS_TEXT_MAX);
 }
 
 TEST(plain, counts_are_grouped_by_thousands)
 {
-    char text[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX];
     assert_string_equal(units_count(0, text), "0");
     assert_string_equal(units_count(999, text), "999");
     assert_string_equal(units_count(148096, text), "148 096");
@@ -146,7 +146,7 @@ TEST(plain, counts_are_grouped_by_thousands)
 
 TEST(plain, a_time_that_never_was_is_a_dash)
 {
-    char text[UNITS_TEXT_MOST];
+    char text[UNITS_TEXT_MAX];
     assert_string_equal(units_when(0, text), "-");
     assert_int_equal(strlen(units_when(1767225600, text)), 16);
     assert_string_equal(units_when(UINT64_MAX >> 1, text), "-");

@@ -15,7 +15,7 @@ int compiler_main(int argc, char **argv);
 #define DESCRIBED 72
 
 static struct {
-    char folder[64];
+    char directory[64];
     bool privileged, keeps_privileges;
     int parent; /* that it has when it asks again; 0: one outside of its namespace; -1: the same */
     enum kiln_code limits, user, confinement; /* how they end */
@@ -57,23 +57,25 @@ enum kiln_code __wrap_change_user(uid_t uid, gid_t gid, const char *setting, str
     return scene.user ? kiln_fail(err, scene.user, "no other user") : KILN_OK;
 }
 
-enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside, const char *folder,
-                                    keeper_give_up *give_up, void *context, struct kiln_err *err);
-enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside, const char *folder,
-                                    keeper_give_up *give_up, void *context, struct kiln_err *err)
+enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside,
+                                    const char *directory, supervisor_give_up *give_up,
+                                    void *context, struct kiln_err *err);
+enum kiln_code __wrap_confine_begin(struct confinement *c, const char *outside,
+                                    const char *directory, supervisor_give_up *give_up,
+                                    void *context, struct kiln_err *err)
 {
-    printf("confined to %s, outside %s, %s, room for %u bytes\n", folder,
+    printf("confined to %s, outside %s, %s, room for %u bytes\n", directory,
            outside ? outside : "here", c->is_workers_user ? "a worker's user" : "its own user",
            (unsigned)c->room);
     printf("who stays behind %s\n", give_up(context) ? "may do nothing" : "may do too much");
     return scene.confinement ? kiln_fail(err, scene.confinement, "no box") : KILN_OK;
 }
 
-void __wrap_confine_finish(struct confinement *c, const char *folder);
-void __wrap_confine_finish(struct confinement *c, const char *folder)
+void __wrap_confine_finish(struct confinement *c, const char *directory);
+void __wrap_confine_finish(struct confinement *c, const char *directory)
 {
     (void)c;
-    printf("closed around %s\n", folder);
+    printf("closed around %s\n", directory);
 }
 
 int __wrap_compiler_worker_serve(const struct compiler_worker_options *options);
@@ -135,8 +137,8 @@ static int set_up(void **state)
 {
     (void)state;
     memset(&scene, 0, sizeof(scene));
-    strcpy(scene.folder, "/tmp/kiln_compiler_XXXXXX");
-    assert_non_null(mkdtemp(scene.folder));
+    strcpy(scene.directory, "/tmp/kiln_compiler_XXXXXX");
+    assert_non_null(mkdtemp(scene.directory));
     scene.privileged = true;
     scene.parent = -1;
     return 0;
@@ -145,7 +147,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    fs_remove_tree(AT_FDCWD, scene.folder);
+    fs_remove_tree(AT_FDCWD, scene.directory);
     return 0;
 }
 
@@ -175,7 +177,7 @@ TEST(compiler, arguments_that_make_no_sense_are_refused_by_name)
     assert_int_equal(RUN("--max-jobs", "1").status, EXIT_USAGE);
 }
 
-TEST(compiler, tells_its_version_and_how_it_is_used)
+TEST(compiler, reports_its_version_and_how_it_is_used)
 {
     struct program_end end = RUN("--version");
     assert_int_equal(end.status, 0);
@@ -190,7 +192,7 @@ TEST(compiler, tells_its_version_and_how_it_is_used)
 
 TEST(compiler, without_a_socket_it_does_nothing)
 {
-    const char *const arguments[] = { "kiln-compiler", "--temp", scene.folder, NULL };
+    const char *const arguments[] = { "kiln-compiler", "--temp", scene.directory, NULL };
     for (unsigned i = 0; i < 2; i++) {
         struct program_end end = run_with(i ? FD_3_NONE : FD_3_NO_SOCKET, arguments);
         assert_int_equal(end.status, EXIT_USAGE);
@@ -198,11 +200,11 @@ TEST(compiler, without_a_socket_it_does_nothing)
     }
 }
 
-TEST(compiler, serves_in_its_folder_with_few_variables)
+TEST(compiler, serves_in_its_directory_with_few_variables)
 {
     char expected[600];
     struct program_end end =
-        RUN("--temp", scene.folder, "--max-jobs", "7", "--limits", "1,2,3", "--outside", "4,5");
+        RUN("--temp", scene.directory, "--max-jobs", "7", "--limits", "1,2,3", "--outside", "4,5");
     assert_int_equal(end.status, SERVED);
     snprintf(expected, sizeof(expected),
              "limits 1 2 3 of 7 jobs\n"
@@ -210,7 +212,7 @@ TEST(compiler, serves_in_its_folder_with_few_variables)
              "who stays behind may do nothing\n"
              "closed around %s\n"
              "serves 7 jobs in %s at home in %s with /some/path on the path, secret forgotten\n",
-             scene.folder, scene.folder, scene.folder, scene.folder);
+             scene.directory, scene.directory, scene.directory, scene.directory);
     assert_string_equal(end.text, expected);
 }
 
@@ -218,7 +220,7 @@ TEST(compiler, becomes_the_user_before_or_behind_its_box)
 {
     for (unsigned i = 0; i < 2; i++) {
         scene.privileged = i == 0;
-        struct program_end end = RUN("--temp", scene.folder, "--user", "45:46");
+        struct program_end end = RUN("--temp", scene.directory, "--user", "45:46");
         assert_int_equal(end.status, SERVED);
         const char *becomes = strstr(end.text, "becomes 45:46 for compiler_user\n");
         const char *confined = strstr(end.text, "outside here, a worker's user");
@@ -231,11 +233,11 @@ TEST(compiler, becomes_the_user_before_or_behind_its_box)
 TEST(compiler, one_whose_starter_has_ended_meanwhile_serves_nothing)
 {
     scene.parent = 1;
-    struct program_end end = RUN("--temp", scene.folder);
+    struct program_end end = RUN("--temp", scene.directory);
     assert_int_equal(end.status, EXIT_SURROUNDINGS);
     assert_null(strstr(end.text, "serves"));
     scene.parent = 0; /* its keeper */
-    assert_int_equal(RUN("--temp", scene.folder).status, SERVED);
+    assert_int_equal(RUN("--temp", scene.directory).status, SERVED);
 }
 
 TEST(compiler, one_that_starts_anew_is_in_its_box)
@@ -248,13 +250,13 @@ TEST(compiler, one_that_starts_anew_is_in_its_box)
     scene.error = ENOENT;
     end = RUN("--temp", "/nowhere", "--resume", "4,5,6");
     assert_int_equal(end.status, EXIT_SURROUNDINGS);
-    assert_says(end.text, "kiln-compiler: cannot tell the folder for temporary files");
+    assert_says(end.text, "kiln-compiler: cannot tell the directory for temporary files");
 }
 
 static void expect_no_start(const char *says)
 {
     struct program_end end =
-        RUN("--temp", scene.folder, "--user", "45:46", "--limits", "1,2,3", "--max-jobs", "1");
+        RUN("--temp", scene.directory, "--user", "45:46", "--limits", "1,2,3", "--max-jobs", "1");
     assert_int_equal(end.status, EXIT_SURROUNDINGS);
     assert_says(end.text, says);
     assert_null(strstr(end.text, "serves"));
@@ -280,18 +282,18 @@ TEST(compiler, does_not_start_half_confined)
         expect_no_start("kiln-compiler: no other user");
         scene.user = KILN_OK;
     }
-    fs_remove_tree(AT_FDCWD, scene.folder);
-    expect_no_start("kiln-compiler: there is no folder '/tmp/kiln_compiler_");
+    fs_remove_tree(AT_FDCWD, scene.directory);
+    expect_no_start("kiln-compiler: there is no directory '/tmp/kiln_compiler_");
 }
 
-TEST(compiler, surroundings_that_cannot_be_had_are_told)
+TEST(compiler, surroundings_that_cannot_be_had_are_reported)
 {
     static const struct {
         const char *call, *says;
         unsigned most; /* calls of it that matter */
     } cases[] = {
         { "access", "user 45 may not run this very program", 1 },
-        { "chdir", "cannot enter the folder '", 1 },
+        { "chdir", "cannot enter the directory '", 1 },
         { "strdup", "cannot set up its surroundings", 1 },
         { "setenv", "cannot set up its surroundings", 9 },
         { "open", "cannot set up its surroundings", 1 },

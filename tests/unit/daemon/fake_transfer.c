@@ -2,7 +2,7 @@
 
 /*
  * A stand-in for kiln-transfer: takes a job and does what its URL says.  It litters its staging
- * folder first, so that tests can see it removed.
+ * directory first, so that tests can see it removed.
  */
 #include "common/fs.h"
 #include "engine/transfer/transfer_wire.h"
@@ -20,8 +20,8 @@
 #define SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 static struct received_job received;
-static const char *told_user = "nobody";
-static struct transfer_outcome outcome = { .sha256 = SHA256, .signer = "amd", .rows = 3 };
+static const char *reported_user = "nobody";
+static struct transfer_result result = { .sha256 = SHA256, .signer = "amd", .rows = 3 };
 
 static void put_file(const char *name, const char *content)
 {
@@ -44,13 +44,13 @@ static void succeed(void)
 {
     put_file(received.job.name, "package");
     say_progress("checking");
-    transfer_send_outcome(SOCKET_FD, &outcome, "");
+    transfer_send_result(SOCKET_FD, &result, "");
 }
 
 static void fail(void)
 {
-    kiln_fail(&outcome.err, KILN_CORRUPT, "row 7 is damaged");
-    transfer_send_outcome(SOCKET_FD, &outcome, "look here");
+    kiln_fail(&result.err, KILN_CORRUPT, "row 7 is damaged");
+    transfer_send_result(SOCKET_FD, &result, "look here");
 }
 
 static void hang(void)
@@ -60,7 +60,7 @@ static void hang(void)
         pause();
 }
 
-static void tell_on(void)
+static void report_on(void)
 {
     for (;;) {
         say_progress("fetching");
@@ -82,15 +82,15 @@ static void succeed_with_a_link(void)
     snprintf(path, sizeof(path), "%s/%s", received.job.staging, received.job.name);
     if (symlink("/etc/passwd", path) < 0)
         _exit(82);
-    transfer_send_outcome(SOCKET_FD, &outcome, "");
+    transfer_send_result(SOCKET_FD, &result, "");
 }
 
-static void succeed_without_a_file(void) { transfer_send_outcome(SOCKET_FD, &outcome, ""); }
+static void succeed_without_a_file(void) { transfer_send_result(SOCKET_FD, &result, ""); }
 
 static void escape(void)
 {
-    strcpy(outcome.name, "../escaped");
-    transfer_send_outcome(SOCKET_FD, &outcome, "");
+    strcpy(result.name, "../escaped");
+    transfer_send_result(SOCKET_FD, &result, "");
 }
 
 static void succeed_and_die(void)
@@ -121,7 +121,7 @@ static void succeed_and_stay(void)
         pause();
 }
 
-static void say_two_outcomes(void)
+static void say_two_results(void)
 {
     succeed();
     fail();
@@ -138,7 +138,7 @@ static void leave_a_process(void)
     }
     snprintf(text, sizeof(text), "%d", (int)child);
     put_file(received.job.name, text);
-    transfer_send_outcome(SOCKET_FD, &outcome, "");
+    transfer_send_result(SOCKET_FD, &result, "");
 }
 
 static void copy(void)
@@ -151,27 +151,27 @@ static void copy(void)
         _exit(83);
     memcpy(text, content.data, content.size);
     put_file(received.job.name, text);
-    transfer_send_outcome(SOCKET_FD, &outcome, "");
+    transfer_send_result(SOCKET_FD, &result, "");
 }
 
-/* Whom it was told to become, and whose its folder is. */
+/* Whom it was told to become, and whose its directory is. */
 static void say_user(void)
 {
     char text[64];
     struct stat seen;
     if (stat(received.job.staging, &seen) != 0)
         _exit(84);
-    snprintf(text, sizeof(text), "%s folder of %u:%u", told_user, (unsigned)seen.st_uid,
+    snprintf(text, sizeof(text), "%s directory of %u:%u", reported_user, (unsigned)seen.st_uid,
              (unsigned)seen.st_gid);
     put_file(received.job.name, text);
     char path[1024];
     snprintf(path, sizeof(path), "%s/%s", received.job.staging, received.job.name);
     if (chown(path, seen.st_uid, seen.st_gid) != 0)
         _exit(85);
-    transfer_send_outcome(SOCKET_FD, &outcome, "");
+    transfer_send_result(SOCKET_FD, &result, "");
 }
 
-/* Where its folder is said to be, and its mode. */
+/* Where its directory is said to be, and its mode. */
 static void say_staging(void)
 {
     char text[64];
@@ -181,7 +181,7 @@ static void say_staging(void)
     snprintf(text, sizeof(text), "%s of mode %04o", received.job.staging,
              (unsigned)seen.st_mode & 07777);
     put_file(received.job.name, text);
-    transfer_send_outcome(SOCKET_FD, &outcome, "");
+    transfer_send_result(SOCKET_FD, &result, "");
 }
 
 static void succeed_with_two_names(void)
@@ -192,7 +192,7 @@ static void succeed_with_two_names(void)
     snprintf(other, sizeof(other), "%s/../kept", received.job.staging);
     if (link(path, other) != 0)
         _exit(86);
-    transfer_send_outcome(SOCKET_FD, &outcome, "");
+    transfer_send_result(SOCKET_FD, &result, "");
 }
 
 static void exit_with_seven(void) { _exit(7); }
@@ -208,7 +208,7 @@ int main(int argc, char **argv)
         { "dies", abort },
         { "leaves", exit_with_seven },
         { "hangs", hang },
-        { "tells on", tell_on },
+        { "tells on", report_on },
         { "babbles", babble },
         { "links", succeed_with_a_link },
         { "lies", succeed_without_a_file },
@@ -217,7 +217,7 @@ int main(int argc, char **argv)
         { "signed", succeed_with_a_manifest },
         { "signed by a link", succeed_with_a_link_for_a_manifest },
         { "good, then stays", succeed_and_stay },
-        { "says two things", say_two_outcomes },
+        { "says two things", say_two_results },
         { "leaves a process", leave_a_process },
         { "copy", copy },
         { "whose", say_user },
@@ -227,10 +227,10 @@ int main(int argc, char **argv)
     struct kiln_err err = KILN_ERR_INIT;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (argc > 2 && strcmp(argv[1], "--user") == 0)
-        told_user = argv[2];
+        reported_user = argv[2];
     if (transfer_receive_job(SOCKET_FD, &received, &err))
         return 84;
-    snprintf(outcome.name, sizeof(outcome.name), "%s", received.job.name);
+    snprintf(result.name, sizeof(result.name), "%s", received.job.name);
     put_file("litter", "litter");
     for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
         if (strcmp(acts[i].url, received.job.url ? received.job.url : "copy") == 0)

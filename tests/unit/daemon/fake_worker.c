@@ -2,7 +2,7 @@
 
 /*
  * A stand-in for kiln-compiler: says that it is ready, then does what each packet names.  It
- * litters its temporary folder first, so that tests can see it removed.
+ * litters its temporary directory first, so that tests can see it removed.
  *
  *   FAKE_WORKER=dies      exits before it is ready
  *   FAKE_WORKER=usage     exits as a program that does not know its flags
@@ -20,9 +20,9 @@
 #define SOCKET_FD 3
 #define LIFE_S 600 /* of one that no test thinks of any more */
 
-static void litter(const char *folder)
+static void litter(const char *directory)
 {
-    if (chdir(folder) < 0 || mkdir("sub", 0700) < 0 || mkdir("sub/deeper", 0700) < 0)
+    if (chdir(directory) < 0 || mkdir("sub", 0700) < 0 || mkdir("sub/deeper", 0700) < 0)
         _exit(80);
     FILE *file = fopen("sub/deeper/file", "w");
     if (!file || fclose(file) != 0 || symlink("/etc", "sub/etc") < 0)
@@ -35,7 +35,7 @@ static void say(const char *text)
         _exit(82);
 }
 
-/* What it was started with, the folder aside. */
+/* What it was started with, the directory aside. */
 static void say_how_it_was_started(char **argv)
 {
     char text[256] = "done leads=";

@@ -10,15 +10,15 @@
 #include <unistd.h>
 
 /* What a child that was started so finds; in shared text, so that the parent can look. */
-struct outcome {
+struct result {
     int code;
     size_t count;
-    char names[3][INHERITED_NAME_MOST];
+    char names[3][INHERITED_NAME_MAX];
     bool closes_on_exec, forgotten;
     char text[512];
 };
 
-static void look(const char *count, const char *names, bool for_us, struct outcome *outcome)
+static void look(const char *count, const char *names, bool for_us, struct result *result)
 {
     char pid[32];
     struct inherited in = { 0 };
@@ -34,40 +34,39 @@ static void look(const char *count, const char *names, bool for_us, struct outco
     unsetenv("LISTEN_FDNAMES");
     if (names)
         setenv("LISTEN_FDNAMES", names, 1);
-    outcome->code = inherited_take(&in, &err);
-    outcome->count = in.count;
+    result->code = inherited_take(&in, &err);
+    result->count = in.count;
     for (size_t i = 0; i < in.count && i < 3; i++)
-        snprintf(outcome->names[i], INHERITED_NAME_MOST, "%s", in.items[i].name);
-    outcome->closes_on_exec = in.count > 0 && fcntl(3, F_GETFD) == FD_CLOEXEC;
-    outcome->forgotten =
-        !getenv("LISTEN_FDS") && !getenv("LISTEN_PID") && !getenv("LISTEN_FDNAMES");
-    snprintf(outcome->text, sizeof(outcome->text), "%s", err.text);
+        snprintf(result->names[i], INHERITED_NAME_MAX, "%s", in.items[i].name);
+    result->closes_on_exec = in.count > 0 && fcntl(3, F_GETFD) == FD_CLOEXEC;
+    result->forgotten = !getenv("LISTEN_FDS") && !getenv("LISTEN_PID") && !getenv("LISTEN_FDNAMES");
+    snprintf(result->text, sizeof(result->text), "%s", err.text);
     inherited_done(&in);
 }
 
 /* In a child, whose descriptors can be whatever the service manager would make them. */
-static struct outcome started_with(const char *count, const char *names, bool for_us)
+static struct result started_with(const char *count, const char *names, bool for_us)
 {
-    struct outcome outcome = { 0 };
+    struct result result = { 0 };
     int ends[2], status;
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     int far = fcntl(ends[1], F_DUPFD_CLOEXEC, 100);
     pid_t child = fork();
     if (child == 0) {
-        look(count, names, for_us, &outcome);
-        _exit(write(far, &outcome, sizeof(outcome)) == (ssize_t)sizeof(outcome) ? 0 : 1);
+        look(count, names, for_us, &result);
+        _exit(write(far, &result, sizeof(result)) == (ssize_t)sizeof(result) ? 0 : 1);
     }
     close(far);
     close(ends[1]);
-    assert_int_equal(read(ends[0], &outcome, sizeof(outcome)), sizeof(outcome));
+    assert_int_equal(read(ends[0], &result, sizeof(result)), sizeof(result));
     close(ends[0]);
     assert_int_equal(waitpid(child, &status, 0), child);
-    return outcome;
+    return result;
 }
 
 TEST(plain, takes_all_with_their_names)
 {
-    struct outcome o = started_with("2", "kilnd.socket:kiln-hot-a", true);
+    struct result o = started_with("2", "kilnd.socket:kiln-hot-a", true);
     assert_int_equal(o.code, KILN_OK);
     assert_int_equal(o.count, 2);
     assert_string_equal(o.names[0], "kilnd.socket");
@@ -78,14 +77,14 @@ TEST(plain, takes_all_with_their_names)
 
 TEST(plain, without_names_they_are_unknown)
 {
-    struct outcome o = started_with("1", NULL, true);
+    struct result o = started_with("1", NULL, true);
     assert_int_equal(o.code, KILN_OK);
     assert_string_equal(o.names[0], "unknown");
 }
 
 TEST(plain, those_of_another_process_are_left_alone)
 {
-    struct outcome o = started_with("1", "kilnd.socket", false);
+    struct result o = started_with("1", "kilnd.socket", false);
     assert_int_equal(o.code, KILN_OK);
     assert_int_equal(o.count, 0);
     assert_true(o.forgotten);
@@ -95,7 +94,7 @@ TEST(plain, fewer_or_more_names_than_descriptors_are_refused)
 {
     static const char *const names[] = { "one", "one:two:three", "" };
     for (size_t i = 0; i < 3; i++) {
-        struct outcome o = started_with("2", names[i], true);
+        struct result o = started_with("2", names[i], true);
         assert_int_equal(o.code, KILN_INVALID);
         assert_says(o.text, "LISTEN_FDNAMES");
     }
@@ -103,14 +102,14 @@ TEST(plain, fewer_or_more_names_than_descriptors_are_refused)
 
 TEST(plain, a_descriptor_that_is_not_there_is_refused_by_number)
 {
-    struct outcome o = started_with("60", NULL, true);
+    struct result o = started_with("60", NULL, true);
     assert_int_not_equal(o.code, KILN_OK);
     assert_says(o.text, "descriptor 6");
 }
 
 TEST(plain, more_than_any_unit_gives_are_refused)
 {
-    struct outcome o = started_with("100000", NULL, true);
+    struct result o = started_with("100000", NULL, true);
     assert_int_equal(o.code, KILN_INVALID);
     assert_says(o.text, "LISTEN_FDS=100000");
 }

@@ -8,15 +8,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define WORDS_MOST 8
+#define WORDS_MAX 8
 
-/* A folder for configuration files, and what would be kilnd's flags and variables. */
+/* A directory for configuration files, and what would be kilnd's flags and variables. */
 struct fixture {
-    char folder[64];
+    char directory[64];
     char file[96];
-    const char *arguments[WORDS_MOST];
+    const char *arguments[WORDS_MAX];
     int argument_count;
-    const char *environment[WORDS_MOST];
+    const char *environment[WORDS_MAX];
     struct config config;
     struct kiln_err err;
 };
@@ -51,13 +51,13 @@ static const char *origin(const struct fixture *f, enum config_key key)
 static int set_up(void **state)
 {
     static struct fixture f;
-    f = (struct fixture){ .folder = "/tmp/kilnd_config_XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.folder));
-    assert_int_equal(chmod(f.folder, 0711), 0);
-    snprintf(f.file, sizeof(f.file), "%s/some.json", f.folder);
+    f = (struct fixture){ .directory = "/tmp/kilnd_config_XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.directory));
+    assert_int_equal(chmod(f.directory, 0711), 0);
+    snprintf(f.file, sizeof(f.file), "%s/some.json", f.directory);
     flag(&f, "kilnd");
     flag(&f, "--compiler=/bin/true");
-    setenv("XDG_CONFIG_HOME", f.folder, 1);
+    setenv("XDG_CONFIG_HOME", f.directory, 1);
     *state = &f;
     return 0;
 }
@@ -67,7 +67,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     if (getuid() == 0 && seteuid(0) < 0)
         return 1;
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     return 0;
 }
 
@@ -240,7 +240,7 @@ TEST(config, durations_know_their_units)
     assert_int_equal(config_number(&f->config, CONFIG_compile_cpu), 90000);
 }
 
-TEST(config, relative_folders_become_absolute)
+TEST(config, relative_directories_become_absolute)
 {
     struct fixture *f = *state;
     configure(f, "{\"cache_dir\": \"some/cache\"}");
@@ -297,7 +297,7 @@ TEST(config, printed_values_read_back_the_same)
     configure(f, "{\"hot_limit\": 1000, \"cache_limit\": 1048577, \"compile_timeout\": 1.25}");
     assert_int_equal(load(f), KILN_OK);
     for (int i = 0; i < CONFIG_KEYS; i++) {
-        char text[PATH_TEXT_MOST];
+        char text[PATH_TEXT_MAX];
         struct setting_value again;
         setting_print(&config_table[i], &f->config.entries[i].value, text, sizeof(text));
         assert_int_equal(setting_parse(&config_table[i], text, &again, &f->err), KILN_OK);
@@ -318,7 +318,7 @@ TEST(config, help_and_version_need_no_configuration)
 static void become_a_user(const struct fixture *f)
 {
     if (geteuid() == 0) {
-        assert_int_equal(chown(f->folder, 65534, 65534), 0);
+        assert_int_equal(chown(f->directory, 65534, 65534), 0);
         assert_int_equal(seteuid(65534), 0);
     }
 }
@@ -326,22 +326,22 @@ static void become_a_user(const struct fixture *f)
 static void write_in(const struct fixture *f, const char *name, const char *text)
 {
     char path[160];
-    snprintf(path, sizeof(path), "%s/kiln/%s", f->folder, name);
+    snprintf(path, sizeof(path), "%s/kiln/%s", f->directory, name);
     write_file(path, text);
 }
 
 TEST(config, drop_ins_are_read_in_the_order_of_their_names)
 {
     struct fixture *f = *state;
-    char folder[128];
+    char directory[128];
     become_a_user(f);
-    snprintf(folder, sizeof(folder), "%s/kiln/kilnd.json.d", f->folder);
-    must(fs_make_folders(folder, &f->err), f->err);
+    snprintf(directory, sizeof(directory), "%s/kiln/kilnd.json.d", f->directory);
+    must(fs_make_directories(directory, &f->err), f->err);
     write_in(f, "kilnd.json", "{\"workers\": 2, \"queue\": 10}");
     write_in(f, "kilnd.json.d/20-b.json", "{\"workers\": 4}");
     write_in(f, "kilnd.json.d/10-a.json", "{\"workers\": 3}");
     write_in(f, "kilnd.json.d/30-c.json.off", "{\"workers\": 5}");
-    setenv("XDG_RUNTIME_DIR", f->folder, 1);
+    setenv("XDG_RUNTIME_DIR", f->directory, 1);
 
     must(load(f), f->err);
 
@@ -368,16 +368,16 @@ TEST(config, the_default_limit_of_the_cache_is_a_round_number)
 TEST(config, temporary_files_go_beside_the_socket_where_that_can_be_written_to)
 {
     struct fixture *f = *state;
-    char socket[160], folder[128];
-    snprintf(folder, sizeof(folder), "%s/not/yet", f->folder);
-    snprintf(socket, sizeof(socket), "--socket=%s/kilnd.sock", folder);
+    char socket[160], directory[128];
+    snprintf(directory, sizeof(directory), "%s/not/yet", f->directory);
+    snprintf(socket, sizeof(socket), "--socket=%s/kilnd.sock", directory);
     flag(f, socket);
 
     must(load(f), f->err);
     must(config_use_socket(&f->config, config_text(&f->config, CONFIG_socket), false, &f->err),
          f->err);
 
-    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), folder);
+    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), directory);
     assert_string_equal(origin(f, CONFIG_socket), "flag --socket");
 }
 
@@ -385,7 +385,7 @@ TEST(config, a_handed_over_socket_is_the_one_that_is_shown)
 {
     struct fixture *f = *state;
     char path[128];
-    snprintf(path, sizeof(path), "%s/theirs.sock", f->folder);
+    snprintf(path, sizeof(path), "%s/theirs.sock", f->directory);
     flag(f, "--socket=/elsewhere/kilnd.sock");
     must(load(f), f->err);
 
@@ -393,7 +393,7 @@ TEST(config, a_handed_over_socket_is_the_one_that_is_shown)
 
     assert_string_equal(config_text(&f->config, CONFIG_socket), path);
     assert_string_equal(origin(f, CONFIG_socket), "LISTEN_FDS");
-    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->folder);
+    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->directory);
 }
 
 TEST(config, temporary_files_go_where_the_compilers_user_may_enter)
@@ -402,15 +402,15 @@ TEST(config, temporary_files_go_where_the_compilers_user_may_enter)
     char socket[96];
     if (geteuid() != 0)
         skip();
-    snprintf(socket, sizeof(socket), "--socket=%s/kilnd.sock", f->folder);
+    snprintf(socket, sizeof(socket), "--socket=%s/kilnd.sock", f->directory);
     flag(f, socket);
-    assert_int_equal(chmod(f->folder, 0700), 0);
+    assert_int_equal(chmod(f->directory, 0700), 0);
 
     must(load(f), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/tmp");
     flag(f, "--compiler-user=root");
     must(load(f), f->err);
-    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->folder);
+    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->directory);
 }
 
 TEST(config, keys_are_trusted_that_lie_beside_the_configuration)
@@ -418,13 +418,13 @@ TEST(config, keys_are_trusted_that_lie_beside_the_configuration)
     struct fixture *f = *state;
     char keys[128];
     become_a_user(f);
-    setenv("XDG_RUNTIME_DIR", f->folder, 1);
-    setenv("XDG_CACHE_HOME", f->folder, 1);
-    setenv("XDG_STATE_HOME", f->folder, 1);
+    setenv("XDG_RUNTIME_DIR", f->directory, 1);
+    setenv("XDG_CACHE_HOME", f->directory, 1);
+    setenv("XDG_STATE_HOME", f->directory, 1);
 
     must(load(f), f->err);
 
-    snprintf(keys, sizeof(keys), "%s/kiln/trusted-keys.d", f->folder);
+    snprintf(keys, sizeof(keys), "%s/kiln/trusted-keys.d", f->directory);
     assert_string_equal(config_text(&f->config, CONFIG_trusted_keys), keys);
     assert_string_equal(config_text(&f->config, CONFIG_require_signature), "no");
 }
@@ -456,9 +456,9 @@ TEST(config, compilers_of_a_user_are_that_users)
 {
     struct fixture *f = *state;
     become_a_user(f);
-    setenv("XDG_RUNTIME_DIR", f->folder, 1);
-    setenv("XDG_CACHE_HOME", f->folder, 1);
-    setenv("XDG_STATE_HOME", f->folder, 1);
+    setenv("XDG_RUNTIME_DIR", f->directory, 1);
+    setenv("XDG_CACHE_HOME", f->directory, 1);
+    setenv("XDG_STATE_HOME", f->directory, 1);
     must(load(f), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_compiler_user), "");
 }
@@ -478,16 +478,16 @@ TEST(config, beside_a_socket_of_root_temporary_files_go_to_tmpdir_else_to_tmp)
     if (geteuid() != 0)
         skip();
     become_a_user(f);
-    setenv("XDG_RUNTIME_DIR", f->folder, 1);
-    setenv("XDG_CACHE_HOME", f->folder, 1);
-    setenv("XDG_STATE_HOME", f->folder, 1);
-    setenv("TMPDIR", f->folder, 1);
+    setenv("XDG_RUNTIME_DIR", f->directory, 1);
+    setenv("XDG_CACHE_HOME", f->directory, 1);
+    setenv("XDG_STATE_HOME", f->directory, 1);
+    setenv("TMPDIR", f->directory, 1);
     must(load(f), f->err);
 
     must(config_use_socket(&f->config, "/usr/kilnd.sock", true, &f->err), f->err);
-    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->folder);
+    assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->directory);
 
-    assert_int_equal(chmod(f->folder, 0777), 0); /* where anybody could swap what is ours */
+    assert_int_equal(chmod(f->directory, 0777), 0); /* where anybody could swap what is ours */
     must(config_use_socket(&f->config, "/usr/kilnd.sock", true, &f->err), f->err);
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/tmp");
     unsetenv("TMPDIR");
@@ -500,19 +500,19 @@ TEST(config, a_private_kilnd_has_directories_of_its_own_and_reads_no_file)
     struct fixture *f = *state;
     char path[128];
     become_a_user(f); /* root's files are in /etc/kiln */
-    snprintf(path, sizeof(path), "%s/kiln", f->folder);
+    snprintf(path, sizeof(path), "%s/kiln", f->directory);
     assert_int_equal(mkdir(path, 0755), 0);
-    snprintf(path, sizeof(path), "%s/kiln/kilnd.json", f->folder);
+    snprintf(path, sizeof(path), "%s/kiln/kilnd.json", f->directory);
     write_file(path, "{\"no such key\": 1}");
-    setenv("XDG_CACHE_HOME", f->folder, 1);
-    setenv("XDG_STATE_HOME", f->folder, 1);
+    setenv("XDG_CACHE_HOME", f->directory, 1);
+    setenv("XDG_STATE_HOME", f->directory, 1);
     f->environment[0] = "KILND_CACHE_DIR=/somewhere/else";
     f->environment[1] = "KILND_HOT_LIMIT=2GiB";
     assert_int_equal(load(f), KILN_INVALID); /* of the file */
     flag(f, "--private");
     flag(f, "--drain-timeout=7s");
     must(load(f), f->err);
-    snprintf(path, sizeof(path), "%s/kiln/private", f->folder);
+    snprintf(path, sizeof(path), "%s/kiln/private", f->directory);
     assert_string_equal(config_text(&f->config, CONFIG_cache_dir), path);
     assert_string_equal(origin(f, CONFIG_socket), "--private");
     assert_int_equal(config_number(&f->config, CONFIG_hot_limit), 2ull << 30);

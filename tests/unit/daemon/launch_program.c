@@ -16,10 +16,10 @@ static struct {
     int pid;                     /* whom the connection is for; 0: this very process */
     const char *count;           /* of connections */
     enum kiln_code received;     /* how the request comes */
-    int folder;                  /* to start in */
+    int directory;               /* to start in */
     bool hangs_up, no_pid_files; /* kilnd; the system */
     bool is_left_alone;          /* who starts it ends before it asks for a signal of that */
-    bool is_keeper;
+    bool is_supervisor;
     const char *failing; /* a call of libc; NULL: none */
     unsigned nth;
     int error;
@@ -36,7 +36,7 @@ enum kiln_code __wrap_launch_receive_request(int control, struct launch_received
     ret_request->arguments[1] = flag;
     ret_request->arguments[2] = script;
     ret_request->fd_3 = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 10);
-    ret_request->folder = scene.folder;
+    ret_request->directory = scene.directory;
     if (scene.hangs_up)
         shutdown(control, SHUT_RDWR);
     if (scene.failing)
@@ -83,9 +83,9 @@ static void before(void)
     setenv("LISTEN_FDNAMES", "connection", 1);
     if (!scene.script)
         unsetenv("LISTEN_FDS");
-    if (scene.is_keeper && scene.hangs_up)
+    if (scene.is_supervisor && scene.hangs_up)
         shutdown(GIVEN_FD, SHUT_RDWR);
-    if (scene.failing && (scene.is_keeper || strcmp(scene.failing, "fcntl") == 0))
+    if (scene.failing && (scene.is_supervisor || strcmp(scene.failing, "fcntl") == 0))
         fail_call(scene.failing, scene.nth, scene.error);
 }
 
@@ -112,7 +112,7 @@ static int set_up(void **state)
     memset(&scene, 0, sizeof(scene));
     scene.script = "exit 3";
     scene.count = "1";
-    scene.folder = -1;
+    scene.directory = -1;
     scene.error = EMFILE;
     scene.nth = 1;
     return 0;
@@ -140,7 +140,7 @@ TEST(launch, is_used_by_the_service_manager_alone)
     assert_int_equal(RUN("/bin/sh").status, EXIT_USAGE);
 }
 
-TEST(launch, starts_a_program_and_tells_how_it_ended)
+TEST(launch, starts_a_program_and_reports_how_it_ended)
 {
     char started[64];
     snprintf(started, sizeof(started), "started as user %u\n", (unsigned)getuid());
@@ -153,9 +153,9 @@ TEST(launch, starts_a_program_and_tells_how_it_ended)
     scene.script = "kill -TERM $$";
     assert_says(RUN("/bin/sh").text, "ended with 0 by signal 15\n");
     scene.script = "pwd >&3";
-    scene.folder = open_usr();
+    scene.directory = open_usr();
     assert_says(RUN("/bin/sh").text, "/usr\n");
-    close(scene.folder);
+    close(scene.directory);
 }
 
 TEST(launch, what_it_started_ends_with_kilnd)
@@ -192,9 +192,9 @@ TEST(launch, a_request_that_does_not_come_starts_nothing)
 }
 
 /* What it starts, and with whom it ends: kept.c. */
-TEST(launch, a_keeper_that_cannot_watch_who_started_it_ends)
+TEST(launch, a_supervisor_that_cannot_watch_who_started_it_ends)
 {
-    scene.is_keeper = true;
+    scene.is_supervisor = true;
     scene.failing = "poll";
     assert_int_equal(RUN("--keep").status, 0);
     scene.failing = "getsockopt";
@@ -209,7 +209,7 @@ TEST(launch, a_keeper_that_cannot_watch_who_started_it_ends)
     assert_int_equal(RUN("--keep", "/bin/sh").status, EXIT_USAGE);
 }
 
-TEST(launch, a_program_that_cannot_be_started_is_told)
+TEST(launch, a_program_that_cannot_be_started_is_reported)
 {
     struct program_end end = RUN("/nonexistent/program");
     assert_says(end.text, "kiln-launch: cannot run '/nonexistent/program': No such file");
@@ -218,7 +218,7 @@ TEST(launch, a_program_that_cannot_be_started_is_told)
     end = RUN("/bin/sh");
     assert_int_equal(end.status, EXIT_SURROUNDINGS);
     assert_says(end.text, "kiln-launch: cannot start '/bin/sh': Too many open files");
-    scene.folder = open_usr();
+    scene.directory = open_usr();
     static const char *const calls[] = { "open", "fchdir", "dup2", "dup2", "dup2" };
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         scene.failing = calls[i];
@@ -227,7 +227,7 @@ TEST(launch, a_program_that_cannot_be_started_is_told)
         assert_says(end.text, "kiln-launch: cannot set up '/bin/sh': ");
         assert_says(end.text, "ended with 4 by signal 0\n");
     }
-    close(scene.folder);
+    close(scene.directory);
 }
 
 TEST(launch, what_it_starts_runs_nothing_where_it_has_ended_meanwhile)

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 struct fixture {
-    char folder[64];
+    char directory[64];
     struct launch_service service;
     struct loop *loop;
     struct loop_owner owner;
@@ -37,8 +37,10 @@ static void on_tick(struct loop_timer *timer) { (void)timer; }
 static int set_up(void **state)
 {
     static struct fixture f;
-    f = (struct fixture){ .folder = "/tmp/kiln_launched_XXXXXX", .ours = -1, .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.folder));
+    f = (struct fixture){ .directory = "/tmp/kiln_launched_XXXXXX",
+                          .ours = -1,
+                          .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.directory));
     assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
     loop_timer_init(f.loop, &f.tick, &f.owner, on_tick);
     loop_timer_start(&f.tick, 1, 1);
@@ -54,7 +56,7 @@ static int tear_down(void **state)
     loop_destroy(f->loop);
     fd_auto(&f->ours);
     launch_service_stop(&f->service);
-    assert_int_equal(rmdir(f->folder), 0);
+    assert_int_equal(rmdir(f->directory), 0);
     return 0;
 }
 
@@ -78,8 +80,8 @@ static enum kiln_code start(struct fixture *f, const char *script)
     f->spawn.arguments = arguments;
     f->spawn.fd_3 = pair[1];
     f->spawn.service = f->service.path;
-    if (f->spawn.folder == 0)
-        f->spawn.folder = -1;
+    if (f->spawn.directory == 0)
+        f->spawn.directory = -1;
     enum kiln_code rc = worker_process_start(f->loop, &f->process, &f->owner, &f->spawn, &f->err);
     close(pair[1]);
     f->process.exited = on_exited;
@@ -88,14 +90,14 @@ static enum kiln_code start(struct fixture *f, const char *script)
 
 static void launch(struct fixture *f, const char *script)
 {
-    launch_service_start(&f->service, f->folder, KILN_LAUNCH, "/bin/sh");
+    launch_service_start(&f->service, f->directory, KILN_LAUNCH, "/bin/sh");
     must(start(f, script), f->err);
 }
 
 static void wait_for_end(struct fixture *f)
 {
     while (!f->exits)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     worker_process_close(&f->process);
 }
 
@@ -109,7 +111,7 @@ static const char *hear(struct fixture *f)
     return said;
 }
 
-TEST(launched, a_launched_process_has_its_descriptor_and_its_end_is_told)
+TEST(launched, a_launched_process_has_its_descriptor_and_its_end_is_reported)
 {
     struct fixture *f = *state;
     launch(f, "printf hello >&3; exit 7");
@@ -123,7 +125,7 @@ TEST(launched, a_launched_process_has_its_descriptor_and_its_end_is_told)
     assert_int_equal(f->exits, 1);
 }
 
-TEST(launched, the_signal_that_ended_it_is_told)
+TEST(launched, the_signal_that_ended_it_is_reported)
 {
     struct fixture *f = *state;
     launch(f, "kill -ABRT $$");
@@ -131,16 +133,16 @@ TEST(launched, the_signal_that_ended_it_is_told)
     assert_int_equal(f->signal, SIGABRT);
 }
 
-TEST(launched, it_starts_in_the_folder_whose_descriptor_it_was_given)
+TEST(launched, it_starts_in_the_directory_whose_descriptor_it_was_given)
 {
     struct fixture *f = *state;
-    f->spawn.folder = open(f->folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    f->spawn.directory = open(f->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     launch(f, "pwd -P >&3");
-    close(f->spawn.folder);
+    close(f->spawn.directory);
 
     wait_for_end(f);
 
-    assert_memory_equal(hear(f), f->folder, strlen(f->folder));
+    assert_memory_equal(hear(f), f->directory, strlen(f->directory));
 }
 
 TEST(launched, it_has_none_of_the_variables_that_hand_sockets_over)
@@ -180,7 +182,7 @@ TEST(launched, it_ends_when_nobody_is_there_any_more_who_wanted_it)
 TEST(launched, a_service_that_is_not_there_is_said_with_what_to_look_at)
 {
     struct fixture *f = *state;
-    snprintf(f->service.path, sizeof(f->service.path), "%s/none", f->folder);
+    snprintf(f->service.path, sizeof(f->service.path), "%s/none", f->directory);
 
     assert_int_equal(start(f, ""), KILN_UNAVAILABLE);
 
@@ -193,10 +195,10 @@ TEST(launched, a_service_that_is_not_there_is_said_with_what_to_look_at)
 TEST(launched, arguments_beyond_what_may_be_asked_for_are_refused)
 {
     struct fixture *f = *state;
-    char script[LAUNCH_PACKET_MOST + 1];
+    char script[LAUNCH_PACKET_MAX + 1];
     memset(script, 'x', sizeof(script) - 1);
     script[sizeof(script) - 1] = '\0';
-    launch_service_start(&f->service, f->folder, KILN_LAUNCH, "/bin/sh");
+    launch_service_start(&f->service, f->directory, KILN_LAUNCH, "/bin/sh");
 
     assert_int_equal(start(f, script), KILN_INVALID);
 
@@ -206,7 +208,7 @@ TEST(launched, arguments_beyond_what_may_be_asked_for_are_refused)
 TEST(launched, a_unit_that_fails_to_start_is_a_process_that_is_lost)
 {
     struct fixture *f = *state;
-    launch_service_start(&f->service, f->folder, "/bin/true", NULL);
+    launch_service_start(&f->service, f->directory, "/bin/true", NULL);
     must(start(f, ""), f->err);
 
     wait_for_end(f);
@@ -217,7 +219,7 @@ TEST(launched, a_unit_that_fails_to_start_is_a_process_that_is_lost)
 TEST(launched, a_program_that_cannot_be_run_is_an_exit_status)
 {
     struct fixture *f = *state;
-    launch_service_start(&f->service, f->folder, KILN_LAUNCH, "/nonexistent");
+    launch_service_start(&f->service, f->directory, KILN_LAUNCH, "/nonexistent");
     must(start(f, ""), f->err);
     wait_for_end(f);
     assert_int_equal(f->status, 127);
@@ -227,7 +229,7 @@ TEST(launched, a_service_that_does_not_answer_a_kill_is_given_up)
 {
     struct fixture *f = *state;
     f->spawn.lost_ms = 20;
-    launch_service_start(&f->service, f->folder, "/bin/sleep", "1"); /* it stays deaf */
+    launch_service_start(&f->service, f->directory, "/bin/sleep", "1"); /* it stays deaf */
     must(start(f, ""), f->err);
 
     worker_process_kill(&f->process);
@@ -242,7 +244,7 @@ static void send_raw(struct fixture *f, const void *packet, size_t size, const c
 {
     int control = -1;
     char byte;
-    launch_service_start(&f->service, f->folder, KILN_LAUNCH, "/bin/sh");
+    launch_service_start(&f->service, f->directory, KILN_LAUNCH, "/bin/sh");
     must(launch_connect(f->service.path, &control, &f->err), f->err);
     if (size)
         assert_int_equal(send(control, packet, size, 0), size);

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 struct fixture {
-    char folder[64];
+    char directory[64];
     char path[100];
     struct listener listener;
     struct kiln_err err;
@@ -23,11 +23,11 @@ struct fixture {
 static int set_up(void **state)
 {
     static struct fixture f;
-    f = (struct fixture){ .folder = "/tmp/kiln_listener_XXXXXX",
+    f = (struct fixture){ .directory = "/tmp/kiln_listener_XXXXXX",
                           .listener = LISTENER_CLOSED,
                           .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.folder));
-    snprintf(f.path, sizeof(f.path), "%s/kilnd.sock", f.folder);
+    assert_non_null(mkdtemp(f.directory));
+    snprintf(f.path, sizeof(f.path), "%s/kilnd.sock", f.directory);
     *state = &f;
     return 0;
 }
@@ -36,7 +36,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     listener_close(&f->listener);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     return 0;
 }
 
@@ -123,26 +123,26 @@ TEST(listener, without_a_group_only_root_is_meant)
     assert_false(f->listener.root_only);
 }
 
-TEST(listener, a_user_who_may_not_make_the_folder_is_told_what_to_set)
+TEST(listener, a_user_who_may_not_make_the_directory_is_reported_what_to_set)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)
         skip();
-    assert_int_equal(chmod(f->folder, 0755), 0);
-    snprintf(f->path, sizeof(f->path), "%s/user/kiln/kilnd.sock", f->folder);
+    assert_int_equal(chmod(f->directory, 0755), 0);
+    snprintf(f->path, sizeof(f->path), "%s/user/kiln/kilnd.sock", f->directory);
     assert_int_equal(seteuid(65534), 0);
 
     enum kiln_code below = open_it(f);
     struct kiln_err first = f->err;
-    snprintf(f->path, sizeof(f->path), "%s/kilnd.sock", f->folder);
+    snprintf(f->path, sizeof(f->path), "%s/kilnd.sock", f->directory);
     enum kiln_code beside = open_it(f);
 
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(below, KILN_DENIED);
     assert_int_equal(beside, KILN_DENIED);
-    assert_says(first.text, "Permission denied; set XDG_RUNTIME_DIR to a folder");
+    assert_says(first.text, "Permission denied; set XDG_RUNTIME_DIR to a directory");
     assert_says(first.text, "--socket");
-    assert_says(f->err.text, "Permission denied; set XDG_RUNTIME_DIR to a folder");
+    assert_says(f->err.text, "Permission denied; set XDG_RUNTIME_DIR to a directory");
 }
 
 TEST(listener, leaves_nothing_behind_when_closed)
@@ -152,8 +152,8 @@ TEST(listener, leaves_nothing_behind_when_closed)
 
     listener_close(&f->listener);
 
-    assert_int_equal(rmdir(f->folder), 0);
-    assert_int_equal(mkdir(f->folder, 0700), 0);
+    assert_int_equal(rmdir(f->directory), 0);
+    assert_int_equal(mkdir(f->directory, 0700), 0);
 }
 
 TEST(listener, takes_over_the_socket_of_a_dead_daemon)
@@ -235,10 +235,10 @@ TEST(listener, does_not_remove_a_socket_that_is_not_its_own_any_more)
     assert_true(exists(f->path));
 }
 
-TEST(listener, makes_the_missing_folder)
+TEST(listener, makes_the_missing_directory)
 {
     struct fixture *f = *state;
-    snprintf(f->path, sizeof(f->path), "%s/run/kiln/kilnd.sock", f->folder);
+    snprintf(f->path, sizeof(f->path), "%s/run/kiln/kilnd.sock", f->directory);
     assert_int_equal(open_it(f), KILN_OK);
     assert_true(can_connect(f->path));
 }
@@ -292,7 +292,7 @@ TEST(listener, refuses_an_inherited_descriptor_that_is_no_socket)
 /* ---- kept for the next kilnd ---- */
 
 /* As a kilnd that ends while the service manager keeps its socket. */
-static int keep(struct fixture *f, char name[LISTENER_NAME_MOST])
+static int keep(struct fixture *f, char name[LISTENER_NAME_MAX])
 {
     assert_int_equal(open_it(f), KILN_OK);
     listener_name(&f->listener, name);
@@ -305,7 +305,7 @@ static int keep(struct fixture *f, char name[LISTENER_NAME_MOST])
 TEST(listener, a_socket_that_is_kept_stays_reachable_and_is_taken_up_again)
 {
     struct fixture *f = *state;
-    char name[LISTENER_NAME_MOST];
+    char name[LISTENER_NAME_MAX];
     int kept = keep(f, name);
     assert_true(can_connect(f->path));
     assert_int_equal(listener_resume(kept, name, f->path, "", &f->listener, &f->err), KILN_OK);
@@ -319,7 +319,7 @@ TEST(listener, a_socket_that_is_kept_stays_reachable_and_is_taken_up_again)
 TEST(listener, a_kept_socket_is_for_the_group_that_is_set_now)
 {
     struct fixture *f = *state;
-    char name[LISTENER_NAME_MOST];
+    char name[LISTENER_NAME_MAX];
     struct stat st;
     const struct group *nobody = getgrgid(65534);
     if (geteuid() != 0 || !nobody)
@@ -345,7 +345,7 @@ TEST(listener, a_kept_socket_is_for_the_group_that_is_set_now)
 TEST(listener, a_kept_socket_is_refused_where_its_file_is_another_one)
 {
     struct fixture *f = *state;
-    char name[LISTENER_NAME_MOST];
+    char name[LISTENER_NAME_MAX];
     int kept = keep(f, name);
     assert_int_equal(unlink(f->path), 0);
     close(bound_socket(f->path));
@@ -358,7 +358,7 @@ TEST(listener, a_kept_socket_is_refused_where_its_file_is_another_one)
 TEST(listener, a_kept_socket_is_refused_where_another_path_is_wanted)
 {
     struct fixture *f = *state;
-    char name[LISTENER_NAME_MOST];
+    char name[LISTENER_NAME_MAX];
     int kept = keep(f, name);
     assert_int_equal(listener_resume(kept, name, "/elsewhere", "", &f->listener, &f->err),
                      KILN_NOT_FOUND);
@@ -371,7 +371,7 @@ TEST(listener, a_kept_socket_with_a_strange_name_is_refused)
     struct fixture *f = *state;
     static const char *const names[] = { "kiln-listen-", "kiln-listen-1", "kiln-listen-1-2x",
                                          "kiln-listen-x-y" };
-    char name[LISTENER_NAME_MOST];
+    char name[LISTENER_NAME_MAX];
     int kept = keep(f, name);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         assert_int_equal(listener_resume(kept, names[i], f->path, "", &f->listener, &f->err),

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 struct fixture {
-    char folder[64];
+    char directory[64];
     char path[96];
     int manager;
     char got[256];
@@ -39,9 +39,9 @@ static void clear_variables(void)
 static int setup(void **state)
 {
     static struct fixture f;
-    f = (struct fixture){ .folder = "/tmp/kiln_notify_XXXXXX", .got_fd = -1 };
-    assert_non_null(mkdtemp(f.folder));
-    snprintf(f.path, sizeof(f.path), "%s/notify", f.folder);
+    f = (struct fixture){ .directory = "/tmp/kiln_notify_XXXXXX", .got_fd = -1 };
+    assert_non_null(mkdtemp(f.directory));
+    snprintf(f.path, sizeof(f.path), "%s/notify", f.directory);
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     strcpy(address.sun_path, f.path);
     f.manager = bound(&address, sizeof(address));
@@ -58,7 +58,7 @@ static int teardown(void **state)
     if (f->got_fd >= 0)
         close(f->got_fd);
     clear_variables();
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     return 0;
 }
 
@@ -83,7 +83,7 @@ static const char *next(struct fixture *f)
     return f->got;
 }
 
-TEST(notify, says_what_it_is_told_to_say_and_forgets_the_variable)
+TEST(notify, says_what_it_is_reported_to_say_and_forgets_the_variable)
 {
     struct fixture *f = *state;
     notify_adopt();
@@ -112,7 +112,7 @@ TEST(notify, a_name_of_the_abstract_namespace_is_reached)
 TEST(notify, a_descriptor_goes_along)
 {
     struct fixture *f = *state;
-    int fd = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(f->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct stat sent, got;
     const struct notify_files files = { .fds = &fd, .count = 1 };
     notify_adopt();
@@ -178,7 +178,7 @@ static uint64_t watchdog(const char *us, const char *pid)
     return notify_watchdog_ms();
 }
 
-TEST(notify, the_watchdog_is_told_twice_in_its_time)
+TEST(notify, the_watchdog_is_reported_twice_in_its_time)
 {
     struct fixture *f = *state;
     char pid[32];

@@ -23,17 +23,17 @@
 #define SOON (clock_monotonic_ns() + 50000000ull)
 
 struct fixture {
-    char folder[64]; /* for programs of the test; temp/ in it for those of compilers */
+    char directory[64]; /* for programs of the test; temp/ in it for those of compilers */
     struct embed_compiler *compiler;
     struct compile_job job;
-    struct compile_outcome outcome;
+    struct compile_result result;
 };
 
 /* ---- a fixture ---- */
 
 static char *path_in(struct fixture *f, const char *name, char path[128])
 {
-    snprintf(path, 128, "%s/%s", f->folder, name);
+    snprintf(path, 128, "%s/%s", f->directory, name);
     return path;
 }
 
@@ -54,8 +54,8 @@ static int set_up(void **state)
     char temp[128];
     fixture = (struct fixture){ .compiler = one_compiler(),
                                 .job = { .kind = COMPILE_DESCRIBE, .origin = COMPILE_OF_KILN } };
-    strcpy(fixture.folder, "/tmp/kiln-test-one-XXXXXX");
-    assert_non_null(mkdtemp(fixture.folder));
+    strcpy(fixture.directory, "/tmp/kiln-test-one-XXXXXX");
+    assert_non_null(mkdtemp(fixture.directory));
     assert_int_equal(mkdir(path_in(&fixture, "temp", temp), 0700), 0);
     unsetenv("XDG_RUNTIME_DIR");
     setenv("TMPDIR", temp, 1);
@@ -68,7 +68,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     f->compiler->ops->stop(f->compiler);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     return 0;
 }
 
@@ -76,32 +76,32 @@ FIXTURE(compiler, set_up, tear_down);
 
 static void begin_job(struct fixture *f)
 {
-    f->outcome = COMPILE_OUTCOME_INIT;
-    f->compiler->ops->begin(f->compiler, &f->job, &f->outcome);
+    f->result = COMPILE_RESULT_INIT;
+    f->compiler->ops->begin(f->compiler, &f->job, &f->result);
 }
 
 static void describe(struct fixture *f)
 {
     begin_job(f);
     assert_true(f->compiler->ops->wait(f->compiler, PATIENT));
-    must(f->outcome.err.code, f->outcome.err);
-    assert_int_equal(f->outcome.end, COMPILE_DONE);
-    assert_true(f->outcome.object_size > 0);
-    compile_outcome_done(&f->outcome);
+    must(f->result.err.code, f->result.err);
+    assert_int_equal(f->result.end, COMPILE_DONE);
+    assert_true(f->result.object_size > 0);
+    compile_result_done(&f->result);
 }
 
 static void expect_unavailable(struct fixture *f, const char *words)
 {
-    assert_int_equal(f->outcome.end, COMPILE_UNAVAILABLE);
-    assert_int_equal(f->outcome.err.code, KILN_UNAVAILABLE);
-    assert_says(f->outcome.err.text, words);
-    compile_outcome_done(&f->outcome);
+    assert_int_equal(f->result.end, COMPILE_UNAVAILABLE);
+    assert_int_equal(f->result.err.code, KILN_UNAVAILABLE);
+    assert_says(f->result.err.text, words);
+    compile_result_done(&f->result);
 }
 
-static unsigned count_files(const char *folder)
+static unsigned count_files(const char *directory)
 {
     unsigned count = 0;
-    DIR *dir = opendir(folder);
+    DIR *dir = opendir(directory);
     assert_non_null(dir);
     for (struct dirent *e; (e = readdir(dir));)
         count += e->d_name[0] != '.';
@@ -134,10 +134,10 @@ TEST(compiler, one_process_does_several_jobs_of_kilns_own)
 {
     struct fixture *f = *state;
     describe(f);
-    pid_t first = find_process(f->folder);
+    pid_t first = find_process(f->directory);
     assert_true(first > 0);
     describe(f);
-    assert_int_equal(find_process(f->folder), first);
+    assert_int_equal(find_process(f->directory), first);
 }
 
 TEST(compiler, the_process_is_no_child_of_the_program)
@@ -156,7 +156,7 @@ TEST(compiler, after_stop_nothing_is_left)
     f->compiler->ops->stop(f->compiler);
     assert_int_equal(count_files("/proc/self/fd"), files);
     assert_int_equal(count_files(getenv("TMPDIR")), 0);
-    assert_int_equal(find_process(f->folder), 0);
+    assert_int_equal(find_process(f->directory), 0);
     describe(f); /* and it can begin anew */
 }
 
@@ -165,7 +165,7 @@ TEST(compiler, a_process_is_replaced_after_a_clients_source)
     struct fixture *f = *state;
     f->job.origin = COMPILE_OF_CLIENT;
     describe(f);
-    assert_int_equal(find_process(f->folder), 0);
+    assert_int_equal(find_process(f->directory), 0);
     describe(f);
 }
 
@@ -173,9 +173,9 @@ TEST(compiler, a_process_that_was_killed_between_two_jobs_is_replaced)
 {
     struct fixture *f = *state;
     describe(f);
-    pid_t first = find_process(f->folder);
+    pid_t first = find_process(f->directory);
     kill(first, SIGKILL);
-    while (find_process(f->folder))
+    while (find_process(f->directory))
         poll(NULL, 0, 1);
     poll(NULL, 0, REPORT_MS); /* kiln-launch tells of it after it has gone */
     describe(f);
@@ -183,7 +183,7 @@ TEST(compiler, a_process_that_was_killed_between_two_jobs_is_replaced)
 
 /* ---- what fails ---- */
 
-TEST(compiler, without_the_program_its_name_is_told)
+TEST(compiler, without_the_program_its_name_is_reported)
 {
     struct fixture *f = *state;
     setenv("KILN_COMPILER", "/nonexistent/kiln-compiler", 1);
@@ -201,7 +201,7 @@ TEST(compiler, a_program_that_does_not_know_its_flags_is_of_another_build)
     expect_unavailable(f, "is of another, it does not know its flags");
 }
 
-TEST(compiler, a_program_that_dies_at_once_is_told)
+TEST(compiler, a_program_that_dies_at_once_is_reported)
 {
     struct fixture *f = *state;
     use_script(f, "#!/bin/sh\nkill -SEGV $$\n");

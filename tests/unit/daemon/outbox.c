@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 
 #define SOCKET 1000 /* no descriptor of ours */
-#define STREAM_MOST (64u << 10)
-#define FILES_MOST 16
+#define STREAM_MAX (64u << 10)
+#define FILES_MAX 16
 #define FOR_EVER SIZE_MAX
 
 /* ---- the socket ---- */
@@ -24,12 +24,12 @@ static struct {
     unsigned stops;   /* how often, before it goes on */
     int with_files;   /* errno of calls with descriptors; 0: none */
     unsigned refused; /* how many of those are left */
-    uint8_t stream[STREAM_MOST];
+    uint8_t stream[STREAM_MAX];
     size_t size;
     struct {
         size_t at; /* of the stream */
         int fd;
-    } files[FILES_MOST];
+    } files[FILES_MAX];
     size_t file_count;
 } peer;
 
@@ -53,7 +53,7 @@ static size_t room_for(size_t size)
 
 static void take(const void *data, size_t size)
 {
-    assert_true(peer.size + size <= STREAM_MOST);
+    assert_true(peer.size + size <= STREAM_MAX);
     memcpy(peer.stream + peer.size, data, size);
     peer.size += size;
 }
@@ -78,7 +78,7 @@ static void take_files(const struct msghdr *m)
     const struct cmsghdr *c = CMSG_FIRSTHDR(m);
     size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     assert_int_equal(c->cmsg_type, SCM_RIGHTS);
-    assert_true(count > 0 && peer.file_count + count <= FILES_MOST);
+    assert_true(count > 0 && peer.file_count + count <= FILES_MAX);
     for (size_t i = 0; i < count; i++, peer.file_count++) {
         peer.files[peer.file_count].at = peer.size;
         memcpy(&peer.files[peer.file_count].fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
@@ -141,10 +141,10 @@ struct fixture {
     struct outbox box;
     struct object files[3], inlaid[3];
     struct object *lists[FRAMES][2];
-    struct inlay inlays[3];
+    struct segment segments[3];
     struct outgoing frames[FRAMES];
     uint8_t body[LARGE];
-    uint8_t expected[STREAM_MOST];
+    uint8_t expected[STREAM_MAX];
     size_t expected_size, begins[FRAMES];
     struct kiln_err err;
 };
@@ -167,14 +167,14 @@ static void add_frame(struct fixture *f, unsigned number, size_t size, struct ob
 }
 
 /* Before the body, in it and behind it. */
-static void add_inlays(struct fixture *f, unsigned number)
+static void add_segments(struct fixture *f, unsigned number)
 {
     struct outgoing *frame = &f->frames[number];
     const size_t places[] = { 0, 11, frame->body.size };
     for (size_t i = 0; i < 3; i++)
-        f->inlays[i] = (struct inlay){ places[i], &f->inlaid[i] };
-    frame->inlays = f->inlays;
-    frame->inlay_count = 3;
+        f->segments[i] = (struct segment){ places[i], &f->inlaid[i] };
+    frame->segments = f->segments;
+    frame->segment_count = 3;
 }
 
 static void expect_frame(struct fixture *f, unsigned number)
@@ -186,16 +186,17 @@ static void expect_frame(struct fixture *f, unsigned number)
         .version = FRAME_VERSION,
         .type = MESSAGE_kernels,
         .request_id = number,
-        .body_size = (uint32_t)(frame->body.size + inlaid_size(frame->inlays, frame->inlay_count)),
+        .body_size =
+            (uint32_t)(frame->body.size + inlaid_size(frame->segments, frame->segment_count)),
         .descriptors = (uint16_t)frame->object_count,
     };
     frame_header_write(raw, &frame->header);
     f->begins[number] = f->expected_size;
     expect(f, raw, sizeof(raw));
-    for (size_t i = 0; i < frame->inlay_count; i++) {
-        expect(f, frame->body.data + at, frame->inlays[i].at - at);
-        expect(f, frame->inlays[i].object->data, frame->inlays[i].object->size);
-        at = frame->inlays[i].at;
+    for (size_t i = 0; i < frame->segment_count; i++) {
+        expect(f, frame->body.data + at, frame->segments[i].at - at);
+        expect(f, frame->segments[i].object->data, frame->segments[i].object->size);
+        at = frame->segments[i].at;
     }
     expect(f, frame->body.data + at, frame->body.size - at);
 }
@@ -216,7 +217,7 @@ static int set_up(void **state)
     add_frame(&f, 1, 40, &f.files[0], &f.files[1]);
     add_frame(&f, 2, 0, NULL, NULL);
     add_frame(&f, 3, 30, NULL, NULL);
-    add_inlays(&f, 3);
+    add_segments(&f, 3);
     add_frame(&f, 4, LARGE, NULL, NULL);
     add_frame(&f, 5, 20, &f.files[2], NULL);
     add_frame(&f, 6, 50, NULL, NULL);
@@ -258,7 +259,7 @@ static enum kiln_code send_all(struct fixture *f, bool hold)
 static void flush_all(struct fixture *f)
 {
     for (unsigned i = 0; !outbox_is_empty(&f->box); i++) {
-        assert_true(i < 4 * STREAM_MOST);
+        assert_true(i < 4 * STREAM_MAX);
         must(outbox_flush(&f->box, SOCKET, &f->err), f->err);
     }
 }
@@ -334,7 +335,7 @@ TEST(outbox, a_signal_at_any_byte_changes_nothing)
     }
 }
 
-TEST(outbox, a_peer_that_goes_at_any_byte_is_told_and_leaves_nothing)
+TEST(outbox, a_peer_that_goes_at_any_byte_is_reported_and_leaves_nothing)
 {
     struct fixture *f = *state;
     for (size_t at = 0; at < f->expected_size; at++) {

@@ -52,7 +52,7 @@ static enum kiln_code make_loop(void *context, struct kiln_err *ret_err)
     return rc;
 }
 
-TEST(clear, a_loop_that_cannot_be_had_is_told)
+TEST(clear, a_loop_that_cannot_be_had_is_reported)
 {
     must(make_loop(NULL, &err), err); /* libuv keeps some descriptors from the first one on */
     expect_failures(make_loop, NULL, "eventfd", EMFILE, KILN_IO,
@@ -62,29 +62,29 @@ TEST(clear, a_loop_that_cannot_be_had_is_told)
     expect_failures(make_loop, NULL, "timerfd_create", EMFILE, KILN_IO, "cannot make a timer");
 }
 
-static enum kiln_code make_lanes(void *context, struct kiln_err *ret_err)
+static enum kiln_code make_work_queues(void *context, struct kiln_err *ret_err)
 {
     struct loop *loop = NULL;
-    struct lanes *lanes = NULL;
+    struct work_queues *work_queues = NULL;
     (void)context;
     must(loop_create(&loop, &err), err);
-    enum kiln_code rc = lanes_create(loop, 1, &lanes, ret_err);
-    lanes_destroy(lanes);
+    enum kiln_code rc = work_queues_create(loop, 1, &work_queues, ret_err);
+    work_queues_destroy(work_queues);
     loop_destroy(loop);
     return rc;
 }
 
 /* Not KILN_BUSY: nobody holds anything that another try would wait for. */
-TEST(clear, threads_that_cannot_be_had_are_told)
+TEST(clear, threads_that_cannot_be_had_are_reported)
 {
     for (unsigned which = 1; which <= 3; which++) {
         fail_call("pthread_create", which, EAGAIN);
-        assert_int_equal(make_lanes(NULL, &err), KILN_IO);
+        assert_int_equal(make_work_queues(NULL, &err), KILN_IO);
         assert_true(calls_failed());
         assert_says(err.text, "cannot start the threads for blocking work: ");
         assert_says(err.text, strerror(EAGAIN));
     }
-    must(make_lanes(NULL, &err), err);
+    must(make_work_queues(NULL, &err), err);
 }
 
 static void on_ready(struct loop_watch *watch, unsigned events)
@@ -99,7 +99,7 @@ static void on_signal(struct loop_signal *signal, int number)
     (void)number;
 }
 
-TEST(clear, what_cannot_be_watched_is_told)
+TEST(clear, what_cannot_be_watched_is_reported)
 {
     struct loop *loop = NULL;
     struct loop_owner owner = { 0 };
@@ -144,7 +144,7 @@ TEST(clear, a_server_without_memory_or_socket_is_refused)
 
 TEST(clear, a_user_without_an_account_is_refused)
 {
-    struct accounts accounts = { .connections_most = 2, .bytes_most = 100 };
+    struct accounts accounts = { .connections_max = 2, .bytes_max = 100 };
     fail_call("calloc", 1, ENOMEM);
     assert_null(account_join(&accounts, 1000));
     assert_true(calls_failed());
@@ -156,7 +156,7 @@ TEST(clear, a_user_without_an_account_is_refused)
     account_leave(&accounts, one);
     account_leave(&accounts, one);
     assert_null(accounts.first);
-    accounts.connections_most = 0;
+    accounts.connections_max = 0;
     assert_null(account_join(&accounts, 1000));
 }
 
@@ -173,7 +173,7 @@ static enum kiln_code make_closer(void *context, struct kiln_err *ret_err)
     return rc;
 }
 
-TEST(clear, a_closer_that_cannot_be_had_is_told)
+TEST(clear, a_closer_that_cannot_be_had_is_reported)
 {
     expect_failures(make_closer, NULL, "calloc", ENOMEM, KILN_NO_MEMORY, "");
     expect_failures(make_closer, NULL, "pthread_mutex_init", ENOMEM, KILN_NO_MEMORY,
@@ -292,7 +292,7 @@ TEST(clear, limits_that_cannot_be_asked_or_raised_are_the_usual_ones)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-TEST(clear, a_handed_over_descriptor_that_is_not_there_is_told)
+TEST(clear, a_handed_over_descriptor_that_is_not_there_is_reported)
 {
     struct inherited in = { 0 };
     char pid[32];
@@ -307,7 +307,7 @@ TEST(clear, a_handed_over_descriptor_that_is_not_there_is_told)
     assert_null(getenv("LISTEN_FDS"));
 }
 
-TEST(clear, a_manager_that_cannot_be_told_is_said)
+TEST(clear, a_manager_that_cannot_be_reported_is_said)
 {
     setenv("NOTIFY_SOCKET", "@kiln-test-nobody", 1);
     notify_adopt();
@@ -356,14 +356,14 @@ TEST(clear, settings_reach_the_engine_by_their_words)
         assert_int_equal(s.options.tuning_stale, cases[i].stale);
         assert_int_equal(s.options.hot_limit_count, 7);
     }
-    char folders[400] = "--package-path=/f", more[] = ":/f";
-    for (size_t i = 0; i < PACKAGE_FOLDERS_MOST + 3; i++)
-        strcat(folders, more);
-    load(folders);
+    char directories[400] = "--package-path=/f", more[] = ":/f";
+    for (size_t i = 0; i < PACKAGE_DIRECTORIES_MAX + 3; i++)
+        strcat(directories, more);
+    load(directories);
     engine_settings_of(&config, 7, &s);
-    for (size_t i = 0; i < PACKAGE_FOLDERS_MOST; i++)
-        assert_string_equal(s.folders[i], "/f");
-    assert_null(s.folders[PACKAGE_FOLDERS_MOST]);
+    for (size_t i = 0; i < PACKAGE_DIRECTORIES_MAX; i++)
+        assert_string_equal(s.directories[i], "/f");
+    assert_null(s.directories[PACKAGE_DIRECTORIES_MAX]);
 }
 
 TEST(clear, nothing_is_said_of_parts_that_are_not_there_yet)
@@ -385,7 +385,7 @@ TEST(clear, nothing_is_said_of_parts_that_are_not_there_yet)
 
 static struct {
     struct loop *loop;
-    struct lanes *lanes;
+    struct work_queues *work_queues;
     struct reload reload;
     enum kiln_code applies;
     unsigned begun, ended;
@@ -419,8 +419,8 @@ static void set_up_reload(void)
     memset(&again, 0, sizeof(again));
     load("--cache=on");
     must(loop_create(&again.loop, &err), err);
-    must(lanes_create(again.loop, 1, &again.lanes, &err), err);
-    const struct reload_parts parts = { .lanes = again.lanes,
+    must(work_queues_create(again.loop, 1, &again.work_queues, &err), err);
+    const struct reload_parts parts = { .work_queues = again.work_queues,
                                         .config = &config,
                                         .argc = ARGUMENT_COUNT,
                                         .argv = arguments,
@@ -437,7 +437,7 @@ static void set_up_reload(void)
 static void tear_down_reload(void)
 {
     reload_done(&again.reload);
-    lanes_destroy(again.lanes);
+    work_queues_destroy(again.work_queues);
     loop_run(again.loop);
     loop_destroy(again.loop);
 }

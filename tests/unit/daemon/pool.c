@@ -35,7 +35,7 @@ TEST(pool, a_job_is_answered_and_the_worker_kept)
     assert_int_equal(run(f, &second)->end, COMPILE_DONE);
 
     assert_int_equal(pool_counts(f->pool).worker_starts, 1);
-    assert_true(second.task.outcome.wall_ns > 0);
+    assert_true(second.task.result.wall_ns > 0);
 }
 
 static unsigned open_files(void)
@@ -65,7 +65,7 @@ TEST(pool, what_a_worker_costs_in_descriptors_is_set_aside_for_it)
         pool_compile(f->pool, &jobs[i].task);
     }
     while (pool_counts(f->pool).busy < WORKERS)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     unsigned busy = open_files() - before;
     assert_int_equal((busy + idle) / WORKERS, DESCRIPTORS_A_WORKER);
     pool_stop(f->pool);
@@ -90,11 +90,11 @@ TEST(pool, a_crash_costs_one_worker_and_says_which_signal)
     struct job crash = kernel("crash"), next = kernel("a");
     start(f);
 
-    struct compile_outcome *outcome = run(f, &crash);
+    struct compile_result *result = run(f, &crash);
 
-    assert_int_equal(outcome->end, COMPILE_CRASHED);
-    assert_string_equal(outcome->err.text, "kiln-compiler died of SIGABRT (Aborted) while "
-                                           "compiling 'crash' with hiprtc for gfx942");
+    assert_int_equal(result->end, COMPILE_CRASHED);
+    assert_string_equal(result->err.text, "kiln-compiler died of SIGABRT (Aborted) while "
+                                          "compiling 'crash' with hiprtc for gfx942");
     assert_int_equal(run(f, &next)->end, COMPILE_DONE);
     assert_int_equal(pool_counts(f->pool).worker_crashes, 1);
     assert_int_equal(pool_counts(f->pool).worker_starts, 2);
@@ -131,7 +131,7 @@ TEST(pool, an_exit_in_mid_job_says_its_status)
     struct job job = kernel("exit");
     start(f);
     assert_int_equal(run(f, &job)->end, COMPILE_CRASHED);
-    assert_non_null(strstr(job.task.outcome.err.text, "exited with status 3"));
+    assert_non_null(strstr(job.task.result.err.text, "exited with status 3"));
 }
 
 TEST(pool, a_job_beyond_its_time_is_killed_and_names_the_setting)
@@ -143,7 +143,7 @@ TEST(pool, a_job_beyond_its_time_is_killed_and_names_the_setting)
 
     assert_int_equal(run(f, &hang)->end, COMPILE_TIMED_OUT);
 
-    assert_non_null(strstr(hang.task.outcome.err.text, "setting compile_timeout"));
+    assert_non_null(strstr(hang.task.result.err.text, "setting compile_timeout"));
     assert_int_equal(pool_counts(f->pool).worker_timeouts, 1);
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
     assert_int_equal(run(f, &next)->end, COMPILE_DONE);
@@ -175,18 +175,18 @@ TEST(pool, each_limit_has_its_own_end_and_names_its_setting)
         struct job job = kernel(cases[i].program);
         job.task.job.source = bytes_of_text(cases[i].source);
         assert_int_equal(run(f, &job)->end, cases[i].end);
-        assert_non_null(strstr(job.task.outcome.err.text, cases[i].words));
+        assert_non_null(strstr(job.task.result.err.text, cases[i].words));
     }
 }
 
-TEST(pool, a_worker_leads_its_group_and_is_told_its_limits)
+TEST(pool, a_worker_leads_its_group_and_is_reported_its_limits)
 {
     struct fixture *f = *state;
     struct job job = kernel("how");
     start(f);
     assert_int_equal(run(f, &job)->end, COMPILE_DONE);
     struct namespace_ids own;
-    char ours[NAMESPACE_TEXT_MOST], wanted[sizeof(last_answer)];
+    char ours[NAMESPACE_TEXT_MAX], wanted[sizeof(last_answer)];
     namespaces_read(&own);
     namespaces_to_text(&own, ours);
     snprintf(wanted, sizeof(wanted),
@@ -200,10 +200,10 @@ static void let_others_pass(struct fixture *f)
 {
     f->options.user = (struct worker_user){ .uid = 4321, .gid = 5432, .other = true };
     strcpy(f->options.user.name, "kiln-worker");
-    assert_int_equal(chmod(f->folder, 0711), 0);
+    assert_int_equal(chmod(f->directory, 0711), 0);
 }
 
-TEST(pool, another_user_is_named_to_the_worker_and_owns_its_folder)
+TEST(pool, another_user_is_named_to_the_worker_and_owns_its_directory)
 {
     struct fixture *f = *state;
     struct job job = kernel("how");
@@ -220,9 +220,9 @@ TEST(pool, another_user_is_named_to_the_worker_and_owns_its_folder)
 
     assert_says(last_answer, " --user 4321:5432");
     struct dirent **names;
-    int count = scandir(f->folder, &names, is_ours, alphasort);
+    int count = scandir(f->directory, &names, is_ours, alphasort);
     assert_int_equal(count, 1);
-    snprintf(path, sizeof(path), "%s/%s", f->folder, names[0]->d_name);
+    snprintf(path, sizeof(path), "%s/%s", f->directory, names[0]->d_name);
     assert_int_equal(stat(path, &root), 0);
     strncat(path, "/worker-1", sizeof(path) - strlen(path) - 1);
     assert_int_equal(stat(path, &own), 0);
@@ -232,19 +232,19 @@ TEST(pool, another_user_is_named_to_the_worker_and_owns_its_folder)
     free(names);
 }
 
-TEST(pool, a_folder_that_the_other_user_may_not_enter_is_refused)
+TEST(pool, a_directory_that_the_other_user_may_not_enter_is_refused)
 {
     struct fixture *f = *state;
     if (geteuid() == 0) {
         let_others_pass(f);
-        assert_int_equal(chmod(f->folder, 0700), 0);
+        assert_int_equal(chmod(f->directory, 0700), 0);
 
         assert_int_equal(pool_create(&f->options, &f->pool, &f->err), KILN_DENIED);
 
         assert_says(f->err.text, "user 'kiln-worker', which compilers run as, may not enter");
         assert_says(f->err.text, "--temp-dir");
-        assert_int_equal(rmdir(f->folder), 0); /* and nothing was left in it */
-        assert_int_equal(mkdir(f->folder, 0711), 0);
+        assert_int_equal(rmdir(f->directory), 0); /* and nothing was left in it */
+        assert_int_equal(mkdir(f->directory, 0711), 0);
     }
     start(f);
 }
@@ -255,7 +255,7 @@ static struct launch_service unit;
 
 static void start_with_unit(struct fixture *f)
 {
-    launch_service_start(&unit, f->folder, KILN_LAUNCH, FAKE_WORKER);
+    launch_service_start(&unit, f->directory, KILN_LAUNCH, FAKE_WORKER);
     f->options.service = unit.path;
     f->options.program = "/nonexistent";
     f->options.temp_base = "/nonexistent";
@@ -266,15 +266,15 @@ static void start_with_unit(struct fixture *f)
 static int tear_down_with_unit(void **state)
 {
     struct fixture *f = *state;
-    char folder[sizeof(f->folder)];
+    char directory[sizeof(f->directory)];
     pool_close(f->pool, on_closed, f);
     loop_run(f->loop);
     assert_true(f->closed);
-    lanes_destroy(f->lanes);
+    work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);
-    snprintf(folder, sizeof(folder), "%s", f->folder);
+    snprintf(directory, sizeof(directory), "%s", f->directory);
     launch_service_stop(&unit);
-    assert_int_equal(rmdir(folder), 0);
+    assert_int_equal(rmdir(directory), 0);
     return 0;
 }
 
@@ -291,7 +291,7 @@ TEST(unit, workers_of_a_unit_do_their_jobs_and_say_whom_they_run_as)
 
     snprintf(uid, sizeof(uid), "%u", (unsigned)getuid());
     struct namespace_ids own;
-    char ours[NAMESPACE_TEXT_MOST], wanted[sizeof(last_answer)];
+    char ours[NAMESPACE_TEXT_MAX], wanted[sizeof(last_answer)];
     namespaces_read(&own);
     namespaces_to_text(&own, ours);
     snprintf(wanted, sizeof(wanted),
@@ -307,7 +307,7 @@ TEST(unit, a_crash_in_a_unit_says_which_signal_and_another_takes_its_place)
     struct job crash = kernel("crash"), next = kernel("a");
     start_with_unit(f);
     assert_int_equal(run(f, &crash)->end, COMPILE_CRASHED);
-    assert_says(crash.task.outcome.err.text, "died of SIGABRT (Aborted)");
+    assert_says(crash.task.result.err.text, "died of SIGABRT (Aborted)");
     assert_int_equal(run(f, &next)->end, COMPILE_DONE);
 }
 
@@ -329,8 +329,8 @@ TEST(unit, a_unit_that_is_gone_costs_nobody_a_remembered_failure)
     pool_compile(f->pool, &hang.task);
     launch_service_end_units(&unit);
     wait_for(f, &hang);
-    assert_int_equal(hang.task.outcome.end, COMPILE_UNAVAILABLE);
-    assert_says(hang.task.outcome.err.text, "by the service manager");
+    assert_int_equal(hang.task.result.end, COMPILE_UNAVAILABLE);
+    assert_says(hang.task.result.err.text, "by the service manager");
 }
 
 TEST(pool, a_worker_that_talks_nonsense_is_killed)
@@ -339,7 +339,7 @@ TEST(pool, a_worker_that_talks_nonsense_is_killed)
     struct job job = kernel("nonsense");
     start(f);
     assert_int_equal(run(f, &job)->end, COMPILE_CRASHED);
-    assert_non_null(strstr(job.task.outcome.err.text, "what is not an answer"));
+    assert_non_null(strstr(job.task.result.err.text, "what is not an answer"));
 }
 
 TEST(pool, a_worker_that_hangs_up_is_killed)
@@ -348,7 +348,7 @@ TEST(pool, a_worker_that_hangs_up_is_killed)
     struct job job = kernel("hang up");
     start(f);
     assert_int_equal(run(f, &job)->end, COMPILE_CRASHED);
-    assert_non_null(strstr(job.task.outcome.err.text, "hung up in the middle"));
+    assert_non_null(strstr(job.task.result.err.text, "hung up in the middle"));
 }
 
 TEST(pool, an_answer_given_before_death_counts)
@@ -416,7 +416,7 @@ TEST(pool, a_worker_that_knows_the_toolchain_is_preferred)
     assert_int_equal(worker_for(f, "hiprtc"), hiprtc);
 }
 
-TEST(pool, jobs_are_told_when_no_worker_can_be_started)
+TEST(pool, jobs_are_reported_when_no_worker_can_be_started)
 {
     struct fixture *f = *state;
     struct job job = kernel("a"), later = kernel("b");
@@ -426,19 +426,19 @@ TEST(pool, jobs_are_told_when_no_worker_can_be_started)
     assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
     assert_int_equal(run(f, &later)->end, COMPILE_UNAVAILABLE);
 
-    assert_int_equal(job.task.outcome.err.code, KILN_UNAVAILABLE);
-    assert_non_null(strstr(job.task.outcome.err.text, "cannot run '/nonexistent/kiln-compiler'"));
+    assert_int_equal(job.task.result.err.code, KILN_UNAVAILABLE);
+    assert_non_null(strstr(job.task.result.err.text, "cannot run '/nonexistent/kiln-compiler'"));
     assert_int_equal(pool_counts(f->pool).worker_starts, 0); /* there was none */
 }
 
-TEST(pool, jobs_are_told_when_workers_die_before_they_are_ready)
+TEST(pool, jobs_are_reported_when_workers_die_before_they_are_ready)
 {
     struct fixture *f = *state;
     struct job job = kernel("a");
     setenv("FAKE_WORKER", "dies", 1);
     start(f);
     assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
-    assert_non_null(strstr(job.task.outcome.err.text, "exited with status 5 before it was ready"));
+    assert_non_null(strstr(job.task.result.err.text, "exited with status 5 before it was ready"));
     assert_int_equal(pool_counts(f->pool).worker_starts, 3);
 }
 
@@ -448,10 +448,10 @@ static void expect_advice(struct fixture *f, const char *manner, const char *why
     setenv("FAKE_WORKER", manner, 1);
     start(f);
     assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
-    assert_says(job.task.outcome.err.text,
+    assert_says(job.task.result.err.text,
                 "name the kiln-compiler of this build of kiln " KILN_VERSION " (KILN_COMPILER in a "
                 "job, the setting compiler of kilnd): '");
-    assert_says(job.task.outcome.err.text, why);
+    assert_says(job.task.result.err.text, why);
 }
 
 TEST(pool, a_compiler_that_greets_otherwise_is_said_to_be_of_another_build)
@@ -480,15 +480,15 @@ TEST(pool, the_pool_recovers_when_workers_start_again)
 
 static void expect_not_given(struct fixture *f, struct job *job, enum kiln_code code)
 {
-    const struct compile_outcome *outcome = &job->task.outcome;
+    const struct compile_result *result = &job->task.result;
     wait_for(f, job);
-    assert_int_equal(outcome->end, COMPILE_UNAVAILABLE);
-    assert_int_equal(outcome->err.code, code);
-    assert_says(outcome->err.text, "giving a job to a compiler process: cannot make an anonymous");
+    assert_int_equal(result->end, COMPILE_UNAVAILABLE);
+    assert_int_equal(result->err.code, code);
+    assert_says(result->err.text, "giving a job to a compiler process: cannot make an anonymous");
 }
 
 /* What kilnd itself lacks is no fault of the worker's, which another would not mend. */
-TEST(pool, a_job_that_cannot_be_handed_over_is_told_and_costs_no_worker)
+TEST(pool, a_job_that_cannot_be_handed_over_is_reported_and_costs_no_worker)
 {
     static const struct {
         int error;
@@ -507,10 +507,10 @@ TEST(pool, a_job_that_cannot_be_handed_over_is_told_and_costs_no_worker)
         pool_compile(f->pool, &second.task);
         expect_not_given(f, &first, cases[i].code);
         expect_not_given(f, &second, cases[i].code);
-        assert_int_equal(before.task.outcome.end, COMPILE_DONE);
+        assert_int_equal(before.task.result.end, COMPILE_DONE);
         refusal = 0;
         log_set_sink(NULL);
-        assert_string_equal(logged.line, first.task.outcome.err.text);
+        assert_string_equal(logged.line, first.task.result.err.text);
     }
     assert_int_equal(run(f, &next)->end, COMPILE_DONE);
     assert_int_equal(pool_counts(f->pool).worker_starts, 1);
@@ -518,7 +518,7 @@ TEST(pool, a_job_that_cannot_be_handed_over_is_told_and_costs_no_worker)
     assert_int_equal(pool_out(f->pool), 0);
 }
 
-TEST(pool, so_is_one_when_the_pool_stops_before_it_is_told)
+TEST(pool, so_is_one_when_the_pool_stops_before_it_is_reported)
 {
     struct fixture *f = *state;
     struct job job = kernel("a");
@@ -539,16 +539,16 @@ TEST(pool, a_worker_that_is_never_ready_is_given_up)
     f->options.start_timeout_ms = 30;
     start(f);
     assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
-    assert_non_null(strstr(job.task.outcome.err.text, "was not ready within"));
+    assert_non_null(strstr(job.task.result.err.text, "was not ready within"));
 }
 
 static void expect_refused(struct fixture *f, const char *program)
 {
     struct job job = source(program);
-    struct compile_outcome *outcome = run(f, &job);
-    assert_int_equal(outcome->end, COMPILE_UNAVAILABLE);
-    assert_int_equal(outcome->err.code, KILN_UNAVAILABLE);
-    assert_says(outcome->err.text, "no compiler process can be started");
+    struct compile_result *result = run(f, &job);
+    assert_int_equal(result->end, COMPILE_UNAVAILABLE);
+    assert_int_equal(result->err.code, KILN_UNAVAILABLE);
+    assert_says(result->err.text, "no compiler process can be started");
 }
 
 /* However long the one that is at work takes: it has its last job. */
@@ -582,7 +582,7 @@ TEST(pool, one_that_hangs_at_its_start_is_waited_for_by_no_job)
     setenv("FAKE_WORKER", "silent", 1);
     assert_int_equal(run(f, &first)->end, COMPILE_DONE);
     while (pool_counts(f->pool).starting == 0)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     setenv("FAKE_WORKER", "dies", 1); /* in the other place */
     assert_int_equal(run(f, &second)->end, COMPILE_DONE);
     expect_refused(f, "a");
@@ -616,12 +616,12 @@ TEST(pool, a_job_waits_for_one_that_is_at_work_for_kiln)
     assert_int_equal(run(f, &spends)->end, COMPILE_DONE);
     pool_compile(f->pool, &next.task);
     while (pool_counts(f->pool).worker_starts < 2 + 4) /* three failed, one more begins */
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     assert_false(next.ended);
     continue_children();
     wait_for(f, &next);
     assert_true(slow.ended);
-    assert_int_equal(next.task.outcome.end, COMPILE_DONE);
+    assert_int_equal(next.task.result.end, COMPILE_DONE);
     unsetenv("FAKE_WORKER");
 }
 
@@ -649,9 +649,9 @@ TEST(pool, stopping_ends_every_job_and_later_ones_too)
     wait_for(f, &waiting);
     wait_for(f, &late);
 
-    assert_int_equal(running.task.outcome.end, COMPILE_UNAVAILABLE);
-    assert_int_equal(waiting.task.outcome.end, COMPILE_UNAVAILABLE);
-    assert_non_null(strstr(running.task.outcome.err.text, "shutting down"));
+    assert_int_equal(running.task.result.end, COMPILE_UNAVAILABLE);
+    assert_int_equal(waiting.task.result.end, COMPILE_UNAVAILABLE);
+    assert_non_null(strstr(running.task.result.err.text, "shutting down"));
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
 }
 
@@ -679,8 +679,8 @@ TEST(pool, leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept)
     char dead[100], unmarked[100], theirs[100], inside[128];
     struct temp_root live;
     struct stat st;
-    assert_int_equal(temp_root_open(f->folder, &f->options.user, &live, &f->err), KILN_OK);
-    snprintf(dead, sizeof(dead), "%s/kilnd-temp-dead00", f->folder);
+    assert_int_equal(temp_root_open(f->directory, &f->options.user, &live, &f->err), KILN_OK);
+    snprintf(dead, sizeof(dead), "%s/kilnd-temp-dead00", f->directory);
     assert_int_equal(mkdir(dead, 0700), 0);
     snprintf(inside, sizeof(inside), "%s/link", dead);
     assert_int_equal(symlink("/etc", inside), 0);
@@ -688,9 +688,9 @@ TEST(pool, leftovers_of_a_killed_daemon_are_swept_and_those_of_a_live_one_kept)
     int fd = open(inside, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     close(fd);
-    snprintf(unmarked, sizeof(unmarked), "%s/kilnd-temp-dead01", f->folder);
+    snprintf(unmarked, sizeof(unmarked), "%s/kilnd-temp-dead01", f->directory);
     assert_int_equal(mkdir(unmarked, 0700), 0); /* killed between the making and the mark */
-    snprintf(theirs, sizeof(theirs), "%s/kilnd-temp-theirs", f->folder);
+    snprintf(theirs, sizeof(theirs), "%s/kilnd-temp-theirs", f->directory);
     assert_int_equal(mkdir(theirs, 0700), 0);
     snprintf(inside, sizeof(inside), "%s/own", theirs);
     assert_int_equal(mkdir(inside, 0700), 0);

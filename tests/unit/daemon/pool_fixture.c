@@ -14,8 +14,8 @@
 /* ---- the wire to the fake worker: a job is its program's name, an answer one word ---- */
 
 char last_answer[256];
-struct sandbox_report greeting; /* what workers say of themselves */
-unsigned preparations;
+struct sandbox_report handshake; /* what workers say of themselves */
+unsigned warmups;
 int refusal;
 enum compile_end prepared_as;
 uint8_t prepared_for;
@@ -30,7 +30,7 @@ static struct bytes order_of(const struct compile_job *job)
     assert_true(bytes_equal_text(job->target, "gfx942"));
     assert_true(job->target_works);
     prepared_for = job->toolchain_id.bytes[0];
-    preparations++;
+    warmups++;
     if (bytes_equal_text(job->toolchain, "breaks"))
         return bytes_of_text("crash");
     return bytes_of_text(bytes_equal_text(job->toolchain, "hangs") ? "hang" : "prepare");
@@ -65,7 +65,7 @@ enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
         return KILN_BUSY;
     if (got <= 0)
         return KILN_UNAVAILABLE;
-    *ret_result = (struct worker_result){ .end = COMPILE_DONE, .sandbox = greeting };
+    *ret_result = (struct worker_result){ .end = COMPILE_DONE, .sandbox = handshake };
     *ret_message = strcmp(answer, "ready") == 0 ? WORKER_READY : WORKER_RESULT;
     if (*ret_message == WORKER_READY)
         return KILN_OK;
@@ -79,14 +79,14 @@ enum kiln_code worker_receive(int socket_fd, enum worker_message *ret_message,
 }
 
 void worker_collect(struct worker_files *files, enum compile_end end, const char *text,
-                    const struct worker_result *result, struct compile_outcome *ret_outcome)
+                    const struct worker_result *result, struct compile_result *ret_result)
 {
     close(files->object_fd);
     close(files->log_fd);
-    *ret_outcome = COMPILE_OUTCOME_INIT;
-    ret_outcome->end = result ? result->end : end;
-    if (ret_outcome->end != COMPILE_DONE)
-        kiln_fail(&ret_outcome->err, KILN_COMPILE_FAILED, "%s", text);
+    *ret_result = COMPILE_RESULT_INIT;
+    ret_result->end = result ? result->end : end;
+    if (ret_result->end != COMPILE_DONE)
+        kiln_fail(&ret_result->err, KILN_COMPILE_FAILED, "%s", text);
 }
 
 /* ---- fixture ---- */
@@ -123,37 +123,37 @@ struct job source(const char *program)
 void wait_for(struct fixture *f, const struct job *job)
 {
     while (!job->ended)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 }
 
-struct compile_outcome *run(struct fixture *f, struct job *job)
+struct compile_result *run(struct fixture *f, struct job *job)
 {
     pool_compile(f->pool, &job->task);
     wait_for(f, job);
-    return &job->task.outcome;
+    return &job->task.result;
 }
 
 int set_up(void **state)
 {
     static struct fixture f;
-    f = (struct fixture){ .folder = "/tmp/kiln_pool_XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.folder));
+    f = (struct fixture){ .directory = "/tmp/kiln_pool_XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.directory));
     unsetenv("FAKE_WORKER");
-    preparations = 0;
+    warmups = 0;
     refusal = 0;
     prepared_as = COMPILE_DONE;
-    greeting = (struct sandbox_report){ .has = LAYERS_ALL, .landlock = 7 };
+    handshake = (struct sandbox_report){ .has = LAYERS_ALL, .landlock = 7 };
     assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
-    assert_int_equal(lanes_create(f.loop, 2, &f.lanes, &f.err), KILN_OK);
+    assert_int_equal(work_queues_create(f.loop, 2, &f.work_queues, &f.err), KILN_OK);
     f.options = (struct pool_options){
         .loop = f.loop,
-        .lanes = f.lanes,
+        .work_queues = f.work_queues,
         .program = FAKE_WORKER,
-        .temp_base = f.folder,
+        .temp_base = f.directory,
         .workers = 1,
         .limits = { .cpu_s = 77, .memory = 4ull << 30, .output = 1u << 20, .jobs = 100 },
         .timeout_ms = 60000,
-        .patience_ms = 3600000,
+        .grace_ms = 3600000,
     };
     *state = &f;
     return 0;
@@ -167,7 +167,7 @@ void start(struct fixture *f)
 void wait_until_idle(struct fixture *f, unsigned workers)
 {
     while (pool_counts(f->pool).idle < workers)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 }
 
 void on_closed(void *context) { ((struct fixture *)context)->closed = true; }
@@ -178,9 +178,9 @@ int tear_down(void **state)
     pool_close(f->pool, on_closed, f);
     loop_run(f->loop);
     assert_true(f->closed);
-    assert_int_equal(lanes_out(f->lanes), 0);
-    lanes_destroy(f->lanes);
+    assert_int_equal(work_queues_out(f->work_queues), 0);
+    work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);
-    assert_int_equal(rmdir(f->folder), 0); /* nothing is left in it */
+    assert_int_equal(rmdir(f->directory), 0); /* nothing is left in it */
     return 0;
 }

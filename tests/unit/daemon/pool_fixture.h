@@ -7,18 +7,18 @@
 
 /* What a worker said last; a job is its program's name, an answer one word. */
 extern char last_answer[256];
-extern struct sandbox_report greeting; /* what workers say of themselves */
-extern unsigned preparations;          /* that were begun; those for "breaks" and "hangs" do so */
-extern int refusal;                    /* errno with which a job is not sent; 0: it is */
-extern enum compile_end prepared_as;   /* how those end that answer */
-extern uint8_t prepared_for;           /* the first byte of the last one's toolchain_id */
+extern struct sandbox_report handshake; /* what workers say of themselves */
+extern unsigned warmups;                /* that were begun; those for "breaks" and "hangs" do so */
+extern int refusal;                     /* errno with which a job is not sent; 0: it is */
+extern enum compile_end prepared_as;    /* how those end that answer */
+extern uint8_t prepared_for;            /* the first byte of the last one's toolchain_id */
 
 struct fixture {
     struct loop *loop;
-    struct lanes *lanes;
+    struct work_queues *work_queues;
     struct pool *pool;
     struct pool_options options;
-    char folder[64];
+    char directory[64];
     bool closed;
     struct kiln_err err;
 };
@@ -35,7 +35,7 @@ struct job kernel(const char *program);
 /* The same, of a client, and for a target that works. */
 struct job source(const char *program);
 void wait_for(struct fixture *f, const struct job *job);
-struct compile_outcome *run(struct fixture *f, struct job *job);
+struct compile_result *run(struct fixture *f, struct job *job);
 
 int set_up(void **state);
 void start(struct fixture *f);

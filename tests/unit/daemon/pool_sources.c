@@ -19,11 +19,11 @@ static unsigned not_given;     /* likewise */
 
 static unsigned wanted_now; /* prepared; 0: what is told by the sources that came */
 
-unsigned __real_preparation_wanted(struct preparation_need *need, uint64_t now_ns);
-unsigned __wrap_preparation_wanted(struct preparation_need *need, uint64_t now_ns);
-unsigned __wrap_preparation_wanted(struct preparation_need *need, uint64_t now_ns)
+unsigned __real_warmup_wanted(struct warmup_need *need, uint64_t now_ns);
+unsigned __wrap_warmup_wanted(struct warmup_need *need, uint64_t now_ns);
+unsigned __wrap_warmup_wanted(struct warmup_need *need, uint64_t now_ns)
 {
-    return wanted_now ? wanted_now : __real_preparation_wanted(need, now_ns);
+    return wanted_now ? wanted_now : __real_warmup_wanted(need, now_ns);
 }
 
 void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
@@ -101,7 +101,7 @@ TEST(pool, many_sources_on_few_workers_each_get_one_of_their_own)
     }
     for (int i = 0; i < SOURCES; i++) {
         wait_for(f, &jobs[i]);
-        assert_int_equal(jobs[i].task.outcome.end, COMPILE_DONE);
+        assert_int_equal(jobs[i].task.result.end, COMPILE_DONE);
     }
     assert_in_range(pool_counts(f->pool).worker_starts, SOURCES, SOURCES + 2);
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
@@ -109,7 +109,7 @@ TEST(pool, many_sources_on_few_workers_each_get_one_of_their_own)
     assert_int_equal(pool_counts(f->pool).worker_starts, SOURCES + 2);
 }
 
-TEST(pool, sources_that_wait_for_one_worker_go_in_order_and_for_no_preparation)
+TEST(pool, sources_that_wait_for_one_worker_go_in_order_and_for_no_warmup)
 {
     struct fixture *f = *state;
     struct job jobs[6];
@@ -120,11 +120,11 @@ TEST(pool, sources_that_wait_for_one_worker_go_in_order_and_for_no_preparation)
     }
     for (int i = 0; i < 6; i++) {
         wait_for(f, &jobs[i]);
-        assert_int_equal(jobs[i].task.outcome.end, COMPILE_DONE);
+        assert_int_equal(jobs[i].task.result.end, COMPILE_DONE);
         assert_true(i == 5 || !jobs[i + 1].ended);
     }
     assert_in_range(pool_counts(f->pool).worker_starts, 4, 5); /* one for the next */
-    assert_int_equal(preparations, 0);
+    assert_int_equal(warmups, 0);
 }
 
 TEST(pool, a_source_that_crashes_or_is_too_slow_costs_its_own_worker_alone)
@@ -154,10 +154,10 @@ TEST(pool, a_worker_that_tried_a_clients_target_gets_no_other_job)
     assert_int_equal(sscanf(probe.answer, "done %d", &first), 1);
     assert_int_not_equal(worker_of(f, kernel("who")), first);
     wait_until_idle(f, 1);
-    assert_int_equal(preparations, 0);
+    assert_int_equal(warmups, 0);
 }
 
-TEST(pool, a_source_is_told_when_no_fresh_worker_can_be_had)
+TEST(pool, a_source_is_reported_when_no_fresh_worker_can_be_had)
 {
     struct fixture *f = *state;
     struct job job = source("a");
@@ -166,7 +166,7 @@ TEST(pool, a_source_is_told_when_no_fresh_worker_can_be_had)
     setenv("FAKE_WORKER", "dies", 1);
     worker_of(f, source("who"));
     assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
-    assert_says(job.task.outcome.err.text, "before it was ready");
+    assert_says(job.task.result.err.text, "before it was ready");
     unsetenv("FAKE_WORKER");
 }
 
@@ -174,14 +174,14 @@ TEST(pool, a_source_is_told_when_no_fresh_worker_can_be_had)
 
 static void wait_until_prepared(struct fixture *f, unsigned count)
 {
-    while (preparations < count || pool_counts(f->pool).idle < f->options.workers)
-        loop_turn(f->loop);
+    while (warmups < count || pool_counts(f->pool).idle < f->options.workers)
+        loop_iteration(f->loop);
 }
 
 static void wait_until_one_prepares(struct fixture *f)
 {
-    while (preparations < 1)
-        loop_turn(f->loop);
+    while (warmups < 1)
+        loop_iteration(f->loop);
 }
 
 TEST(pool, the_next_source_finds_a_worker_prepared)
@@ -193,7 +193,7 @@ TEST(pool, the_next_source_finds_a_worker_prepared)
     assert_int_equal(jobs_before_a_source(f), 0);
     for (unsigned i = 1; i < 5; i++) {
         wait_until_prepared(f, i);
-        assert_int_equal(preparations, i);
+        assert_int_equal(warmups, i);
         assert_int_equal(jobs_before_a_source(f), 1);
     }
 }
@@ -206,7 +206,7 @@ TEST(pool, nothing_is_prepared_before_a_client_sends_a_source)
     wait_until_idle(f, 2);
     worker_of(f, kernel("who"));
     worker_of(f, kernel("who"));
-    assert_int_equal(preparations, 0);
+    assert_int_equal(warmups, 0);
     assert_int_equal(pool_counts(f->pool).idle, 2);
 }
 
@@ -238,10 +238,10 @@ TEST(pool, as_many_are_kept_prepared_as_were_under_way_at_once)
     wait_for(f, &first);
     wait_for(f, &second);
     wait_until_prepared(f, 2);
-    assert_int_equal(preparations, 2);
+    assert_int_equal(warmups, 2);
     assert_int_equal(jobs_before_a_source(f), 1);
     wait_until_prepared(f, 3);
-    assert_int_equal(preparations, 3);
+    assert_int_equal(warmups, 3);
 }
 
 TEST(pool, what_kilns_own_have_loaded_is_not_loaded_again)
@@ -254,13 +254,13 @@ TEST(pool, what_kilns_own_have_loaded_is_not_loaded_again)
     pool_compile(f->pool, &hang.task); /* so that another has it loaded, too */
     worker_of(f, kernel("who"));
     assert_int_equal(jobs_before_a_source(f), 1);
-    assert_int_equal(preparations, 0);
+    assert_int_equal(warmups, 0);
     pool_stop(f->pool);
     wait_for(f, &hang);
 }
 
 /* In as many processes as came sources at once, and again for each. */
-TEST(pool, a_preparation_that_fails_is_one_and_not_tried_again_soon)
+TEST(pool, a_warmup_that_fails_is_one_and_not_tried_again_soon)
 {
     enum { AT_ONCE = 3, WORKERS = 2 * AT_ONCE };
     struct fixture *f = *state;
@@ -278,9 +278,9 @@ TEST(pool, a_preparation_that_fails_is_one_and_not_tried_again_soon)
         for (unsigned i = 0; i < AT_ONCE; i++)
             wait_for(f, &jobs[i]);
         while (probes_failed < 1)
-            loop_turn(f->loop);
+            loop_iteration(f->loop);
         wait_until_idle(f, WORKERS);
-        assert_int_equal(preparations, 1);
+        assert_int_equal(warmups, 1);
         assert_int_equal(pool_counts(f->pool).worker_starts, WORKERS + round * AT_ONCE + 1);
     }
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
@@ -300,16 +300,16 @@ TEST(pool, the_first_to_prepare_does_so_alone)
         pool_compile(f->pool, &jobs[i].task);
     }
     wait_until_one_prepares(f);
-    assert_int_equal(preparations, 1);
+    assert_int_equal(warmups, 1);
     wait_for(f, &jobs[0]);
     wait_for(f, &jobs[1]);
     wait_until_idle(f, 3); /* all but that */
-    assert_int_equal(preparations, 1);
+    assert_int_equal(warmups, 1);
     pool_stop(f->pool);
 }
 
 /* Nor is a worker killed that it cannot be given to. */
-TEST(pool, a_preparation_that_cannot_be_handed_over_waits_for_the_next_source)
+TEST(pool, a_warmup_that_cannot_be_handed_over_waits_for_the_next_source)
 {
     struct fixture *f = *state;
     struct job first = source("a"), next = source("a");
@@ -323,15 +323,15 @@ TEST(pool, a_preparation_that_cannot_be_handed_over_waits_for_the_next_source)
     wait_until_idle(f, 3);
     refusal = 0;
     assert_int_equal(not_given, 1);
-    assert_int_equal(preparations, 0);
+    assert_int_equal(warmups, 0);
     assert_int_equal(pool_counts(f->pool).worker_starts, 3 + 1); /* for the one that is spent */
     assert_int_equal(run(f, &next)->end, COMPILE_DONE);
     wait_until_idle(f, 3);
-    assert_int_equal(preparations, 1);
+    assert_int_equal(warmups, 1);
 }
 
 /* As where a worker has no descriptor left to look at its compiler with. */
-TEST(pool, a_preparation_that_lacks_something_waits_for_the_next_source)
+TEST(pool, a_warmup_that_lacks_something_waits_for_the_next_source)
 {
     struct fixture *f = *state;
     f->options.workers = 3;
@@ -340,11 +340,11 @@ TEST(pool, a_preparation_that_lacks_something_waits_for_the_next_source)
     prepared_as = COMPILE_UNAVAILABLE;
     worker_of(f, source("who"));
     wait_until_idle(f, 3);
-    assert_int_equal(preparations, 1);
+    assert_int_equal(warmups, 1);
     prepared_as = COMPILE_DONE;
     worker_of(f, source("who"));
     wait_until_idle(f, 3);
-    assert_int_equal(preparations, 2);
+    assert_int_equal(warmups, 2);
     assert_int_equal(jobs_before_a_source(f), 1);
 }
 
@@ -359,7 +359,7 @@ TEST(pool, nothing_is_prepared_for_a_target_that_no_probe_was_made_for)
     wait_until_idle(f, 6);
     worker_of(f, job);
     wait_until_idle(f, 6);
-    assert_int_equal(preparations, 0);
+    assert_int_equal(warmups, 0);
     assert_int_equal(pool_counts(f->pool).worker_starts, 7);
 
     worker_of(f, source("who"));
@@ -387,14 +387,14 @@ TEST(pool, what_came_at_once_long_ago_is_not_kept_prepared)
     wait_until_idle(f, 6);
     sources_of_two(f);
     wait_until_prepared(f, 2);
-    assert_int_equal(preparations, 2);
+    assert_int_equal(warmups, 2);
     assert_int_equal(pool_counts(f->pool).worker_starts, 6 + 2);
 
     wanted_now = 1;
     while (pool_counts(f->pool).worker_starts < 6 + 3) /* in the place of one of the two */
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     wait_until_idle(f, 6);
-    assert_int_equal(preparations, 2);
+    assert_int_equal(warmups, 2);
     assert_int_equal(jobs_before_a_source(f), 1); /* the other is still there */
     assert_int_equal(pool_counts(f->pool).worker_crashes, 0);
     wanted_now = 0;
@@ -424,7 +424,7 @@ TEST(pool, what_prepared_for_a_compiler_before_its_upgrade_is_replaced)
     wait_until_prepared(f, 4);
     assert_int_equal(prepared_for, 7);
     while (pool_counts(f->pool).worker_starts < starts + 3) /* its own, and the two */
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     upgraded = of_toolchain(source("how many"), 7);
     assert_int_equal(run(f, &upgraded)->end, COMPILE_DONE);
     assert_string_equal(upgraded.answer, "done after 1");
@@ -441,7 +441,7 @@ TEST(pool, one_that_prepares_is_not_busy_and_stops_with_the_pool)
     assert_int_equal(run(f, &job)->end, COMPILE_DONE);
     wait_until_one_prepares(f);
     wait_until_idle(f, 1); /* in the place of the one that is spent */
-    assert_int_equal(preparations, 1);
+    assert_int_equal(warmups, 1);
     assert_int_equal(pool_counts(f->pool).busy, 0);
     assert_int_equal(pool_counts(f->pool).starting, 1);
     assert_int_equal(pool_out(f->pool), 0);
@@ -464,10 +464,10 @@ TEST(pool, a_source_waits_for_the_one_that_prepares_for_it)
     wait_for(f, &first);
     pool_compile(f->pool, &third.task);
     wait_for(f, &third);
-    assert_int_equal(third.task.outcome.end, COMPILE_DONE);
+    assert_int_equal(third.task.result.end, COMPILE_DONE);
 }
 
-TEST(pool, who_waits_for_a_preparation_that_fails_gets_another_worker)
+TEST(pool, who_waits_for_a_warmup_that_fails_gets_another_worker)
 {
     struct fixture *f = *state;
     struct job first = source("a"), second = source("a");
@@ -480,10 +480,10 @@ TEST(pool, who_waits_for_a_preparation_that_fails_gets_another_worker)
     pool_compile(f->pool, &second.task);
     wait_for(f, &first);
     wait_for(f, &second);
-    assert_int_equal(second.task.outcome.end, COMPILE_DONE);
+    assert_int_equal(second.task.result.end, COMPILE_DONE);
 }
 
-TEST(pool, no_more_wait_for_a_preparation_than_there_are)
+TEST(pool, no_more_wait_for_a_warmup_than_there_are)
 {
     struct fixture *f = *state;
     struct job jobs[3];
@@ -501,15 +501,15 @@ TEST(pool, no_more_wait_for_a_preparation_than_there_are)
     assert_false(jobs[1].ended);
     pool_stop(f->pool);
     wait_for(f, &jobs[1]);
-    assert_int_equal(jobs[1].task.outcome.end, COMPILE_UNAVAILABLE);
+    assert_int_equal(jobs[1].task.result.end, COMPILE_UNAVAILABLE);
 }
 
-TEST(pool, a_source_waits_no_longer_than_a_preparation_should_take)
+TEST(pool, a_source_waits_no_longer_than_a_warmup_should_take)
 {
     struct fixture *f = *state;
     struct job jobs[2] = { source("a"), source("a") };
     f->options.workers = 3;
-    f->options.patience_ms = 1;
+    f->options.grace_ms = 1;
     start(f);
     wait_until_idle(f, 3);
     for (int i = 0; i < 2; i++) {
@@ -519,7 +519,7 @@ TEST(pool, a_source_waits_no_longer_than_a_preparation_should_take)
     }
     wait_for(f, &jobs[0]);
     wait_for(f, &jobs[1]); /* by one that has nothing loaded: the preparation never ends */
-    assert_int_equal(jobs[1].task.outcome.end, COMPILE_DONE);
+    assert_int_equal(jobs[1].task.result.end, COMPILE_DONE);
     pool_stop(f->pool);
 }
 
@@ -531,7 +531,7 @@ TEST(pool, a_worker_of_one_job_is_not_prepared)
     assert_int_equal(jobs_before_a_source(f), 0);
     wait_until_idle(f, 1);
     assert_int_equal(jobs_before_a_source(f), 0);
-    assert_int_equal(preparations, 0);
+    assert_int_equal(warmups, 0);
 }
 
 /* ---- what confines workers ---- */
@@ -548,8 +548,8 @@ TEST(pool, what_confines_workers_is_known_once_one_has_said)
 
 static void lack_network(void)
 {
-    greeting.has &= ~(1u << LAYER_network);
-    strcpy(greeting.why, "network: Operation not permitted");
+    handshake.has &= ~(1u << LAYER_network);
+    strcpy(handshake.why, "network: Operation not permitted");
 }
 
 TEST(pool, a_worker_that_lacks_a_layer_is_used_where_that_is_allowed)
@@ -575,8 +575,8 @@ TEST(pool, a_worker_that_lacks_a_required_layer_is_given_nothing)
     assert_int_equal(run(f, &job)->end, COMPILE_UNAVAILABLE);
     assert_int_equal(run(f, &later)->end, COMPILE_UNAVAILABLE);
 
-    const char *text = job.task.outcome.err.text;
-    assert_int_equal(job.task.outcome.err.code, KILN_UNAVAILABLE);
+    const char *text = job.task.result.err.text;
+    assert_int_equal(job.task.result.err.code, KILN_UNAVAILABLE);
     assert_says(text, "missing: network");
     assert_says(text, "CAP_SYS_ADMIN");
     assert_says(text, "set sandbox to 'warn'");
@@ -604,7 +604,7 @@ static void replace_one(struct fixture *f, const char *toolchain)
     wait_until_idle(f, 2);
 }
 
-TEST(pool, the_worst_of_the_workers_there_are_is_told)
+TEST(pool, the_worst_of_the_workers_there_are_is_reported)
 {
     struct fixture *f = *state;
     struct pool_confinement confinement;
@@ -612,9 +612,9 @@ TEST(pool, the_worst_of_the_workers_there_are_is_told)
     lack_network();
     start(f);
     wait_until_idle(f, 2);
-    greeting = (struct sandbox_report){ .has = LAYERS_ALL & ~(1u << LAYER_landlock),
-                                        .landlock = 0,
-                                        .why = "landlock: none" };
+    handshake = (struct sandbox_report){ .has = LAYERS_ALL & ~(1u << LAYER_landlock),
+                                         .landlock = 0,
+                                         .why = "landlock: none" };
     worker_of(f, kernel("who")); /* by hiprtc */
     replace_one(f, "clang");
     confinement = pool_confinement(f->pool);
@@ -624,7 +624,7 @@ TEST(pool, the_worst_of_the_workers_there_are_is_told)
     assert_says(confinement.sandbox.why, "network: Operation not permitted");
     assert_says(confinement.sandbox.why, "landlock: none");
 
-    greeting = (struct sandbox_report){ .has = LAYERS_ALL, .landlock = 7 };
+    handshake = (struct sandbox_report){ .has = LAYERS_ALL, .landlock = 7 };
     replace_one(f, "hiprtc"); /* the one that had no network */
     confinement = pool_confinement(f->pool);
     assert_true(report_has(&confinement.sandbox, LAYER_network) ||
@@ -643,7 +643,7 @@ TEST(pool, what_is_missing_is_said_once_and_what_comes_to_lack_later_as_well)
     assert_int_equal(notices.count, 1);
     assert_says(notices.text, "their sandbox: network;");
 
-    greeting.has &= ~(1u << LAYER_ipc);
+    handshake.has &= ~(1u << LAYER_ipc);
     run(f, &crash);
     wait_until_idle(f, 3);
     assert_int_equal(notices.count, 2);

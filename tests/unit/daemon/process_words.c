@@ -11,20 +11,20 @@
 #include <unistd.h>
 
 /* In place of the log: the records, one a line. */
-static char told[4096];
+static char reported[4096];
 
 void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
     KILN_PRINTF(3, 4);
 void __wrap_log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
 {
-    size_t used = strlen(told);
+    size_t used = strlen(reported);
     va_list list;
     (void)fields;
     assert_int_equal(event, LOG_EVENT_worker_said);
     va_start(list, fmt);
-    used += (size_t)vsnprintf(told + used, sizeof(told) - used, fmt, list);
+    used += (size_t)vsnprintf(reported + used, sizeof(reported) - used, fmt, list);
     va_end(list);
-    snprintf(told + used, sizeof(told) - used, "\n");
+    snprintf(reported + used, sizeof(reported) - used, "\n");
 }
 
 struct fixture {
@@ -39,7 +39,7 @@ static int set_up(void **state)
 {
     static struct fixture f;
     f = (struct fixture){ .fd = -1, .err = KILN_ERR_INIT };
-    told[0] = '\0';
+    reported[0] = '\0';
     must(loop_create(&f.loop, &f.err), f.err);
     must(process_words_open(f.loop, &f.words, &f.owner, "kiln-compiler", &f.fd, &f.err), f.err);
     *state = &f;
@@ -74,34 +74,34 @@ TEST(words, each_line_is_a_record_that_names_who_said_it)
 {
     struct fixture *f = *state;
     say(f, "one\n\ntwo\nthr");
-    loop_turn(f->loop);
-    assert_string_equal(told, "kiln-compiler: one\nkiln-compiler: two\n");
+    loop_iteration(f->loop);
+    assert_string_equal(reported, "kiln-compiler: one\nkiln-compiler: two\n");
     say(f, "ee\n");
-    while (!strstr(told, "three"))
-        loop_turn(f->loop);
+    while (!strstr(reported, "three"))
+        loop_iteration(f->loop);
 }
 
-TEST(words, what_was_said_last_is_told_at_the_end)
+TEST(words, what_was_said_last_is_reported_at_the_end)
 {
     struct fixture *f = *state;
-    say(f, "cannot enter the folder");
+    say(f, "cannot enter the directory");
     hang_up(f);
     process_words_close(&f->words);
-    assert_string_equal(told, "kiln-compiler: cannot enter the folder\n");
+    assert_string_equal(reported, "kiln-compiler: cannot enter the directory\n");
     process_words_close(&f->words); /* again: nothing happens */
 }
 
 TEST(words, a_long_line_is_cut_and_the_next_is_whole)
 {
     struct fixture *f = *state;
-    char line[2 * WORDS_LINE_MOST + 1];
+    char line[2 * WORDS_LINE_MAX + 1];
     memset(line, 'x', sizeof(line) - 1);
     line[sizeof(line) - 1] = '\0';
     say(f, line);
     say(f, "\nshort\n");
-    loop_turn(f->loop);
-    const char *end = strchr(told, '\n');
-    assert_int_equal(end - told, strlen("kiln-compiler: ") + WORDS_LINE_MOST + strlen(" (cut)"));
+    loop_iteration(f->loop);
+    const char *end = strchr(reported, '\n');
+    assert_int_equal(end - reported, strlen("kiln-compiler: ") + WORDS_LINE_MAX + strlen(" (cut)"));
     assert_string_equal(end + 1, "kiln-compiler: short\n");
 }
 
@@ -110,7 +110,7 @@ TEST(words, a_long_line_is_cut_and_the_next_is_whole)
 static unsigned count_of(const char *what)
 {
     unsigned count = 0;
-    for (const char *at = told; (at = strstr(at, what)); at++)
+    for (const char *at = reported; (at = strstr(at, what)); at++)
         count++;
     return count;
 }
@@ -120,15 +120,15 @@ TEST(words, of_very_many_lines_at_once_most_are_only_counted)
     struct fixture *f = *state;
     for (int i = 0; i < 100; i++)
         say(f, i % 2 ? "\n\ny" : "y"); /* 51 lines, the last of which goes on */
-    loop_turn(f->loop);
+    loop_iteration(f->loop);
     assert_int_equal(count_of("kiln-compiler: yy\n") + count_of("kiln-compiler: y\n"), 32);
     assert_int_equal(count_of("left out"), 1);
     assert_int_equal(count_of("kiln-compiler: (18 lines left out)\n"), 1);
-    told[0] = '\0';
+    reported[0] = '\0';
     say(f, "ou see\n"); /* what a later look finds is told again */
-    while (!told[0])
-        loop_turn(f->loop);
-    assert_string_equal(told, "kiln-compiler: you see\n");
+    while (!reported[0])
+        loop_iteration(f->loop);
+    assert_string_equal(reported, "kiln-compiler: you see\n");
 }
 
 TEST(words, whoever_says_very_much_is_read_in_portions)
@@ -137,21 +137,21 @@ TEST(words, whoever_says_very_much_is_read_in_portions)
     static const char zeros[60000];
     int left = 0;
     assert_int_equal(write(f->fd, zeros, sizeof(zeros)), sizeof(zeros));
-    loop_turn(f->loop);
+    loop_iteration(f->loop);
     assert_int_equal(ioctl(f->fd, FIONREAD, &left), 0);
     assert_true(left > 50000);
     assert_int_equal(f->words.watch.events, 0); /* it rests */
     assert_true(loop_timer_is_running(&f->words.rest));
     while (ioctl(f->fd, FIONREAD, &left) == 0 && left > 0)
-        loop_turn(f->loop);
-    assert_string_equal(told, "");
+        loop_iteration(f->loop);
+    assert_string_equal(reported, "");
 }
 
 TEST(words, a_process_that_hung_up_is_looked_at_no_more)
 {
     struct fixture *f = *state;
     hang_up(f);
-    loop_turn(f->loop);
+    loop_iteration(f->loop);
     assert_int_equal(f->words.watch.events, 0);
     assert_false(loop_timer_is_running(&f->words.rest));
 }

@@ -117,7 +117,7 @@ static void run(struct fixture *f, const char *command)
 
 /* ---- how it ends ---- */
 
-TEST(process, an_exit_status_is_told_once)
+TEST(process, an_exit_status_is_reported_once)
 {
     struct fixture *f = *state;
     run(f, "exit 7");
@@ -125,7 +125,7 @@ TEST(process, an_exit_status_is_told_once)
     assert_int_equal(f->signal, 0);
 }
 
-TEST(process, a_signal_is_told)
+TEST(process, a_signal_is_reported)
 {
     struct fixture *f = *state;
     run(f, "kill -TERM $$");

@@ -12,7 +12,7 @@ static const char *const arguments[] = { "kilnd",      "--compiler", "/bin/true"
 
 struct fixture {
     struct loop *loop;
-    struct lanes *lanes;
+    struct work_queues *work_queues;
     struct config config;
     struct reload reload;
     struct kiln_err err;
@@ -48,10 +48,10 @@ static int set_up(void **state)
     memset(&f, 0, sizeof(f));
     f.err = KILN_ERR_INIT;
     must(loop_create(&f.loop, &f.err), f.err);
-    must(lanes_create(f.loop, 1, &f.lanes, &f.err), f.err);
+    must(work_queues_create(f.loop, 1, &f.work_queues, &f.err), f.err);
     must(config_load(ARGUMENT_COUNT, arguments, (const char *const *)environ, &f.config, &f.err),
          f.err);
-    const struct reload_parts parts = { .lanes = f.lanes,
+    const struct reload_parts parts = { .work_queues = f.work_queues,
                                         .config = &f.config,
                                         .argc = ARGUMENT_COUNT,
                                         .argv = arguments,
@@ -67,7 +67,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     reload_done(&f->reload);
-    lanes_destroy(f->lanes);
+    work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);
     return 0;
 }

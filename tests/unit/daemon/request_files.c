@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WAIT_MOST_MS 10000
+#define WAIT_MAX_MS 10000
 
 struct fixture {
     struct closer *closer;
@@ -47,7 +47,7 @@ static bool somebody_holds_one(const struct fixture *f)
 static bool nobody_holds_one(const struct fixture *f)
 {
     struct pollfd end = { .fd = f->reading, .events = POLLIN };
-    return poll(&end, 1, WAIT_MOST_MS) == 1 && !somebody_holds_one(f);
+    return poll(&end, 1, WAIT_MAX_MS) == 1 && !somebody_holds_one(f);
 }
 
 static int tear_down(void **state)
@@ -149,7 +149,7 @@ TEST(files, as_many_as_a_request_may_have_are_kept_and_close_on_exec)
     assert_true(nobody_holds_one(f));
 }
 
-TEST(files, more_than_that_in_one_message_is_told_and_none_is_leaked)
+TEST(files, more_than_that_in_one_message_is_reported_and_none_is_leaked)
 {
     struct fixture *f = *state;
     give(f, 10);
@@ -160,7 +160,7 @@ TEST(files, more_than_that_in_one_message_is_told_and_none_is_leaked)
     assert_true(nobody_holds_one(f));
 }
 
-TEST(files, more_than_that_in_several_messages_is_told_and_none_is_leaked)
+TEST(files, more_than_that_in_several_messages_is_reported_and_none_is_leaked)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < LIMIT_REQUEST_FILES; i++) {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define PINGS_MOST 64
+#define PINGS_MAX 64
 
 TEST(session, a_frame_that_comes_byte_by_byte_is_handled_once)
 {
@@ -17,7 +17,7 @@ TEST(session, a_frame_that_comes_byte_by_byte_is_handled_once)
     for (size_t i = 0; i < size; i++) {
         assert_int_equal(service.handled, 0);
         send_raw(f->client, raw + i, 1);
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     }
 
     struct frame_header header = take_header(f, f->client);
@@ -30,19 +30,19 @@ TEST(session, a_frame_that_comes_byte_by_byte_is_handled_once)
 TEST(session, many_frames_in_one_write_are_answered_in_order)
 {
     struct fixture *f = *state;
-    uint8_t raw[PINGS_MOST * 64];
+    uint8_t raw[PINGS_MAX * 64];
     size_t size = 0;
-    for (uint64_t id = 1; id <= PINGS_MOST; id++)
+    for (uint64_t id = 1; id <= PINGS_MAX; id++)
         size += put_frame(raw + size, MESSAGE_ping, id, "x", 1);
 
     send_raw(f->client, raw, size);
 
-    for (uint64_t id = 1; id <= PINGS_MOST; id++) {
+    for (uint64_t id = 1; id <= PINGS_MAX; id++) {
         char body;
         assert_int_equal(take_header(f, f->client).request_id, id);
         assert_int_equal(take(f, f->client, &body, 1), 1);
     }
-    assert_int_equal(service.in_order, PINGS_MOST);
+    assert_int_equal(service.in_order, PINGS_MAX);
 }
 
 TEST(session, a_frame_split_anywhere_is_put_together)
@@ -54,7 +54,7 @@ TEST(session, a_frame_split_anywhere_is_put_together)
     for (size_t cut = 1; cut < size; cut++) {
         service.handled = 0;
         send_raw(f->client, raw, cut);
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
         send_raw(f->client, raw + cut, size - cut);
         uint8_t back[128];
         assert_int_equal(take(f, f->client, back, size), size);
@@ -78,10 +78,10 @@ TEST(session, a_body_of_the_largest_size_arrives_whole_and_is_given_back)
         if (n > 0)
             sent += (size_t)n;
         else
-            loop_turn(f->loop);
+            loop_iteration(f->loop);
     }
     while (service.handled == 0)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 
     assert_int_equal(service.last_body, LIMIT_FRAME_BODY);
     assert_int_equal(f->server->sessions->account->bytes, 0);
@@ -177,7 +177,7 @@ TEST(session, an_object_comes_with_the_first_byte_of_its_frame)
     struct fixture *f = *state;
     ask(f->client, MESSAGE_fetch, 1, "body");
     while (service.handled == 0)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 
     uint8_t raw[FRAME_HEADER_SIZE];
     char content[4];
@@ -199,7 +199,7 @@ TEST(session, queued_replies_keep_their_order_and_their_objects)
     service.reply_size = 1u << 20;
     ask(f->client, MESSAGE_ping, 1, "");
     while (service.handled == 0)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     service.reply_size = 0;
     answer(&f->server->sessions->caller, 2, MESSAGE_pong, bytes_of("ab", 2), NULL);
     answer(&f->server->sessions->caller, 3, MESSAGE_kernels, bytes_of("cd", 2), &f->object);
@@ -220,14 +220,14 @@ TEST(session, queued_replies_keep_their_order_and_their_objects)
     assert_int_equal(service.references, 0);
 }
 
-static void answer_with_inlays(struct caller *caller, uint64_t id, struct object *object)
+static void answer_with_segments(struct caller *caller, uint64_t id, struct object *object)
 {
-    const struct inlay inlays[] = { { 1, object }, { 1, object }, { 3, object } };
+    const struct segment segments[] = { { 1, object }, { 1, object }, { 3, object } };
     const struct reply reply = { .type = MESSAGE_kernels,
                                  .request_id = id,
                                  .body = bytes_of("abcd", 4),
-                                 .inlays = inlays,
-                                 .inlay_count = 3 };
+                                 .segments = segments,
+                                 .segment_count = 3 };
     caller->ops->reply(caller, &reply);
 }
 
@@ -250,7 +250,7 @@ static void assert_inlaid(struct fixture *f, uint64_t id, const struct object *o
     assert_int_equal(at[2 + object->size], 'd');
 }
 
-TEST(session, inlays_arrive_in_their_places_and_are_held_only_while_queued)
+TEST(session, segments_arrive_in_their_places_and_are_held_only_while_queued)
 {
     struct fixture *f = *state;
     static uint8_t pattern[1000003]; /* more than a socket takes at once */
@@ -260,10 +260,10 @@ TEST(session, inlays_arrive_in_their_places_and_are_held_only_while_queued)
     struct object large = { .data = pattern, .size = sizeof(pattern) };
     struct caller *caller = &f->server->sessions->caller;
 
-    answer_with_inlays(caller, 1, &small);
+    answer_with_segments(caller, 1, &small);
     assert_int_equal(service.references, 0);
-    answer_with_inlays(caller, 2, &large);
-    answer_with_inlays(caller, 3, &small);
+    answer_with_segments(caller, 2, &large);
+    answer_with_segments(caller, 3, &small);
     answer(caller, 4, MESSAGE_pong, bytes_of("ef", 2), NULL);
     assert_int_equal(service.references, 6);
     assert_true(f->server->sessions->outbox.bytes > 2 * sizeof(pattern));
@@ -310,7 +310,7 @@ TEST(session, a_connection_that_is_handed_over_is_served_like_any_other)
     close(fd);
 }
 
-TEST(session, one_that_comes_too_late_is_told_so_and_closed)
+TEST(session, one_that_comes_too_late_is_reported_so_and_closed)
 {
     struct fixture *f = *state;
     unsigned joined = service.joined;

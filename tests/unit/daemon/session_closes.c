@@ -98,7 +98,7 @@ static int make_hung_file(void)
 
 static int join_as(struct fixture *f, uid_t uid)
 {
-    assert_int_equal(chmod(f->folder, 0711) | chmod(f->path, 0666), 0);
+    assert_int_equal(chmod(f->directory, 0711) | chmod(f->path, 0666), 0);
     assert_int_equal(seteuid(uid), 0);
     int fd = join(f);
     assert_int_equal(seteuid(0), 0);
@@ -207,7 +207,7 @@ TEST(hung, while_files_are_being_closed_their_user_waits)
     ask(f->client, MESSAGE_ping, 1000, "");
     KILN_AUTO(fd) int other = dial(f);
     for (int turn = 0; turn < 5; turn++)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     assert_true(f->server->sessions->is_barred || f->server->sessions->next->is_barred);
     assert_int_equal(service.handled, 0);
 
@@ -234,10 +234,10 @@ static unsigned fill(struct fixture *f, int file)
 TEST(hung, who_is_full_for_a_moment_now_and_then_is_not_stuck)
 {
     struct fixture *f = *state;
-    const uint64_t patience_ms = 600000;
+    const uint64_t grace_ms = 600000;
     int file = make_hung_file();
     unsigned taken = fill(f, file);
-    assert_int_equal(closer_room(f->closer, 0, patience_ms), CLOSER_IS_FULL);
+    assert_int_equal(closer_room(f->closer, 0, grace_ms), CLOSER_IS_FULL);
     let_go(10000);
     while (closer_is_full(f->closer, 0))
         sched_yield();
@@ -245,9 +245,9 @@ TEST(hung, who_is_full_for_a_moment_now_and_then_is_not_stuck)
     }
     hours_passed = 1;
     taken += fill(f, file);
-    assert_int_equal(closer_room(f->closer, 0, patience_ms), CLOSER_IS_FULL);
+    assert_int_equal(closer_room(f->closer, 0, grace_ms), CLOSER_IS_FULL);
     hours_passed = 2;
-    assert_int_equal(closer_room(f->closer, 0, patience_ms), CLOSER_IS_STUCK);
+    assert_int_equal(closer_room(f->closer, 0, grace_ms), CLOSER_IS_STUCK);
     let_go(10000);
     while (look(&hung.closed) < taken)
         sched_yield();
@@ -263,7 +263,7 @@ TEST(hung, files_of_unfinished_frames_count_and_are_not_closed_on_the_loop)
     enum { CONNECTIONS = 100 };
     unsigned most = CLOSER_LIMITS_DEFAULT.held_most_uid - LIMIT_FRAME_DESCRIPTORS;
     int file = make_hung_file(), clients[CONNECTIONS];
-    f->server->limits.connections = f->server->accounts.connections_most = 2 * CONNECTIONS;
+    f->server->limits.connections = f->server->accounts.connections_max = 2 * CONNECTIONS;
     KILN_AUTO(fd) int other = join_as(f, OTHER_USER);
     for (int i = 0; i < CONNECTIONS; i++)
         clients[i] = join(f);
@@ -285,7 +285,7 @@ TEST(hung, files_of_unfinished_frames_count_and_are_not_closed_on_the_loop)
     for (int i = 0; i < CONNECTIONS; i++)
         __real_close(clients[i]);
     while (service.left < CONNECTIONS)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     ask(other, MESSAGE_ping, 3, "");
     assert_true(is_answered(f, other, 3));
 
@@ -309,7 +309,7 @@ TEST(hung, a_connection_with_unread_files_is_not_closed_on_the_loop)
 
     server_drop_sessions(f->server);
     while (look(&hung.hanging) + look(&hung.on_the_loop) == 0)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 
     assert_int_equal(look(&hung.on_the_loop), 0);
     let_go(1);

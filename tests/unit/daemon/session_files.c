@@ -9,7 +9,7 @@
 #include <poll.h>
 #include <string.h>
 
-#define WAIT_MOST_MS 10000
+#define WAIT_MAX_MS 10000
 
 /* A pipe whose writing end is handed over: reading it ends once nobody has that end any more. */
 struct handed_over {
@@ -33,7 +33,7 @@ static bool is_held(const struct handed_over *h)
 static bool is_closed_everywhere(const struct handed_over *h)
 {
     struct pollfd end = { .fd = h->reading, .events = POLLIN };
-    return poll(&end, 1, WAIT_MOST_MS) == 1 && !is_held(h);
+    return poll(&end, 1, WAIT_MAX_MS) == 1 && !is_held(h);
 }
 
 static unsigned open_descriptors(void)
@@ -117,7 +117,7 @@ TEST(session, a_frame_with_files_may_be_cut_anywhere)
         service.handled = 0;
         send_files(f->client, raw, cut, &sent.writing, 1);
         close(sent.writing);
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
         assert_int_equal(service.handled, 0);
         assert_true(is_held(&sent)); /* kept for the rest */
         send_raw(f->client, raw + cut, size - cut);
@@ -260,7 +260,7 @@ TEST(session, a_peer_that_floods_with_files_holds_no_more_than_one_requests)
         sent[i] = make_one();
         send_files(f->client, raw + i, 1, &sent[i].writing, 1);
         close(sent[i].writing);
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     }
     for (size_t i = 0; i + LIMIT_REQUEST_FILES < 20; i++) /* but those that are kept */
         assert_true(is_closed_everywhere(&sent[i + LIMIT_REQUEST_FILES]));
@@ -282,12 +282,12 @@ TEST(session, who_goes_in_the_middle_of_a_frame_leaves_no_file_open)
     put_frame_with_files(raw, MESSAGE_package_install, 7, "{}", 2, 1);
     send_files(other, raw, 10, &sent.writing, 1);
     close(sent.writing);
-    loop_turn(f->loop);
+    loop_iteration(f->loop);
     assert_true(is_held(&sent));
     close(other);
     other = -1;
     while (service.left == 0)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     assert_true(is_closed_everywhere(&sent));
     close(sent.reading);
 }

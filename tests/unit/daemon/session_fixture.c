@@ -117,7 +117,7 @@ int join(struct fixture *f)
     unsigned before = service.joined;
     int fd = dial(f);
     while (service.joined == before)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     return fd;
 }
 
@@ -178,7 +178,7 @@ size_t take(struct fixture *f, int fd, void *data, size_t size)
         else if (n == 0 || errno != EAGAIN)
             break;
         else
-            loop_turn(f->loop);
+            loop_iteration(f->loop);
     }
     return got;
 }
@@ -225,10 +225,10 @@ int set_up(void **state)
 {
     static struct fixture f;
     struct server_limits limits = limits_of_test();
-    f = (struct fixture){ .folder = "/tmp/kiln_session_XXXXXX", .err = KILN_ERR_INIT };
+    f = (struct fixture){ .directory = "/tmp/kiln_session_XXXXXX", .err = KILN_ERR_INIT };
     memset(&service, 0, sizeof(service));
-    assert_non_null(mkdtemp(f.folder));
-    snprintf(f.path, sizeof(f.path), "%s/kilnd.sock", f.folder);
+    assert_non_null(mkdtemp(f.directory));
+    snprintf(f.path, sizeof(f.path), "%s/kilnd.sock", f.directory);
     assert_int_equal(loop_create(&f.loop, &f.err), KILN_OK);
     assert_int_equal(listener_open(f.path, "", &f.listener, &f.err), KILN_OK);
     assert_int_equal(closer_create(&CLOSER_LIMITS_DEFAULT, &f.closer, &f.err), KILN_OK);
@@ -258,6 +258,6 @@ int tear_down(void **state)
     loop_destroy(f->loop);
     listener_close(&f->listener);
     close(f->object.fd);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     return 0;
 }

@@ -28,7 +28,7 @@ struct fake_service {
 extern struct fake_service service;
 
 struct fixture {
-    char folder[64];
+    char directory[64];
     char path[100];
     struct loop *loop;
     struct listener listener;

@@ -15,7 +15,7 @@ static void fill(struct fixture *f, int fd)
     struct session *s = f->server->sessions;
     while (s->watch.events & WATCH_READ) {
         send_raw(fd, raw, size);
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     }
 }
 
@@ -44,11 +44,11 @@ TEST(session, a_peer_that_never_reads_is_closed_after_its_time)
     s->caller.greeted = true;
 
     server_check_times(f->server, s->moved_ms + 30000);
-    loop_turn(f->loop);
+    loop_iteration(f->loop);
     assert_int_equal(server_counts(f->server).clients, 1);
     server_check_times(f->server, s->moved_ms + 30001);
     while (service.left == 0)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 
     assert_int_equal(server_counts(f->server).slow_peers_closed, 1);
     assert_int_equal(server_counts(f->server).clients, 0);
@@ -75,10 +75,10 @@ TEST(session, a_peer_that_does_not_finish_its_frame_is_closed)
     s->caller.greeted = true;
     send_raw(f->client, "KILN", 4);
     while (!inbox_is_partial(&s->inbox))
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     uint64_t began = s->frame_ms;
     send_raw(f->client, "x", 1); /* more of it does not buy more time */
-    loop_turn(f->loop);
+    loop_iteration(f->loop);
 
     server_check_times(f->server, began + 30001);
 
@@ -101,7 +101,7 @@ TEST(session, a_peer_that_said_hello_may_rest_for_ever)
     struct session *s = f->server->sessions;
     ask(f->client, MESSAGE_hello, 1, "");
     while (!s->caller.greeted)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     server_check_times(f->server, s->joined_ms + 86400000);
     ask(f->client, MESSAGE_ping, 2, "");
     assert_int_equal(take_header(f, f->client).request_id, 2);
@@ -173,7 +173,7 @@ TEST(session, a_user_cannot_hold_more_bytes_than_allowed)
     send_raw(f->client, raw, sizeof(raw));
     for (unsigned left = service.left, i = 0; i < 3 && service.left == left; i++) {
         send(f->client, zeros, sizeof(zeros), MSG_NOSIGNAL);
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
     }
     assert_refused(f, f->client, 5, "the limit");
     assert_true(is_closed(f, f->client));
@@ -184,11 +184,11 @@ TEST(session, a_peer_that_goes_leaves_the_service)
     struct fixture *f = *state;
     ask(f->client, MESSAGE_plan, 1, "");
     while (!service.waiting)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 
     shutdown(f->client, SHUT_RDWR);
     while (service.left == 0)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 
     assert_null(service.waiting);
     assert_int_equal(server_counts(f->server).clients, 0);
@@ -200,7 +200,7 @@ TEST(session, draining_answers_what_was_asked_and_then_closes)
     KILN_AUTO(fd) int idle = join(f);
     ask(f->client, MESSAGE_plan, 8, "");
     while (!service.waiting)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 
     server_drain(f->server);
 
@@ -263,7 +263,7 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
     return -1;
 }
 
-TEST(session, a_connection_without_a_descriptor_left_is_told_so)
+TEST(session, a_connection_without_a_descriptor_left_is_reported_so)
 {
     struct fixture *f = *state;
     no_descriptors = 1;

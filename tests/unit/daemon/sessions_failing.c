@@ -19,7 +19,7 @@ static void expect_others_served(struct fixture *f)
     assert_memory_equal(body, "ping", 4);
 }
 
-TEST(session, a_connection_that_cannot_be_taken_is_told_why)
+TEST(session, a_connection_that_cannot_be_taken_is_reported_why)
 {
     struct fixture *f = *state;
     static const struct {
@@ -67,7 +67,7 @@ TEST(session, a_connection_that_breaks_is_closed)
         fail_call(calls[i], i == 1 ? 2 : 1, ECONNRESET); /* the first to send is the test */
         ask(fd, i == 2 ? MESSAGE_fetch : MESSAGE_ping, 5, "x");
         while (service.left < i + 1)
-            loop_turn(f->loop);
+            loop_iteration(f->loop);
         assert_true(calls_failed());
         close(fd);
         expect_others_served(f);

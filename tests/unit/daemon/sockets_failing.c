@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 struct fixture {
-    char folder[64];
+    char directory[64];
     char path[100];
     const char *group;
     struct kiln_err err;
@@ -28,9 +28,11 @@ struct fixture {
 static int set_up(void **state)
 {
     static struct fixture f;
-    f = (struct fixture){ .folder = "/tmp/kiln_sockets_XXXXXX", .group = "", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.folder));
-    snprintf(f.path, sizeof(f.path), "%s/kilnd.sock", f.folder);
+    f = (struct fixture){ .directory = "/tmp/kiln_sockets_XXXXXX",
+                          .group = "",
+                          .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.directory));
+    snprintf(f.path, sizeof(f.path), "%s/kilnd.sock", f.directory);
     *state = &f;
     return 0;
 }
@@ -39,7 +41,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     calls_failed();
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     return 0;
 }
 
@@ -81,11 +83,11 @@ static enum kiln_code open_over_a_dead_one(void *context, struct kiln_err *err)
     return open_and_close(context, err);
 }
 
-TEST(socket, a_socket_that_cannot_be_made_is_told)
+TEST(socket, a_socket_that_cannot_be_made_is_reported)
 {
     struct fixture *f = *state;
     expect_failures(open_leaving_nothing, f, "strdup", ENOMEM, KILN_NO_MEMORY,
-                    "cannot make the folder");
+                    "cannot make the directory");
     expect_failures(open_leaving_nothing, f, "open", ENFILE, KILN_IO, "cannot open the lock '");
     expect_failures(open_leaving_nothing, f, "flock", EWOULDBLOCK, KILN_BUSY,
                     "already listens on '");
@@ -162,7 +164,7 @@ static enum kiln_code resume(void *context, struct kiln_err *err)
 {
     const struct fixture *f = context;
     struct listener kept = LISTENER_CLOSED, resumed = LISTENER_CLOSED;
-    char name[LISTENER_NAME_MOST];
+    char name[LISTENER_NAME_MAX];
     enum kiln_code rc = listener_open(f->path, f->group, &kept, err);
     if (rc)
         return rc;
@@ -180,7 +182,7 @@ static enum kiln_code resume(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(socket, a_kept_socket_that_cannot_be_resumed_is_told)
+TEST(socket, a_kept_socket_that_cannot_be_resumed_is_reported)
 {
     struct fixture *f = *state;
     must(resume(f, &f->err), f->err);
@@ -216,7 +218,7 @@ TEST(socket, sockets_of_other_kinds_are_not_adopted)
 
 /* ---- peers ---- */
 
-TEST(socket, a_peer_that_cannot_be_told_is_refused)
+TEST(socket, a_peer_that_cannot_be_reported_is_refused)
 {
     struct fixture *f = *state;
     const struct peer_groups groups = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };
@@ -294,44 +296,44 @@ TEST(socket, who_is_in_very_many_groups_is_known_by_each)
 
 /* ---- kiln-launch ---- */
 
-struct exchange {
+struct multiplexer {
     const char *const *arguments;
-    bool with_folder;
+    bool with_directory;
 };
 
 static enum kiln_code ask_to_launch(void *context, struct kiln_err *err)
 {
     static struct launch_received received;
-    const struct exchange *e = context;
+    const struct multiplexer *e = context;
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return KILN_IO;
     const struct launch_request request = { .arguments = e->arguments,
                                             .fd_3 = STDERR_FILENO,
-                                            .folder = e->with_folder ? STDERR_FILENO : -1 };
-    received = (struct launch_received){ .fd_3 = -1, .folder = -1 };
+                                            .directory = e->with_directory ? STDERR_FILENO : -1 };
+    received = (struct launch_received){ .fd_3 = -1, .directory = -1 };
     enum kiln_code rc = launch_send_request(ends[0], &request, err);
     if (!rc)
         rc = launch_receive_request(ends[1], &received, err);
     if (!rc) {
         assert_string_equal(received.arguments[0], e->arguments[0]);
-        assert_int_equal(received.folder >= 0, e->with_folder);
+        assert_int_equal(received.directory >= 0, e->with_directory);
     }
     fd_auto(&received.fd_3);
-    fd_auto(&received.folder);
+    fd_auto(&received.directory);
     close(ends[0]);
     close(ends[1]);
     return rc;
 }
 
-TEST(socket, a_request_to_launch_arrives_or_why_not_is_told)
+TEST(socket, a_request_to_launch_arrives_or_why_not_is_reported)
 {
     struct fixture *f = *state;
     static const char *const few[] = { "program", "argument", NULL };
-    static const char *many[LAUNCH_ARGUMENTS_MOST + 2];
-    static char longer[LAUNCH_PACKET_MOST + 10];
-    struct exchange e = { .arguments = few };
-    for (unsigned i = 0; i < 2; i++, e.with_folder = true) {
+    static const char *many[LAUNCH_ARGUMENTS_MAX + 2];
+    static char longer[LAUNCH_PACKET_MAX + 10];
+    struct multiplexer e = { .arguments = few };
+    for (unsigned i = 0; i < 2; i++, e.with_directory = true) {
         expect_failures(ask_to_launch, &e, "sendmsg", ECONNREFUSED, KILN_UNAVAILABLE,
                         "cannot ask for 'program' to be started: Connection refused");
         expect_failures(ask_to_launch, &e, "recvmsg", EIO, KILN_IO, "cannot receive what to start");
@@ -339,12 +341,12 @@ TEST(socket, a_request_to_launch_arrives_or_why_not_is_told)
         expect_no_harm(ask_to_launch, &e, "recvmsg", EINTR);
     }
     expect_failures(ask_to_launch, &e, "recvmsg", ECONNRESET, KILN_NOT_FOUND, "");
-    for (size_t i = 0; i <= LAUNCH_ARGUMENTS_MOST; i++)
+    for (size_t i = 0; i <= LAUNCH_ARGUMENTS_MAX; i++)
         many[i] = "x";
     e.arguments = many;
     assert_int_equal(ask_to_launch(&e, &f->err), KILN_INVALID);
     assert_says(f->err.text, "the arguments of 'x' are too long");
-    many[LAUNCH_ARGUMENTS_MOST] = NULL;
+    many[LAUNCH_ARGUMENTS_MAX] = NULL;
     must(ask_to_launch(&e, &f->err), f->err);
     memset(longer, 'y', sizeof(longer) - 1);
     many[1] = longer;
@@ -356,7 +358,7 @@ TEST(socket, a_request_that_makes_no_sense_launches_nothing)
 {
     struct fixture *f = *state;
     static struct launch_received received;
-    char many[2 * (LAUNCH_ARGUMENTS_MOST + 1)] = "";
+    char many[2 * (LAUNCH_ARGUMENTS_MAX + 1)] = "";
     const struct {
         const void *packet;
         size_t size;
@@ -375,9 +377,9 @@ TEST(socket, a_request_that_makes_no_sense_launches_nothing)
 
 static enum kiln_code report(void *context, struct kiln_err *err)
 {
-    struct launch_report told = { .news = LAUNCH_ENDED, .status = 3 }, got;
+    struct launch_report reported = { .news = LAUNCH_ENDED, .status = 3 }, got;
     const int *ends = context;
-    launch_send_report(ends[0], &told);
+    launch_send_report(ends[0], &reported);
     enum kiln_code rc = launch_receive_report(ends[1], &got);
     if (!rc)
         assert_int_equal(got.status, 3);
@@ -402,7 +404,7 @@ TEST(socket, reports_of_what_was_launched_outlive_interruptions)
     close(ends[1]);
 }
 
-TEST(socket, a_service_that_cannot_be_asked_is_told)
+TEST(socket, a_service_that_cannot_be_asked_is_reported)
 {
     struct fixture *f = *state;
     char longer[200];

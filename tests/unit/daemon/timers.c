@@ -75,7 +75,7 @@ FIXTURE(timers, set_up, tear_down);
 static void run_until_fired(struct fixture *f, const struct probe *probe, unsigned times)
 {
     while (probe->fired < times)
-        assert_true(loop_turn(f->loop));
+        assert_true(loop_iteration(f->loop));
 }
 
 /* ---- */

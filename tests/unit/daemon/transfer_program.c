@@ -10,7 +10,7 @@ int transfer_main(int argc, char **argv);
 #include "tests/unit/daemon/program_run.h"
 
 static struct {
-    char folder[64];
+    char directory[64];
     const char *staging;
     enum kiln_code received, reached, confined, result, snapshot; /* how they end */
     int killed_by;                                                /* while it runs; 0: nothing */
@@ -18,9 +18,9 @@ static struct {
     unsigned nth;
 } scene;
 
-static enum kiln_code ends(enum kiln_code code, struct kiln_err *err, const char *sentence)
+static enum kiln_code ends(enum kiln_code code, struct kiln_err *err, const char *message)
 {
-    return code ? kiln_fail(err, code, "%s", sentence) : KILN_OK;
+    return code ? kiln_fail(err, code, "%s", message) : KILN_OK;
 }
 
 /* ---- what it would do ---- */
@@ -58,7 +58,7 @@ enum kiln_code __wrap_transfer_confine(const struct transfer_job *job,
 }
 
 /* Each new stage is told at once, as is each new attempt, and the same one again only later. */
-static void tell_stages(const struct transfer_sink *sink)
+static void report_stages(const struct transfer_sink *sink)
 {
     static const struct transfer_progress stages[] = {
         { .stage = "fetching", .attempt = 1, .note = "" },
@@ -71,18 +71,18 @@ static void tell_stages(const struct transfer_sink *sink)
 }
 
 void __wrap_transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
-                         const struct transfer_sink *sink, struct transfer_outcome *ret_outcome);
+                         const struct transfer_sink *sink, struct transfer_result *ret_result);
 void __wrap_transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
-                         const struct transfer_sink *sink, struct transfer_outcome *ret_outcome)
+                         const struct transfer_sink *sink, struct transfer_result *ret_result)
 {
     (void)job;
     (void)policy;
-    tell_stages(sink);
-    *ret_outcome = (struct transfer_outcome){ .err = KILN_ERR_INIT, .name = "some.kdb" };
+    report_stages(sink);
+    *ret_result = (struct transfer_result){ .err = KILN_ERR_INIT, .name = "some.kdb" };
     fflush(stdout);
     if (scene.killed_by)
         raise(scene.killed_by);
-    ends(scene.result, &ret_outcome->err, "a bad package");
+    ends(scene.result, &ret_result->err, "a bad package");
 }
 
 void __wrap_transfer_send_progress(int socket, const struct transfer_progress *progress);
@@ -92,22 +92,22 @@ void __wrap_transfer_send_progress(int socket, const struct transfer_progress *p
     printf("tells %s of attempt %u\n", progress->stage, progress->attempt);
 }
 
-void __wrap_transfer_send_outcome(int socket, const struct transfer_outcome *outcome,
-                                  const char *notice);
-void __wrap_transfer_send_outcome(int socket, const struct transfer_outcome *outcome,
-                                  const char *notice)
+void __wrap_transfer_send_result(int socket, const struct transfer_result *result,
+                                 const char *notice);
+void __wrap_transfer_send_result(int socket, const struct transfer_result *result,
+                                 const char *notice)
 {
     (void)socket;
-    printf("ends with %d '%s' and says '%s'\n", (int)outcome->err.code, outcome->err.text, notice);
+    printf("ends with %d '%s' and says '%s'\n", (int)result->err.code, result->err.text, notice);
     fflush(stdout);
 }
 
-enum kiln_code __wrap_snapshot_take(const char *path, const char *folder,
+enum kiln_code __wrap_snapshot_take(const char *path, const char *directory,
                                     struct snapshot *ret_snapshot, struct kiln_err *err);
-enum kiln_code __wrap_snapshot_take(const char *path, const char *folder,
+enum kiln_code __wrap_snapshot_take(const char *path, const char *directory,
                                     struct snapshot *ret_snapshot, struct kiln_err *err)
 {
-    printf("takes %s in %s\n", path, folder);
+    printf("takes %s in %s\n", path, directory);
     *ret_snapshot = (struct snapshot){ .fd = dup(STDOUT_FILENO) };
     return ends(scene.snapshot, err, "no database");
 }
@@ -141,10 +141,10 @@ static int set_up(void **state)
 {
     (void)state;
     memset(&scene, 0, sizeof(scene));
-    strcpy(scene.folder, "/tmp/kiln_transfer_XXXXXX");
-    assert_non_null(mkdtemp(scene.folder));
-    scene.staging = scene.folder;
-    setenv("TMPDIR", scene.folder, 1);
+    strcpy(scene.directory, "/tmp/kiln_transfer_XXXXXX");
+    assert_non_null(mkdtemp(scene.directory));
+    scene.staging = scene.directory;
+    setenv("TMPDIR", scene.directory, 1);
     return 0;
 }
 
@@ -152,7 +152,7 @@ static int tear_down(void **state)
 {
     (void)state;
     unsetenv("TMPDIR");
-    fs_remove_tree(AT_FDCWD, scene.folder);
+    fs_remove_tree(AT_FDCWD, scene.directory);
     return 0;
 }
 
@@ -186,7 +186,7 @@ TEST(transfer, without_a_socket_it_does_nothing)
     assert_int_equal(RUN(NULL).status, EXIT_USAGE);
 }
 
-TEST(transfer, tells_each_stage_and_how_it_ended)
+TEST(transfer, reports_each_stage_and_how_it_ended)
 {
     struct program_end end = RUN(NULL);
     assert_int_equal(end.status, EXIT_SUCCESS);
@@ -202,7 +202,7 @@ TEST(transfer, tells_each_stage_and_how_it_ended)
     assert_says(end.text, "'a bad package' and says ''");
 }
 
-TEST(transfer, a_transfer_that_cannot_be_confined_is_refused_or_told)
+TEST(transfer, a_transfer_that_cannot_be_confined_is_refused_or_reported)
 {
     scene.confined = KILN_UNSUPPORTED;
     struct program_end end = RUN("--user", "45:46", NULL);
@@ -219,7 +219,7 @@ TEST(transfer, a_transfer_that_cannot_be_confined_is_refused_or_told)
     assert_says(end.text, "'out of reach' and says ''");
 }
 
-TEST(transfer, surroundings_that_cannot_be_had_are_told)
+TEST(transfer, surroundings_that_cannot_be_had_are_reported)
 {
     static char longer[600];
     scene.received = KILN_INVALID;
@@ -241,13 +241,13 @@ TEST(transfer, surroundings_that_cannot_be_had_are_told)
     scene.staging = longer;
     end = RUN(NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
-    assert_says(end.text, "'the folder 'xxx"); /* the rest of the sentence has no room */
+    assert_says(end.text, "'the directory 'xxx"); /* the rest of the sentence has no room */
 }
 
 static void make_file(const char *name)
 {
     char path[128];
-    snprintf(path, sizeof(path), "%s/%s", scene.folder, name);
+    snprintf(path, sizeof(path), "%s/%s", scene.directory, name);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     close(fd);
@@ -260,12 +260,12 @@ TEST(transfer, an_end_in_between_leaves_nothing)
     static const char *const names[] = { TRANSFER_FETCHED, TRANSFER_MANIFEST, SNAPSHOT_COPY };
     const char *const arguments[] = { "kiln-transfer", NULL };
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-        mkdir(scene.folder, 0700);
+        mkdir(scene.directory, 0700);
         for (size_t j = 0; j < sizeof(names) / sizeof(names[0]); j++)
             make_file(names[j]);
         scene.killed_by = signals[i];
         assert_int_equal(RUN(NULL).status, 128 + signals[i]);
-        assert_int_not_equal(access(scene.folder, F_OK), 0);
+        assert_int_not_equal(access(scene.directory, F_OK), 0);
     }
     scene.killed_by = 0;
     assert_int_equal(run_with(FD_3_OF_SOMEBODY_ELSE, arguments).status, -SIGKILL);
@@ -273,7 +273,7 @@ TEST(transfer, an_end_in_between_leaves_nothing)
     assert_int_equal(run_with(FD_3_OF_SOMEBODY_ELSE, launched).status, EXIT_SUCCESS);
 }
 
-TEST(transfer, a_snapshot_is_taken_in_a_folder_that_goes)
+TEST(transfer, a_snapshot_is_taken_in_a_directory_that_goes)
 {
     struct program_end end = RUN("--snapshot", "some.db", NULL);
     assert_int_equal(end.status, EXIT_SUCCESS);
@@ -283,14 +283,14 @@ TEST(transfer, a_snapshot_is_taken_in_a_folder_that_goes)
     end = RUN("--snapshot", "some.db", NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
     assert_says(end.text, "sends nothing 'no database'");
-    assert_int_equal(rmdir(scene.folder), 0); /* nothing is in it */
+    assert_int_equal(rmdir(scene.directory), 0); /* nothing is in it */
     end = RUN("--snapshot", "some.db", NULL);
     assert_int_equal(end.status, EXIT_FAILURE);
-    assert_says(end.text, "cannot make a temporary folder in '/tmp/kiln_transfer_");
+    assert_says(end.text, "cannot make a temporary directory in '/tmp/kiln_transfer_");
     assert_says(end.text, "set TMPDIR to another place");
     scene.failing = "mkdtemp";
     scene.nth = 1;
     setenv("TMPDIR", "", 1);
     assert_says(RUN("--snapshot", "some.db", NULL).text,
-                "cannot make a temporary folder in '/tmp'");
+                "cannot make a temporary directory in '/tmp'");
 }

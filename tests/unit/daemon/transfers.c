@@ -19,7 +19,7 @@ TEST(transfers, a_transfer_leaves_one_file_in_staging)
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
 
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
 
     must(o->err.code, o->err);
     assert_int_equal(files_in_staging(f), 1);
@@ -36,7 +36,7 @@ TEST(transfers, the_manifest_that_was_checked_comes_with_the_file)
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "signed"), linked = transfer_of(f, "signed by a link");
 
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
     must(o->err.code, o->err);
     assert_int_equal(o->manifest_size, strlen("who says so"));
     assert_memory_equal(o->manifest, "who says so", o->manifest_size);
@@ -54,9 +54,9 @@ TEST(transfers, progress_is_passed_on)
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
 
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
 
-    assert_int_equal(t.told, 1);
+    assert_int_equal(t.reported, 1);
     assert_string_equal(t.stage, "checking");
     take_result(o, "package");
 }
@@ -85,13 +85,13 @@ TEST(transfers, descriptors_reach_the_process)
     must(fs_write_all(fd, bytes_of_text("from the client"), &f->err), f->err);
     t.task.job.content_fd = fd;
 
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
 
     must(o->err.code, o->err);
     take_result(o, "from the client");
 }
 
-TEST(transfers, another_users_process_has_its_folder_and_its_file_becomes_ours)
+TEST(transfers, another_users_process_has_its_directory_and_its_file_becomes_ours)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "whose");
@@ -100,23 +100,23 @@ TEST(transfers, another_users_process_has_its_folder_and_its_file_becomes_ours)
         skip();
     f->options.user = (struct worker_user){ .uid = 4321, .gid = 5432, .other = true };
 
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
 
     must(o->err.code, o->err);
     assert_int_equal(stat(o->path, &seen), 0);
     assert_int_equal(seen.st_uid, 0);
     assert_int_equal(seen.st_mode & 07777, 0644);
-    take_result(o, "4321:5432 folder of 4321:5432");
+    take_result(o, "4321:5432 directory of 4321:5432");
 }
 
-TEST(transfers, a_units_process_finds_its_folder_without_its_path_and_its_file_is_copied)
+TEST(transfers, a_units_process_finds_its_directory_without_its_path_and_its_file_is_copied)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "staging");
     struct stat seen;
     start_unit(f);
 
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
 
     must(o->err.code, o->err);
     assert_int_equal(stat(o->path, &seen), 0);
@@ -134,7 +134,7 @@ TEST(transfers, a_units_file_that_is_larger_than_the_limit_is_not_copied)
     t.task.job.size_limit = 9;
     start_unit(f);
 
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
 
     assert_int_equal(o->err.code, KILN_FULL);
     assert_says(o->err.text, "9 are allowed (the setting package_limit)");
@@ -156,14 +156,14 @@ TEST(transfers, a_unit_that_ends_it_is_named)
     start_unit(f);
     open_transfers(f);
     transfers_start(f->transfers, &t.task);
-    while (!t.told)
-        loop_turn(f->loop);
+    while (!t.reported)
+        loop_iteration(f->loop);
 
     launch_service_end_units(&f->unit);
     wait_for(f, &t);
 
-    assert_int_equal(t.task.outcome.err.code, KILN_IO);
-    assert_says(t.task.outcome.err.text, "by the service manager while fetching");
+    assert_int_equal(t.task.result.err.code, KILN_IO);
+    assert_says(t.task.result.err.text, "by the service manager while fetching");
 }
 
 TEST(transfers, a_unit_that_is_not_there_is_said)
@@ -186,7 +186,7 @@ TEST(transfers, a_group_that_kilnd_is_not_in_is_said_with_what_to_change)
     expect_failure(f, "good", KILN_DENIED, "SupplementaryGroups=");
 }
 
-TEST(transfers, what_the_process_says_of_a_failure_is_the_outcome)
+TEST(transfers, what_the_process_says_of_a_failure_is_the_result)
 {
     expect_failure(*state, "damaged", KILN_CORRUPT, "row 7 is damaged");
 }
@@ -218,7 +218,7 @@ static void expect_a_copy(struct fixture *f)
 {
     char kept[128];
     struct transfer t = transfer_of(f, "two names");
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
     must(o->err.code, o->err);
     snprintf(kept, sizeof(kept), "%s/kept", f->staging);
     assert_int_equal(truncate(kept, 0), 0);
@@ -241,12 +241,12 @@ TEST(transfers, a_name_that_leads_elsewhere_is_nonsense)
     expect_failure(*state, "escapes", KILN_IO, "what is not an answer");
 }
 
-TEST(transfers, an_outcome_counts_even_if_the_process_dies_after_it)
+TEST(transfers, an_result_counts_even_if_the_process_dies_after_it)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good, then dies");
 
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
 
     must(o->err.code, o->err);
     take_result(o, "package");
@@ -283,13 +283,13 @@ TEST(transfers, a_running_transfer_can_be_cancelled)
     struct transfer t = transfer_of(f, "hangs");
     open_transfers(f);
     transfers_start(f->transfers, &t.task);
-    while (!t.told)
-        loop_turn(f->loop);
+    while (!t.reported)
+        loop_iteration(f->loop);
 
     transfers_cancel(f->transfers, &t.task);
     wait_for(f, &t);
 
-    assert_int_equal(t.task.outcome.err.code, KILN_CANCELLED);
+    assert_int_equal(t.task.result.err.code, KILN_CANCELLED);
     assert_int_equal(files_in_staging(f), 0);
 }
 
@@ -313,21 +313,21 @@ TEST(transfers, a_transfer_that_is_being_started_can_be_cancelled)
     sem_init(&gate, 0, 0);
     for (size_t i = 0; i < READERS; i++) {
         blockers[i] = (struct task){ .work = wait_at_the_gate, .done = on_through };
-        lanes_run(f->lanes, LANE_READ, &blockers[i]);
+        work_queues_run(f->work_queues, WORK_QUEUE_READ, &blockers[i]);
     }
     transfers_start(f->transfers, &t.task);
-    while (lanes_out(f->lanes) <= READERS) /* until its folder waits to be made */
-        loop_turn(f->loop);
+    while (work_queues_out(f->work_queues) <= READERS) /* until its directory waits to be made */
+        loop_iteration(f->loop);
 
     transfers_cancel(f->transfers, &t.task);
     for (size_t i = 0; i < READERS; i++)
         sem_post(&gate);
     wait_for(f, &t);
-    while (lanes_out(f->lanes) > 0)
-        loop_turn(f->loop);
+    while (work_queues_out(f->work_queues) > 0)
+        loop_iteration(f->loop);
 
-    assert_int_equal(t.task.outcome.err.code, KILN_CANCELLED);
-    assert_int_equal(t.told, 0);
+    assert_int_equal(t.task.result.err.code, KILN_CANCELLED);
+    assert_int_equal(t.reported, 0);
     sem_destroy(&gate);
 }
 
@@ -341,20 +341,20 @@ TEST(transfers, transfers_beyond_the_limit_wait_and_can_be_cancelled)
     transfers_start(f->transfers, &first.task);
     transfers_start(f->transfers, &second.task);
     transfers_start(f->transfers, &third.task);
-    while (!first.told)
-        loop_turn(f->loop);
+    while (!first.reported)
+        loop_iteration(f->loop);
     assert_int_equal(transfers_out(f->transfers), 3);
 
     transfers_cancel(f->transfers, &second.task);
     wait_for(f, &second);
-    assert_int_equal(second.task.outcome.err.code, KILN_CANCELLED);
-    assert_int_equal(second.told + third.told, 0);
+    assert_int_equal(second.task.result.err.code, KILN_CANCELLED);
+    assert_int_equal(second.reported + third.reported, 0);
     transfers_cancel(f->transfers, &first.task);
     wait_for(f, &third);
 
-    must(third.task.outcome.err.code, third.task.outcome.err);
+    must(third.task.result.err.code, third.task.result.err);
     assert_int_equal(first.ended, 1);
-    take_result(&third.task.outcome, "package");
+    take_result(&third.task.result, "package");
 }
 
 TEST(transfers, several_run_at_once)
@@ -366,8 +366,8 @@ TEST(transfers, several_run_at_once)
     transfers_start(f->transfers, &first.task);
     transfers_start(f->transfers, &second.task);
 
-    while (!first.told || !second.told)
-        loop_turn(f->loop);
+    while (!first.reported || !second.reported)
+        loop_iteration(f->loop);
 
     transfers_stop(f->transfers);
     wait_for(f, &first);
@@ -382,20 +382,20 @@ TEST(transfers, one_user_leaves_a_process_to_the_others)
     open_transfers(f);
     transfers_start(f->transfers, &own[0].task);
     transfers_start(f->transfers, &own[1].task);
-    while (!own[0].told)
-        loop_turn(f->loop);
+    while (!own[0].reported)
+        loop_iteration(f->loop);
     other.task.uid = 7;
 
-    struct transfer_outcome *o = &other.task.outcome;
+    struct transfer_result *o = &other.task.result;
     transfers_start(f->transfers, &other.task);
     wait_for(f, &other);
 
     must(o->err.code, o->err);
     take_result(o, "package");
-    assert_int_equal(own[1].told, 0);
+    assert_int_equal(own[1].reported, 0);
     end(f, &own[0]);
-    while (!own[1].told)
-        loop_turn(f->loop);
+    while (!own[1].reported)
+        loop_iteration(f->loop);
     end(f, &own[1]);
 }
 
@@ -410,17 +410,17 @@ TEST(transfers, a_users_first_transfer_goes_before_the_seconds_of_another)
     open_transfers(f);
     for (size_t i = 0; i < 3; i++)
         transfers_start(f->transfers, &own[i].task);
-    while (!own[0].told)
-        loop_turn(f->loop);
+    while (!own[0].reported)
+        loop_iteration(f->loop);
     transfers_start(f->transfers, &other.task);
     end(f, &own[0]);
-    while (!other.told) /* before the second, which came before it */
-        loop_turn(f->loop);
-    assert_int_equal(own[1].told + own[2].told, 0);
+    while (!other.reported) /* before the second, which came before it */
+        loop_iteration(f->loop);
+    assert_int_equal(own[1].reported + own[2].reported, 0);
     end(f, &other);
     for (size_t i = 1; i < 3; i++) {
-        while (!own[i].told)
-            loop_turn(f->loop);
+        while (!own[i].reported)
+            loop_iteration(f->loop);
         end(f, &own[i]);
     }
 }
@@ -429,7 +429,7 @@ TEST(transfers, cancelling_what_is_over_does_nothing)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
 
     transfers_cancel(f->transfers, &t.task);
 
@@ -446,18 +446,18 @@ TEST(transfers, a_stop_ends_what_runs_and_what_waits)
     open_transfers(f);
     transfers_start(f->transfers, &first.task);
     transfers_start(f->transfers, &second.task);
-    while (!first.told)
-        loop_turn(f->loop);
+    while (!first.reported)
+        loop_iteration(f->loop);
 
     transfers_stop(f->transfers);
     wait_for(f, &first);
     wait_for(f, &second);
     run(f, &later);
 
-    assert_int_equal(first.task.outcome.err.code, KILN_UNAVAILABLE);
-    assert_int_equal(second.task.outcome.err.code, KILN_UNAVAILABLE);
-    assert_int_equal(later.task.outcome.err.code, KILN_UNAVAILABLE);
-    assert_says(later.task.outcome.err.text, "shutting down");
+    assert_int_equal(first.task.result.err.code, KILN_UNAVAILABLE);
+    assert_int_equal(second.task.result.err.code, KILN_UNAVAILABLE);
+    assert_int_equal(later.task.result.err.code, KILN_UNAVAILABLE);
+    assert_says(later.task.result.err.text, "shutting down");
 }
 
 TEST(transfers, closing_waits_for_what_runs)
@@ -466,13 +466,13 @@ TEST(transfers, closing_waits_for_what_runs)
     struct transfer t = transfer_of(f, "hangs");
     open_transfers(f);
     transfers_start(f->transfers, &t.task);
-    while (!t.told)
-        loop_turn(f->loop);
+    while (!t.reported)
+        loop_iteration(f->loop);
 
     close_transfers(f);
 
     assert_int_equal(t.ended, 1);
-    assert_int_equal(t.task.outcome.err.code, KILN_UNAVAILABLE);
+    assert_int_equal(t.task.result.err.code, KILN_UNAVAILABLE);
 }
 
 TEST(transfers, a_program_that_is_not_there_is_said_with_its_setting)
@@ -484,13 +484,13 @@ TEST(transfers, a_program_that_is_not_there_is_said_with_its_setting)
     expect_failure(f, "good", KILN_UNAVAILABLE, "setting transfer");
 }
 
-TEST(transfers, a_staging_folder_that_cannot_be_made_is_said)
+TEST(transfers, a_staging_directory_that_cannot_be_made_is_said)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
     t.task.job.staging = "/proc/nonexistent";
 
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
 
     assert_int_not_equal(o->err.code, KILN_OK);
     assert_says(o->err.text, "/proc/nonexistent");

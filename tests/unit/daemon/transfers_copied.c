@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What kilnd does with the folder of a process that a unit started: copying its file, which can be
- * stopped, and removing the rest, which may fail. */
+/* What kilnd does with the directory of a process that a unit started: copying its file, which can
+ * be stopped, and removing the rest, which may fail. */
 #include "tests/unit/daemon/transfers_fixture.h"
 
 #include "common/fs.h"
@@ -72,13 +72,13 @@ static void begin(struct fixture *f, struct transfer *t)
     open_transfers(f);
     transfers_start(f->transfers, &t->task);
     while (sem_trywait(&copying.begun) != 0)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 }
 
 static void assert_dropped(struct fixture *f, const struct transfer *t, enum kiln_code code,
                            const char *says)
 {
-    const struct transfer_outcome *o = &t->task.outcome;
+    const struct transfer_result *o = &t->task.result;
     assert_int_equal(o->err.code, code);
     assert_says(o->err.text, says);
     assert_string_equal(o->path, "");
@@ -95,9 +95,9 @@ TEST(transfers, a_copy_is_made_piece_by_piece)
     go_on(7);
     wait_for(f, &t);
 
-    must(t.task.outcome.err.code, t.task.outcome.err);
+    must(t.task.result.err.code, t.task.result.err);
     assert_int_equal(copying.pieces, 7);
-    take_result(&t.task.outcome, "package");
+    take_result(&t.task.result, "package");
 }
 
 TEST(transfers, a_cancelled_transfer_is_not_copied_to_its_end)
@@ -164,7 +164,7 @@ TEST(transfers, what_cannot_be_removed_is_said_and_the_file_counts)
     start_counting();
     go_on(7);
 
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
     litter_stays = false;
 
     must(o->err.code, o->err);

@@ -46,7 +46,7 @@ static void on_done(struct transfer_task *task) { ((struct transfer *)(void *)ta
 static void on_progress(struct transfer_task *task, const struct transfer_progress *progress)
 {
     struct transfer *t = (struct transfer *)(void *)task;
-    t->told++;
+    t->reported++;
     snprintf(t->stage, sizeof(t->stage), "%s", progress->stage);
 }
 
@@ -70,16 +70,16 @@ static void on_tick(struct loop_timer *timer) { (void)timer; }
 int set_up(void **state)
 {
     static struct fixture f;
-    f = (struct fixture){ .folder = "/tmp/kiln-transfers-XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.folder));
-    snprintf(f.staging, sizeof(f.staging), "%s/a/staging", f.folder);
+    f = (struct fixture){ .directory = "/tmp/kiln-transfers-XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.directory));
+    snprintf(f.staging, sizeof(f.staging), "%s/a/staging", f.directory);
     must(loop_create(&f.loop, &f.err), f.err);
-    must(lanes_create(f.loop, READERS, &f.lanes, &f.err), f.err);
+    must(work_queues_create(f.loop, READERS, &f.work_queues, &f.err), f.err);
     loop_timer_init(f.loop, &f.tick, &f.owner, on_tick);
     loop_timer_start(&f.tick, 1, 1);
     f.options = (struct transfers_options){
         .loop = f.loop,
-        .lanes = f.lanes,
+        .work_queues = f.work_queues,
         .program = FAKE_TRANSFER,
         .at_once = 2,
         .timeout_ms = 60000,
@@ -92,7 +92,7 @@ int set_up(void **state)
 
 void start_unit(struct fixture *f)
 {
-    launch_service_start(&f->unit, f->folder, KILN_LAUNCH, FAKE_TRANSFER);
+    launch_service_start(&f->unit, f->directory, KILN_LAUNCH, FAKE_TRANSFER);
     f->options.service = f->unit.path;
     f->options.program = "/nonexistent";
     f->options.user = (struct worker_user){ .uid = getuid(), .gid = getgid() };
@@ -134,12 +134,12 @@ int tear_down(void **state)
         close_transfers(f);
     loop_timer_close(&f->tick); /* where there were none */
     loop_run(f->loop);
-    assert_int_equal(lanes_out(f->lanes), 0);
-    lanes_destroy(f->lanes);
+    assert_int_equal(work_queues_out(f->work_queues), 0);
+    work_queues_destroy(f->work_queues);
     loop_destroy(f->loop);
     unsigned left = files_in_staging(f);
     launch_service_stop(&f->unit);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     assert_int_equal(left, 0);
     return 0;
 }
@@ -147,30 +147,30 @@ int tear_down(void **state)
 void wait_for(struct fixture *f, const struct transfer *t)
 {
     while (!t->ended)
-        loop_turn(f->loop);
+        loop_iteration(f->loop);
 }
 
-struct transfer_outcome *run(struct fixture *f, struct transfer *t)
+struct transfer_result *run(struct fixture *f, struct transfer *t)
 {
     if (!f->transfers)
         open_transfers(f);
     transfers_start(f->transfers, &t->task);
     wait_for(f, t);
     assert_int_equal(transfers_out(f->transfers), 0);
-    return &t->task.outcome;
+    return &t->task.result;
 }
 
 void expect_failure(struct fixture *f, const char *url, enum kiln_code code, const char *says)
 {
     struct transfer t = transfer_of(f, url);
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
     assert_int_equal(o->err.code, code);
     assert_says(o->err.text, says);
     assert_string_equal(o->path, "");
     assert_int_equal(files_in_staging(f), 0);
 }
 
-void take_result(const struct transfer_outcome *o, const char *content)
+void take_result(const struct transfer_result *o, const char *content)
 {
     char got[64] = "";
     FILE *file = fopen(o->path, "r");

@@ -8,10 +8,10 @@
 
 struct fixture {
     struct loop *loop;
-    struct lanes *lanes;
+    struct work_queues *work_queues;
     struct transfers *transfers;
     struct transfers_options options;
-    char folder[64], staging[96];
+    char directory[64], staging[96];
     struct loop_owner owner;
     struct loop_timer tick; /* so that a turn of the loop ends though nothing happens */
     bool closed;
@@ -21,7 +21,7 @@ struct fixture {
 
 struct transfer {
     struct transfer_task task;
-    unsigned ended, told;
+    unsigned ended, reported;
     char stage[16];
 };
 
@@ -37,9 +37,9 @@ void open_transfers(struct fixture *f);
 void close_transfers(struct fixture *f);
 unsigned files_in_staging(const struct fixture *f);
 void wait_for(struct fixture *f, const struct transfer *t);
-struct transfer_outcome *run(struct fixture *f, struct transfer *t);
+struct transfer_result *run(struct fixture *f, struct transfer *t);
 void expect_failure(struct fixture *f, const char *url, enum kiln_code code, const char *says);
-void take_result(const struct transfer_outcome *o, const char *content);
+void take_result(const struct transfer_result *o, const char *content);
 
 /* Cancels it, and waits for its end. */
 void end(struct fixture *f, struct transfer *t);

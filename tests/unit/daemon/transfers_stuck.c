@@ -30,17 +30,17 @@ TEST(transfers, a_process_that_survives_its_kill_gives_its_place_back)
     f->options.at_once = 1;
     make_immortal(f);
 
-    struct transfer_outcome *o = run(f, &stuck);
+    struct transfer_result *o = run(f, &stuck);
     immortal.active = false;
-    struct transfer_outcome *next = run(f, &other);
+    struct transfer_result *next = run(f, &other);
 
     assert_int_equal(o->err.code, KILN_TIMED_OUT);
     assert_says(o->err.text, "and is still there");
     must(next->err.code, next->err);
     take_result(next, "package");
     let_them_die();
-    while (files_in_staging(f) > 0) /* its folder goes when it went */
-        loop_turn(f->loop);
+    while (files_in_staging(f) > 0) /* its directory goes when it went */
+        loop_iteration(f->loop);
     assert_int_equal(stuck.ended, 1);
 }
 
@@ -52,13 +52,13 @@ TEST(transfers, a_cancelled_one_that_survives_its_kill_is_cancelled_all_the_same
     f->options.silence_ms = 60000;
     open_transfers(f);
     transfers_start(f->transfers, &t.task);
-    while (!t.told)
-        loop_turn(f->loop);
+    while (!t.reported)
+        loop_iteration(f->loop);
 
     transfers_cancel(f->transfers, &t.task);
     wait_for(f, &t);
 
-    assert_int_equal(t.task.outcome.err.code, KILN_CANCELLED);
+    assert_int_equal(t.task.result.err.code, KILN_CANCELLED);
 }
 
 TEST(transfers, who_has_several_that_cannot_be_ended_is_refused_until_they_end)
@@ -71,9 +71,9 @@ TEST(transfers, who_has_several_that_cannot_be_ended_is_refused_until_they_end)
     run(f, &stuck[0]);
     run(f, &stuck[1]);
 
-    struct transfer_outcome *o = run(f, &third);
+    struct transfer_result *o = run(f, &third);
     immortal.active = false;
-    struct transfer_outcome *others = run(f, &other);
+    struct transfer_result *others = run(f, &other);
 
     assert_int_equal(o->err.code, KILN_BUSY);
     assert_says(o->err.text, "2 transfers of user 7 cannot be ended");
@@ -81,10 +81,10 @@ TEST(transfers, who_has_several_that_cannot_be_ended_is_refused_until_they_end)
     take_result(others, "package");
     let_them_die();
     while (files_in_staging(f) > 0)
-        loop_turn(f->loop);
-    while (lanes_out(f->lanes) > 0)
-        loop_turn(f->loop);
-    struct transfer_outcome *again = run(f, &later);
+        loop_iteration(f->loop);
+    while (work_queues_out(f->work_queues) > 0)
+        loop_iteration(f->loop);
+    struct transfer_result *again = run(f, &later);
     must(again->err.code, again->err);
     take_result(again, "package");
 }
@@ -96,50 +96,50 @@ TEST(transfers, closing_does_not_wait_for_what_cannot_be_ended)
     make_immortal(f);
     run(f, &before);
     transfers_start(f->transfers, &during.task);
-    while (!during.told)
-        loop_turn(f->loop);
+    while (!during.reported)
+        loop_iteration(f->loop);
 
     close_transfers(f);
 
-    assert_int_equal(before.task.outcome.err.code, KILN_TIMED_OUT);
+    assert_int_equal(before.task.result.err.code, KILN_TIMED_OUT);
     assert_int_equal(during.ended, 1);
     assert_true(immortal.count >= 2);
     for (size_t i = 0; i < immortal.count; i++)
         assert_int_equal(__real_kill(immortal.groups[i], 0), 0); /* it is there */
 }
 
-TEST(transfers, one_that_told_its_outcome_and_stays_is_ended_and_its_outcome_counts)
+TEST(transfers, one_that_reported_its_result_and_stays_is_ended_and_its_result_counts)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good, then stays");
     f->options.exit_ms = 2000;
 
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
 
     must(o->err.code, o->err);
     take_result(o, "package");
 }
 
-TEST(transfers, one_that_told_its_outcome_and_cannot_be_ended_holds_nothing_up)
+TEST(transfers, one_that_reported_its_result_and_cannot_be_ended_holds_nothing_up)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good, then stays");
     make_immortal(f);
     f->options.silence_ms = 60000;
 
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
 
     assert_int_equal(o->err.code, KILN_TIMED_OUT);
     assert_says(o->err.text, "killed while closing files");
     assert_string_equal(o->path, "");
 }
 
-TEST(transfers, the_first_outcome_counts)
+TEST(transfers, the_first_result_counts)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "says two things");
 
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
 
     must(o->err.code, o->err);
     take_result(o, "package");
@@ -153,7 +153,7 @@ TEST(transfers, what_a_process_leaves_running_is_ended)
     pid_t left = 0;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
 
-    struct transfer_outcome *o = run(f, &t);
+    struct transfer_result *o = run(f, &t);
 
     must(o->err.code, o->err);
     FILE *file = fopen(o->path, "r");
@@ -175,18 +175,18 @@ TEST(transfers, a_place_is_kept_for_administrators)
     open_transfers(f);
     transfers_start(f->transfers, &users[0].task);
     transfers_start(f->transfers, &users[1].task);
-    while (!users[0].told)
-        loop_turn(f->loop);
+    while (!users[0].reported)
+        loop_iteration(f->loop);
 
-    struct transfer_outcome *o = &admin.task.outcome;
+    struct transfer_result *o = &admin.task.result;
     transfers_start(f->transfers, &admin.task);
     wait_for(f, &admin);
 
     must(o->err.code, o->err);
     take_result(o, "package");
-    assert_int_equal(users[1].told, 0);
+    assert_int_equal(users[1].reported, 0);
     end(f, &users[0]);
-    while (!users[1].told)
-        loop_turn(f->loop);
+    while (!users[1].reported)
+        loop_iteration(f->loop);
     end(f, &users[1]);
 }

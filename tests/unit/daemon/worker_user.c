@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 struct fixture {
-    char folder[64];
+    char directory[64];
     struct worker_user user;
     struct kiln_err err;
 };
@@ -20,8 +20,8 @@ struct fixture {
 static int set_up(void **state)
 {
     static struct fixture f;
-    f = (struct fixture){ .folder = "/tmp/kiln_user_XXXXXX", .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f.folder));
+    f = (struct fixture){ .directory = "/tmp/kiln_user_XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.directory));
     *state = &f;
     return 0;
 }
@@ -31,7 +31,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     if (getuid() == 0 && seteuid(0) < 0)
         return 1;
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     return 0;
 }
 
@@ -128,49 +128,49 @@ TEST(user, an_ordinary_user_may_name_itself_alone)
     assert_says(f->err.text, "only root's kilnd");
 }
 
-/* Of a user that is neither of the folder's owner nor of its group, of its group, its owner. */
-TEST(user, a_folder_may_be_entered_as_its_mode_says)
+/* Of a user that is neither of the directory's owner nor of its group, of its group, its owner. */
+TEST(user, a_directory_may_be_entered_as_its_mode_says)
 {
     struct fixture *f = *state;
     struct stat seen;
-    assert_int_equal(stat(f->folder, &seen), 0);
+    assert_int_equal(stat(f->directory, &seen), 0);
     struct worker_user users[] = { { .uid = 4321, .gid = 4321, .other = true },
                                    { .uid = 4321, .gid = seen.st_gid, .other = true },
                                    { .uid = seen.st_uid, .gid = 4321, .other = true } };
     static const mode_t modes[] = { 0701, 0710, 0100 };
     for (size_t u = 0; u < 3; u++) {
         for (size_t m = 0; m < 3; m++) {
-            assert_int_equal(chmod(f->folder, modes[m]), 0);
-            bool may = worker_user_may_enter(&users[u], f->folder);
+            assert_int_equal(chmod(f->directory, modes[m]), 0);
+            bool may = worker_user_may_enter(&users[u], f->directory);
             assert_int_equal(may, u == 2 || u == m);
         }
     }
-    assert_int_equal(chmod(f->folder, 0700), 0);
+    assert_int_equal(chmod(f->directory, 0700), 0);
 }
 
-TEST(user, every_folder_on_the_way_counts_and_links_are_followed)
+TEST(user, every_directory_on_the_way_counts_and_links_are_followed)
 {
     struct fixture *f = *state;
     const struct worker_user user = { .uid = 4321, .gid = 4321, .other = true };
     char inner[96], link[96];
-    snprintf(inner, sizeof(inner), "%s/inner", f->folder);
-    snprintf(link, sizeof(link), "%s.link", f->folder);
+    snprintf(inner, sizeof(inner), "%s/inner", f->directory);
+    snprintf(link, sizeof(link), "%s.link", f->directory);
     assert_int_equal(mkdir(inner, 0755) || chmod(inner, 0755), 0);
     assert_int_equal(symlink(inner, link), 0);
 
     bool closed = worker_user_may_enter(&user, inner) || worker_user_may_enter(&user, link);
-    assert_int_equal(chmod(f->folder, 0711), 0);
+    assert_int_equal(chmod(f->directory, 0711), 0);
     bool open = worker_user_may_enter(&user, inner) && worker_user_may_enter(&user, link);
 
     assert_int_equal(unlink(link), 0);
     assert_false(closed);
     assert_true(open);
-    assert_false(worker_user_may_enter(&user, "/no/such/folder"));
+    assert_false(worker_user_may_enter(&user, "/no/such/directory"));
 }
 
 TEST(user, kilnds_own_user_needs_no_look)
 {
     struct fixture *f = *state;
     must(find(f, ""), f->err);
-    assert_true(worker_user_may_enter(&f->user, "/no/such/folder"));
+    assert_true(worker_user_may_enter(&f->user, "/no/such/directory"));
 }

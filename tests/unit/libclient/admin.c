@@ -59,7 +59,7 @@ TEST(admin, json_goes_out_and_comes_back)
     kiln_free(json);
 }
 
-TEST(admin, refusals_and_nonsense_are_told_apart)
+TEST(admin, refusals_and_nonsense_are_reported_apart)
 {
     struct fixture *f = *state;
     char *json = NULL;

@@ -18,7 +18,7 @@ struct fixture {
     char *json; /* the answer */
     int files[4], ret_files[4];
     size_t ret_file_count;
-    unsigned told;        /* calls of progress */
+    unsigned reported;    /* calls of progress */
     unsigned enough;      /* progress ends the call at so many; 0: never */
     unsigned descriptors; /* of this process, before */
     unsigned announced;   /* by the last request */
@@ -93,8 +93,8 @@ static int count_progress(void *context, const char *json)
 {
     struct fixture *f = context;
     assert_string_equal(json, "{\"progress\":{}}");
-    f->told++;
-    return f->enough && f->told >= f->enough;
+    f->reported++;
+    return f->enough && f->reported >= f->enough;
 }
 
 static int set_up(void **state)
@@ -111,7 +111,7 @@ static int set_up(void **state)
         .progress = count_progress,
         .context = &f,
         .ret_files = f.ret_files,
-        .ret_files_most = 4,
+        .ret_files_max = 4,
         .ret_file_count = &f.ret_file_count,
     };
     f.descriptors = open_descriptors();
@@ -170,7 +170,8 @@ TEST(admin_call, progress_comes_before_the_answer_and_may_be_left_out)
 {
     struct fixture *f = *state;
     must(call(f), f->err);
-    assert_true(f->told >= 1 && f->told <= 3); /* only the latest counts where several came */
+    assert_true(f->reported >= 1 &&
+                f->reported <= 3); /* only the latest counts where several came */
     assert_string_equal(f->json, "{\"done\":true}");
     f->call.progress = NULL;
     must(call(f), f->err);
@@ -242,7 +243,7 @@ TEST(admin_call, more_files_than_there_is_room_for_are_an_error_and_closed)
     assert_says(f->err.text, "kilnd sends 5 files back, kiln_admin_call.ret_files has room for 4");
     assert_null(f->json);
     f->call.ret_files = NULL;
-    f->call.ret_files_most = 0;
+    f->call.ret_files_max = 0;
     f->files_back = 1;
     assert_int_equal(call(f), KILN_E_INVALID); /* the teardown counts descriptors */
 }
@@ -279,11 +280,11 @@ TEST(admin_call, who_has_enough_ends_the_call)
     f->enough = 1;
     f->files_back = 2;
     assert_int_equal(call(f), KILN_E_CANCELLED);
-    assert_int_equal(f->told, 1);
+    assert_int_equal(f->reported, 1);
     assert_null(f->json);
 }
 
-TEST(admin_call, a_refusal_keeps_its_code_and_sentence)
+TEST(admin_call, a_refusal_keeps_its_code_and_message)
 {
     struct fixture *f = *state;
     f->call.request = "package_install";

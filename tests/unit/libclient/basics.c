@@ -31,7 +31,7 @@ TEST(plain, an_error_may_be_ignored_and_is_left_alone_on_success)
     assert_string_equal(out.log, "");
 }
 
-TEST(plain, a_code_without_a_sentence_gets_its_own_text)
+TEST(plain, a_code_without_a_message_gets_its_own_text)
 {
     struct kiln_err e = { .code = KILN_NOT_FOUND };
     struct kiln_error out;
@@ -86,7 +86,7 @@ TEST(plain, a_driver_line_gives_a_problem_a_direction)
     assert_memory_equal(&again[0], &problems[1], sizeof(again[0]));
 }
 
-TEST(plain, lines_that_hold_no_problem_are_told_apart)
+TEST(plain, lines_that_hold_no_problem_are_reported_apart)
 {
     struct kiln_problem problems[3];
     struct kiln_error err;
@@ -187,7 +187,7 @@ TEST(plain, device_names_are_a_kind_and_a_number)
 TEST(plain, a_list_of_names_is_cut_at_its_commas)
 {
     const char *names = "cuda:0,,hip://GPU-1";
-    char name[DEVICE_NAME_MOST];
+    char name[DEVICE_NAME_MAX];
     assert_true(device_uri_next(&names, name));
     assert_string_equal(name, "cuda:0");
     assert_true(device_uri_next(&names, name));

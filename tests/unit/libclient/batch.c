@@ -107,10 +107,10 @@ static void answer_single(struct fake_request *rq)
 {
     struct reader r = reader_of(rq->body);
     struct message_fetch m = message_fetch_read(&r);
-    struct fake_outcomes o = { 0 };
-    struct message_outcome outcome = fake_inline_outcome(0, &m.key, bytes_of_text("single"));
-    fake_outcome_add(&o, &outcome);
-    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+    struct fake_results o = { 0 };
+    struct message_result result = fake_inline_result(0, &m.key, bytes_of_text("single"));
+    fake_result_add(&o, &result);
+    fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
 /* Odd ones first, by memfd and in one frame; then the even ones, inline, in another. */
@@ -122,27 +122,27 @@ static void answer_out_of_order(struct fake_request *rq)
         return;
     }
     uint32_t count = read_batch(rq, keys);
-    struct fake_outcomes o = { 0 };
+    struct fake_results o = { 0 };
     int fds[LIMIT_FRAME_DESCRIPTORS];
     size_t fd_count = 0;
     for (uint32_t i = 1; i < count; i += 2) {
-        struct message_outcome m = { .index = i,
-                                     .tier = TIER_DISK,
-                                     .descriptor = (uint16_t)fd_count,
-                                     .key = keys[i],
-                                     .size = DIGEST_SIZE };
+        struct message_result m = { .index = i,
+                                    .tier = TIER_DISK,
+                                    .descriptor = (uint16_t)fd_count,
+                                    .key = keys[i],
+                                    .size = DIGEST_SIZE };
         fds[fd_count++] = fake_memfd(bytes_of(keys[i].bytes, DIGEST_SIZE), true);
-        fake_outcome_add(&o, &m);
+        fake_result_add(&o, &m);
     }
-    fake_outcomes_reply(&o, rq, FRAME_MORE, fds, fd_count);
+    fake_results_reply(&o, rq, FRAME_MORE, fds, fd_count);
     while (fd_count)
         close(fds[--fd_count]);
     for (uint32_t i = 0; i < count; i += 2) {
-        struct message_outcome m =
-            fake_inline_outcome(i, &keys[i], bytes_of(keys[i].bytes, DIGEST_SIZE));
-        fake_outcome_add(&o, &m);
+        struct message_result m =
+            fake_inline_result(i, &keys[i], bytes_of(keys[i].bytes, DIGEST_SIZE));
+        fake_result_add(&o, &m);
     }
-    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+    fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
 #define LARGE 6000 /* so many kernels of it that they fill more than one block */
@@ -158,14 +158,14 @@ static void answer_large(struct fake_request *rq)
     static struct digest keys[ITEMS];
     static uint8_t content[LARGE];
     uint32_t count = read_batch(rq, keys);
-    struct fake_outcomes o = { 0 };
+    struct fake_results o = { 0 };
     for (uint32_t i = 0; i < count; i++) {
         fill_large(content, &keys[i]);
-        struct message_outcome m = fake_inline_outcome(i, &keys[i], bytes_of(content, LARGE));
-        fake_outcome_add(&o, &m);
+        struct message_result m = fake_inline_result(i, &keys[i], bytes_of(content, LARGE));
+        fake_result_add(&o, &m);
         bool last = i + 1 == count;
         if (o.count == 16 || last)
-            fake_outcomes_reply(&o, rq, last ? 0 : FRAME_MORE, NULL, 0);
+            fake_results_reply(&o, rq, last ? 0 : FRAME_MORE, NULL, 0);
     }
 }
 
@@ -173,19 +173,19 @@ static void answer_failures(struct fake_request *rq)
 {
     struct digest keys[ITEMS];
     uint32_t count = read_batch(rq, keys);
-    struct fake_outcomes o = { 0 };
+    struct fake_results o = { 0 };
     for (uint32_t i = 0; i < count; i++) {
-        struct message_outcome m = fake_inline_outcome(i, &keys[i], bytes_of_text("good"));
+        struct message_result m = fake_inline_result(i, &keys[i], bytes_of_text("good"));
         if (i == 1)
-            m = (struct message_outcome){ .index = i, .code = KILN_NOT_FOUND };
+            m = (struct message_result){ .index = i, .code = KILN_NOT_FOUND };
         if (i == 2)
-            m = (struct message_outcome){ .index = i,
-                                          .code = KILN_COMPILE_FAILED,
-                                          .text = bytes_of_text("no"),
-                                          .log = bytes_of_text("because") };
-        fake_outcome_add(&o, &m);
+            m = (struct message_result){ .index = i,
+                                         .code = KILN_COMPILE_FAILED,
+                                         .text = bytes_of_text("no"),
+                                         .log = bytes_of_text("because") };
+        fake_result_add(&o, &m);
     }
-    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+    fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
 /* Half of the answers, then the connection dies; everything on the second try. */
@@ -195,12 +195,12 @@ static void die_half_way(struct fake_request *rq)
     static struct digest keys[ITEMS];
     uint32_t count = read_batch(rq, keys);
     bool whole = f->dropped++ > 0;
-    struct fake_outcomes o = { 0 };
+    struct fake_results o = { 0 };
     for (uint32_t i = 0; i < (whole ? count : count / 2); i++) {
-        struct message_outcome m = fake_inline_outcome(i, &keys[i], bytes_of_text("x"));
-        fake_outcome_add(&o, &m);
+        struct message_result m = fake_inline_result(i, &keys[i], bytes_of_text("x"));
+        fake_result_add(&o, &m);
     }
-    fake_outcomes_reply(&o, rq, whole ? 0 : FRAME_MORE, NULL, 0);
+    fake_results_reply(&o, rq, whole ? 0 : FRAME_MORE, NULL, 0);
     if (!whole)
         fake_hang_up(rq);
 }
@@ -208,31 +208,31 @@ static void die_half_way(struct fake_request *rq)
 static void answer_too_few(struct fake_request *rq)
 {
     struct digest keys[ITEMS];
-    struct fake_outcomes o = { 0 };
+    struct fake_results o = { 0 };
     read_batch(rq, keys);
-    struct message_outcome m = fake_inline_outcome(0, &keys[0], bytes_of_text("x"));
-    fake_outcome_add(&o, &m);
-    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+    struct message_result m = fake_inline_result(0, &keys[0], bytes_of_text("x"));
+    fake_result_add(&o, &m);
+    fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
 static void answer_one_twice(struct fake_request *rq)
 {
     struct digest keys[ITEMS];
-    struct fake_outcomes o = { 0 };
+    struct fake_results o = { 0 };
     read_batch(rq, keys);
-    struct message_outcome m = fake_inline_outcome(0, &keys[0], bytes_of_text("x"));
-    fake_outcome_add(&o, &m);
-    fake_outcome_add(&o, &m);
-    fake_outcomes_reply(&o, rq, FRAME_MORE, NULL, 0);
+    struct message_result m = fake_inline_result(0, &keys[0], bytes_of_text("x"));
+    fake_result_add(&o, &m);
+    fake_result_add(&o, &m);
+    fake_results_reply(&o, rq, FRAME_MORE, NULL, 0);
 }
 
 static void answer_a_stranger(struct fake_request *rq)
 {
     struct digest key = fake_key(1);
-    struct fake_outcomes o = { 0 };
-    struct message_outcome m = fake_inline_outcome(70, &key, bytes_of_text("x"));
-    fake_outcome_add(&o, &m);
-    fake_outcomes_reply(&o, rq, FRAME_MORE, NULL, 0);
+    struct fake_results o = { 0 };
+    struct message_result m = fake_inline_result(70, &key, bytes_of_text("x"));
+    fake_result_add(&o, &m);
+    fake_results_reply(&o, rq, FRAME_MORE, NULL, 0);
 }
 
 static void lie_about_the_count(struct fake_request *rq)
@@ -372,7 +372,7 @@ TEST(batch, a_bad_key_fails_alone_and_is_never_sent)
     assert_non_null(f->seen.kept[2]);
 }
 
-TEST(batch, each_item_is_told_once_though_the_connection_dies_half_way)
+TEST(batch, each_item_is_reported_once_though_the_connection_dies_half_way)
 {
     struct fixture *f = *state;
     start(f, die_half_way);
@@ -439,16 +439,16 @@ static void answer_any_source(struct fake_request *rq)
 {
     struct reader r = reader_of(rq->body);
     struct message_batch m = message_batch_read(&r);
-    struct fake_outcomes o = { 0 };
+    struct fake_results o = { 0 };
     struct reader items = reader_of(m.items);
     for (uint32_t i = 0; i < m.count; i++) {
         struct message_batch_item item = message_batch_item_read(&items);
         assert_int_equal(item.kind, 1);
         struct digest key = fake_key((unsigned)(rq->header.request_id * 1000 + i));
-        struct message_outcome outcome = fake_inline_outcome(i, &key, bytes_of_text("x"));
-        fake_outcome_add(&o, &outcome);
+        struct message_result result = fake_inline_result(i, &key, bytes_of_text("x"));
+        fake_result_add(&o, &result);
     }
-    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+    fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
 TEST(batch, large_sources_are_spread_over_messages)

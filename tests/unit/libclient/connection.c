@@ -82,7 +82,7 @@ TEST(connection, an_absent_daemon_fails_at_once_and_says_how_to_start_one)
     assert_int_equal(connects, 1);
     assert_says(f->err.text, "kilnd --socket /tmp/kiln-test-");
     struct kiln_status s = status(f);
-    assert_int_equal(s.rung, KILN_RUNG_NONE);
+    assert_int_equal(s.level, KILN_LEVEL_NONE);
     assert_string_equal(s.reason, f->err.text);
     assert_int_equal(s.daemon_pid, 0);
 }
@@ -91,13 +91,13 @@ TEST(connection, the_status_says_who_serves)
 {
     struct fixture *f = *state;
     start(f, answer_ping);
-    assert_int_equal(status(f).rung, KILN_RUNG_NONE);
+    assert_int_equal(status(f).level, KILN_LEVEL_NONE);
     assert_says(status(f).reason, "nothing was asked");
 
     must(ping(f, 0), f->err);
 
     struct kiln_status s = status(f);
-    assert_int_equal(s.rung, KILN_RUNG_DAEMON);
+    assert_int_equal(s.level, KILN_LEVEL_DAEMON);
     assert_string_equal(s.socket_path, f->daemon.path);
     assert_string_equal(s.daemon, "fake 9");
     assert_int_equal(s.daemon_pid, 4711);
@@ -153,7 +153,7 @@ TEST(connection, a_socket_path_that_is_too_long_is_refused_when_opening)
 
 static void keep_silent(struct fake_request *rq) { (void)rq; }
 
-TEST(connection, silence_is_a_time_out_and_the_daemon_is_told)
+TEST(connection, silence_is_a_time_out_and_the_daemon_is_reported)
 {
     struct fixture *f = *state;
     start(f, keep_silent);
@@ -163,7 +163,7 @@ TEST(connection, silence_is_a_time_out_and_the_daemon_is_told)
 
     uint64_t took = clock_monotonic_ns() - begin;
     assert_true(took >= WAIT_MS * 1000000u && took < 20000000000u);
-    assert_int_equal(status(f).rung, KILN_RUNG_NONE);
+    assert_int_equal(status(f).level, KILN_LEVEL_NONE);
     assert_says(status(f).reason, "has not answered yet");
     assert_int_equal(ping(f, WAIT_MS), KILN_E_TIMED_OUT); /* longer than one read slice */
     fake_daemon_kill(&f->daemon);
@@ -216,7 +216,7 @@ TEST(connection, a_request_is_sent_again_when_the_connection_dies)
     assert_int_equal(f->daemon.requests, 4);
     assert_int_equal(f->daemon.connections, 4);
     assert_int_equal(status(f).reconnects, 3);
-    assert_int_equal(status(f).rung, KILN_RUNG_DAEMON);
+    assert_int_equal(status(f).level, KILN_LEVEL_DAEMON);
 }
 
 TEST(connection, a_request_over_which_the_daemon_keeps_dying_is_given_up)
@@ -244,7 +244,7 @@ TEST(connection, a_client_that_was_connected_waits_for_the_daemon_to_return)
     fake_daemon_kill(&f->daemon);
     assert_int_equal(ping(f, 30), KILN_E_TIMED_OUT);
     assert_says(f->err.text, "went away and did not return");
-    assert_int_equal(status(f).rung, KILN_RUNG_NONE);
+    assert_int_equal(status(f).level, KILN_LEVEL_NONE);
 
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, ping_in_a_thread, f), 0);
@@ -253,7 +253,7 @@ TEST(connection, a_client_that_was_connected_waits_for_the_daemon_to_return)
     pthread_join(thread, &rc);
 
     assert_int_equal((intptr_t)rc, KILN_E_OK);
-    assert_int_equal(status(f).rung, KILN_RUNG_DAEMON);
+    assert_int_equal(status(f).level, KILN_LEVEL_DAEMON);
 }
 
 /* ---- nonsense ---- */
@@ -356,7 +356,7 @@ TEST(connection, a_failure_without_a_code_is_not_believed)
 
 /* ---- fork ---- */
 
-TEST(connection, a_forked_child_is_told_to_open_its_own_client)
+TEST(connection, a_forked_child_is_reported_to_open_its_own_client)
 {
     struct fixture *f = *state;
     start(f, answer_ping);

@@ -25,7 +25,7 @@ TEST(conv, find_orders_solvers_by_speed_and_says_what_was_wrong_with_others)
     assert_non_null(strstr(conv_entry(f, "ConvBroken").reason, "too many resources"));
     assert_string_equal(kiln_plan_solver(kiln_conv_result_plan(f->result)), "ConvBetter");
     assert_int_equal(f->plans, 9); /* all in one batch, and the reference */
-    assert_int_equal(f->told, 8);
+    assert_int_equal(f->reported, 8);
 }
 
 TEST(conv, times_are_the_devices_and_the_whole_result_is_compared)

@@ -109,8 +109,8 @@ static void write_plan(const struct conv_fixture *f, const struct conv_solver *s
                                            .arguments = buffer_view(&list) };
     message_plan_kernel_write(&kernels, &k);
     const struct digest key = fake_key((unsigned)bytes_hash(bytes_of_text(entry), 1));
-    const struct message_outcome o = fake_inline_outcome(0, &key, bytes_of_text("object"));
-    message_outcome_write(&objects, &o);
+    const struct message_result o = fake_inline_result(0, &key, bytes_of_text("object"));
+    message_result_write(&objects, &o);
     bool is_greedy = f->greedy_config && strcmp(config, f->greedy_config) == 0;
     const struct message_planned m = { .solver = bytes_of_text(s->name),
                                        .config = bytes_of_text(config),
@@ -172,7 +172,7 @@ static void answer_put(struct conv_fixture *f, const struct fake_request *rq)
     const struct message_tuning_entry e = message_tuning_entry_read(&entries);
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 1000);
-    assert_true(f->put_count < CONV_PUTS_MOST && m.count == 1);
+    assert_true(f->put_count < CONV_PUTS_MAX && m.count == 1);
     f->puts_asked++;
     if (f->refuses_puts) {
         fake_reply_error(rq, KILN_FULL, "the disk is full", NULL);
@@ -209,9 +209,9 @@ static void answer_lease(struct conv_fixture *f, const struct fake_request *rq)
         fake_reply_error(rq, KILN_NOT_FOUND, "nobody has this lease", NULL);
         return;
     }
-    const struct message_leased m = { .state = f->all_taken ? LEASE_OUTCOME_TAKEN
-                                               : share < 2  ? LEASE_OUTCOME_GRANTED
-                                                            : LEASE_OUTCOME_DONE,
+    const struct message_leased m = { .state = f->all_taken ? LEASE_RESULT_TAKEN
+                                               : share < 2  ? LEASE_RESULT_GRANTED
+                                                            : LEASE_RESULT_DONE,
                                       .lease = 9,
                                       .first = share * (CONV_SPACE / 2),
                                       .count = share < 2 ? CONV_SPACE / 2 : 0 };
@@ -265,11 +265,11 @@ const struct conv_solver conv_tunable[] = {
     { .name = "ConvDirectNaive", .kernel = "right 4" },
 };
 
-static int told(void *context, const struct kiln_conv_progress *progress)
+static int reported(void *context, const struct kiln_conv_progress *progress)
 {
     struct conv_fixture *f = context;
     assert_true(progress->size == sizeof(*progress));
-    return ++f->told == f->enough_after;
+    return ++f->reported == f->enough_after;
 }
 
 int conv_set_up(void **state)
@@ -277,7 +277,7 @@ int conv_set_up(void **state)
     static struct conv_fixture f;
     f = (struct conv_fixture){ .problem = fake_problem(2) };
     f.options = (struct kiln_conv_options){
-        .size = sizeof(f.options), .journal = "", .told = told, .context = &f
+        .size = sizeof(f.options), .journal = "", .reported = reported, .context = &f
     };
     CONV_USE(&f, conv_several);
     f.client = fake_daemon_serve(&f.daemon, answer, &f);

@@ -14,7 +14,7 @@
 
 #include <kiln/conv.h>
 
-#define CONV_PUTS_MOST 16u
+#define CONV_PUTS_MAX 16u
 #define CONV_SPACE 16u /* configs "0,1" to "15,1" of a solver that has any */
 
 struct conv_solver {
@@ -50,8 +50,8 @@ struct conv_fixture {
     bool refuses_puts, refuses_reports; /* kilnd may not write */
     int timeout_ms;
 
-    struct conv_put puts[CONV_PUTS_MOST];
-    unsigned put_count, puts_asked, plans, config_requests, removals, told, leases, reports;
+    struct conv_put puts[CONV_PUTS_MAX];
+    unsigned put_count, puts_asked, plans, config_requests, removals, reported, leases, reports;
     unsigned enough_after;
 };
 

@@ -13,21 +13,21 @@
 
 #define MS 1000000ull
 #define SIDE 16u /* of the space: "1,1" to "16,16" */
-#define IN_FLIGHT_MOST 4u
+#define IN_FLIGHT_MAX 4u
 #define COMPILE_MS 10.0
 
 struct fixture {
     struct search search;
     struct kiln_err err;
     double now_ms;
-    size_t asked[IN_FLIGHT_MOST];
-    unsigned in_flight, compiles, timed, checks, held, drops, clears, told;
+    size_t asked[IN_FLIGHT_MAX];
+    unsigned in_flight, compiles, timed, checks, held, drops, clears, reported;
     unsigned enough_after;                  /* trials; 0: never */
     bool is_lost;                           /* the device, from the next failure on */
     const char *refused, *crashing, *wrong; /* configs */
     const char *crashing_later;             /* not at the first look */
     const char *slow_and_wrong;             /* seen only where it is a finalist */
-    char folder[64];
+    char directory[64];
     struct journal *journal;
     size_t all[SIDE * SIDE];
 };
@@ -56,14 +56,14 @@ static uint64_t now_ns(void *context)
 
 static bool has_room(void *context)
 {
-    return ((struct fixture *)context)->in_flight < IN_FLIGHT_MOST;
+    return ((struct fixture *)context)->in_flight < IN_FLIGHT_MAX;
 }
 
 static enum kiln_code ask(void *context, size_t trial, struct kiln_err *err)
 {
     struct fixture *f = context;
     (void)err;
-    assert_true(f->in_flight < IN_FLIGHT_MOST);
+    assert_true(f->in_flight < IN_FLIGHT_MAX);
     f->asked[f->in_flight++] = trial;
     return KILN_OK;
 }
@@ -140,11 +140,11 @@ static void drop(void *context, size_t trial)
     f->drops++;
 }
 
-static bool told(void *context, const struct search_trial *trial)
+static bool reported(void *context, const struct search_trial *trial)
 {
     struct fixture *f = context;
     journal_end(f->journal, trial);
-    return ++f->told == f->enough_after;
+    return ++f->reported == f->enough_after;
 }
 
 static const struct search_ops ops = {
@@ -157,7 +157,7 @@ static const struct search_ops ops = {
     .check = check,
     .is_alive = is_alive,
     .drop = drop,
-    .told = told,
+    .reported = reported,
 };
 
 static void add_all(struct fixture *f)
@@ -173,8 +173,8 @@ static void add_all(struct fixture *f)
 static int set_up(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-search-XXXXXX");
-    assert_non_null(mkdtemp(f->folder));
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-search-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
     search_init(&f->search, &ops, f);
     add_all(f);
     *state = f;
@@ -192,7 +192,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     search_done(&f->search);
     journal_close(f->journal);
-    nftw(f->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    nftw(f->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     unsigned left = f->held;
     free(f);
     return left ? -1 : 0;
@@ -422,7 +422,7 @@ static struct journal_subject subject(const char *solver)
 static void open_journal(struct fixture *f, const char *solver)
 {
     const struct journal_subject s = subject(solver);
-    must(journal_open(f->folder, &s, &f->journal, &f->err), f->err);
+    must(journal_open(f->directory, &s, &f->journal, &f->err), f->err);
 }
 
 /* As another process would take it up. */
@@ -431,7 +431,7 @@ static void begin_again_with(struct fixture *f, const struct journal_subject *s)
     search_done(&f->search);
     search_init(&f->search, &ops, f);
     journal_close(f->journal);
-    must(journal_open(f->folder, s, &f->journal, &f->err), f->err);
+    must(journal_open(f->directory, s, &f->journal, &f->err), f->err);
     must(journal_read(f->journal, &f->search, &f->err), f->err);
 }
 
@@ -520,7 +520,7 @@ static int open_again(const struct fixture *f, int flags)
 {
     char pattern[96];
     glob_t found;
-    snprintf(pattern, sizeof(pattern), "%s/*.tune", f->folder);
+    snprintf(pattern, sizeof(pattern), "%s/*.tune", f->directory);
     assert_int_equal(glob(pattern, 0, NULL, &found), 0);
     int fd = open(found.gl_pathv[0], flags | O_CLOEXEC);
     globfree(&found);
@@ -550,7 +550,7 @@ TEST(conv_search, a_journal_that_is_too_long_is_named)
     assert_int_equal(ftruncate(fd, (64 << 20) + 1), 0);
     close(fd);
     assert_int_equal(journal_read(f->journal, &f->search, &f->err), KILN_FULL);
-    assert_non_null(strstr(f->err.text, f->folder));
+    assert_non_null(strstr(f->err.text, f->directory));
     assert_non_null(strstr(f->err.text, "it may be deleted"));
 }
 
@@ -576,7 +576,7 @@ TEST(conv_search, damaged_lines_are_passed_over)
                     strcmp(f->search.trials[i].config, "6,6") == 0);
 }
 
-TEST(conv_search, a_folder_that_was_named_and_cannot_be_used_is_said)
+TEST(conv_search, a_directory_that_was_named_and_cannot_be_used_is_said)
 {
     struct fixture *f = *state;
     const struct journal_subject s = subject("Conv");
@@ -593,7 +593,7 @@ static void __attribute__((noinline)) dirty_the_stack(void)
     __asm__ volatile("" : : "r"(room) : "memory");
 }
 
-TEST(conv_search, without_a_folder_of_its_own_there_is_none)
+TEST(conv_search, without_a_directory_of_its_own_there_is_none)
 {
     struct fixture *f = *state;
     const struct journal_subject s = subject("Conv");
@@ -602,7 +602,7 @@ TEST(conv_search, without_a_folder_of_its_own_there_is_none)
     assert_null(f->journal);
     dirty_the_stack();
     must(journal_read(f->journal, &f->search, &f->err), f->err);
-    setenv("XDG_STATE_HOME", f->folder, 1);
+    setenv("XDG_STATE_HOME", f->directory, 1);
     must(journal_open(NULL, &s, &f->journal, &f->err), f->err);
     assert_non_null(f->journal);
     unsetenv("XDG_STATE_HOME");

@@ -216,11 +216,11 @@ TEST(conv, what_was_tuned_and_cannot_be_recorded_is_returned)
 
 static int set_up_with_journal(void **state)
 {
-    static char folder[] = "/tmp/kiln-conv-XXXXXX";
+    static char directory[] = "/tmp/kiln-conv-XXXXXX";
     int rc = conv_set_up(state);
     struct conv_fixture *f = *state;
-    strcpy(folder + sizeof(folder) - 7, "XXXXXX");
-    f->options.journal = mkdtemp(folder);
+    strcpy(directory + sizeof(directory) - 7, "XXXXXX");
+    f->options.journal = mkdtemp(directory);
     f->options.enforce = KILN_ENFORCE_DB_UPDATE;
     CONV_USE(f, conv_tunable);
     return f->options.journal ? rc : -1;
@@ -252,7 +252,7 @@ TEST(with_journal, what_kilnd_had_no_time_for_is_tried_when_a_search_is_taken_up
     assert_int_equal(conv_trials_in(f, KILN_CONV_NOT_COMPILED), 1);
 }
 
-TEST(with_journal, without_a_folder_for_a_journal_tune_does_without)
+TEST(with_journal, without_a_directory_for_a_journal_tune_does_without)
 {
     struct conv_fixture *f = *state;
     const char *mine = f->options.journal;

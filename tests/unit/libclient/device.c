@@ -52,8 +52,8 @@ static void answer(struct fake_request *rq)
                                      .argument_count = 6,
                                      .arguments = buffer_view(&list) };
     message_plan_kernel_write(&kernels, &k);
-    struct message_outcome o = { .tier = TIER_HOT, .size = f->binary.size };
-    message_outcome_write(&objects, &o);
+    struct message_result o = { .tier = TIER_HOT, .size = f->binary.size };
+    message_result_write(&objects, &o);
     struct message_planned m = { .solver = bytes_of_text("Scale"),
                                  .toolchain = bytes_of_text("opencl"),
                                  .kernel_count = 1,

@@ -63,14 +63,14 @@ static bool two_have_one(const void *context, int index, char text[DEVICE_UUID_S
     return true;
 }
 
-static enum kiln_code find(const char *uuid, unsigned index, bool tells, int *ret_index,
+static enum kiln_code find(const char *uuid, unsigned index, bool reports, int *ret_index,
                            struct kiln_err *err)
 {
     struct device_census census = { .kind = "hip",
                                     .what = "HIP",
                                     .count = 3,
                                     .uuid = two_have_one,
-                                    .context = tells ? &census : NULL };
+                                    .context = reports ? &census : NULL };
     struct device_uri uri = { .kind = DEVICE_HIP, .index = index };
     snprintf(uri.uuid, sizeof(uri.uuid), "%s", uuid);
     *err = KILN_ERR_INIT;
@@ -168,7 +168,7 @@ TEST(device_names, a_drivers_version_is_the_first_word_like_one)
     assert_string_equal(version, "6.8.5");
 }
 
-TEST(device_names, what_has_no_version_tells_none)
+TEST(device_names, what_has_no_version_reports_none)
 {
     char version[8] = "-";
     assert_false(version_of("", version, sizeof(version)));

@@ -116,7 +116,7 @@ TEST(device_opencl, work_is_done_in_the_order_of_its_stream)
     kiln_stream_destroy(stream);
 }
 
-TEST(device_opencl, events_tell_the_time_between_them)
+TEST(device_opencl, events_report_the_time_between_them)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -304,7 +304,7 @@ TEST(device_opencl, a_queue_that_keeps_no_order_is_refused)
     job_end(&job);
 }
 
-TEST(device_opencl, a_queue_that_tells_no_times_says_so)
+TEST(device_opencl, a_queue_that_reports_no_times_says_so)
 {
     struct fixture *f = *state;
     if (!f->device)

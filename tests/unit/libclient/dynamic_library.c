@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a vendor library is looked for, in which order, and what is said when it is not there.
- * Folders of the build have libraries of the same name that tell which they are. */
+ * Directories of the build have libraries of the same name that tell which they are. */
 #include "libclient/device/dynamic_library.h"
 
 #include "tests/support/test.h"
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FOLDER(name) KILN_TRIAL_FOLDER "/" name
-#define FILE_OF(name) FOLDER(name) "/libkiln_trial.so.1"
+#define DIRECTORY(name) KILN_TRIAL_DIRECTORY "/" name
+#define FILE_OF(name) DIRECTORY(name) "/libkiln_trial.so.1"
 
 struct table {
     int (*number)(void);
@@ -82,48 +82,48 @@ static int tear_down(void **state)
 
 FIXTURE(dynamic_library, set_up, tear_down);
 
-static void expect(struct fixture *f, int number, const char *folder)
+static void expect(struct fixture *f, int number, const char *directory)
 {
     must(dynamic_library_use(&f->library, &f->err), f->err);
     assert_int_equal(f->table.number(), number);
-    assert_memory_equal(dynamic_library_file(&f->library), folder, strlen(folder));
+    assert_memory_equal(dynamic_library_file(&f->library), directory, strlen(directory));
 }
 
 /* ---- the order ---- */
 
-TEST(dynamic_library, the_folders_given_come_first_in_their_order)
+TEST(dynamic_library, the_directories_given_come_first_in_their_order)
 {
     struct fixture *f = *state;
-    setenv("KILN_TRIAL_LIBRARY_PATH", FOLDER("c"), 1);
-    must(dynamic_library_set_path(&f->library, FOLDER("none") ":" FOLDER("b") "::" FOLDER("a"),
-                                  &f->err),
+    setenv("KILN_TRIAL_LIBRARY_PATH", DIRECTORY("c"), 1);
+    must(dynamic_library_set_path(
+             &f->library, DIRECTORY("none") ":" DIRECTORY("b") "::" DIRECTORY("a"), &f->err),
          f->err);
     assert_null(dynamic_library_file(&f->library));
-    expect(f, 2, FOLDER("b"));
+    expect(f, 2, DIRECTORY("b"));
 }
 
 TEST(dynamic_library, then_those_of_the_variable)
 {
     struct fixture *f = *state;
-    setenv("KILN_TRIAL_LIBRARY_PATH", FOLDER("none") ":" FOLDER("c"), 1);
-    must(dynamic_library_set_path(&f->library, FOLDER("none"), &f->err), f->err);
-    expect(f, 3, FOLDER("c"));
+    setenv("KILN_TRIAL_LIBRARY_PATH", DIRECTORY("none") ":" DIRECTORY("c"), 1);
+    must(dynamic_library_set_path(&f->library, DIRECTORY("none"), &f->err), f->err);
+    expect(f, 3, DIRECTORY("c"));
 }
 
-TEST(dynamic_library, in_a_folder_the_newest_name_goes_first)
+TEST(dynamic_library, in_a_directory_the_newest_name_goes_first)
 {
     struct fixture *f = *state;
-    must(dynamic_library_set_path(&f->library, FOLDER("d"), &f->err), f->err);
-    expect(f, 42, FOLDER("d"));
+    must(dynamic_library_set_path(&f->library, DIRECTORY("d"), &f->err), f->err);
+    expect(f, 42, DIRECTORY("d"));
 }
 
-TEST(dynamic_library, what_the_process_has_open_goes_before_every_folder)
+TEST(dynamic_library, what_the_process_has_open_goes_before_every_directory)
 {
     struct fixture *f = *state;
     void *jobs = dlopen(FILE_OF("a"), RTLD_NOW | RTLD_LOCAL);
     assert_non_null(jobs);
-    must(dynamic_library_set_path(&f->library, FOLDER("b"), &f->err), f->err);
-    expect(f, 1, FOLDER("a"));
+    must(dynamic_library_set_path(&f->library, DIRECTORY("b"), &f->err), f->err);
+    expect(f, 1, DIRECTORY("a"));
 }
 
 TEST(dynamic_library, the_file_of_the_variable_is_the_only_one)
@@ -131,8 +131,8 @@ TEST(dynamic_library, the_file_of_the_variable_is_the_only_one)
     struct fixture *f = *state;
     void *jobs = dlopen(FILE_OF("a"), RTLD_NOW | RTLD_LOCAL);
     setenv("KILN_TRIAL_LIBRARY", FILE_OF("c"), 1);
-    must(dynamic_library_set_path(&f->library, FOLDER("b"), &f->err), f->err);
-    expect(f, 3, FOLDER("c"));
+    must(dynamic_library_set_path(&f->library, DIRECTORY("b"), &f->err), f->err);
+    expect(f, 3, DIRECTORY("c"));
     dlclose(jobs);
 
     free(f->library.file);
@@ -143,7 +143,7 @@ TEST(dynamic_library, the_file_of_the_variable_is_the_only_one)
     assert_string_equal(f->err.text,
                         "cannot load the trial library (tried " FILE_OF(
                             "none") "): install it, or name its file in KILN_TRIAL_LIBRARY or its "
-                                    "folder in KILN_TRIAL_LIBRARY_PATH");
+                                    "directory in KILN_TRIAL_LIBRARY_PATH");
 }
 
 TEST(dynamic_library, an_empty_variable_is_none)
@@ -153,9 +153,10 @@ TEST(dynamic_library, an_empty_variable_is_none)
     setenv("KILN_TRIAL_LIBRARY_PATH", "", 1);
     must(dynamic_library_set_path(&f->library, "", &f->err), f->err);
     assert_null(f->library.path);
-    must(dynamic_library_set_path(&f->library, FOLDER("a"), &f->err), f->err);
-    must(dynamic_library_set_path(&f->library, FOLDER("b"), &f->err), f->err); /* the last counts */
-    expect(f, 2, FOLDER("b"));
+    must(dynamic_library_set_path(&f->library, DIRECTORY("a"), &f->err), f->err);
+    must(dynamic_library_set_path(&f->library, DIRECTORY("b"), &f->err),
+         f->err); /* the last counts */
+    expect(f, 2, DIRECTORY("b"));
 }
 
 /* ---- what goes wrong ---- */
@@ -184,27 +185,27 @@ TEST(dynamic_library, a_required_symbol_that_is_missing_is_named_with_the_file)
 {
     struct fixture *f = *state;
     f->library.symbols = wants_more;
-    must(dynamic_library_set_path(&f->library, FOLDER("a"), &f->err), f->err);
+    must(dynamic_library_set_path(&f->library, DIRECTORY("a"), &f->err), f->err);
     assert_int_equal(dynamic_library_use(&f->library, &f->err), KILN_UNAVAILABLE);
     assert_string_equal(f->err.text, "the trial library that is here, " FILE_OF(
                                          "a") " lacks 'trial_more': a newer one is needed");
     assert_null(dlopen(FILE_OF("a"), RTLD_NOW | RTLD_NOLOAD)); /* closed again */
 
     /* another may do */
-    must(dynamic_library_set_path(&f->library, FOLDER("d"), &f->err), f->err);
-    expect(f, 42, FOLDER("d"));
+    must(dynamic_library_set_path(&f->library, DIRECTORY("d"), &f->err), f->err);
+    expect(f, 42, DIRECTORY("d"));
     assert_int_equal(f->table.more(), 1);
 }
 
 TEST(dynamic_library, an_optional_symbol_that_is_missing_is_null)
 {
     struct fixture *f = *state;
-    must(dynamic_library_set_path(&f->library, FOLDER("a"), &f->err), f->err);
-    expect(f, 1, FOLDER("a"));
+    must(dynamic_library_set_path(&f->library, DIRECTORY("a"), &f->err), f->err);
+    expect(f, 1, DIRECTORY("a"));
     assert_null(f->table.more);
 }
 
-TEST(dynamic_library, a_folder_that_is_not_absolute_is_refused)
+TEST(dynamic_library, a_directory_that_is_not_absolute_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(dynamic_library_set_path(&f->library, "/usr/lib:lib", &f->err), KILN_INVALID);
@@ -217,11 +218,11 @@ TEST(dynamic_library, a_folder_that_is_not_absolute_is_refused)
 TEST(dynamic_library, a_path_after_the_library_was_opened_is_refused)
 {
     struct fixture *f = *state;
-    must(dynamic_library_set_path(&f->library, FOLDER("a"), &f->err), f->err);
-    expect(f, 1, FOLDER("a"));
-    assert_int_equal(dynamic_library_set_path(&f->library, FOLDER("b"), &f->err), KILN_INVALID);
+    must(dynamic_library_set_path(&f->library, DIRECTORY("a"), &f->err), f->err);
+    expect(f, 1, DIRECTORY("a"));
+    assert_int_equal(dynamic_library_set_path(&f->library, DIRECTORY("b"), &f->err), KILN_INVALID);
     assert_says(f->err.text, "the trial library is open already (" FILE_OF("a") ")");
-    expect(f, 1, FOLDER("a"));
+    expect(f, 1, DIRECTORY("a"));
 }
 
 TEST(dynamic_library, a_path_of_any_length_does_no_harm)
@@ -256,7 +257,7 @@ TEST(dynamic_library, threads_may_ask_at_once)
 {
     struct fixture *f = *state;
     pthread_t threads[4];
-    must(dynamic_library_set_path(&f->library, FOLDER("a"), &f->err), f->err);
+    must(dynamic_library_set_path(&f->library, DIRECTORY("a"), &f->err), f->err);
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, use, f), 0);
     for (int i = 0; i < 4; i++) {

@@ -79,20 +79,20 @@ void fake_reply_error(const struct fake_request *rq, enum kiln_code code, const 
     fake_reply(rq, MESSAGE_error, 0, buffer_view(&body), NULL, 0);
 }
 
-void fake_outcome_add(struct fake_outcomes *o, const struct message_outcome *outcome)
+void fake_result_add(struct fake_results *o, const struct message_result *result)
 {
     if (!o->records.limit)
         buffer_init(&o->records, LIMIT_FRAME_BODY);
-    message_outcome_write(&o->records, outcome);
+    message_result_write(&o->records, result);
     o->count++;
 }
 
-void fake_outcomes_reply(struct fake_outcomes *o, const struct fake_request *rq, uint16_t flags,
-                         const int *fds, size_t fd_count)
+void fake_results_reply(struct fake_results *o, const struct fake_request *rq, uint16_t flags,
+                        const int *fds, size_t fd_count)
 {
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, LIMIT_FRAME_BODY);
-    struct message_kernels m = { .count = o->count, .outcomes = buffer_view(&o->records) };
+    struct message_kernels m = { .count = o->count, .results = buffer_view(&o->records) };
     message_kernels_write(&body, &m);
     assert(!body.failed);
     fake_reply(rq, MESSAGE_kernels, flags, buffer_view(&body), fds, fd_count);
@@ -100,16 +100,16 @@ void fake_outcomes_reply(struct fake_outcomes *o, const struct fake_request *rq,
     o->count = 0;
 }
 
-struct message_outcome fake_inline_outcome(uint32_t index, const struct digest *key,
-                                           struct bytes content)
+struct message_result fake_inline_result(uint32_t index, const struct digest *key,
+                                         struct bytes content)
 {
-    return (struct message_outcome){ .index = index,
-                                     .tier = TIER_HOT,
-                                     .descriptor = NO_DESCRIPTOR,
-                                     .key = *key,
-                                     .size = content.size,
-                                     .spent_ns = 5,
-                                     .content = content };
+    return (struct message_result){ .index = index,
+                                    .tier = TIER_HOT,
+                                    .descriptor = NO_DESCRIPTOR,
+                                    .key = *key,
+                                    .size = content.size,
+                                    .spent_ns = 5,
+                                    .content = content };
 }
 
 struct digest fake_key(unsigned seed)
@@ -225,8 +225,8 @@ static void *serve(void *argument)
 {
     struct fake_daemon *d = argument;
     for (;;) {
-        struct pollfd fds[FAKE_PEERS_MOST + 2] = { { .fd = d->stop_fd, .events = POLLIN },
-                                                   { .fd = d->listener, .events = POLLIN } };
+        struct pollfd fds[FAKE_PEERS_MAX + 2] = { { .fd = d->stop_fd, .events = POLLIN },
+                                                  { .fd = d->listener, .events = POLLIN } };
         unsigned count = d->peer_count;
         for (unsigned i = 0; i < count; i++)
             fds[i + 2] = (struct pollfd){ .fd = d->peers[i], .events = POLLIN };
@@ -237,7 +237,7 @@ static void *serve(void *argument)
         for (unsigned i = count; i-- > 0;)
             if (fds[i + 2].revents && !serve_one(d, &d->peers[i]))
                 drop_peer(d, i);
-        if (fds[1].revents && d->peer_count < FAKE_PEERS_MOST) {
+        if (fds[1].revents && d->peer_count < FAKE_PEERS_MAX) {
             d->peers[d->peer_count++] = accept4(d->listener, NULL, NULL, SOCK_CLOEXEC);
             atomic_fetch_add(&d->connections, 1);
         }
@@ -246,10 +246,10 @@ static void *serve(void *argument)
 
 void fake_daemon_start(struct fake_daemon *d)
 {
-    if (!d->folder[0]) {
-        snprintf(d->folder, sizeof(d->folder), "/tmp/kiln-test-XXXXXX");
-        assert_non_null(mkdtemp(d->folder));
-        snprintf(d->path, sizeof(d->path), "%s/kilnd.sock", d->folder);
+    if (!d->directory[0]) {
+        snprintf(d->directory, sizeof(d->directory), "/tmp/kiln-test-XXXXXX");
+        assert_non_null(mkdtemp(d->directory));
+        snprintf(d->path, sizeof(d->path), "%s/kilnd.sock", d->directory);
     }
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     memcpy(address.sun_path, d->path, strlen(d->path));
@@ -280,7 +280,7 @@ void fake_daemon_stop(struct fake_daemon *d)
 {
     fake_daemon_kill(d);
     unlink(d->path);
-    rmdir(d->folder);
+    rmdir(d->directory);
 }
 
 struct kiln_client *fake_client(const struct fake_daemon *d)

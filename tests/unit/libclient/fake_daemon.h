@@ -5,7 +5,7 @@
  * A daemon of the test's making: a thread that greets, counts, and leaves every answer to the
  * test.
  *
- * Ownership  fake_daemon_start / fake_daemon_stop; its folder goes with it
+ * Ownership  fake_daemon_start / fake_daemon_stop; its directory goes with it
  * Threading  handlers run on the daemon's thread; fields are set before start
  */
 #include "common/messages.h"
@@ -14,7 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define FAKE_PEERS_MOST 64
+#define FAKE_PEERS_MAX 64
 /* A time-out that is to be over: enough to connect and to send where other work has the machine. */
 #define WAIT_MS 400
 
@@ -44,19 +44,19 @@ struct fake_daemon {
     /* Counted. */
     atomic_uint connections, requests, cancels;
 
-    char folder[64], path[96];
+    char directory[64], path[96];
     int listener, stop_fd;
-    int peers[FAKE_PEERS_MOST];
+    int peers[FAKE_PEERS_MAX];
     unsigned peer_count;
     pthread_t thread;
     bool running;
 };
 
-/* Makes a temporary folder for the socket unless there is one from before. */
+/* Makes a temporary directory for the socket unless there is one from before. */
 void fake_daemon_start(struct fake_daemon *d);
 /* As by kill -9: every connection closed, the socket file left behind. */
 void fake_daemon_kill(struct fake_daemon *d);
-/* Killed, and its folder removed. */
+/* Killed, and its directory removed. */
 void fake_daemon_stop(struct fake_daemon *d);
 
 /* Answers, from the handler.  |fds| are sent and stay the caller's. */
@@ -71,16 +71,16 @@ void fake_send(int peer, const struct frame_header *header, struct bytes body, c
 void fake_hang_up(struct fake_request *rq);
 
 /* Outcomes: a 'kernels' body under construction. */
-struct fake_outcomes {
+struct fake_results {
     struct buffer records; /* buffer_done */
     uint32_t count;
 };
-void fake_outcome_add(struct fake_outcomes *o, const struct message_outcome *outcome);
-void fake_outcomes_reply(struct fake_outcomes *o, const struct fake_request *rq, uint16_t flags,
-                         const int *fds, size_t fd_count);
+void fake_result_add(struct fake_results *o, const struct message_result *result);
+void fake_results_reply(struct fake_results *o, const struct fake_request *rq, uint16_t flags,
+                        const int *fds, size_t fd_count);
 /* A good outcome with |content| inside the frame, and its key made of |seed|. */
-struct message_outcome fake_inline_outcome(uint32_t index, const struct digest *key,
-                                           struct bytes content);
+struct message_result fake_inline_result(uint32_t index, const struct digest *key,
+                                         struct bytes content);
 struct digest fake_key(unsigned seed);
 
 /* A memfd with |content|, sealed or not. */

@@ -19,7 +19,7 @@
 #define BRIEF_MS 30           /* patience with who answers nothing at all: any is too much */
 #define NOT_LONG_MS 400
 #define LONG_MS 60000u
-#define LOOKS_MOST 60000
+#define LOOKS_MAX 60000
 
 static struct fixture {
     struct fake_daemon kilnd, engine;
@@ -48,7 +48,7 @@ static enum kiln_code connect_engine(uint64_t deadline_ns, struct transport **re
     return transport_socket_connect(fixture.engine.path, ret_transport, err);
 }
 
-static void note_greeting(enum kiln_code rc) { entry.greetings += rc == KILN_OK; }
+static void note_handshake(enum kiln_code rc) { entry.greetings += rc == KILN_OK; }
 static void describe(char *text, size_t size)
 {
     snprintf(text, size, "a fake serves in '/the/store'");
@@ -56,9 +56,9 @@ static void describe(char *text, size_t size)
 
 /* In the place of libkiln's own. */
 const struct substitute substitute = { .word = "private",
-                                       .rung = KILN_RUNG_PRIVATE,
+                                       .level = KILN_LEVEL_PRIVATE,
                                        .connect = connect_engine,
-                                       .greeted = note_greeting,
+                                       .greeted = note_handshake,
                                        .describe = describe };
 
 /* ---- the system's part ---- */
@@ -117,12 +117,12 @@ static int tear_down(void **state)
 
 FIXTURE(fallback, set_up, tear_down);
 
-static void open_client(struct fixture *f, const char *fallback, unsigned patience_ms)
+static void open_client(struct fixture *f, const char *fallback, unsigned grace_ms)
 {
     char text[16];
     fake_daemon_start(&f->kilnd);
-    snprintf(text, sizeof(text), "%u", patience_ms);
-    if (patience_ms)
+    snprintf(text, sizeof(text), "%u", grace_ms);
+    if (grace_ms)
         setenv("KILN_FALLBACK_PATIENCE", text, 1);
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = f->kilnd.path,
@@ -145,7 +145,7 @@ static struct kiln_status status(struct fixture *f)
 static void expect_engine_because(struct fixture *f, const char *reason)
 {
     must(ping(f, 0), f->err);
-    assert_int_equal(status(f).rung, KILN_RUNG_PRIVATE);
+    assert_int_equal(status(f).level, KILN_LEVEL_PRIVATE);
     assert_says(status(f).reason, reason);
     assert_true(f->answered > 0);
 }
@@ -201,7 +201,7 @@ TEST(fallback, so_is_one_that_does_not_answer_hello)
     expect_engine_because(f, "does not answer hello");
 }
 
-TEST(fallback, brief_calls_add_up_to_the_same_patience)
+TEST(fallback, brief_calls_add_up_to_the_same_grace)
 {
     struct fixture *f = *state;
     f->kilnd.silent = true;
@@ -223,7 +223,7 @@ TEST(fallback, whoever_wants_no_fallback_gets_the_refusal)
     assert_int_equal(entry.connects, 0);
 }
 
-TEST(fallback, where_the_engine_fails_too_both_are_told_and_kilnd_is_asked_again)
+TEST(fallback, where_the_engine_fails_too_both_are_reported_and_kilnd_is_asked_again)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";
@@ -262,7 +262,7 @@ TEST(fallback, an_engine_that_is_late_has_timed_out)
     must(ping(f, 0), f->err);
 }
 
-TEST(fallback, a_patience_that_is_no_time_is_refused)
+TEST(fallback, a_grace_that_is_no_time_is_refused)
 {
     struct fixture *f = *state;
     static const char *const wrong[] = { "0", "-1", "5s", "x", "3600001", " 7" };
@@ -298,12 +298,12 @@ TEST(fallback, one_that_lets_us_in_is_gone_over_to)
     fake_daemon_kill(&f->kilnd);
     f->kilnd.refusal = NULL;
     fake_daemon_start(&f->kilnd);
-    for (unsigned i = 0; i < LOOKS_MOST && status(f).rung != KILN_RUNG_DAEMON; i++) {
+    for (unsigned i = 0; i < LOOKS_MAX && status(f).level != KILN_LEVEL_DAEMON; i++) {
         ahead_ns += LOOK_NS;
         must(ping(f, 0), f->err);
         usleep(1000);
     }
-    assert_int_equal(status(f).rung, KILN_RUNG_DAEMON);
+    assert_int_equal(status(f).level, KILN_LEVEL_DAEMON);
     assert_string_equal(status(f).reason, "");
 }
 

@@ -50,11 +50,11 @@ static int fetch(struct fixture *f, struct kiln_kernel **ret_kernel)
 
 static unsigned open_descriptors(void)
 {
-    DIR *folder = opendir("/proc/self/fd");
+    DIR *directory = opendir("/proc/self/fd");
     unsigned count = 0;
-    while (readdir(folder))
+    while (readdir(directory))
         count++;
-    closedir(folder);
+    closedir(directory);
     return count;
 }
 
@@ -65,10 +65,10 @@ static unsigned open_descriptors(void)
 static void give_inline(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
-    struct fake_outcomes o = { 0 };
-    struct message_outcome m = fake_inline_outcome(0, &f->key, bytes_of_text(SMALL));
-    fake_outcome_add(&o, &m);
-    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+    struct fake_results o = { 0 };
+    struct message_result m = fake_inline_result(0, &f->key, bytes_of_text(SMALL));
+    fake_result_add(&o, &m);
+    fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
 static uint8_t large[100000];
@@ -78,15 +78,15 @@ static void give_memfd(struct fake_request *rq, bool sealed, uint64_t size, uint
                        size_t fds)
 {
     struct fixture *f = rq->daemon->context;
-    struct fake_outcomes o = { 0 };
-    struct message_outcome m = {
+    struct fake_results o = { 0 };
+    struct message_result m = {
         .tier = TIER_DISK, .descriptor = descriptor, .key = f->key, .size = size, .spent_ns = 77
     };
-    fake_outcome_add(&o, &m);
+    fake_result_add(&o, &m);
     int passed[4];
     for (size_t i = 0; i < fds; i++)
         passed[i] = fake_memfd(bytes_of(large, sizeof(large)), sealed);
-    fake_outcomes_reply(&o, rq, 0, passed, fds);
+    fake_results_reply(&o, rq, 0, passed, fds);
     for (size_t i = 0; i < fds; i++)
         close(passed[i]);
 }
@@ -104,49 +104,49 @@ static void give_pipe(struct fake_request *rq)
     struct fixture *f = rq->daemon->context;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    struct fake_outcomes o = { 0 };
-    struct message_outcome m = { .tier = TIER_HOT, .key = f->key, .size = 10 };
-    fake_outcome_add(&o, &m);
-    fake_outcomes_reply(&o, rq, 0, ends, 1);
+    struct fake_results o = { 0 };
+    struct message_result m = { .tier = TIER_HOT, .key = f->key, .size = 10 };
+    fake_result_add(&o, &m);
+    fake_results_reply(&o, rq, 0, ends, 1);
     close(ends[0]);
     close(ends[1]);
 }
 
 static void miss(struct fake_request *rq)
 {
-    struct fake_outcomes o = { 0 };
-    struct message_outcome m = { .code = KILN_NOT_FOUND, .descriptor = NO_DESCRIPTOR };
-    fake_outcome_add(&o, &m);
-    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+    struct fake_results o = { 0 };
+    struct message_result m = { .code = KILN_NOT_FOUND, .descriptor = NO_DESCRIPTOR };
+    fake_result_add(&o, &m);
+    fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
 static void fail_to_compile(struct fake_request *rq)
 {
-    struct fake_outcomes o = { 0 };
-    struct message_outcome m = { .code = KILN_COMPILE_FAILED,
-                                 .descriptor = NO_DESCRIPTOR,
-                                 .text = bytes_of_text("the worker \x1b[31mcrashed"),
-                                 .log = bytes_of_text("line one\nline two") };
-    fake_outcome_add(&o, &m);
-    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+    struct fake_results o = { 0 };
+    struct message_result m = { .code = KILN_COMPILE_FAILED,
+                                .descriptor = NO_DESCRIPTOR,
+                                .text = bytes_of_text("the worker \x1b[31mcrashed"),
+                                .log = bytes_of_text("line one\nline two") };
+    fake_result_add(&o, &m);
+    fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
 static void give_another_key(struct fake_request *rq)
 {
     struct digest other = fake_key(2);
-    struct fake_outcomes o = { 0 };
-    struct message_outcome m = fake_inline_outcome(0, &other, bytes_of_text(SMALL));
-    fake_outcome_add(&o, &m);
-    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+    struct fake_results o = { 0 };
+    struct message_result m = fake_inline_result(0, &other, bytes_of_text(SMALL));
+    fake_result_add(&o, &m);
+    fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
 static void give_too_large_inline(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
-    struct fake_outcomes o = { 0 };
-    struct message_outcome m = fake_inline_outcome(0, &f->key, bytes_of(large, sizeof(large)));
-    fake_outcome_add(&o, &m);
-    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+    struct fake_results o = { 0 };
+    struct message_result m = fake_inline_result(0, &f->key, bytes_of(large, sizeof(large)));
+    fake_result_add(&o, &m);
+    fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
 /* ---- tests ---- */
@@ -299,7 +299,7 @@ TEST(fetch, a_miss_says_which_key_is_not_there)
     assert_null(kernel);
 }
 
-TEST(fetch, passes_on_the_daemons_sentence_and_the_compilers_log)
+TEST(fetch, passes_on_the_daemons_message_and_the_compilers_log)
 {
     struct fixture *f = *state;
     struct kiln_kernel *kernel = NULL;
@@ -383,10 +383,10 @@ static void answer_with_what_is_prepared(struct fake_request *rq)
         fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0);
         return;
     }
-    struct fake_outcomes o = { 0 };
-    struct message_outcome m = { .tier = TIER_HOT, .key = f->key, .size = sizeof(large) };
-    fake_outcome_add(&o, &m);
-    fake_outcomes_reply(&o, rq, 0, &f->prepared, 1);
+    struct fake_results o = { 0 };
+    struct message_result m = { .tier = TIER_HOT, .key = f->key, .size = sizeof(large) };
+    fake_result_add(&o, &m);
+    fake_results_reply(&o, rq, 0, &f->prepared, 1);
 }
 
 TEST(fetch, nothing_but_a_sealed_memfd_of_the_stated_size_is_mapped)

@@ -29,20 +29,20 @@ static void answer(struct fake_request *rq)
     struct fixture *f = rq->daemon->context;
     struct reader r = reader_of(rq->body);
     struct message_fetch_name m = message_fetch_name_read(&r);
-    struct fake_outcomes o = { 0 };
+    struct fake_results o = { 0 };
     struct digest key = fake_key(5);
     if (rq->header.type != MESSAGE_fetch_name || r.failed || reader_left(&r)) {
         fake_reply_error(rq, KILN_INVALID, "not what the test asks", NULL);
         return;
     }
     note_question(f, &m);
-    struct message_outcome outcome = fake_inline_outcome(0, &key, bytes_of_text(f->asked));
+    struct message_result result = fake_inline_result(0, &key, bytes_of_text(f->asked));
     if (bytes_equal_text(m.name, "none.o"))
-        outcome = (struct message_outcome){ .code = KILN_NOT_FOUND, .descriptor = NO_DESCRIPTOR };
+        result = (struct message_result){ .code = KILN_NOT_FOUND, .descriptor = NO_DESCRIPTOR };
     if (m.inline_limit != LIMIT_INLINE_OBJECT)
-        outcome.code = KILN_INVALID;
-    fake_outcome_add(&o, &outcome);
-    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+        result.code = KILN_INVALID;
+    fake_result_add(&o, &result);
+    fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
 static int set_up(void **state)

@@ -24,7 +24,7 @@ static const char *uuid_of(int number)
 
 /* ---- what a device tells ---- */
 
-TEST(gpu, a_device_tells_what_it_is)
+TEST(gpu, a_device_reports_what_it_is)
 {
     struct kiln_device *d = gpu_open(1);
     char driver[32];
@@ -42,7 +42,7 @@ TEST(gpu, a_device_tells_what_it_is)
     assert_string_equal(kiln_device_pci(d), "0000:44:00.0");
     assert_int_equal(kiln_device_compute_units(d), 104);
     assert_int_equal(kiln_device_clock_mhz(d), 1700);
-    assert_true(kiln_device_memory(d) == FAKE_GPU_MEMORY_MOST);
+    assert_true(kiln_device_memory(d) == FAKE_GPU_MEMORY_MAX);
     kiln_device_close(d);
 }
 
@@ -123,7 +123,7 @@ TEST(gpu, a_device_is_found_by_its_uuid)
     assert_says(gpu.err.text, "none of the 3");
 }
 
-TEST(gpu, a_runtime_that_tells_no_uuids_says_to_use_numbers)
+TEST(gpu, a_runtime_that_reports_no_uuids_says_to_use_numbers)
 {
     struct kiln_device *d = NULL;
     char name[128];
@@ -265,11 +265,11 @@ static void on_found(void *context, const struct kiln_device_info *info,
     assert_true(info->driver[0] && info->model[0]);
     assert_int_equal(info->compute_units, 104);
     assert_int_equal(info->clock_mhz, 1700);
-    assert_true(info->memory == FAKE_GPU_MEMORY_MOST);
+    assert_true(info->memory == FAKE_GPU_MEMORY_MAX);
     l->devices++;
 }
 
-TEST(gpu, a_listing_tells_all_of_every_device_and_makes_no_context)
+TEST(gpu, a_listing_reports_all_of_every_device_and_makes_no_context)
 {
     struct listing l = { 0 };
     must(kiln_device_list(on_found, &l, &gpu.err), gpu.err);
@@ -281,7 +281,7 @@ TEST(gpu, a_listing_tells_all_of_every_device_and_makes_no_context)
     assert_int_equal(kiln_device_list(NULL, &l, &gpu.err), KILN_E_INVALID);
 }
 
-TEST(gpu, a_device_that_cannot_be_told_is_listed_with_the_reason)
+TEST(gpu, a_device_that_cannot_be_reported_is_listed_with_the_reason)
 {
     struct listing l = { 0 };
     gpu.fake->fail_name = gpu.is_cuda ? "cuDeviceTotalMem_v2" : "hipDeviceTotalMem";
@@ -364,7 +364,7 @@ TEST(gpu, the_path_cannot_be_set_once_the_runtime_is_open)
 {
     assert_int_equal(kiln_library_path_set(gpu.kind, "/", &gpu.err), KILN_E_INVALID);
     assert_says(gpu.err.text, "is open already");
-    assert_says(gpu.err.text, gpu.folder);
+    assert_says(gpu.err.text, gpu.directory);
     assert_int_equal(kiln_library_path_set("rocm", "/", &gpu.err), KILN_E_INVALID);
     assert_says(gpu.err.text, "'rocm' is no kind of device");
     assert_int_equal(kiln_library_path_set(NULL, "/", &gpu.err), KILN_E_INVALID);

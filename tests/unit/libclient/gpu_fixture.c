@@ -20,12 +20,12 @@ static void ignore(void *context, const struct kiln_device_info *info,
     (void)why_not;
 }
 
-/* The runtime must come from the folder that is named, which a host's own would rule out. */
-static void open_runtime(const char *folder)
+/* The runtime must come from the directory that is named, which a host's own would rule out. */
+static void open_runtime(const char *directory)
 {
     static char path[512];
-    snprintf(path, sizeof(path), "%s/%s", KILN_FAKE_GPU, folder);
-    gpu.folder = path;
+    snprintf(path, sizeof(path), "%s/%s", KILN_FAKE_GPU, directory);
+    gpu.directory = path;
     must(kiln_library_path_set(gpu.kind, path, &gpu.err), gpu.err);
     must(kiln_device_list(ignore, NULL, &gpu.err), gpu.err);
     const char *file = kiln_library_file(gpu.kind);
@@ -41,19 +41,19 @@ void gpu_init(int argc, char **argv, const char *standard)
                                              "CUDA_VISIBLE_DEVICES",  "KILN_HIP_LIBRARY",
                                              "KILN_CUDA_LIBRARY",     "KILN_HIP_LIBRARY_PATH",
                                              "KILN_CUDA_LIBRARY_PATH" };
-    const char *folder = argc > 1 ? argv[1] : standard;
+    const char *directory = argc > 1 ? argv[1] : standard;
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
         unsetenv(variables[i]);
-    gpu.has_tensor_maps = strcmp(folder, "cuda") == 0;
-    gpu.is_cuda = gpu.has_tensor_maps || strcmp(folder, "cuda11") == 0;
+    gpu.has_tensor_maps = strcmp(directory, "cuda") == 0;
+    gpu.is_cuda = gpu.has_tensor_maps || strcmp(directory, "cuda11") == 0;
     setenv(gpu.is_cuda ? "KILN_HIP_LIBRARY" : "KILN_CUDA_LIBRARY", "/nonexistent", 1);
     setenv("KILN_OPENCL_LIBRARY", "/nonexistent", 1);
     gpu.kind = gpu.is_cuda ? "cuda" : "hip";
-    gpu.rocm = gpu.is_cuda ? 0 : folder[3] - '0';
+    gpu.rocm = gpu.is_cuda ? 0 : directory[3] - '0';
     gpu.target = !gpu.is_cuda ? "gfx90a:sramecc+:xnack-" : gpu.has_tensor_maps ? "sm_90a" : "sm_90";
     gpu.machine = gpu.is_cuda ? ELF_MACHINE_CUDA : ELF_MACHINE_AMDGPU;
     gpu.object = made_object(gpu.machine, 0, "scale reverse count_up fault copy_mapped");
-    open_runtime(folder);
+    open_runtime(directory);
     struct fake_gpu *(*control)(void);
     *(void **)&control = gpu_symbol("fake_gpu_control");
     gpu.fake = control();

@@ -15,8 +15,8 @@
 #include <kiln/run.h>
 
 struct gpu {
-    const char *kind;   /* "hip" */
-    const char *folder; /* where its runtime lies */
+    const char *kind;      /* "hip" */
+    const char *directory; /* where its runtime lies */
     bool is_cuda, has_tensor_maps;
     int rocm; /* 6; 0 for CUDA */
     const char *target;

@@ -159,7 +159,7 @@ TEST(gpu, a_map_of_a_workspace_that_was_not_given_is_refused)
     expect_refused(&made, KILN_E_INVALID, "the plan wants a workspace and none was given");
 }
 
-TEST(gpu, a_driver_that_encodes_none_is_told)
+TEST(gpu, a_driver_that_encodes_none_is_reported)
 {
     struct made_plan made = gpu_copy_mapped();
     if (gpu.has_tensor_maps)
@@ -167,7 +167,7 @@ TEST(gpu, a_driver_that_encodes_none_is_told)
     expect_refused(&made, KILN_E_UNSUPPORTED, gpu.is_cuda ? "(801)" : "has no tensor maps");
 }
 
-TEST(gpu, a_driver_that_fails_to_encode_is_told_and_asked_again)
+TEST(gpu, a_driver_that_fails_to_encode_is_reported_and_asked_again)
 {
     SKIP_WITHOUT_MAPS();
     struct kiln_device *d = gpu_open(0);

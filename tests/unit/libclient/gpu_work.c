@@ -190,7 +190,7 @@ TEST(gpu, two_runs_share_a_module_until_the_device_goes)
 
 TEST(gpu, dynamic_shared_memory_goes_as_far_as_the_device_allows)
 {
-    static const unsigned sizes[] = { 1024, 49152, 65536, FAKE_GPU_SHARED_MOST, 16384 };
+    static const unsigned sizes[] = { 1024, 49152, 65536, FAKE_GPU_SHARED_MAX, 16384 };
     struct kiln_device *d = gpu_open(0);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         struct gpu_work work;
@@ -204,7 +204,7 @@ TEST(gpu, dynamic_shared_memory_goes_as_far_as_the_device_allows)
         gpu_work_end(&work);
     }
     if (gpu.is_cuda) {
-        struct made_plan made = gpu_reverse(FAKE_GPU_SHARED_MOST + 4);
+        struct made_plan made = gpu_reverse(FAKE_GPU_SHARED_MAX + 4);
         expect_no_run(d, &made, KILN_E_UNSUPPORTED, "'reverse' wants 232452 bytes of shared");
     }
     kiln_device_close(d);
@@ -306,7 +306,7 @@ TEST(gpu, a_run_goes_to_the_stream_that_is_given)
     kiln_device_close(d);
 }
 
-TEST(gpu, events_tell_the_time_between_them)
+TEST(gpu, events_report_the_time_between_them)
 {
     struct kiln_device *d = gpu_open(0), *other = gpu_open(1);
     struct kiln_event *begin = NULL, *end = NULL, *elsewhere = NULL;

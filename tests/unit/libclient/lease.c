@@ -59,7 +59,7 @@ static void answer(struct fake_request *rq)
     }
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 10000);
-    struct message_leased taken = { .state = LEASE_OUTCOME_TAKEN };
+    struct message_leased taken = { .state = LEASE_RESULT_TAKEN };
     message_leased_write(&body, f->taken ? &taken : &f->answer);
     f->taken -= f->taken > 0;
     fake_reply(rq, f->type, 0, buffer_view(&body), NULL, 0);
@@ -90,7 +90,7 @@ static int set_up(void **state)
                           .lease = { .size = sizeof(f.lease) },
                           .state = -1,
                           .type = MESSAGE_leased,
-                          .answer = { .state = LEASE_OUTCOME_GRANTED,
+                          .answer = { .state = LEASE_RESULT_GRANTED,
                                       .lease = 42,
                                       .first = 8,
                                       .count = 4,
@@ -162,7 +162,7 @@ TEST(lease, one_that_cannot_be_shared_has_no_part)
     assert_int_equal(f->lease.count, 0);
 }
 
-TEST(lease, who_does_not_wait_is_told_at_once_that_it_is_taken)
+TEST(lease, who_does_not_wait_is_reported_at_once_that_it_is_taken)
 {
     struct fixture *f = *state;
     f->request.share = 1;
@@ -207,7 +207,7 @@ TEST(lease, waiting_ends_within_the_calls_time)
 TEST(lease, what_is_tuned_already_is_done)
 {
     struct fixture *f = *state;
-    f->answer.state = LEASE_OUTCOME_DONE;
+    f->answer.state = LEASE_RESULT_DONE;
     must(take(f), f->err);
     assert_int_equal(f->state, KILN_LEASE_DONE);
 }
@@ -282,13 +282,13 @@ TEST(lease, a_share_of_which_nothing_ran_is_reported_too)
     struct fixture *f = *state;
     must(take(f), f->err);
     f->recording.measurement_count = 0;
-    f->answer.state = LEASE_OUTCOME_TAKEN;
+    f->answer.state = LEASE_RESULT_TAKEN;
     must(report(f), f->err);
     assert_int_equal(f->reported.params.size, 0);
     assert_text(f->reported.device, "MI210");
     assert_int_equal(f->state, KILN_LEASE_TAKEN);
 
-    f->answer.state = LEASE_OUTCOME_DONE;
+    f->answer.state = LEASE_RESULT_DONE;
     struct kiln_lease next = { .size = sizeof(next) };
     must(kiln_lease_report(f->client, &f->lease, NULL, 0, &f->state, &next, &f->err), f->err);
     assert_int_equal(f->reported.params.size + f->reported.device.size, 0);
@@ -369,7 +369,7 @@ TEST(lease, a_lease_that_kilnd_does_not_know_is_lost_as_well)
 
 static void nonsense(struct fixture *f, int rc)
 {
-    static const struct message_leased good = { .state = LEASE_OUTCOME_GRANTED,
+    static const struct message_leased good = { .state = LEASE_RESULT_GRANTED,
                                                 .lease = 42,
                                                 .count = 4 };
     assert_int_equal(rc, KILN_E_CORRUPT);

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHILD_MOST_S 60 /* one that hangs ends then */
+#define CHILD_MAX_S 60 /* one that hangs ends then */
 
 struct table {
     int (*is_loaded)(void);
@@ -43,7 +43,7 @@ uint64_t __wrap_clock_monotonic_ns(void)
     return __real_clock_monotonic_ns() + (atomic_fetch_add(&looks, 1) > 0 ? ahead_ns : 0);
 }
 
-static void tell_library(const char *variable, int fd)
+static void report_library(const char *variable, int fd)
 {
     char number[16];
     snprintf(number, sizeof(number), "%d", fd);
@@ -57,8 +57,8 @@ static int set_up(void **state)
     ahead_ns = 0;
     assert_int_equal(pipe2(f->says, O_CLOEXEC), 0);
     assert_int_equal(pipe2(f->hears, O_CLOEXEC), 0);
-    tell_library("SLOW_LIBRARY_SAYS", f->says[1]);
-    tell_library("SLOW_LIBRARY_HEARS", f->hears[0]);
+    report_library("SLOW_LIBRARY_SAYS", f->says[1]);
+    report_library("SLOW_LIBRARY_HEARS", f->hears[0]);
     f->library = (struct dynamic_library){ .kind = "slow",
                                            .what = "the slow library",
                                            .file_variable = "KILN_SLOW_LIBRARY",
@@ -135,7 +135,7 @@ static int fork_meanwhile(struct fixture *f)
     assert_int_equal(pthread_create(&releaser, NULL, release, f), 0);
     pid_t child = fork();
     if (child == 0) {
-        alarm(CHILD_MOST_S);
+        alarm(CHILD_MAX_S);
         syscall(SYS_exit_group, load()); /* a sanitizer would miss the other threads */
     }
     atomic_store(&f->has_forked, true);
@@ -198,7 +198,7 @@ TEST(load_lock, who_forks_while_it_loads_waits_for_nobody)
     load_lock();
     pid_t pid = fork();
     if (pid == 0) {
-        alarm(CHILD_MOST_S);
+        alarm(CHILD_MAX_S);
         load_unlock();
         load_lock();
         enum kiln_code rc = load_check(&err);

@@ -32,11 +32,11 @@ static void write_kernel(const struct made_plan *made, struct buffer *to)
 
 static void write_object(const struct made_plan *made, struct buffer *to)
 {
-    struct message_outcome o = { .tier = TIER_HOT, .size = made->object.size };
+    struct message_result o = { .tier = TIER_HOT, .size = made->object.size };
     memcpy(o.key.bytes, &made->key, sizeof(made->key));
     if (!made->object.data)
         o.size = 1;
-    message_outcome_write(to, &o);
+    message_result_write(to, &o);
 }
 
 struct kiln_plan *made_plan_create(const struct made_plan *made)

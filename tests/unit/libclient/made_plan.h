@@ -12,17 +12,17 @@
 
 #include <kiln/plan.h>
 
-#define MADE_ARGUMENTS_MOST 6
-#define MADE_MAPS_MOST 2
+#define MADE_ARGUMENTS_MAX 6
+#define MADE_MAPS_MAX 2
 #define MADE_ELEMENTS 64 /* of x, w and y each, fp32 */
 
 struct made_plan {
     struct bytes object; /* borrowed; no data: the plan came without objects */
     const char *target, *entry;
     uint32_t grid[3], group[3], shared_bytes;
-    struct message_plan_argument arguments[MADE_ARGUMENTS_MOST];
+    struct message_plan_argument arguments[MADE_ARGUMENTS_MAX];
     uint32_t argument_count;
-    struct tensor_map maps[MADE_MAPS_MOST]; /* of the arguments of that kind */
+    struct tensor_map maps[MADE_MAPS_MAX]; /* of the arguments of that kind */
     uint32_t map_count;
     uint32_t elements;  /* of each tensor; 0: MADE_ELEMENTS */
     uint64_t workspace; /* bytes */

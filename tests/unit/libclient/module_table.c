@@ -74,7 +74,7 @@ static struct kiln_kernel *kernel_of(unsigned seed)
 {
     static const char content[] = "code";
     struct digest key = fake_key(seed);
-    struct message_outcome o = fake_inline_outcome(0, &key, bytes_of(content, sizeof(content)));
+    struct message_result o = fake_inline_result(0, &key, bytes_of(content, sizeof(content)));
     struct reply reply = { .capabilities = CAPABILITY_INLINE };
     struct kiln_kernel *kernel = NULL;
     struct kiln_err err = KILN_ERR_INIT;
@@ -136,24 +136,24 @@ TEST(module_table, a_load_that_fails_leaves_nothing_and_may_be_tried_again)
 
 TEST(module_table, the_least_recently_used_goes_when_too_many_are_idle)
 {
-    for (unsigned i = 0; i < MODULES_IDLE_MOST; i++)
+    for (unsigned i = 0; i < MODULES_IDLE_MAX; i++)
         module_put(f.device, get(i));
     module_put(f.device, get(0)); /* now 1 is the oldest */
     assert_int_equal(f.unloads, 0);
-    module_put(f.device, get(MODULES_IDLE_MOST));
+    module_put(f.device, get(MODULES_IDLE_MAX));
     assert_int_equal(f.unloads, 1);
-    assert_int_equal(f.loads, MODULES_IDLE_MOST + 1);
+    assert_int_equal(f.loads, MODULES_IDLE_MAX + 1);
     module_put(f.device, get(0));
-    assert_int_equal(f.loads, MODULES_IDLE_MOST + 1);
+    assert_int_equal(f.loads, MODULES_IDLE_MAX + 1);
     module_put(f.device, get(1));
-    assert_int_equal(f.loads, MODULES_IDLE_MOST + 2);
-    assert_int_equal(f.device->modules.idle, MODULES_IDLE_MOST);
+    assert_int_equal(f.loads, MODULES_IDLE_MAX + 2);
+    assert_int_equal(f.device->modules.idle, MODULES_IDLE_MAX);
 }
 
 TEST(module_table, one_that_is_in_use_never_goes)
 {
     struct device_module *kept = get(0);
-    for (unsigned i = 1; i <= MODULES_IDLE_MOST + 3; i++)
+    for (unsigned i = 1; i <= MODULES_IDLE_MAX + 3; i++)
         module_put(f.device, get(i));
     assert_int_equal(f.unloads, 3);
     assert_ptr_equal(get(0), kept);
@@ -248,5 +248,5 @@ TEST(module_table, threads_that_load_and_evict_leave_a_table_that_adds_up)
     assert_int_equal(count, f.device->modules.modules.count);
     assert_int_equal(count, f.device->modules.idle);
     assert_int_equal(count, f.loaded);
-    assert_true(count <= MODULES_IDLE_MOST && f.unloads > 0);
+    assert_true(count <= MODULES_IDLE_MAX && f.unloads > 0);
 }

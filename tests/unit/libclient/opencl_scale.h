@@ -10,7 +10,7 @@
  */
 #include "common/bytes.h"
 
-/* PoCL's files go to a folder that opencl_scale_done removes. */
+/* PoCL's files go to a directory that opencl_scale_done removes. */
 void opencl_scale_init(void);
 void opencl_scale_done(void);
 /* Asserts that there is a device. */

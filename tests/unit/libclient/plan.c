@@ -26,7 +26,7 @@ struct answers {
     uint32_t maps; /* that stand behind the arguments */
     uint32_t more; /* arguments of the same kind */
     uint32_t cut;  /* bytes that are missing then */
-    struct message_outcome object;
+    struct message_result object;
 };
 
 struct fixture {
@@ -64,8 +64,8 @@ static void answer_tuning(const struct fake_request *rq)
     buffer_init(&body, 1000);
     const struct message_recorded recorded = { .count = 1 };
     const struct message_leased leased = { .state = rq->header.type == MESSAGE_tuning_lease
-                                                        ? LEASE_OUTCOME_GRANTED
-                                                        : LEASE_OUTCOME_DONE,
+                                                        ? LEASE_RESULT_GRANTED
+                                                        : LEASE_RESULT_DONE,
                                            .lease = 1 };
     if (rq->header.type == MESSAGE_tuning_put)
         message_recorded_write(&body, &recorded);
@@ -96,7 +96,7 @@ static void answer(struct fake_request *rq)
     struct message_plan_kernel kernel = f->answers.kernel;
     kernel.arguments = buffer_view(&arguments);
     message_plan_kernel_write(&kernels, &kernel);
-    message_outcome_write(&objects, &f->answers.object);
+    message_result_write(&objects, &f->answers.object);
     struct message_planned m = f->answers.planned;
     m.kernels = buffer_view(&kernels);
     m.objects = buffer_view(&objects);
@@ -141,7 +141,7 @@ static int set_up(void **state)
                             .shared_bytes = 65536,
                             .argument_count = 1 },
         .answers.argument = { .kind = ARGUMENT_Y },
-        .answers.object = fake_inline_outcome(0, &key, bytes_of_text("object")),
+        .answers.object = fake_inline_result(0, &key, bytes_of_text("object")),
     };
     f.daemon.context = &f;
     f.daemon.handle = answer;
@@ -309,8 +309,8 @@ static int take_lease(struct fixture *f)
                                           .database_id = "gfx90a68",
                                           .solver = "Naive" };
     struct kiln_lease lease = { .size = sizeof(lease) };
-    int outcome;
-    return kiln_lease_take(f->client, &f->problem, &r, 0, &outcome, &lease, &f->err);
+    int result;
+    return kiln_lease_take(f->client, &f->problem, &r, 0, &result, &lease, &f->err);
 }
 
 TEST(plan, what_this_process_records_counts_for_its_next_plan)
@@ -341,12 +341,12 @@ TEST(plan, the_last_report_of_a_lease_counts_for_the_next_plan)
                                           .database_id = "gfx90a68",
                                           .solver = "Naive" };
     struct kiln_lease lease = { .size = sizeof(lease) }, next = { .size = sizeof(next) };
-    int outcome;
-    must(kiln_lease_take(f->client, &f->problem, &r, 0, &outcome, &lease, &f->err), f->err);
+    int result;
+    must(kiln_lease_take(f->client, &f->problem, &r, 0, &result, &lease, &f->err), f->err);
     get_again(f);
     assert_int_equal(f->asked.plans, 1);
-    must(kiln_lease_report(f->client, &lease, NULL, 0, &outcome, &next, &f->err), f->err);
-    assert_int_equal(outcome, KILN_LEASE_DONE);
+    must(kiln_lease_report(f->client, &lease, NULL, 0, &result, &next, &f->err), f->err);
+    assert_int_equal(result, KILN_LEASE_DONE);
     get_again(f);
     assert_int_equal(f->asked.plans, 2);
 }
@@ -388,7 +388,7 @@ TEST(plan, a_plan_lives_as_long_as_somebody_holds_it)
     kiln_plan_unref(plan);
 }
 
-TEST(plan, a_plan_without_objects_still_tells_about_them)
+TEST(plan, a_plan_without_objects_still_reports_about_them)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -412,9 +412,9 @@ TEST(plan, a_failed_object_is_the_plans_failure)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
-    f->answers.object = (struct message_outcome){ .code = KILN_COMPILE_FAILED,
-                                                  .text = bytes_of_text("crashed"),
-                                                  .log = bytes_of_text("log") };
+    f->answers.object = (struct message_result){ .code = KILN_COMPILE_FAILED,
+                                                 .text = bytes_of_text("crashed"),
+                                                 .log = bytes_of_text("log") };
     assert_int_equal(get(f, &plan), KILN_E_COMPILE_FAILED);
     assert_string_equal(f->err.text, "crashed");
     assert_string_equal(f->err.log, "log");
@@ -424,9 +424,9 @@ TEST(plan, words_as_long_as_they_may_be_are_kept_whole)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
-    static char config[TUNING_WORD_MOST + 1], identity[TUNING_WORD_MOST + 1];
-    memset(config, '1', TUNING_WORD_MOST);
-    memset(identity, 'x', TUNING_WORD_MOST);
+    static char config[TUNING_WORD_MAX + 1], identity[TUNING_WORD_MAX + 1];
+    memset(config, '1', TUNING_WORD_MAX);
+    memset(identity, 'x', TUNING_WORD_MAX);
     f->answers.planned.config = bytes_of_text(config);
     f->answers.planned.toolchain_identity = bytes_of_text(identity);
 
@@ -453,7 +453,7 @@ TEST(plan, plans_that_do_not_fit_together_are_refused)
 {
     struct fixture *f = *state;
     const struct answers good = f->answers;
-    static char longest[TUNING_WORD_MOST + 1];
+    static char longest[TUNING_WORD_MAX + 1];
     memset(longest, '1', sizeof(longest));
 #define BREAK(field, value, part)   \
     do {                            \
@@ -551,7 +551,7 @@ TEST(plan, what_is_asked_wrongly_is_refused_here)
     f->options.config = "1,2";
     assert_int_equal(get(f, &plan), KILN_E_INVALID);
     assert_says(f->err.text, "kiln_plan_options.solver");
-    static char longest[TUNING_WORD_MOST + 2];
+    static char longest[TUNING_WORD_MAX + 2];
     memset(longest, '1', sizeof(longest) - 1);
     f->options.solver = "Naive";
     f->options.config = longest;
@@ -564,7 +564,7 @@ TEST(plan, what_is_asked_wrongly_is_refused_here)
 
 struct seen {
     unsigned calls, failures, stop_at;
-    bool told[PROBLEMS];
+    bool reported[PROBLEMS];
 };
 
 static int on_plan(void *context, size_t index, struct kiln_plan *plan,
@@ -572,8 +572,8 @@ static int on_plan(void *context, size_t index, struct kiln_plan *plan,
 {
     struct seen *s = context;
     assert_true((plan == NULL) == (err != NULL));
-    assert_false(s->told[index]);
-    s->told[index] = true;
+    assert_false(s->reported[index]);
+    s->reported[index] = true;
     s->failures += err != NULL;
     return ++s->calls == s->stop_at;
 }
@@ -588,7 +588,7 @@ static struct kiln_problem *many(const struct fixture *f)
     return problems;
 }
 
-TEST(plan, a_batch_of_plans_is_told_each_once)
+TEST(plan, a_batch_of_plans_is_reported_each_once)
 {
     struct fixture *f = *state;
     struct kiln_problem *problems = many(f);
@@ -600,7 +600,7 @@ TEST(plan, a_batch_of_plans_is_told_each_once)
 
     assert_int_equal(seen.calls, PROBLEMS);
     assert_int_equal(seen.failures, 1);
-    assert_true(seen.told[17]);
+    assert_true(seen.reported[17]);
     assert_int_equal(f->daemon.requests, PROBLEMS - 1);
 }
 

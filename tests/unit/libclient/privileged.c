@@ -22,7 +22,7 @@
 
 #define OWNER 54321u   /* of the copy */
 #define STARTER 12345u /* who runs it, and whose the variables are */
-#define SAID_MOST 4096
+#define SAID_MAX 4096
 
 /* ---- in the copy ---- */
 
@@ -86,9 +86,9 @@ static int be_the_copy(const char *name)
 /* ---- around it ---- */
 
 struct fixture {
-    char folder[32]; /* where STARTER's variables lead */
+    char directory[32]; /* where STARTER's variables lead */
     char copy[64];
-    char said[SAID_MOST];
+    char said[SAID_MAX];
 };
 
 static void copy_this_program(const char *path)
@@ -105,10 +105,10 @@ static void copy_this_program(const char *path)
 static int set_up(void **state)
 {
     static struct fixture f;
-    f = (struct fixture){ .folder = "" };
-    strcpy(f.folder, "/tmp/kiln-test-XXXXXX");
-    assert_true(mkdtemp(f.folder) && chmod(f.folder, 0777) == 0);
-    snprintf(f.copy, sizeof(f.copy), "%s/copy", f.folder);
+    f = (struct fixture){ .directory = "" };
+    strcpy(f.directory, "/tmp/kiln-test-XXXXXX");
+    assert_true(mkdtemp(f.directory) && chmod(f.directory, 0777) == 0);
+    snprintf(f.copy, sizeof(f.copy), "%s/copy", f.directory);
     copy_this_program(f.copy);
     *state = &f;
     return 0;
@@ -117,7 +117,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     return 0;
 }
 
@@ -134,7 +134,7 @@ _Noreturn static void start(const struct fixture *f, const char *work, int fd)
     };
     char value[64];
     for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++) {
-        snprintf(value, sizeof(value), "%s/%s", f->folder, set[i].below);
+        snprintf(value, sizeof(value), "%s/%s", f->directory, set[i].below);
         setenv(set[i].variable, value, 1);
     }
     dup2(fd, STDOUT_FILENO);
@@ -155,7 +155,7 @@ static bool run_copy(struct fixture *f, const char *work)
     if (pid == 0)
         start(f, work, ends[1]);
     close(ends[1]);
-    while ((got = read(ends[0], f->said + used, SAID_MOST - 1 - used)) > 0)
+    while ((got = read(ends[0], f->said + used, SAID_MAX - 1 - used)) > 0)
         used += (size_t)got;
     f->said[used] = '\0';
     close(ends[0]);
@@ -181,7 +181,8 @@ static void run_setuid(struct fixture *f, const char *work)
     assert_int_equal(chmod(f->copy, 04755), 0);
     if (run_copy(f, work))
         return;
-    print_message("skipped: setuid has no effect in '%s' (nosuid, or no_new_privs)\n", f->folder);
+    print_message("skipped: setuid has no effect in '%s' (nosuid, or no_new_privs)\n",
+                  f->directory);
     tear_down((void **)&f);
     skip();
 }
@@ -189,7 +190,7 @@ static void run_setuid(struct fixture *f, const char *work)
 static bool is_there(const struct fixture *f, const char *below)
 {
     char path[64];
-    snprintf(path, sizeof(path), "%s/%s", f->folder, below);
+    snprintf(path, sizeof(path), "%s/%s", f->directory, below);
     return access(path, F_OK) == 0;
 }
 
@@ -197,11 +198,11 @@ TEST(privileged, a_setuid_program_is_led_to_no_other_kilnd)
 {
     struct fixture *f = *state;
     run_without_more_rights(f, "ask");
-    assert_says(f->said, f->folder);
+    assert_says(f->said, f->directory);
 
     run_setuid(f, "ask");
 
-    assert_null(strstr(f->said, f->folder));
+    assert_null(strstr(f->said, f->directory));
 }
 
 TEST(privileged, a_setuid_program_is_led_to_no_library_and_starts_no_kilnd)
@@ -213,18 +214,18 @@ TEST(privileged, a_setuid_program_is_led_to_no_library_and_starts_no_kilnd)
 
     run_setuid(f, "load");
 
-    assert_null(strstr(f->said, f->folder));
+    assert_null(strstr(f->said, f->directory));
     assert_says(f->said, "it starts no kilnd");
 }
 
-TEST(privileged, a_setuid_program_writes_no_journal_where_it_is_told_to)
+TEST(privileged, a_setuid_program_writes_no_journal_where_it_is_reported_to)
 {
     struct fixture *f = *state;
-    char state_folder[64];
+    char state_directory[64];
     run_without_more_rights(f, "journal");
     assert_true(is_there(f, "state/kiln/tune"));
-    snprintf(state_folder, sizeof(state_folder), "%s/state", f->folder);
-    fs_remove_tree(AT_FDCWD, state_folder);
+    snprintf(state_directory, sizeof(state_directory), "%s/state", f->directory);
+    fs_remove_tree(AT_FDCWD, state_directory);
 
     run_setuid(f, "journal");
 

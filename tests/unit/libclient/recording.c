@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ENTRIES TUNING_ENTRIES_MOST
+#define ENTRIES TUNING_ENTRIES_MAX
 #define ALGORITHM "miopenConvolutionFwdAlgoDirect"
 
 struct fixture {
@@ -183,9 +183,9 @@ TEST(recording, what_is_not_known_goes_over_empty)
 TEST(recording, a_record_may_have_its_most_entries_at_their_longest)
 {
     struct fixture *f = *state;
-    static char word[TUNING_WORD_MOST + 1], algorithm[TUNING_WORD_MOST + 1];
-    memset(word, 'x', TUNING_WORD_MOST);
-    memset(algorithm, 'x', TUNING_WORD_MOST);
+    static char word[TUNING_WORD_MAX + 1], algorithm[TUNING_WORD_MAX + 1];
+    memset(word, 'x', TUNING_WORD_MAX);
+    memset(algorithm, 'x', TUNING_WORD_MAX);
     memcpy(algorithm, ALGORITHM, sizeof(ALGORITHM) - 1);
     for (size_t i = 0; i < ENTRIES; i++) {
         f->measurements[i].solver = word;
@@ -196,7 +196,7 @@ TEST(recording, a_record_may_have_its_most_entries_at_their_longest)
     must(find_put(f), f->err);
 
     assert_int_equal(f->asked.count, ENTRIES);
-    assert_int_equal(asked_entry(f, ENTRIES - 1).solver.size, TUNING_WORD_MOST);
+    assert_int_equal(asked_entry(f, ENTRIES - 1).solver.size, TUNING_WORD_MAX);
 }
 
 /* kilnd may have recorded it all the same: by the token it tells that it is the same one. */
@@ -301,7 +301,7 @@ static void deny(struct fake_request *rq)
     fake_reply_error(rq, KILN_DENIED, "only members of kiln-publish may", NULL);
 }
 
-TEST(recording, kilnds_refusal_is_told)
+TEST(recording, kilnds_refusal_is_reported)
 {
     struct fixture *f = *state;
     f->daemon.handle = deny;

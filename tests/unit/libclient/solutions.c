@@ -139,7 +139,7 @@ static int get(struct fixture *f, struct kiln_solutions **ret_solutions)
     return kiln_solutions_get(f->client, &f->problem, &f->options, 0, ret_solutions, &f->err);
 }
 
-TEST(solutions, a_list_tells_all_about_each_solver)
+TEST(solutions, a_list_reports_all_about_each_solver)
 {
     struct fixture *f = *state;
     struct kiln_solutions *list;
@@ -200,7 +200,7 @@ TEST(solutions, lists_that_do_not_fit_together_are_refused)
     const struct message_solution solution = f->solution;
     const uint32_t count = f->count;
     struct kiln_solutions *list;
-    static char longest[TUNING_WORD_MOST + 1];
+    static char longest[TUNING_WORD_MAX + 1];
     memset(longest, '1', sizeof(longest));
 #define BREAK(field, value)                              \
     do {                                                 \

@@ -14,7 +14,7 @@ struct fixture {
     struct digest keys[2];
     char hex[2][DIGEST_HEX_SIZE];
     unsigned stops; /* requests that are still to be put off */
-    unsigned told[2];
+    unsigned reported[2];
     int codes[2];
 };
 
@@ -78,17 +78,17 @@ static void put_off_or_give(struct fake_request *rq)
     struct fixture *f = rq->daemon->context;
     uint32_t count = rq->header.type == MESSAGE_batch ? 2 : 1;
     bool stopping = is_stopping(rq);
-    struct fake_outcomes o = { 0 };
+    struct fake_results o = { 0 };
     for (uint32_t i = 0; i < count; i++) {
-        struct message_outcome m = fake_inline_outcome(i, &f->keys[i], bytes_of_text(OBJECT));
+        struct message_result m = fake_inline_result(i, &f->keys[i], bytes_of_text(OBJECT));
         if (stopping && i == count - 1)
-            m = (struct message_outcome){ .index = i,
-                                          .code = KILN_UNAVAILABLE,
-                                          .descriptor = NO_DESCRIPTOR,
-                                          .text = bytes_of_text("kilnd is stopping") };
-        fake_outcome_add(&o, &m);
+            m = (struct message_result){ .index = i,
+                                         .code = KILN_UNAVAILABLE,
+                                         .descriptor = NO_DESCRIPTOR,
+                                         .text = bytes_of_text("kilnd is stopping") };
+        fake_result_add(&o, &m);
     }
-    fake_outcomes_reply(&o, rq, 0, NULL, 0);
+    fake_results_reply(&o, rq, 0, NULL, 0);
     if (stopping)
         last_answer(rq);
 }
@@ -121,13 +121,13 @@ static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
                     const struct kiln_error *err)
 {
     struct fixture *f = context;
-    f->told[index]++;
+    f->reported[index]++;
     f->codes[index] = err ? err->code : 0;
     assert_true(kernel || err);
     return 0;
 }
 
-TEST(stopping, of_a_batch_each_item_is_told_once)
+TEST(stopping, of_a_batch_each_item_is_reported_once)
 {
     struct fixture *f = *state;
     const char *keys[] = { f->hex[0], f->hex[1] };
@@ -136,7 +136,7 @@ TEST(stopping, of_a_batch_each_item_is_told_once)
     must(kiln_kernel_fetch_batch(f->client, keys, NULL, 2, 0, on_ready, f, &f->err), f->err);
 
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(f->told[i], 1);
+        assert_int_equal(f->reported[i], 1);
         assert_int_equal(f->codes[i], 0);
     }
     assert_int_equal(f->daemon.requests, 2);

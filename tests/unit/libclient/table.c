@@ -123,7 +123,7 @@ TEST(table, a_newer_answer_replaces_the_older)
     assert_int_equal(table_count(f->table), 1);
 }
 
-TEST(table, tells_kinds_and_splits_of_the_same_bytes_apart)
+TEST(table, reports_kinds_and_splits_of_the_same_bytes_apart)
 {
     struct fixture *f = *state;
     struct bytes one[] = { bytes_of_text("ab"), bytes_of_text("c") };
@@ -154,7 +154,7 @@ TEST(table, compares_long_texts_to_the_last_byte)
     assert_int_equal(get(f, text), 0);
 }
 
-TEST(table, keeps_nothing_when_told_to_have_no_room)
+TEST(table, keeps_nothing_when_reported_to_have_no_room)
 {
     struct fixture *f = *state;
     struct kiln_err err = KILN_ERR_INIT;

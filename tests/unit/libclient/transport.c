@@ -245,7 +245,7 @@ TEST(transport, stop_ends_a_receive_in_progress)
     assert_int_equal((intptr_t)rc, KILN_UNAVAILABLE);
 }
 
-TEST(transport, the_other_sides_end_is_told_to_senders_and_readers)
+TEST(transport, the_other_sides_end_is_reported_to_senders_and_readers)
 {
     struct fixture *f = *state;
     close(f->peer);
@@ -264,12 +264,12 @@ TEST(transport, the_other_sides_end_is_told_to_senders_and_readers)
 /* The sentence that another user gets who connects to a socket of this owner, group and mode. */
 static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct kiln_err *ret_err)
 {
-    char folder[] = "/tmp/kiln-transport-XXXXXX";
+    char directory[] = "/tmp/kiln-transport-XXXXXX";
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     struct kiln_err *shared =
         mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(shared != MAP_FAILED && mkdtemp(folder) && chmod(folder, 0711) == 0);
-    snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", folder);
+    assert_true(shared != MAP_FAILED && mkdtemp(directory) && chmod(directory, 0711) == 0);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", directory);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 1), 0);
     assert_int_equal(chmod(address.sun_path, mode) || chown(address.sun_path, owner, group), 0);
@@ -284,13 +284,13 @@ static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct ki
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     close(fd);
-    assert_int_equal(unlink(address.sun_path) || rmdir(folder), 0);
+    assert_int_equal(unlink(address.sun_path) || rmdir(directory), 0);
     assert_int_equal(status, 0);
     *ret_err = *shared;
     munmap(shared, sizeof(*shared));
 }
 
-TEST(plain, who_is_refused_is_told_the_group_that_would_help)
+TEST(plain, who_is_refused_is_reported_the_group_that_would_help)
 {
     struct kiln_err err;
     if (geteuid() != 0)
@@ -313,7 +313,7 @@ TEST(plain, a_socket_that_is_roots_alone_needs_an_administrator)
 }
 
 /* To start the host's kilnd is nothing that a user may do. */
-TEST(plain, a_user_without_a_kilnd_is_told_to_start_his_own)
+TEST(plain, a_user_without_a_kilnd_is_reported_to_start_his_own)
 {
     struct kiln_err *shared =
         mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -331,7 +331,7 @@ TEST(plain, a_user_without_a_kilnd_is_told_to_start_his_own)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_says(shared->text,
-                "start one of your own with 'kilnd', XDG_RUNTIME_DIR set to a folder");
+                "start one of your own with 'kilnd', XDG_RUNTIME_DIR set to a directory");
     assert_null(strstr(shared->text, "kilnd --socket"));
     munmap(shared, sizeof(*shared));
 }

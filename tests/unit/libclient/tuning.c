@@ -165,7 +165,7 @@ static struct kiln_tuned_entry entry(struct fixture *f, unsigned index)
 
 /* ---- records ---- */
 
-TEST(tuning, a_find_record_tells_its_solvers_in_its_order)
+TEST(tuning, a_find_record_reports_its_solvers_in_its_order)
 {
     struct fixture *f = *state;
 
@@ -203,7 +203,7 @@ TEST(tuning, the_old_dialect_says_the_same)
     assert_int_equal(e.workspace, 4096);
 }
 
-TEST(tuning, a_perf_record_tells_parameters)
+TEST(tuning, a_perf_record_reports_parameters)
 {
     struct fixture *f = *state;
     f->answer.value = bytes_of_text(PERF);
@@ -256,7 +256,7 @@ TEST(tuning, a_find_entry_keeps_the_records_time_beside_the_measured_one)
     assert_true(entry(f, 0).median_ms == 0.5); /* measurements name an entry by its id */
 }
 
-TEST(tuning, marks_and_distances_are_told)
+TEST(tuning, marks_and_distances_are_reported)
 {
     struct fixture *f = *state;
     double batch, spatial;
@@ -402,7 +402,7 @@ TEST(tuning, what_nobody_knows_is_not_found)
     assert_says(f->err.text, "gfx90a68");
 }
 
-TEST(tuning, kilnds_reason_is_told)
+TEST(tuning, kilnds_reason_is_reported)
 {
     struct fixture *f = *state;
     f->answer = (struct message_tuning_answer){ .code = KILN_CORRUPT,
@@ -421,7 +421,7 @@ static void refuse(struct fake_request *rq)
     fake_reply_error(rq, KILN_UNAVAILABLE, "tuning.db is on a full disk", NULL);
 }
 
-TEST(tuning, a_refusal_is_told)
+TEST(tuning, a_refusal_is_reported)
 {
     struct fixture *f = *state;
     f->daemon.handle = refuse;
@@ -457,7 +457,7 @@ TEST(tuning, what_a_stopping_daemon_puts_off_is_asked_of_the_next)
     assert_int_equal(f->daemon.connections, 2);
 }
 
-TEST(tuning, a_forked_child_is_told_to_open_its_own_client)
+TEST(tuning, a_forked_child_is_reported_to_open_its_own_client)
 {
     struct fixture *f = *state;
     must(find(f), f->err);

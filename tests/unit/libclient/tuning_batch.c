@@ -215,7 +215,7 @@ static void lie(struct fake_request *rq)
     buffer_done(&t.answers);
 }
 
-TEST(tuning_batch, an_answer_told_twice_fails_all)
+TEST(tuning_batch, an_answer_reported_twice_fails_all)
 {
     struct fixture *f = *state;
     f->daemon.handle = lie;

@@ -27,7 +27,7 @@ _Noreturn static void become(int socket_fd, const struct compiler_process *p,
                              const struct compiler_setup *setup)
 {
     char jobs[16], user[32];
-    const char *argv[12] = { "kiln-compiler", "--temp", p->folder, "--max-jobs", jobs };
+    const char *argv[12] = { "kiln-compiler", "--temp", p->directory, "--max-jobs", jobs };
     size_t count = 5;
     snprintf(jobs, sizeof(jobs), "%u", setup->max_jobs);
     snprintf(user, sizeof(user), "%u:%u", (unsigned)setup->user, (unsigned)setup->user);
@@ -47,12 +47,12 @@ _Noreturn static void become(int socket_fd, const struct compiler_process *p,
     _exit(127);
 }
 
-/* Another user's is where that user may go, whatever the folder of the build allows. */
-static void make_folder(struct compiler_process *p, uid_t user)
+/* Another user's is where that user may go, whatever the directory of the build allows. */
+static void make_directory(struct compiler_process *p, uid_t user)
 {
-    strcpy(p->folder, user ? "/tmp/kiln-test-compiler-XXXXXX" : "kiln-test-compiler-XXXXXX");
-    assert_non_null(mkdtemp(p->folder));
-    assert_int_equal(user ? chown(p->folder, user, user) : 0, 0);
+    strcpy(p->directory, user ? "/tmp/kiln-test-compiler-XXXXXX" : "kiln-test-compiler-XXXXXX");
+    assert_non_null(mkdtemp(p->directory));
+    assert_int_equal(user ? chown(p->directory, user, user) : 0, 0);
 }
 
 static enum worker_message wait_for(struct compiler_process *p, struct worker_result *collected,
@@ -85,10 +85,10 @@ void compiler_start(struct compiler_process *p, const struct compiler_setup *set
 {
     static const struct compiler_setup none = { 0 };
     struct kiln_err err = KILN_ERR_INIT;
-    struct worker_result greeting;
+    struct worker_result handshake;
     enum kiln_code rc;
     int pair[2];
-    make_folder(p, setup ? setup->user : 0);
+    make_directory(p, setup ? setup->user : 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     p->pid = fork();
     assert_true(p->pid >= 0);
@@ -96,15 +96,15 @@ void compiler_start(struct compiler_process *p, const struct compiler_setup *set
         become(pair[1], p, setup ? setup : &none);
     close(pair[1]);
     p->socket_fd = pair[0];
-    assert_int_equal(wait_for(p, &greeting, &rc, &err), WORKER_READY);
+    assert_int_equal(wait_for(p, &handshake, &rc, &err), WORKER_READY);
     must(rc, err);
-    p->sandbox = greeting.sandbox;
+    p->sandbox = handshake.sandbox;
     p->worker = last_child(p->pid);
 }
 
-struct compile_outcome compiler_run(struct compiler_process *p, const struct compile_job *job)
+struct compile_result compiler_run(struct compiler_process *p, const struct compile_job *job)
 {
-    struct compile_outcome outcome = COMPILE_OUTCOME_INIT;
+    struct compile_result result = COMPILE_RESULT_INIT;
     struct kiln_err err = KILN_ERR_INIT;
     struct worker_files files;
     struct worker_result collected;
@@ -112,9 +112,9 @@ struct compile_outcome compiler_run(struct compiler_process *p, const struct com
     uint64_t start = clock_monotonic_ns();
     must(worker_send_job(p->socket_fd, job, &files, &err), err);
     wait_for(p, &collected, &rc, &err);
-    worker_collect(&files, COMPILE_CRASHED, err.text, rc ? NULL : &collected, &outcome);
-    outcome.wall_ns = clock_monotonic_ns() - start;
-    return outcome;
+    worker_collect(&files, COMPILE_CRASHED, err.text, rc ? NULL : &collected, &result);
+    result.wall_ns = clock_monotonic_ns() - start;
+    return result;
 }
 
 int compiler_stop(struct compiler_process *p)
@@ -123,6 +123,6 @@ int compiler_stop(struct compiler_process *p)
     close(p->socket_fd);
     while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
         continue;
-    fs_remove_tree(AT_FDCWD, p->folder);
+    fs_remove_tree(AT_FDCWD, p->directory);
     return status;
 }

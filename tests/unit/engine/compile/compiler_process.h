@@ -4,7 +4,7 @@
 /*
  * A real kiln-compiler for tests, started as kilnd starts it.
  *
- * Ownership  compiler_stop ends it and removes its folder
+ * Ownership  compiler_stop ends it and removes its directory
  * Threading  one thread
  */
 #include "engine/compile/compile_job.h"
@@ -19,7 +19,7 @@ struct compiler_process {
     pid_t worker;                  /* of the process that compiles: the same, or below it */
     struct sandbox_report sandbox; /* as it said */
     int socket_fd;
-    char folder[64];
+    char directory[64];
 };
 
 struct compiler_setup { /* 0: none */
@@ -33,6 +33,6 @@ struct compiler_setup { /* 0: none */
 /* NULL: none of it. */
 void compiler_start(struct compiler_process *p, const struct compiler_setup *setup);
 /* Sends the job and waits for its end; a worker that dies gives COMPILE_CRASHED. */
-struct compile_outcome compiler_run(struct compiler_process *p, const struct compile_job *job);
+struct compile_result compiler_run(struct compiler_process *p, const struct compile_job *job);
 /* Closes its socket and waits; returns waitpid's status. */
 int compiler_stop(struct compiler_process *p);

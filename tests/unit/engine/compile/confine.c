@@ -40,9 +40,9 @@
 #define NOBODY 65534
 #define ENDING_MS 60000 /* longer than the last of them takes on a loaded machine */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FORKS_MOST 0 /* each takes milliseconds there: the bounds alone are looked at */
+#define FORKS_MAX 0 /* each takes milliseconds there: the bounds alone are looked at */
 #else
-#define FORKS_MOST 20000
+#define FORKS_MAX 20000
 #endif
 
 struct seen { /* by the process within */
@@ -53,19 +53,19 @@ struct seen { /* by the process within */
 };
 
 struct fixture {
-    char folder[64];
+    char directory[64];
     struct seen *seen; /* shared with it */
     pid_t outside;     /* a process that it must not reach: the test itself */
-    uint64_t room;     /* of its folder; 0: the disk's */
+    uint64_t room;     /* of its directory; 0: the disk's */
 };
 
 static int set_up(void **state)
 {
     static struct fixture f;
-    strcpy(f.folder, "/tmp/kiln-test-confine-XXXXXX");
-    assert_non_null(mkdtemp(f.folder));
+    strcpy(f.directory, "/tmp/kiln-test-confine-XXXXXX");
+    assert_non_null(mkdtemp(f.directory));
     if (geteuid() == 0)
-        assert_int_equal(chown(f.folder, NOBODY, NOBODY), 0);
+        assert_int_equal(chown(f.directory, NOBODY, NOBODY), 0);
     f.outside = getpid();
     f.room = 0;
     f.seen = mmap(NULL, sizeof(*f.seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -79,9 +79,9 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     char path[128];
     munmap(f->seen, sizeof(*f->seen));
-    snprintf(path, sizeof(path), "%s/inside", f->folder);
+    snprintf(path, sizeof(path), "%s/inside", f->directory);
     unlink(path);
-    assert_int_equal(rmdir(f->folder), 0);
+    assert_int_equal(rmdir(f->directory), 0);
     return 0;
 }
 
@@ -108,12 +108,12 @@ static void go_in(struct fixture *f)
     setpgid(0, 0);
     c.is_workers_user = geteuid() == 0;
     c.room = f->room;
-    if (confine_begin(&c, NULL, f->folder, become_nobody, NULL, &f->seen->err))
+    if (confine_begin(&c, NULL, f->directory, become_nobody, NULL, &f->seen->err))
         _exit(91);
-    if (!become_nobody(NULL) || chdir(f->folder) != 0)
+    if (!become_nobody(NULL) || chdir(f->directory) != 0)
         _exit(92);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    confine_finish(&c, f->folder);
+    confine_finish(&c, f->directory);
     f->seen->report = c.report;
 }
 
@@ -167,7 +167,7 @@ static void write_about(struct fixture *f)
     unlink("way");
 }
 
-TEST(box, its_folder_alone_can_be_written_to)
+TEST(box, its_directory_alone_can_be_written_to)
 {
     struct fixture *f = *state;
     memset(f->seen, 0, sizeof(*f->seen));
@@ -226,7 +226,7 @@ TEST(box, mounts_are_read_only_within_and_as_they_were_outside)
 
 #define ROOM (1u << 20)
 
-static void fill_the_folder(struct fixture *f)
+static void fill_the_directory(struct fixture *f)
 {
     static const char some[65536];
     struct statvfs seen;
@@ -247,11 +247,11 @@ TEST(box, what_it_writes_is_bounded_and_not_on_the_disk)
     char path[128];
     memset(f->seen, 0, sizeof(*f->seen));
     f->room = ROOM;
-    assert_int_equal(run_within(f, LAYER_mounts, fill_the_folder), 0);
+    assert_int_equal(run_within(f, LAYER_mounts, fill_the_directory), 0);
     assert_int_equal(f->seen->numbers[0], ENOSPC);
     assert_true(f->seen->numbers[1] <= ROOM);
     assert_true(f->seen->numbers[2] > 0 && f->seen->numbers[2] < 100000);
-    snprintf(path, sizeof(path), "%s/inside", f->folder);
+    snprintf(path, sizeof(path), "%s/inside", f->directory);
     assert_int_not_equal(stat(path, &seen), 0);
 }
 
@@ -337,7 +337,7 @@ static void make_calls(struct fixture *f)
         { "clone3", 435, { 0 }, ENOSYS },
         { "memfd_create", SYS_memfd_create, { (long)"any" }, ENOSYS },
         { "openat2", 437, { AT_FDCWD, (long)"inside" }, ENOSYS },
-        /* Also in its own folder: Landlock before its third version does not tell them apart. */
+        /* Also in its own directory: Landlock before its third version does not tell them apart. */
         CALL(truncate, (long)"inside", 0),
         CALL(openat, AT_FDCWD, (long)"inside", O_RDONLY | O_TRUNC | O_CLOEXEC),
     };
@@ -428,7 +428,7 @@ static void fork_on(struct fixture *f)
     if (limit.rlim_cur < (rlim_t)most)
         most = (long)limit.rlim_cur;
     f->seen->numbers[0] = most;
-    while (most < FORKS_MOST && f->seen->numbers[1] < FORKS_MOST) {
+    while (most < FORKS_MAX && f->seen->numbers[1] < FORKS_MAX) {
         pid_t child = fork();
         if (child == 0)
             pause();
@@ -510,7 +510,7 @@ static void stand_still(struct fixture *f) { (void)f; }
 TEST(box, what_is_missing_comes_with_its_reason)
 {
     struct fixture *f = *state;
-    char missing[LAYERS_TEXT_MOST];
+    char missing[LAYERS_TEXT_MAX];
     memset(f->seen, 0, sizeof(*f->seen));
     assert_int_equal(run_within(f, LAYER_no_new_privileges, stand_still), 0);
     report_missing(&f->seen->report, missing);

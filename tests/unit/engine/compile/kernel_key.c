@@ -138,7 +138,7 @@ TEST(job, headers_with_plain_relative_names_pass)
     must(check(f, &err), err);
 }
 
-TEST(plain, headers_that_could_leave_the_folder_are_named)
+TEST(plain, headers_that_could_leave_the_directory_are_named)
 {
     static const char *const names[] = { "../a.h", "/etc/passwd", "a/../b.h", "a//b.h",
                                          "a/",     "./a.h",       "-a.h",     "a b.h",

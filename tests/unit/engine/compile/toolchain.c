@@ -113,7 +113,7 @@ TEST(table, more_toolchains_than_there_can_be_are_refused)
 {
     struct fixture *f = *state;
     char json[4096] = "{\"toolchains\":[";
-    for (int i = 0; i <= TOOLCHAINS_MOST; i++) {
+    for (int i = 0; i <= TOOLCHAINS_MAX; i++) {
         size_t used = strlen(json);
         snprintf(json + used, sizeof(json) - used,
                  "%s{\"name\":\"t%d\",\"family\":\"amdgpu\",\"identity\":\"" ID_1 "\"}",
@@ -157,7 +157,7 @@ TEST(table, the_next_is_taken_where_the_first_fails)
     assert_string_equal(name, "clang");
 }
 
-TEST(table, when_none_can_the_sentence_says_why_for_each)
+TEST(table, when_none_can_the_message_says_why_for_each)
 {
     struct fixture *f = *state;
     const char *name;

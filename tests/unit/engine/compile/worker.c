@@ -86,7 +86,7 @@ static void serve(int socket_fd)
     const struct compiler_worker_options options = { .socket_fd = socket_fd,
                                                      .max_jobs = 1,
                                                      .sandbox = &sandbox };
-    if (chdir("/") == 0) /* there is no folder of PoCL's to empty */
+    if (chdir("/") == 0) /* there is no directory of PoCL's to empty */
         _exit(compiler_worker_serve(&options));
     _exit(99);
 }
@@ -103,11 +103,11 @@ static struct worker_result receive(int socket_fd)
 }
 
 /* With a compiler of which kilnd knows version |id|; 0: any will do. */
-static struct compile_outcome run(uint8_t id)
+static struct compile_result run(uint8_t id)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct worker_files files;
-    struct compile_outcome outcome;
+    struct compile_result result;
     int ends[2], status = 0;
     struct compile_job job = { .kind = COMPILE_KERNEL,
                                .toolchain = bytes_of_text("made"),
@@ -126,19 +126,19 @@ static struct compile_outcome run(uint8_t id)
     receive(ends[0]); /* that it is ready */
     must(worker_send_job(ends[0], &job, &files, &err), err);
     struct worker_result collected = receive(ends[0]);
-    worker_collect(&files, COMPILE_CRASHED, "", &collected, &outcome);
+    worker_collect(&files, COMPILE_CRASHED, "", &collected, &result);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     close(ends[0]);
-    return outcome;
+    return result;
 }
 
 static void expect(uint8_t id, enum compile_end end, const char *text)
 {
-    struct compile_outcome outcome = run(id);
-    assert_int_equal(outcome.end, end);
-    assert_says(outcome.err.text, text);
-    compile_outcome_done(&outcome);
+    struct compile_result result = run(id);
+    assert_int_equal(result.end, end);
+    assert_says(result.err.text, text);
+    compile_result_done(&result);
 }
 
 /* ---- tests ---- */
@@ -154,7 +154,7 @@ TEST(plain, a_failure_of_the_known_compiler_is_the_sources)
 }
 
 /* It is not remembered for the kernel, which another compiler may well make. */
-TEST(plain, a_failure_of_a_compiler_that_cannot_be_told_is_the_compilers)
+TEST(plain, a_failure_of_a_compiler_that_cannot_be_reported_is_the_compilers)
 {
     static const enum compile_end ends[] = { COMPILE_REFUSED, COMPILE_CRASHED };
     made.can_be_described = false;
@@ -164,7 +164,7 @@ TEST(plain, a_failure_of_a_compiler_that_cannot_be_told_is_the_compilers)
     }
 }
 
-TEST(plain, where_any_compiler_will_do_none_is_told)
+TEST(plain, where_any_compiler_will_do_none_is_reported)
 {
     made.can_be_described = false;
     made.end = COMPILE_REFUSED;
@@ -180,21 +180,21 @@ TEST(plain, who_is_short_of_memory_is_not_asked_who_it_is)
 
 /* ---- what programs that it starts say ---- */
 
-TEST(plain, a_file_without_a_name_leaves_nothing_and_needs_the_folder)
+TEST(plain, a_file_without_a_name_leaves_nothing_and_needs_the_directory)
 {
-    char folder[] = "/tmp/kiln-test-scratch-XXXXXX", was[512];
+    char directory[] = "/tmp/kiln-test-scratch-XXXXXX", was[512];
     struct kiln_err err = KILN_ERR_INIT;
     int fd = -1, none = -1;
     assert_non_null(getcwd(was, sizeof(was)));
-    assert_non_null(mkdtemp(folder));
-    assert_int_equal(chdir(folder), 0);
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(chdir(directory), 0);
     must(scratch_unnamed(&fd, &err), err);
     assert_int_equal(write(fd, "said", 4), 4);
-    assert_int_equal(rmdir(folder), 0); /* it is empty */
+    assert_int_equal(rmdir(directory), 0); /* it is empty */
     assert_int_equal(close(fd), 0);
 
     assert_int_equal(scratch_unnamed(&none, &err), KILN_NOT_FOUND);
-    assert_says(err.text, "cannot make a file in the compiler's folder");
+    assert_says(err.text, "cannot make a file in the compiler's directory");
     assert_int_equal(none, -1);
     assert_int_equal(chdir(was), 0);
 }

@@ -17,7 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define OBJECT_MOST (16u << 20)
+#define OBJECT_MAX (16u << 20)
 /* What no compiler may tell.  A whole number of instructions' words. */
 #define HIDDEN "hidden_word(); \n"
 
@@ -29,9 +29,9 @@ struct fixture {
 };
 
 static struct fixture fixture;
-static char secret[PATH_MAX]; /* a file outside every worker's folder */
+static char secret[PATH_MAX]; /* a file outside every worker's directory */
 
-static struct compile_outcome describe(void)
+static struct compile_result describe(void)
 {
     struct compile_job job = { .kind = COMPILE_DESCRIBE };
     return compiler_run(&fixture.worker, &job);
@@ -41,7 +41,7 @@ static int start_with(void **state, const struct compiler_setup *setup)
 {
     compiler_start(&fixture.worker, setup);
     buffer_init(&fixture.headers, 1u << 20);
-    buffer_init(&fixture.object, OBJECT_MOST);
+    buffer_init(&fixture.object, OBJECT_MAX);
     *state = &fixture;
     return 0;
 }
@@ -68,15 +68,15 @@ FIXTURE(as_another, start_as_another, stop);
 
 FIXTURE(worker, start, stop);
 
-static void read_table(struct compile_outcome *outcome, struct toolchain_table *table)
+static void read_table(struct compile_result *result, struct toolchain_table *table)
 {
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer json;
     buffer_init(&json, 1u << 20);
-    assert_int_equal(outcome->end, COMPILE_DONE);
-    must(fs_read_fd(outcome->object_fd, 1u << 20, &json, &err), err);
+    assert_int_equal(result->end, COMPILE_DONE);
+    must(fs_read_fd(result->object_fd, 1u << 20, &json, &err), err);
     must(toolchain_table_describe(table, buffer_view(&json), &err), err);
-    compile_outcome_done(outcome);
+    compile_result_done(result);
 }
 
 static int look_around(void **state)
@@ -84,8 +84,8 @@ static int look_around(void **state)
     struct kiln_err err = KILN_ERR_INIT;
     must(toolchain_table_create(&fixture.table, &err), err);
     start(state);
-    struct compile_outcome outcome = describe();
-    read_table(&outcome, fixture.table);
+    struct compile_result result = describe();
+    read_table(&result, fixture.table);
     for (size_t i = 0; i < toolchain_table_count(fixture.table); i++) {
         const struct toolchain *tc = toolchain_table_at(fixture.table, i);
         print_message("here: %s, %s, %s\n", tc->name, tc->version, tc->path);
@@ -146,16 +146,16 @@ static void count_answer(void *context, struct bytes name)
     *(unsigned *)context += bytes_equal_text(name, "answer");
 }
 
-static void is_for(struct compile_outcome *outcome, const char *target)
+static void is_for(struct compile_result *result, const char *target)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct target t;
     unsigned answers = 0;
-    if (outcome->end != COMPILE_DONE)
-        fail_msg("%s: %s\n%s", target, outcome->err.text, outcome->log ? outcome->log : "");
+    if (result->end != COMPILE_DONE)
+        fail_msg("%s: %s\n%s", target, result->err.text, result->log ? result->log : "");
     fixture.object.size = 0;
     must(target_parse(bytes_of_text(target), &t, &err), err);
-    must(fs_read_fd(outcome->object_fd, OBJECT_MOST, &fixture.object, &err), err);
+    must(fs_read_fd(result->object_fd, OBJECT_MAX, &fixture.object, &err), err);
     must(code_object_check(buffer_view(&fixture.object), &t, &err), err);
     size_t all = code_object_kernels(buffer_view(&fixture.object), &t, count_answer, &answers);
     assert_int_equal(all, t.family == TARGET_OPENCL ? 0 : 1);
@@ -167,10 +167,10 @@ static void builds(const char *toolchain, const char *target)
     const struct toolchain *tc = need(toolchain);
     struct compile_job job = job_of(toolchain, target, ANSWER);
     job.toolchain_id = tc->identity;
-    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
-    is_for(&outcome, target);
-    print_message("%s %s: %.1f ms\n", toolchain, target, (double)outcome.wall_ns / 1e6);
-    compile_outcome_done(&outcome);
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    is_for(&result, target);
+    print_message("%s %s: %.1f ms\n", toolchain, target, (double)result.wall_ns / 1e6);
+    compile_result_done(&result);
 }
 
 TEST(worker, a_toolchain_keeps_its_identity)
@@ -178,8 +178,8 @@ TEST(worker, a_toolchain_keeps_its_identity)
     struct kiln_err err = KILN_ERR_INIT;
     KILN_AUTO(toolchain_table) struct toolchain_table *again = NULL;
     must(toolchain_table_create(&again, &err), err);
-    struct compile_outcome outcome = describe();
-    read_table(&outcome, again);
+    struct compile_result result = describe();
+    read_table(&result, again);
     assert_int_equal(toolchain_table_count(again), toolchain_table_count(fixture.table));
     for (size_t i = 0; i < toolchain_table_count(again); i++) {
         const struct toolchain *a = toolchain_table_at(again, i);
@@ -230,11 +230,11 @@ TEST(worker, a_pocl_binary_carries_compiled_kernels_for_the_required_size)
     struct compile_job job = job_of("opencl", target,
                                     "__kernel __attribute__((reqd_work_group_size(64, 1, 1)))\n"
                                     "void answer(__global float *y) { y[get_global_id(0)] = 1; }");
-    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
-    is_for(&outcome, target);
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    is_for(&result, target);
     assert_true(object_holds("/answer/0-0-0/answer.so"));
     assert_true(object_holds("/answer/64-1-1-goffs0-smallgrid/answer.so"));
-    compile_outcome_done(&outcome);
+    compile_result_done(&result);
 }
 
 TEST(worker, one_worker_serves_every_toolchain_in_turn)
@@ -258,13 +258,13 @@ static void each_toolchain(void (*test)(const char *toolchain, const char *targe
 static void reports_its_error(const char *toolchain, const char *target)
 {
     struct compile_job job = job_of(toolchain, target, "void f() { this_is_not_there(; }\n");
-    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
-    assert_int_equal(outcome.end, COMPILE_REFUSED);
-    assert_int_equal(outcome.err.code, KILN_COMPILE_FAILED);
-    assert_says(outcome.err.text, "see the log");
-    assert_non_null(outcome.log);
-    assert_says(outcome.log, "error");
-    compile_outcome_done(&outcome);
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    assert_int_equal(result.end, COMPILE_REFUSED);
+    assert_int_equal(result.err.code, KILN_COMPILE_FAILED);
+    assert_says(result.err.text, "see the log");
+    assert_non_null(result.log);
+    assert_says(result.log, "error");
+    compile_result_done(&result);
     builds(toolchain, target);
 }
 
@@ -273,17 +273,17 @@ TEST(worker, a_toolchain_that_is_not_the_one_asked_for_refuses_the_job)
     const struct toolchain *tc = need("clang");
     struct compile_job job = job_of("clang", "gfx90a", ANSWER);
     job.toolchain_id = tc->identity;
-    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
-    is_for(&outcome, "gfx90a");
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    is_for(&result, "gfx90a");
     job.toolchain_id.bytes[0] ^= 1; /* as if the daemon had seen another version */
-    outcome = compiler_run(&fixture.worker, &job);
-    assert_int_equal(outcome.end, COMPILE_OUTDATED);
-    assert_int_equal(outcome.err.code, KILN_UNAVAILABLE);
-    assert_says(outcome.err.text, "clang was upgraded");
-    compile_outcome_done(&outcome);
+    result = compiler_run(&fixture.worker, &job);
+    assert_int_equal(result.end, COMPILE_OUTDATED);
+    assert_int_equal(result.err.code, KILN_UNAVAILABLE);
+    assert_says(result.err.text, "clang was upgraded");
+    compile_result_done(&result);
     job.toolchain_id = tc->identity;
-    outcome = compiler_run(&fixture.worker, &job);
-    is_for(&outcome, "gfx90a");
+    result = compiler_run(&fixture.worker, &job);
+    is_for(&result, "gfx90a");
 }
 
 /* It is told after the compile there, and counts all the same. */
@@ -292,10 +292,10 @@ TEST(worker, neither_does_it_do_the_first_job_of_a_process)
     struct compile_job job = job_of("clang", "gfx90a", ANSWER);
     job.toolchain_id = need("clang")->identity;
     job.toolchain_id.bytes[0] ^= 1;
-    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
-    assert_int_equal(outcome.end, COMPILE_OUTDATED);
-    assert_int_equal(outcome.object_fd, -1);
-    compile_outcome_done(&outcome);
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    assert_int_equal(result.end, COMPILE_OUTDATED);
+    assert_int_equal(result.object_fd, -1);
+    compile_result_done(&result);
 }
 
 TEST(worker, nor_does_it_refuse_a_source_that_is_wrong)
@@ -303,9 +303,9 @@ TEST(worker, nor_does_it_refuse_a_source_that_is_wrong)
     struct compile_job job = job_of("clang", "gfx90a", "void f() { this_is_not_there(; }\n");
     job.toolchain_id = need("clang")->identity;
     job.toolchain_id.bytes[0] ^= 1;
-    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
-    assert_int_equal(outcome.end, COMPILE_OUTDATED); /* else it would be remembered */
-    compile_outcome_done(&outcome);
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    assert_int_equal(result.end, COMPILE_OUTDATED); /* else it would be remembered */
+    compile_result_done(&result);
 }
 
 TEST(worker, a_compile_error_comes_with_its_log_and_the_worker_goes_on)
@@ -325,9 +325,9 @@ static void finds_headers(const char *toolchain, const char *target)
     job.options = bytes_of(NULL, 0);
     job.headers = buffer_view(&fixture.headers);
     job.header_count = 2;
-    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
-    is_for(&outcome, target);
-    compile_outcome_done(&outcome);
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    is_for(&result, target);
+    compile_result_done(&result);
 }
 
 TEST(worker, headers_are_found_by_their_names)
@@ -340,10 +340,10 @@ TEST(worker, headers_are_found_by_their_names)
 static void lacks_header(const char *toolchain, const char *target)
 {
     struct compile_job job = job_of(toolchain, target, "#include \"absent.h\"\n" ANSWER);
-    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
-    assert_int_equal(outcome.end, COMPILE_REFUSED);
-    assert_says(outcome.log, "absent.h");
-    compile_outcome_done(&outcome);
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    assert_int_equal(result.end, COMPILE_REFUSED);
+    assert_says(result.log, "absent.h");
+    compile_result_done(&result);
 }
 
 TEST(worker, a_header_that_did_not_come_is_missing) { each_toolchain(lacks_header); }
@@ -353,10 +353,10 @@ static void cannot_read(const char *toolchain, const char *target)
     char source[PATH_MAX + 512];
     snprintf(source, sizeof(source), "#include \"%s\"\n" ANSWER, secret);
     struct compile_job job = job_of(toolchain, target, source);
-    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
-    assert_int_equal(outcome.end, COMPILE_REFUSED);
-    assert_null(strstr(outcome.log, "hidden_word"));
-    compile_outcome_done(&outcome);
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    assert_int_equal(result.end, COMPILE_REFUSED);
+    assert_null(strstr(result.log, "hidden_word"));
+    compile_result_done(&result);
 }
 
 /* Ways into an object that no log shows.  PoCL makes code at once where it knows the size. */
@@ -390,19 +390,19 @@ static bool takes(const char *toolchain, const char *target, const char *taker)
     snprintf(source, sizeof(source), taker, secret);
 #pragma GCC diagnostic pop
     struct compile_job job = job_of(toolchain, target, source);
-    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
-    if (outcome.end == COMPILE_DONE) {
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    if (result.end == COMPILE_DONE) {
         struct kiln_err err = KILN_ERR_INIT;
         fixture.object.size = 0;
-        must(fs_read_fd(outcome.object_fd, OBJECT_MOST, &fixture.object, &err), err);
+        must(fs_read_fd(result.object_fd, OBJECT_MAX, &fixture.object, &err), err);
         taken = object_holds("hidden_word");
     } else {
-        if (outcome.end != COMPILE_REFUSED)
-            fail_msg("%s: %s\n%s", toolchain, outcome.err.text, outcome.log ? outcome.log : "");
-        assert_non_null(outcome.log);
-        assert_null(strstr(outcome.log, "hidden_word"));
+        if (result.end != COMPILE_REFUSED)
+            fail_msg("%s: %s\n%s", toolchain, result.err.text, result.log ? result.log : "");
+        assert_non_null(result.log);
+        assert_null(strstr(result.log, "hidden_word"));
     }
-    compile_outcome_done(&outcome);
+    compile_result_done(&result);
     return taken;
 }
 
@@ -438,27 +438,27 @@ TEST(worker, a_source_cannot_quote_files_of_this_machine)
     unlink(secret);
 }
 
-/* A file that root alone may read, in a folder that every compiler may look into. */
-static void make_roots_own(char folder[64])
+/* A file that root alone may read, in a directory that every compiler may look into. */
+static void make_roots_own(char directory[64])
 {
     struct kiln_err err = KILN_ERR_INIT;
     char *path = NULL;
-    strcpy(folder, "/tmp/kiln-test-system-XXXXXX");
-    assert_true(mkdtemp(folder) && chmod(folder, 0755) == 0);
-    snprintf(secret, sizeof(secret), "%s/roots-own.h", folder);
+    strcpy(directory, "/tmp/kiln-test-system-XXXXXX");
+    assert_true(mkdtemp(directory) && chmod(directory, 0755) == 0);
+    snprintf(secret, sizeof(secret), "%s/roots-own.h", directory);
     KILN_AUTO(fd) int fd = open(secret, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     must(fs_write_all(fd, bytes_of_text(HIDDEN), &err), err);
-    assert_true(asprintf(&path, "%s:%s", getenv("PATH"), folder) > 0);
+    assert_true(asprintf(&path, "%s:%s", getenv("PATH"), directory) > 0);
     setenv("PATH", path, 1);
     free(path);
 }
 
 static int start_beside_roots_own(void **state)
 {
-    static char folder[64];
+    static char directory[64];
     char *before = strdup(getenv("PATH"));
     assert_non_null(before);
-    make_roots_own(folder);
+    make_roots_own(directory);
     start_as_another(state);
     setenv("PATH", before, 1);
     free(before);
@@ -489,9 +489,9 @@ TEST(beside_roots_own, what_root_alone_may_read_is_not_quoted_by_another_user)
     snprintf(source, sizeof(source), "#include \"%s\"\n" ANSWER, secret);
     need("clang");
     struct compile_job job = job_of("clang", "gfx90a", source);
-    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
-    assert_says(outcome.log, "hidden_word");
-    compile_outcome_done(&outcome);
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    assert_says(result.log, "hidden_word");
+    compile_result_done(&result);
 }
 
 TEST(as_another, as_another_user_it_serves_every_toolchain_in_turn)
@@ -515,17 +515,17 @@ TEST(worker, the_worker_checks_names_once_more)
     const char *name = need("clang")->name;
     struct compile_job job = job_of(name, "gfx942", ANSWER);
     job.program = bytes_of_text("../../escape");
-    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
-    assert_int_equal(outcome.end, COMPILE_REFUSED);
-    assert_says(outcome.err.text, "../../escape");
-    compile_outcome_done(&outcome);
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    assert_int_equal(result.end, COMPILE_REFUSED);
+    assert_says(result.err.text, "../../escape");
+    compile_result_done(&result);
     add_header("../h", "");
     job = job_of(name, "gfx942", ANSWER);
     job.headers = buffer_view(&fixture.headers);
     job.header_count = 1;
-    outcome = compiler_run(&fixture.worker, &job);
-    assert_int_equal(outcome.end, COMPILE_REFUSED);
-    compile_outcome_done(&outcome);
+    result = compiler_run(&fixture.worker, &job);
+    assert_int_equal(result.end, COMPILE_REFUSED);
+    compile_result_done(&result);
 }
 
 static enum compile_end probe(const char *toolchain, const char *target)
@@ -533,14 +533,14 @@ static enum compile_end probe(const char *toolchain, const char *target)
     struct compile_job job = { .kind = COMPILE_PROBE,
                                .toolchain = bytes_of_text(toolchain),
                                .target = bytes_of_text(target) };
-    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
-    enum compile_end end = outcome.end;
-    assert_int_equal(outcome.object_size, 0);
-    compile_outcome_done(&outcome);
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    enum compile_end end = result.end;
+    assert_int_equal(result.object_size, 0);
+    compile_result_done(&result);
     return end;
 }
 
-TEST(worker, a_probe_tells_and_keeps_no_object)
+TEST(worker, a_probe_reports_and_keeps_no_object)
 {
     need("clang");
     assert_int_equal(probe("clang", "gfx942"), COMPILE_DONE);
@@ -553,10 +553,10 @@ TEST(worker, another_machines_opencl_target_is_refused)
 {
     need("opencl");
     struct compile_job job = job_of("opencl", "opencl:z80:other-0123456789abcdef", ANSWER);
-    struct compile_outcome outcome = compiler_run(&fixture.worker, &job);
-    assert_int_equal(outcome.end, COMPILE_REFUSED);
-    assert_says(outcome.err.text, "opencl:z80");
-    compile_outcome_done(&outcome);
+    struct compile_result result = compiler_run(&fixture.worker, &job);
+    assert_int_equal(result.end, COMPILE_REFUSED);
+    assert_says(result.err.text, "opencl:z80");
+    compile_result_done(&result);
 }
 
 /* HIP 5.2's hiprtc, which calls itself 9.0, corrupts its heap over targets that it does not
@@ -568,11 +568,11 @@ TEST(plain, hiprtc_for_gfx942_costs_the_worker_and_says_so)
     struct compiler_process doomed;
     compiler_start(&doomed, NULL);
     struct compile_job job = job_of("hiprtc", "gfx942", ANSWER);
-    struct compile_outcome outcome = compiler_run(&doomed, &job);
-    assert_int_equal(outcome.end, COMPILE_CRASHED);
-    assert_int_equal(outcome.object_fd, -1);
-    assert_non_null(outcome.log);
-    compile_outcome_done(&outcome);
+    struct compile_result result = compiler_run(&doomed, &job);
+    assert_int_equal(result.end, COMPILE_CRASHED);
+    assert_int_equal(result.object_fd, -1);
+    assert_non_null(result.log);
+    compile_result_done(&result);
     int status = compiler_stop(&doomed);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they exit with a report */
     assert_true(WIFSIGNALED(status));
@@ -588,9 +588,9 @@ static void writes_too_much(const char *toolchain, const char *target)
     struct compiler_process small;
     compiler_start(&small, &limits);
     struct compile_job job = job_of(toolchain, target, ANSWER);
-    struct compile_outcome outcome = compiler_run(&small, &job);
-    assert_int_equal(outcome.end, COMPILE_OUTPUT);
-    compile_outcome_done(&outcome);
+    struct compile_result result = compiler_run(&small, &job);
+    assert_int_equal(result.end, COMPILE_OUTPUT);
+    compile_result_done(&result);
     compiler_stop(&small);
 }
 
@@ -638,11 +638,11 @@ TEST(plain, each_job_has_its_own_processor_time)
     compiler_start(&p, &setup);
     struct compile_job job = job_of("clang", "gfx90a", ANSWER);
 
-    struct compile_outcome outcome = compiler_run(&p, &job);
+    struct compile_result result = compiler_run(&p, &job);
 
-    assert_int_equal(outcome.end, COMPILE_DONE);
+    assert_int_equal(result.end, COMPILE_DONE);
     assert_true(bound_of(&p, RLIMIT_CPU) > 77); /* the job's, beyond what was used before it */
-    compile_outcome_done(&outcome);
+    compile_result_done(&result);
     compiler_stop(&p);
 }
 
@@ -653,15 +653,15 @@ static void builds_the_same_bytes_elsewhere(const char *toolchain, const char *t
     struct digest first = sha256_of(buffer_view(&fixture.object));
     compiler_start(&other, NULL);
     struct compile_job job = job_of(toolchain, target, ANSWER);
-    struct compile_outcome outcome = compiler_run(&other, &job);
-    is_for(&outcome, target);
+    struct compile_result result = compiler_run(&other, &job);
+    is_for(&result, target);
     struct digest second = sha256_of(buffer_view(&fixture.object));
     assert_true(digest_equal(&first, &second));
-    compile_outcome_done(&outcome);
+    compile_result_done(&result);
     compiler_stop(&other);
 }
 
-TEST(worker, the_folder_of_a_worker_does_not_show_in_its_objects)
+TEST(worker, the_directory_of_a_worker_does_not_show_in_its_objects)
 {
     static const char *const names[] = { "hiprtc", "clang", "nvrtc" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -680,9 +680,9 @@ TEST(plain, a_worker_ends_after_its_jobs)
                                .toolchain = bytes_of_text("clang"),
                                .target = bytes_of_text("gfx942") };
     for (int i = 0; i < 2; i++) {
-        struct compile_outcome outcome = compiler_run(&brief, &job);
-        assert_int_equal(outcome.end, COMPILE_DONE);
-        compile_outcome_done(&outcome);
+        struct compile_result result = compiler_run(&brief, &job);
+        assert_int_equal(result.end, COMPILE_DONE);
+        compile_result_done(&result);
     }
     int status = -1;
     assert_int_equal(waitpid(brief.pid, &status, 0), brief.pid);

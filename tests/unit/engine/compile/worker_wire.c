@@ -98,8 +98,8 @@ TEST(connected, a_job_arrives_as_it_was_sent)
     must(worker_send_job(f->daemon_fd, &sent, &files, &f->err), f->err);
     receive_job(f, fds);
     BUFFER_AUTO struct buffer content;
-    buffer_init(&content, WORKER_JOB_MOST);
-    must(fs_read_fd(fds[0], WORKER_JOB_MOST, &content, &f->err), f->err);
+    buffer_init(&content, WORKER_JOB_MAX);
+    must(fs_read_fd(fds[0], WORKER_JOB_MAX, &content, &f->err), f->err);
     must(worker_job_read(buffer_view(&content), &got, &f->err), f->err);
     assert_true(fs_is_sealed(fds[0]));
     assert_int_equal(got.kind, sent.kind);
@@ -154,18 +154,18 @@ TEST(connected, a_closed_socket_is_unavailable)
     assert_int_equal(receive(f, &message, &collected), KILN_UNAVAILABLE);
 }
 
-TEST(connected, ready_and_result_are_told_apart)
+TEST(connected, ready_and_result_are_reported_apart)
 {
     struct fixture *f = *state;
     enum worker_message message;
     struct worker_result collected, sent = { .end = COMPILE_MEMORY, .text = "why", .cpu_ns = 5 };
     BUFFER_AUTO struct buffer ready, b;
-    buffer_init(&ready, WORKER_PACKET_MOST);
+    buffer_init(&ready, WORKER_PACKET_MAX);
     const struct sandbox_report sandbox = { .has = LAYERS_ALL & ~(1u << LAYER_network),
                                             .landlock = 7,
                                             .why = "network: not\there" };
     worker_ready_write(&ready, &sandbox);
-    buffer_init(&b, WORKER_PACKET_MOST);
+    buffer_init(&b, WORKER_PACKET_MAX);
     worker_result_write(&b, &sent);
     send_bytes(f, ready.data, ready.size);
     send_bytes(f, b.data, b.size);
@@ -210,11 +210,11 @@ TEST(connected, packets_that_are_no_message_are_refused)
 }
 
 /* What a worker says of itself is bounded, and hangs together. */
-TEST(connected, a_greeting_that_makes_no_sense_is_refused)
+TEST(connected, a_handshake_that_makes_no_sense_is_refused)
 {
     struct fixture *f = *state;
-    static char long_text[LAYERS_TEXT_MOST + 1];
-    memset(long_text, 'x', LAYERS_TEXT_MOST);
+    static char long_text[LAYERS_TEXT_MAX + 1];
+    memset(long_text, 'x', LAYERS_TEXT_MAX);
     const struct {
         uint32_t has, landlock;
         const char *why;
@@ -226,7 +226,7 @@ TEST(connected, a_greeting_that_makes_no_sense_is_refused)
         enum worker_message message;
         struct worker_result collected;
         BUFFER_AUTO struct buffer b;
-        buffer_init(&b, WORKER_PACKET_MOST);
+        buffer_init(&b, WORKER_PACKET_MAX);
         buffer_put_u8(&b, WORKER_READY);
         buffer_put_u32(&b, bad[i].has);
         buffer_put_u32(&b, bad[i].landlock);
@@ -238,14 +238,14 @@ TEST(connected, a_greeting_that_makes_no_sense_is_refused)
     }
 }
 
-TEST(connected, a_greeting_of_another_release_is_refused)
+TEST(connected, a_handshake_of_another_release_is_refused)
 {
     struct fixture *f = *state;
     static const struct sandbox_report sandbox = { .has = LAYERS_ALL, .landlock = 7 };
     enum worker_message message;
     struct worker_result collected;
     BUFFER_AUTO struct buffer b;
-    buffer_init(&b, WORKER_PACKET_MOST);
+    buffer_init(&b, WORKER_PACKET_MAX);
     worker_ready_write(&b, &sandbox);
     send_bytes(f, b.data, b.size);
     must(receive(f, &message, &collected), f->err);
@@ -261,13 +261,13 @@ TEST(connected, a_greeting_of_another_release_is_refused)
     assert_says(f->err.text, "damaged greeting");
 }
 
-TEST(connected, control_characters_in_a_sentence_become_blanks)
+TEST(connected, control_characters_in_a_message_become_blanks)
 {
     struct fixture *f = *state;
     enum worker_message message;
     struct worker_result collected, sent = { .end = COMPILE_REFUSED, .text = "a\n\x1b[31mb" };
     BUFFER_AUTO struct buffer b;
-    buffer_init(&b, WORKER_PACKET_MOST);
+    buffer_init(&b, WORKER_PACKET_MAX);
     worker_result_write(&b, &sent);
     send_bytes(f, b.data, b.size);
     must(receive(f, &message, &collected), f->err);
@@ -278,91 +278,91 @@ TEST(plain, a_finished_object_is_sealed)
 {
     struct worker_files files = new_files();
     struct worker_result collected = { .end = COMPILE_DONE, .cpu_ns = 7, .peak_rss = 8 };
-    struct compile_outcome outcome;
+    struct compile_result result;
     put(files.object_fd, "object");
     put(files.log_fd, "warning\n");
-    worker_collect(&files, COMPILE_CRASHED, NULL, &collected, &outcome);
-    assert_int_equal(outcome.end, COMPILE_DONE);
-    assert_int_equal(outcome.err.code, KILN_OK);
-    assert_true(fs_is_sealed(outcome.object_fd));
-    assert_int_equal(outcome.object_size, 6);
-    assert_string_equal(outcome.log, "warning\n");
-    assert_int_equal(outcome.cpu_ns, 7);
+    worker_collect(&files, COMPILE_CRASHED, NULL, &collected, &result);
+    assert_int_equal(result.end, COMPILE_DONE);
+    assert_int_equal(result.err.code, KILN_OK);
+    assert_true(fs_is_sealed(result.object_fd));
+    assert_int_equal(result.object_size, 6);
+    assert_string_equal(result.log, "warning\n");
+    assert_int_equal(result.cpu_ns, 7);
     assert_int_equal(files.object_fd, -1);
-    compile_outcome_done(&outcome);
+    compile_result_done(&result);
 }
 
 TEST(plain, an_object_that_is_still_mapped_for_writing_is_not_taken)
 {
     struct worker_files files = new_files();
     struct worker_result collected = { .end = COMPILE_DONE };
-    struct compile_outcome outcome;
+    struct compile_result result;
     put(files.object_fd, "object");
     void *held = mmap(NULL, 6, PROT_READ | PROT_WRITE, MAP_SHARED, files.object_fd, 0);
     assert_ptr_not_equal(held, MAP_FAILED);
-    worker_collect(&files, COMPILE_DONE, NULL, &collected, &outcome);
-    assert_int_equal(outcome.end, COMPILE_CRASHED);
-    assert_int_equal(outcome.err.code, KILN_COMPILE_FAILED);
-    assert_int_equal(outcome.object_fd, -1);
+    worker_collect(&files, COMPILE_DONE, NULL, &collected, &result);
+    assert_int_equal(result.end, COMPILE_CRASHED);
+    assert_int_equal(result.err.code, KILN_COMPILE_FAILED);
+    assert_int_equal(result.object_fd, -1);
     munmap(held, 6);
-    compile_outcome_done(&outcome);
+    compile_result_done(&result);
 }
 
 TEST(plain, an_object_beyond_the_limit_is_not_taken)
 {
     struct worker_files files = new_files();
     struct worker_result collected = { .end = COMPILE_DONE };
-    struct compile_outcome outcome;
+    struct compile_result result;
     assert_int_equal(ftruncate(files.object_fd, (off_t)LIMIT_CODE_OBJECT + 1), 0);
-    worker_collect(&files, COMPILE_DONE, NULL, &collected, &outcome);
-    assert_int_equal(outcome.end, COMPILE_OUTPUT);
-    assert_int_equal(outcome.object_fd, -1);
-    compile_outcome_done(&outcome);
+    worker_collect(&files, COMPILE_DONE, NULL, &collected, &result);
+    assert_int_equal(result.end, COMPILE_OUTPUT);
+    assert_int_equal(result.object_fd, -1);
+    compile_result_done(&result);
 }
 
 TEST(plain, the_log_of_a_worker_that_died_is_kept)
 {
     struct worker_files files = new_files();
-    struct compile_outcome outcome;
+    struct compile_result result;
     put(files.log_fd, "last words\n");
-    worker_collect(&files, COMPILE_CRASHED, "died of SIGABRT", NULL, &outcome);
-    assert_int_equal(outcome.end, COMPILE_CRASHED);
-    assert_int_equal(outcome.err.code, KILN_COMPILE_FAILED);
-    assert_string_equal(outcome.err.text, "died of SIGABRT");
-    assert_string_equal(outcome.log, "last words\n");
-    compile_outcome_done(&outcome);
+    worker_collect(&files, COMPILE_CRASHED, "died of SIGABRT", NULL, &result);
+    assert_int_equal(result.end, COMPILE_CRASHED);
+    assert_int_equal(result.err.code, KILN_COMPILE_FAILED);
+    assert_string_equal(result.err.text, "died of SIGABRT");
+    assert_string_equal(result.log, "last words\n");
+    compile_result_done(&result);
 }
 
 TEST(plain, an_absent_toolchain_is_unavailable_and_not_a_failed_compile)
 {
     struct worker_files files = new_files();
     struct worker_result collected = { .end = COMPILE_UNAVAILABLE, .text = "no hiprtc" };
-    struct compile_outcome outcome;
-    worker_collect(&files, COMPILE_CRASHED, NULL, &collected, &outcome);
-    assert_int_equal(outcome.err.code, KILN_UNAVAILABLE);
-    assert_string_equal(outcome.err.text, "no hiprtc");
-    assert_null(outcome.log);
-    compile_outcome_done(&outcome);
+    struct compile_result result;
+    worker_collect(&files, COMPILE_CRASHED, NULL, &collected, &result);
+    assert_int_equal(result.err.code, KILN_UNAVAILABLE);
+    assert_string_equal(result.err.text, "no hiprtc");
+    assert_null(result.log);
+    compile_result_done(&result);
 }
 
 TEST(plain, a_long_log_loses_its_middle)
 {
     struct worker_files files = new_files();
-    struct compile_outcome outcome;
+    struct compile_result result;
     put(files.log_fd, "first\n");
     assert_int_equal(ftruncate(files.log_fd, 1 << 20), 0);
     assert_int_equal(lseek(files.log_fd, 0, SEEK_END), 1 << 20);
     put(files.log_fd, "last\n");
-    worker_collect(&files, COMPILE_REFUSED, "no", NULL, &outcome);
-    size_t length = strlen(outcome.log);
+    worker_collect(&files, COMPILE_REFUSED, "no", NULL, &result);
+    size_t length = strlen(result.log);
     assert_true(length <= LIMIT_COMPILE_LOG);
-    assert_int_equal(strncmp(outcome.log, "first\n", 6), 0);
-    assert_string_equal(outcome.log + length - 5, "last\n");
-    assert_says(outcome.log, "bytes left out");
-    compile_outcome_done(&outcome);
+    assert_int_equal(strncmp(result.log, "first\n", 6), 0);
+    assert_string_equal(result.log + length - 5, "last\n");
+    assert_says(result.log, "bytes left out");
+    compile_result_done(&result);
 }
 
-TEST(plain, the_last_lines_of_a_log_tell_why_a_compiler_died)
+TEST(plain, the_last_lines_of_a_log_report_why_a_compiler_died)
 {
     const char *text = "as it was";
     assert_int_equal(worker_log_cause(NULL, COMPILE_CRASHED, &text), COMPILE_CRASHED);

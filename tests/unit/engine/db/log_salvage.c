@@ -17,7 +17,7 @@
 #define PAGE 4096u
 #define LOG_HEADER 32u
 #define LOG_PAGE (24u + PAGE)
-#define FILE_MOST (16u << 20)
+#define FILE_MAX (16u << 20)
 #define ROWS 40
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FLIPS 300 /* each takes ten times as long */
@@ -26,7 +26,7 @@
 #endif
 
 struct fixture {
-    char folder[64], path[96], log[112]; /* as a writer left them that was killed */
+    char directory[64], path[96], log[112]; /* as a writer left them that was killed */
     char copy[96], copy_log[112];
     struct buffer file, pages; /* the same, in memory */
     struct buffer whole;       /* what SQLite makes of them */
@@ -37,16 +37,16 @@ struct fixture {
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-log-XXXXXX");
-    if (!mkdtemp(f->folder))
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-log-XXXXXX");
+    if (!mkdtemp(f->directory))
         return -1;
-    snprintf(f->path, sizeof(f->path), "%s/file.db", f->folder);
+    snprintf(f->path, sizeof(f->path), "%s/file.db", f->directory);
     snprintf(f->log, sizeof(f->log), "%s-wal", f->path);
-    snprintf(f->copy, sizeof(f->copy), "%s/copy.db", f->folder);
+    snprintf(f->copy, sizeof(f->copy), "%s/copy.db", f->directory);
     snprintf(f->copy_log, sizeof(f->copy_log), "%s-wal", f->copy);
-    buffer_init(&f->file, FILE_MOST);
-    buffer_init(&f->pages, FILE_MOST);
-    buffer_init(&f->whole, FILE_MOST);
+    buffer_init(&f->file, FILE_MAX);
+    buffer_init(&f->pages, FILE_MAX);
+    buffer_init(&f->whole, FILE_MAX);
     *state = f;
     return 0;
 }
@@ -57,7 +57,7 @@ static int teardown(void **state)
     buffer_done(&f->file);
     buffer_done(&f->pages);
     buffer_done(&f->whole);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
     return 0;
 }
@@ -70,7 +70,7 @@ static void read_all(const char *path, struct buffer *into)
 {
     struct kiln_err err = KILN_ERR_INIT;
     into->size = 0;
-    must(fs_read_file(path, FILE_MOST, into, &err), err);
+    must(fs_read_file(path, FILE_MAX, into, &err), err);
 }
 
 static void write_all(const char *path, struct bytes content)
@@ -154,7 +154,7 @@ static void save_ok(struct fixture *f)
 static void expect_whole_but(struct fixture *f, uint32_t lost_page)
 {
     BUFFER_AUTO struct buffer saved;
-    buffer_init(&saved, FILE_MOST);
+    buffer_init(&saved, FILE_MAX);
     read_all(f->copy, &saved);
     assert_int_equal(saved.size, f->whole.size);
     for (uint32_t page = 2; page <= saved.size / PAGE; page++) {
@@ -261,7 +261,7 @@ TEST(log_salvage, an_index_of_the_log_that_is_stale_says_nothing)
     assert_false(f->state.damaged);
     expect_whole_but(f, 0);
     BUFFER_AUTO struct buffer after;
-    buffer_init(&after, FILE_MOST);
+    buffer_init(&after, FILE_MAX);
     read_all(index, &after);
     assert_int_equal(after.size, sizeof(noise));
     assert_memory_equal(after.data, noise, sizeof(noise));
@@ -409,7 +409,7 @@ TEST(log_salvage, a_log_that_asks_for_a_giant_file_is_refused)
 static void expect_known_pages(struct fixture *f)
 {
     BUFFER_AUTO struct buffer saved;
-    buffer_init(&saved, FILE_MOST);
+    buffer_init(&saved, FILE_MAX);
     read_all(f->copy, &saved);
     assert_true(saved.size <= f->whole.size);
     for (size_t at = PAGE; at + PAGE <= saved.size; at += PAGE) {

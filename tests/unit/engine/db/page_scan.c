@@ -13,7 +13,7 @@
 #define RECORD_LIMIT (4u << 20)
 
 struct fixture {
-    char folder[64], path[96];
+    char directory[64], path[96];
     sqlite3 *db; /* owned; the oracle */
     int fd;
     struct kiln_err err;
@@ -22,10 +22,10 @@ struct fixture {
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-pages-XXXXXX");
-    if (!mkdtemp(f->folder))
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-pages-XXXXXX");
+    if (!mkdtemp(f->directory))
         return -1;
-    snprintf(f->path, sizeof(f->path), "%s/file.db", f->folder);
+    snprintf(f->path, sizeof(f->path), "%s/file.db", f->directory);
     f->fd = -1;
     *state = f;
     return 0;
@@ -37,7 +37,7 @@ static int teardown(void **state)
     sqlite3_close(f->db);
     if (f->fd >= 0)
         close(f->fd);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
     return 0;
 }
@@ -90,7 +90,7 @@ static bool compare(void *context, const struct page_cell *cell)
     struct seen *s = context;
     BUFFER_AUTO struct buffer record;
     buffer_init(&record, RECORD_LIMIT);
-    struct page_value v[PAGE_COLUMNS_MOST];
+    struct page_value v[PAGE_COLUMNS_MAX];
     if (cell->columns == 5) /* of the schema */
         return true;
     assert_true(page_scan_read(s->scan, cell, &record, v));
@@ -187,7 +187,7 @@ static size_t cells_of_crafted(struct fixture *f, const uint8_t *cell, size_t si
     return count;
 }
 
-TEST(page_scan, of_a_page_that_names_one_cell_often_no_more_is_told_than_would_fill_it)
+TEST(page_scan, of_a_page_that_names_one_cell_often_no_more_is_reported_than_would_fill_it)
 {
     struct fixture *f = *state;
     const uint8_t cell[] = { 12, 1, 2, 32, '0', '1', '2', '3', '4', '5', '6', '7', '8', '9' };
@@ -259,7 +259,7 @@ static bool count(void *context, const struct page_cell *cell)
     return ++*(int *)context < 5;
 }
 
-TEST(page_scan, stops_when_told)
+TEST(page_scan, stops_when_reported)
 {
     struct fixture *f = *state;
     int cells = 0;
@@ -276,7 +276,7 @@ static bool read_again(void *context, const struct page_cell *cell)
     struct seen *s = context;
     BUFFER_AUTO struct buffer record;
     buffer_init(&record, RECORD_LIMIT);
-    struct page_value v[PAGE_COLUMNS_MOST];
+    struct page_value v[PAGE_COLUMNS_MAX];
     s->rows += page_scan_read(s->scan, cell, &record, v);
     return true;
 }
@@ -304,7 +304,7 @@ static bool read_into_little(void *context, const struct page_cell *cell)
     struct seen *s = context;
     BUFFER_AUTO struct buffer record;
     buffer_init(&record, 100);
-    struct page_value v[PAGE_COLUMNS_MOST];
+    struct page_value v[PAGE_COLUMNS_MAX];
     bool fits = cell->size <= 100;
     assert_int_equal(page_scan_read(s->scan, cell, &record, v), fits);
     s->rows += fits;

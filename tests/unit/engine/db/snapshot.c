@@ -22,7 +22,7 @@
 #define ITEMS 2000 /* rows that a transaction changes: more pages than the log may keep */
 
 struct fixture {
-    char folder[64], path[96], copy[96];
+    char directory[64], path[96], copy[96];
     pid_t writer; /* 0: none */
     int alive;    /* its end of a pipe: bytes come as long as it commits */
     struct kiln_err err;
@@ -31,11 +31,11 @@ struct fixture {
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-snapshot-XXXXXX");
-    if (!mkdtemp(f->folder))
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-snapshot-XXXXXX");
+    if (!mkdtemp(f->directory))
         return -1;
-    snprintf(f->path, sizeof(f->path), "%s/live.db", f->folder);
-    snprintf(f->copy, sizeof(f->copy), "%s/copy.db", f->folder);
+    snprintf(f->path, sizeof(f->path), "%s/live.db", f->directory);
+    snprintf(f->copy, sizeof(f->copy), "%s/copy.db", f->directory);
     f->alive = -1;
     *state = f;
     return 0;
@@ -57,7 +57,7 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
     stop_writer(f);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
     return 0;
 }
@@ -68,7 +68,7 @@ static int do_sql(sqlite3 *db, const char *sql) { return sqlite3_exec(db, sql, N
 
 /* Every transaction gives all items the same new number, and adds and deletes some.  Does not
  * return. */
-static void write_for_ever(const struct fixture *f, const char *mode, int told)
+static void write_for_ever(const struct fixture *f, const char *mode, int reported)
 {
     sqlite3 *db = NULL;
     char sql[512];
@@ -90,7 +90,7 @@ static void write_for_ever(const struct fixture *f, const char *mode, int told)
                  "insert or ignore into item select i, %u, randomblob(100 + i * 7 %% 900) from n;"
                  "commit",
                  number % 5, number, ITEMS, number);
-        if (do_sql(db, sql) != SQLITE_OK || write(told, "", 1) != 1)
+        if (do_sql(db, sql) != SQLITE_OK || write(reported, "", 1) != 1)
             _exit(3);
     }
 }
@@ -299,7 +299,7 @@ TEST(snapshot, follows_a_link_to_the_file_and_its_log)
     assert_int_equal(do_sql(db, "pragma journal_mode = wal; create table item (id);"
                                 "insert into item values (1), (2)"),
                      SQLITE_OK);
-    snprintf(link, sizeof(link), "%s/link.db", f->folder);
+    snprintf(link, sizeof(link), "%s/link.db", f->directory);
     assert_int_equal(symlink(f->path, link), 0);
 
     must(db_snapshot(link, f->copy, &f->err), f->err);

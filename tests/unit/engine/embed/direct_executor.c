@@ -29,7 +29,7 @@ static void note_done(struct task *task)
     const struct named_task *t = (struct named_task *)task;
     note_event(t->done);
     if (t->next_task)
-        f.executor.base.ops->run(&f.executor.base, LANE_READ, t->next_task);
+        f.executor.base.ops->run(&f.executor.base, WORK_QUEUE_READ, t->next_task);
     if (t->next_later)
         f.executor.base.ops->later(&f.executor.base, t->next_later);
 }
@@ -41,9 +41,9 @@ static struct named_task make_task(char work, char done)
                                 .done = done };
 }
 
-static void run_task(struct named_task *t, enum lane lane)
+static void run_task(struct named_task *t, enum work_queue work_queue)
 {
-    f.executor.base.ops->run(&f.executor.base, lane, &t->task);
+    f.executor.base.ops->run(&f.executor.base, work_queue, &t->task);
 }
 
 static void run_all(void)
@@ -65,18 +65,18 @@ FIXTURE(direct_executor, set_up, NULL);
 TEST(direct_executor, nothing_runs_within_the_call)
 {
     struct named_task a = make_task('a', 'A');
-    run_task(&a, LANE_READ);
+    run_task(&a, WORK_QUEUE_READ);
     assert_string_equal(f.events, "");
     run_all();
     assert_string_equal(f.events, "aA");
 }
 
-TEST(direct_executor, each_done_follows_its_work_in_order_across_lanes)
+TEST(direct_executor, each_done_follows_its_work_in_order_across_work_queues)
 {
     struct named_task a = make_task('a', 'A'), b = make_task('b', 'B'), c = make_task('c', 'C');
-    run_task(&a, LANE_WRITE);
-    run_task(&b, LANE_READ);
-    run_task(&c, LANE_TUNING);
+    run_task(&a, WORK_QUEUE_WRITE);
+    run_task(&b, WORK_QUEUE_READ);
+    run_task(&c, WORK_QUEUE_TUNING);
     run_all();
     assert_string_equal(f.events, "aAbBcC");
 }
@@ -84,8 +84,8 @@ TEST(direct_executor, each_done_follows_its_work_in_order_across_lanes)
 TEST(direct_executor, a_step_runs_one_task)
 {
     struct named_task a = make_task('a', 'A'), b = make_task('b', 'B');
-    run_task(&a, LANE_READ);
-    run_task(&b, LANE_READ);
+    run_task(&a, WORK_QUEUE_READ);
+    run_task(&b, WORK_QUEUE_READ);
     assert_true(direct_executor_step(&f.executor));
     assert_string_equal(f.events, "aA");
     assert_true(direct_executor_step(&f.executor));
@@ -96,8 +96,8 @@ TEST(direct_executor, later_comes_after_the_tasks_that_were_due)
 {
     struct named_task a = make_task('a', 'A'), b = make_task('b', 'B'), l = make_task('l', 'L');
     f.executor.base.ops->later(&f.executor.base, &l.task);
-    run_task(&a, LANE_READ);
-    run_task(&b, LANE_READ);
+    run_task(&a, WORK_QUEUE_READ);
+    run_task(&b, WORK_QUEUE_READ);
     run_all();
     assert_string_equal(f.events, "aAbBL");
 }
@@ -107,7 +107,7 @@ TEST(direct_executor, tasks_that_others_lead_to_do_not_hold_up_later)
 {
     struct named_task a = make_task('a', 'A'), b = make_task('b', 'B'), l = make_task('l', 'L');
     a.next_task = &b.task;
-    run_task(&a, LANE_READ);
+    run_task(&a, WORK_QUEUE_READ);
     f.executor.base.ops->later(&f.executor.base, &l.task);
     run_all();
     assert_string_equal(f.events, "aALbB");

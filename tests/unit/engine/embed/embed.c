@@ -32,7 +32,7 @@
 
 struct fake_compiler {
     struct embed_compiler base; /* first member */
-    struct compile_outcome *outcome;
+    struct compile_result *result;
     const struct compile_job *job;
     int wake_fd;
     atomic_bool may_end, stays_in_begin, is_in_begin;
@@ -45,12 +45,12 @@ static struct fake_compiler *fake_of(struct embed_compiler *base)
 }
 
 static void fake_begin(struct embed_compiler *base, const struct compile_job *job,
-                       struct compile_outcome *outcome)
+                       struct compile_result *result)
 {
     struct fake_compiler *c = fake_of(base);
     c->begun++;
     c->job = job;
-    c->outcome = outcome;
+    c->result = result;
     atomic_store(&c->is_in_begin, true);
     while (atomic_load(&c->stays_in_begin))
         poll(NULL, 0, 1);
@@ -69,12 +69,12 @@ static bool fake_wait(struct embed_compiler *base, uint64_t deadline_ns)
         if (clock_monotonic_ns() >= deadline_ns)
             return false;
     }
-    *c->outcome = COMPILE_OUTCOME_INIT;
-    c->outcome->end = COMPILE_DONE;
-    must(fs_memfd("kiln-test", &c->outcome->object_fd, &err), err);
-    must(fs_write_all(c->outcome->object_fd, bytes_of_text(text), &err), err);
-    must(fs_seal(c->outcome->object_fd, &err), err);
-    c->outcome->object_size = strlen(text);
+    *c->result = COMPILE_RESULT_INIT;
+    c->result->end = COMPILE_DONE;
+    must(fs_memfd("kiln-test", &c->result->object_fd, &err), err);
+    must(fs_write_all(c->result->object_fd, bytes_of_text(text), &err), err);
+    must(fs_seal(c->result->object_fd, &err), err);
+    c->result->object_size = strlen(text);
     c->job = NULL;
     return true;
 }
@@ -91,9 +91,9 @@ static void fake_stop(struct embed_compiler *base)
     c->stopped++;
     if (!c->job)
         return;
-    *c->outcome = COMPILE_OUTCOME_INIT;
-    c->outcome->end = COMPILE_UNAVAILABLE;
-    kiln_fail(&c->outcome->err, KILN_UNAVAILABLE, "stopped");
+    *c->result = COMPILE_RESULT_INIT;
+    c->result->end = COMPILE_UNAVAILABLE;
+    kiln_fail(&c->result->err, KILN_UNAVAILABLE, "stopped");
     c->job = NULL;
 }
 
@@ -271,7 +271,7 @@ TEST(embed, a_frame_that_lies_about_its_size_is_refused)
     assert_int_equal(f->t->ops->send(f->t, bytes_of(raw, 3), &f->err), KILN_INVALID);
 }
 
-TEST(embed, without_memory_for_an_answer_its_reader_is_told)
+TEST(embed, without_memory_for_an_answer_its_reader_is_reported)
 {
     struct fixture *f = *state;
     struct transport_frame frame;
@@ -490,7 +490,7 @@ static int connect_in_lost_child(const struct fixture *f)
     return 0;
 }
 
-TEST(compiler, a_child_that_was_forked_while_a_thread_was_inside_is_told)
+TEST(compiler, a_child_that_was_forked_while_a_thread_was_inside_is_reported)
 {
     struct fixture *f = *state;
     pthread_t inside;

@@ -28,8 +28,8 @@ static void on_done(struct compile_order *order)
 {
     struct named_order *o = (struct named_order *)order;
     o->fixture->finished[o->fixture->finished_count++] = o->name;
-    o->end = order->task.outcome.end;
-    compile_outcome_done(&order->task.outcome);
+    o->end = order->task.result.end;
+    compile_result_done(&order->task.result);
 }
 
 static int setup(void **state)

@@ -14,7 +14,7 @@ static struct digest numbered(unsigned n)
     return d;
 }
 
-TEST(plain, remembers_sentence_and_log_until_it_expires)
+TEST(plain, remembers_message_and_log_until_it_expires)
 {
     KILN_AUTO(failure_memory) struct failure_memory *m = NULL;
     struct kiln_err err = KILN_ERR_INIT;
@@ -60,12 +60,12 @@ TEST(plain, forgets_the_oldest_when_it_is_full)
     struct kiln_err err = KILN_ERR_INIT;
     struct failure f;
     must(failure_memory_create(10, &m, &err), err);
-    for (unsigned i = 0; i <= FAILURES_MOST; i++) {
+    for (unsigned i = 0; i <= FAILURES_MAX; i++) {
         struct digest key = numbered(i);
         failure_memory_add(m, &key, &why, "log", i);
     }
-    struct digest first = numbered(0), last = numbered(FAILURES_MOST);
-    assert_int_equal(failure_memory_count(m), FAILURES_MOST);
+    struct digest first = numbered(0), last = numbered(FAILURES_MAX);
+    assert_int_equal(failure_memory_count(m), FAILURES_MAX);
     assert_false(failure_memory_find(m, &first, 9000, &f));
     assert_true(failure_memory_find(m, &last, 9000, &f));
 }

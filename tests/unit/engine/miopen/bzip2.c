@@ -11,7 +11,7 @@
 #define LIMIT (8u << 20)
 
 struct fixture {
-    char folder[64];
+    char directory[64];
     struct buffer raw, stored; /* owned */
     struct kiln_err err;
 };
@@ -19,17 +19,17 @@ struct fixture {
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-bzip2-XXXXXX");
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-bzip2-XXXXXX");
     buffer_init(&f->raw, LIMIT);
     buffer_init(&f->stored, LIMIT);
     *state = f;
-    return mkdtemp(f->folder) ? 0 : -1;
+    return mkdtemp(f->directory) ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     buffer_done(&f->raw);
     buffer_done(&f->stored);
     free(f);
@@ -61,7 +61,7 @@ static void fill_randomly(struct buffer *b, size_t size)
 static void put_file(struct fixture *f, const char *name, struct bytes content)
 {
     char path[128];
-    snprintf(path, sizeof(path), "%s/%s", f->folder, name);
+    snprintf(path, sizeof(path), "%s/%s", f->directory, name);
     KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     must(fs_write_all(fd, content, &f->err), f->err);
 }
@@ -69,17 +69,17 @@ static void put_file(struct fixture *f, const char *name, struct bytes content)
 static int open_file(struct fixture *f, const char *name, int flags)
 {
     char path[128];
-    snprintf(path, sizeof(path), "%s/%s", f->folder, name);
+    snprintf(path, sizeof(path), "%s/%s", f->directory, name);
     int fd = open(path, flags | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     return fd;
 }
 
-/* Runs a command of the shell in the folder. */
+/* Runs a command of the shell in the directory. */
 static void run(struct fixture *f, const char *command)
 {
     char line[256];
-    snprintf(line, sizeof(line), "cd %s && %s", f->folder, command);
+    snprintf(line, sizeof(line), "cd %s && %s", f->directory, command);
     assert_int_equal(system(line), 0); // NOLINT(cert-env33-c): the oracle is the plain tool
 }
 
@@ -213,25 +213,25 @@ TEST(bzip2, says_when_the_caller_has_no_room)
 
 /* ---- files ---- */
 
-struct told {
+struct reported {
     unsigned calls;
     uint64_t latest;
 };
 
 static void on_progress(void *context, uint64_t read)
 {
-    struct told *told = context;
-    assert_true(read > told->latest);
-    told->calls++;
-    told->latest = read;
+    struct reported *reported = context;
+    assert_true(read > reported->latest);
+    reported->calls++;
+    reported->latest = read;
 }
 
 static enum kiln_code unpack_file(struct fixture *f, const char *name, uint64_t limit,
-                                  struct told *told)
+                                  struct reported *reported)
 {
     KILN_AUTO(fd) int from = open_file(f, name, O_RDONLY);
     KILN_AUTO(fd) int to = open_file(f, "unpacked", O_WRONLY | O_CREAT | O_TRUNC);
-    return bzip2_unpack_file(from, to, limit, told ? on_progress : NULL, told, &f->err);
+    return bzip2_unpack_file(from, to, limit, reported ? on_progress : NULL, reported, &f->err);
 }
 
 TEST(bzip2, unpacks_a_file_of_several_streams)
@@ -241,14 +241,14 @@ TEST(bzip2, unpacks_a_file_of_several_streams)
     put_file(f, "a", buffer_view(&f->raw));
     put_file(f, "b", bytes_of_text("the second stream"));
     run(f, "cat a b > ab; bzip2 -9 -k a b; cat a.bz2 b.bz2 > ab.bz2");
-    struct told told = { 0 };
+    struct reported reported = { 0 };
 
-    must(unpack_file(f, "ab.bz2", LIMIT, &told), f->err);
+    must(unpack_file(f, "ab.bz2", LIMIT, &reported), f->err);
 
     run(f, "cmp ab unpacked");
     BUFFER_AUTO struct buffer packed = content_of(f, "ab.bz2");
-    assert_true(told.calls >= 1);
-    assert_int_equal(told.latest, packed.size);
+    assert_true(reported.calls >= 1);
+    assert_int_equal(reported.latest, packed.size);
 }
 
 TEST(bzip2, unpacks_a_file_that_comes_byte_by_byte)
@@ -295,9 +295,9 @@ TEST(bzip2, says_when_a_descriptor_cannot_be_used)
     struct fixture *f = *state;
     run(f, "echo content | bzip2 > a.bz2");
     KILN_AUTO(fd) int from = open_file(f, "a.bz2", O_RDONLY);
-    KILN_AUTO(fd) int folder = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_int_equal(bzip2_unpack_file(folder, from, LIMIT, NULL, NULL, &f->err), KILN_IO);
+    KILN_AUTO(fd) int directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(bzip2_unpack_file(directory, from, LIMIT, NULL, NULL, &f->err), KILN_IO);
     assert_says(f->err.text, "cannot read");
-    assert_int_equal(bzip2_unpack_file(from, folder, LIMIT, NULL, NULL, &f->err), KILN_IO);
+    assert_int_equal(bzip2_unpack_file(from, directory, LIMIT, NULL, NULL, &f->err), KILN_IO);
     assert_says(f->err.text, "cannot write");
 }

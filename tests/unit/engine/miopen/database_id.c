@@ -34,7 +34,7 @@ TEST(plain, writes_what_miopen_writes)
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         struct database_id id = { .compute_units = known[i].compute_units };
         snprintf(id.device, sizeof(id.device), "%s", known[i].device);
-        char text[DATABASE_ID_MOST];
+        char text[DATABASE_ID_MAX];
         assert_true(database_id_write(&id, text));
         assert_string_equal(text, known[i].text);
     }
@@ -117,7 +117,7 @@ TEST(plain, nvidias_targets_are_ids_of_kilns_own_packages_alone)
     static const char *const miopens[] = { "sm_90.kdb", "sm_90.ukdb", "sm_90.kdb.bz2", "sm_90" };
     struct database_id id;
     struct kiln_err err = KILN_ERR_INIT;
-    char text[DATABASE_ID_MOST];
+    char text[DATABASE_ID_MAX];
     for (size_t i = 0; i < 2; i++) {
         must(database_id_of_file(own[i], &id, &err), err);
         assert_false(database_id_is_miopens(&id));
@@ -189,10 +189,10 @@ TEST(plain, splits_a_version_off)
     assert_int_equal(database_id_split(bytes_of("a@3\0", 4), &id, &version, &err), KILN_INVALID);
 }
 
-TEST(plain, tells_when_there_is_no_room)
+TEST(plain, reports_when_there_is_no_room)
 {
     struct database_id id = { .compute_units = 104 };
     memset(id.device, 'x', sizeof(id.device) - 1);
-    char text[DATABASE_ID_MOST];
+    char text[DATABASE_ID_MAX];
     assert_false(database_id_write(&id, text));
 }

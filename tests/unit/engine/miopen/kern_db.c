@@ -159,7 +159,7 @@ static bool stop(void *context, const struct kern_row *row)
     return ++*(int *)context < 3;
 }
 
-TEST(kern_db, stops_when_told)
+TEST(kern_db, stops_when_reported)
 {
     struct fixture *f = *state;
     add_rows(f, 10);
@@ -252,7 +252,7 @@ TEST(kern_db, refuses_what_is_no_database)
     refuse(f, f->path, KILN_CORRUPT, "file is not a database");
     run(f, "rm %s; mkfifo %s", f->path, f->path);
     refuse(f, f->path, KILN_CORRUPT, "is not a file");
-    refuse(f, f->folder, KILN_CORRUPT, "is not a file");
+    refuse(f, f->directory, KILN_CORRUPT, "is not a file");
 }
 
 static void refuse_schema(struct fixture *f, const char *sql, const char *says)
@@ -324,7 +324,7 @@ TEST(kern_db, takes_any_name_that_a_file_may_have)
     add_rows(f, 3);
     write_rows(f, NULL, NULL);
     run(f, "mkdir 'a ?b#c%%20'; mv %s 'a ?b#c%%20/x&mode=rw.kdb'", f->path);
-    snprintf(f->path, sizeof(f->path), "/%s/a ?b#c%%20/x&mode=rw.kdb", f->folder);
+    snprintf(f->path, sizeof(f->path), "/%s/a ?b#c%%20/x&mode=rw.kdb", f->directory);
     open_db(f, KERN_DB_IMMUTABLE);
     assert_all_found(f);
     open_db(f, KERN_DB_LIVE);

@@ -11,10 +11,10 @@
 int fixture_setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-kern-db-XXXXXX");
-    if (!mkdtemp(f->folder))
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-kern-db-XXXXXX");
+    if (!mkdtemp(f->directory))
         return -1;
-    snprintf(f->path, sizeof(f->path), "%s/gfx906_60.ukdb", f->folder);
+    snprintf(f->path, sizeof(f->path), "%s/gfx906_60.ukdb", f->directory);
     *state = f;
     return 0;
 }
@@ -28,7 +28,7 @@ int fixture_teardown(void **state)
         free(f->rows[i].args);
     }
     free(f->rows);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
     return 0;
 }
@@ -75,7 +75,7 @@ bool add_genuine_rows(struct fixture *f)
     snprintf(command, sizeof(command), "%s/mio-kernels-gfx906_60.tsv.gz",
              data ? data : KILN_TEST_DATA);
     if (access(command, R_OK) != 0) {
-        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its folder\n", command);
+        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its directory\n", command);
         return false;
     }
     snprintf(command, sizeof(command), "gzip -dc %s/mio-kernels-gfx906_60.tsv.gz",
@@ -112,9 +112,9 @@ struct buffer object_of(const struct fixture *f, size_t at)
 
 static void put_file(const struct fixture *f, const char *name, struct bytes content)
 {
-    char path[PATH_MOST];
+    char path[PATH_LENGTH_MAX];
     struct kiln_err err = KILN_ERR_INIT;
-    snprintf(path, sizeof(path), "%s/%s", f->folder, name);
+    snprintf(path, sizeof(path), "%s/%s", f->directory, name);
     KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     must(fs_write_all(fd, content, &err), err);
 }
@@ -153,14 +153,14 @@ void write_rows(struct fixture *f, const char *pragmas, const char *index)
     run(f, "mkdir -p objects");
     put_objects(f);
     put_list(f);
-    run(f, "%s %s %s", KILN_MAKE_KERN_DB, f->folder, f->path);
+    run(f, "%s %s %s", KILN_MAKE_KERN_DB, f->directory, f->path);
 }
 
 KILN_PRINTF(3, 0)
 static void command_in(const struct fixture *f, char command[1024], const char *format,
                        va_list args)
 {
-    int used = snprintf(command, 1024, "cd %s && ", f->folder);
+    int used = snprintf(command, 1024, "cd %s && ", f->directory);
     int more = vsnprintf(command + used, (size_t)(1024 - used), format, args);
     assert_true(more >= 0 && used + more < 1024);
 }

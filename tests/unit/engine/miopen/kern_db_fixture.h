@@ -8,7 +8,7 @@
 
 #include "engine/miopen/kern_db.h"
 
-#define PATH_MOST 160
+#define PATH_LENGTH_MAX 160
 #define OBJECT_LIMIT (1u << 20)
 
 struct row {           /* what was put in */
@@ -18,15 +18,15 @@ struct row {           /* what was put in */
 };
 
 struct fixture {
-    char folder[64];
-    char path[PATH_MOST]; /* of the database */
-    struct row *rows;     /* owned */
+    char directory[64];
+    char path[PATH_LENGTH_MAX]; /* of the database */
+    struct row *rows;           /* owned */
     size_t count;
     struct kern_db *db; /* owned */
     struct kiln_err err;
 };
 
-int fixture_setup(void **state); /* an empty folder */
+int fixture_setup(void **state); /* an empty directory */
 int fixture_teardown(void **state);
 FIXTURE(kern_db, fixture_setup, fixture_teardown);
 
@@ -38,7 +38,7 @@ void add_rows(struct fixture *f, size_t count);
 bool add_genuine_rows(struct fixture *f);
 /* Writes them; each of |pragmas| and |index| may be NULL. */
 void write_rows(struct fixture *f, const char *pragmas, const char *index);
-/* A command of the shell in the folder must succeed. */
+/* A command of the shell in the directory must succeed. */
 void run(struct fixture *f, const char *format, ...) KILN_PRINTF(2, 3);
 /* Its first line of output, as a static text. */
 const char *output_of(struct fixture *f, const char *format, ...) KILN_PRINTF(2, 3);

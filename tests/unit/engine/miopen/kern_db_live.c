@@ -24,7 +24,7 @@ static void writer_start(struct writer *w, const struct fixture *f)
     w->pid = fork();
     assert_true(w->pid >= 0);
     if (w->pid == 0) {
-        if (dup2(in[0], 0) < 0 || dup2(out[1], 1) < 0 || chdir(f->folder) != 0)
+        if (dup2(in[0], 0) < 0 || dup2(out[1], 1) < 0 || chdir(f->directory) != 0)
             _exit(126);
         execlp("sqlite3", "sqlite3", "-bail", f->path, (char *)NULL);
         _exit(127);
@@ -76,14 +76,14 @@ static void begin_live_file(struct fixture *f, struct writer *w)
 }
 
 /* Names, sizes, times and permissions of the file and all beside it, and their content. */
-static void note_folder(struct fixture *f, const char *name)
+static void note_directory(struct fixture *f, const char *name)
 {
     run(f, "(find . -name 'gfx*' -printf '%%p %%s %%T@ %%m\n' | sort; cat gfx*) > notes-%s", name);
 }
 
 static void assert_untouched(struct fixture *f)
 {
-    note_folder(f, "after");
+    note_directory(f, "after");
     run(f, "cmp notes-before notes-after");
 }
 
@@ -101,7 +101,7 @@ TEST(kern_db, sees_rows_that_are_only_in_the_log_of_a_writer)
     struct fixture *f = *state;
     struct writer w;
     begin_live_file(f, &w);
-    note_folder(f, "before");
+    note_directory(f, "before");
 
     open_db(f, KERN_DB_LIVE);
 
@@ -142,7 +142,7 @@ TEST(kern_db, sees_the_rows_of_a_writer_that_was_killed)
     begin_live_file(f, &w);
     writer_do(&w, "begin; delete from kern_db");
     writer_kill(&w);
-    note_folder(f, "before");
+    note_directory(f, "before");
     open_db(f, KERN_DB_LIVE);
     assert_all_live(f);
     assert_untouched(f);
@@ -155,13 +155,13 @@ TEST(kern_db, sees_the_log_where_its_index_file_is_gone)
     begin_live_file(f, &w);
     writer_kill(&w);
     run(f, "rm %s-shm", f->path);
-    note_folder(f, "before");
+    note_directory(f, "before");
     open_db(f, KERN_DB_LIVE);
     assert_all_live(f);
     assert_untouched(f);
 }
 
-TEST(kern_db, reads_a_folder_that_it_may_not_write_to)
+TEST(kern_db, reads_a_directory_that_it_may_not_write_to)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -200,7 +200,7 @@ TEST(kern_db, a_file_in_rollback_mode_is_read_too)
     write_rows(f, NULL, NULL);
     writer_start(&w, f);
     writer_do(&w, "begin immediate; delete from kern_db where id < 5");
-    note_folder(f, "before");
+    note_directory(f, "before");
     open_db(f, KERN_DB_LIVE);
     assert_all_live(f);
     assert_untouched(f);
@@ -220,7 +220,7 @@ TEST(kern_db, a_journal_left_by_a_dead_writer_is_rolled_back)
               "pragma cache_size = 1; begin exclusive; update kern_db set kernel_name = 'x' || id");
     writer_kill(&w);
     run(f, "! cmp -s %s before && test -s %s-journal", f->path, f->path);
-    note_folder(f, "before");
+    note_directory(f, "before");
 
     open_db(f, KERN_DB_LIVE);
 
@@ -268,8 +268,8 @@ TEST(kern_db, leaves_no_copy_behind)
     add_rows(f, 5);
     write_rows(f, NULL, NULL);
     run(f, "mkdir tmp");
-    char temp[PATH_MOST];
-    snprintf(temp, sizeof(temp), "%s/tmp", f->folder);
+    char temp[PATH_LENGTH_MAX];
+    snprintf(temp, sizeof(temp), "%s/tmp", f->directory);
     setenv("TMPDIR", temp, 1);
     open_db(f, KERN_DB_LIVE);
     run(f, "test -z \"$(ls tmp)\"");
@@ -286,10 +286,10 @@ TEST(kern_db, a_copy_stands_alone)
 {
     struct fixture *f = *state;
     struct writer w;
-    char copy[PATH_MOST];
+    char copy[PATH_LENGTH_MAX];
     uint64_t lost = 0;
     begin_live_file(f, &w);
-    snprintf(copy, sizeof(copy), "%s/copy.kdb", f->folder);
+    snprintf(copy, sizeof(copy), "%s/copy.kdb", f->directory);
     must(kern_db_copy(f->path, copy, &lost, &f->err), f->err);
     writer_kill(&w);
     assert_string_equal(output_of(f, "sqlite3 copy.kdb 'pragma integrity_check'"), "ok");
@@ -305,11 +305,11 @@ TEST(kern_db, a_copy_stands_alone)
 TEST(kern_db, a_copy_replaces_nothing)
 {
     struct fixture *f = *state;
-    char copy[PATH_MOST];
+    char copy[PATH_LENGTH_MAX];
     uint64_t lost = 0;
     add_rows(f, 5);
     write_rows(f, NULL, NULL);
-    snprintf(copy, sizeof(copy), "%s/copy.kdb", f->folder);
+    snprintf(copy, sizeof(copy), "%s/copy.kdb", f->directory);
     run(f, "echo mine > copy.kdb; echo mine > copy.kdb-wal");
     assert_int_equal(kern_db_copy(f->path, copy, &lost, &f->err), KILN_IO);
     assert_says(f->err.text, "File exists");
@@ -319,15 +319,15 @@ TEST(kern_db, a_copy_replaces_nothing)
 TEST(kern_db, a_copy_of_something_else_is_refused_and_gone)
 {
     struct fixture *f = *state;
-    char copy[PATH_MOST];
+    char copy[PATH_LENGTH_MAX];
     uint64_t lost = 0;
-    snprintf(copy, sizeof(copy), "%s/copy.kdb", f->folder);
+    snprintf(copy, sizeof(copy), "%s/copy.kdb", f->directory);
     assert_int_equal(kern_db_copy(f->path, copy, &lost, &f->err), KILN_NOT_FOUND);
     run(f, "head -c 9000 /dev/urandom > %s", f->path);
     assert_int_equal(kern_db_copy(f->path, copy, &lost, &f->err), KILN_CORRUPT);
     assert_says(f->err.text, f->path);
     run(f, "test ! -e copy.kdb");
-    snprintf(copy, sizeof(copy), "%s/absent/copy.kdb", f->folder);
+    snprintf(copy, sizeof(copy), "%s/absent/copy.kdb", f->directory);
     assert_int_equal(kern_db_copy(f->path, copy, &lost, &f->err), KILN_NOT_FOUND);
     assert_says(f->err.text, "absent/copy.kdb");
 }

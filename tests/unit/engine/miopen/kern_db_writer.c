@@ -109,11 +109,11 @@ TEST(kern_db, plain_tools_read_every_row)
 TEST(kern_db, writes_the_rows_that_plain_tools_write)
 {
     struct fixture *f = *state;
-    char plain[PATH_MOST];
+    char plain[PATH_LENGTH_MAX];
     if (!add_genuine_rows(f))
         skip();
     write_rows(f, NULL, NULL);
-    snprintf(plain, sizeof(plain), "%s/plain.kdb", f->folder);
+    snprintf(plain, sizeof(plain), "%s/plain.kdb", f->directory);
     run(f, "mv %s plain.kdb", f->path);
 
     write_all(f, f->path);
@@ -143,9 +143,9 @@ TEST(kern_db, stores_what_does_not_shrink_as_it_is)
 TEST(kern_db, the_same_rows_are_the_same_bytes)
 {
     struct fixture *f = *state;
-    char other[PATH_MOST];
+    char other[PATH_LENGTH_MAX];
     add_rows(f, 400);
-    snprintf(other, sizeof(other), "%s/other.kdb", f->folder);
+    snprintf(other, sizeof(other), "%s/other.kdb", f->directory);
     write_all(f, f->path);
     write_all(f, other);
     run(f, "cmp %s other.kdb", f->path);
@@ -219,8 +219,8 @@ TEST(kern_db, writes_over_nothing)
     assert_int_equal(kern_db_create(f->path, &writer, &f->err), KILN_IO);
     assert_says(f->err.text, "File exists");
     assert_string_equal(output_of(f, "cat %s", f->path), "mine");
-    assert_int_equal(kern_db_create("/absent/folder/x.kdb", &writer, &f->err), KILN_NOT_FOUND);
-    assert_says(f->err.text, "/absent/folder/x.kdb");
+    assert_int_equal(kern_db_create("/absent/directory/x.kdb", &writer, &f->err), KILN_NOT_FOUND);
+    assert_says(f->err.text, "/absent/directory/x.kdb");
     assert_null(writer);
 }
 

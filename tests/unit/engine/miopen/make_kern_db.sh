@@ -12,11 +12,11 @@
 # shellcheck disable=SC2016
 set -euo pipefail
 
-folder=$1
+directory=$1
 database=$2
 index=${INDEX-'CREATE UNIQUE INDEX IF NOT EXISTS `idx_kern_db` ON kern_db(kernel_name, kernel_args);'}
 
-cd "$folder"
+cd "$directory"
 find objects -type f ! -name '*.bz2' -print0 | xargs -0 -r bzip2 -9 -k -f
 find objects -type f ! -name '*.bz2' -print0 | xargs -0 -r md5sum | sed 's|  objects/|\t|' >sums
 find objects -type f ! -name '*.bz2' -printf '%s\t%f\n' >sizes

@@ -13,8 +13,8 @@
 #define KEY(batch) "2x64x56x56x1x3x3x1x64x" batch "x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF"
 
 struct fixture {
-    char folder[64], path[100], copy[100];
-    struct buffer told; /* a line for each record and each bad row */
+    char directory[64], path[100], copy[100];
+    struct buffer reported; /* a line for each record and each bad row */
     size_t records, bad;
     bool stop;
     struct perf_db_writer *writer; /* every record goes there too; owned */
@@ -24,12 +24,12 @@ struct fixture {
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-perf-db-XXXXXX");
-    if (!mkdtemp(f->folder))
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-perf-db-XXXXXX");
+    if (!mkdtemp(f->directory))
         return -1;
-    snprintf(f->path, sizeof(f->path), "%s/gfx906_60.db", f->folder);
-    snprintf(f->copy, sizeof(f->copy), "%s/copy.db", f->folder);
-    buffer_init(&f->told, 1u << 20);
+    snprintf(f->path, sizeof(f->path), "%s/gfx906_60.db", f->directory);
+    snprintf(f->copy, sizeof(f->copy), "%s/copy.db", f->directory);
+    buffer_init(&f->reported, 1u << 20);
     *state = f;
     return 0;
 }
@@ -38,8 +38,8 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
     perf_db_writer_destroy(f->writer);
-    buffer_done(&f->told);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    buffer_done(&f->reported);
+    fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
     return 0;
 }
@@ -72,17 +72,17 @@ static const char loose[] =
 static bool on_record(void *context, const struct tuning_record *r)
 {
     struct fixture *f = context;
-    static char line[TUNING_VALUE_MOST + TUNING_KEY_MOST + 64];
+    static char line[TUNING_VALUE_MAX + TUNING_KEY_MAX + 64];
     int size = snprintf(line, sizeof(line), "%llu %.*s=%.*s", (unsigned long long)r->line,
                         (int)r->key.size, (const char *)r->key.data, (int)r->value.size,
                         r->value.size ? (const char *)r->value.data : "");
-    buffer_put(&f->told, line, (size_t)size);
+    buffer_put(&f->reported, line, (size_t)size);
     assert_int_equal(r->id_count, r->entry_count);
     for (size_t i = 0; i < r->id_count; i++) {
         size = snprintf(line, sizeof(line), " %llu", (unsigned long long)r->ids[i]);
-        buffer_put(&f->told, line, (size_t)size);
+        buffer_put(&f->reported, line, (size_t)size);
     }
-    buffer_put_u8(&f->told, '\n');
+    buffer_put_u8(&f->reported, '\n');
     f->records++;
     if (f->writer)
         must(perf_db_writer_add(f->writer, r->key, r->value, r->line, r->ids, &f->err), f->err);
@@ -94,7 +94,7 @@ static bool on_bad(void *context, uint64_t row, const char *why)
     struct fixture *f = context;
     char line[400];
     int size = snprintf(line, sizeof(line), "bad %llu %s\n", (unsigned long long)row, why);
-    buffer_put(&f->told, line, (size_t)size);
+    buffer_put(&f->reported, line, (size_t)size);
     f->bad++;
     return !f->stop;
 }
@@ -102,10 +102,10 @@ static bool on_bad(void *context, uint64_t row, const char *why)
 static enum kiln_code try_read(struct fixture *f, const char *path)
 {
     struct tuning_reader_events events = { on_record, on_bad, NULL, f };
-    f->told.size = f->records = f->bad = 0;
+    f->reported.size = f->records = f->bad = 0;
     enum kiln_code rc = perf_db_read(path, &events, &f->err);
-    buffer_put_u8(&f->told, '\0');
-    assert_false(f->told.failed);
+    buffer_put_u8(&f->reported, '\0');
+    assert_false(f->reported.failed);
     return rc;
 }
 
@@ -115,7 +115,7 @@ static const char *read_loose(struct fixture *f, const char *sql)
     run_sql(f->path, loose);
     run_sql(f->path, sql);
     must(try_read(f, f->path), f->err);
-    return (const char *)f->told.data;
+    return (const char *)f->reported.data;
 }
 
 #define RECORD_3 "3 " KEY("8") "=A:7;C:8 11 14\n"
@@ -174,32 +174,32 @@ static const struct {
     { "update config set layout = printf('%01020d',1) where id = 3", "key has more than 1024", 3 },
 };
 
-TEST(perf_db, a_bad_row_is_told_with_its_id_and_left_out)
+TEST(perf_db, a_bad_row_is_reported_with_its_id_and_left_out)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
-        const char *told = read_loose(f, damage[i].sql);
-        assert_says(told, damage[i].says);
-        assert_says(told, RECORD_5);
+        const char *reported = read_loose(f, damage[i].sql);
+        assert_says(reported, damage[i].says);
+        assert_says(reported, RECORD_5);
         if (f->bad != damage[i].bad || (damage[i].bad == 1) != (f->records == 2))
-            fail_msg("%s:\n%s", damage[i].sql, told);
+            fail_msg("%s:\n%s", damage[i].sql, reported);
         if (f->records == 2)
-            assert_says(told, RECORD_3);
+            assert_says(reported, RECORD_3);
     }
 }
 
-TEST(perf_db, rows_beyond_what_a_record_may_hold_are_told)
+TEST(perf_db, rows_beyond_what_a_record_may_hold_are_reported)
 {
-    const char *told =
+    const char *reported =
         read_loose(*state, "with recursive n(i) as (select 100 union all select i + 1 from n where "
                            "i < 400) insert into perf_db select i, 'S' || i, 3, '' from n");
-    assert_says(told, "bad 354 row of perf_db: its problem has too many rows");
-    assert_null(strstr(told, "bad 353 "));
-    assert_says(told, "bad 400 ");
-    told = read_loose(*state, "insert into perf_db values (20,'D',3,printf('%040000d',1)),"
-                              "(21,'E',3,printf('%040000d',1))");
-    assert_says(told, "bad 21 row of perf_db: the rows of its problem are too long");
-    assert_null(strstr(told, "bad 20 "));
+    assert_says(reported, "bad 354 row of perf_db: its problem has too many rows");
+    assert_null(strstr(reported, "bad 353 "));
+    assert_says(reported, "bad 400 ");
+    reported = read_loose(*state, "insert into perf_db values (20,'D',3,printf('%040000d',1)),"
+                                  "(21,'E',3,printf('%040000d',1))");
+    assert_says(reported, "bad 21 row of perf_db: the rows of its problem are too long");
+    assert_null(strstr(reported, "bad 20 "));
 }
 
 static const struct {
@@ -291,7 +291,7 @@ TEST(perf_db, what_is_written_is_read_back_with_its_ids)
     read_loose(f, "delete from perf_db where config = 5");
     finish(f);
     must(try_read(f, f->copy), f->err);
-    assert_string_equal((const char *)f->told.data, RECORD_3 "5 " KEY("9") "=\n");
+    assert_string_equal((const char *)f->reported.data, RECORD_3 "5 " KEY("9") "=\n");
 }
 
 static enum kiln_code add(struct fixture *f, const char *key, const char *value, uint64_t config,
@@ -310,8 +310,9 @@ TEST(perf_db, numbers_on_where_no_ids_are_given)
     must(add(f, KEY("2"), "A:1;B:", 0, NULL), f->err);
     finish(f);
     must(try_read(f, f->copy), f->err);
-    assert_string_equal((const char *)f->told.data, "9 " KEY("1") "=B:2;A:1 60 70\n"
-                                                                  "10 " KEY("2") "=A:1;B: 71 72\n");
+    assert_string_equal((const char *)f->reported.data,
+                        "9 " KEY("1") "=B:2;A:1 60 70\n"
+                                      "10 " KEY("2") "=A:1;B: 71 72\n");
 }
 
 TEST(perf_db, a_refused_record_leaves_nothing_behind)
@@ -341,7 +342,8 @@ TEST(perf_db, a_refused_record_leaves_nothing_behind)
     must(add(f, KEY("3"), "B:1", 0, NULL), f->err);
     finish(f);
     must(try_read(f, f->copy), f->err);
-    assert_string_equal((const char *)f->told.data, "1 " KEY("1") "=A:1 1\n2 " KEY("3") "=B:1 2\n");
+    assert_string_equal((const char *)f->reported.data,
+                        "1 " KEY("1") "=A:1 1\n2 " KEY("3") "=B:1 2\n");
 }
 
 TEST(perf_db, an_unfinished_file_is_removed_and_an_existing_one_kept)

@@ -9,7 +9,7 @@
 
 typedef enum kiln_code key_parse(struct bytes text, struct problem *ret_problem,
                                  struct kiln_err *err);
-typedef size_t key_write(const struct problem *p, char text[PROBLEM_KEY_MOST]);
+typedef size_t key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 
 static struct problem parsed(key_parse *reader, const char *key)
 {
@@ -23,7 +23,7 @@ static struct problem parsed(key_parse *reader, const char *key)
 /* The keys themselves, given back by what they were read into. */
 static struct problem survives(key_parse *reader, key_write *writer, const char *key)
 {
-    char text[PROBLEM_KEY_MOST];
+    char text[PROBLEM_KEY_MAX];
     struct problem p = parsed(reader, key);
     assert_int_equal(writer(&p, text), strlen(key));
     assert_string_equal(text, key);
@@ -102,7 +102,7 @@ TEST(plain, every_type_of_the_real_files_is_known)
         [TYPE_INT8] = "INT8",
     };
     for (uint32_t type = 0; type <= TYPE_INT8; type++) {
-        char key[PROBLEM_KEY_MOST];
+        char key[PROBLEM_KEY_MAX];
         snprintf(key, sizeof(key), "8-5-5-1x1-8-5-5-1-0x0-1x1-1x1-0-NCHW-%s-F", types[type]);
         assert_int_equal(survives(find_key_parse, find_key_write, key).type, type);
         snprintf(key, sizeof(key), "2x8x5x5x1x1x1x1x8x1x0x0x0x1x1x0x1x1x0x0x1xNCHWx%sxF",
@@ -128,7 +128,7 @@ TEST(plain, mixed_layouts_stand_in_the_order_of_miopens_tensors)
 
 TEST(plain, a_problem_of_mixed_layouts_has_no_perf_key)
 {
-    char text[PROBLEM_KEY_MOST] = "left over";
+    char text[PROBLEM_KEY_MAX] = "left over";
     for (unsigned layouts = 1; layouts < 7; layouts++) {
         struct problem p = parsed(find_key_parse, "8-5-5-1x1-4-5-5-1-0x0-1x1-1x1-0-NCHW-FP32-F");
         p.x_layout = layouts & 1;
@@ -156,7 +156,7 @@ TEST(plain, a_strided_backward_perf_key_names_the_smallest_x)
     assert_int_equal(p.in.h, 1);
 }
 
-TEST(plain, what_is_no_find_key_is_told_with_its_place)
+TEST(plain, what_is_no_find_key_is_reported_with_its_place)
 {
     static const struct {
         const char *key, *says;
@@ -191,7 +191,7 @@ TEST(plain, what_is_no_find_key_is_told_with_its_place)
         refused(find_key_parse, bad[i].key, KILN_INVALID, bad[i].says);
 }
 
-TEST(plain, what_is_no_perf_key_is_told_with_its_place)
+TEST(plain, what_is_no_perf_key_is_reported_with_its_place)
 {
     static const struct {
         const char *key, *says;
@@ -212,7 +212,7 @@ TEST(plain, what_is_no_perf_key_is_told_with_its_place)
         refused(perf_key_parse, bad[i].key, KILN_INVALID, bad[i].says);
 }
 
-TEST(plain, keys_that_name_no_problem_of_ours_are_told_apart_from_rubbish)
+TEST(plain, keys_that_name_no_problem_of_ours_are_reported_apart_from_rubbish)
 {
     static const struct {
         key_parse *reader;
@@ -298,7 +298,7 @@ TEST(plain, a_megabyte_of_digits_and_a_nul_are_refused)
 /* A refusal with a sentence, or a problem that is written as it was read. */
 static bool is_same_or_refused(key_parse *reader, key_write *writer, struct bytes key)
 {
-    char back[PROBLEM_KEY_MOST];
+    char back[PROBLEM_KEY_MAX];
     struct problem p;
     struct kiln_err err = KILN_ERR_INIT;
     if (reader(key, &p, &err))
@@ -309,7 +309,7 @@ static bool is_same_or_refused(key_parse *reader, key_write *writer, struct byte
 /* Each byte of a key in turn as each other byte, and each beginning of it. */
 static void damaged(key_parse *reader, key_write *writer, const char *key)
 {
-    char copy[PROBLEM_KEY_MOST];
+    char copy[PROBLEM_KEY_MAX];
     size_t size = strlen(key);
     for (size_t at = 0; at < size; at++) {
         for (unsigned byte = 0; byte < 256; byte++) {
@@ -388,7 +388,7 @@ TEST(plain, any_problem_survives_its_find_key)
 {
     uint64_t seed = 20221;
     for (unsigned i = 0; i < 200000; i++) {
-        char key[PROBLEM_KEY_MOST];
+        char key[PROBLEM_KEY_MAX];
         struct kiln_err err = KILN_ERR_INIT;
         struct problem p = random_valid(&seed), back;
         size_t size = find_key_write(&p, key);
@@ -404,7 +404,7 @@ TEST(plain, any_problem_has_the_perf_key_of_the_problem_that_the_key_names)
     uint64_t seed = 523;
     unsigned exact = 0, smaller = 0, none = 0;
     for (unsigned i = 0; i < 200000; i++) {
-        char key[PROBLEM_KEY_MOST], again[PROBLEM_KEY_MOST];
+        char key[PROBLEM_KEY_MAX], again[PROBLEM_KEY_MAX];
         struct kiln_err err = KILN_ERR_INIT;
         struct problem p = random_valid(&seed), back;
         size_t size = perf_key_write(&p, key);
@@ -431,7 +431,7 @@ TEST(plain, any_problem_has_the_perf_key_of_the_problem_that_the_key_names)
 
 TEST(plain, the_largest_numbers_have_room)
 {
-    char key[PROBLEM_KEY_MOST];
+    char key[PROBLEM_KEY_MAX];
     struct problem p = { .spatial_dims = 3, .direction = 1 };
     uint32_t *numbers = (uint32_t *)&p;
     for (size_t i = offsetof(struct problem, n) / 4; i < sizeof(p) / 4; i++)
@@ -472,7 +472,7 @@ TEST(plain, a_driver_line_names_a_problem_for_each_direction)
     assert_int_equal(p[1].type, TYPE_INT8);
 }
 
-TEST(plain, what_names_no_problem_is_told_what_would)
+TEST(plain, what_names_no_problem_is_reported_what_would)
 {
     static const struct {
         const char *text;

@@ -20,9 +20,9 @@
 
 typedef enum kiln_code key_parse(struct bytes text, struct problem *ret_problem,
                                  struct kiln_err *err);
-typedef size_t key_write(const struct problem *p, char text[PROBLEM_KEY_MOST]);
+typedef size_t key_write(const struct problem *p, char text[PROBLEM_KEY_MAX]);
 
-#define FILE_MOST (256u << 20)
+#define FILE_MAX (256u << 20)
 
 enum reason { LARGE_FILTER, LARGE_TENSOR, OLD_LAYOUT, REASON_COUNT };
 
@@ -48,20 +48,20 @@ struct expected {
     uint64_t keys, verbatim[REASON_COUNT];
 };
 
-static void count_reason(struct tally *t, const char *sentence)
+static void count_reason(struct tally *t, const char *message)
 {
     for (size_t i = 0; i < REASON_COUNT; i++) {
-        if (strstr(sentence, reasons[i].says)) {
+        if (strstr(message, reasons[i].says)) {
             t->verbatim[i]++;
             return;
         }
     }
-    fail_msg("an unexpected reason: %s", sentence);
+    fail_msg("an unexpected reason: %s", message);
 }
 
 static void try_key(struct tally *t, struct bytes key)
 {
-    char text[PROBLEM_KEY_MOST];
+    char text[PROBLEM_KEY_MAX];
     struct problem p;
     struct kiln_err err = KILN_ERR_INIT;
     enum kiln_code rc = t->reader(key, &p, &err);
@@ -105,13 +105,13 @@ static int unpacked(const char *name, char ret_copy[64])
     path_of(name, path);
     int packed = open(path, O_RDONLY | O_CLOEXEC);
     if (packed < 0) {
-        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its folder\n", path);
+        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its directory\n", path);
         return -1;
     }
     snprintf(ret_copy, 64, "/tmp/kiln-test-XXXXXX");
     int plain = mkstemp(ret_copy);
     assert_true(plain >= 0);
-    must(bzip2_unpack_file(packed, plain, FILE_MOST, NULL, NULL, &err), err);
+    must(bzip2_unpack_file(packed, plain, FILE_MAX, NULL, NULL, &err), err);
     close(packed);
     return plain;
 }
@@ -157,7 +157,7 @@ static void try_perf_rows(const char *path, bool is_copy, const struct expected 
         .path = path,
         .statements = statements,
         .statement_count = 1,
-        .value_most = 1u << 20,
+        .value_max = 1u << 20,
         .cache_kib = 4096,
         .read_only = true,
         .immutable = true,
@@ -187,18 +187,18 @@ static void try_perf_file(const struct expected *expected)
     try_perf_rows(copy, true, expected);
 }
 
-TEST(plain, every_find_key_of_gfx900_survives_or_is_told_why_not)
+TEST(plain, every_find_key_of_gfx900_survives_or_is_reported_why_not)
 {
     try_find_file(&(struct expected){ "gfx900_56.HIP.fdb.txt.bz2", 64583, { 78, 2, 0 } });
     try_find_file(&(struct expected){ "gfx900_56.OpenCL.fdb.txt.bz2", 1711, { 0, 0, 0 } });
 }
 
-TEST(plain, every_find_key_of_gfx906_survives_or_is_told_why_not)
+TEST(plain, every_find_key_of_gfx906_survives_or_is_reported_why_not)
 {
     try_find_file(&(struct expected){ "gfx906_60.HIP.fdb.txt.bz2", 120454, { 77, 34, 0 } });
 }
 
-TEST(plain, every_find_key_of_gfx90a_survives_or_is_told_why_not)
+TEST(plain, every_find_key_of_gfx90a_survives_or_is_reported_why_not)
 {
     try_find_file(&(struct expected){ "gfx90a68.HIP.fdb.txt.bz2", 193590, { 364, 762, 0 } });
 }
@@ -208,7 +208,7 @@ TEST(plain, every_find_key_of_gfx942_survives)
     try_find_file(&(struct expected){ "gfx942130.HIP.fdb.txt.bz2", 9600, { 0, 0, 0 } });
 }
 
-TEST(plain, every_perf_row_survives_or_is_told_why_not)
+TEST(plain, every_perf_row_survives_or_is_reported_why_not)
 {
     try_perf_file(&(struct expected){ "gfx900_56.db.bz2", 41922, { 8, 0, 39 } });
     try_perf_file(&(struct expected){ "gfx906_60.db.bz2", 99522, { 6, 6, 0 } });
@@ -220,7 +220,7 @@ TEST(plain, every_perf_row_that_miopen_wrote_for_a_user_survives)
     char path[512];
     path_of("userdb-gfx906_60/gfx906_60_1.1.0.udb", path);
     if (access(path, R_OK) != 0) {
-        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its folder\n", path);
+        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its directory\n", path);
         return;
     }
     try_perf_rows(path, false, &(struct expected){ "gfx906_60_1.1.0.udb", 216, { 0, 0, 0 } });
@@ -229,12 +229,12 @@ TEST(plain, every_perf_row_that_miopen_wrote_for_a_user_survives)
 /* A problem's line, and its FindDb key. */
 static void try_driver_file(const char *name)
 {
-    char path[512], line[4096], driver[1024], key[PROBLEM_KEY_MOST];
+    char path[512], line[4096], driver[1024], key[PROBLEM_KEY_MAX];
     unsigned lines = 0;
     path_of(name, path);
     FILE *file = fopen(path, "re");
     if (!file) {
-        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its folder\n", path);
+        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its directory\n", path);
         return;
     }
     for (; fgets(line, sizeof(line), file); lines++) {

@@ -8,7 +8,7 @@
 
 struct fixture {
     struct tuning_ids ids;
-    char texts[TUNING_ENTRIES_MOST + 1][8];
+    char texts[TUNING_ENTRIES_MAX + 1][8];
     struct kiln_err err;
 };
 
@@ -17,7 +17,7 @@ static int set_up(void **state)
     struct fixture *f = calloc(1, sizeof(*f));
     assert_non_null(f);
     must(tuning_ids_init(&f->ids, &f->err), f->err);
-    for (unsigned i = 0; i <= TUNING_ENTRIES_MOST; i++)
+    for (unsigned i = 0; i <= TUNING_ENTRIES_MAX; i++)
         snprintf(f->texts[i], sizeof(f->texts[i]), "%u", i);
     *state = f;
     return 0;
@@ -38,7 +38,7 @@ static struct bytes id(struct fixture *f, unsigned number)
 
 static void fill(struct fixture *f)
 {
-    for (unsigned i = 0; i < TUNING_ENTRIES_MOST; i++)
+    for (unsigned i = 0; i < TUNING_ENTRIES_MAX; i++)
         assert_int_equal(tuning_ids_add(&f->ids, id(f, i)), TUNING_ID_IS_NEW);
 }
 
@@ -57,11 +57,11 @@ TEST(tuning_ids, a_full_set_knows_its_ids_and_takes_no_other)
 {
     struct fixture *f = *state;
     fill(f);
-    for (unsigned i = 0; i < TUNING_ENTRIES_MOST; i++)
+    for (unsigned i = 0; i < TUNING_ENTRIES_MAX; i++)
         assert_int_equal(tuning_ids_add(&f->ids, id(f, i)), TUNING_ID_IS_KNOWN);
-    assert_int_equal(tuning_ids_add(&f->ids, id(f, TUNING_ENTRIES_MOST)), TUNING_IDS_ARE_FULL);
-    assert_false(tuning_ids_has(&f->ids, id(f, TUNING_ENTRIES_MOST)));
-    assert_true(bytes_equal_text(f->ids.ids[TUNING_ENTRIES_MOST - 1], "255"));
+    assert_int_equal(tuning_ids_add(&f->ids, id(f, TUNING_ENTRIES_MAX)), TUNING_IDS_ARE_FULL);
+    assert_false(tuning_ids_has(&f->ids, id(f, TUNING_ENTRIES_MAX)));
+    assert_true(bytes_equal_text(f->ids.ids[TUNING_ENTRIES_MAX - 1], "255"));
 }
 
 TEST(tuning_ids, a_cleared_set_knows_none_and_is_as_large_as_before)
@@ -70,7 +70,7 @@ TEST(tuning_ids, a_cleared_set_knows_none_and_is_as_large_as_before)
     for (unsigned round = 0; round < 3; round++) {
         fill(f);
         tuning_ids_clear(&f->ids);
-        for (unsigned i = 0; i < TUNING_ENTRIES_MOST; i++)
+        for (unsigned i = 0; i < TUNING_ENTRIES_MAX; i++)
             assert_false(tuning_ids_has(&f->ids, id(f, i)));
     }
 }

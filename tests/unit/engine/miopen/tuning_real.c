@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_MOST (1ull << 30)
+#define FILE_MAX (1ull << 30)
 
 /* Counted by other means: lines and their entries by a script, rows by sqlite3(1). */
 static const struct {
@@ -28,7 +28,7 @@ static const struct {
 };
 
 struct fixture {
-    char folder[64], path[100], copy[100];
+    char directory[64], path[100], copy[100];
     size_t records, entries, bad;
     struct buffer again;           /* the lines of a text */
     uint64_t bad_lines;            /* their sum */
@@ -40,11 +40,11 @@ struct fixture {
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-tuning-XXXXXX");
-    if (!mkdtemp(f->folder))
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-tuning-XXXXXX");
+    if (!mkdtemp(f->directory))
         return -1;
-    snprintf(f->path, sizeof(f->path), "%s/file", f->folder);
-    snprintf(f->copy, sizeof(f->copy), "%s/copy", f->folder);
+    snprintf(f->path, sizeof(f->path), "%s/file", f->directory);
+    snprintf(f->copy, sizeof(f->copy), "%s/copy", f->directory);
     *state = f;
     return 0;
 }
@@ -54,7 +54,7 @@ static int teardown(void **state)
     struct fixture *f = *state;
     perf_db_writer_destroy(f->writer);
     buffer_done(&f->again);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
     return 0;
 }
@@ -72,16 +72,16 @@ static bool put_file(struct fixture *f, const char *name)
         from[strlen(from) - 4] = '\0';
     KILN_AUTO(fd) int in = open(from, O_RDONLY | O_CLOEXEC);
     if (in < 0) {
-        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its folder\n", from);
+        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its directory\n", from);
         return false;
     }
     KILN_AUTO(fd) int out = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     BUFFER_AUTO struct buffer plain;
-    buffer_init(&plain, FILE_MOST);
+    buffer_init(&plain, FILE_MAX);
     if (packed) {
-        must(bzip2_unpack_file(in, out, FILE_MOST, NULL, NULL, &f->err), f->err);
+        must(bzip2_unpack_file(in, out, FILE_MAX, NULL, NULL, &f->err), f->err);
     } else {
-        must(fs_read_fd(in, FILE_MOST, &plain, &f->err), f->err);
+        must(fs_read_fd(in, FILE_MAX, &plain, &f->err), f->err);
         must(fs_write_all(out, buffer_view(&plain), &f->err), f->err);
     }
     return true;
@@ -123,7 +123,7 @@ static bool on_bad_quietly(void *context, uint64_t line, const char *why)
 static void start(struct fixture *f)
 {
     buffer_done(&f->again);
-    buffer_init(&f->again, FILE_MOST);
+    buffer_init(&f->again, FILE_MAX);
     f->records = f->entries = f->bad = f->bad_lines = f->hash = 0;
 }
 
@@ -133,11 +133,11 @@ TEST(tuning_real, every_line_of_genuine_texts_is_read_and_comes_back_byte_by_byt
     struct tuning_reader_events events = { on_record, on_bad, NULL, f };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         BUFFER_AUTO struct buffer text;
-        buffer_init(&text, FILE_MOST);
+        buffer_init(&text, FILE_MAX);
         if (!put_file(f, texts[i].name))
             return;
         start(f);
-        must(fs_read_file(f->path, FILE_MOST, &text, &f->err), f->err);
+        must(fs_read_file(f->path, FILE_MAX, &text, &f->err), f->err);
 
         must(tuning_text_read(TUNING_FIND, buffer_view(&text), &events, &f->err), f->err);
 
@@ -149,15 +149,15 @@ TEST(tuning_real, every_line_of_genuine_texts_is_read_and_comes_back_byte_by_byt
 }
 
 /* The smallest text: each of some 1 000 lines gets a byte, anywhere, that no record holds. */
-TEST(tuning_real, each_of_1000_spoilt_genuine_lines_is_told_and_no_other_is_lost)
+TEST(tuning_real, each_of_1000_spoilt_genuine_lines_is_reported_and_no_other_is_lost)
 {
     struct fixture *f = *state;
     struct tuning_reader_events events = { on_record, on_bad_quietly, NULL, f };
     BUFFER_AUTO struct buffer text;
-    buffer_init(&text, FILE_MOST);
+    buffer_init(&text, FILE_MAX);
     if (!put_file(f, "gfx942130.HIP.fdb.txt"))
         return;
-    must(fs_read_file(f->path, FILE_MOST, &text, &f->err), f->err);
+    must(fs_read_file(f->path, FILE_MAX, &text, &f->err), f->err);
     size_t line = 1, spoilt = 0;
     uint64_t x = 1, sum = 0;
     start(f);

@@ -216,7 +216,7 @@ static const struct {
     { "k=A:1,0,x\r\r", "0x0d" },
 };
 
-TEST(tuning_text_read, a_bad_line_is_told_and_left_out)
+TEST(tuning_text_read, a_bad_line_is_reported_and_left_out)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++) {
@@ -279,17 +279,17 @@ TEST(tuning_text_read, keys_values_and_counts_have_bounds)
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, 1u << 20);
     for (unsigned more = 0; more < 2; more++) {
-        put_many(&text, more ? 'l' : 'k', TUNING_KEY_MOST + more);
+        put_many(&text, more ? 'l' : 'k', TUNING_KEY_MAX + more);
         put_text(&text, "=A:1\n");
     }
     for (unsigned more = 0; more < 2; more++) {
         put_text(&text, more ? "v=A:" : "w=A:");
-        put_many(&text, '1', TUNING_VALUE_MOST - 2 + more);
+        put_many(&text, '1', TUNING_VALUE_MAX - 2 + more);
         put_text(&text, "\n");
     }
     for (unsigned more = 0; more < 2; more++) {
         put_text(&text, more ? "x=0:1" : "y=0:1");
-        for (unsigned i = 1; i < TUNING_ENTRIES_MOST + more; i++) {
+        for (unsigned i = 1; i < TUNING_ENTRIES_MAX + more; i++) {
             char entry[32];
             snprintf(entry, sizeof(entry), ";%u:1", i);
             put_text(&text, entry);
@@ -356,7 +356,7 @@ static void mutate(struct buffer *b, uint64_t *x)
 }
 
 /* assert_whole has looked at every record; each line that gave none was told or is blank. */
-static void assert_every_line_told(const struct fixture *f, struct bytes text)
+static void assert_every_line_reported(const struct fixture *f, struct bytes text)
 {
     size_t at = 0;
     for (unsigned line = 1; at < text.size; line++) {
@@ -375,8 +375,8 @@ TEST(tuning_text_read, no_mutated_line_is_lost_or_taken_for_something_else)
 {
     struct fixture *f = *state;
     uint64_t x = 42;
-    size_t told = 0;
-    for (unsigned i = 0; i < MUTANTS || told < MUTANTS; i++) {
+    size_t reported = 0;
+    for (unsigned i = 0; i < MUTANTS || reported < MUTANTS; i++) {
         BUFFER_AUTO struct buffer text;
         buffer_init(&text, 1u << 16);
         put_text(&text, lines[i % 4]);
@@ -384,8 +384,8 @@ TEST(tuning_text_read, no_mutated_line_is_lost_or_taken_for_something_else)
             mutate(&text, &x);
         f->kind = i % 4 == 3 ? TUNING_PERF : TUNING_FIND;
         must(read_bytes(f, buffer_view(&text)), f->err);
-        assert_every_line_told(f, buffer_view(&text));
-        told += f->bad > 0;
+        assert_every_line_reported(f, buffer_view(&text));
+        reported += f->bad > 0;
     }
 }
 
@@ -423,14 +423,14 @@ TEST(tuning_text_read, ids_that_come_again_do_not_cost_a_look_at_all_the_others)
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, 1u << 20);
     put_text(&text, "k=0:");
-    for (size_t i = 1; i < TUNING_ENTRIES_MOST; i++) {
+    for (size_t i = 1; i < TUNING_ENTRIES_MAX; i++) {
         char entry[32];
         snprintf(entry, sizeof(entry), ";%zu:", i);
         put_text(&text, entry);
     }
     for (size_t i = 0; i < again; i++) {
         char entry[32];
-        snprintf(entry, sizeof(entry), ";%zu:", i % TUNING_ENTRIES_MOST);
+        snprintf(entry, sizeof(entry), ";%zu:", i % TUNING_ENTRIES_MAX);
         put_text(&text, entry);
     }
     put_text(&text, "\n");
@@ -440,6 +440,6 @@ TEST(tuning_text_read, ids_that_come_again_do_not_cost_a_look_at_all_the_others)
 
     assert_true(comparisons < 16 * again); /* of a list it would be 128 each */
     assert_int_equal(f->records, 1);
-    assert_int_equal(f->entries, TUNING_ENTRIES_MOST);
+    assert_int_equal(f->entries, TUNING_ENTRIES_MAX);
     assert_int_equal(f->bad, again);
 }

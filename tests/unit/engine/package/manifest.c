@@ -29,21 +29,21 @@ int __wrap_fsync(int fd)
 }
 
 struct fixture {
-    char folder[128];  /* made by setup */
-    char trusted[160]; /* folder/trusted */
-    char secret[200];  /* folder/alice.key */
+    char directory[128]; /* made by setup */
+    char trusted[160];   /* directory/trusted */
+    char secret[200];    /* directory/alice.key */
     struct buffer manifest;
     struct manifest_file file;
-    char signer[KEY_NAME_MOST];
+    char signer[KEY_NAME_MAX];
     struct kiln_err err;
 };
 
-static const char *path_in(const char *folder, const char *name)
+static const char *path_in(const char *directory, const char *name)
 {
     static char path[4][300];
     static unsigned at;
     char *text = path[at++ % 4];
-    snprintf(text, sizeof(path[0]), "%s/%s", folder, name);
+    snprintf(text, sizeof(path[0]), "%s/%s", directory, name);
     return text;
 }
 
@@ -51,21 +51,21 @@ static void trust(struct fixture *f, const char *key)
 {
     char name[80];
     snprintf(name, sizeof(name), "%s.pub", key);
-    assert_int_equal(rename(path_in(f->folder, name), path_in(f->trusted, name)), 0);
+    assert_int_equal(rename(path_in(f->directory, name), path_in(f->trusted, name)), 0);
 }
 
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     const char *tmp = getenv("TMPDIR");
-    snprintf(f->folder, sizeof(f->folder), "%.90s/kiln-manifest-XXXXXX", tmp ? tmp : "/tmp");
+    snprintf(f->directory, sizeof(f->directory), "%.90s/kiln-manifest-XXXXXX", tmp ? tmp : "/tmp");
     *state = f;
-    if (!mkdtemp(f->folder))
+    if (!mkdtemp(f->directory))
         return -1;
-    snprintf(f->trusted, sizeof(f->trusted), "%s/trusted", f->folder);
-    snprintf(f->secret, sizeof(f->secret), "%s/alice.key", f->folder);
-    buffer_init(&f->manifest, MANIFEST_MOST);
-    if (mkdir(f->trusted, 0755) != 0 || manifest_keygen(f->folder, "alice", &f->err))
+    snprintf(f->trusted, sizeof(f->trusted), "%s/trusted", f->directory);
+    snprintf(f->secret, sizeof(f->secret), "%s/alice.key", f->directory);
+    buffer_init(&f->manifest, MANIFEST_MAX);
+    if (mkdir(f->trusted, 0755) != 0 || manifest_keygen(f->directory, "alice", &f->err))
         return -1;
     trust(f, "alice");
     return 0;
@@ -75,7 +75,7 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
     fsyncs_until_full = -1;
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     buffer_done(&f->manifest);
     free(f);
     return 0;
@@ -99,7 +99,7 @@ static void sign_two(struct fixture *f)
 
 static enum kiln_code check_bytes(struct fixture *f, struct bytes manifest, const char *name)
 {
-    const struct manifest_trust trust = { .folder = f->trusted };
+    const struct manifest_trust trust = { .directory = f->trusted };
     return manifest_check(manifest, &trust, name, &f->file, f->signer, &f->err);
 }
 
@@ -117,7 +117,7 @@ static void write_text(const char *path, const char *text, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-TEST(manifest, tells_size_hash_and_signer_of_a_signed_file)
+TEST(manifest, reports_size_hash_and_signer_of_a_signed_file)
 {
     struct fixture *f = *state;
     sign_two(f);
@@ -135,7 +135,7 @@ TEST(manifest, the_same_entries_give_the_same_manifest)
     struct fixture *f = *state;
     sign_two(f);
     BUFFER_AUTO struct buffer first = f->manifest;
-    buffer_init(&f->manifest, MANIFEST_MOST);
+    buffer_init(&f->manifest, MANIFEST_MAX);
 
     sign_two(f);
 
@@ -156,8 +156,8 @@ TEST(manifest, says_which_files_a_manifest_names)
 TEST(manifest, refuses_a_key_that_nobody_trusts)
 {
     struct fixture *f = *state;
-    must(manifest_keygen(f->folder, "mallory", &f->err), f->err);
-    snprintf(f->secret, sizeof(f->secret), "%s/mallory.key", f->folder);
+    must(manifest_keygen(f->directory, "mallory", &f->err), f->err);
+    snprintf(f->secret, sizeof(f->secret), "%s/mallory.key", f->directory);
     sign_two(f);
 
     assert_int_equal(check(f, "gfx90a68.kdb"), KILN_DENIED);
@@ -184,7 +184,7 @@ TEST(manifest, says_when_the_trusted_keys_cannot_be_read)
     struct fixture *f = *state;
     sign_two(f);
     fs_remove_tree(AT_FDCWD, f->trusted);
-    write_text(f->trusted, "no folder", 0644);
+    write_text(f->trusted, "no directory", 0644);
 
     enum kiln_code rc = check(f, "gfx90a68.kdb");
 
@@ -306,10 +306,10 @@ TEST(manifest, a_genuine_text_must_make_sense_too)
 TEST(manifest, a_manifest_that_is_too_large_is_none)
 {
     struct fixture *f = *state;
-    KILN_AUTO(mem) char *blanks = malloc(MANIFEST_MOST + 1);
-    memset(blanks, ' ', MANIFEST_MOST + 1);
+    KILN_AUTO(mem) char *blanks = malloc(MANIFEST_MAX + 1);
+    memset(blanks, ' ', MANIFEST_MAX + 1);
 
-    assert_int_equal(check_bytes(f, bytes_of(blanks, MANIFEST_MOST + 1), "f"), KILN_CORRUPT);
+    assert_int_equal(check_bytes(f, bytes_of(blanks, MANIFEST_MAX + 1), "f"), KILN_CORRUPT);
     assert_says(f->err.text, "it is too large");
 }
 
@@ -349,11 +349,11 @@ TEST(manifest, keeps_the_secret_to_its_owner)
     struct stat secret, pub;
     mode_t before = umask(0);
 
-    must(manifest_keygen(f->folder, "bob", &f->err), f->err);
+    must(manifest_keygen(f->directory, "bob", &f->err), f->err);
 
     umask(before);
-    assert_int_equal(stat(path_in(f->folder, "bob.key"), &secret), 0);
-    assert_int_equal(stat(path_in(f->folder, "bob.pub"), &pub), 0);
+    assert_int_equal(stat(path_in(f->directory, "bob.key"), &secret), 0);
+    assert_int_equal(stat(path_in(f->directory, "bob.pub"), &pub), 0);
     assert_int_equal(secret.st_mode & 07777, 0600);
     assert_int_equal(pub.st_mode & 07777, 0644);
 }
@@ -365,7 +365,7 @@ TEST(manifest, makes_another_key_each_time)
     buffer_init(&a, 4096);
     buffer_init(&b, 4096);
     char other[200];
-    snprintf(other, sizeof(other), "%s/deep/er", f->folder);
+    snprintf(other, sizeof(other), "%s/deep/er", f->directory);
 
     must(manifest_keygen(other, "alice", &f->err), f->err);
 
@@ -382,39 +382,39 @@ TEST(manifest, never_overwrites_a_key)
     buffer_init(&after, 4096);
     must(fs_read_file(f->secret, 4096, &before, &f->err), f->err);
 
-    assert_int_equal(manifest_keygen(f->folder, "alice", &f->err), KILN_BUSY);
+    assert_int_equal(manifest_keygen(f->directory, "alice", &f->err), KILN_BUSY);
     assert_says(f->err.text, "making the key 'alice'");
     must(fs_read_file(f->secret, 4096, &after, &f->err), f->err);
     assert_true(bytes_equal(buffer_view(&before), buffer_view(&after)));
 
-    write_text(path_in(f->folder, "carol.pub"), "x", 0644);
-    assert_int_equal(manifest_keygen(f->folder, "carol", &f->err), KILN_BUSY);
-    assert_int_not_equal(access(path_in(f->folder, "carol.key"), F_OK), 0);
+    write_text(path_in(f->directory, "carol.pub"), "x", 0644);
+    assert_int_equal(manifest_keygen(f->directory, "carol", &f->err), KILN_BUSY);
+    assert_int_not_equal(access(path_in(f->directory, "carol.key"), F_OK), 0);
 }
 
 TEST(manifest, a_full_disk_leaves_no_half_of_a_key)
 {
     struct fixture *f = *state;
-    for (int i = 0; i < 3; i++) { /* secret file, its folder, public file */
+    for (int i = 0; i < 3; i++) { /* secret file, its directory, public file */
         fsyncs_until_full = i;
-        assert_int_equal(manifest_keygen(f->folder, "bob", &f->err), KILN_FULL);
+        assert_int_equal(manifest_keygen(f->directory, "bob", &f->err), KILN_FULL);
         assert_says(f->err.text, "making the key 'bob'");
-        assert_int_not_equal(access(path_in(f->folder, ".bob.key.tmp"), F_OK), 0);
-        assert_int_not_equal(access(path_in(f->folder, "bob.key"), F_OK), 0);
+        assert_int_not_equal(access(path_in(f->directory, ".bob.key.tmp"), F_OK), 0);
+        assert_int_not_equal(access(path_in(f->directory, "bob.key"), F_OK), 0);
     }
     fsyncs_until_full = -1;
-    must(manifest_keygen(f->folder, "bob", &f->err), f->err);
+    must(manifest_keygen(f->directory, "bob", &f->err), f->err);
 }
 
 TEST(manifest, refuses_names_that_are_no_file_names)
 {
     struct fixture *f = *state;
-    char long_name[KEY_NAME_MOST + 1];
-    memset(long_name, 'a', KEY_NAME_MOST);
-    long_name[KEY_NAME_MOST] = '\0';
+    char long_name[KEY_NAME_MAX + 1];
+    memset(long_name, 'a', KEY_NAME_MAX);
+    long_name[KEY_NAME_MAX] = '\0';
     const char *names[] = { "", ".", ".a", "-a", "a/b", "a b", "\xc3\xa4", long_name };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        assert_int_equal(manifest_keygen(f->folder, names[i], &f->err), KILN_INVALID);
+        assert_int_equal(manifest_keygen(f->directory, names[i], &f->err), KILN_INVALID);
         assert_says(f->err.text, "cannot name a key");
     }
 }
@@ -436,7 +436,7 @@ TEST(manifest, says_what_is_wrong_with_a_secret_key)
 {
     struct fixture *f = *state;
     struct manifest_entry entry = entry_of("f");
-    const char *path = path_in(f->folder, "bad.key");
+    const char *path = path_in(f->directory, "bad.key");
 
     assert_int_equal(manifest_sign(path, &entry, 1, &f->manifest, &f->err), KILN_NOT_FOUND);
     assert_says(f->err.text, "cannot open the secret key");
@@ -448,7 +448,7 @@ TEST(manifest, says_what_is_wrong_with_a_secret_key)
     write_text(path, "{\"format\":\"kiln-public-key-1\",\"name\":\"a\"}", 0600);
     assert_int_equal(manifest_sign(path, &entry, 1, &f->manifest, &f->err), KILN_INVALID);
     assert_says(f->err.text, "kiln-secret-key-1");
-    assert_int_equal(manifest_sign(f->folder, &entry, 1, &f->manifest, &f->err), KILN_INVALID);
+    assert_int_equal(manifest_sign(f->directory, &entry, 1, &f->manifest, &f->err), KILN_INVALID);
 }
 
 TEST(manifest, signs_only_lists_that_make_sense)

@@ -79,7 +79,8 @@ TEST(package, gives_back_what_was_packed)
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         KILN_AUTO(package)
-        struct package *package = opened(f, put_package(f, f->folder, both[format], 0, 30), false);
+        struct package *package =
+            opened(f, put_package(f, f->directory, both[format], 0, 30), false);
         for (unsigned i = 0; i < 30; i++) {
             bool damaged = true;
             must(find(f, package, i, &damaged), f->err);
@@ -91,12 +92,12 @@ TEST(package, gives_back_what_was_packed)
     }
 }
 
-TEST(package, a_miss_is_an_answer_without_a_sentence)
+TEST(package, a_miss_is_an_answer_without_a_message)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         KILN_AUTO(package)
-        struct package *package = opened(f, put_package(f, f->folder, both[format], 0, 3), true);
+        struct package *package = opened(f, put_package(f, f->directory, both[format], 0, 3), true);
         bool damaged = true;
 
         assert_int_equal(find(f, package, 3, &damaged), KILN_NOT_FOUND);
@@ -115,7 +116,8 @@ TEST(package, names_and_arguments_are_not_normalised)
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         KILN_AUTO(package)
-        struct package *package = opened(f, put_package(f, f->folder, both[format], 0, 3), false);
+        struct package *package =
+            opened(f, put_package(f, f->directory, both[format], 0, 3), false);
         struct kernel_text text = text_of(1);
         struct package_hit hit;
         bool damaged = true;
@@ -138,7 +140,7 @@ TEST(package, names_and_arguments_are_not_normalised)
 TEST(package, only_a_trusted_package_answers_for_keys)
 {
     struct fixture *f = *state;
-    const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 3);
+    const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 3);
     KILN_AUTO(package) struct package *trusted = opened(f, path, true);
     KILN_AUTO(package) struct package *other = opened(f, path, false);
     bool damaged = true;
@@ -146,14 +148,14 @@ TEST(package, only_a_trusted_package_answers_for_keys)
     must(find_key(f, trusted, 1, &damaged), f->err);
     assert_int_equal(find_key(f, other, 1, &damaged), KILN_NOT_FOUND);
     KILN_AUTO(package)
-    struct package *kdb = opened(f, put_package(f, f->folder, "gfx90a68.kdb", 0, 3), true);
+    struct package *kdb = opened(f, put_package(f, f->directory, "gfx90a68.kdb", 0, 3), true);
     assert_int_equal(find_key(f, kdb, 1, &damaged), KILN_NOT_FOUND);
 }
 
-TEST(package, tells_what_it_is)
+TEST(package, reports_what_it_is)
 {
     struct fixture *f = *state;
-    const char *path = put_package(f, f->folder, "gfx90a68.resnet.kpkg", 0, 3);
+    const char *path = put_package(f, f->directory, "gfx90a68.resnet.kpkg", 0, 3);
     KILN_AUTO(package) struct package *package = opened(f, path, false);
     struct stat seen;
     assert_int_equal(stat(path, &seen), 0);
@@ -196,7 +198,8 @@ TEST(package, lists_rows_a_page_at_a_time)
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         KILN_AUTO(package)
-        struct package *package = opened(f, put_package(f, f->folder, both[format], 0, 10), false);
+        struct package *package =
+            opened(f, put_package(f, f->directory, both[format], 0, 10), false);
         struct listed listed = { 0 };
 
         must(package_each(package, 0, 4, list, &listed, &f->err), f->err);
@@ -250,7 +253,7 @@ static void add_with_headers(struct fixture *f, struct package_writer *writer, u
 
 static const char *package_with_headers(struct fixture *f)
 {
-    const char *path = path_in(f->folder, "gfx906_60.kpkg");
+    const char *path = path_in(f->directory, "gfx906_60.kpkg");
     KILN_AUTO(package_writer) struct package_writer *writer = NULL;
     must(package_writer_create(path, PACKAGE_KILN, &writer, &f->err), f->err);
     add_with_headers(f, writer, 1, "#define ONE 1\n");
@@ -309,7 +312,7 @@ TEST(package, says_when_there_is_no_source)
     struct fixture *f = *state;
     KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
     KILN_AUTO(package)
-    struct package *kdb = opened(f, put_package(f, f->folder, "gfx906_60.kdb", 0, 1), false);
+    struct package *kdb = opened(f, put_package(f, f->directory, "gfx906_60.kdb", 0, 1), false);
     BUFFER_AUTO struct buffer source, headers;
     uint32_t count = 0;
 
@@ -324,7 +327,7 @@ TEST(package, says_when_there_is_no_source)
 /* Kernel 1 is damaged by |sql|: looked up by name and by key it is a miss that says |says|. */
 static void is_a_miss_that_says(struct fixture *f, const char *sql, const char *says)
 {
-    const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 4);
+    const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 4);
     change(path, sql);
     KILN_AUTO(package) struct package *package = opened(f, path, true);
     bool damaged = false;
@@ -363,7 +366,7 @@ TEST(package, damage_in_a_package_of_kilns_is_a_miss)
 TEST(package, a_form_of_a_newer_kiln_is_a_plain_miss)
 {
     struct fixture *f = *state;
-    const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 4);
+    const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 4);
     change(path, "update object set codec = 99" OBJECT_1);
     KILN_AUTO(package) struct package *package = opened(f, path, true);
     struct package_report report;
@@ -387,7 +390,7 @@ TEST(package, damage_in_a_database_of_miopens_is_a_miss)
         "update kern_db set uncompressed_size = uncompressed_size + 1",
     };
     for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
-        const char *path = put_package(f, f->folder, "gfx90a68.kdb", 0, 4);
+        const char *path = put_package(f, f->directory, "gfx90a68.kdb", 0, 4);
         char sql[200];
         snprintf(sql, sizeof(sql), "%s where kernel_name = 'Kernel00002.cl.o'", damage[i]);
         change(path, sql);
@@ -425,7 +428,7 @@ TEST(package, what_is_shunned_is_not_damaged)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
-        const char *path = put_package(f, f->folder, both[format], 0, 4);
+        const char *path = put_package(f, f->directory, both[format], 0, 4);
         change(path, format ? "update kernel set claim = x'00'" OF_1
                             : "update kern_db set kernel_blob = x'00' "
                               "where kernel_name = 'Kernel00001.cl.o'");
@@ -448,7 +451,7 @@ TEST(package, what_is_shunned_is_not_damaged)
 TEST(package, damage_under_a_key_is_damage_of_the_package)
 {
     struct fixture *f = *state;
-    const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 4);
+    const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 4);
     change(path, "update kernel set claim = x'00'" OF_1);
     KILN_AUTO(package) struct package *package = opened(f, path, true);
     bool damaged = false;
@@ -464,7 +467,8 @@ TEST(package, a_check_goes_through_every_row)
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
         KILN_AUTO(package)
-        struct package *package = opened(f, put_package(f, f->folder, both[format], 0, 10), false);
+        struct package *package =
+            opened(f, put_package(f, f->directory, both[format], 0, 10), false);
         struct package_report report;
         unsigned calls = 0;
 
@@ -480,7 +484,7 @@ TEST(package, a_check_goes_through_every_row)
     }
 }
 
-TEST(package, a_check_tells_what_is_damaged)
+TEST(package, a_check_reports_what_is_damaged)
 {
     static const char *const sql[] = {
         "update kern_db set kernel_blob = x'00' where id in (3, 5)",
@@ -488,7 +492,7 @@ TEST(package, a_check_tells_what_is_damaged)
     };
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
-        const char *path = put_package(f, f->folder, both[format], 0, 10);
+        const char *path = put_package(f, f->directory, both[format], 0, 10);
         change(path, sql[format]);
         KILN_AUTO(package) struct package *package = opened(f, path, false);
         struct package_report report;
@@ -528,7 +532,7 @@ TEST(package, a_check_looks_at_sources_too)
 TEST(package, a_check_compares_the_file_with_its_record)
 {
     struct fixture *f = *state;
-    const char *path = put_package(f, f->folder, "gfx90a68.kdb", 0, 3);
+    const char *path = put_package(f, f->directory, "gfx90a68.kdb", 0, 3);
     BUFFER_AUTO struct buffer content = read_file(path);
     struct package_record record = { .sha256 = sha256_of(buffer_view(&content)), .rows = 3 };
     struct package_options options = { .path = path, .record = &record };
@@ -553,10 +557,11 @@ TEST(package, a_check_compares_the_file_with_its_record)
 TEST(package, refuses_what_is_no_package)
 {
     struct fixture *f = *state;
-    const char *kdb = path_in(f->folder, "gfx90a68.kdb"), *kpkg = path_in(f->folder, "gfx90a.kpkg");
+    const char *kdb = path_in(f->directory, "gfx90a68.kdb"),
+               *kpkg = path_in(f->directory, "gfx90a.kpkg");
 
     assert_int_equal(try_open(f, kdb), KILN_NOT_FOUND);
-    assert_int_equal(try_open(f, path_in(f->folder, "gfx90a68.txt")), KILN_INVALID);
+    assert_int_equal(try_open(f, path_in(f->directory, "gfx90a68.txt")), KILN_INVALID);
     assert_says(f->err.text, "is not named like a package");
     assert_int_equal(mkdir(kdb, 0700), 0);
     assert_int_equal(try_open(f, kdb), KILN_CORRUPT);
@@ -569,21 +574,21 @@ TEST(package, refuses_what_is_no_package)
     write_file(kdb, bytes_of(zeros, sizeof(zeros)));
     assert_int_equal(try_open(f, kdb), KILN_CORRUPT);
     assert_says(f->err.text, "it is not a SQLite file");
-    assert_int_equal(rename(put_package(f, f->folder, "gfx90a68.kdb", 0, 3), kpkg), 0);
+    assert_int_equal(rename(put_package(f, f->directory, "gfx90a68.kdb", 0, 3), kpkg), 0);
     assert_int_equal(try_open(f, kpkg), KILN_CORRUPT);
     assert_says(f->err.text, "is not a package of kiln's");
-    assert_int_equal(rename(put_package(f, f->folder, "gfx90a.kpkg", 0, 3), kdb), 0);
+    assert_int_equal(rename(put_package(f, f->directory, "gfx90a.kpkg", 0, 3), kdb), 0);
     assert_int_equal(try_open(f, kdb), KILN_CORRUPT);
     assert_says(f->err.text, "kern_db");
-    write_package(f, path_in(f->folder, "unknown.kdb"), PACKAGE_KDB, 0, 1);
-    assert_int_equal(try_open(f, path_in(f->folder, "unknown.kdb")), KILN_INVALID);
+    write_package(f, path_in(f->directory, "unknown.kdb"), PACKAGE_KDB, 0, 1);
+    assert_int_equal(try_open(f, path_in(f->directory, "unknown.kdb")), KILN_INVALID);
     assert_says(f->err.text, "tells no device");
 }
 
 TEST(package, refuses_a_package_of_a_newer_format)
 {
     struct fixture *f = *state;
-    const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 3);
+    const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 3);
     change(path, "pragma user_version = 2");
 
     assert_int_equal(try_open(f, path), KILN_UNSUPPORTED);
@@ -602,7 +607,7 @@ TEST(package, refuses_tables_that_are_none_of_ours)
     };
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(damage) / sizeof(damage[0]); i++) {
-        const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, 3);
+        const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, 3);
         change(path, damage[i]);
         assert_int_equal(try_open(f, path), KILN_CORRUPT);
         assert_true(strlen(f->err.text) > 20);
@@ -613,7 +618,7 @@ TEST(package, a_file_that_is_cut_short_is_not_whole)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
-        const char *path = put_package(f, f->folder, both[format], 0, 20);
+        const char *path = put_package(f, f->directory, both[format], 0, 20);
         BUFFER_AUTO struct buffer content = read_file(path);
         for (size_t size = 0; size < content.size; size += 1 + content.size / 50) {
             write_file(path, bytes_of(content.data, size));
@@ -626,7 +631,7 @@ TEST(package, a_file_that_is_cut_short_is_not_whole)
 TEST(package, refuses_a_write_ahead_log_that_counts)
 {
     struct fixture *f = *state;
-    const char *path = put_package(f, f->folder, "gfx90a68.ukdb", 0, 3);
+    const char *path = put_package(f, f->directory, "gfx90a68.ukdb", 0, 3);
     change(path, "pragma journal_mode = wal");
     char log[300];
     snprintf(log, sizeof(log), "%s-wal", path);
@@ -644,13 +649,13 @@ TEST(package, goes_on_answering_when_its_file_is_gone_or_another)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
-        const char *path = put_package(f, f->folder, both[format], 0, 3);
+        const char *path = put_package(f, f->directory, both[format], 0, 3);
         KILN_AUTO(package) struct package *package = opened(f, path, false);
         bool damaged = true;
 
         assert_int_equal(unlink(path), 0);
         must(find(f, package, 1, &damaged), f->err);
-        put_package(f, f->folder, both[format], 10, 3);
+        put_package(f, f->directory, both[format], 10, 3);
         must(find(f, package, 1, &damaged), f->err);
         assert_int_equal(find(f, package, 11, &damaged), KILN_NOT_FOUND);
     }
@@ -660,7 +665,7 @@ TEST(package, changed_in_place_it_gives_no_wrong_object)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
-        const char *path = put_package(f, f->folder, both[format], 0, 20);
+        const char *path = put_package(f, f->directory, both[format], 0, 20);
         KILN_AUTO(package) struct package *package = opened(f, path, false);
         const char *new_path = put_package(f, f->other, both[format], 5, 40);
         BUFFER_AUTO struct buffer content = read_file(new_path);

@@ -24,12 +24,12 @@ __attribute__((visibility("default"))) int fsync(int fd)
     return 0;
 }
 
-const char *path_in(const char *folder, const char *name)
+const char *path_in(const char *directory, const char *name)
 {
     static _Thread_local char path[8][400];
     static _Thread_local unsigned at;
     char *text = path[at++ % 8];
-    snprintf(text, sizeof(path[0]), "%s/%s", folder, name);
+    snprintf(text, sizeof(path[0]), "%s/%s", directory, name);
     return text;
 }
 
@@ -39,9 +39,9 @@ enum kiln_code open_set(struct fixture *f)
     f->set = NULL;
     const char *const others[] = { f->other, NULL };
     struct package_set_options options = {
-        .own_folder = f->own,
-        .other_folders = others,
-        .trusted_keys_folder = f->keys,
+        .own_directory = f->own,
+        .other_directories = others,
+        .trusted_keys_directory = f->keys,
         .readers = 2,
         .require_signature = f->require_signature,
     };
@@ -52,14 +52,14 @@ int package_setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     const char *tmp = getenv("TMPDIR");
-    snprintf(f->folder, sizeof(f->folder), "%.90s/kiln-package-XXXXXX", tmp ? tmp : "/tmp");
+    snprintf(f->directory, sizeof(f->directory), "%.90s/kiln-package-XXXXXX", tmp ? tmp : "/tmp");
     *state = f;
-    if (!mkdtemp(f->folder))
+    if (!mkdtemp(f->directory))
         return -1;
-    snprintf(f->own, sizeof(f->own), "%s/own", f->folder);
+    snprintf(f->own, sizeof(f->own), "%s/own", f->directory);
     snprintf(f->incoming, sizeof(f->incoming), "%s/incoming", f->own);
-    snprintf(f->other, sizeof(f->other), "%s/other", f->folder);
-    snprintf(f->keys, sizeof(f->keys), "%s/keys", f->folder);
+    snprintf(f->other, sizeof(f->other), "%s/other", f->directory);
+    snprintf(f->keys, sizeof(f->keys), "%s/keys", f->directory);
     buffer_init(&f->raw, 64 << 20);
     bool made = mkdir(f->other, 0755) == 0 && mkdir(f->keys, 0755) == 0 && !open_set(f) &&
                 mkdir(f->incoming, 0700) == 0 && !manifest_keygen(f->keys, "alice", &f->err);
@@ -70,7 +70,7 @@ int package_teardown(void **state)
 {
     struct fixture *f = *state;
     package_set_destroy(f->set);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     buffer_done(&f->raw);
     free(f);
     return 0;
@@ -129,11 +129,11 @@ void write_package(struct fixture *f, const char *path, enum package_format form
     must(package_writer_finish(writer, &f->err), f->err);
 }
 
-const char *put_package(struct fixture *f, const char *folder, const char *name, unsigned first,
+const char *put_package(struct fixture *f, const char *directory, const char *name, unsigned first,
                         unsigned count)
 {
     enum package_format format = PACKAGE_KDB;
-    const char *path = path_in(folder, name);
+    const char *path = path_in(directory, name);
     assert_true(package_format_of(name, &format));
     unlink(path);
     write_package(f, path, format, first, count);
@@ -177,7 +177,7 @@ struct buffer sign(struct fixture *f, const struct package_arrival *arrival, con
                                           .size = (uint64_t)seen.st_size,
                                           .sha256 = arrival->sha256 };
     snprintf(key, sizeof(key), "%s/%s.key", f->keys, signer);
-    buffer_init(&manifest, MANIFEST_MOST);
+    buffer_init(&manifest, MANIFEST_MAX);
     must(manifest_sign(key, &entry, 1, &manifest, &f->err), f->err);
     return manifest;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Packages of made-up code objects in a folder of their own. */
+/* Packages of made-up code objects in a directory of their own. */
 #include "tests/support/test.h"
 
 #include "common/fs.h"
@@ -9,16 +9,16 @@
 #include "engine/package/package_writer.h"
 
 struct fixture {
-    char folder[128];   /* made by setup */
-    char own[160];      /* folder/own: kiln's */
-    char incoming[200]; /* folder/own/incoming */
-    char other[160];    /* folder/other: a distribution's */
-    char keys[160];     /* folder/keys: trusted */
+    char directory[128]; /* made by setup */
+    char own[160];       /* directory/own: kiln's */
+    char incoming[200];  /* directory/own/incoming */
+    char other[160];     /* directory/other: a distribution's */
+    char keys[160];      /* directory/keys: trusted */
     struct package_set *set;
     bool require_signature;
     /* what the latest rescan told */
     unsigned came, went, refused;
-    char last[PACKAGE_NAME_MOST];
+    char last[PACKAGE_NAME_MAX];
     char refusal[600];
     /* what the latest look-up told */
     struct buffer raw;
@@ -41,10 +41,10 @@ struct digest key_of(unsigned number);
 /* Writes kernels |first| to |first| + |count| - 1 as a package. */
 void write_package(struct fixture *f, const char *path, enum package_format format, unsigned first,
                    unsigned count);
-/* The same, by name into |folder|; the format is that of the name. */
-const char *put_package(struct fixture *f, const char *folder, const char *name, unsigned first,
+/* The same, by name into |directory|; the format is that of the name. */
+const char *put_package(struct fixture *f, const char *directory, const char *name, unsigned first,
                         unsigned count);
-const char *path_in(const char *folder, const char *name); /* static, eight at once */
+const char *path_in(const char *directory, const char *name); /* static, eight at once */
 void write_file(const char *path, struct bytes content);
 struct buffer read_file(const char *path); /* owned memory */
 

@@ -61,9 +61,9 @@ static unsigned look_up_all(struct fixture *f, const char *name)
     rescan(f);
     for (unsigned i = 0; i < KERNELS; i++) {
         bool by_name = has(f, "gfx90a68", i);
-        bool told = f->found.damaged[0];
+        bool reported = f->found.damaged[0];
         found += by_name;
-        assert_int_equal(told, f->found.damage[0] != '\0');
+        assert_int_equal(reported, f->found.damage[0] != '\0');
         has_key(f, i);
     }
     assert_false(has(f, "gfx90a68", KERNELS + 1));
@@ -72,9 +72,9 @@ static unsigned look_up_all(struct fixture *f, const char *name)
     return found;
 }
 
-static void flip_bits(struct fixture *f, const char *folder, const char *name, uint64_t seed)
+static void flip_bits(struct fixture *f, const char *directory, const char *name, uint64_t seed)
 {
-    const char *path = path_in(folder, name);
+    const char *path = path_in(directory, name);
     BUFFER_AUTO struct buffer content = read_file(path);
     char kept[400];
     strcpy(kept, path);

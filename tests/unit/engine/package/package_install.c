@@ -60,12 +60,12 @@ static enum kiln_code remove_package(struct fixture *f, const char *name,
     return package_set_remove(f->set, name, ret_info, &f->err);
 }
 
-static bool is_there(const char *folder, const char *name)
+static bool is_there(const char *directory, const char *name)
 {
-    return access(path_in(folder, name), F_OK) == 0;
+    return access(path_in(directory, name), F_OK) == 0;
 }
 
-/* The number of files in the own folder, incoming aside. */
+/* The number of files in the own directory, incoming aside. */
 static unsigned files_in(struct fixture *f, const char *name)
 {
     static const char *const suffixes[] = { "", ".json", ".json.next" };
@@ -94,7 +94,7 @@ TEST(package_install, an_installed_package_answers_at_once)
     assert_int_equal(f->came + f->went + f->refused, 0);
 }
 
-TEST(package_install, tells_what_was_installed)
+TEST(package_install, reports_what_was_installed)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
@@ -238,7 +238,7 @@ TEST(package_install, refuses_what_is_no_plain_file)
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 5, 5);
     struct package_arrival arrival = arrival_of(f, path, "gfx90a68.kdb");
-    const char *other = path_in(f->folder, "other-name");
+    const char *other = path_in(f->directory, "other-name");
 
     assert_int_equal(link(path, other), 0);
     assert_int_equal(adopt(f, &arrival), KILN_INVALID);
@@ -483,12 +483,12 @@ TEST(package_install, a_signature_counts_while_its_key_is_trusted)
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
     rescan(f);
     assert_true(has_key(f, 3));
-    assert_int_equal(rename(path_in(f->keys, "alice.pub"), path_in(f->folder, "alice.pub")), 0);
+    assert_int_equal(rename(path_in(f->keys, "alice.pub"), path_in(f->directory, "alice.pub")), 0);
 
     rescan(f);
     assert_false(has_key(f, 3));
     assert_true(has(f, MI210, 3));
-    assert_int_equal(rename(path_in(f->folder, "alice.pub"), path_in(f->keys, "alice.pub")), 0);
+    assert_int_equal(rename(path_in(f->directory, "alice.pub"), path_in(f->keys, "alice.pub")), 0);
     rescan(f);
     assert_true(has_key(f, 3));
 }
@@ -539,7 +539,7 @@ TEST(package_install, says_why_an_unsigned_package_is_refused)
     assert_int_equal(f->refused, 0);
 }
 
-TEST(package_install, a_signed_package_gives_way_to_an_unsigned_one_only_when_told_to)
+TEST(package_install, a_signed_package_gives_way_to_an_unsigned_one_only_when_reported_to)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
@@ -603,7 +603,7 @@ TEST(package_install, a_distributions_package_is_not_kilns_to_remove)
     assert_true(has(f, MI210, 3));
 }
 
-TEST(package_install, a_refused_file_of_its_own_folder_can_be_removed)
+TEST(package_install, a_refused_file_of_its_own_directory_can_be_removed)
 {
     struct fixture *f = *state;
     uint8_t zeros[4096] = { 0 };

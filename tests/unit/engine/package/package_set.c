@@ -45,7 +45,7 @@ TEST(package, what_is_no_database_id_has_no_packages)
     }
 }
 
-TEST(package, its_own_folder_is_asked_first_then_the_order_of_names)
+TEST(package, its_own_directory_is_asked_first_then_the_order_of_names)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.a.kdb", 0, 5);
@@ -172,9 +172,9 @@ TEST(package, a_replaced_package_went_and_came)
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
     rescan(f);
-    put_package(f, f->folder, "gfx90a68.kdb", 5, 5);
-    assert_int_equal(rename(path_in(f->folder, "gfx90a68.kdb"), path_in(f->other, "gfx90a68.kdb")),
-                     0);
+    put_package(f, f->directory, "gfx90a68.kdb", 5, 5);
+    assert_int_equal(
+        rename(path_in(f->directory, "gfx90a68.kdb"), path_in(f->other, "gfx90a68.kdb")), 0);
 
     rescan(f);
 
@@ -218,7 +218,7 @@ TEST(package, where_nothing_changed_no_file_is_opened)
     assert_int_equal(f->came + f->went + f->refused, 0);
 }
 
-TEST(package, folders_may_appear_later)
+TEST(package, directories_may_appear_later)
 {
     struct fixture *f = *state;
     fs_remove_tree(AT_FDCWD, f->other);
@@ -232,7 +232,7 @@ TEST(package, folders_may_appear_later)
     assert_true(has(f, MI210, 1));
 }
 
-TEST(package, a_file_that_is_no_package_is_told_once_until_it_changes)
+TEST(package, a_file_that_is_no_package_is_reported_once_until_it_changes)
 {
     struct fixture *f = *state;
     uint8_t zeros[8192] = { 0 };
@@ -258,14 +258,14 @@ TEST(package, a_file_that_is_no_package_is_told_once_until_it_changes)
 
 struct refused_files {
     unsigned count;
-    char folder[200], name[PACKAGE_NAME_MOST], why[600];
+    char directory[200], name[PACKAGE_NAME_MAX], why[600];
 };
 
-static void note_refused(void *context, const char *folder, const char *name, const char *why)
+static void note_refused(void *context, const char *directory, const char *name, const char *why)
 {
     struct refused_files *files = context;
     files->count++;
-    snprintf(files->folder, sizeof(files->folder), "%s", folder);
+    snprintf(files->directory, sizeof(files->directory), "%s", directory);
     snprintf(files->name, sizeof(files->name), "%s", name);
     snprintf(files->why, sizeof(files->why), "%s", why);
 }
@@ -286,7 +286,7 @@ TEST(package, files_that_are_not_used_are_listed_with_why_until_they_are)
 
     struct refused_files files = list_refused(f);
     assert_int_equal(files.count, 1);
-    assert_string_equal(files.folder, f->other);
+    assert_string_equal(files.directory, f->other);
     assert_string_equal(files.name, "gfx906_60.kdb.bz2");
     assert_says(files.why, "kilnctl pkg install");
 
@@ -305,7 +305,8 @@ TEST(package, files_that_are_not_used_are_listed_with_why_until_they_are)
 TEST(package, nothing_is_said_while_a_file_is_being_copied)
 {
     struct fixture *f = *state;
-    BUFFER_AUTO struct buffer content = read_file(put_package(f, f->folder, "gfx90a68.kdb", 0, 50));
+    BUFFER_AUTO struct buffer content =
+        read_file(put_package(f, f->directory, "gfx90a68.kdb", 0, 50));
     const char *path = path_in(f->other, "gfx90a68.kdb");
     for (size_t size = 0; size < content.size; size += content.size / 10) {
         write_file(path, bytes_of(content.data, size));
@@ -321,10 +322,11 @@ TEST(package, nothing_is_said_while_a_file_is_being_copied)
     assert_true(has(f, MI210, 1));
 }
 
-TEST(package, a_copy_that_stopped_is_told_once)
+TEST(package, a_copy_that_stopped_is_reported_once)
 {
     struct fixture *f = *state;
-    BUFFER_AUTO struct buffer content = read_file(put_package(f, f->folder, "gfx90a68.kdb", 0, 50));
+    BUFFER_AUTO struct buffer content =
+        read_file(put_package(f, f->directory, "gfx90a68.kdb", 0, 50));
     write_file(path_in(f->other, "gfx90a68.kdb"), bytes_of(content.data, content.size / 2));
 
     rescan(f);
@@ -339,7 +341,8 @@ TEST(package, a_copy_that_stopped_is_told_once)
 TEST(package, a_package_overwritten_in_place_is_let_go)
 {
     struct fixture *f = *state;
-    BUFFER_AUTO struct buffer content = read_file(put_package(f, f->folder, "gfx90a68.kdb", 5, 50));
+    BUFFER_AUTO struct buffer content =
+        read_file(put_package(f, f->directory, "gfx90a68.kdb", 5, 50));
     const char *path = put_package(f, f->other, "gfx90a68.kdb", 0, 5);
     rescan(f);
     write_file(path, bytes_of(content.data, content.size / 2));
@@ -354,7 +357,7 @@ TEST(package, a_package_overwritten_in_place_is_let_go)
     assert_true(has(f, MI210, 50));
 }
 
-TEST(package, a_packed_database_is_told_to_be_unpacked)
+TEST(package, a_packed_database_is_reported_to_be_unpacked)
 {
     struct fixture *f = *state;
     write_file(path_in(f->other, "gfx90a68.kdb.bz2"), bytes_of_text("BZh9"));
@@ -366,7 +369,7 @@ TEST(package, a_packed_database_is_told_to_be_unpacked)
     assert_int_equal(f->refused, 0);
 }
 
-TEST(package, a_database_with_a_write_ahead_log_is_told_to_be_installed)
+TEST(package, a_database_with_a_write_ahead_log_is_reported_to_be_installed)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.ukdb", 0, 5);
@@ -411,7 +414,7 @@ TEST(package, a_package_for_no_known_device_is_refused)
     assert_says(f->refusal, "tells no device");
 }
 
-TEST(package, a_folder_that_cannot_be_read_is_told_once)
+TEST(package, a_directory_that_cannot_be_read_is_reported_once)
 {
     struct fixture *f = *state;
     char loop[300];
@@ -454,10 +457,10 @@ TEST(package, nothing_is_taken_from_where_everybody_may_write)
     assert_true(has(f, MI210, 1));
 }
 
-TEST(package, does_without_other_folders_and_keys)
+TEST(package, does_without_other_directories_and_keys)
 {
     struct fixture *f = *state;
-    struct package_set_options options = { .own_folder = f->own, .readers = 1 };
+    struct package_set_options options = { .own_directory = f->own, .readers = 1 };
     package_set_destroy(f->set);
     f->set = NULL;
     must(package_set_create(&options, &f->set, &f->err), f->err);
@@ -469,9 +472,9 @@ TEST(package, does_without_other_folders_and_keys)
     assert_int_equal(f->refused, 0);
 }
 
-/* ---- its own folder ---- */
+/* ---- its own directory ---- */
 
-TEST(package, makes_its_own_folder_for_all_to_read)
+TEST(package, makes_its_own_directory_for_all_to_read)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -479,19 +482,19 @@ TEST(package, makes_its_own_folder_for_all_to_read)
     assert_int_equal(seen.st_mode & 07777, 0755);
 }
 
-TEST(package, refuses_a_folder_that_others_may_write_to)
+TEST(package, refuses_a_directory_that_others_may_write_to)
 {
     struct fixture *f = *state;
     chmod(f->own, 0775);
     assert_int_equal(open_set(f), KILN_DENIED);
-    assert_says(f->err.text, "others may write to the package folder");
+    assert_says(f->err.text, "others may write to the package directory");
     chmod(f->own, 0777);
     assert_int_equal(open_set(f), KILN_DENIED);
     chmod(f->own, 0755);
     must(open_set(f), f->err);
 }
 
-TEST(package, says_when_its_folder_cannot_be_made)
+TEST(package, says_when_its_directory_cannot_be_made)
 {
     struct fixture *f = *state;
     fs_remove_tree(AT_FDCWD, f->own);
@@ -570,7 +573,7 @@ static void note_fit(void *context, enum package_fit fit, const struct package_i
              info->name);
 }
 
-TEST(package, tells_how_packages_fit_a_gpu)
+TEST(package, reports_how_packages_fit_a_gpu)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a.kdb", 0, 1);

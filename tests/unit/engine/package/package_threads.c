@@ -59,7 +59,7 @@ static void *run(void *context)
     return NULL;
 }
 
-/* Package |name| comes, is replaced, goes; both formats and both folders take turns. */
+/* Package |name| comes, is replaced, goes; both formats and both directories take turns. */
 static void come_and_go(struct fixture *f, unsigned round)
 {
     static const char *const names[] = { "gfx90a68.kpkg", "gfx90a68.kdb", "gfx90a.kpkg" };
@@ -68,9 +68,9 @@ static void come_and_go(struct fixture *f, unsigned round)
     must(install(f, name, 0, KERNELS, "alice"), f->err);
     if (round % 4 == 0)
         must(install(f, name, 0, KERNELS, "alice"), f->err);
-    put_package(f, f->folder, "gfx90a68.x.kdb", 0, KERNELS);
+    put_package(f, f->directory, "gfx90a68.x.kdb", 0, KERNELS);
     assert_int_equal(
-        rename(path_in(f->folder, "gfx90a68.x.kdb"), path_in(f->other, "gfx90a68.x.kdb")), 0);
+        rename(path_in(f->directory, "gfx90a68.x.kdb"), path_in(f->other, "gfx90a68.x.kdb")), 0);
     rescan(f);
     must(package_set_remove(f->set, name, &info, &f->err), f->err);
     unlink(path_in(f->other, "gfx90a68.x.kdb"));
@@ -130,12 +130,12 @@ TEST(package, more_threads_than_readers_take_turns)
 {
     struct fixture *f = *state;
     for (unsigned round = 0; round < 2; round++) {
-        const char *path = put_package(f, f->folder, "gfx90a68.kpkg", 0, KERNELS);
+        const char *path = put_package(f, f->directory, "gfx90a68.kpkg", 0, KERNELS);
         struct package_options options = { .path = path, .readers = 2 };
         KILN_AUTO(package) struct package *package = NULL;
         must(package_open(&options, &package, &f->err), f->err);
         if (round)
-            put_package(f, f->folder, "gfx90a68.kpkg", 50, KERNELS);
+            put_package(f, f->directory, "gfx90a68.kpkg", 50, KERNELS);
         struct shared threads[6] = { { .package = NULL } };
         for (unsigned i = 0; i < 6; i++) {
             threads[i].package = package;

@@ -18,7 +18,7 @@ TEST(package, the_same_entries_give_the_same_bytes)
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         BUFFER_AUTO struct buffer first =
-            read_file(put_package(f, f->folder, formats[i].name, 0, 200));
+            read_file(put_package(f, f->directory, formats[i].name, 0, 200));
         BUFFER_AUTO struct buffer second =
             read_file(put_package(f, f->other, formats[i].name, 0, 200));
         BUFFER_AUTO struct buffer third =
@@ -35,7 +35,7 @@ TEST(package, makes_files_that_sqlite_finds_sound)
     for (unsigned i = 0; i < 2; i++) {
         sqlite3 *db = NULL;
         sqlite3_stmt *check = NULL;
-        const char *path = put_package(f, f->folder, formats[i].name, 0, 50);
+        const char *path = put_package(f, f->directory, formats[i].name, 0, 50);
         assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
         assert_int_equal(sqlite3_prepare_v2(db, "pragma integrity_check", -1, &check, NULL), 0);
         assert_int_equal(sqlite3_step(check), SQLITE_ROW);
@@ -48,12 +48,14 @@ TEST(package, makes_files_that_sqlite_finds_sound)
 TEST(package, marks_its_own_format)
 {
     struct fixture *f = *state;
-    BUFFER_AUTO struct buffer content = read_file(put_package(f, f->folder, "gfx90a68.kpkg", 0, 1));
+    BUFFER_AUTO struct buffer content =
+        read_file(put_package(f, f->directory, "gfx90a68.kpkg", 0, 1));
     static const uint8_t version[] = { 0, 0, 0, KPKG_VERSION };
 
     assert_memory_equal(content.data + 68, "KPKG", 4);
     assert_memory_equal(content.data + 60, version, 4);
-    assert_int_equal(content.data[18], 1); /* rollback journal: readable from read-only folders */
+    assert_int_equal(content.data[18],
+                     1); /* rollback journal: readable from read-only directories */
 }
 
 /* ---- what it refuses ---- */
@@ -77,7 +79,7 @@ TEST(package, takes_entries_in_order_only)
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         KILN_AUTO(package_writer) struct package_writer *writer = NULL;
-        const char *path = path_in(f->folder, formats[i].name);
+        const char *path = path_in(f->directory, formats[i].name);
         must(package_writer_create(path, formats[i].format, &writer, &f->err), f->err);
         must(add(f, writer, "b", "1"), f->err);
         must(add(f, writer, "b", "10"), f->err);
@@ -94,7 +96,7 @@ TEST(package, takes_no_entry_twice)
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         KILN_AUTO(package_writer) struct package_writer *writer = NULL;
-        const char *path = path_in(f->folder, formats[i].name);
+        const char *path = path_in(f->directory, formats[i].name);
         must(package_writer_create(path, formats[i].format, &writer, &f->err), f->err);
         must(add(f, writer, "b", "1"), f->err);
 
@@ -107,7 +109,7 @@ TEST(package, takes_no_key_twice)
 {
     struct fixture *f = *state;
     KILN_AUTO(package_writer) struct package_writer *writer = NULL;
-    const char *path = path_in(f->folder, "gfx90a68.kpkg");
+    const char *path = path_in(f->directory, "gfx90a68.kpkg");
     must(package_writer_create(path, PACKAGE_KILN, &writer, &f->err), f->err);
     struct package_entry entry = entry_of("a", "");
     must(package_writer_add(writer, &entry, &f->err), f->err); /* none has no key */
@@ -139,7 +141,7 @@ TEST(package, refuses_entries_that_nobody_could_find)
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (unsigned k = 0; k < 2; k++) {
             KILN_AUTO(package_writer) struct package_writer *writer = NULL;
-            const char *path = path_in(f->folder, formats[k].name);
+            const char *path = path_in(f->directory, formats[k].name);
             must(package_writer_create(path, formats[k].format, &writer, &f->err), f->err);
             assert_int_equal(package_writer_add(writer, &cases[i], &f->err), KILN_INVALID);
             assert_says(f->err.text, "packing '");
@@ -152,7 +154,7 @@ TEST(package, refuses_headers_that_are_cut_short)
     struct fixture *f = *state;
     for (unsigned count = 0; count < 2; count++) {
         KILN_AUTO(package_writer) struct package_writer *writer = NULL;
-        const char *path = path_in(f->folder, "gfx90a68.kpkg");
+        const char *path = path_in(f->directory, "gfx90a68.kpkg");
         must(package_writer_create(path, PACKAGE_KILN, &writer, &f->err), f->err);
         struct package_entry entry = entry_of("a", "");
         entry.header_count = count;
@@ -168,7 +170,7 @@ TEST(package, leaves_nothing_unless_finished)
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         struct package_writer *writer = NULL;
-        const char *path = path_in(f->folder, formats[i].name);
+        const char *path = path_in(f->directory, formats[i].name);
         must(package_writer_create(path, formats[i].format, &writer, &f->err), f->err);
         must(add(f, writer, "a", "1"), f->err);
 
@@ -186,7 +188,7 @@ TEST(package, never_overwrites_a_file)
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         struct package_writer *writer = NULL;
-        const char *path = path_in(f->folder, formats[i].name);
+        const char *path = path_in(f->directory, formats[i].name);
         write_file(path, bytes_of_text("mine"));
 
         assert_int_not_equal(package_writer_create(path, formats[i].format, &writer, &f->err),
@@ -199,12 +201,12 @@ TEST(package, never_overwrites_a_file)
     }
 }
 
-TEST(package, says_when_the_folder_is_not_there)
+TEST(package, says_when_the_directory_is_not_there)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
         struct package_writer *writer = NULL;
-        const char *path = path_in(path_in(f->folder, "absent"), formats[i].name);
+        const char *path = path_in(path_in(f->directory, "absent"), formats[i].name);
         assert_int_equal(package_writer_create(path, formats[i].format, &writer, &f->err),
                          KILN_NOT_FOUND);
         assert_null(writer);
@@ -215,7 +217,7 @@ TEST(package, an_empty_package_is_one)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
-        const char *path = put_package(f, f->folder, formats[i].name, 0, 0);
+        const char *path = put_package(f, f->directory, formats[i].name, 0, 0);
         struct package_options options = { .path = path };
         KILN_AUTO(package) struct package *package = NULL;
         struct package_report report;

@@ -150,7 +150,7 @@ static void lose_the_right(void)
     syscall(SYS_capset, &header, none);
 }
 
-TEST(plain, root_that_may_not_change_users_is_told_the_setting_and_what_it_lacks)
+TEST(plain, root_that_may_not_change_users_is_reported_the_setting_and_what_it_lacks)
 {
     need_root();
     if (THREADS_OF_ITS_OWN)

@@ -15,7 +15,7 @@ TEST(plain, every_layer_says_what_it_is_for_and_how_to_get_it)
 
 TEST(plain, what_is_missing_is_named_with_the_first_advice)
 {
-    char text[LAYERS_TEXT_MOST];
+    char text[LAYERS_TEXT_MAX];
     struct sandbox_report report = { .has = LAYERS_ALL };
     report_missing(&report, text);
     assert_string_equal(text, "");
@@ -29,10 +29,10 @@ TEST(plain, what_is_missing_is_named_with_the_first_advice)
 
 TEST(plain, all_names_fit_and_reasons_are_cut)
 {
-    char text[LAYERS_TEXT_MOST], reason[200];
+    char text[LAYERS_TEXT_MAX], reason[200];
     struct sandbox_report report = { .has = 0 };
     report_missing(&report, text);
-    assert_true(strlen(text) + 2 < LAYERS_TEXT_MOST);
+    assert_true(strlen(text) + 2 < LAYERS_TEXT_MAX);
     assert_says(text, layer_name(LAYERS - 1));
 
     memset(reason, 'x', sizeof(reason) - 1);
@@ -41,5 +41,5 @@ TEST(plain, all_names_fit_and_reasons_are_cut)
     assert_string_equal(report.why, "ipc: no");
     for (int i = 0; i < 5; i++)
         report_add_reason(&report, LAYER_proc, reason);
-    assert_int_equal(strlen(report.why), LAYERS_TEXT_MOST - 1);
+    assert_int_equal(strlen(report.why), LAYERS_TEXT_MAX - 1);
 }

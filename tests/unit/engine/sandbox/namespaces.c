@@ -21,7 +21,7 @@ TEST(plain, numbers_of_namespaces_are_words_and_back)
         "", "1", "1,2,3,4", "1,2,3,4,x", "1,2,3,4,5,6", "1,2,3,4,5 "
     };
     struct namespace_ids own, read;
-    char text[NAMESPACE_TEXT_MOST];
+    char text[NAMESPACE_TEXT_MAX];
     namespaces_read(&own);
     for (size_t i = 0; i < NAMESPACES; i++)
         assert_true(own.of[i] > 0);

@@ -23,15 +23,15 @@
 #include <unistd.h>
 
 struct fixture {
-    char folder[64], other[80];
+    char directory[64], other[80];
 };
 
 static int set_up(void **state)
 {
     static struct fixture f;
-    strcpy(f.folder, "/tmp/kiln-test-verify-XXXXXX");
-    assert_non_null(mkdtemp(f.folder));
-    snprintf(f.other, sizeof(f.other), "%s/a folder", f.folder);
+    strcpy(f.directory, "/tmp/kiln-test-verify-XXXXXX");
+    assert_non_null(mkdtemp(f.directory));
+    snprintf(f.other, sizeof(f.other), "%s/a directory", f.directory);
     assert_int_equal(mkdir(f.other, 0700), 0);
     *state = &f;
     return 0;
@@ -40,7 +40,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     return 0;
 }
 
@@ -69,11 +69,11 @@ static int in_a_child(struct fixture *f, int flags, int (*look)(struct fixture *
     return WEXITSTATUS(status);
 }
 
-static bool has(enum sandbox_layer layer, const char *folder)
+static bool has(enum sandbox_layer layer, const char *directory)
 {
     const struct namespace_ids outside = { .of = { 1, 2, 3, 4, 5 } };
     struct sandbox_report report = { 0 };
-    verify_surroundings(&outside, folder, &report);
+    verify_surroundings(&outside, directory, &report);
     return report_has(&report, layer);
 }
 
@@ -82,37 +82,37 @@ static bool has(enum sandbox_layer layer, const char *folder)
 static int look_at_mounts(struct fixture *f)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    if (has(LAYER_mounts, f->folder))
+    if (has(LAYER_mounts, f->directory))
         return 1; /* all is as on the host */
-    if (mounts_read_only_but(f->folder, 0, &err))
+    if (mounts_read_only_but(f->directory, 0, &err))
         return 77;
-    if (!has(LAYER_mounts, f->folder))
+    if (!has(LAYER_mounts, f->directory))
         return 2;
     if (has(LAYER_mounts, "/another"))
         return 3;
     if (mount("none", f->other, "tmpfs", 0, NULL) != 0)
         return 77;
-    if (has(LAYER_mounts, f->folder))
+    if (has(LAYER_mounts, f->directory))
         return 4; /* one more that can be written to, though "/" cannot */
     return mount(NULL, f->other, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) != 0 ? 77
-           : has(LAYER_mounts, f->folder)                                           ? 0
+           : has(LAYER_mounts, f->directory)                                        ? 0
                                                                                     : 5;
 }
 
-TEST(verify, every_mount_but_the_folder_is_looked_at)
+TEST(verify, every_mount_but_the_directory_is_looked_at)
 {
     assert_int_equal(in_a_child(*state, 0, look_at_mounts), 0);
 }
 
-static int look_at_a_folder_with_a_space(struct fixture *f)
+static int look_at_a_directory_with_a_space(struct fixture *f)
 {
     struct kiln_err err = KILN_ERR_INIT;
     return mounts_read_only_but(f->other, 0, &err) ? 77 : has(LAYER_mounts, f->other) ? 0 : 1;
 }
 
-TEST(verify, the_folder_may_have_any_name)
+TEST(verify, the_directory_may_have_any_name)
 {
-    assert_int_equal(in_a_child(*state, 0, look_at_a_folder_with_a_space), 0);
+    assert_int_equal(in_a_child(*state, 0, look_at_a_directory_with_a_space), 0);
 }
 
 /* ---- namespaces ---- */
@@ -132,7 +132,7 @@ TEST(verify, the_hosts_own_are_not_private_whoever_else_has_others)
     namespaces_read(&own);
     for (enum namespace_kind k = NAMESPACE_MOUNT; k < NAMESPACES; k++) {
         if (namespace_is_hosts(own.of[k]))
-            assert_false(has(layers[k], f->folder));
+            assert_false(has(layers[k], f->directory));
     }
 }
 
@@ -149,7 +149,7 @@ static bool set_loopback_up(void)
 static int look_at_a_new_network(struct fixture *f)
 {
     return network_is_empty() && set_loopback_up() && network_is_empty() &&
-                   has(LAYER_network, f->folder)
+                   has(LAYER_network, f->directory)
                ? 0
                : 1;
 }
@@ -172,8 +172,8 @@ TEST(verify, a_network_with_an_address_or_a_route_is_not_empty)
 {
     struct fixture *f = *state;
     char routes[80], addresses[80];
-    snprintf(routes, sizeof(routes), "%s/routes", f->folder);
-    snprintf(addresses, sizeof(addresses), "%s/addresses", f->folder);
+    snprintf(routes, sizeof(routes), "%s/routes", f->directory);
+    snprintf(addresses, sizeof(addresses), "%s/addresses", f->directory);
     written(routes, "Iface\tDestination\tGateway\n");
     assert_true(network_is_empty_by(routes, addresses)); /* no IPv6 at all */
     written(addresses, "00000000000000000000000000000001 01 80 10 80       lo\n");
@@ -184,5 +184,5 @@ TEST(verify, a_network_with_an_address_or_a_route_is_not_empty)
     written(addresses, "");
     written(routes, "Iface\tDestination\tGateway\neth0\t000200C0\t00000000\n");
     assert_false(network_is_empty_by(routes, addresses));
-    assert_false(network_is_empty_by(f->folder, addresses)); /* what cannot be read */
+    assert_false(network_is_empty_by(f->directory, addresses)); /* what cannot be read */
 }

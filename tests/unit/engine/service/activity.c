@@ -47,7 +47,7 @@ TEST(users, an_idle_engine_does_nothing)
     assert_int_equal(json_get_u64(answer, "slots", 0), 1);
 }
 
-TEST(users, what_compiles_is_told_with_age_and_program_until_it_ends)
+TEST(users, what_compiles_is_reported_with_age_and_program_until_it_ends)
 {
     struct users *f = *state;
     want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
@@ -116,27 +116,27 @@ static struct json *health(struct users *f, struct test_caller *c, const char *q
     return test_caller_ask(c, &f->engine, MESSAGE_health, question);
 }
 
-TEST(users, a_sound_host_is_told_in_figures)
+TEST(users, a_sound_host_is_reported_in_figures)
 {
     struct users *f = *state;
     want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
     end_all(f);
     KILN_AUTO(json) struct json *answer = health(f, &f->user, NULL);
     const struct json *cache = json_get(answer, "cache"), *limits = json_get(answer, "limits");
-    const struct json *folder = json_first(json_get(answer, "folders"));
+    const struct json *directory = json_first(json_get(answer, "directories"));
     assert_true(json_get_u64(cache, "bytes", 0) > 0);
     assert_true(json_get_bool(cache, "checked", false));
     assert_null(json_get(cache, "damage"));
     assert_true(json_get_u64(cache, "newest", 0) > 1700000000);
     assert_true(json_get_u64(answer, "now", 0) >= json_get_u64(cache, "newest", 0));
-    assert_string_equal(json_get_text(folder, "what", ""), "cache");
-    assert_true(json_get_u64(folder, "bytes", 0) >= json_get_u64(folder, "free_bytes", 0));
-    assert_string_equal(json_get_text(json_next(folder), "what", ""), "state");
+    assert_string_equal(json_get_text(directory, "what", ""), "cache");
+    assert_true(json_get_u64(directory, "bytes", 0) >= json_get_u64(directory, "free_bytes", 0));
+    assert_string_equal(json_get_text(json_next(directory), "what", ""), "state");
     assert_true(json_get_bool(limits, "memfd_sealed", false));
     assert_true(json_get_u64(limits, "open_files", 0) > 0);
 }
 
-TEST(users, a_folder_that_is_gone_is_told_with_its_trouble)
+TEST(users, a_directory_that_is_gone_is_reported_with_its_trouble)
 {
     struct users *f = *state;
     char moved[100];
@@ -144,8 +144,8 @@ TEST(users, a_folder_that_is_gone_is_told_with_its_trouble)
     assert_int_equal(rename(f->engine.state, moved), 0);
     KILN_AUTO(json) struct json *answer = health(f, &f->user, NULL);
     assert_int_equal(rename(moved, f->engine.state), 0);
-    const struct json *state_folder = json_next(json_first(json_get(answer, "folders")));
-    assert_string_equal(json_get_text(state_folder, "trouble", ""), "No such file or directory");
+    const struct json *state_directory = json_next(json_first(json_get(answer, "directories")));
+    assert_string_equal(json_get_text(state_directory, "trouble", ""), "No such file or directory");
 }
 
 TEST(users, only_an_administrator_may_have_a_whole_database_read)

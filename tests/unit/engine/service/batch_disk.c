@@ -40,7 +40,7 @@ static void store_one(struct fixture *f, unsigned i)
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text(text));
     fake_executor_run_tasks(&f->engine.executor);
-    f->keys[i] = last_outcome(&f->a).key;
+    f->keys[i] = last_result(&f->a).key;
     test_caller_forget_replies(&f->a);
 }
 
@@ -124,13 +124,13 @@ static uint32_t read_reply(struct fixture *f, bool last)
     assert_int_equal(reply->flags, last ? 0 : FRAME_MORE);
     struct reader r = reader_of(reply->body);
     struct message_kernels m = message_kernels_read(&r);
-    struct reader outcomes = reader_of(m.outcomes);
+    struct reader results = reader_of(m.results);
     for (uint32_t k = 0; k < m.count; k++) {
-        struct message_outcome o = message_outcome_read(&outcomes);
+        struct message_result o = message_result_read(&results);
         f->answered++;
         f->failed += o.code != KILN_OK;
     }
-    assert_false(r.failed || outcomes.failed);
+    assert_false(r.failed || results.failed);
     return m.count;
 }
 

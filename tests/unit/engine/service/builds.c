@@ -36,8 +36,8 @@ static int setup(void **state)
     engine_fixture_open(&f.engine, true);
     test_caller_join(&f.user, &f.engine, 1000, ROLE_USE);
     must(test_caller_hello(&f.user, &f.engine), f.engine.err);
-    snprintf(f.made, sizeof(f.made), "%s/made.kdb", f.engine.folder);
-    snprintf(f.again, sizeof(f.again), "%s/again.kdb", f.engine.folder);
+    snprintf(f.made, sizeof(f.made), "%s/made.kdb", f.engine.directory);
+    snprintf(f.again, sizeof(f.again), "%s/again.kdb", f.engine.directory);
     reopen(&f, 1u << 20, 100); /* every compile waits with the prelude's bytes */
     *state = &f;
     return 0;
@@ -229,7 +229,7 @@ TEST(build, kilns_own_format_states_key_and_toolchain_of_each)
           (const uint32_t[]){ 8, 16, 0 });
     compile_all(f);
     char path[200];
-    snprintf(path, sizeof(path), "%s/gfx90a68.kpkg", f->engine.folder);
+    snprintf(path, sizeof(path), "%s/gfx90a68.kpkg", f->engine.directory);
     keep_package(f, path);
 
     struct kiln_err err = KILN_ERR_INIT;
@@ -274,7 +274,7 @@ TEST(build, a_queue_that_is_full_slows_a_build_down_and_costs_it_nothing)
     assert_int_equal(json_get_u64(answer, "failures", 9), 0);
 }
 
-TEST(build, a_queue_that_others_have_filled_is_told_as_a_failure)
+TEST(build, a_queue_that_others_have_filled_is_reported_as_a_failure)
 {
     struct fixture *f = *state;
     reopen(f, 64u << 20, 1);
@@ -535,7 +535,7 @@ static unsigned tasks_out(struct fixture *f)
     return count;
 }
 
-TEST(build, one_build_at_a_time_is_at_a_lane)
+TEST(build, one_build_at_a_time_is_at_a_work_queue)
 {
     struct fixture *f = *state;
     struct test_caller other;
@@ -663,12 +663,12 @@ TEST(build, a_cancelled_build_is_answered_once)
 {
     struct fixture *f = *state;
     begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
-    size_t told = f->user.reply_count;
+    size_t reported = f->user.reply_count;
     test_caller_cancel(&f->user, &f->engine, 3);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->user.reply_count, told + 1);
-    assert_int_equal(reply_error(&f->user, told).code, KILN_CANCELLED);
+    assert_int_equal(f->user.reply_count, reported + 1);
+    assert_int_equal(reply_error(&f->user, reported).code, KILN_CANCELLED);
 }
 
 TEST(build, a_daemon_that_stops_ends_the_build_also_where_some_of_it_is_there)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* An engine without any folder, whose packages are built into the program. */
+/* An engine without any directory, whose packages are built into the program. */
 #include "tests/unit/engine/service/kernel_files.h"
 
 #include "common/fs.h"
@@ -11,7 +11,7 @@
 
 #define MI210 "gfx90a68"
 
-#define LIST_MOST 20
+#define LIST_MAX 20
 #define OTHER_MACHINE 0x40u /* none that there is, with gfx90a's bits */
 
 struct fixture {
@@ -23,8 +23,8 @@ struct fixture {
     unsigned long size;
     struct engine_item item;
     struct engine_data data;
-    struct engine_item list[LIST_MOST]; /* in the place of |item|, by open_with_list */
-    struct buffer index[2];             /* an empty one of each tuning_kind */
+    struct engine_item list[LIST_MAX]; /* in the place of |item|, by open_with_list */
+    struct buffer index[2];            /* an empty one of each tuning_kind */
     unsigned long index_size[2];
 };
 
@@ -44,7 +44,7 @@ static void make_item(struct fixture *f, unsigned flags)
                                     .args = (const char *)f->names.args.data,
                                     .content = (const char *)f->object.bytes,
                                     .size = sizeof(f->object.bytes) };
-    snprintf(path, sizeof(path), "%s/%x.kdb", f->engine.folder, flags);
+    snprintf(path, sizeof(path), "%s/%x.kdb", f->engine.directory, flags);
     write_kernel_file(path, &row, 1);
     read_image(f, path, &f->image, &f->size);
     f->item = (struct engine_item){ .kind = ENGINE_ITEM_PACKAGE,
@@ -55,12 +55,12 @@ static void make_item(struct fixture *f, unsigned flags)
     f->data = (struct engine_data){ .items = &f->item, .count = 1 };
 }
 
-/* What kilnd's engine is opened with, but no folder, no store and no compiler. */
-static void take_folders_away(struct fixture *f)
+/* What kilnd's engine is opened with, but no directory, no store and no compiler. */
+static void take_directories_away(struct fixture *f)
 {
     struct engine_options *o = &f->engine.options;
     o->data = &f->data;
-    o->cache_directory = o->state_directory = o->package_folder = NULL;
+    o->cache_directory = o->state_directory = o->package_directory = NULL;
     o->store_mode = KERNEL_STORE_OFF;
     f->engine.executor.slots = 0;
 }
@@ -76,7 +76,7 @@ static int setup(void **state)
     engine_close(f.engine.engine);
     program_names_find(&problem, "gfx90a", NULL, &f.names);
     make_item(&f, AMD_XNACK_EITHER);
-    take_folders_away(&f);
+    take_directories_away(&f);
     must(engine_open(&f.engine.options, &f.engine.engine, &f.engine.err), f.engine.err);
     engine_start(f.engine.engine);
     test_caller_join(&f.caller, &f.engine, 1000, ROLE_ADMIN);
@@ -126,11 +126,11 @@ TEST(built_in, a_plan_is_served_from_what_is_built_in)
 {
     struct fixture *f = *state;
     plan(f, "gfx90a", MI210, 8);
-    struct message_outcome o = planned_outcome(&f->caller, 0);
+    struct message_result o = planned_result(&f->caller, 0);
     assert_int_equal(o.tier, TIER_PACKAGE);
     assert_true(bytes_equal(o.content, bytes_of(f->object.bytes, sizeof(f->object.bytes))));
     plan(f, "gfx90a", MI210, 8);
-    assert_int_equal(planned_outcome(&f->caller, 0).tier, TIER_HOT);
+    assert_int_equal(planned_result(&f->caller, 0).tier, TIER_HOT);
 }
 
 TEST(built_in, what_is_not_built_in_is_named_with_what_to_do)
@@ -142,7 +142,7 @@ TEST(built_in, what_is_not_built_in_is_named_with_what_to_do)
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
 }
 
-TEST(built_in, another_solver_than_the_chosen_one_is_told_to_be_one)
+TEST(built_in, another_solver_than_the_chosen_one_is_reported_to_be_one)
 {
     struct fixture *f = *state;
     test_caller_forget_replies(&f->caller);
@@ -166,7 +166,7 @@ static void make_index(struct fixture *f, enum tuning_kind kind, struct engine_i
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
     struct digest digest;
     char path[128];
-    snprintf(path, sizeof(path), "%s/%u.kti", f->engine.folder, (unsigned)kind);
+    snprintf(path, sizeof(path), "%s/%u.kti", f->engine.directory, (unsigned)kind);
     if (!f->index_size[kind]) {
         must(tuning_index_builder_create(kind, &builder, &f->engine.err), f->engine.err);
         must(tuning_index_builder_write(builder, path, &digest, &f->engine.err), f->engine.err);
@@ -208,7 +208,7 @@ static void open_with_list(struct fixture *f, const char *const *names, size_t c
     open_engine(f);
 }
 
-TEST(built_in, a_device_with_databases_alone_is_told_what_it_has)
+TEST(built_in, a_device_with_databases_alone_is_reported_what_it_has)
 {
     struct fixture *f = *state;
     static const char *const names[] = { "gfx906_60.HIP.fdb.txt", "gfx906_60.db.txt", MI210 ".kdb",
@@ -226,13 +226,13 @@ TEST(built_in, a_device_with_databases_alone_is_told_what_it_has)
 TEST(built_in, a_list_of_devices_that_is_too_long_says_how_many_more)
 {
     struct fixture *f = *state;
-    static char texts[LIST_MOST][24];
-    const char *names[LIST_MOST];
-    for (unsigned i = 0; i < LIST_MOST; i++) {
+    static char texts[LIST_MAX][24];
+    const char *names[LIST_MAX];
+    for (unsigned i = 0; i < LIST_MAX; i++) {
         snprintf(texts[i], sizeof(texts[i]), "gfx906_%u.kdb", i + 10);
         names[i] = texts[i];
     }
-    open_with_list(f, names, LIST_MOST);
+    open_with_list(f, names, LIST_MAX);
     plan(f, "gfx1030", "gfx1030_36", 8);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED,
                          "built in: gfx906_10 (kernels), gfx906_11 (kernels), ");
@@ -258,10 +258,10 @@ TEST(built_in, a_plan_waits_until_it_is_known_which_compilers_there_are)
     engine_fixture_describe_as(&f->engine, "{\"toolchains\":[]}");
     assert_int_equal(f->caller.reply_count, 2);
     assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is built into this program");
-    assert_int_equal(planned_outcome(&f->caller, 1).tier, TIER_PACKAGE); /* was read first */
+    assert_int_equal(planned_result(&f->caller, 1).tier, TIER_PACKAGE); /* was read first */
 }
 
-TEST(built_in, its_digest_is_checked_once_and_damage_is_told)
+TEST(built_in, its_digest_is_checked_once_and_damage_is_reported)
 {
     struct fixture *f = *state;
     engine_tick(f->engine.engine);
@@ -269,7 +269,7 @@ TEST(built_in, its_digest_is_checked_once_and_damage_is_told)
     assert_int_equal(f->item.state, ITEM_UNUSED);
     f->item.digest.bytes[0] ^= 1; /* as if the rest had been changed */
     plan(f, "gfx90a", MI210, 8);
-    assert_int_equal(planned_outcome(&f->caller, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->caller, 0).tier, TIER_PACKAGE);
 
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
@@ -297,15 +297,15 @@ TEST(built_in, nothing_that_writes_a_file_is_done)
     };
     for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
         test_caller_refused(&f->caller, &f->engine, asked[i].type, asked[i].question,
-                            KILN_UNSUPPORTED, "has no folder");
+                            KILN_UNSUPPORTED, "has no directory");
     test_caller_refused(&f->caller, &f->engine, MESSAGE_package_remove,
                         "{\"name\":\"" MI210 ".kdb\"}", KILN_UNSUPPORTED, "built into");
     test_caller_refused(&f->caller, &f->engine, MESSAGE_gc, "{}", KILN_UNAVAILABLE,
-                        "the kiln in this process has no folder");
+                        "the kiln in this process has no directory");
 }
 
 /* Also where nothing is built in. */
-TEST(built_in, records_are_looked_up_though_there_is_no_folder)
+TEST(built_in, records_are_looked_up_though_there_is_no_directory)
 {
     struct fixture *f = *state;
     close_engine(f);
@@ -362,7 +362,7 @@ TEST(built_in, a_package_that_cannot_be_opened_for_damage_is_a_miss)
 }
 
 /* Its digest is looked at when it is unpacked: before the whole of the package is. */
-TEST(built_in, a_kernel_that_is_damaged_is_told_to_be_so)
+TEST(built_in, a_kernel_that_is_damaged_is_reported_to_be_so)
 {
     struct fixture *f = *state;
     close_engine(f);
@@ -382,7 +382,7 @@ TEST(built_in, a_kernel_that_is_damaged_is_told_to_be_so)
 }
 
 /* Nothing of the program has changed since it was built: to install it anew would be no cure. */
-TEST(built_in, a_kernel_for_another_arch_is_not_told_to_be_damaged)
+TEST(built_in, a_kernel_for_another_arch_is_not_reported_to_be_damaged)
 {
     struct fixture *f = *state;
     close_engine(f);
@@ -396,7 +396,7 @@ TEST(built_in, a_kernel_for_another_arch_is_not_told_to_be_damaged)
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), MI210 ".kdb");
 }
 
-TEST(built_in, what_was_no_package_when_it_was_built_in_is_told_at_opening)
+TEST(built_in, what_was_no_package_when_it_was_built_in_is_reported_at_opening)
 {
     struct fixture *f = *state;
     struct engine *other = NULL;

@@ -38,7 +38,7 @@ static int setup(void **state)
     static struct fixture f;
     engine_fixture_open(&f.engine, true);
     join(&f);
-    snprintf(f.cache, sizeof(f.cache), "%s/user.ukdb", f.engine.folder);
+    snprintf(f.cache, sizeof(f.cache), "%s/user.ukdb", f.engine.directory);
     *state = &f;
     return 0;
 }
@@ -64,7 +64,7 @@ static struct digest compile(struct fixture *f, struct test_caller *c, const cha
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text(content));
     fake_executor_run_tasks(&f->engine.executor);
-    return last_outcome(c).key;
+    return last_result(c).key;
 }
 
 static void import(struct fixture *f, struct test_caller *c, const char *name, const char *kernel,
@@ -230,7 +230,7 @@ TEST(collect, kernels_are_pinned_by_target_name_and_database_id)
     assert_int_equal(count_of(f, MESSAGE_gc, "{\"to_bytes\":0}"), 0);
 }
 
-TEST(collect, pinning_needs_to_be_told_what)
+TEST(collect, pinning_needs_to_be_reported_what)
 {
     struct fixture *f = *state;
     test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{}", KILN_INVALID, "pin what?");
@@ -324,10 +324,10 @@ TEST(collect, what_was_cleared_is_not_hot_any_more)
     struct fixture *f = *state;
     fill(f);
     test_caller_want_named(&f->ann, &f->engine, "gfx906_60", "named.o", ARGS);
-    assert_int_equal(last_outcome(&f->ann).code, KILN_OK);
+    assert_int_equal(last_result(&f->ann).code, KILN_OK);
     assert_int_equal(count_of(f, MESSAGE_clear, "{\"package\":\"gfx906_60.ukdb\"}"), 1);
     test_caller_want_named(&f->ann, &f->engine, "gfx906_60", "named.o", ARGS);
-    assert_int_equal(last_outcome(&f->ann).code, KILN_NOT_FOUND);
+    assert_int_equal(last_result(&f->ann).code, KILN_NOT_FOUND);
 }
 
 TEST(collect, clearing_nothing_in_particular_names_what_may_be_given)

@@ -14,7 +14,7 @@ static void add_gpu(struct users *f, unsigned node, const char *version, unsigne
     char path[200], text[300];
     struct kiln_err err = KILN_ERR_INIT;
     snprintf(path, sizeof(path), "%s/%u", f->engine.gpus, node);
-    must(fs_make_folders(path, &err), err);
+    must(fs_make_directories(path, &err), err);
     snprintf(path, sizeof(path), "%s/%u/properties", f->engine.gpus, node);
     snprintf(text, sizeof(text),
              "cpu_cores_count 0\nsimd_count %u\nsimd_per_cu 4\ngfx_target_version %s\n"
@@ -23,7 +23,7 @@ static void add_gpu(struct users *f, unsigned node, const char *version, unsigne
     must(fs_replace_file(path, bytes_of_text(text), 0644, &err), err);
 }
 
-static size_t missing_told(const struct users *f)
+static size_t missing_reported(const struct users *f)
 {
     size_t count = 0;
     for (size_t i = 0; i < f->engine.report_count; i++)
@@ -31,19 +31,19 @@ static size_t missing_told(const struct users *f)
     return count;
 }
 
-TEST(users, a_gpu_without_a_package_is_told_of_once_a_boot)
+TEST(users, a_gpu_without_a_package_is_reported_of_once_a_boot)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
     add_gpu(f, 2, "90010", 416); /* alike: one line for both */
     add_gpu(f, 3, "90006", 240);
     users_reopen(f);
-    assert_int_equal(missing_told(f), 2);
+    assert_int_equal(missing_reported(f), 2);
     assert_says(engine_fixture_reported(&f->engine, "package_missing"),
                 "Missing system database file: gfx906_60.kdb Performance may degrade.");
 
     users_reopen(f); /* kilnd starts again, the host did not */
-    assert_int_equal(missing_told(f), 2);
+    assert_int_equal(missing_reported(f), 2);
 }
 
 TEST(users, a_gpu_that_a_package_fits_is_not_missed)
@@ -54,20 +54,20 @@ TEST(users, a_gpu_that_a_package_fits_is_not_missed)
 
     users_reopen(f);
 
-    assert_int_equal(missing_told(f), 0);
+    assert_int_equal(missing_reported(f), 0);
 }
 
-TEST(users, a_gpu_that_comes_to_lack_its_package_is_told_of_again)
+TEST(users, a_gpu_that_comes_to_lack_its_package_is_reported_of_again)
 {
     struct users *f = *state;
     add_gpu(f, 1, "90010", 416);
     users_reopen(f);
-    assert_int_equal(missing_told(f), 1);
+    assert_int_equal(missing_reported(f), 1);
 
     add_gpu(f, 2, "90006", 240);
     users_reopen(f);
 
-    assert_int_equal(missing_told(f), 3); /* what is to be said is another thing now */
+    assert_int_equal(missing_reported(f), 3); /* what is to be said is another thing now */
 }
 
 TEST(users, a_gpu_that_cannot_be_understood_is_named_and_the_others_are_shown)

@@ -22,7 +22,7 @@ static void add(struct users *f, const char *file, const char *text)
     snprintf(path, sizeof(path), "%s/%s", f->engine.gpus, file);
     char *name = strrchr(path, '/');
     *name = '\0';
-    must(fs_make_folders(path, &err), err);
+    must(fs_make_directories(path, &err), err);
     *name = '/';
     must(fs_replace_file(path, bytes_of_text(text), 0644, &err), err);
 }
@@ -32,7 +32,7 @@ static struct json *ask(struct users *f)
     return test_caller_ask(&f->user, &f->engine, MESSAGE_devices, NULL);
 }
 
-TEST(users, everybody_is_told_of_every_device)
+TEST(users, everybody_is_reported_of_every_device)
 {
     struct users *f = *state;
     add(f, "0/properties", "simd_count 0\n");

@@ -39,9 +39,9 @@ static int setup(void **state)
     f.descriptors = open_descriptors();
     engine_fixture_open(&f.engine, true);
     join(&f);
-    snprintf(f.cache, sizeof(f.cache), "%s/user.ukdb", f.engine.folder);
-    snprintf(f.exported, sizeof(f.exported), "%s/exported.ukdb", f.engine.folder);
-    snprintf(f.again, sizeof(f.again), "%s/again.ukdb", f.engine.folder);
+    snprintf(f.cache, sizeof(f.cache), "%s/user.ukdb", f.engine.directory);
+    snprintf(f.exported, sizeof(f.exported), "%s/exported.ukdb", f.engine.directory);
+    snprintf(f.again, sizeof(f.again), "%s/again.ukdb", f.engine.directory);
     *state = &f;
     return 0;
 }
@@ -291,7 +291,7 @@ TEST(export, a_damaged_kernel_is_left_out_and_counted)
     test_caller_leave(&f->admin, &f->engine);
     engine_close(f->engine.engine);
     char path[100];
-    snprintf(path, sizeof(path), "%s/kernels.db", f->engine.folder);
+    snprintf(path, sizeof(path), "%s/kernels.db", f->engine.directory);
     flip_bit(path, bytes_of_text("this object will be damaged"));
     must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
     engine_start(f->engine.engine);
@@ -357,14 +357,14 @@ TEST(export, a_file_counts_for_who_asked_until_it_is_closed)
     assert_int_equal(handed_files_count(handed), 0);
 }
 
-TEST(export, who_has_too_many_files_open_is_told_to_close_them)
+TEST(export, who_has_too_many_files_open_is_reported_to_close_them)
 {
     struct fixture *f = *state;
     struct handed_files *handed = f->engine.engine->handed;
     const struct handed_to to = { .uid = f->ann.base.uid };
-    static struct object *kept[HANDED_FILES_MOST_UID];
+    static struct object *kept[HANDED_FILES_MAX_UID];
     import(f, &f->ann, "gfx906_60", three, 3, "{}");
-    for (unsigned i = 0; i < HANDED_FILES_MOST_UID; i++) {
+    for (unsigned i = 0; i < HANDED_FILES_MAX_UID; i++) {
         close(open(f->again, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
         assert_int_equal(truncate(f->again, LIMIT_INLINE_OBJECT + 1), 0);
         must(handed_files_give(handed, f->again, &to, &kept[i], &f->engine.err), f->engine.err);
@@ -374,7 +374,7 @@ TEST(export, who_has_too_many_files_open_is_told_to_close_them)
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_BUSY,
                         "exported files open");
 
-    for (unsigned i = 0; i < HANDED_FILES_MOST_UID; i++)
+    for (unsigned i = 0; i < HANDED_FILES_MAX_UID; i++)
         object_unref(kept[i]);
     export(f, &f->ann, f->exported);
 }

@@ -76,7 +76,7 @@ TEST(fetch, many_askers_of_a_cold_kernel_cost_one_compile)
     compile(f, "object");
     assert_int_equal(f->a.reply_count, 4);
     assert_int_equal(f->b.reply_count, 4);
-    assert_int_equal(reply_outcome(&f->b, 3).tier, TIER_COMPILED);
+    assert_int_equal(reply_result(&f->b, 3).tier, TIER_COMPILED);
     assert_int_equal(f->b.replies[3].object_count, 1);
     assert_int_equal(f->b.replies[3].first_object_size, 6);
     assert_int_equal(stat(f, "compiles"), 1);
@@ -91,7 +91,7 @@ TEST(fetch, the_second_time_it_is_hot_and_after_a_restart_on_disk)
     want(f, &f->a, 1, "k.cl");
     compile(f, "object");
     want(f, &f->a, 2, "k.cl");
-    assert_int_equal(reply_outcome(&f->a, 1).tier, TIER_HOT);
+    assert_int_equal(reply_result(&f->a, 1).tier, TIER_HOT);
     assert_int_equal(stat(f, "hits.hot"), 1);
 
     test_caller_leave(&f->a, &f->engine);
@@ -101,7 +101,7 @@ TEST(fetch, the_second_time_it_is_hot_and_after_a_restart_on_disk)
     test_caller_join(&f->b, &f->engine, 1001, ROLE_ADMIN);
     must(test_caller_hello(&f->a, &f->engine), f->engine.err);
     want(f, &f->a, 3, "k.cl");
-    assert_int_equal(reply_outcome(&f->a, 0).tier, TIER_DISK);
+    assert_int_equal(reply_result(&f->a, 0).tier, TIER_DISK);
     assert_int_equal(stat(f, "hits.disk"), 1);
     assert_int_equal(stat(f, "compiles"), 0);
 }
@@ -111,7 +111,7 @@ TEST(fetch, a_key_alone_never_compiles)
     struct fixture *f = *state;
     struct digest nowhere = { { 1, 2, 3 } };
     fetch_key(f, &f->a, 1, &nowhere, 0);
-    assert_int_equal(reply_outcome(&f->a, 0).code, KILN_NOT_FOUND);
+    assert_int_equal(reply_result(&f->a, 0).code, KILN_NOT_FOUND);
     assert_int_equal(stat(f, "misses"), 1);
     assert_int_equal(stat(f, "compiles"), 0);
 }
@@ -121,15 +121,15 @@ TEST(fetch, a_key_is_answered_inline_only_up_to_the_limit_asked_for)
     struct fixture *f = *state;
     want(f, &f->a, 1, "k.cl");
     compile(f, "object");
-    struct digest key = reply_outcome(&f->a, 0).key;
+    struct digest key = reply_result(&f->a, 0).key;
     fetch_key(f, &f->a, 2, &key, 6);
-    assert_true(bytes_equal_text(reply_outcome(&f->a, 1).content, "object"));
+    assert_true(bytes_equal_text(reply_result(&f->a, 1).content, "object"));
     assert_int_equal(f->a.replies[1].object_count, 0);
-    assert_int_equal(reply_outcome(&f->a, 1).descriptor, NO_DESCRIPTOR);
+    assert_int_equal(reply_result(&f->a, 1).descriptor, NO_DESCRIPTOR);
     fetch_key(f, &f->a, 3, &key, 5);
-    assert_int_equal(reply_outcome(&f->a, 2).content.size, 0);
+    assert_int_equal(reply_result(&f->a, 2).content.size, 0);
     assert_int_equal(f->a.replies[2].object_count, 1);
-    assert_int_equal(reply_outcome(&f->a, 2).descriptor, 0);
+    assert_int_equal(reply_result(&f->a, 2).descriptor, 0);
 }
 
 TEST(fetch, a_failure_is_remembered_with_its_log)
@@ -140,7 +140,7 @@ TEST(fetch, a_failure_is_remembered_with_its_log)
     want(f, &f->a, 2, "bad.cl");
     assert_int_equal(f->engine.executor.compiles_handed_over, 2);
     for (size_t i = 0; i < 2; i++) {
-        struct message_outcome o = reply_outcome(&f->a, i);
+        struct message_result o = reply_result(&f->a, i);
         assert_int_equal(o.code, KILN_COMPILE_FAILED);
         assert_true(bytes_equal_text(o.text, "it does not compile"));
         assert_true(bytes_equal_text(o.log, "line 7"));
@@ -166,7 +166,7 @@ TEST(fetch, clearing_forgets_failures_and_what_is_hot)
     assert_int_equal(stat(f, "hot_objects"), 0);
     want(f, &f->a, 3, "bad.cl");
     compile(f, "object");
-    assert_int_equal(reply_outcome(&f->a, 2).code, KILN_OK);
+    assert_int_equal(reply_result(&f->a, 2).code, KILN_OK);
 }
 
 TEST(fetch, a_missing_compiler_is_not_held_against_the_kernel)
@@ -174,10 +174,10 @@ TEST(fetch, a_missing_compiler_is_not_held_against_the_kernel)
     struct fixture *f = *state;
     want(f, &f->a, 1, "k.cl");
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, "no worker starts", NULL);
-    assert_int_equal(reply_outcome(&f->a, 0).code, KILN_UNAVAILABLE);
+    assert_int_equal(reply_result(&f->a, 0).code, KILN_UNAVAILABLE);
     want(f, &f->a, 2, "k.cl");
     compile(f, "object");
-    assert_int_equal(reply_outcome(&f->a, 1).code, KILN_OK);
+    assert_int_equal(reply_result(&f->a, 1).code, KILN_OK);
     assert_int_equal(stat(f, "compile_errors"), 0);
 }
 
@@ -203,16 +203,16 @@ TEST(fetch, a_full_disk_costs_nobody_an_answer)
     fake_executor_compile(&f->engine.executor, bytes_of_text("other"));
     fake_executor_run_tasks(&f->engine.executor); /* the write of it fails */
     limit_files(RLIM_INFINITY);
-    assert_int_equal(reply_outcome(&f->a, 1).code, KILN_OK);
+    assert_int_equal(reply_result(&f->a, 1).code, KILN_OK);
     assert_int_equal(stat(f, "store_errors"), 1);
     assert_int_equal(stat(f, "puts"), 2);
     assert_int_equal(stat(f, "puts_kept"), 1);
     assert_int_equal(stat(f, "puts_lost"), 1);
     want(f, &f->a, 3, "other.cl");
-    assert_int_equal(reply_outcome(&f->a, 2).tier, TIER_HOT);
+    assert_int_equal(reply_result(&f->a, 2).tier, TIER_HOT);
     want(f, &f->a, 4, "third.cl");
     compile(f, "third");
-    assert_int_equal(reply_outcome(&f->a, 3).code, KILN_OK);
+    assert_int_equal(reply_result(&f->a, 3).code, KILN_OK);
     assert_int_equal(stat(f, "store_errors"), 1); /* and it recovers by itself */
 }
 
@@ -241,7 +241,7 @@ TEST(fetch, a_compile_that_runs_is_kept_although_its_asker_left)
     test_caller_leave(&f->a, &f->engine);
     compile(f, "object");
     want(f, &f->b, 2, "k.cl");
-    assert_int_equal(reply_outcome(&f->b, 0).tier, TIER_HOT);
+    assert_int_equal(reply_result(&f->b, 0).tier, TIER_HOT);
     test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
 }
 
@@ -288,7 +288,7 @@ TEST(fetch, waiting_sources_of_one_user_are_bounded_in_bytes)
             test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, (uint64_t)i, buffer_view(&b)),
             f->engine.err);
     }
-    struct message_outcome o = reply_outcome(&f->a, 0);
+    struct message_result o = reply_result(&f->a, 0);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_int_equal(o.code, KILN_BUSY);
     assert_int_equal(f->a.replies[0].request_id, 2);
@@ -298,10 +298,10 @@ TEST(fetch, waiting_sources_of_one_user_are_bounded_in_bytes)
     compile(f, "object");
     compile(f, "object");
     compile(f, "object");
-    assert_int_equal(reply_outcome(&f->b, 0).code, KILN_OK);
+    assert_int_equal(reply_result(&f->b, 0).code, KILN_OK);
     want(f, &f->a, 10, "more.cl"); /* what is done makes room */
     compile(f, "object");
-    assert_int_equal(reply_outcome(&f->a, 3).code, KILN_OK);
+    assert_int_equal(reply_result(&f->a, 3).code, KILN_OK);
 }
 
 TEST(fetch, a_refused_option_is_named)
@@ -316,7 +316,7 @@ TEST(fetch, a_refused_option_is_named)
     message_fetch_source_write(&b, &m);
     must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, 1, buffer_view(&b)),
          f->engine.err);
-    struct message_outcome o = reply_outcome(&f->a, 0);
+    struct message_result o = reply_result(&f->a, 0);
     assert_int_equal(o.code, KILN_DENIED);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, "-I/etc");
@@ -333,7 +333,7 @@ TEST(fetch, another_machines_opencl_target_is_a_clear_no)
     message_fetch_source_write(&b, &m);
     must(test_caller_send(&f->a, &f->engine, MESSAGE_fetch_source, 1, buffer_view(&b)),
          f->engine.err);
-    struct message_outcome o = reply_outcome(&f->a, 0);
+    struct message_result o = reply_result(&f->a, 0);
     assert_int_equal(o.code, KILN_UNSUPPORTED);
     assert_int_equal(f->engine.executor.compiles_handed_over, 1); /* the describe: no probe */
 }
@@ -377,14 +377,14 @@ TEST(fetch, a_batch_is_answered_in_the_order_things_are_ready)
     send_batch(f, 3, buffer_view(&items));
 
     assert_int_equal(f->a.reply_count, 1);
-    assert_int_equal(reply_outcome(&f->a, 0).index, 1);
+    assert_int_equal(reply_result(&f->a, 0).index, 1);
     assert_int_equal(f->a.replies[0].flags, FRAME_MORE);
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "no", NULL);
-    assert_int_equal(reply_outcome(&f->a, 1).index, 0);
-    assert_int_equal(reply_outcome(&f->a, 1).code, KILN_COMPILE_FAILED);
+    assert_int_equal(reply_result(&f->a, 1).index, 0);
+    assert_int_equal(reply_result(&f->a, 1).code, KILN_COMPILE_FAILED);
     assert_int_equal(f->a.replies[1].flags, FRAME_MORE);
     compile(f, "cold");
-    assert_int_equal(reply_outcome(&f->a, 2).index, 2);
+    assert_int_equal(reply_result(&f->a, 2).index, 2);
     assert_int_equal(f->a.replies[2].flags, 0);
     assert_int_equal(f->a.replies[2].request_id, 77);
 }
@@ -430,7 +430,7 @@ TEST(fetch, small_and_large_objects_share_a_frame_and_stay_whole)
     compile(f, large);
     want(f, &f->a, 2, "small.cl");
     compile(f, "small");
-    struct digest keys[] = { reply_outcome(&f->a, 0).key, reply_outcome(&f->a, 1).key };
+    struct digest keys[] = { reply_result(&f->a, 0).key, reply_result(&f->a, 1).key };
     test_caller_forget_replies(&f->a);
     BUFFER_AUTO struct buffer items;
     buffer_init(&items, 10000);
@@ -443,15 +443,15 @@ TEST(fetch, small_and_large_objects_share_a_frame_and_stay_whole)
     for (size_t i = 0; i < f->a.reply_count; i++) {
         struct reader r = reader_of(f->a.replies[i].body);
         struct message_kernels m = message_kernels_read(&r);
-        struct reader outcomes = reader_of(m.outcomes);
+        struct reader results = reader_of(m.results);
         for (uint32_t k = 0; k < m.count; k++, answered++) {
-            struct message_outcome o = message_outcome_read(&outcomes);
+            struct message_result o = message_result_read(&results);
             assert_int_equal(o.index, answered);
             assert_true(bytes_equal_text(o.content, answered % 2 ? "small" : large));
             assert_int_equal(o.log.size, 0);
         }
-        assert_false(r.failed || outcomes.failed);
-        assert_true(r.at == r.end && outcomes.at == outcomes.end);
+        assert_false(r.failed || results.failed);
+        assert_true(r.at == r.end && results.at == results.end);
     }
     assert_int_equal(answered, 40);
 }

@@ -15,9 +15,9 @@
 #define BOB 1001
 
 struct fixture {
-    char folder[64], path[96];
+    char directory[64], path[96];
     struct handed_files *handed;
-    struct object *objects[HANDED_FILES_MOST_UID];
+    struct object *objects[HANDED_FILES_MAX_UID];
     size_t count;
     struct kiln_err err;
 };
@@ -40,10 +40,10 @@ int __wrap_statvfs(const char *path, struct statvfs *disk)
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-handed-XXXXXX");
-    if (!mkdtemp(f->folder))
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-handed-XXXXXX");
+    if (!mkdtemp(f->directory))
         return -1;
-    snprintf(f->path, sizeof(f->path), "%s/file", f->folder);
+    snprintf(f->path, sizeof(f->path), "%s/file", f->directory);
     fake_blocks = 100ull << 30;
     fake_free = 50ull << 30;
     must(handed_files_create(&f->handed, &f->err), f->err);
@@ -62,7 +62,7 @@ static int teardown(void **state)
     struct fixture *f = *state;
     close_all(f);
     handed_files_destroy(f->handed);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
     return 0;
 }
@@ -86,7 +86,7 @@ static void give(struct fixture *f, const struct handed_to *to, off_t size)
 static enum kiln_code check(struct fixture *f, const struct handed_to *to, uint64_t size)
 {
     f->err = KILN_ERR_INIT;
-    return handed_files_check(f->handed, f->folder, to, size, &f->err);
+    return handed_files_check(f->handed, f->directory, to, size, &f->err);
 }
 
 TEST(handed_files, a_file_counts_until_the_last_who_has_it_closes_it)
@@ -112,7 +112,7 @@ TEST(handed_files, a_file_counts_until_the_last_who_has_it_closes_it)
 TEST(handed_files, a_user_with_many_open_files_gets_no_more_and_others_do)
 {
     struct fixture *f = *state;
-    for (unsigned i = 0; i < HANDED_FILES_MOST_UID; i++)
+    for (unsigned i = 0; i < HANDED_FILES_MAX_UID; i++)
         give(f, &ann, 1);
     assert_int_equal(check(f, &ann, 0), KILN_BUSY);
     assert_says(f->err.text, "user 1000 still has 128 exported files open, 128 are the most");

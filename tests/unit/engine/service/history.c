@@ -105,7 +105,7 @@ TEST(history, a_sample_has_what_was_counted_since_the_one_before)
     assert_int_equal(json_get_u64(answer, "every_s", 0), HISTORY_EVERY_S);
 }
 
-TEST(history, what_is_not_written_yet_is_told_as_current)
+TEST(history, what_is_not_written_yet_is_reported_as_current)
 {
     struct users *f = *state;
     compile(f, "k.cl");
@@ -134,7 +134,7 @@ TEST(history, an_idle_hour_leaves_no_sample)
     assert_int_equal(json_get_u64(sample(answer, 0), "span_s", 0), HISTORY_EVERY_S + 1);
 }
 
-TEST(history, samples_of_one_step_are_told_together)
+TEST(history, samples_of_one_step_are_reported_together)
 {
     struct users *f = *state;
     compile(f, "k.cl");
@@ -250,7 +250,7 @@ TEST(history, a_clock_that_was_set_back_spoils_no_sample)
     assert_int_equal(sum, 2);
 }
 
-TEST(history, the_longest_compiles_are_told_and_private_ones_are_not)
+TEST(history, the_longest_compiles_are_reported_and_private_ones_are_not)
 {
     struct users *f = *state;
     compile(f, "a.cl");
@@ -269,7 +269,7 @@ TEST(history, the_longest_compiles_are_told_and_private_ones_are_not)
     assert_int_equal(json_count(json_get(none, "slowest")), 0);
 }
 
-TEST(history, whose_compile_was_long_is_not_told_to_others)
+TEST(history, whose_compile_was_long_is_not_reported_to_others)
 {
     struct users *f = *state;
     test_caller_want(&f->admin, &f->engine, 7, "a.cl", PRIORITY_INTERACTIVE);

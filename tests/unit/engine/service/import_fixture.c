@@ -27,7 +27,7 @@ int imports_setup(void **state)
     f.descriptors = open_descriptors();
     engine_fixture_open(&f.engine, true);
     imports_join(&f);
-    snprintf(f.cache, sizeof(f.cache), "%s/user.ukdb", f.engine.folder);
+    snprintf(f.cache, sizeof(f.cache), "%s/user.ukdb", f.engine.directory);
     *state = &f;
     return 0;
 }
@@ -91,16 +91,16 @@ void import_one(struct imports *f, struct test_caller *c, const char *question, 
     json_destroy(reply_json(c, 0));
 }
 
-struct message_outcome ask_imported(struct imports *f, struct test_caller *c, const char *name)
+struct message_result ask_imported(struct imports *f, struct test_caller *c, const char *name)
 {
     test_caller_forget_replies(c);
     test_caller_want_named(c, &f->engine, ID, name, ARGS);
-    return last_outcome(c);
+    return last_result(c);
 }
 
 bool gets(struct imports *f, struct test_caller *c, const char *content)
 {
-    struct message_outcome o = ask_imported(f, c, "conv.o");
+    struct message_result o = ask_imported(f, c, "conv.o");
     return o.code == KILN_OK && bytes_equal_text(o.content, content);
 }
 

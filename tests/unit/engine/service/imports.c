@@ -15,9 +15,9 @@ TEST(imports, what_a_user_imports_is_his_alone)
     import_one(f, &f->ann, "{}", "of ann");
 
     assert_true(gets(f, &f->ann, "of ann"));
-    assert_int_equal(last_outcome(&f->ann).tier, TIER_DISK);
+    assert_int_equal(last_result(&f->ann).tier, TIER_DISK);
     assert_true(gets(f, &f->ann, "of ann"));
-    assert_int_equal(last_outcome(&f->ann).tier, TIER_HOT);
+    assert_int_equal(last_result(&f->ann).tier, TIER_HOT);
     assert_int_equal(ask_imported(f, &f->bob, "conv.o").code, KILN_NOT_FOUND);
     assert_int_equal(ask_imported(f, &f->admin, "conv.o").code, KILN_NOT_FOUND);
 }
@@ -27,7 +27,7 @@ TEST(imports, another_user_does_not_get_it_by_its_key_hot_or_not)
     struct imports *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
     assert_true(gets(f, &f->ann, "of ann")); /* hot now */
-    struct digest key = last_outcome(&f->ann).key;
+    struct digest key = last_result(&f->ann).key;
     for (int round = 0; round < 2; round++) {
         struct message_fetch m = { .key = key, .inline_limit = 100 };
         BUFFER_AUTO struct buffer b;
@@ -40,9 +40,9 @@ TEST(imports, another_user_does_not_get_it_by_its_key_hot_or_not)
         must(test_caller_send(&f->ann, &f->engine, MESSAGE_fetch, 1, buffer_view(&b)),
              f->engine.err); /* joins the same look-up, in the second round */
         fake_executor_run_tasks(&f->engine.executor);
-        assert_int_equal(last_outcome(&f->bob).code, KILN_NOT_FOUND);
-        assert_int_equal(last_outcome(&f->bob).content.size, 0);
-        assert_true(bytes_equal_text(last_outcome(&f->ann).content, "of ann"));
+        assert_int_equal(last_result(&f->bob).code, KILN_NOT_FOUND);
+        assert_int_equal(last_result(&f->bob).content.size, 0);
+        assert_true(bytes_equal_text(last_result(&f->ann).content, "of ann"));
         hot_set_clear(f->engine.engine->hot);
     }
 }
@@ -56,7 +56,7 @@ TEST(imports, another_user_neither_lists_nor_shows_it_but_an_admin_does)
     assert_int_equal(listed_kernels(f, &f->admin), 1);
 
     assert_true(gets(f, &f->ann, "of ann"));
-    struct digest key = last_outcome(&f->ann).key;
+    struct digest key = last_result(&f->ann).key;
     char hex[DIGEST_HEX_SIZE], question[100];
     digest_to_hex(&key, hex);
     snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
@@ -191,10 +191,10 @@ TEST(imports, a_guess_at_anothers_key_puts_nothing_into_memory)
         assert_int_equal(counter(f, "misses_unknown"), unknown + i + 1);
     }
     assert_int_equal(answers[0]->body.size, answers[1]->body.size);
-    assert_int_equal(reply_outcome(&f->bob, 0).code, KILN_NOT_FOUND);
-    assert_int_equal(reply_outcome(&f->bob, 1).code, KILN_NOT_FOUND);
-    assert_int_equal(reply_outcome(&f->bob, 0).tier, TIER_NONE);
-    assert_int_equal(reply_outcome(&f->bob, 0).size + reply_outcome(&f->bob, 0).spent_ns, 0);
+    assert_int_equal(reply_result(&f->bob, 0).code, KILN_NOT_FOUND);
+    assert_int_equal(reply_result(&f->bob, 1).code, KILN_NOT_FOUND);
+    assert_int_equal(reply_result(&f->bob, 0).tier, TIER_NONE);
+    assert_int_equal(reply_result(&f->bob, 0).size + reply_result(&f->bob, 0).spent_ns, 0);
 }
 
 /* Dropping one's own costs the others nothing. */
@@ -216,7 +216,7 @@ TEST(imports, what_others_have_hot_stays_hot_when_a_user_drops_his_own)
                                      by_key ? question : "{\"own\":true}"));
         assert_int_equal(ask_imported(f, &f->ann, "conv.o").code, KILN_NOT_FOUND);
         assert_true(gets(f, &f->bob, "of bob"));
-        assert_int_equal(last_outcome(&f->bob).tier, TIER_HOT);
+        assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
     }
 }
 
@@ -233,7 +233,7 @@ TEST(imports, only_an_admin_imports_for_everyone)
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
     assert_string_equal(json_get_text(answer, "scope", ""), "everyone");
     assert_true(gets(f, &f->ann, "for all"));
-    assert_int_equal(last_outcome(&f->ann).tier, TIER_DISK);
+    assert_int_equal(last_result(&f->ann).tier, TIER_DISK);
     assert_true(gets(f, &f->bob, "for all"));
     assert_int_equal(listed_kernels(f, &f->bob), 1);
 }
@@ -279,11 +279,11 @@ TEST(imports, the_use_of_everyones_kernel_counts_also_when_it_is_hot)
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
     uint64_t before = uses(f);
     assert_true(gets(f, &f->ann, "for all"));
-    assert_int_equal(last_outcome(&f->ann).tier, TIER_DISK);
+    assert_int_equal(last_result(&f->ann).tier, TIER_DISK);
     uint64_t from_disk = uses(f);
     assert_true(from_disk > before);
     assert_true(gets(f, &f->ann, "for all"));
-    assert_int_equal(last_outcome(&f->ann).tier, TIER_HOT);
+    assert_int_equal(last_result(&f->ann).tier, TIER_HOT);
     assert_true(uses(f) > from_disk);
 }
 
@@ -378,10 +378,10 @@ TEST(imports, who_states_a_version_never_gets_another)
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
     test_caller_forget_replies(&f->ann);
     test_caller_want_named(&f->ann, &f->engine, ID "@3.3.0", "conv.o", ARGS);
-    assert_int_equal(last_outcome(&f->ann).code, KILN_NOT_FOUND);
+    assert_int_equal(last_result(&f->ann).code, KILN_NOT_FOUND);
     test_caller_forget_replies(&f->ann);
     test_caller_want_named(&f->ann, &f->engine, ID "@3.2.0", "conv.o", ARGS);
-    assert_true(bytes_equal_text(last_outcome(&f->ann).content, "of one version"));
+    assert_true(bytes_equal_text(last_result(&f->ann).content, "of one version"));
 }
 
 TEST(imports, what_is_no_version_is_refused_before_the_file_is_taken)
@@ -408,12 +408,12 @@ TEST(imports, what_others_have_hot_stays_hot)
     import_one(f, &f->bob, "{}", "of bob");
     assert_true(gets(f, &f->bob, "of bob"));
     assert_true(gets(f, &f->bob, "of bob"));
-    assert_int_equal(last_outcome(&f->bob).tier, TIER_HOT);
+    assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
 
     import_one(f, &f->ann, "{}", "of ann");
 
     assert_true(gets(f, &f->bob, "of bob"));
-    assert_int_equal(last_outcome(&f->bob).tier, TIER_HOT);
+    assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
 }
 
 TEST(imports, what_others_have_hot_stays_hot_when_a_version_comes)
@@ -423,7 +423,7 @@ TEST(imports, what_others_have_hot_stays_hot_when_a_version_comes)
     assert_true(gets(f, &f->bob, "for all"));
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of ann");
     assert_true(gets(f, &f->bob, "for all"));
-    assert_int_equal(last_outcome(&f->bob).tier, TIER_HOT);
+    assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
 }
 
 /* Of a name that was not in it, too. */

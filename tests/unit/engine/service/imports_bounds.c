@@ -92,7 +92,7 @@ static void in_a_small_store(struct imports *f)
     imports_join(f);
 }
 
-TEST(imports, what_had_to_go_for_an_import_for_all_is_told_and_counted)
+TEST(imports, what_had_to_go_for_an_import_for_all_is_reported_and_counted)
 {
     struct imports *f = *state;
     in_a_small_store(f);

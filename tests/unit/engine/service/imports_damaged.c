@@ -83,7 +83,7 @@ TEST(imports, what_is_damaged_in_the_store_later_is_a_miss_counted_once)
     imports_leave(f);
     engine_close(f->engine.engine);
     char path[100];
-    snprintf(path, sizeof(path), "%s/kernels.db", f->engine.folder);
+    snprintf(path, sizeof(path), "%s/kernels.db", f->engine.directory);
     flip_bit(path, bytes_of_text("this object is for everybody here"));
     must(engine_open(&f->engine.options, &f->engine.engine, &f->engine.err), f->engine.err);
     engine_start(f->engine.engine);
@@ -205,13 +205,13 @@ TEST(imports, damage_is_looked_for_before_the_store_is_written_to)
     overwrite(f, page_of(f, "the object of kernel number 4"), PAGE);
     begin_import(f, &f->ann, "{}");
     const unsigned *tasks = f->engine.executor.tasks_of;
-    unsigned writes = tasks[LANE_WRITE];
+    unsigned writes = tasks[WORK_QUEUE_WRITE];
 
     arrive(f);
-    assert_int_equal(tasks[LANE_WRITE], writes);
+    assert_int_equal(tasks[WORK_QUEUE_WRITE], writes);
     assert_true(fake_executor_run_task(&f->engine.executor));
 
-    assert_int_equal(tasks[LANE_WRITE], writes + 1);
+    assert_int_equal(tasks[WORK_QUEUE_WRITE], writes + 1);
     assert_int_equal(f->ann.reply_count, 0);
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(json) struct json *answer = reply_json(&f->ann, 0);

@@ -35,7 +35,7 @@ static int setup(void **state)
     test_caller_join(&f.admin, &f.engine, 0, ROLE_ADMIN);
     must(test_caller_hello(&f.user, &f.engine), f.engine.err);
     must(test_caller_hello(&f.admin, &f.engine), f.engine.err);
-    snprintf(f.made, sizeof(f.made), "%s/made.kdb", f.engine.folder);
+    snprintf(f.made, sizeof(f.made), "%s/made.kdb", f.engine.directory);
     write_kernel_file(f.made, rows, ROWS);
     *state = &f;
     return 0;
@@ -73,7 +73,7 @@ static bool serves(struct fixture *f, const char *name)
 {
     test_caller_forget_replies(&f->user);
     test_caller_want_named(&f->user, &f->engine, "gfx90a68", name, " -mcpu=gfx90a");
-    return last_outcome(&f->user).code == KILN_OK;
+    return last_result(&f->user).code == KILN_OK;
 }
 
 static bool is_there(const struct fixture *f, const char *file_name)
@@ -123,24 +123,24 @@ TEST(install, a_file_that_is_not_used_is_listed_beside_the_packages)
     assert_int_equal(json_count(refused), 1);
     assert_string_equal(json_get_text(json_first(refused), "name", ""), "gfx906_60.kdb");
     assert_says(json_get_text(json_first(refused), "why", ""), "gfx906_60.kdb");
-    assert_true(json_get_text(json_first(refused), "folder", "")[0] == '/');
+    assert_true(json_get_text(json_first(refused), "directory", "")[0] == '/');
 }
 
 /* Gigabytes take seconds to hash: what was compiled meanwhile is not kept waiting. */
-TEST(install, only_the_move_into_place_waits_for_the_write_lane)
+TEST(install, only_the_move_into_place_waits_for_the_write_work_queue)
 {
     struct fixture *f = *state;
     begin(f, URL);
-    unsigned reads = f->engine.executor.tasks_of[LANE_READ];
-    unsigned writes = f->engine.executor.tasks_of[LANE_WRITE];
+    unsigned reads = f->engine.executor.tasks_of[WORK_QUEUE_READ];
+    unsigned writes = f->engine.executor.tasks_of[WORK_QUEUE_WRITE];
 
     fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", "");
 
-    assert_int_equal(f->engine.executor.tasks_of[LANE_READ], reads + 1);
-    assert_int_equal(f->engine.executor.tasks_of[LANE_WRITE], writes);
+    assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], reads + 1);
+    assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_WRITE], writes);
     assert_true(fake_executor_run_task(&f->engine.executor));
     assert_false(is_there(f, "gfx90a68.kdb"));
-    assert_int_equal(f->engine.executor.tasks_of[LANE_WRITE], writes + 1);
+    assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_WRITE], writes + 1);
     fake_executor_run_tasks(&f->engine.executor);
     assert_true(is_there(f, "gfx90a68.kdb"));
 }
@@ -159,7 +159,7 @@ TEST(install, who_leaves_while_it_is_checked_leaves_nothing_behind)
     must(test_caller_hello(&f->admin, &f->engine), f->engine.err);
 }
 
-TEST(install, the_transfer_is_told_all_that_it_must_know)
+TEST(install, the_transfer_is_reported_all_that_it_must_know)
 {
     struct fixture *f = *state;
     begin(f, "{\"url\":\"http://h/x\",\"name\":\"gfx90a.kdb\",\"sha256\":\"00ff\"}");
@@ -197,7 +197,7 @@ TEST(install, a_file_that_came_with_the_request_is_what_is_transferred)
     assert_string_equal(json_get_text(answer, "source", ""), "/a/b");
 }
 
-TEST(install, progress_is_told_as_it_comes)
+TEST(install, progress_is_reported_as_it_comes)
 {
     struct fixture *f = *state;
     begin(f, URL);
@@ -217,7 +217,7 @@ TEST(install, progress_is_told_as_it_comes)
     assert_int_equal(f->admin.replies[2].flags, 0);
 }
 
-TEST(install, why_a_transfer_failed_is_told)
+TEST(install, why_a_transfer_failed_is_reported)
 {
     struct fixture *f = *state;
     begin(f, URL);
@@ -439,10 +439,10 @@ TEST(install, what_was_cancelled_is_answered_once_and_not_installed)
 
     begin(f, URL);
     test_caller_cancel(&f->admin, &f->engine, 3);
-    unsigned reads = f->engine.executor.tasks_of[LANE_READ];
+    unsigned reads = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     fake_executor_transfer(&f->engine.executor, f->made, "gfx90a68.kdb", ""); /* it was over */
     assert_int_equal(engine_fixture_staged(&f->engine), 1); /* the loop removes no files */
-    assert_int_equal(f->engine.executor.tasks_of[LANE_READ], reads + 1);
+    assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], reads + 1);
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
     assert_int_equal(f->admin.reply_count, 1);

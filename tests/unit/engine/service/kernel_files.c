@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FILE_MOST (64u << 20)
+#define FILE_MAX (64u << 20)
 
 #define MACHINE_AMDGPU 224
 #define MACHINE_GFX90A 0x3fu
@@ -57,7 +57,7 @@ static bool compare(void *context, const struct kern_row *row)
     struct comparison *c = context;
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer raw;
-    buffer_init(&raw, FILE_MOST);
+    buffer_init(&raw, FILE_MAX);
     must(kern_row_unpack(row, &raw, &err), err);
     assert_true(c->seen < c->count);
     const struct kernel_row *expected = &c->rows[c->seen++];
@@ -82,8 +82,8 @@ void assert_kernel_file(const char *path, const struct kernel_row *rows, size_t 
 static void read_whole(const char *path, struct buffer *ret_content)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    buffer_init(ret_content, FILE_MOST);
-    must(fs_read_file(path, FILE_MOST, ret_content, &err), err);
+    buffer_init(ret_content, FILE_MAX);
+    must(fs_read_file(path, FILE_MAX, ret_content, &err), err);
 }
 
 void assert_same_bytes(const char *path, const char *other)
@@ -126,7 +126,7 @@ void write_object(const struct test_caller *c, size_t index, size_t number, cons
 {
     struct kiln_err err = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer content;
-    buffer_init(&content, FILE_MOST);
+    buffer_init(&content, FILE_MAX);
     reply_object(c, index, number, &content);
     must(fs_replace_file(path, buffer_view(&content), 0600, &err), err);
 }
@@ -142,7 +142,7 @@ void put_package(struct engine_fixture *f, const char *file_name, const struct k
                  size_t count)
 {
     char making[256];
-    snprintf(making, sizeof(making), "%s/making-%s", f->folder, file_name);
+    snprintf(making, sizeof(making), "%s/making-%s", f->directory, file_name);
     write_kernel_file(making, rows, count);
     assert_int_equal(rename(making, package_path(f, file_name)), 0);
 }
@@ -155,7 +155,7 @@ unsigned open_descriptors(void)
     for (const struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
         count += entry->d_name[0] != '.';
     closedir(dir);
-    return count - 1; /* the folder's own */
+    return count - 1; /* the directory's own */
 }
 
 /* ---- what plans ask packages for ---- */
@@ -214,7 +214,7 @@ void send_plan(struct test_caller *c, struct engine_fixture *f, uint64_t id,
     fake_executor_run_tasks(&f->executor);
 }
 
-struct message_outcome planned_outcome(const struct test_caller *c, size_t index)
+struct message_result planned_result(const struct test_caller *c, size_t index)
 {
     struct kiln_err err = KILN_ERR_INIT;
     assert_true(index < c->reply_count);
@@ -228,7 +228,7 @@ struct message_outcome planned_outcome(const struct test_caller *c, size_t index
     must(message_body_check(&r, MESSAGE_planned, &err), err);
     assert_true(m.object_count > 0);
     struct reader objects = reader_of(m.objects);
-    struct message_outcome outcome = message_outcome_read(&objects);
+    struct message_result result = message_result_read(&objects);
     assert_false(objects.failed);
-    return outcome;
+    return result;
 }

@@ -20,12 +20,12 @@ struct kernel_row {
     }
 
 /* A code object for gfx90a with |features| as ELF flags have them (AMD_*), and |mark| in it. */
-#define AMD_OBJECT_MOST 256
+#define AMD_OBJECT_MAX 256
 #define AMD_XNACK_EITHER 0x100u
 #define AMD_XNACK_OFF 0x200u
 #define AMD_XNACK_ON 0x300u
 struct amd_object {
-    uint8_t bytes[AMD_OBJECT_MOST];
+    uint8_t bytes[AMD_OBJECT_MAX];
 };
 struct amd_object amd_object(unsigned features, const char *mark);
 
@@ -42,8 +42,8 @@ int open_copy(const char *path);
 int sealed_file(struct bytes content);
 void write_object(const struct test_caller *c, size_t index, size_t number, const char *path);
 
-/* Puts a package into the folder of installed ones, as a package manager does: whole or not at all.
- * The engine knows of it after engine_fixture_rescan. */
+/* Puts a package into the directory of installed ones, as a package manager does: whole or not at
+ * all. The engine knows of it after engine_fixture_rescan. */
 void put_package(struct engine_fixture *f, const char *file_name, const struct kernel_row *rows,
                  size_t count);
 /* Where it lies then; valid until the next call. */
@@ -72,4 +72,4 @@ void program_names_done(struct program_names *names);
 void send_plan(struct test_caller *c, struct engine_fixture *f, uint64_t id,
                const struct message_plan *plan);
 /* The |index|-th reply is a plan, and its first object's outcome. */
-struct message_outcome planned_outcome(const struct test_caller *c, size_t index);
+struct message_result planned_result(const struct test_caller *c, size_t index);

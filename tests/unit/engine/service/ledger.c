@@ -73,25 +73,25 @@ TEST(books, a_hit_is_booked_with_its_user_and_its_kind)
 TEST(books, more_users_than_have_rows_are_booked_together)
 {
     struct ledger *l = ((struct books *)*state)->ledger;
-    for (uint32_t uid = 1; uid <= LEDGER_USERS_MOST + 3; uid++)
+    for (uint32_t uid = 1; uid <= LEDGER_USERS_MAX + 3; uid++)
         ledger_hit(l, uid, 0, 1);
     ledger_hit(l, 0, 0, 1); /* root comes late and has no row either */
-    assert_int_equal(l->user_count, LEDGER_USERS_MOST);
+    assert_int_equal(l->user_count, LEDGER_USERS_MAX);
     assert_int_equal(l->others.sums.hits, 4);
-    assert_int_equal(ledger_total(l).hits, LEDGER_USERS_MOST + 4);
+    assert_int_equal(ledger_total(l).hits, LEDGER_USERS_MAX + 4);
 }
 
 TEST(books, a_user_who_compiled_keeps_his_row_and_loops_of_hits_do_not)
 {
     struct ledger *l = ((struct books *)*state)->ledger;
     ledger_compiled(l, 7, 0, 2);
-    for (uint32_t uid = 1000; uid < 1000 + 2 * LEDGER_USERS_MOST; uid++)
+    for (uint32_t uid = 1000; uid < 1000 + 2 * LEDGER_USERS_MAX; uid++)
         ledger_hit(l, uid, 0, 1000000);
-    assert_int_equal(l->user_count, LEDGER_USERS_MOST);
+    assert_int_equal(l->user_count, LEDGER_USERS_MAX);
     assert_int_equal(ledger_user_of(l, 7)->sums.compiles, 1);
-    ledger_hit(l, 999 + 2 * LEDGER_USERS_MOST, 0, 1); /* the latest is found again */
-    assert_int_equal(ledger_user_of(l, 999 + 2 * LEDGER_USERS_MOST)->sums.hits, 2);
-    assert_int_equal(ledger_total(l).hits, 2 * LEDGER_USERS_MOST + 1);
+    ledger_hit(l, 999 + 2 * LEDGER_USERS_MAX, 0, 1); /* the latest is found again */
+    assert_int_equal(ledger_user_of(l, 999 + 2 * LEDGER_USERS_MAX)->sums.hits, 2);
+    assert_int_equal(ledger_total(l).hits, 2 * LEDGER_USERS_MAX + 1);
     assert_true(l->rewrites_users);
 }
 
@@ -100,7 +100,7 @@ TEST(books, root_has_a_row_of_its_own_among_others)
     struct ledger *l = ((struct books *)*state)->ledger;
     ledger_hit(l, 0, 0, 5);
     assert_int_equal(ledger_user_of(l, 0)->sums.hits, 1);
-    for (uint32_t uid = 1; uid <= LEDGER_USERS_MOST; uid++)
+    for (uint32_t uid = 1; uid <= LEDGER_USERS_MAX; uid++)
         ledger_hit(l, uid, 0, 1);
     ledger_hit(l, 0, 0, 5);
     assert_int_equal(ledger_user_of(l, 0)->sums.saved_us, 10);
@@ -112,7 +112,7 @@ TEST(books, a_kind_that_is_worth_little_makes_room_and_sums_stay)
     uint32_t valuable = kind(l, "gfx90a", "valuable.cl"), first = 0;
     ledger_compiled(l, 1000, valuable, 2);
     ledger_hit(l, 1000, valuable, 2);
-    for (unsigned i = 0; i < 3 * LEDGER_KINDS_MOST; i++) {
+    for (unsigned i = 0; i < 3 * LEDGER_KINDS_MAX; i++) {
         char name[32];
         snprintf(name, sizeof(name), "junk%u.cl", i);
         uint32_t number = kind(l, "gfx90a", name);
@@ -122,10 +122,10 @@ TEST(books, a_kind_that_is_worth_little_makes_room_and_sums_stay)
     }
     ledger_hit(l, 1000, first, 1); /* its row is another's by now */
 
-    assert_int_equal(l->kind_count, LEDGER_KINDS_MOST);
+    assert_int_equal(l->kind_count, LEDGER_KINDS_MAX);
     assert_int_equal(ledger_kind_at(l, valuable)->sums.saved_us, 2);
     assert_ptr_equal(ledger_kind_at(l, first), &l->kinds[0]);
-    assert_int_equal(sum_of_kinds(l).hits, 3 * LEDGER_KINDS_MOST + 2);
+    assert_int_equal(sum_of_kinds(l).hits, 3 * LEDGER_KINDS_MAX + 2);
     assert_int_equal(sum_of_kinds(l).saved_us, ledger_total(l).saved_us);
     assert_true(l->rewrites_kinds);
 }
@@ -138,18 +138,18 @@ TEST(books, names_are_cut_and_made_printable)
     assert_int_equal(kind(l, "", ""), 0); /* nobody knows what it is: the others */
 }
 
-TEST(books, no_hit_is_worth_more_than_the_most)
+TEST(books, no_hit_is_worth_more_than_the_max)
 {
     assert_int_equal(ledger_worth(1999), 1);
-    assert_int_equal(ledger_worth(UINT64_MAX), LEDGER_WORTH_MOST_US);
+    assert_int_equal(ledger_worth(UINT64_MAX), LEDGER_WORTH_MAX_US);
 }
 
 TEST(books, sums_end_where_the_store_can_keep_them)
 {
-    struct kernel_sums sum = { .saved_us = KERNEL_SUM_MOST - 1 };
+    struct kernel_sums sum = { .saved_us = KERNEL_SUM_MAX - 1 };
     const struct kernel_sums more = { .saved_us = UINT64_MAX, .hits = 1 };
     ledger_sums_add(&sum, &more);
-    assert_true(sum.saved_us == KERNEL_SUM_MOST);
+    assert_true(sum.saved_us == KERNEL_SUM_MAX);
     assert_int_equal(sum.hits, 1);
 }
 
@@ -172,7 +172,7 @@ static void hit(struct users *f, struct test_caller *c, const char *program, uns
         test_caller_forget_replies(c);
         test_caller_want(c, &f->engine, 7, program, PRIORITY_INTERACTIVE);
         fake_executor_run_tasks(&f->engine.executor);
-        assert_int_equal(last_outcome(c).code, KILN_OK);
+        assert_int_equal(last_result(c).code, KILN_OK);
     }
 }
 
@@ -293,13 +293,13 @@ TEST(users, a_user_who_gave_way_is_not_counted_twice_after_a_restart)
     hit(f, &f->admin, "conv.cl", 1);
     restart(f);
     struct ledger *l = f->engine.engine->figures.ledger;
-    for (uint32_t uid = 5000; uid < 5000 + LEDGER_USERS_MOST - 1; uid++)
+    for (uint32_t uid = 5000; uid < 5000 + LEDGER_USERS_MAX - 1; uid++)
         ledger_compiled(l, uid, 0, 1); /* the last takes the row of who only had a hit */
     assert_int_equal(l->others.sums.hits, 1);
     restart(f);
     KILN_AUTO(json) struct json *answer = ask(f, &f->admin, "uid");
     assert_int_equal(json_get_u64(json_get(answer, "total"), "hits", 0), 1);
-    assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), LEDGER_USERS_MOST);
+    assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), LEDGER_USERS_MAX);
 }
 
 TEST(users, what_was_saved_outlives_its_kernels)
@@ -320,7 +320,7 @@ TEST(users, a_private_kernel_is_booked_without_its_name)
     struct users *f = *state;
     const struct kernel_row row = TEXT_KERNEL("secret.o", "  -mcpu=gfx906", "the object");
     char cache[100];
-    snprintf(cache, sizeof(cache), "%s/user.ukdb", f->engine.folder);
+    snprintf(cache, sizeof(cache), "%s/user.ukdb", f->engine.directory);
     write_kernel_file(cache, &row, 1);
     const int file = open_copy(cache);
     test_caller_forget_replies(&f->user);
@@ -333,7 +333,7 @@ TEST(users, a_private_kernel_is_booked_without_its_name)
     for (unsigned i = 0; i < 2; i++) { /* from the disk, then from memory */
         test_caller_forget_replies(&f->user);
         test_caller_want_named(&f->user, &f->engine, "gfx906_60", "secret.o", "  -mcpu=gfx906");
-        assert_int_equal(last_outcome(&f->user).code, KILN_OK);
+        assert_int_equal(last_result(&f->user).code, KILN_OK);
     }
     KILN_AUTO(json) struct json *answer = ask(f, &f->admin, "program");
     const struct json *found = row_of(answer, LEDGER_PRIVATE);
@@ -449,7 +449,7 @@ TEST(users, what_could_not_be_read_is_not_written_over)
 
 static void fill(struct ledger *l, uint32_t first_uid)
 {
-    for (uint32_t i = 0; i < LEDGER_USERS_MOST; i++)
+    for (uint32_t i = 0; i < LEDGER_USERS_MAX; i++)
         ledger_compiled(l, first_uid + i, 0, 1);
 }
 
@@ -472,8 +472,8 @@ TEST(users, a_full_table_is_taken_over_in_many_turns)
     assert_true(l->others.sums.compiles <= 32);
     fake_executor_run_tasks(&f->engine.executor);
     assert_true(l->is_loaded);
-    assert_true(f->engine.executor.laters - laters >= LEDGER_USERS_MOST / 32);
-    assert_int_equal(ledger_total(l).compiles, 2 * LEDGER_USERS_MOST);
+    assert_true(f->engine.executor.laters - laters >= LEDGER_USERS_MAX / 32);
+    assert_int_equal(ledger_total(l).compiles, 2 * LEDGER_USERS_MAX);
 }
 
 /* Thousands of rows are sorted and printed off the loop, so of a copy. */
@@ -489,9 +489,9 @@ TEST(users, an_answer_is_made_of_what_was_booked_before_its_turn)
     fill(l, 20000);
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
-    assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), LEDGER_USERS_MOST);
+    assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), LEDGER_USERS_MAX);
     assert_int_equal(json_count(json_get(answer, "rows")), 1000);
     assert_int_equal(json_get_u64(json_get(answer, "others"), "compiles", 0),
-                     LEDGER_USERS_MOST - 1000);
-    assert_int_equal(ledger_total(l).compiles, 2 * LEDGER_USERS_MOST);
+                     LEDGER_USERS_MAX - 1000);
+    assert_int_equal(ledger_total(l).compiles, 2 * LEDGER_USERS_MAX);
 }

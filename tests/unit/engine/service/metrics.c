@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE_MOST 65536
+#define PAGE_MAX 65536
 #define COMPILE_S 0.005 /* what each takes by fake_executor_compile */
 
 /* The text as it is now; valid until the next call. */
 static const char *scrape(struct users *f)
 {
-    static char page[PAGE_MOST];
+    static char page[PAGE_MAX];
     KILN_AUTO(json)
     struct json *answer = test_caller_ask(&f->admin, &f->engine, MESSAGE_metrics, NULL);
     snprintf(page, sizeof(page), "%s", json_get_text(answer, "text", ""));
@@ -240,7 +240,7 @@ TEST(users, a_limit_that_was_reached_is_counted)
     want(f, &f->user, "running.cl");
     want(f, &f->user, "waiting.cl");
     want(f, &f->user, "refused.cl");
-    assert_int_equal(last_outcome(&f->user).code, KILN_BUSY);
+    assert_int_equal(last_result(&f->user).code, KILN_BUSY);
     const char *page = scrape(f);
     assert_true(number_in(page, "kiln_quota_rejections_total") == 1);
     assert_true(number_in(page, "kiln_misses_total{reason=\"refused\"}") == 1);

@@ -75,9 +75,9 @@ TEST(no_cache, asked_twice_it_is_compiled_twice_and_nothing_is_stored)
     compile(f, "first");
     want_fresh(f, &f->a, 2);
     compile(f, "second");
-    assert_true(bytes_equal_text(reply_outcome(&f->a, 0).content, "first"));
-    assert_true(bytes_equal_text(reply_outcome(&f->a, 1).content, "second"));
-    assert_int_equal(reply_outcome(&f->a, 1).tier, TIER_COMPILED);
+    assert_true(bytes_equal_text(reply_result(&f->a, 0).content, "first"));
+    assert_true(bytes_equal_text(reply_result(&f->a, 1).content, "second"));
+    assert_int_equal(reply_result(&f->a, 1).tier, TIER_COMPILED);
     assert_int_equal(stat(f, "compiles"), 2);
     assert_int_equal(stat(f, "store_objects"), 0);
     assert_int_equal(stat(f, "hot_objects"), 0);
@@ -90,9 +90,9 @@ TEST(no_cache, what_is_hot_or_stored_is_not_used)
     compile(f, "stored");
     want_fresh(f, &f->a, 2);
     compile(f, "fresh");
-    assert_true(bytes_equal_text(reply_outcome(&f->a, 1).content, "fresh"));
+    assert_true(bytes_equal_text(reply_result(&f->a, 1).content, "fresh"));
     want(f, &f->a, 3);
-    assert_int_equal(reply_outcome(&f->a, 2).tier, TIER_HOT);
+    assert_int_equal(reply_result(&f->a, 2).tier, TIER_HOT);
     assert_int_equal(f->a.replies[2].first_object_size, strlen("stored"));
 }
 
@@ -119,7 +119,7 @@ TEST(no_cache, look_ups_of_its_key_and_of_others_disturb_nothing)
     struct fixture *f = *state;
     want_fresh(f, &f->a, 1);
     compile(f, "first");
-    struct message_fetch m = { .key = reply_outcome(&f->a, 0).key, .inline_limit = 100 };
+    struct message_fetch m = { .key = reply_result(&f->a, 0).key, .inline_limit = 100 };
     for (uint8_t i = 0; i < 16; i++) {
         BUFFER_AUTO struct buffer b;
         buffer_init(&b, 100);
@@ -133,8 +133,8 @@ TEST(no_cache, look_ups_of_its_key_and_of_others_disturb_nothing)
     compile(f, "second");
     assert_int_equal(f->b.reply_count, 16);
     for (size_t i = 0; i < 16; i++)
-        assert_int_equal(reply_outcome(&f->b, i).code, KILN_NOT_FOUND);
-    assert_true(bytes_equal_text(reply_outcome(&f->a, 1).content, "second"));
+        assert_int_equal(reply_result(&f->b, i).code, KILN_NOT_FOUND);
+    assert_true(bytes_equal_text(reply_result(&f->a, 1).content, "second"));
     assert_int_equal(stat(f, "coalesced"), 0);
 }
 
@@ -148,9 +148,9 @@ TEST(no_cache, its_failure_is_not_remembered_and_remembered_ones_do_not_count)
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
     want_fresh(f, &f->a, 3);
     compile(f, "this time it does");
-    assert_int_equal(reply_outcome(&f->a, 2).code, KILN_OK);
+    assert_int_equal(reply_result(&f->a, 2).code, KILN_OK);
     want(f, &f->a, 4);
-    assert_int_equal(reply_outcome(&f->a, 3).code, KILN_COMPILE_FAILED);
+    assert_int_equal(reply_result(&f->a, 3).code, KILN_COMPILE_FAILED);
     assert_int_equal(stat(f, "remembered_failures"), 1);
 }
 
@@ -189,9 +189,9 @@ TEST(no_cache, a_plan_is_compiled_for_its_asker_alone)
     send_plan(&f->a, &f->engine, 2, &m);
     what_a_plan_needs_is_kilns_own(f);
     compile(f, "fresh");
-    assert_int_equal(planned_outcome(&f->a, 1).tier, TIER_COMPILED);
-    assert_true(bytes_equal_text(planned_outcome(&f->a, 1).content, "fresh"));
+    assert_int_equal(planned_result(&f->a, 1).tier, TIER_COMPILED);
+    assert_true(bytes_equal_text(planned_result(&f->a, 1).content, "fresh"));
     m.flags = 0;
     send_plan(&f->a, &f->engine, 3, &m);
-    assert_true(bytes_equal_text(planned_outcome(&f->a, 2).content, "stored"));
+    assert_true(bytes_equal_text(planned_result(&f->a, 2).content, "stored"));
 }

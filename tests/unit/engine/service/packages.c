@@ -15,11 +15,11 @@
 
 #define MI210 "gfx90a68"
 
-static struct message_outcome ask(struct users *f, const char *id, const char *name)
+static struct message_result ask(struct users *f, const char *id, const char *name)
 {
     test_caller_forget_replies(&f->user);
     test_caller_want_named(&f->user, &f->engine, id, name, " -mcpu=gfx90a");
-    return last_outcome(&f->user);
+    return last_result(&f->user);
 }
 
 static uint64_t counter(struct users *f, const char *name)
@@ -27,7 +27,7 @@ static uint64_t counter(struct users *f, const char *name)
     return engine_fixture_stat(&f->engine, name);
 }
 
-static void assert_content(struct message_outcome o, enum tier tier, const char *content)
+static void assert_content(struct message_result o, enum tier tier, const char *content)
 {
     assert_int_equal(o.code, KILN_OK);
     assert_int_equal(o.tier, tier);
@@ -59,9 +59,9 @@ TEST(users, every_blank_of_the_arguments_counts)
     test_caller_want_named(&f->user, &f->engine, MI210, "conv.o", rows[0].args);
     test_caller_want_named(&f->user, &f->engine, MI210, "conv.o", "-mcpu=gfx90a");
 
-    assert_content(reply_outcome(&f->user, 0), TIER_PACKAGE, "two blanks");
-    assert_content(reply_outcome(&f->user, 1), TIER_PACKAGE, "one blank");
-    assert_int_equal(reply_outcome(&f->user, 2).code, KILN_NOT_FOUND);
+    assert_content(reply_result(&f->user, 0), TIER_PACKAGE, "two blanks");
+    assert_content(reply_result(&f->user, 1), TIER_PACKAGE, "one blank");
+    assert_int_equal(reply_result(&f->user, 2).code, KILN_NOT_FOUND);
 }
 
 TEST(users, the_exact_id_is_asked_before_the_plain_arch)
@@ -87,7 +87,7 @@ TEST(users, other_compute_units_are_a_miss)
     assert_int_equal(counter(f, "misses"), 2);
 }
 
-TEST(users, a_flipped_bit_is_a_miss_that_is_counted_and_told_and_the_others_are_served)
+TEST(users, a_flipped_bit_is_a_miss_that_is_counted_and_reported_and_the_others_are_served)
 {
     struct users *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("bad.o", " -mcpu=gfx90a", "this one is damaged"),
@@ -100,9 +100,9 @@ TEST(users, a_flipped_bit_is_a_miss_that_is_counted_and_told_and_the_others_are_
     assert_content(ask(f, MI210, "good.o"), TIER_PACKAGE, "this one is well");
 
     assert_int_equal(counter(f, "quarantined"), 1);
-    const char *told = engine_fixture_reported(&f->engine, "quarantined");
-    assert_non_null(told);
-    assert_says(told, "package 'gfx90a68.kdb', kernel 'bad.o': ");
+    const char *reported = engine_fixture_reported(&f->engine, "quarantined");
+    assert_non_null(reported);
+    assert_says(reported, "package 'gfx90a68.kdb', kernel 'bad.o': ");
 }
 
 TEST(users, what_is_damaged_in_a_package_is_kept_in_quarantine_and_not_unpacked_again)
@@ -197,15 +197,15 @@ TEST(users, a_file_that_is_no_package_is_refused_once_and_the_others_serve)
          err);
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
     assert_says(engine_fixture_reported(&f->engine, "package_refused"), "is not a SQLite file");
-    size_t told = f->engine.report_count;
+    size_t reported = f->engine.report_count;
 
     engine_fixture_rescan(&f->engine);
 
-    assert_int_equal(f->engine.report_count, told);
+    assert_int_equal(f->engine.report_count, reported);
     assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the object");
 }
 
-TEST(users, the_folders_are_looked_at_now_and_then_and_never_twice_at_once)
+TEST(users, the_directories_are_looked_at_now_and_then_and_never_twice_at_once)
 {
     struct users *f = *state;
     struct engine *e = f->engine.engine;
@@ -222,14 +222,14 @@ TEST(users, the_folders_are_looked_at_now_and_then_and_never_twice_at_once)
     assert_int_equal(fake_executor_run_tasks(&f->engine.executor), 1);
 }
 
-TEST(users, a_folder_that_cannot_be_read_is_told_of)
+TEST(users, a_directory_that_cannot_be_read_is_reported_of)
 {
     struct users *f = *state;
     static char other[100];
     static const char *others[] = { other, NULL };
-    snprintf(other, sizeof(other), "%s/loop", f->engine.folder);
+    snprintf(other, sizeof(other), "%s/loop", f->engine.directory);
     assert_int_equal(symlink(other, other), 0); /* ELOOP, for root too */
-    f->engine.options.more_package_folders = others;
+    f->engine.options.more_package_directories = others;
 
     users_reopen(f);
 
@@ -299,14 +299,14 @@ TEST(users, a_batch_may_ask_by_name)
     fake_executor_run_tasks(&f->engine.executor);
 
     assert_int_equal(f->user.reply_count, 2);
-    assert_int_equal(reply_outcome(&f->user, 0).index, 2);
-    assert_int_equal(reply_outcome(&f->user, 0).code, KILN_INVALID);
+    assert_int_equal(reply_result(&f->user, 0).index, 2);
+    assert_int_equal(reply_result(&f->user, 0).code, KILN_INVALID);
     struct reader r = reader_of(f->user.replies[1].body);
     struct message_kernels both = message_kernels_read(&r);
-    struct reader outcomes = reader_of(both.outcomes);
+    struct reader results = reader_of(both.results);
     assert_int_equal(both.count, 2);
-    assert_content(message_outcome_read(&outcomes), TIER_PACKAGE, "the object");
-    struct message_outcome none = message_outcome_read(&outcomes);
+    assert_content(message_result_read(&results), TIER_PACKAGE, "the object");
+    struct message_result none = message_result_read(&results);
     assert_int_equal(none.index, 1);
     assert_int_equal(none.code, KILN_NOT_FOUND);
     assert_int_equal(f->user.replies[1].flags, 0);
@@ -356,7 +356,7 @@ TEST(users, whoever_leaves_while_a_package_is_looked_into_leaves_nothing)
 
 /* ---- signed packages ---- */
 
-/* A .kpkg of one kernel with |key|, in the fixture's folder. */
+/* A .kpkg of one kernel with |key|, in the fixture's directory. */
 static void write_kpkg(const char *path, const struct digest *key)
 {
     struct kiln_err err = KILN_ERR_INIT;
@@ -390,7 +390,7 @@ static void install(struct users *f, const char *path, const char *name, const c
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-static struct message_outcome ask_key(struct users *f, const struct digest *key)
+static struct message_result ask_key(struct users *f, const struct digest *key)
 {
     struct message_fetch m = { .key = *key, .inline_limit = 100 };
     BUFFER_AUTO struct buffer b;
@@ -399,7 +399,7 @@ static struct message_outcome ask_key(struct users *f, const struct digest *key)
     test_caller_forget_replies(&f->user);
     must(test_caller_send(&f->user, &f->engine, MESSAGE_fetch, 4, buffer_view(&b)), f->engine.err);
     fake_executor_run_tasks(&f->engine.executor);
-    return last_outcome(&f->user);
+    return last_result(&f->user);
 }
 
 TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
@@ -408,7 +408,7 @@ TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
     struct kiln_err err = KILN_ERR_INIT;
     const struct digest key = { { 1, 2, 3 } };
     char path[100];
-    snprintf(path, sizeof(path), "%s/made.kpkg", f->engine.folder);
+    snprintf(path, sizeof(path), "%s/made.kpkg", f->engine.directory);
     must(manifest_keygen(f->engine.keys, "release", &err), err);
     write_kpkg(path, &key);
 
@@ -421,7 +421,7 @@ TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
 
     test_caller_forget_replies(&f->user);
     test_caller_want_named(&f->user, &f->engine, MI210, "conv.cl.o", "-mcpu=gfx90a");
-    assert_content(last_outcome(&f->user), TIER_PACKAGE, "the signed object");
+    assert_content(last_result(&f->user), TIER_PACKAGE, "the signed object");
 }
 
 /* Of the ways to a kernel each is tried, whatever became of the one before. */
@@ -432,7 +432,7 @@ TEST(users, what_a_package_has_damaged_under_the_key_another_may_have_under_the_
     const struct digest key = kernel_name_key(1000, bytes_of_text(MI210), bytes_of_text("conv.o"),
                                               bytes_of_text(" -mcpu=gfx90a"));
     char path[100];
-    snprintf(path, sizeof(path), "%s/made.kpkg", f->engine.folder);
+    snprintf(path, sizeof(path), "%s/made.kpkg", f->engine.directory);
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
     must(manifest_keygen(f->engine.keys, "release", &err), err);
     write_kpkg(path, &key);

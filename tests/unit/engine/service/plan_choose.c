@@ -131,13 +131,13 @@ static void record_for_host(struct tuning_users *f, struct put put)
 
 /* A config that the heuristic does not choose: the |which|-th valid candidate, or invalid one. */
 static void other_config_of_batch(uint32_t n, bool valid, unsigned which,
-                                  char text[PERF_CONFIG_TEXT_MOST])
+                                  char text[PERF_CONFIG_TEXT_MAX])
 {
     const struct problem problem = problem_of_batch(n);
     const struct solver *solver = solver_find(bytes_of_text(GEMM_SOLVER));
     const struct perf_space space = solver_space(solver, &problem, &target);
     const struct candidate_order order = candidate_order_of(solver->name, &space);
-    char heuristic[PERF_CONFIG_TEXT_MOST];
+    char heuristic[PERF_CONFIG_TEXT_MAX];
     struct perf_config config;
     solver->choose_config(&problem, &target, &config);
     perf_config_write(&config, heuristic);
@@ -151,7 +151,7 @@ static void other_config_of_batch(uint32_t n, bool valid, unsigned which,
     fail_msg("the space has no such config");
 }
 
-static void other_config(bool valid, unsigned which, char text[PERF_CONFIG_TEXT_MOST])
+static void other_config(bool valid, unsigned which, char text[PERF_CONFIG_TEXT_MAX])
 {
     other_config_of_batch(1, valid, which, text);
 }
@@ -192,7 +192,7 @@ TEST(with_engine, a_solver_that_does_not_apply_is_passed_over)
 TEST(with_engine, the_recorded_config_is_planned_with)
 {
     struct tuning_users *f = *state;
-    char config[PERF_CONFIG_TEXT_MOST];
+    char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_perf(f, &f->ann, config, 0.04);
     struct message_planned m = plan_simply(f);
@@ -203,7 +203,7 @@ TEST(with_engine, the_recorded_config_is_planned_with)
 TEST(with_engine, a_tuned_solver_counts_with_its_tuned_time)
 {
     struct tuning_users *f = *state;
-    char config[PERF_CONFIG_TEXT_MOST];
+    char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_find(f, &f->ann, GEMM_SOLVER, 0.07);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
@@ -228,7 +228,7 @@ TEST(with_engine, a_config_that_does_not_fit_is_passed_over)
     struct tuning_users *f = *state;
     struct message_planned m = plan_simply(f);
     KILN_AUTO(mem) char *heuristic = bytes_to_text(m.config);
-    char invalid[PERF_CONFIG_TEXT_MOST];
+    char invalid[PERF_CONFIG_TEXT_MAX];
     other_config(false, 0, invalid);
     const char *const bad[] = { invalid,
                                 "1",
@@ -247,7 +247,7 @@ TEST(with_engine, a_config_that_does_not_fit_is_passed_over)
 TEST(with_engine, where_a_users_config_does_not_fit_the_hosts_counts)
 {
     struct tuning_users *f = *state;
-    char config[PERF_CONFIG_TEXT_MOST];
+    char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_for_host(f, of_device(perf_put(GEMM_SOLVER, config, 0.04)));
     record_perf(f, &f->ann, "1,2", 0.01);
@@ -296,7 +296,7 @@ TEST(with_engine, records_of_another_device_or_backend_do_not_count)
 TEST(with_engine, who_names_no_device_or_wants_none_of_it_gets_the_heuristic)
 {
     struct tuning_users *f = *state;
-    char config[PERF_CONFIG_TEXT_MOST];
+    char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.05);
     record_perf(f, &f->ann, config, 0.04);
@@ -315,7 +315,7 @@ TEST(with_engine, who_names_no_device_or_wants_none_of_it_gets_the_heuristic)
 TEST(with_engine, a_forced_solver_gets_its_recorded_config)
 {
     struct tuning_users *f = *state;
-    char config[PERF_CONFIG_TEXT_MOST];
+    char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_find(f, &f->ann, NAIVE_SOLVER, 0.01);
     record_perf(f, &f->ann, config, 0.04);
@@ -327,7 +327,7 @@ TEST(with_engine, a_forced_solver_gets_its_recorded_config)
 TEST(with_engine, a_forced_config_is_planned_with)
 {
     struct tuning_users *f = *state;
-    char recorded[PERF_CONFIG_TEXT_MOST], forced[PERF_CONFIG_TEXT_MOST];
+    char recorded[PERF_CONFIG_TEXT_MAX], forced[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, recorded);
     other_config(true, 1, forced);
     record_perf(f, &f->ann, recorded, 0.04);
@@ -340,7 +340,7 @@ TEST(with_engine, a_forced_config_is_planned_with)
 TEST(with_engine, what_cannot_be_forced_is_refused)
 {
     struct tuning_users *f = *state;
-    char valid[PERF_CONFIG_TEXT_MOST], invalid[PERF_CONFIG_TEXT_MOST];
+    char valid[PERF_CONFIG_TEXT_MAX], invalid[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, valid);
     other_config(false, 0, invalid);
     refused(f, &(struct wanted){ .config = valid }, KILN_INVALID, "without the solver");
@@ -442,7 +442,7 @@ static unsigned build(struct tuning_users *f, uint32_t count, const char *databa
 TEST(with_engine, a_package_is_built_as_its_asker_would_plan)
 {
     struct tuning_users *f = *state;
-    char config[PERF_CONFIG_TEXT_MOST];
+    char config[PERF_CONFIG_TEXT_MAX];
     uint64_t kernels;
     other_config(true, 0, config);
     record_perf(f, &f->ann, config, 0.04);
@@ -458,7 +458,7 @@ TEST(with_engine, every_problem_of_a_long_build_is_looked_up)
 {
     struct tuning_users *f = *state;
     const uint32_t count = 600; /* several turns */
-    char config[PERF_CONFIG_TEXT_MOST];
+    char config[PERF_CONFIG_TEXT_MAX];
     uint64_t before, after;
     f->engine.options.queue_bytes_uid = f->engine.options.queue_bytes = 64u << 20;
     tuning_reopen(f);
@@ -488,7 +488,7 @@ static bool is_found(struct tuning_users *f, const char *database_id)
 TEST(with_engine, why_miss_looks_for_what_a_plan_would_need)
 {
     struct tuning_users *f = *state;
-    char config[PERF_CONFIG_TEXT_MOST];
+    char config[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, config);
     record_perf(f, &f->ann, config, 0.04);
     plan_simply(f);
@@ -516,7 +516,7 @@ TEST(plain, there_is_room_for_every_solver)
     unsigned count = 0;
     while (solvers[count])
         count++;
-    assert_in_range(count, 1, PLAN_SOLVERS_MOST);
+    assert_in_range(count, 1, PLAN_SOLVERS_MAX);
 }
 
 /* ---- ids ---- */
@@ -595,7 +595,7 @@ TEST(plain, a_toolchain_is_named_by_name_version_and_identity)
     struct toolchain tc = { .name = "nvrtc",
                             .version = "13.0\x01",
                             .identity = { { 0x1a, 0x2b } } };
-    char text[PLAN_TOOLCHAIN_MOST];
+    char text[PLAN_TOOLCHAIN_MAX];
     plan_toolchain_write(&tc, text);
     assert_string_equal(text, "nvrtc 13.0? 1a2b00000000");
     memset(tc.version, 'v', sizeof(tc.version) - 1);

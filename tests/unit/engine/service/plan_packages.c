@@ -140,13 +140,13 @@ TEST(plan, without_a_compiler_a_plan_is_served_wholly_from_a_package)
 
     plan(f, &f->a, &m);
 
-    struct message_outcome o = planned_outcome(&f->a, 0);
+    struct message_result o = planned_result(&f->a, 0);
     assert_int_equal(o.tier, TIER_PACKAGE);
     assert_true(bytes_equal(o.content, bytes_of(object.bytes, sizeof(object.bytes))));
     struct reader r = reader_of(f->a.replies[0].body);
     assert_true(bytes_equal_text(message_planned_read(&r).toolchain, "package"));
     plan(f, &f->b, &m);
-    assert_int_equal(planned_outcome(&f->b, 0).tier, TIER_HOT);
+    assert_int_equal(planned_result(&f->b, 0).tier, TIER_HOT);
     assert_int_equal(stat(f, "compiles"), 0);
     assert_int_equal(f->engine.executor.compiles_handed_over, 1); /* the describe: no probe */
 }
@@ -173,7 +173,7 @@ TEST(plan, with_the_compilers_switched_off_too)
     put_kernel(f, "gfx90a68.kdb");
     plan(f, &f->a, &m);
 
-    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
     assert_null(fake_executor_next_compile(&f->engine.executor));
 }
 
@@ -186,7 +186,7 @@ TEST(plan, a_plan_that_names_no_database_id_asks_for_the_plain_arch)
 
     plan(f, &f->a, &m);
 
-    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
 }
 
 TEST(plan, without_the_package_it_is_said_why_it_cannot_be_compiled)
@@ -200,7 +200,7 @@ TEST(plan, without_the_package_it_is_said_why_it_cannot_be_compiled)
     assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "gfx90a");
 }
 
-TEST(plan, a_package_that_lacks_the_kernel_leads_to_the_same_sentence)
+TEST(plan, a_package_that_lacks_the_kernel_leads_to_the_same_message)
 {
     struct fixture *f = *state;
     engine_fixture_describe(&f->engine);
@@ -276,7 +276,7 @@ TEST(plan, an_object_for_another_arch_is_damage)
 /* ---- NVIDIA ---- */
 
 /* As NVRTC of CUDA 12 and earlier marks it. */
-static void make_cubin(unsigned sm, uint8_t cubin[AMD_OBJECT_MOST])
+static void make_cubin(unsigned sm, uint8_t cubin[AMD_OBJECT_MAX])
 {
     struct amd_object o = amd_object(0, "a cubin from the package");
     Elf64_Ehdr header;
@@ -288,13 +288,13 @@ static void make_cubin(unsigned sm, uint8_t cubin[AMD_OBJECT_MOST])
     memcpy(cubin, o.bytes, sizeof(o.bytes));
 }
 
-/* |file_name| in the folder of packages, in kiln's own format. */
+/* |file_name| in the directory of packages, in kiln's own format. */
 static void put_kilns_package(struct fixture *f, const char *file_name,
                               const struct program_names *names, struct bytes raw)
 {
     struct kiln_err err = KILN_ERR_INIT;
     char path[120];
-    snprintf(path, sizeof(path), "%s/made.kpkg", f->engine.folder);
+    snprintf(path, sizeof(path), "%s/made.kpkg", f->engine.directory);
     KILN_AUTO(package_writer) struct package_writer *writer = NULL;
     const struct package_entry entry = {
         .name = bytes_of_text((const char *)names->name.data),
@@ -318,7 +318,7 @@ TEST(plan, a_plan_for_nvidia_is_served_from_kilns_own_package)
     struct fixture *f = *state;
     const struct problem problem = small_problem(8);
     struct program_names names;
-    uint8_t cubin[AMD_OBJECT_MOST];
+    uint8_t cubin[AMD_OBJECT_MAX];
     engine_fixture_describe(&f->engine);
     make_cubin(90, cubin);
     program_names_find(&problem, "sm_90", NULL, &names);
@@ -329,13 +329,13 @@ TEST(plan, a_plan_for_nvidia_is_served_from_kilns_own_package)
 
     plan(f, &f->a, &m);
 
-    struct message_outcome o = planned_outcome(&f->a, 0);
+    struct message_result o = planned_result(&f->a, 0);
     assert_int_equal(o.code, KILN_OK);
     assert_int_equal(o.tier, TIER_PACKAGE);
     assert_true(bytes_equal(o.content, bytes_of(cubin, sizeof(cubin))));
     m.database_id = bytes_of_text("sm_90"); /* said by the client, who knows its device */
     plan(f, &f->a, &m);
-    assert_int_equal(planned_outcome(&f->a, 0).code, KILN_OK);
+    assert_int_equal(planned_result(&f->a, 0).code, KILN_OK);
     m.target = bytes_of_text("sm_80"); /* which is another device */
     m.database_id = (struct bytes){ 0 };
     plan(f, &f->a, &m);
@@ -355,7 +355,7 @@ TEST(plan, an_object_for_other_features_is_a_miss_and_no_damage)
     assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package has it");
     m.target = bytes_of_text("gfx90a:xnack+");
     plan(f, &f->a, &m);
-    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
 
     m.target = bytes_of_text("gfx90a:xnack-");
     plan(f, &f->b, &m); /* what is hot now is not for it either */
@@ -373,7 +373,7 @@ TEST(plan, an_object_for_either_state_of_a_feature_serves_both)
         struct message_plan m = plan_for(MI210);
         m.target = bytes_of_text(targets[i]);
         plan(f, &f->a, &m);
-        assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+        assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
     }
 }
 
@@ -389,10 +389,10 @@ TEST(plan, with_a_compiler_the_package_is_asked_first)
     plan(f, &f->a, &m);
     answer_probe(f);
 
-    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
     assert_int_equal(stat(f, "compiles"), 0);
     plan(f, &f->a, &m);
-    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_HOT);
+    assert_int_equal(planned_result(&f->a, 0).tier, TIER_HOT);
 }
 
 TEST(plan, what_the_package_lacks_is_compiled)
@@ -434,7 +434,7 @@ TEST(plan, a_packages_object_is_not_the_answer_to_a_source)
     struct message_plan m = plan_for(MI210);
     plan(f, &f->a, &m);
     answer_probe(f);
-    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
 
     test_caller_forget_replies(&f->b);
     want_source(f, &f->b);
@@ -473,7 +473,7 @@ TEST(plan, nor_to_whoever_joins_while_packages_are_looked_into)
     test_caller_forget_replies(&f->b);
     m.toolchain = bytes_of_text("");
     plan(f, &f->a, &m);
-    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
     unlink(package_path(&f->engine, "gfx90a68.kdb")); /* so that it is not hot any more */
     engine_fixture_rescan(&f->engine);
     put_kernel(f, "gfx90a68.kdb");
@@ -486,7 +486,7 @@ TEST(plan, nor_to_whoever_joins_while_packages_are_looked_into)
     want_source(f, &f->b); /* the look-up of it is under way */
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_int_equal(planned_outcome(&f->a, 0).tier, TIER_PACKAGE);
+    assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);
     assert_int_equal(f->b.reply_count, 0);
     assert_true(is_compiling(f));
 }

@@ -15,7 +15,7 @@ static enum kiln_code send(struct users *f, struct test_caller *c, unsigned type
     return rc;
 }
 
-TEST(users, whoever_does_not_say_hello_first_is_told_and_closed)
+TEST(users, whoever_does_not_say_hello_first_is_reported_and_closed)
 {
     struct users *f = *state;
     struct test_caller rude;
@@ -25,7 +25,7 @@ TEST(users, whoever_does_not_say_hello_first_is_told_and_closed)
     test_caller_leave(&rude, &f->engine);
 }
 
-TEST(users, a_client_from_the_future_is_told_which_versions_meet)
+TEST(users, a_client_from_the_future_is_reported_which_versions_meet)
 {
     struct users *f = *state;
     struct test_caller future;
@@ -132,7 +132,7 @@ TEST(users, json_that_is_none_is_refused_with_the_requests_name)
     }
 }
 
-TEST(users, clearing_needs_to_be_told_what)
+TEST(users, clearing_needs_to_be_reported_what)
 {
     struct users *f = *state;
     must(send(f, &f->admin, MESSAGE_clear, "{}"), f->engine.err);
@@ -205,14 +205,14 @@ TEST(users, listing_gives_pages_and_says_when_there_are_more)
     assert_null(strstr(two, "\"next\":")); /* exactly full, and the last */
 }
 
-static void assert_uid_told(struct users *f, struct test_caller *c, unsigned type, const char *body,
-                            bool is_told)
+static void assert_uid_reported(struct users *f, struct test_caller *c, unsigned type,
+                                const char *body, bool is_reported)
 {
     must(send(f, c, type, body), f->engine.err);
     assert_int_equal(c->replies[0].type, MESSAGE_json);
     KILN_AUTO(mem) char *text = bytes_to_text(c->replies[0].body);
     assert_says(text, "\"program\":\"a.cl\"");
-    assert_true((strstr(text, "\"uid\":1000") != NULL) == is_told);
+    assert_true((strstr(text, "\"uid\":1000") != NULL) == is_reported);
 }
 
 TEST(users, whose_a_kernel_is_knows_its_owner_and_an_administrator)
@@ -226,16 +226,16 @@ TEST(users, whose_a_kernel_is_knows_its_owner_and_an_administrator)
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
-    assert_uid_told(f, &other, MESSAGE_kernel_list, "", false);
-    assert_uid_told(f, &f->user, MESSAGE_kernel_list, "", true);
+    assert_uid_reported(f, &other, MESSAGE_kernel_list, "", false);
+    assert_uid_reported(f, &f->user, MESSAGE_kernel_list, "", true);
     KILN_AUTO(mem) char *list = bytes_to_text(f->user.replies[0].body);
     key = strstr(list, "\"key\":\"");
     assert_non_null(key);
     snprintf(show, sizeof(show), "{%.*s}", (int)strlen("\"key\":\"\"") + 64, key);
-    assert_uid_told(f, &f->admin, MESSAGE_kernel_list, "", true);
-    assert_uid_told(f, &other, MESSAGE_kernel_show, show, false);
-    assert_uid_told(f, &f->user, MESSAGE_kernel_show, show, true);
-    assert_uid_told(f, &f->admin, MESSAGE_kernel_show, show, true);
+    assert_uid_reported(f, &f->admin, MESSAGE_kernel_list, "", true);
+    assert_uid_reported(f, &other, MESSAGE_kernel_show, show, false);
+    assert_uid_reported(f, &f->user, MESSAGE_kernel_show, show, true);
+    assert_uid_reported(f, &f->admin, MESSAGE_kernel_show, show, true);
     test_caller_leave(&other, &f->engine);
 }
 
@@ -384,7 +384,7 @@ TEST(users, whoever_is_anonymous_keeps_nothing_and_is_served)
     fake_executor_run_tasks(&f->engine.executor);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(reply_outcome(&f->user, 0).code, KILN_OK);
+    assert_int_equal(reply_result(&f->user, 0).code, KILN_OK);
 }
 
 static void send_only(struct users *f, struct test_caller *c, uint64_t id, enum message_type type)

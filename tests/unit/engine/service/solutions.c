@@ -8,7 +8,7 @@
 #define GEMM_SOLVER "ConvImplicitGemm"
 #define NAIVE_SOLVER "ConvDirectNaive"
 #define DEVICE "opencl_1a2b3c4d"
-#define SOLUTIONS_MOST 16
+#define SOLUTIONS_MAX 16
 
 static const struct target target = { .family = TARGET_OPENCL, .text = FIXTURE_TARGET };
 
@@ -54,7 +54,7 @@ static enum kiln_code send(struct tuning_users *f, struct test_caller *c,
 }
 
 struct answer { /* its texts are borrowed from the caller's kept reply */
-    struct message_solution list[SOLUTIONS_MOST];
+    struct message_solution list[SOLUTIONS_MAX];
     uint32_t count;
 };
 
@@ -70,7 +70,7 @@ static struct answer solutions_of(struct tuning_users *f, const struct message_s
     const struct message_solved solved = message_solved_read(&r);
     must(message_body_check(&r, MESSAGE_solved, &f->engine.err), f->engine.err);
     struct reader list = reader_of(solved.solutions);
-    assert_true(solved.count <= SOLUTIONS_MOST);
+    assert_true(solved.count <= SOLUTIONS_MAX);
     for (; answer.count < solved.count; answer.count++)
         answer.list[answer.count] = message_solution_read(&list);
     assert_true(!list.failed && list.at == list.end);
@@ -110,7 +110,7 @@ static struct perf_space gemm_space(void)
     return solver_space(solver_find(bytes_of_text(GEMM_SOLVER)), &problem, &target);
 }
 
-static bool is_valid_point(uint32_t point, char text[PERF_CONFIG_TEXT_MOST])
+static bool is_valid_point(uint32_t point, char text[PERF_CONFIG_TEXT_MAX])
 {
     const struct problem problem = problem_of_batch(1);
     const struct solver *solver = solver_find(bytes_of_text(GEMM_SOLVER));
@@ -128,7 +128,7 @@ TEST(tuning, every_solver_that_applies_is_listed_with_its_space)
     struct tuning_users *f = *state;
     const struct message_solutions m = question();
     const struct perf_space space = gemm_space();
-    char text[PERF_CONFIG_TEXT_MOST];
+    char text[PERF_CONFIG_TEXT_MAX];
     uint32_t valid = 0;
     for (uint32_t i = 0; i < perf_space_size(&space); i++)
         valid += is_valid_point(i, text);
@@ -169,7 +169,7 @@ TEST(tuning, the_recorded_ones_come_first_the_fastest_of_all_first)
 {
     struct tuning_users *f = *state;
     const struct message_solutions m = question();
-    char best[PERF_CONFIG_TEXT_MOST];
+    char best[PERF_CONFIG_TEXT_MAX];
     uint32_t point = 0;
     while (!is_valid_point(point, best))
         point++;
@@ -191,7 +191,7 @@ TEST(tuning, the_recorded_ones_come_first_the_fastest_of_all_first)
     assert_int_equal(answer.list[0].find_ms, double_bits(0.06));
 }
 
-TEST(tuning, without_a_device_nothing_recorded_is_told)
+TEST(tuning, without_a_device_nothing_recorded_is_reported)
 {
     struct tuning_users *f = *state;
     struct message_solutions m = question();
@@ -358,7 +358,7 @@ TEST(tuning, a_range_brings_its_valid_candidates_in_order)
             uint32_t count = 0;
             assert_true(answer.next > first && answer.next <= end);
             for (; first < answer.next; first++) {
-                char text[PERF_CONFIG_TEXT_MOST];
+                char text[PERF_CONFIG_TEXT_MAX];
                 if (!is_valid_point(candidate_point(&order, first), text))
                     continue;
                 const struct message_candidate one = message_candidate_read(&r);
@@ -441,14 +441,14 @@ static enum kiln_code ask(struct tuning_users *f, struct test_caller *c, uint64_
     return test_caller_send(c, &f->engine, MESSAGE_configs, id, buffer_view(&body));
 }
 
-TEST(tuning, one_is_on_a_lane_at_a_time)
+TEST(tuning, one_is_on_a_work_queue_at_a_time)
 {
     struct tuning_users *f = *state;
-    const unsigned before = f->engine.executor.tasks_of[LANE_READ];
+    const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     for (uint64_t id = 1; id <= 9; id++)
         must(ask(f, &f->ann, id), f->engine.err);
     for (unsigned i = 1; i <= 9; i++) {
-        assert_int_equal(f->engine.executor.tasks_of[LANE_READ], before + i);
+        assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], before + i);
         assert_true(fake_executor_run_task(&f->engine.executor));
         assert_int_equal(f->ann.reply_count, i);
     }
@@ -496,7 +496,7 @@ TEST(tuning, a_user_has_no_more_than_256_waiting)
 TEST(tuning, what_is_cancelled_before_its_turn_does_not_run)
 {
     struct tuning_users *f = *state;
-    const unsigned before = f->engine.executor.tasks_of[LANE_READ];
+    const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];
     const struct message_solutions m = question();
     must(ask(f, &f->ann, 1), f->engine.err);
     must(send(f, &f->bob, &m), f->engine.err);
@@ -504,7 +504,7 @@ TEST(tuning, what_is_cancelled_before_its_turn_does_not_run)
     test_caller_cancel(&f->bob, &f->engine, 8);
     test_caller_cancel(&f->bob, &f->engine, 9);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(f->engine.executor.tasks_of[LANE_READ], before + 1);
+    assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_READ], before + 1);
     assert_int_equal(f->ann.reply_count, 1);
     assert_int_equal(f->bob.reply_count, 2);
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");

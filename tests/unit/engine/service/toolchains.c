@@ -110,7 +110,7 @@ TEST(toolchains, a_request_waits_until_the_toolchains_are_known)
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(reply_outcome(&f->a, 0).code, KILN_OK);
+    assert_int_equal(reply_result(&f->a, 0).code, KILN_OK);
     assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), 1);
 }
 
@@ -160,13 +160,13 @@ TEST(toolchains, when_asking_fails_the_answer_says_why)
     struct fixture *f = *state;
     test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGSEGV", NULL);
-    struct message_outcome o = reply_outcome(&f->a, 0);
+    struct message_result o = reply_result(&f->a, 0);
     assert_int_equal(o.code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, "the worker died of SIGSEGV");
     test_caller_want(&f->a, &f->engine, 2, "k.cl", PRIORITY_INTERACTIVE);
     assert_null(fake_executor_next_compile(&f->engine.executor)); /* not at once again */
-    assert_int_equal(reply_outcome(&f->a, 1).code, KILN_UNAVAILABLE);
+    assert_int_equal(reply_result(&f->a, 1).code, KILN_UNAVAILABLE);
 }
 
 TEST(toolchains, a_host_without_a_compiler_is_said_to_the_operator)
@@ -212,7 +212,7 @@ TEST(toolchains, what_probes_found_outlives_a_restart)
     test_caller_join(&f->a, &f->engine, 1000, ROLE_USE);
     must(test_caller_hello(&f->a, &f->engine), f->engine.err);
     want_amd(f, 2, "");
-    assert_int_equal(reply_outcome(&f->a, 0).code, KILN_UNSUPPORTED);
+    assert_int_equal(reply_result(&f->a, 0).code, KILN_UNSUPPORTED);
 }
 
 TEST(toolchains, a_forced_toolchain_is_tried_also_where_its_probe_failed)
@@ -226,9 +226,9 @@ TEST(toolchains, a_forced_toolchain_is_tried_also_where_its_probe_failed)
     assert_int_equal(next_job(f)->kind, COMPILE_KERNEL);
     assert_false(next_job(f)->target_works);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "the worker died of SIGABRT", NULL);
-    assert_int_equal(reply_outcome(&f->a, 0).code, KILN_COMPILE_FAILED);
+    assert_int_equal(reply_result(&f->a, 0).code, KILN_COMPILE_FAILED);
     want_amd(f, 2, "gcc");
-    assert_int_equal(reply_outcome(&f->a, 1).code, KILN_NOT_FOUND);
+    assert_int_equal(reply_result(&f->a, 1).code, KILN_NOT_FOUND);
 }
 
 TEST(toolchains, a_probe_is_a_clients_job_as_its_target_is)
@@ -289,8 +289,8 @@ TEST(toolchains, a_probe_that_cannot_start_is_not_held_against_the_toolchain)
     describe_two(f);
     engine_drain(f->engine.engine);
     want_amd(f, 1, "");
-    assert_int_equal(reply_outcome(&f->a, 0).code, KILN_UNAVAILABLE);
-    KILN_AUTO(mem) char *text = bytes_to_text(reply_outcome(&f->a, 0).text);
+    assert_int_equal(reply_result(&f->a, 0).code, KILN_UNAVAILABLE);
+    KILN_AUTO(mem) char *text = bytes_to_text(reply_result(&f->a, 0).text);
     assert_says(text, "trying hiprtc for gfx942");
 }
 
@@ -328,7 +328,7 @@ static void crash_for(struct fixture *f, uint64_t id, const char *target)
     want_for(f, id, target, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     fake_executor_fail(&f->engine.executor, COMPILE_CRASHED, "died", NULL);
-    assert_int_equal(reply_outcome(&f->a, 0).code, KILN_UNSUPPORTED);
+    assert_int_equal(reply_result(&f->a, 0).code, KILN_UNSUPPORTED);
     test_caller_forget_replies(&f->a);
 }
 
@@ -492,7 +492,7 @@ TEST(toolchains, probes_of_one_user_are_bounded)
     }
     assert_int_equal(f->a.reply_count, 0);
     want_of(f, &f->a, 100, "gfx90a", "k");
-    struct message_outcome o = reply_outcome(&f->a, 0);
+    struct message_result o = reply_result(&f->a, 0);
     assert_int_equal(o.code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, "64 tries of targets");
@@ -631,7 +631,7 @@ TEST(toolchains, a_probe_without_a_process_says_nothing_of_the_target)
     want_amd(f, 1, "");
     assert_int_equal(next_job(f)->kind, COMPILE_PROBE);
     fake_executor_fail(&f->engine.executor, COMPILE_UNAVAILABLE, NO_PROCESS, NULL);
-    struct message_outcome o = reply_outcome(&f->a, 0);
+    struct message_result o = reply_result(&f->a, 0);
     assert_int_equal(o.code, KILN_UNAVAILABLE);
     KILN_AUTO(mem) char *text = bytes_to_text(o.text);
     assert_says(text, NO_PROCESS);

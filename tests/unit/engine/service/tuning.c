@@ -20,7 +20,7 @@ TEST(tuning, what_was_imported_is_found_by_every_user_as_it_stands_in_the_file)
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_hits_system"), 2);
 }
 
-TEST(tuning, a_problem_that_nobody_knows_is_a_miss_without_a_sentence)
+TEST(tuning, a_problem_that_nobody_knows_is_a_miss_without_a_message)
 {
     struct tuning_users *f = *state;
     struct message_tuning_answer answer = tuning_ask(f, &f->ann, 0, 0, 1);
@@ -450,14 +450,14 @@ TEST(tuning, one_user_cannot_fill_the_queue)
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(tuning, changes_run_one_at_a_time_and_in_order_on_the_tuning_lane)
+TEST(tuning, changes_run_one_at_a_time_and_in_order_on_the_tuning_work_queue)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
-    unsigned before = f->engine.executor.tasks_of[LANE_TUNING];
+    unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_TUNING];
     tuning_send_put(f, &f->ann, &put, false);
     tuning_send_put(f, &f->bob, &put, false);
-    assert_int_equal(f->engine.executor.tasks_of[LANE_TUNING], before + 1);
+    assert_int_equal(f->engine.executor.tasks_of[WORK_QUEUE_TUNING], before + 1);
     assert_true(fake_executor_run_task(&f->engine.executor));
     assert_true(fake_executor_run_task(&f->engine.executor)); /* clears away what was replaced */
     assert_int_equal(f->ann.replies[0].type, MESSAGE_recorded);
@@ -495,18 +495,18 @@ TEST(tuning, a_user_has_no_more_records_than_he_may)
 
 /* ---- without tuning.db ---- */
 
-/* A file stands where a folder on the way would be: whoever we are, nothing is made there. */
-static void block_folder(struct tuning_users *f)
+/* A file stands where a directory on the way would be: whoever we are, nothing is made there. */
+static void block_directory(struct tuning_users *f)
 {
-    snprintf(f->file, sizeof(f->file), "%s/blocked", f->engine.folder);
-    snprintf(f->engine.state, sizeof(f->engine.state), "%.60s/blocked/state", f->engine.folder);
+    snprintf(f->file, sizeof(f->file), "%s/blocked", f->engine.directory);
+    snprintf(f->engine.state, sizeof(f->engine.state), "%.60s/blocked/state", f->engine.directory);
     tuning_write(f, "");
 }
 
-TEST(tuning, without_its_folder_everything_else_goes_on_and_status_says_why)
+TEST(tuning, without_its_directory_everything_else_goes_on_and_status_says_why)
 {
     struct tuning_users *f = *state;
-    block_folder(f);
+    block_directory(f);
     tuning_reopen(f);
     assert_null(f->engine.engine->tuning->databases);
     struct put put = find_put("Mine", 1);
@@ -520,10 +520,10 @@ TEST(tuning, without_its_folder_everything_else_goes_on_and_status_says_why)
     assert_non_null(engine_fixture_reported(&f->engine, "tuning_unavailable"));
 }
 
-TEST(tuning, when_the_folder_can_be_made_it_is_opened_without_a_restart)
+TEST(tuning, when_the_directory_can_be_made_it_is_opened_without_a_restart)
 {
     struct tuning_users *f = *state;
-    block_folder(f);
+    block_directory(f);
     tuning_reopen(f);
     assert_int_equal(unlink(f->file), 0);
     engine_tick(f->engine.engine);

@@ -217,7 +217,7 @@ TEST(tuning, verify_lists_what_another_driver_measured)
     KILN_AUTO(json)
     struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
     assert_int_equal(answer_number(a, "stale"), 1);
-    KILN_AUTO(json) struct json *frame = tuning_told(&f->ann, "stale");
+    KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "stale");
     const struct json *stale = json_first(json_get(frame, "stale"));
     assert_string_equal(json_get_text(stale, "key", ""), KEY);
     assert_string_equal(json_get_text(stale, "solver", ""), "Mine");
@@ -234,7 +234,7 @@ TEST(tuning, verify_says_who_measured_what_is_the_hosts)
     KILN_AUTO(json)
     struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{\"driver\":\"driver 2\"}");
     assert_int_equal(answer_number(a, "stale"), 1);
-    KILN_AUTO(json) struct json *frame = tuning_told(&f->ann, "stale");
+    KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "stale");
     const struct json *stale = json_first(json_get(frame, "stale"));
     assert_string_equal(json_get_text(stale, "tier", ""), "host");
     assert_int_equal(answer_number(stale, "uid"), 1002);
@@ -290,14 +290,14 @@ static void damage_index(struct tuning_users *f)
     assert_int_equal(pwrite(fd, "XXXX", 4, size / 2), 4);
 }
 
-TEST(tuning, verify_tells_of_an_index_whose_bytes_changed)
+TEST(tuning, verify_reports_of_an_index_whose_bytes_changed)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
     damage_index(f);
     KILN_AUTO(json) struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_verify, "{}");
     assert_int_equal(answer_number(a, "damaged"), 1);
-    KILN_AUTO(json) struct json *frame = tuning_told(&f->ann, "damaged");
+    KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "damaged");
     assert_says(json_get_text(json_first(json_get(frame, "damaged")), "what", ""), ID);
 }
 
@@ -342,7 +342,7 @@ TEST(tuning, two_tiers_are_compared_entry_by_entry)
     assert_int_equal(answer_number(a, "b_records"), 2);
     assert_int_equal(answer_number(a, "different"), 1);
     assert_int_equal(answer_number(a, "only_b"), 1);
-    KILN_AUTO(json) struct json *frame = tuning_told(&f->ann, "differences");
+    KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "differences");
     const struct json *d = json_first(json_get(frame, "differences"));
     assert_string_equal(json_get_text(d, "what", ""), "only a");
     d = json_next(d);

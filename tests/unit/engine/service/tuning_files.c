@@ -46,7 +46,7 @@ TEST(tuning, an_import_answers_with_what_it_took_and_from_where)
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_imports"), 1);
 }
 
-TEST(tuning, bad_lines_are_told_with_their_number_and_the_rest_is_taken)
+TEST(tuning, bad_lines_are_reported_with_their_number_and_the_rest_is_taken)
 {
     struct tuning_users *f = *state;
     KILN_AUTO(json)
@@ -54,7 +54,7 @@ TEST(tuning, bad_lines_are_told_with_their_number_and_the_rest_is_taken)
                                    "nonsense\n" KEY "=" WINOGRAD "\n=x\n");
     assert_int_equal(answer_number(a, "bad"), 2);
     assert_int_equal(answer_number(a, "records"), 1);
-    KILN_AUTO(json) struct json *frame = tuning_told(&f->admin, "bad");
+    KILN_AUTO(json) struct json *frame = tuning_reported(&f->admin, "bad");
     const struct json *bad = json_get(frame, "bad");
     assert_int_equal(json_count(bad), 2);
     assert_int_equal(answer_number(json_first(bad), "line"), 1);
@@ -122,7 +122,7 @@ TEST(tuning, a_system_file_of_a_user_is_refused_when_only_its_name_says_so)
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
 
-TEST(tuning, a_user_file_goes_to_its_user_without_being_told)
+TEST(tuning, a_user_file_goes_to_its_user_without_being_reported)
 {
     struct tuning_users *f = *state;
     const char *name = ID ".HIP.2_17_0_a82233c22.ufdb.txt";
@@ -227,7 +227,7 @@ TEST(tuning, a_merge_keeps_what_is_there_and_says_what_it_did)
     assert_int_equal(answer_number(a, "added"), 1);
     assert_int_equal(answer_number(a, "kept"), 1);
     assert_int_equal(answer_number(a, "conflicts"), 1);
-    KILN_AUTO(json) struct json *frame = tuning_told(&f->ann, "conflicts");
+    KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "conflicts");
     assert_string_equal(json_get_text(json_first(json_get(frame, "conflicts")), "key", ""), KEY);
     assert_true(tuning_finds(f, &f->ann, "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"));
 }
@@ -355,7 +355,7 @@ TEST(tuning, a_vacuum_says_how_much_it_freed)
 
 #define WITH_BIAS "64-56-56-1x1-64-56-56-1-0x0-1x1-1x1-1-NCHW-FP32-F"
 
-TEST(tuning, keys_of_no_problem_are_told_with_their_lines_and_why)
+TEST(tuning, keys_of_no_problem_are_reported_with_their_lines_and_why)
 {
     struct tuning_users *f = *state;
     KILN_AUTO(json)
@@ -364,12 +364,12 @@ TEST(tuning, keys_of_no_problem_are_told_with_their_lines_and_why)
     assert_int_equal(answer_number(a, "verbatim"), 1);
     assert_null(json_get(a, "left_out"));
     assert_null(json_get(a, "verbatim_left_out"));
-    KILN_AUTO(json) struct json *frame = tuning_told(&f->admin, "verbatim");
-    const struct json *told = json_get(frame, "verbatim");
-    assert_int_equal(json_count(told), 1);
-    assert_int_equal(answer_number(json_first(told), "line"), 2);
-    assert_string_equal(json_get_text(json_first(told), "key", ""), WITH_BIAS);
-    assert_string_equal(json_get_text(json_first(told), "why", ""),
+    KILN_AUTO(json) struct json *frame = tuning_reported(&f->admin, "verbatim");
+    const struct json *reported = json_get(frame, "verbatim");
+    assert_int_equal(json_count(reported), 1);
+    assert_int_equal(answer_number(json_first(reported), "line"), 2);
+    assert_string_equal(json_get_text(json_first(reported), "key", ""), WITH_BIAS);
+    assert_string_equal(json_get_text(json_first(reported), "why", ""),
                         "no problem of kiln's has a bias, this key 1");
 }
 
@@ -431,7 +431,7 @@ TEST(tuning, what_is_exported_of_a_device_that_miopen_does_not_know_is_imported_
     }
 }
 
-TEST(tuning, a_system_database_that_loses_most_of_its_records_is_told)
+TEST(tuning, a_system_database_that_loses_most_of_its_records_is_reported)
 {
     struct tuning_users *f = *state;
     const char *three = KEY "=" WINOGRAD "\n" KEY_OF_TWO "=" GEMM "\n" WITH_BIAS "=" GEMM "\n";

@@ -31,7 +31,7 @@ int tuning_setup(void **state)
 {
     static struct tuning_users f;
     engine_fixture_open(&f.engine, true);
-    snprintf(f.file, sizeof(f.file), "%s/brought", f.engine.folder);
+    snprintf(f.file, sizeof(f.file), "%s/brought", f.engine.directory);
     join(&f);
     *state = &f;
     return 0;
@@ -241,7 +241,7 @@ uint64_t answer_number(const struct json *answer, const char *name)
     return json_get_u64(answer, name, UINT64_MAX);
 }
 
-struct json *tuning_told(const struct test_caller *c, const char *name)
+struct json *tuning_reported(const struct test_caller *c, const char *name)
 {
     for (size_t i = 0; i + 1 < c->reply_count; i++) {
         struct json *frame = reply_json(c, i);

@@ -19,7 +19,7 @@
 struct tuning_users {
     struct engine_fixture engine;
     struct test_caller ann, bob, publisher, admin; /* 1000, 1001, 1002, 0 */
-    char file[96];                                 /* in the engine's folder */
+    char file[96];                                 /* in the engine's directory */
 };
 
 int tuning_setup(void **state);
@@ -75,4 +75,4 @@ void tuning_refused(struct tuning_users *f, struct test_caller *c, enum message_
                     const char *question, enum kiln_code code, const char *words);
 uint64_t answer_number(const struct json *answer, const char *name); /* UINT64_MAX: absent */
 /* The first frame before the last that has a list of this name; the caller's. */
-struct json *tuning_told(const struct test_caller *c, const char *name);
+struct json *tuning_reported(const struct test_caller *c, const char *name);

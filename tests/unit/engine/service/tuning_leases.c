@@ -94,14 +94,14 @@ TEST(tuning, the_best_of_all_shares_is_recorded_and_found)
 {
     struct tuning_users *f = *state;
     struct message_leased first = lease(f, &f->ann);
-    assert_int_equal(first.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(first.state, LEASE_RESULT_GRANTED);
     assert_int_equal(first.count, 4);
     struct message_leased second = report(f, &f->ann, &first, "1,2", 0.5);
-    assert_int_equal(second.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(second.state, LEASE_RESULT_GRANTED);
     assert_int_equal(second.first, 4);
     assert_true(second.best_ms == double_bits(0.5));
     struct message_leased last = report(f, &f->ann, &second, "3,4", 0.7);
-    assert_int_equal(last.state, LEASE_OUTCOME_DONE);
+    assert_int_equal(last.state, LEASE_RESULT_DONE);
     assert_true(bytes_equal_text(last.best_params, "1,2"));
     struct message_tuning_answer answer = tuning_ask(f, &f->ann, 1, TUNING_MEASUREMENTS, 1);
     assert_true(bytes_equal_text(answer.value, "ConvAsm1x1U:1,2"));
@@ -118,7 +118,7 @@ TEST(tuning, the_record_says_where_the_best_was_measured_and_not_the_last_share)
     struct message_leased second = last_leased(&f->ann);
     send_report_from(f, &f->ann, &second, "3,4", 0.7, "driver 2");
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(last_leased(&f->ann).state, LEASE_OUTCOME_DONE);
+    assert_int_equal(last_leased(&f->ann).state, LEASE_RESULT_DONE);
 
     struct message_tuning_answer answer = tuning_ask(f, &f->ann, 1, TUNING_MEASUREMENTS, 1);
 
@@ -137,14 +137,14 @@ TEST(tuning, of_two_threads_with_one_share_the_second_report_is_answered_with_th
     struct message_leased next = report(f, &f->ann, &one, "1,2", 0.5);
     assert_int_equal(next.first, 4);
     struct message_leased again = report(f, &f->ann, &other, "7,7", 0.1);
-    assert_int_equal(again.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(again.state, LEASE_RESULT_GRANTED);
     assert_int_equal(again.first, 4);
     assert_true(bytes_equal_text(again.best_params, "1,2"));
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
-    assert_int_equal(report(f, &f->ann, &next, "3,4", 0.7).state, LEASE_OUTCOME_DONE);
+    assert_int_equal(report(f, &f->ann, &next, "3,4", 0.7).state, LEASE_RESULT_DONE);
 }
 
-TEST(tuning, two_processes_share_and_a_third_is_told_that_it_is_taken)
+TEST(tuning, two_processes_share_and_a_third_is_reported_that_it_is_taken)
 {
     struct tuning_users *f = *state;
     struct test_caller rank, third;
@@ -152,10 +152,10 @@ TEST(tuning, two_processes_share_and_a_third_is_told_that_it_is_taken)
     join_ann_again(f, &third);
     struct message_leased a = lease(f, &f->ann), b = lease(f, &rank), c = lease(f, &third);
     assert_int_equal(a.first, 0);
-    assert_int_equal(b.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(b.state, LEASE_RESULT_GRANTED);
     assert_int_equal(b.first, 4);
     assert_int_equal(b.lease, a.lease);
-    assert_int_equal(c.state, LEASE_OUTCOME_TAKEN);
+    assert_int_equal(c.state, LEASE_RESULT_TAKEN);
     assert_int_equal(c.lease, 0);
     test_caller_leave(&rank, &f->engine);
     test_caller_leave(&third, &f->engine);
@@ -165,7 +165,7 @@ TEST(tuning, another_users_lease_is_another_one)
 {
     struct tuning_users *f = *state;
     struct message_leased a = lease(f, &f->ann), b = lease(f, &f->bob);
-    assert_int_equal(b.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(b.state, LEASE_RESULT_GRANTED);
     assert_int_equal(b.first, 0);
     assert_true(a.lease != b.lease);
     send_report(f, &f->bob, &a, "9,9", 0.001);
@@ -173,7 +173,7 @@ TEST(tuning, another_users_lease_is_another_one)
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, who_waits_is_told_when_the_record_is_there_and_not_before)
+TEST(tuning, who_waits_is_reported_when_the_record_is_there_and_not_before)
 {
     struct tuning_users *f = *state;
     struct test_caller rank;
@@ -187,7 +187,7 @@ TEST(tuning, who_waits_is_told_when_the_record_is_there_and_not_before)
     send_report(f, &f->ann, &mine, "1,2", 0.5);
     assert_int_equal(rank.reply_count, 0); /* it is not on the disk yet */
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(last_leased(&rank).state, LEASE_OUTCOME_DONE);
+    assert_int_equal(last_leased(&rank).state, LEASE_RESULT_DONE);
     assert_int_equal(tuning_ask(f, &rank, 1, 0, 1).code, KILN_OK);
     test_caller_leave(&rank, &f->engine);
 }
@@ -205,7 +205,7 @@ TEST(tuning, who_asks_while_the_best_is_being_written_does_not_begin_anew)
     send_lease(f, &rank, &waits);
     assert_int_equal(rank.reply_count, 0);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(last_leased(&rank).state, LEASE_OUTCOME_DONE);
+    assert_int_equal(last_leased(&rank).state, LEASE_RESULT_DONE);
     test_caller_leave(&rank, &f->engine);
 }
 
@@ -224,14 +224,14 @@ TEST(tuning, what_a_dead_process_held_goes_to_one_that_waits)
     assert_int_equal(second.reply_count, 0);
     test_caller_leave(&first, &f->engine);
     struct message_leased got = last_leased(&second);
-    assert_int_equal(got.state, LEASE_OUTCOME_GRANTED);
+    assert_int_equal(got.state, LEASE_RESULT_GRANTED);
     assert_int_equal(got.first, held.first);
     assert_int_equal(got.count, held.count);
     test_caller_leave(&second, &f->engine);
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-TEST(tuning, who_waited_long_enough_is_told_how_things_stand)
+TEST(tuning, who_waited_long_enough_is_reported_how_things_stand)
 {
     struct tuning_users *f = *state;
     struct test_caller rank;
@@ -244,7 +244,7 @@ TEST(tuning, who_waited_long_enough_is_told_how_things_stand)
     assert_int_equal(rank.reply_count, 0);
     while (rank.reply_count == 0) /* until the millisecond is over */
         engine_tick(f->engine.engine);
-    assert_int_equal(last_leased(&rank).state, LEASE_OUTCOME_TAKEN);
+    assert_int_equal(last_leased(&rank).state, LEASE_RESULT_TAKEN);
     test_caller_leave(&rank, &f->engine);
 }
 
@@ -288,7 +288,7 @@ TEST(tuning, nothing_is_recorded_where_no_candidate_ran)
     send_lease(f, &f->ann, &whole);
     struct message_leased mine = last_leased(&f->ann);
     struct message_leased last = report(f, &f->ann, &mine, "", 0);
-    assert_int_equal(last.state, LEASE_OUTCOME_DONE);
+    assert_int_equal(last.state, LEASE_RESULT_DONE);
     assert_true(last.best_ms == 0 && last.best_params.size == 0);
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
@@ -306,7 +306,7 @@ TEST(tuning, reports_with_impossible_figures_are_refused_and_may_be_repeated)
     }
     send_report(f, &f->ann, &mine, "1;2", 1);
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, "parameters");
-    assert_int_equal(report(f, &f->ann, &mine, "1,2", 1).state, LEASE_OUTCOME_DONE);
+    assert_int_equal(report(f, &f->ann, &mine, "1,2", 1).state, LEASE_RESULT_DONE);
 }
 
 TEST(tuning, leases_for_what_cannot_be_recorded_are_refused)

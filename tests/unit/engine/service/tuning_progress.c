@@ -34,7 +34,7 @@ static void add_of(struct tuning_progress *progress, size_t size)
     tuning_progress_add(progress, "differences", item);
 }
 
-TEST(tuning_progress, a_long_value_is_told_by_its_beginning_and_its_size)
+TEST(tuning_progress, a_long_value_is_reported_by_its_beginning_and_its_size)
 {
     char text[2000];
     KILN_AUTO(json) struct json *item = json_object();

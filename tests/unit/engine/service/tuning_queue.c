@@ -135,7 +135,7 @@ TEST(tuning_order, a_comparison_goes_on_with_what_it_read_before_a_put)
     KILN_AUTO(json) struct json *a = reply_json(&f->ann, f->ann.reply_count - 1);
     assert_int_equal(answer_number(a, "a_records"), 1);
     assert_int_equal(answer_number(a, "different"), 1);
-    KILN_AUTO(json) struct json *frame = tuning_told(&f->ann, "differences");
+    KILN_AUTO(json) struct json *frame = tuning_reported(&f->ann, "differences");
     assert_int_equal(json_count(json_get(frame, "differences")), 3); /* Mine, and two of system */
 }
 
@@ -146,11 +146,11 @@ TEST(tuning_order, work_stops_between_two_steps_when_the_caller_leaves)
     send(f, &f->ann, MESSAGE_tuning_verify, "{}");
     assert_true(fake_executor_run_task(&f->engine.executor));
     test_caller_cancel(&f->ann, &f->engine, 3);
-    unsigned before = f->engine.executor.tasks_of[LANE_TUNING];
+    unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_TUNING];
 
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_true(f->engine.executor.tasks_of[LANE_TUNING] <= before + 1);
+    assert_true(f->engine.executor.tasks_of[WORK_QUEUE_TUNING] <= before + 1);
     assert_null(f->engine.engine->tuning->queue.paused);
     assert_null(f->engine.engine->tuning->queue.running);
 }

@@ -84,7 +84,7 @@ static struct digest plan(struct fixture *f, uint32_t channels, const char *targ
     test_caller_forget_replies(&f->ann);
     send_plan(&f->ann, &f->engine, 1, &m);
     finish_compiles(f, object);
-    return planned_outcome(&f->ann, 0).key;
+    return planned_result(&f->ann, 0).key;
 }
 
 static struct digest plan_opencl(struct fixture *f, uint32_t channels)
@@ -285,7 +285,7 @@ static void import(struct fixture *f, const char *file_name)
 {
     const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
     char path[100];
-    snprintf(path, sizeof(path), "%s/user.ukdb", f->engine.folder);
+    snprintf(path, sizeof(path), "%s/user.ukdb", f->engine.directory);
     unlink(path);
     write_kernel_file(path, &row, 1);
     const int file = open_copy(path);

@@ -185,9 +185,9 @@ static void check_solver(const struct solver *solver, const struct problem *p,
     uint64_t points = space.count > 0;
     for (uint32_t i = 0; i < space.count; i++)
         points *= space.axes[i].count;
-    if (points > CANDIDATES_MOST)
+    if (points > CANDIDATES_MAX)
         fail_msg("%s has %llu points on %s: a lease shares out %u", solver->name,
-                 (unsigned long long)points, t->text, CANDIDATES_MOST);
+                 (unsigned long long)points, t->text, CANDIDATES_MAX);
     if (space.count > 0)
         assert_true(candidates_count_valid(solver, p, t).valid > 0);
 }

@@ -12,7 +12,7 @@
 #define BULK "128,128,64,8,1,4,1,1,0,2"
 #define LASTING "128,128,64,8,1,4,1,1,0,3"
 #define KERNEL "conv_implicit_gemm_bulk"
-#define SHARED_MOST (227 * 1024)
+#define SHARED_MAX (227 * 1024)
 #define FED_BY_ALL 1
 #define FED_IN_BULK 2
 #define FED_LASTING 3
@@ -420,7 +420,7 @@ static void expect_shared_memory(const struct fixture *f)
     assert_int_equal(option(f, "STAGES"), stages);
     assert_int_equal(option(f, "LASTING"), is_lasting);
     assert_int_equal(bytes, tiles + signals);
-    assert_true(bytes <= SHARED_MOST);
+    assert_true(bytes <= SHARED_MAX);
 }
 
 /* So many work groups are promised to fit a multiprocessor that ptxas has this many registers for a
@@ -463,7 +463,7 @@ static unsigned check_valid_points(struct fixture *f, uint16_t wide)
     unsigned valid = 0;
     for (uint32_t i = 0; i < size; i++) {
         struct perf_config config;
-        char text[PERF_CONFIG_TEXT_MOST];
+        char text[PERF_CONFIG_TEXT_MAX];
         perf_space_at(&space, i, &config);
         if (config.values[WIDE] != wide ||
             !igemm_path_mma.config_is_valid(&f->problem, &f->target, &config))

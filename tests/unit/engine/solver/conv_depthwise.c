@@ -10,7 +10,7 @@ static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a", "gfx942",
                                        "gfx1100", "gfx1201", "sm_90",  NULL };
 
 /* Places on the axes; backward weights have splits for rows. */
-enum { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
+enum { COLUMNS, ROWS, VECTOR, WORK_QUEUES, GROUP, AXES, SPLITS = ROWS };
 
 struct fixture {
     struct problem problem; /* MobileNet's 3x3 at 28x28, batch 32 */
@@ -188,7 +188,7 @@ TEST(solver, the_heuristic_is_what_was_measured_to_be_fast)
     struct perf_config config;
     f->problem.n = 64;
     for (size_t i = 0; i < sizeof(measured) / sizeof(measured[0]); i++) {
-        char text[PERF_CONFIG_TEXT_MOST];
+        char text[PERF_CONFIG_TEXT_MAX];
         f->problem.direction = measured[i].direction;
         f->problem.c = f->problem.k = f->problem.groups = measured[i].c;
         f->problem.in.h = f->problem.in.w = measured[i].size;
@@ -202,7 +202,7 @@ TEST(solver, the_heuristic_is_what_was_measured_to_be_fast)
 TEST(solver, a_config_survives_its_text)
 {
     struct fixture *f = *state;
-    char text[PERF_CONFIG_TEXT_MOST];
+    char text[PERF_CONFIG_TEXT_MAX];
     must(solve(f, "2,7,1,1,256"), f->err);
     perf_config_write(&f->solution.config, text);
     assert_string_equal(text, "2,7,1,1,256");

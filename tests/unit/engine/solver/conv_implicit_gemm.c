@@ -202,7 +202,7 @@ TEST(solver, weights_too_large_to_rearrange_are_read_as_they_come)
 static void expect_default(struct fixture *f, const char *expected)
 {
     struct perf_config config;
-    char text[PERF_CONFIG_TEXT_MOST];
+    char text[PERF_CONFIG_TEXT_MAX];
     igemm_path_vector.choose_config(&f->problem, &f->target, &config);
     perf_config_write(&config, text);
     assert_string_equal(text, expected);
@@ -275,7 +275,7 @@ TEST(solver, each_program_brings_its_headers)
 TEST(solver, a_config_survives_its_text)
 {
     struct fixture *f = *state;
-    char text[PERF_CONFIG_TEXT_MOST];
+    char text[PERF_CONFIG_TEXT_MAX];
     assert_int_equal(solve(f, "64,128,8,8,8,3,2,1,0"), KILN_OK);
     perf_config_write(&f->solution.config, text);
     assert_string_equal(text, "64,128,8,8,8,3,2,1,0");

@@ -222,7 +222,7 @@ static void enlarge(struct fixture *f)
 TEST(solver, wgmma_is_for_sm_90a_alone)
 {
     struct fixture *f = *state;
-    char text[PERF_CONFIG_TEXT_MOST];
+    char text[PERF_CONFIG_TEXT_MAX];
     for (uint32_t direction = 0; direction < 3; direction++) {
         f->problem.direction = direction;
         for (size_t i = 0; i < COUNT(nvidia); i++) {
@@ -326,7 +326,7 @@ TEST(solver, every_valid_point_with_wgmma_fits_a_multiprocessor)
         uint32_t size = perf_space_size(&space), valid = 0;
         for (uint32_t i = 0; i < size; i++) {
             struct perf_config config;
-            char text[PERF_CONFIG_TEXT_MOST];
+            char text[PERF_CONFIG_TEXT_MAX];
             perf_space_at(&space, i, &config);
             if (!is_wgmma(&config) ||
                 !igemm_path_mma.config_is_valid(&f->problem, &f->target, &config))
@@ -368,7 +368,7 @@ TEST(solver, the_heuristic_is_valid_on_every_target_in_every_direction)
 TEST(solver, a_config_survives_its_text)
 {
     struct fixture *f = *state;
-    char text[PERF_CONFIG_TEXT_MOST];
+    char text[PERF_CONFIG_TEXT_MAX];
     assert_int_equal(solve(f, "sm_90", "128,128,64,2,2,3,2,1,0,0"), KILN_OK);
     perf_config_write(&f->solution.config, text);
     assert_string_equal(text, "128,128,64,2,2,3,2,1,0,0");

@@ -9,7 +9,7 @@
 static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a", "gfx942", "gfx1030",
                                        "gfx1100", "gfx1201", "sm_90",  NULL };
 
-#define WORKSPACE_MOST (2ull << 30)
+#define WORKSPACE_MAX (2ull << 30)
 
 struct fixture {
     struct problem problem; /* ResNet-50's 3x3 at 28x28, batch 64 */
@@ -208,7 +208,7 @@ TEST(solver, the_heuristic_is_what_was_measured_to_be_fast)
     struct fixture *f = *state;
     struct perf_config config;
     for (uint32_t i = 0; i < 8; i++) {
-        char text[PERF_CONFIG_TEXT_MOST];
+        char text[PERF_CONFIG_TEXT_MAX];
         f->problem.direction = i % 2;
         set_size(f, 64u << i / 2, 56u >> i / 2);
         assert_true(default_is_valid(f, &config));
@@ -244,7 +244,7 @@ TEST(solver, small_tiles_are_chosen_for_small_images)
 TEST(solver, a_config_survives_its_text)
 {
     struct fixture *f = *state;
-    char text[PERF_CONFIG_TEXT_MOST];
+    char text[PERF_CONFIG_TEXT_MAX];
     must(solve(f, "2,64,128,8,8,4,3"), f->err);
     perf_config_write(&f->solution.config, text);
     assert_string_equal(text, "2,64,128,8,8,4,3");
@@ -343,7 +343,7 @@ TEST(solver, no_valid_config_takes_more_workspace_than_a_job_spares)
             must(
                 solver_conv_winograd.solve(&f->problem, &f->target, &config, &f->solution, &f->err),
                 f->err);
-            assert_in_range(f->solution.workspace_size, 1, WORKSPACE_MOST);
+            assert_in_range(f->solution.workspace_size, 1, WORKSPACE_MAX);
         }
     }
 }

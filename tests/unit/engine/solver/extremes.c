@@ -20,8 +20,8 @@ static const struct {
 #define TARGETS (sizeof(targets) / sizeof(targets[0]))
 
 /* What a training job spares for one layer, beside copies of its tensors. */
-#define WORKSPACE_MOST (2ull << 30)
-#define GROUP_MOST 1024u
+#define WORKSPACE_MAX (2ull << 30)
+#define GROUP_MAX 1024u
 #define CANDIDATES 24u /* that are looked at */
 
 /* Sizes that |p| leaves out are 1; it is flat unless it says otherwise. */
@@ -66,13 +66,13 @@ static const char *what_is_wrong_with(const struct solver *solver, const struct 
         const struct solution_kernel *k = &solution.kernels[i];
         if (k->grid[0] == 0 || k->grid[0] > INT32_MAX || k->grid[1] != 1 || k->grid[2] != 1)
             return "a grid";
-        if (k->group[0] == 0 || k->group[0] > GROUP_MOST)
+        if (k->group[0] == 0 || k->group[0] > GROUP_MAX)
             return "a work group";
         if (t->family == TARGET_AMDGPU && (uint64_t)k->grid[0] * k->group[0] > UINT32_MAX)
             return "more work items than HIP launches";
     }
     /* Packed, a group's channels are multiples of eight, in three tensors. */
-    return solution.workspace_size > WORKSPACE_MOST + 8 * tensors_of(p) ? "its workspace" : NULL;
+    return solution.workspace_size > WORKSPACE_MAX + 8 * tensors_of(p) ? "its workspace" : NULL;
 }
 
 /* With what the solver chooses, and with the valid ones of its first candidates. */

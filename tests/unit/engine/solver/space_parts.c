@@ -15,7 +15,7 @@
 #define PROBLEMS 69
 #define FEEDS 4u   /* values of wgmma: none, fed by all, in bulk, lasting */
 #define DRAWS 200u /* valid candidates: what a search of some seconds gets to */
-#define SHARE_LEAST (DRAWS / 15)
+#define SHARE_MIN (DRAWS / 15)
 
 struct fixture {
     struct problem problems[PROBLEMS];
@@ -73,7 +73,7 @@ static void expect_every_valid_point_in_one_part(const struct fixture *f, const 
     const struct perf_space space = solver_space(f->solver, p, &f->target);
     const struct perf_space whole = { .axes = space.axes, .count = space.count };
     unsigned valid = 0;
-    assert_true(space.part_count > 1 && space.part_count <= PERF_PARTS_MOST);
+    assert_true(space.part_count > 1 && space.part_count <= PERF_PARTS_MAX);
     for (uint32_t i = 0; i < perf_space_size(&whole); i++) {
         struct perf_config config;
         unsigned parts = 0;
@@ -130,7 +130,7 @@ TEST(plain, each_way_to_feed_wgmma_has_its_share_of_the_first_draws)
     for (unsigned i = 0; i < f->count; i++) {
         const struct draws d = draw(f, &f->problems[i]);
         for (unsigned feed = 0; feed < FEEDS; feed++) {
-            unsigned least = d.there[feed] < SHARE_LEAST ? d.there[feed] : SHARE_LEAST;
+            unsigned least = d.there[feed] < SHARE_MIN ? d.there[feed] : SHARE_MIN;
             if (d.of[feed] < least)
                 fail_msg("problem %u: %u of %u draws have wgmma %u, of which there are %u", i,
                          d.of[feed], d.all, feed, d.there[feed]);

@@ -241,7 +241,7 @@ TEST(plain, any_flipped_bit_gives_an_error_or_as_many_bytes)
     done(&p);
 }
 
-TEST(plain, a_form_of_a_newer_kiln_is_a_miss_without_a_sentence)
+TEST(plain, a_form_of_a_newer_kiln_is_a_miss_without_a_message)
 {
     uint64_t newer[] = { CODEC_ZSTD_NVIDIA + 1, 77, UINT64_MAX };
     struct packed p = pack(2000, true);

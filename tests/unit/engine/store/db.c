@@ -38,12 +38,12 @@ static enum kiln_code open_db(struct fixture *f, const struct db_schema *schema,
                               struct db **db)
 {
     char path[160];
-    snprintf(path, sizeof(path), "%s/test.db", f->folder);
+    snprintf(path, sizeof(path), "%s/test.db", f->directory);
     struct db_options options = { .path = path,
                                   .schema = schema,
                                   .statements = statements,
                                   .statement_count = count,
-                                  .value_most = 1 << 20,
+                                  .value_max = 1 << 20,
                                   .cache_kib = 64 };
     return db_open(&options, db, &f->err);
 }
@@ -135,13 +135,11 @@ TEST(store, a_transaction_not_committed_is_undone)
     db_destroy(db);
 }
 
-TEST(store, a_missing_folder_is_named)
+TEST(store, a_missing_directory_is_named)
 {
     struct fixture *f = *state;
     struct db *db = NULL;
-    struct db_options options = { .path = "/nowhere/at/all.db",
-                                  .value_most = 100,
-                                  .cache_kib = 64 };
+    struct db_options options = { .path = "/nowhere/at/all.db", .value_max = 100, .cache_kib = 64 };
 
     assert_int_not_equal(db_open(&options, &db, &f->err), KILN_OK);
 
@@ -199,7 +197,7 @@ static off_t log_size(const struct fixture *f)
 {
     char path[160];
     struct stat seen;
-    snprintf(path, sizeof(path), "%s/test.db-wal", f->folder);
+    snprintf(path, sizeof(path), "%s/test.db-wal", f->directory);
     return stat(path, &seen) == 0 ? seen.st_size : 0;
 }
 

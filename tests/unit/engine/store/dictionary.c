@@ -23,7 +23,7 @@ TEST(plain, a_dictionary_never_changes)
     }
 }
 
-TEST(plain, libzstd_reads_it_and_frames_tell_them_apart)
+TEST(plain, libzstd_reads_it_and_frames_report_them_apart)
 {
     for (size_t i = 0; i < DICTIONARY_COUNT; i++) {
         struct bytes content = dictionary_content(i);

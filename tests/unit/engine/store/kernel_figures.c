@@ -12,11 +12,11 @@
 
 /* ---- ledger ---- */
 
-#define KEPT_MOST 8
+#define KEPT_MAX 8
 
 struct kept {
-    struct kernel_ledger_row rows[KEPT_MOST];
-    char names[KEPT_MOST][2][64];
+    struct kernel_ledger_row rows[KEPT_MAX];
+    char names[KEPT_MAX][2][64];
     size_t count;
     uint64_t since;
 };
@@ -24,7 +24,7 @@ struct kept {
 static void keep_row(void *context, const struct kernel_ledger_row *row)
 {
     struct kept *kept = context;
-    assert_true(kept->count < KEPT_MOST);
+    assert_true(kept->count < KEPT_MAX);
     char(*names)[64] = kept->names[kept->count];
     snprintf(names[0], sizeof(names[0]), "%s", row->target ? row->target : "");
     snprintf(names[1], sizeof(names[1]), "%s", row->program ? row->program : "");
@@ -145,7 +145,7 @@ TEST(store, a_sum_is_never_larger_than_sqlite_can_add_up)
     struct fixture *f = *state;
     const struct kernel_ledger_row row = user_row(1, UINT64_MAX);
     write_rows(f, &row, 1, false);
-    assert_true(read_ledger(f, 1).rows[0].sums.saved_us == KERNEL_SUM_MOST);
+    assert_true(read_ledger(f, 1).rows[0].sums.saved_us == KERNEL_SUM_MAX);
 }
 
 TEST(store, numbers_of_a_damaged_row_count_as_nothing)
@@ -160,21 +160,21 @@ TEST(store, numbers_of_a_damaged_row_count_as_nothing)
 /* ---- history ---- */
 
 struct samples {
-    struct kernel_sample items[KEPT_MOST];
+    struct kernel_sample items[KEPT_MAX];
     size_t count;
 };
 
 static void keep_sample(void *context, const struct kernel_sample *sample)
 {
     struct samples *samples = context;
-    assert_true(samples->count < KEPT_MOST);
+    assert_true(samples->count < KEPT_MAX);
     samples->items[samples->count++] = *sample;
 }
 
 static struct samples read_history(struct fixture *f, uint64_t since, uint64_t step_s)
 {
     struct samples samples = { .count = 0 };
-    must(kernel_store_history(f->store, since, step_s, KEPT_MOST, keep_sample, &samples, &f->err),
+    must(kernel_store_history(f->store, since, step_s, KEPT_MAX, keep_sample, &samples, &f->err),
          f->err);
     return samples;
 }
@@ -243,15 +243,15 @@ TEST(store, old_samples_go_and_those_of_the_future_too)
 /* ---- who fills the store ---- */
 
 struct shares {
-    char names[KEPT_MOST][32];
-    uint64_t kernels[KEPT_MOST], bytes[KEPT_MOST];
+    char names[KEPT_MAX][32];
+    uint64_t kernels[KEPT_MAX], bytes[KEPT_MAX];
     size_t count;
 };
 
 static void keep_share(void *context, const struct kernel_share *share)
 {
     struct shares *s = context;
-    assert_true(s->count < KEPT_MOST);
+    assert_true(s->count < KEPT_MAX);
     snprintf(s->names[s->count], sizeof(s->names[0]), "%s", share->name ? share->name : "-");
     s->kernels[s->count] = share->kernels;
     s->bytes[s->count++] = share->bytes;

@@ -36,7 +36,7 @@ static struct seen list(struct fixture *f, struct kernel_filter filter, const st
 TEST(store, gives_back_what_was_stored)
 {
     struct fixture *f = *state;
-    size_t sizes[] = { 1, 5000, OBJECT_INLINE_MOST, OBJECT_INLINE_MOST + 1, 3 << 20 };
+    size_t sizes[] = { 1, 5000, OBJECT_INLINE_MAX, OBJECT_INLINE_MAX + 1, 3 << 20 };
     for (unsigned i = 0; i < 5; i++) {
         stored(f, (struct kernel){
                       .number = i, .size = sizes[i], .seed = i + 1, .compressible = i % 2 });
@@ -51,7 +51,7 @@ TEST(store, gives_back_what_was_stored)
         assert_true(digest_equal(&object->digest, &expected->digest));
         assert_int_equal(object->size, sizes[i]);
         assert_int_equal(object->compile_ns, 1000000000);
-        assert_int_equal(object->data != NULL, sizes[i] <= OBJECT_INLINE_MOST);
+        assert_int_equal(object->data != NULL, sizes[i] <= OBJECT_INLINE_MAX);
         assert_true(fs_is_sealed(object->fd));
         object_unref(object);
         object_unref(expected);
@@ -70,7 +70,7 @@ TEST(store, keeps_kernels_over_a_restart)
     assert_int_equal(usage(f).kernels, 1);
 }
 
-TEST(store, a_miss_is_an_answer_without_a_sentence)
+TEST(store, a_miss_is_an_answer_without_a_message)
 {
     struct fixture *f = *state;
     f->err = KILN_ERR_INIT;
@@ -362,7 +362,7 @@ TEST(store, refuses_prefixes_that_are_not_hexadecimal)
                          KILN_INVALID);
 }
 
-TEST(store, a_dry_run_tells_what_clearing_would_remove)
+TEST(store, a_dry_run_reports_what_clearing_would_remove)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 10; i++)
@@ -464,7 +464,7 @@ TEST(store, of_many_probes_those_that_worked_stay_longest)
     assert_int_equal(ask(f, "select min(made) from probe where works = 0"), 1500 - 1022 + 1);
 }
 
-TEST(store, makes_its_folder_private_and_marks_it_as_a_cache)
+TEST(store, makes_its_directory_private_and_marks_it_as_a_cache)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -473,11 +473,11 @@ TEST(store, makes_its_folder_private_and_marks_it_as_a_cache)
     assert_int_equal(files(f, "CACHEDIR.TAG"), 1);
 }
 
-TEST(store, refuses_a_folder_that_everybody_may_write_to)
+TEST(store, refuses_a_directory_that_everybody_may_write_to)
 {
     struct fixture *f = *state;
     close_store(f);
-    assert_int_equal(chmod(f->folder, 0777), 0);
+    assert_int_equal(chmod(f->directory, 0777), 0);
 
     assert_int_equal(reopen(f, ROOMY), KILN_DENIED);
 

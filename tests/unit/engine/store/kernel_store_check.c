@@ -43,7 +43,7 @@ uint64_t __wrap_clock_monotonic_ns(void) { return __real_clock_monotonic_ns() + 
 static struct kernel_check check_within(struct fixture *f, uint64_t most, uint64_t age_most_s)
 {
     struct kernel_check seen;
-    const struct kernel_check_wish wish = { .bytes_most = most, .age_most_s = age_most_s };
+    const struct kernel_check_wish wish = { .bytes_max = most, .age_most_s = age_most_s };
     must(kernel_store_check(f->store, &wish, &seen, &f->err), f->err);
     return seen;
 }
@@ -60,7 +60,7 @@ TEST(store, a_sound_file_is_read_and_found_so)
     struct kernel_check seen = check(f, UINT64_MAX);
     assert_true(seen.checked);
     assert_string_equal(seen.damage, "");
-    assert_string_equal(seen.directory, f->folder);
+    assert_string_equal(seen.directory, f->directory);
     assert_true(seen.bytes > 4096);
     assert_true(seen.newest >= 1700000000);
 }
@@ -103,7 +103,7 @@ TEST(store, a_page_that_is_overwritten_is_damage_and_no_failure)
 #define LONG 1000000u /* seconds: longer than any test takes */
 #define NS_PER_S UINT64_C(1000000000)
 
-TEST(store, what_was_found_lately_is_told_again_without_looking)
+TEST(store, what_was_found_lately_is_reported_again_without_looking)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 4096 });
@@ -126,7 +126,7 @@ TEST(store, what_was_found_lately_is_told_again_without_looking)
     later_ns = 0;
 }
 
-TEST(store, damage_that_was_found_is_told_again)
+TEST(store, damage_that_was_found_is_reported_again)
 {
     struct fixture *f = *state;
     check(f, UINT64_MAX);
@@ -211,7 +211,7 @@ TEST(store, a_disk_that_reads_rubbish_once_costs_no_kernel)
 
 /* ---- what is tried again ---- */
 
-TEST(store, a_clearing_that_is_tried_again_tells_all_that_it_removed)
+TEST(store, a_clearing_that_is_tried_again_reports_all_that_it_removed)
 {
     struct fixture *f = *state;
     const struct kernel_filter all = { .target = NULL };

@@ -145,7 +145,7 @@ TEST(store, the_quarantine_stays_small)
     assert_in_range(ask(f, "select sum(length(bytes)) from quarantine"), 12 << 20, 16 << 20);
 }
 
-TEST(store, wrong_counters_are_mended)
+TEST(store, wrong_counters_are_repaired)
 {
     struct fixture *f = *state;
     struct kernel_gc nothing = { 0 };
@@ -262,7 +262,7 @@ TEST(store, an_empty_file_is_a_fresh_store)
     assert_int_equal(usage(f).kernels, 0);
 }
 
-TEST(store, a_newer_schema_is_refused_with_a_clear_sentence)
+TEST(store, a_newer_schema_is_refused_with_a_clear_message)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 100 });

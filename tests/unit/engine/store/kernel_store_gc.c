@@ -33,16 +33,16 @@ TEST(store, removes_what_toolchains_made_that_are_not_here_any_more)
     struct digest here[] = { key_of(7), key_of(1234) };
     store_some(f);
     struct kernel_gc stale = { .stale = true, .toolchains = here, .toolchain_count = 2 };
-    struct kernel_gc tell = stale;
-    tell.dry_run = true;
+    struct kernel_gc report = stale;
+    report.dry_run = true;
 
-    struct kernel_gc_result told = gc(f, tell);
+    struct kernel_gc_result reported = gc(f, report);
     assert_int_equal(usage(f).kernels, 8);
     struct kernel_gc_result done = gc(f, stale);
 
-    assert_int_equal(told.stale_kernels, 4);
-    assert_int_equal(told.stale_bytes, 40000);
-    assert_int_equal(told.taken_after, told.taken_before);
+    assert_int_equal(reported.stale_kernels, 4);
+    assert_int_equal(reported.stale_bytes, 40000);
+    assert_int_equal(reported.taken_after, reported.taken_before);
     assert_int_equal(done.stale_kernels, 4);
     assert_int_equal(done.stale_bytes, 40000);
     assert_true(done.taken_after + 40000 <= done.taken_before);
@@ -76,7 +76,7 @@ TEST(store, evicts_the_least_worth_until_the_files_are_small_enough)
         stored(f, (struct kernel){ .number = i, .size = 30000, .last_used = NOW + i });
     const uint64_t to = 1 << 20;
 
-    struct kernel_gc_result told =
+    struct kernel_gc_result reported =
         gc(f, (struct kernel_gc){ .shrink = true, .to_bytes = to, .dry_run = true });
     assert_int_equal(usage(f).kernels, 100);
     struct kernel_gc_result done = gc(f, (struct kernel_gc){ .shrink = true, .to_bytes = to });
@@ -86,7 +86,7 @@ TEST(store, evicts_the_least_worth_until_the_files_are_small_enough)
     assert_int_equal(done.taken_after, taken(f));
     assert_int_equal(done.evicted_kernels, 100 - usage(f).kernels);
     assert_in_range(done.evicted_bytes, 30000 * done.evicted_kernels, 31000 * done.evicted_kernels);
-    assert_in_range(told.evicted_kernels, done.evicted_kernels / 2, 100);
+    assert_in_range(reported.evicted_kernels, done.evicted_kernels / 2, 100);
     assert_true(holds(f, 99));
     assert_false(holds(f, 0));
 }
@@ -140,7 +140,7 @@ static void expect_advice(const struct fixture *f)
 }
 
 /* What is to go is written first; only to drop all needs no room. */
-TEST(store, a_full_disk_is_told_what_does_make_room)
+TEST(store, a_full_disk_is_reported_what_does_make_room)
 {
     struct fixture *f = *state;
     const struct kernel_gc shrink = { .shrink = true, .to_bytes = 1 };

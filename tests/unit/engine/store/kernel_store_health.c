@@ -21,8 +21,8 @@
 /* ---- faults, and time ---- */
 
 static struct {
-    char folder[128]; /* where writes fail */
-    int fails_with;   /* 0: they do not */
+    char directory[128]; /* where writes fail */
+    int fails_with;      /* 0: they do not */
     unsigned failed;
 } disk;
 
@@ -36,7 +36,7 @@ static bool is_on_the_disk(int fd)
     char link[64], path[256] = { 0 };
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     return readlink(link, path, sizeof(path) - 1) > 0 &&
-           strncmp(path, disk.folder, strlen(disk.folder)) == 0;
+           strncmp(path, disk.directory, strlen(disk.directory)) == 0;
 }
 
 static bool fails(int fd)
@@ -88,7 +88,7 @@ __attribute__((visibility("default"))) int open64(const char *path, int flags, .
 
 static void break_disk(const struct fixture *f, int with)
 {
-    snprintf(disk.folder, sizeof(disk.folder), "%s", f->folder);
+    snprintf(disk.directory, sizeof(disk.directory), "%s", f->directory);
     disk.fails_with = with;
     disk.failed = 0;
 }
@@ -142,7 +142,7 @@ static const struct {
     { EROFS, KILN_DENIED, KERNEL_HEALTH_READ_ONLY, "read-only", "permissions" },
 };
 
-TEST(kernel_store_health, a_write_that_fails_is_told_once_and_reading_goes_on)
+TEST(kernel_store_health, a_write_that_fails_is_reported_once_and_reading_goes_on)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
@@ -202,7 +202,7 @@ TEST(kernel_store_health, tries_again_at_growing_intervals)
     assert_int_equal(ask(f, "select last_used from recency"), 1800000000);
 }
 
-TEST(kernel_store_health, what_somebody_asked_for_is_tried_each_time_and_its_failure_told)
+TEST(kernel_store_health, what_somebody_asked_for_is_tried_each_time_and_its_failure_reported)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
@@ -254,7 +254,7 @@ TEST(kernel_store_health, tidying_brings_writing_back_though_nobody_writes)
     assert_int_equal(usage(f).kernels, 1);
 }
 
-TEST(kernel_store_health, a_disk_that_does_not_sync_is_told_and_recovered_from)
+TEST(kernel_store_health, a_disk_that_does_not_sync_is_reported_and_recovered_from)
 {
     struct fixture *f = *state;
     struct kernel_gc nothing = { 0 };
@@ -324,7 +324,7 @@ TEST(kernel_store_health, damage_on_a_disk_that_cannot_be_written_to_leaves_the_
 
 /* ---- real disks ---- */
 
-/* A mount namespace of our own, and a small disk at the store's folder. */
+/* A mount namespace of our own, and a small disk at the store's directory. */
 static int disk_setup(void **state)
 {
     if (setup(state))
@@ -332,7 +332,7 @@ static int disk_setup(void **state)
     struct fixture *f = *state;
     close_store(f);
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-        mount("kiln-test", f->folder, "tmpfs", 0, TMPFS) != 0)
+        mount("kiln-test", f->directory, "tmpfs", 0, TMPFS) != 0)
         return 0; /* not allowed here: the tests are skipped */
     return reopen(f, ROOMY) == KILN_OK ? 0 : -1;
 }
@@ -341,7 +341,7 @@ static int disk_teardown(void **state)
 {
     struct fixture *f = *state;
     close_store(f);
-    umount2(f->folder, MNT_DETACH);
+    umount2(f->directory, MNT_DETACH);
     return teardown(state);
 }
 
@@ -351,7 +351,7 @@ static void fill_disk(struct fixture *f)
 {
     static const uint8_t page[4096] = { 1 };
     char name[160];
-    snprintf(name, sizeof(name), "%s/filler", f->folder);
+    snprintf(name, sizeof(name), "%s/filler", f->directory);
     int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     while (write(fd, page, sizeof(page)) > 0)
@@ -363,7 +363,7 @@ static void fill_disk(struct fixture *f)
 static void empty_disk(struct fixture *f)
 {
     char name[160];
-    snprintf(name, sizeof(name), "%s/filler", f->folder);
+    snprintf(name, sizeof(name), "%s/filler", f->directory);
     assert_int_equal(unlink(name), 0);
 }
 
@@ -460,14 +460,14 @@ TEST(disk, opening_on_a_full_disk_serves_what_is_there)
     assert_int_equal(health(f).state, KERNEL_HEALTH_OK);
 }
 
-TEST(disk, opening_an_empty_folder_on_a_full_disk_serves_nothing_until_there_is_room)
+TEST(disk, opening_an_empty_directory_on_a_full_disk_serves_nothing_until_there_is_room)
 {
     struct fixture *f = *state;
     if (!f->store)
         skip();
     close_store(f);
-    umount2(f->folder, MNT_DETACH);
-    assert_int_equal(mount("kiln-test", f->folder, "tmpfs", 0, TMPFS), 0);
+    umount2(f->directory, MNT_DETACH);
+    assert_int_equal(mount("kiln-test", f->directory, "tmpfs", 0, TMPFS), 0);
     fill_disk(f);
 
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
@@ -485,7 +485,7 @@ TEST(disk, opening_an_empty_folder_on_a_full_disk_serves_nothing_until_there_is_
 static void make_read_only(struct fixture *f, bool read_only)
 {
     unsigned long flags = MS_REMOUNT | (read_only ? MS_RDONLY : 0);
-    assert_int_equal(mount("kiln-test", f->folder, "tmpfs", flags, TMPFS), 0);
+    assert_int_equal(mount("kiln-test", f->directory, "tmpfs", flags, TMPFS), 0);
 }
 
 TEST(disk, opening_on_a_read_only_disk_serves_what_is_there)
@@ -566,7 +566,7 @@ TEST(disk, a_disk_that_is_writable_again_while_it_is_tried_is_written_to)
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
     assert_int_equal(health(f).state, KERNEL_HEALTH_READ_ONLY);
 
-    becomes_writable = f->folder;
+    becomes_writable = f->directory;
     pass(10000);
     (void)!kernel_store_tidy(f->store, &more, &f->err);
     assert_null(becomes_writable);
@@ -579,14 +579,14 @@ TEST(disk, a_disk_that_is_writable_again_while_it_is_tried_is_written_to)
     assert_true(holds(f, 2));
 }
 
-TEST(disk, an_empty_folder_on_a_read_only_disk_serves_nothing)
+TEST(disk, an_empty_directory_on_a_read_only_disk_serves_nothing)
 {
     struct fixture *f = *state;
     if (!f->store)
         skip();
     close_store(f);
-    umount2(f->folder, MNT_DETACH);
-    assert_int_equal(mount("kiln-test", f->folder, "tmpfs", MS_RDONLY, TMPFS), 0);
+    umount2(f->directory, MNT_DETACH);
+    assert_int_equal(mount("kiln-test", f->directory, "tmpfs", MS_RDONLY, TMPFS), 0);
 
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 
@@ -595,7 +595,7 @@ TEST(disk, an_empty_folder_on_a_read_only_disk_serves_nothing)
     assert_int_equal(health(f).state, KERNEL_HEALTH_READ_ONLY);
 }
 
-TEST(kernel_store_health, a_folder_without_write_permission_serves_what_is_there)
+TEST(kernel_store_health, a_directory_without_write_permission_serves_what_is_there)
 {
     struct fixture *f = *state;
     char command[400];
@@ -603,8 +603,8 @@ TEST(kernel_store_health, a_folder_without_write_permission_serves_what_is_there
         skip();
     keep(f, 1);
     close_store(f);
-    snprintf(command, sizeof(command), "chown -R 65534 '%s' && chmod 0500 '%s'", f->folder,
-             f->folder);
+    snprintf(command, sizeof(command), "chown -R 65534 '%s' && chmod 0500 '%s'", f->directory,
+             f->directory);
     assert_int_equal(system(command), 0); // NOLINT(cert-env33-c): chown(1) is recursive
     assert_int_equal(seteuid(65534), 0);
 

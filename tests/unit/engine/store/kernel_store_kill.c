@@ -23,7 +23,7 @@
 #define LIMIT (4u << 20)
 #define NAMED 1000u /* keys from here on */
 
-struct lane { /* what the daemon's write lane does: one at a time */
+struct work_queue { /* what the daemon's write lane does: one at a time */
     struct fixture *f;
     pthread_mutex_t mutex;
     int progress;
@@ -34,9 +34,9 @@ static struct object *content_of(unsigned number)
     return object_of(1000 + number * 97, number + 1, number % 2);
 }
 
-static enum kiln_code put_one(struct lane *lane, unsigned number, bool named)
+static enum kiln_code put_one(struct work_queue *work_queue, unsigned number, bool named)
 {
-    struct fixture *f = lane->f;
+    struct fixture *f = work_queue->f;
     struct object *object = content_of(number);
     struct kernel_record record = { .key = key_of(named ? NAMED + number : number),
                                     .target = "gfx90a",
@@ -47,33 +47,33 @@ static enum kiln_code put_one(struct lane *lane, unsigned number, bool named)
                                     .is_private = named && number % 2,
                                     .compile_ns = 1000000000 };
     uint64_t evicted = 0;
-    pthread_mutex_lock(&lane->mutex);
+    pthread_mutex_lock(&work_queue->mutex);
     enum kiln_code rc = kernel_store_put(f->store, &record, object, &evicted, &f->err);
-    pthread_mutex_unlock(&lane->mutex);
+    pthread_mutex_unlock(&work_queue->mutex);
     object_unref(object);
     return rc;
 }
 
-static enum kiln_code change_one(struct lane *lane, unsigned number)
+static enum kiln_code change_one(struct work_queue *work_queue, unsigned number)
 {
-    struct fixture *f = lane->f;
+    struct fixture *f = work_queue->f;
     struct digest key = key_of(number);
     uint64_t count = 0;
     bool more = false;
     enum kiln_code rc = KILN_OK;
-    pthread_mutex_lock(&lane->mutex);
+    pthread_mutex_lock(&work_queue->mutex);
     switch (number % 4) {
     case 0: rc = kernel_store_remove(f->store, &key, &f->err); break;
     case 1: rc = kernel_store_touch(f->store, &key, 1, 1800000000 + number, &f->err); break;
     case 2: rc = kernel_store_pin(f->store, &key, 1, number % 8 == 2, &count, &f->err); break;
     default: rc = kernel_store_tidy(f->store, &more, &f->err);
     }
-    pthread_mutex_unlock(&lane->mutex);
+    pthread_mutex_unlock(&work_queue->mutex);
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
 struct writer {
-    struct lane *lane;
+    struct work_queue *work_queue;
     unsigned seed;
 };
 
@@ -82,10 +82,10 @@ static void *write_until_killed(void *context)
     struct writer *w = context;
     for (;;) {
         unsigned number = (unsigned)rand_r(&w->seed) % KERNELS;
-        if (put_one(w->lane, number, number % 3 == 0) != KILN_OK ||
-            change_one(w->lane, (unsigned)rand_r(&w->seed) % KERNELS) != KILN_OK ||
-            write(w->lane->progress, ".", 1) != 1) {
-            fprintf(stderr, "a writer failed: %s\n", w->lane->f->err.text);
+        if (put_one(w->work_queue, number, number % 3 == 0) != KILN_OK ||
+            change_one(w->work_queue, (unsigned)rand_r(&w->seed) % KERNELS) != KILN_OK ||
+            write(w->work_queue->progress, ".", 1) != 1) {
+            fprintf(stderr, "a writer failed: %s\n", w->work_queue->f->err.text);
             _exit(1);
         }
     }
@@ -94,13 +94,15 @@ static void *write_until_killed(void *context)
 
 static void run_writers(struct fixture *f, unsigned round, int progress)
 {
-    struct lane lane = { .f = f, .mutex = PTHREAD_MUTEX_INITIALIZER, .progress = progress };
+    struct work_queue work_queue = { .f = f,
+                                     .mutex = PTHREAD_MUTEX_INITIALIZER,
+                                     .progress = progress };
     struct writer writers[WRITERS];
     pthread_t threads[WRITERS];
     if (reopen(f, LIMIT) != KILN_OK)
         _exit(1);
     for (unsigned i = 0; i < WRITERS; i++) {
-        writers[i] = (struct writer){ .lane = &lane, .seed = round * WRITERS + i + 1 };
+        writers[i] = (struct writer){ .work_queue = &work_queue, .seed = round * WRITERS + i + 1 };
         if (pthread_create(&threads[i], NULL, write_until_killed, &writers[i]) != 0)
             _exit(1);
     }

@@ -24,12 +24,12 @@ static enum kiln_code reopen_as(struct fixture *f, enum kernel_store_mode mode)
     return reopen(f, ROOMY);
 }
 
-/* Names, sizes and times of all files in the folder. */
+/* Names, sizes and times of all files in the directory. */
 static void describe(struct fixture *f, char text[1024])
 {
     size_t used = 0;
     struct stat seen;
-    DIR *dir = opendir(f->folder);
+    DIR *dir = opendir(f->directory);
     assert_non_null(dir);
     text[0] = '\0';
     for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
@@ -118,7 +118,7 @@ TEST(store, a_read_only_cache_of_which_there_is_none_serves_nothing)
     struct fixture *f = *state;
     char missing[128];
     close_store(f);
-    snprintf(missing, sizeof(missing), "%.100s/not/there", f->folder);
+    snprintf(missing, sizeof(missing), "%.100s/not/there", f->directory);
     struct kernel_store_options options = { .directory = missing,
                                             .limit_bytes = ROOMY,
                                             .readers = 1,
@@ -149,7 +149,7 @@ TEST(store, a_read_only_cache_is_not_shared_with_a_daemon_that_writes)
 {
     struct fixture *f = *state;
     struct kernel_store *second = NULL;
-    struct kernel_store_options options = { .directory = f->folder,
+    struct kernel_store_options options = { .directory = f->directory,
                                             .limit_bytes = ROOMY,
                                             .readers = 1,
                                             .mode = KERNEL_STORE_READ_ONLY,
@@ -186,7 +186,7 @@ TEST(store, a_cache_that_is_off_opens_nothing_and_knows_nothing)
     struct kernel_filter all = { 0 };
     struct kernel_record wanted = { .program = "ConvDirectNaive.cl" };
     struct kernel_place place = { 0 };
-    unsigned told = 0;
+    unsigned reported = 0;
     size_t count = 9;
     bool end = false;
     keep(f, 1);
@@ -196,18 +196,19 @@ TEST(store, a_cache_that_is_off_opens_nothing_and_knows_nothing)
     assert_int_equal(reopen_as(f, KERNEL_STORE_OFF), KILN_OK);
     assert_false(holds(f, 1));
     use_everything(f, KILN_UNAVAILABLE);
-    assert_int_equal(kernel_store_list(f->store, &all, NULL, 9, count_one, &told, &f->err),
+    assert_int_equal(kernel_store_list(f->store, &all, NULL, 9, count_one, &reported, &f->err),
                      KILN_OK);
-    assert_int_equal(kernel_store_show(f->store, &key, count_one, &told, &f->err), KILN_NOT_FOUND);
-    assert_int_equal(kernel_store_match(f->store, "0", NULL, &key, 1, &count, &f->err), KILN_OK);
-    assert_int_equal(kernel_store_nearest(f->store, &wanted, 0, count_one, &told, &f->err),
+    assert_int_equal(kernel_store_show(f->store, &key, count_one, &reported, &f->err),
                      KILN_NOT_FOUND);
-    assert_int_equal(kernel_store_each_named(f->store, 0, "gfx906_60", &place, 9, take_one, &told,
-                                             &end, &f->err),
+    assert_int_equal(kernel_store_match(f->store, "0", NULL, &key, 1, &count, &f->err), KILN_OK);
+    assert_int_equal(kernel_store_nearest(f->store, &wanted, 0, count_one, &reported, &f->err),
+                     KILN_NOT_FOUND);
+    assert_int_equal(kernel_store_each_named(f->store, 0, "gfx906_60", &place, 9, take_one,
+                                             &reported, &end, &f->err),
                      KILN_OK);
-    assert_int_equal(kernel_store_usage_by_uid(f->store, count_uid, &told, &f->err), KILN_OK);
+    assert_int_equal(kernel_store_usage_by_uid(f->store, count_uid, &reported, &f->err), KILN_OK);
     assert_true(end);
-    assert_int_equal(told + count, 0);
+    assert_int_equal(reported + count, 0);
     assert_int_equal(usage(f).kernels + usage(f).taken_bytes, 0);
     assert_int_equal(usage(f).limit_bytes, ROOMY);
     close_store(f);
@@ -260,10 +261,10 @@ static void make_old(struct fixture *f)
                                   .schema = &schema,
                                   .statements = add,
                                   .statement_count = 3,
-                                  .value_most = 1 << 20,
+                                  .value_max = 1 << 20,
                                   .cache_kib = 64 };
     close_store(f);
-    fs_empty_folder(f->folder);
+    fs_empty_directory(f->directory);
     close(open(f->file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     if (db_open(&options, &db, &f->err) != KILN_OK)
         fail_msg("%s", f->err.text);
@@ -323,7 +324,7 @@ TEST(store, a_network_filesystem_is_refused_in_every_mode_with_what_to_set)
                   { "0x0bd00bd0", "(lustre)" },
                   { "0x19830326", "(beegfs)" } };
     close_store(f);
-    struct kernel_store_options options = { .directory = f->folder,
+    struct kernel_store_options options = { .directory = f->directory,
                                             .limit_bytes = ROOMY,
                                             .readers = 1 };
     for (unsigned i = 0; i < 3; i++) {
@@ -333,7 +334,7 @@ TEST(store, a_network_filesystem_is_refused_in_every_mode_with_what_to_set)
         unsetenv("KILN_TEST_F_TYPE");
         assert_int_equal(rc, KILN_UNSUPPORTED);
         assert_non_null(strstr(f->err.text, known[i].name));
-        assert_non_null(strstr(f->err.text, "set the cache folder (--cache-dir)"));
+        assert_non_null(strstr(f->err.text, "set the cache directory (--cache-dir)"));
     }
     assert_int_equal(kernel_store_open(&options, &f->store, f->notice, &f->err), KILN_OK);
 }

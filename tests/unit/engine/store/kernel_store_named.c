@@ -142,7 +142,7 @@ TEST(store, exports_in_the_order_of_import_word_for_word)
 
 struct cut {
     struct fixture *f;
-    size_t told, refused;
+    size_t reported, refused;
 };
 
 /* The first column says whether a reader was in the way. */
@@ -150,7 +150,7 @@ static bool cut_log(void *context, const struct kernel_record *record, struct by
 {
     struct cut *cut = context;
     struct digest sum = sha256_of(raw);
-    cut->told++;
+    cut->reported++;
     cut->refused += ask(cut->f, "pragma wal_checkpoint(truncate)") != 0;
     assert_string_equal(record->program, "k.s.o"); /* and all of it is still there */
     assert_string_equal(record->database_id, DEVICE);
@@ -173,7 +173,7 @@ TEST(store, an_export_that_takes_long_holds_up_no_writer)
         KILN_OK);
 
     assert_true(end);
-    assert_int_equal(cut.told, 4);
+    assert_int_equal(cut.reported, 4);
     assert_int_equal(cut.refused, 0);
 }
 
@@ -229,7 +229,7 @@ TEST(store, exports_page_by_page_without_loss_or_repetition)
         assert_string_equal(paged.args[i], all.args[i]);
 }
 
-TEST(store, a_damaged_object_is_told_without_its_bytes)
+TEST(store, a_damaged_object_is_reported_without_its_bytes)
 {
     struct fixture *f = *state;
     struct named bad = { "b.o", " x", ANNA, true, .seed = 2 };
@@ -260,7 +260,7 @@ static struct object *get(struct fixture *f, const struct named *n)
     return object;
 }
 
-TEST(store, an_object_tells_whose_it_is)
+TEST(store, an_object_reports_whose_it_is)
 {
     struct fixture *f = *state;
     struct named annas = { "a.o", " x", ANNA, true, .seed = 1 };
@@ -335,16 +335,16 @@ TEST(store, keeps_arguments_of_two_kilobytes)
 
 struct near {
     unsigned count;
-    char programs[KERNEL_NEAREST_MOST][64];
-    char options[KERNEL_NEAREST_MOST][64];
-    char targets[KERNEL_NEAREST_MOST][64];
-    struct kernel_record records[KERNEL_NEAREST_MOST];
+    char programs[KERNEL_NEAREST_MAX][64];
+    char options[KERNEL_NEAREST_MAX][64];
+    char targets[KERNEL_NEAREST_MAX][64];
+    struct kernel_record records[KERNEL_NEAREST_MAX];
 };
 
 static void see_near(void *context, const struct kernel_record *record)
 {
     struct near *n = context;
-    assert_true(n->count < KERNEL_NEAREST_MOST);
+    assert_true(n->count < KERNEL_NEAREST_MAX);
     snprintf(n->programs[n->count], 64, "%s", record->program);
     snprintf(n->options[n->count], 64, "%s", record->options);
     snprintf(n->targets[n->count], 64, "%s", record->target);
@@ -454,7 +454,7 @@ TEST(store, a_named_kernel_of_other_compute_units_is_near)
     assert_true(digest_equal(&n.records[0].key, &key));
 }
 
-TEST(store, what_others_keep_to_themselves_is_not_told)
+TEST(store, what_others_keep_to_themselves_is_not_reported)
 {
     struct fixture *f = *state;
     import_named(f, (struct named){ "a.o", " x", BERT, true, .seed = 1 });

@@ -325,7 +325,7 @@ static bool plan_names(struct fixture *f, enum kernel_statement statement, const
     struct db_options options = { .path = f->file,
                                   .statements = &explain,
                                   .statement_count = 1,
-                                  .value_most = 1 << 20,
+                                  .value_max = 1 << 20,
                                   .cache_kib = 64 };
     bool names = false, row = true;
     snprintf(sql, sizeof(sql), "explain query plan %s", kernel_statements[statement]);
@@ -374,7 +374,7 @@ TEST(kernel_store_quota, of_a_store_of_schema_3_private_kernels_are_known_as_suc
     assert_int_equal(ask(f, "select count(*) from recency where scope = -1"), 1);
 }
 
-TEST(kernel_store_quota, a_wrong_scope_is_mended)
+TEST(kernel_store_quota, a_wrong_scope_is_repaired)
 {
     struct fixture *f = *state;
     struct kernel_gc nothing = { 0 };

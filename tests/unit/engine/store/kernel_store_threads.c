@@ -15,7 +15,7 @@ struct shared {
     atomic_uint gets, hits, wrong, errors;
 };
 
-static void *read_until_told(void *context)
+static void *read_until_reported(void *context)
 {
     struct shared *s = context;
     struct kiln_err err = KILN_ERR_INIT;
@@ -47,7 +47,7 @@ static void start(struct shared *s, struct fixture *f, pthread_t threads[READERS
         object_unref(object);
     }
     for (unsigned i = 0; i < READERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, read_until_told, s), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, read_until_reported, s), 0);
 }
 
 static void finish(struct shared *s, pthread_t threads[READERS])

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static uint8_t content[OBJECT_INLINE_MOST + 1];
+static uint8_t content[OBJECT_INLINE_MAX + 1];
 
 static struct object *object_of_size(size_t size)
 {
@@ -32,11 +32,11 @@ static int memfd_of(const char *text)
 
 TEST(plain, keeps_the_bytes_mapped_up_to_the_inline_limit)
 {
-    struct object *small = object_of_size(OBJECT_INLINE_MOST);
-    struct object *large = object_of_size(OBJECT_INLINE_MOST + 1);
+    struct object *small = object_of_size(OBJECT_INLINE_MAX);
+    struct object *large = object_of_size(OBJECT_INLINE_MAX + 1);
 
     assert_non_null(small->data);
-    assert_memory_equal(small->data, content, OBJECT_INLINE_MOST);
+    assert_memory_equal(small->data, content, OBJECT_INLINE_MAX);
     assert_null(large->data);
 
     object_unref(small);
@@ -132,7 +132,7 @@ TEST(plain, lives_until_the_last_reference_goes)
 
 TEST(plain, can_be_viewed_whether_it_is_small_or_large)
 {
-    size_t sizes[] = { 10, OBJECT_INLINE_MOST + 1 };
+    size_t sizes[] = { 10, OBJECT_INLINE_MAX + 1 };
     for (size_t i = 0; i < 2; i++) {
         struct object *object = object_of_size(sizes[i]);
         struct object_view view = { 0 };

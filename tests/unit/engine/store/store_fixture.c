@@ -33,7 +33,7 @@ enum kiln_code reopen(struct fixture *f, uint64_t limit)
 {
     close_store(f);
     f->limit = limit;
-    struct kernel_store_options options = { .directory = f->folder,
+    struct kernel_store_options options = { .directory = f->directory,
                                             .limit_bytes = limit,
                                             .quota_bytes_uid = f->quota,
                                             .readers = 3,
@@ -46,10 +46,10 @@ int fixture_setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     const char *tmp = getenv("TMPDIR");
-    snprintf(f->folder, sizeof(f->folder), "%.90s/kiln-store-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(f->folder))
+    snprintf(f->directory, sizeof(f->directory), "%.90s/kiln-store-XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(f->directory))
         return -1;
-    snprintf(f->file, sizeof(f->file), "%s/kernels.db", f->folder);
+    snprintf(f->file, sizeof(f->file), "%s/kernels.db", f->directory);
     *state = f;
     return reopen(f, ROOMY) == KILN_OK ? 0 : -1;
 }
@@ -66,7 +66,7 @@ int fixture_teardown(void **state)
 {
     struct fixture *f = *state;
     close_store(f);
-    nftw(f->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    nftw(f->directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     free(f);
     return 0;
 }
@@ -218,7 +218,7 @@ static struct db *second_connection(struct fixture *f, const char *const *sql)
     struct db_options options = { .path = f->file,
                                   .statements = sql,
                                   .statement_count = 1,
-                                  .value_most = 1u << 30,
+                                  .value_max = 1u << 30,
                                   .cache_kib = 64 };
     if (db_open(&options, &db, &f->err) != KILN_OK)
         fail_msg("%s", f->err.text);
@@ -253,7 +253,7 @@ uint64_t ask(struct fixture *f, const char *sql)
 unsigned files(struct fixture *f, const char *prefix)
 {
     unsigned count = 0;
-    DIR *dir = opendir(f->folder);
+    DIR *dir = opendir(f->directory);
     assert_non_null(dir);
     for (struct dirent *e = readdir(dir); e; e = readdir(dir))
         count += strncmp(e->d_name, prefix, strlen(prefix)) == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A kernel store in a temporary folder, and verbs to talk about it. */
+/* A kernel store in a temporary directory, and verbs to talk about it. */
 #include "engine/db/query.h"
 #include "engine/store/kernel_store.h"
 #include "tests/support/test.h"
@@ -9,7 +9,7 @@
 #define ROOMY (1ull << 30)
 
 struct fixture {
-    char folder[128];
+    char directory[128];
     char file[160];              /* of kernels.db */
     uint64_t limit, quota;       /* as reopen uses them */
     enum kernel_store_mode mode; /* likewise */
@@ -66,5 +66,5 @@ void keys_of(unsigned from, unsigned to, struct digest *keys);
 void meddle(struct fixture *f, const char *sql, const struct digest *key);
 /* The number that |sql| answers. */
 uint64_t ask(struct fixture *f, const char *sql);
-/* Files in the folder whose name begins with |prefix|. */
+/* Files in the directory whose name begins with |prefix|. */
 unsigned files(struct fixture *f, const char *prefix);

@@ -25,8 +25,8 @@ ssize_t __wrap_pread(int fd, void *data, size_t size, off_t at)
 }
 
 struct fixture {
-    char folder[128]; /* made by setup */
-    struct gpu gpus[GPUS_MOST];
+    char directory[128]; /* made by setup */
+    struct gpu gpus[GPUS_MAX];
     size_t count;
     char skipped[256];
     struct kiln_err err;
@@ -36,15 +36,15 @@ static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     const char *tmp = getenv("TMPDIR");
-    snprintf(f->folder, sizeof(f->folder), "%.90s/kiln-kfd-XXXXXX", tmp ? tmp : "/tmp");
+    snprintf(f->directory, sizeof(f->directory), "%.90s/kiln-kfd-XXXXXX", tmp ? tmp : "/tmp");
     *state = f;
-    return mkdtemp(f->folder) ? 0 : -1;
+    return mkdtemp(f->directory) ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
     struct fixture *f = *state;
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
     return 0;
 }
@@ -54,9 +54,9 @@ FIXTURE(kfd, setup, teardown);
 static const char *make_node(struct fixture *f, const char *name)
 {
     static char path[256];
-    snprintf(path, sizeof(path), "%s/%s", f->folder, name);
+    snprintf(path, sizeof(path), "%s/%s", f->directory, name);
     assert_int_equal(mkdir(path, 0755), 0);
-    snprintf(path, sizeof(path), "%s/%s/properties", f->folder, name);
+    snprintf(path, sizeof(path), "%s/%s/properties", f->directory, name);
     return path;
 }
 
@@ -73,17 +73,17 @@ static void add(struct fixture *f, const char *name, const char *properties)
     add_bytes(f, name, bytes_of_text(properties));
 }
 
-static void look_into(struct fixture *f, const char *folder)
+static void look_into(struct fixture *f, const char *directory)
 {
     memset(f->skipped, 'x', sizeof(f->skipped));
-    must(kfd_gpus(folder, f->gpus, &f->count, f->skipped, &f->err), f->err);
+    must(kfd_gpus(directory, f->gpus, &f->count, f->skipped, &f->err), f->err);
 }
 
-static void look(struct fixture *f) { look_into(f, f->folder); }
+static void look(struct fixture *f) { look_into(f, f->directory); }
 
 #define GPU_90A "simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\nvendor_id 4098\n"
 
-TEST(kfd, tells_a_gpu_from_its_properties)
+TEST(kfd, reports_a_gpu_from_its_properties)
 {
     struct fixture *f = *state;
     add(f, "1", "cpu_cores_count 0\n" GPU_90A "unique_id 1801979520617338022\nlast 1\n");
@@ -151,16 +151,16 @@ TEST(kfd, knows_old_kernels_gpus_by_their_pci_device)
 TEST(kfd, a_host_without_the_driver_has_no_gpus)
 {
     struct fixture *f = *state;
-    strcat(f->folder, "/absent");
+    strcat(f->directory, "/absent");
 
     look(f);
 
     assert_int_equal(f->count, 0);
     assert_string_equal(f->skipped, "");
-    *strrchr(f->folder, '/') = '\0';
+    *strrchr(f->directory, '/') = '\0';
 }
 
-TEST(kfd, says_when_the_topology_is_no_folder)
+TEST(kfd, says_when_the_topology_is_no_directory)
 {
     struct fixture *f = *state;
     char path[256];
@@ -210,7 +210,7 @@ TEST(kfd, names_each_node_that_makes_no_sense_and_goes_on)
         assert_int_equal(f->count, 1);
         assert_int_equal(f->gpus[0].node, 7);
         char path[256];
-        snprintf(path, sizeof(path), "%s/3", f->folder);
+        snprintf(path, sizeof(path), "%s/3", f->directory);
         fs_remove_tree(AT_FDCWD, path);
     }
 }
@@ -308,30 +308,30 @@ TEST(kfd, thousands_of_nodes_do_not_overflow)
 
     look(f);
 
-    assert_true(f->count <= GPUS_MOST);
+    assert_true(f->count <= GPUS_MAX);
     assert_says(f->skipped, "node ");
     assert_true(strlen(f->skipped) < sizeof(f->skipped));
 }
 
-TEST(kfd, says_how_many_gpus_are_beyond_what_it_can_tell)
+TEST(kfd, says_how_many_gpus_are_beyond_what_it_can_report)
 {
     struct fixture *f = *state;
     char name[16];
-    for (unsigned i = 0; i < GPUS_MOST + 5; i++) {
+    for (unsigned i = 0; i < GPUS_MAX + 5; i++) {
         snprintf(name, sizeof(name), "%u", i);
         add(f, name, GPU_90A);
     }
 
     look(f);
 
-    assert_int_equal(f->count, GPUS_MOST);
-    assert_int_equal(f->gpus[GPUS_MOST - 1].node, GPUS_MOST - 1);
+    assert_int_equal(f->count, GPUS_MAX);
+    assert_int_equal(f->gpus[GPUS_MAX - 1].node, GPUS_MAX - 1);
     assert_string_equal(f->skipped, "5 more GPUs than the 256 that are looked at");
 }
 
 /* ---- features, memory, partitions ---- */
 
-TEST(kfd, tells_sramecc_where_kernel_and_arch_do)
+TEST(kfd, reports_sramecc_where_kernel_and_arch_do)
 {
     static const struct {
         const char *properties, *target;
@@ -353,7 +353,7 @@ TEST(kfd, tells_sramecc_where_kernel_and_arch_do)
         look(f);
         assert_int_equal(f->count, 1);
         assert_string_equal(f->gpus[0].target, cases[i].target);
-        snprintf(path, sizeof(path), "%s/1", f->folder);
+        snprintf(path, sizeof(path), "%s/1", f->directory);
         fs_remove_tree(AT_FDCWD, path);
     }
 }
@@ -362,8 +362,8 @@ static void add_bank(struct fixture *f, int bank, const char *properties)
 {
     char path[256];
     struct kiln_err err = KILN_ERR_INIT;
-    snprintf(path, sizeof(path), "%s/1/mem_banks/%d", f->folder, bank);
-    must(fs_make_folders(path, &err), err);
+    snprintf(path, sizeof(path), "%s/1/mem_banks/%d", f->directory, bank);
+    must(fs_make_directories(path, &err), err);
     strcat(path, "/properties");
     must(fs_replace_file(path, bytes_of_text(properties), 0644, &err), err);
 }
@@ -372,7 +372,7 @@ static uint64_t memory_of(struct fixture *f)
 {
     look(f);
     assert_int_equal(f->count, 1);
-    return kfd_memory(f->folder, &f->gpus[0]);
+    return kfd_memory(f->directory, &f->gpus[0]);
 }
 
 TEST(kfd, memory_is_the_sum_of_the_devices_own_banks)
@@ -387,7 +387,7 @@ TEST(kfd, memory_is_the_sum_of_the_devices_own_banks)
     assert_true(memory_of(f) == 68719476736u);
 }
 
-TEST(kfd, memory_that_the_node_tells_needs_no_banks)
+TEST(kfd, memory_that_the_node_reports_needs_no_banks)
 {
     struct fixture *f = *state;
     add(f, "1", GPU_90A "local_mem_size 17163091968\nmem_banks_count 1\n");
@@ -395,7 +395,7 @@ TEST(kfd, memory_that_the_node_tells_needs_no_banks)
     assert_true(memory_of(f) == 17163091968u);
 }
 
-TEST(kfd, memory_that_is_not_wholly_told_is_not_known)
+TEST(kfd, memory_that_is_not_wholly_reported_is_not_known)
 {
     static const char *const wrong[] = { "", "heap_type 1\n", "size_in_bytes 7\n",
                                          "heap_type 1\nsize_in_bytes -7\n",
@@ -465,7 +465,7 @@ static bool look_at_host(struct fixture *f, const char *host)
     return true;
 }
 
-TEST(kfd, tells_the_gpus_of_a_host_with_eight_mi210)
+TEST(kfd, reports_the_gpus_of_a_host_with_eight_mi210)
 {
     struct fixture *f = *state;
     if (!look_at_host(f, "mi210x8"))
@@ -482,7 +482,7 @@ TEST(kfd, tells_the_gpus_of_a_host_with_eight_mi210)
     assert_string_equal(f->skipped, "");
 }
 
-TEST(kfd, tells_each_partition_of_an_mi300x)
+TEST(kfd, reports_each_partition_of_an_mi300x)
 {
     struct fixture *f = *state;
     if (!look_at_host(f, "mi300x-cpx"))
@@ -498,7 +498,7 @@ TEST(kfd, tells_each_partition_of_an_mi300x)
     assert_string_equal(f->skipped, "");
 }
 
-TEST(kfd, tells_the_gpus_of_a_host_with_an_old_kernel)
+TEST(kfd, reports_the_gpus_of_a_host_with_an_old_kernel)
 {
     struct fixture *f = *state;
     if (!look_at_host(f, "mixed"))

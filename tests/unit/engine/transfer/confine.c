@@ -23,7 +23,7 @@
 struct fixture {
     struct package_fixture p;
     struct transfer_job job;
-    char url[FIXTURE_PATH_MOST + 16];
+    char url[FIXTURE_PATH_MAX + 16];
 };
 
 static int set_up(void **state)
@@ -80,10 +80,10 @@ static bool opens(const char *path, int flags)
     return fd >= 0;
 }
 
-static const char *in(const char *folder, const char *name)
+static const char *in(const char *directory, const char *name)
 {
-    static char path[FIXTURE_PATH_MOST];
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    static char path[FIXTURE_PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
     return path;
 }
 
@@ -93,13 +93,13 @@ static int read_what_is_needed(const struct fixture *f)
 {
     static const char *const system[] = { "/etc/hosts", "/etc/ssl/openssl.cnf",
                                           "/etc/pki/tls/openssl.cnf" };
-    static const char *const folders[] = { "/etc/ssl/certs", "/etc/pki/tls/certs" };
+    static const char *const directories[] = { "/etc/ssl/certs", "/etc/pki/tls/certs" };
     for (int i = 0; i < 3; i++) {
         if (!opens(system[i], O_RDONLY) && !is_absent(system[i]))
             return 10 + i;
     }
     for (int i = 0; i < 2; i++) {
-        if (!opens(folders[i], O_RDONLY | O_DIRECTORY) && !is_absent(folders[i]))
+        if (!opens(directories[i], O_RDONLY | O_DIRECTORY) && !is_absent(directories[i]))
             return 20 + i;
     }
     return !opens(package_path(&f->p, PACKAGE), O_RDONLY)               ? 1
@@ -117,7 +117,7 @@ TEST(confine, what_a_transfer_needs_can_be_read)
 static int read_other_files(const struct fixture *f)
 {
     return opens(package_path(&f->p, "other.kdb"), O_RDONLY) ? 1
-           : opens(in(f->p.folder, "amd.key"), O_RDONLY)     ? 2
+           : opens(in(f->p.directory, "amd.key"), O_RDONLY)  ? 2
            : opens("/etc/passwd", O_RDONLY)                  ? 3
            : opens("/proc/self/environ", O_RDONLY)           ? 4
            : opens("/", O_RDONLY | O_DIRECTORY)              ? 5
@@ -142,7 +142,7 @@ TEST(confine, nothing_else_can_be_read) { assert_int_equal(confined(*state, read
 
 static int write_to_staging(const struct fixture *f)
 {
-    char from[FIXTURE_PATH_MOST];
+    char from[FIXTURE_PATH_MAX];
     if (!opens(in(f->p.staging, "file"), O_CREAT | O_RDWR))
         return 1;
     strcpy(from, in(f->p.staging, "file"));
@@ -152,19 +152,19 @@ static int write_to_staging(const struct fixture *f)
                                                             : 0;
 }
 
-TEST(confine, the_staging_folder_can_be_written_to)
+TEST(confine, the_staging_directory_can_be_written_to)
 {
     assert_int_equal(confined(*state, write_to_staging), 0);
 }
 
 static int write_elsewhere(const struct fixture *f)
 {
-    return opens(in(f->p.folder, "new"), O_CREAT | O_WRONLY)      ? 1
+    return opens(in(f->p.directory, "new"), O_CREAT | O_WRONLY)   ? 1
            : opens(package_path(&f->p, PACKAGE), O_WRONLY)        ? 2
            : truncate(package_path(&f->p, PACKAGE), 0) == 0       ? 3
            : unlink(package_path(&f->p, PACKAGE)) == 0            ? 4
            : opens(in(f->p.keys, "mine.pub"), O_CREAT | O_WRONLY) ? 5
-           : mkdir(in(f->p.staging, "folder"), 0700) == 0         ? 6
+           : mkdir(in(f->p.staging, "directory"), 0700) == 0      ? 6
            : symlink("/etc", in(f->p.staging, "link")) == 0       ? 7
            : mkfifo(in(f->p.staging, "pipe"), 0600) == 0          ? 8
                                                                   : 0;

@@ -348,7 +348,7 @@ static void on_progress(void *context, const struct transfer_progress *p)
     snprintf(seen->note, sizeof(seen->note), "%s", p->note);
 }
 
-TEST(fetch, tells_how_far_it_is_and_what_went_wrong)
+TEST(fetch, reports_how_far_it_is_and_what_went_wrong)
 {
     struct fixture *f = *state;
     struct seen seen = { 0 };

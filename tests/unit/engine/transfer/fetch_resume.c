@@ -190,7 +190,7 @@ TEST(fetch, gives_up_when_attempts_bring_nothing_new)
 
     assert_int_equal(get(f, "", "/file"), KILN_IO);
 
-    assert_int_equal(f->server.requests, f->policy.barren_most);
+    assert_int_equal(f->server.requests, f->policy.barren_max);
     assert_says(f->err.text, "cannot fetch 'http://127.0.0.1");
     assert_says(f->err.text, "given up after 5 attempts");
 }
@@ -200,7 +200,7 @@ TEST(fetch, pauses_longer_each_time_and_never_twice_the_same)
     struct fixture *f = *state;
     f->status = 503;
     f->failures = 100;
-    f->policy.barren_most = 11;
+    f->policy.barren_max = 11;
     serve(f, answer_file);
 
     assert_int_equal(get(f, "", "/file"), KILN_UNAVAILABLE);
@@ -246,7 +246,7 @@ TEST(fetch, says_that_nobody_listens)
 {
     struct fixture *f = *state;
     int held = http_hold_port(&f->server.port);
-    f->policy.barren_most = 2;
+    f->policy.barren_max = 2;
 
     assert_int_equal(get(f, "", "/file"), KILN_UNAVAILABLE);
     close(held);
@@ -269,7 +269,7 @@ TEST(fetch, cuts_a_server_that_stalls)
 {
     struct fixture *f = *state;
     f->policy.stall_s = 1;
-    f->policy.barren_most = 1;
+    f->policy.barren_max = 1;
     serve(f, answer_slowly);
 
     assert_int_equal(get(f, "", "/file"), KILN_TIMED_OUT);

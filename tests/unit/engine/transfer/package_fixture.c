@@ -15,26 +15,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_MOST (64u << 20)
+#define FILE_MAX (64u << 20)
 
 void package_fixture_open(struct package_fixture *f)
 {
-    *f = (struct package_fixture){ .folder = "/tmp/kiln-transfer-test-XXXXXX",
+    *f = (struct package_fixture){ .directory = "/tmp/kiln-transfer-test-XXXXXX",
                                    .err = KILN_ERR_INIT };
-    assert_non_null(mkdtemp(f->folder));
-    snprintf(f->staging, sizeof(f->staging), "%s/staging", f->folder);
-    snprintf(f->keys, sizeof(f->keys), "%s/keys", f->folder);
-    snprintf(f->files, sizeof(f->files), "%s/files", f->folder);
+    assert_non_null(mkdtemp(f->directory));
+    snprintf(f->staging, sizeof(f->staging), "%s/staging", f->directory);
+    snprintf(f->keys, sizeof(f->keys), "%s/keys", f->directory);
+    snprintf(f->files, sizeof(f->files), "%s/files", f->directory);
     assert_int_equal(mkdir(f->staging, 0700), 0);
     assert_int_equal(mkdir(f->keys, 0700), 0);
     assert_int_equal(mkdir(f->files, 0700), 0);
 }
 
-void package_fixture_close(struct package_fixture *f) { fs_remove_tree(AT_FDCWD, f->folder); }
+void package_fixture_close(struct package_fixture *f) { fs_remove_tree(AT_FDCWD, f->directory); }
 
 const char *package_path(const struct package_fixture *f, const char *name)
 {
-    static char path[FIXTURE_PATH_MOST];
+    static char path[FIXTURE_PATH_MAX];
     snprintf(path, sizeof(path), "%s/%.200s", f->files, name);
     return path;
 }
@@ -54,7 +54,7 @@ void package_write(const struct package_fixture *f, const char *name, unsigned r
     struct kiln_err err = KILN_ERR_INIT;
     KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = NULL;
     BUFFER_AUTO struct buffer raw;
-    buffer_init(&raw, FILE_MOST);
+    buffer_init(&raw, FILE_MAX);
     unlink(package_path(f, name));
     must(kern_db_create(package_path(f, name), &writer, &err), err);
     for (unsigned i = 0; i < rows; i++) {
@@ -71,8 +71,8 @@ void package_write(const struct package_fixture *f, const char *name, unsigned r
 static void read_all(const char *path, struct buffer *content)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    buffer_init(content, FILE_MOST);
-    must(fs_read_file(path, FILE_MOST, content, &err), err);
+    buffer_init(content, FILE_MAX);
+    must(fs_read_file(path, FILE_MAX, content, &err), err);
 }
 
 static void write_all(const char *path, struct bytes content)
@@ -85,7 +85,7 @@ static void write_all(const char *path, struct bytes content)
 
 static void pack_stream(struct bytes raw, struct buffer *packed)
 {
-    static char room[FILE_MOST];
+    static char room[FILE_MAX];
     unsigned size = sizeof(room);
     assert_int_equal(BZ2_bzBuffToBuffCompress(room, &size, (char *)(uintptr_t)raw.data,
                                               (unsigned)raw.size, 9, 0, 30),
@@ -97,7 +97,7 @@ void package_pack(const struct package_fixture *f, const char *from, const char 
 {
     BUFFER_AUTO struct buffer raw, packed;
     read_all(package_path(f, from), &raw);
-    buffer_init(&packed, FILE_MOST);
+    buffer_init(&packed, FILE_MAX);
     size_t half = raw.size / 2;
     pack_stream(bytes_of(raw.data, half), &packed);
     pack_stream(bytes_of(raw.data + half, raw.size - half), &packed);
@@ -114,13 +114,13 @@ struct digest package_digest(const char *path)
 void package_sign(const struct package_fixture *f, const char *name, const char *key, bool trusted)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    char secret[FIXTURE_PATH_MOST], public[FIXTURE_PATH_MOST], manifest_name[FIXTURE_PATH_MOST];
-    char trusted_public[FIXTURE_PATH_MOST];
+    char secret[FIXTURE_PATH_MAX], public[FIXTURE_PATH_MAX], manifest_name[FIXTURE_PATH_MAX];
+    char trusted_public[FIXTURE_PATH_MAX];
     BUFFER_AUTO struct buffer manifest;
     struct stat seen;
-    must(manifest_keygen(f->folder, key, &err), err);
-    snprintf(secret, sizeof(secret), "%s/%s.key", f->folder, key);
-    snprintf(public, sizeof(public), "%s/%s.pub", f->folder, key);
+    must(manifest_keygen(f->directory, key, &err), err);
+    snprintf(secret, sizeof(secret), "%s/%s.key", f->directory, key);
+    snprintf(public, sizeof(public), "%s/%s.pub", f->directory, key);
     snprintf(trusted_public, sizeof(trusted_public), "%s/%s.pub", f->keys, key);
     if (trusted)
         assert_int_equal(rename(public, trusted_public), 0);
@@ -128,7 +128,7 @@ void package_sign(const struct package_fixture *f, const char *name, const char 
     const struct manifest_entry entry = { .name = name,
                                           .size = (uint64_t)seen.st_size,
                                           .sha256 = package_digest(package_path(f, name)) };
-    buffer_init(&manifest, MANIFEST_MOST);
+    buffer_init(&manifest, MANIFEST_MAX);
     must(manifest_sign(secret, &entry, 1, &manifest, &err), err);
     snprintf(manifest_name, sizeof(manifest_name), "%s.manifest", name);
     write_all(package_path(f, manifest_name), buffer_view(&manifest));
@@ -143,13 +143,13 @@ void package_damage(const struct package_fixture *f, const char *name)
     write_all(package_path(f, name), buffer_view(&content));
 }
 
-void assert_is_empty(const char *folder)
+void assert_is_empty(const char *directory)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir = opendir(directory);
     assert_non_null(dir);
     for (struct dirent *e; (e = readdir(dir));) {
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            fail_msg("'%s' is in '%s'", e->d_name, folder);
+            fail_msg("'%s' is in '%s'", e->d_name, directory);
     }
     closedir(dir);
 }

@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * Folders for a transfer, packages to be transferred, and keys that sign them.
+ * Directories for a transfer, packages to be transferred, and keys that sign them.
  */
 #include "common/digest.h"
 #include "engine/transfer/transfer.h"
 #include "tests/support/test.h"
 
-#define FIXTURE_PATH_MOST 512
+#define FIXTURE_PATH_MAX 512
 #define PACKAGE "gfx90a68.kdb"
 
 struct package_fixture {
-    char folder[64]; /* holds all below */
+    char directory[64]; /* holds all below */
     char staging[128], keys[128], files[128];
     struct kiln_err err;
 };
@@ -31,5 +31,5 @@ void package_sign(const struct package_fixture *f, const char *name, const char 
 /* Flips a bit of files/|name| inside an object of a package. */
 void package_damage(const struct package_fixture *f, const char *name);
 struct digest package_digest(const char *path);
-/* Fails the test unless |folder| is empty. */
-void assert_is_empty(const char *folder);
+/* Fails the test unless |directory| is empty. */
+void assert_is_empty(const char *directory);

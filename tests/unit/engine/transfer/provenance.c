@@ -54,7 +54,7 @@ TEST(transfer, names_who_signed_it)
 
     run(f);
 
-    assert_string_equal(f->outcome.signer, "amd");
+    assert_string_equal(f->result.signer, "amd");
     expect_installed(f);
 }
 
@@ -69,7 +69,7 @@ TEST(transfer, takes_the_manifest_that_the_client_opened)
 
     run(f);
 
-    assert_string_equal(f->outcome.signer, "amd");
+    assert_string_equal(f->result.signer, "amd");
     expect_installed(f);
 }
 
@@ -83,7 +83,7 @@ TEST(transfer, takes_the_manifest_beside_a_file_url)
 
     run(f);
 
-    assert_string_equal(f->outcome.signer, "amd");
+    assert_string_equal(f->result.signer, "amd");
     expect_installed(f);
 }
 
@@ -110,8 +110,9 @@ TEST(transfer, refuses_a_key_that_nobody_trusts)
     assert_false(http_script_was_asked(&f->server, "GET /" PACKAGE " HTTP"));
 }
 
-/* kiln-transfer reads a copy where it is another user; people put keys into the folder itself. */
-TEST(transfer, names_the_folder_that_a_copy_of_the_keys_is_of)
+/* kiln-transfer reads a copy where it is another user; people put keys into the directory itself.
+ */
+TEST(transfer, names_the_directory_that_a_copy_of_the_keys_is_of)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -122,7 +123,7 @@ TEST(transfer, names_the_folder_that_a_copy_of_the_keys_is_of)
     expect_refused(f, KILN_DENIED, "which is none of the 0 in '/etc/kiln/trusted'");
 
     const char *once = "the manifest of '" PACKAGE "'";
-    const char *first = strstr(f->outcome.err.text, once);
+    const char *first = strstr(f->result.err.text, once);
     assert_non_null(first);
     assert_null(strstr(first + 1, once));
 }
@@ -133,7 +134,7 @@ TEST(transfer, refuses_the_signed_manifest_of_another_package)
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
     package_write(&f->p, "gfx906_60.kdb", ROWS, OBJECT_SIZE);
     package_sign(&f->p, "gfx906_60.kdb", "amd", true);
-    char from[FIXTURE_PATH_MOST];
+    char from[FIXTURE_PATH_MAX];
     snprintf(from, sizeof(from), "%s", package_path(&f->p, "gfx906_60.kdb.manifest"));
     assert_int_equal(rename(from, package_path(&f->p, PACKAGE ".manifest")), 0);
     from_server(f, PACKAGE);
@@ -152,7 +153,7 @@ TEST(transfer, a_signed_package_goes_by_no_name_of_another_device_or_format)
         from_server(f, PACKAGE);
         f->job.name = others[i];
         expect_refused(f, KILN_DENIED, "signs this file as 'gfx90a68.kdb'");
-        assert_non_null(strstr(f->outcome.err.text, others[i]));
+        assert_non_null(strstr(f->result.err.text, others[i]));
     }
     package_write(&f->p, "latest", ROWS, OBJECT_SIZE);
     package_sign(&f->p, "latest", "amd2", true);
@@ -172,7 +173,7 @@ TEST(transfer, a_signed_package_goes_by_another_name_of_the_same_device)
 
     run(f);
 
-    assert_string_equal(f->outcome.signer, "amd");
+    assert_string_equal(f->result.signer, "amd");
     expect_installed(f);
 }
 

@@ -66,8 +66,8 @@ static enum kiln_code take(struct fixture *f, const char *name)
 
 static uint64_t rows_of(struct fixture *f, int fd)
 {
-    char copy[FIXTURE_PATH_MOST], chunk[4096];
-    snprintf(copy, sizeof(copy), "%s/opened.kdb", f->p.folder);
+    char copy[FIXTURE_PATH_MAX], chunk[4096];
+    snprintf(copy, sizeof(copy), "%s/opened.kdb", f->p.directory);
     int to = open(copy, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
     assert_true(to >= 0);
     ssize_t got;
@@ -151,7 +151,7 @@ TEST(snapshot, a_damaged_cache_comes_as_it_is_with_a_note)
     static const char garbage[100000] = { 'x' };
     assert_int_equal(pwrite(fd, garbage, 4000, 96), 4000);
     close(fd);
-    char log[FIXTURE_PATH_MOST];
+    char log[FIXTURE_PATH_MAX];
     snprintf(log, sizeof(log), "%s-wal", package_path(&f->p, CACHE));
     fd = open(log, O_WRONLY | O_CLOEXEC);
     assert_int_equal(pwrite(fd, garbage, sizeof(garbage), 0), sizeof(garbage));
@@ -167,7 +167,7 @@ TEST(snapshot, a_damaged_cache_comes_as_it_is_with_a_note)
 TEST(snapshot, a_cache_whose_log_is_damaged_comes_with_the_rest_of_it)
 {
     struct fixture *f = *state;
-    char log[FIXTURE_PATH_MOST];
+    char log[FIXTURE_PATH_MAX];
     open_live(f);
     snprintf(log, sizeof(log), "%s-wal", package_path(&f->p, CACHE));
     int fd = open(log, O_WRONLY | O_CLOEXEC);
@@ -200,14 +200,14 @@ TEST(snapshot, what_is_no_file_is_refused)
     assert_says(f->p.err.text, "regular file");
 }
 
-TEST(snapshot, a_folder_that_takes_no_copy_is_said)
+TEST(snapshot, a_directory_that_takes_no_copy_is_said)
 {
     struct fixture *f = *state;
     open_live(f);
 
     enum kiln_code rc =
-        snapshot_take(package_path(&f->p, CACHE), "/nonexistent/folder", &f->taken, &f->p.err);
+        snapshot_take(package_path(&f->p, CACHE), "/nonexistent/directory", &f->taken, &f->p.err);
 
     assert_int_not_equal(rc, KILN_OK);
-    assert_says(f->p.err.text, "/nonexistent/folder");
+    assert_says(f->p.err.text, "/nonexistent/directory");
 }

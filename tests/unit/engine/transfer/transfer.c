@@ -21,9 +21,9 @@ TEST(transfer, takes_a_package_from_a_descriptor)
     run(f);
 
     assert_int_equal(fstat(f->fd, &seen), 0);
-    assert_int_equal(f->outcome.size, seen.st_size);
-    assert_string_equal(f->outcome.source, "");
-    assert_string_equal(f->outcome.signer, "");
+    assert_int_equal(f->result.size, seen.st_size);
+    assert_string_equal(f->result.source, "");
+    assert_string_equal(f->result.signer, "");
     assert_string_equal(f->stages, "fetching checking");
     assert_int_equal(f->done, ROWS);
     assert_int_equal(f->total, ROWS);
@@ -38,7 +38,7 @@ TEST(transfer, takes_a_package_from_a_server)
 
     run(f);
 
-    assert_string_equal(f->outcome.source, f->url);
+    assert_string_equal(f->result.source, f->url);
     expect_installed(f);
 }
 
@@ -66,7 +66,7 @@ TEST(transfer, unpacks_bzip2_of_several_streams)
     expect_installed(f);
 }
 
-TEST(transfer, tells_bzip2_by_its_content)
+TEST(transfer, reports_bzip2_by_its_content)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -106,7 +106,7 @@ TEST(transfer, refuses_names_that_are_none_of_a_package)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         f->job.name = names[i];
         if (run(f) != KILN_INVALID)
-            fail_msg("'%s': code %d, %s", names[i], f->outcome.err.code, f->outcome.err.text);
+            fail_msg("'%s': code %d, %s", names[i], f->result.err.code, f->result.err.text);
         assert_is_empty(f->p.staging);
     }
 }
@@ -228,14 +228,14 @@ TEST(transfer, a_users_cache_takes_half_of_the_free_disk_at_most)
     from_descriptor(f, PACKAGE);
     free_blocks = 100;
     enum kiln_code as_package = run(f);
-    assert_int_equal(unlink(f->outcome.path), 0);
+    assert_int_equal(unlink(f->result.path), 0);
     f->job.salvage = true;
     enum kiln_code as_cache = run(f);
     free_blocks = 0;
 
     assert_int_equal(as_package, KILN_OK);
     assert_int_equal(as_cache, KILN_FULL);
-    assert_says(f->outcome.err.text, "larger than 50000 bytes, its share of what is free");
+    assert_says(f->result.err.text, "larger than 50000 bytes, its share of what is free");
     assert_is_empty(f->p.staging);
 }
 
@@ -251,7 +251,7 @@ TEST(transfer, where_several_run_at_once_each_takes_its_share)
     free_blocks = 0;
 
     assert_int_equal(rc, KILN_FULL);
-    assert_says(f->outcome.err.text, "larger than 10000 bytes, its share of what is free");
+    assert_says(f->result.err.text, "larger than 10000 bytes, its share of what is free");
     assert_is_empty(f->p.staging);
 }
 
@@ -270,11 +270,11 @@ TEST(transfer, a_users_cache_unpacks_to_half_of_the_free_disk_at_most)
     free_blocks = 0;
 
     assert_int_equal(rc, KILN_FULL);
-    assert_says(f->outcome.err.text, "its share of what is free");
+    assert_says(f->result.err.text, "its share of what is free");
     assert_is_empty(f->p.staging);
 }
 
-TEST(transfer, a_users_cache_beyond_the_limit_is_told_which)
+TEST(transfer, a_users_cache_beyond_the_limit_is_reported_which)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -297,11 +297,11 @@ TEST(transfer, takes_a_tuning_file_and_looks_for_no_kernels_in_it)
     f->job.salvage = true;
     f->job.unchecked = true;
 
-    must(run(f), f->outcome.err);
+    must(run(f), f->result.err);
 
-    assert_string_equal(f->outcome.name, "gfx90a68.HIP.fdb.txt");
-    assert_int_equal(f->outcome.size, 10);
-    assert_int_equal(f->outcome.rows, 0);
+    assert_string_equal(f->result.name, "gfx90a68.HIP.fdb.txt");
+    assert_int_equal(f->result.size, 10);
+    assert_int_equal(f->result.rows, 0);
 }
 
 TEST(transfer, says_how_large_a_tuning_file_may_be)
@@ -369,7 +369,7 @@ TEST(transfer, says_that_the_disk_is_full)
     disk_is_full = false;
 
     assert_int_equal(rc, KILN_FULL);
-    assert_says(f->outcome.err.text, "No space left");
+    assert_says(f->result.err.text, "No space left");
     assert_is_empty(f->p.staging);
 }
 
@@ -383,7 +383,7 @@ TEST(transfer, refuses_a_damaged_object_and_says_which)
     from_descriptor(f, PACKAGE);
 
     expect_refused(f, KILN_CORRUPT, "damaged (1 of 20 kernels)");
-    assert_says(f->outcome.err.text, "conv");
+    assert_says(f->result.err.text, "conv");
 }
 
 TEST(transfer, counts_damage_where_it_is_to_save_what_is_left)
@@ -396,7 +396,7 @@ TEST(transfer, counts_damage_where_it_is_to_save_what_is_left)
 
     run(f);
 
-    assert_int_equal(f->outcome.damaged, 1);
+    assert_int_equal(f->result.damaged, 1);
     expect_installed(f);
 }
 
@@ -415,7 +415,7 @@ TEST(transfer, counts_what_is_left_of_a_cache_damaged_at_its_head)
 
     run(f);
 
-    assert_int_equal(f->outcome.damaged, 0);
+    assert_int_equal(f->result.damaged, 0);
     expect_installed(f);
 }
 
@@ -440,8 +440,8 @@ TEST(transfer, takes_any_name_of_a_users_cache)
 
     assert_int_equal(run(f), KILN_OK);
 
-    assert_string_equal(f->outcome.name, "old-cache");
-    assert_int_equal(f->outcome.rows, ROWS);
+    assert_string_equal(f->result.name, "old-cache");
+    assert_int_equal(f->result.rows, ROWS);
 }
 
 TEST(transfer, refuses_a_package_that_was_cut_off)
@@ -500,7 +500,7 @@ TEST(transfer, refuses_an_empty_file)
     expect_refused(f, KILN_CORRUPT, "cut off");
 }
 
-TEST(transfer, says_that_the_staging_folder_is_gone)
+TEST(transfer, says_that_the_staging_directory_is_gone)
 {
     struct fixture *f = *state;
     package_write(&f->p, PACKAGE, ROWS, OBJECT_SIZE);
@@ -509,7 +509,7 @@ TEST(transfer, says_that_the_staging_folder_is_gone)
 
     assert_int_equal(run(f), KILN_NOT_FOUND);
 
-    assert_says(f->outcome.err.text, "/nonexistent/staging");
+    assert_says(f->result.err.text, "/nonexistent/staging");
 }
 
 int main(int argc, char **argv)

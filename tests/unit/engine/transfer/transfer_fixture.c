@@ -53,9 +53,9 @@ static void on_progress(void *context, const struct transfer_progress *p)
 enum kiln_code run(struct fixture *f)
 {
     const struct transfer_sink sink = { .progress = on_progress, .context = f };
-    transfer_run(&f->job, &f->policy, &sink, &f->outcome);
+    transfer_run(&f->job, &f->policy, &sink, &f->result);
     http_script_stop(&f->server);
-    return f->outcome.err.code;
+    return f->result.err.code;
 }
 
 void from_descriptor(struct fixture *f, const char *name)
@@ -102,21 +102,21 @@ void from_server(struct fixture *f, const char *name)
 
 void expect_installed(struct fixture *f)
 {
-    if (f->outcome.err.code)
-        fail_msg("code %d: %s", f->outcome.err.code, f->outcome.err.text);
-    char hex[DIGEST_HEX_SIZE], whole[FIXTURE_PATH_MOST];
+    if (f->result.err.code)
+        fail_msg("code %d: %s", f->result.err.code, f->result.err.text);
+    char hex[DIGEST_HEX_SIZE], whole[FIXTURE_PATH_MAX];
     struct digest digest = package_digest(package_path(&f->p, PACKAGE));
     digest_to_hex(&digest, hex);
     snprintf(whole, sizeof(whole), "%s/" PACKAGE, f->p.staging);
-    assert_string_equal(f->outcome.name, PACKAGE);
-    assert_string_equal(f->outcome.path, whole);
-    assert_string_equal(f->outcome.sha256, hex);
+    assert_string_equal(f->result.name, PACKAGE);
+    assert_string_equal(f->result.path, whole);
+    assert_string_equal(f->result.sha256, hex);
     digest = package_digest(whole);
     digest_to_hex(&digest, hex);
-    assert_string_equal(f->outcome.sha256, hex);
-    assert_int_equal(f->outcome.rows, ROWS);
+    assert_string_equal(f->result.sha256, hex);
+    assert_int_equal(f->result.rows, ROWS);
     snprintf(whole, sizeof(whole), "%s/" TRANSFER_MANIFEST, f->p.staging);
-    assert_int_equal(unlink(whole) == 0, f->outcome.signer[0] != '\0'); /* handed on */
+    assert_int_equal(unlink(whole) == 0, f->result.signer[0] != '\0'); /* handed on */
     snprintf(whole, sizeof(whole), "%s/" PACKAGE, f->p.staging);
     assert_int_equal(unlink(whole), 0);
     assert_is_empty(f->p.staging);
@@ -125,6 +125,6 @@ void expect_installed(struct fixture *f)
 void expect_refused(struct fixture *f, enum kiln_code code, const char *says)
 {
     assert_int_equal(run(f), code);
-    assert_says(f->outcome.err.text, says);
+    assert_says(f->result.err.text, says);
     assert_is_empty(f->p.staging);
 }

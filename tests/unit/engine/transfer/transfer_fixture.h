@@ -15,11 +15,11 @@ struct fixture {
     struct http_script server;
     struct transfer_job job;
     struct fetch_policy policy;
-    struct transfer_outcome outcome;
+    struct transfer_result result;
     char stages[256]; /* as they came */
     uint64_t done, total;
     int manifest_status; /* instead of the manifest; 0: what there is */
-    char url[FIXTURE_PATH_MOST + 64];
+    char url[FIXTURE_PATH_MAX + 64];
     char hex[DIGEST_HEX_SIZE];
     int fd;
 };

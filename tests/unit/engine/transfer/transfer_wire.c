@@ -153,15 +153,15 @@ TEST(transfer_wire, a_url_too_long_for_a_packet_is_refused_by_the_sender)
 
 /* ---- reports ---- */
 
-TEST(transfer_wire, progress_arrives_as_it_was_told)
+TEST(transfer_wire, progress_arrives_as_it_was_reported)
 {
     struct fixture *f = *state;
-    const struct transfer_progress told = {
+    const struct transfer_progress reported = {
         .stage = "fetching", .done = 7, .total = 1ull << 40, .attempt = 3, .note = "cut"
     };
     struct transfer_report got;
 
-    transfer_send_progress(f->theirs, &told);
+    transfer_send_progress(f->theirs, &reported);
     must(hear(f, &got), f->err);
 
     assert_false(got.ended);
@@ -172,10 +172,10 @@ TEST(transfer_wire, progress_arrives_as_it_was_told)
     assert_string_equal(got.progress.note, "cut");
 }
 
-TEST(transfer_wire, an_outcome_arrives_as_it_was_told)
+TEST(transfer_wire, an_result_arrives_as_it_was_reported)
 {
     struct fixture *f = *state;
-    struct transfer_outcome told = {
+    struct transfer_result reported = {
         .name = "gfx90a68.kdb",
         .sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         .signer = "amd",
@@ -187,33 +187,34 @@ TEST(transfer_wire, an_outcome_arrives_as_it_was_told)
     };
     struct transfer_report got;
 
-    transfer_send_outcome(f->theirs, &told, "look");
+    transfer_send_result(f->theirs, &reported, "look");
     must(hear(f, &got), f->err);
 
     assert_true(got.ended);
-    assert_int_equal(got.outcome.err.code, KILN_OK);
-    assert_string_equal(got.outcome.name, told.name);
-    assert_string_equal(got.outcome.sha256, told.sha256);
-    assert_string_equal(got.outcome.signer, told.signer);
-    assert_string_equal(got.outcome.source, told.source);
-    assert_string_equal(got.outcome.fetched, told.fetched);
-    assert_int_equal(got.outcome.size, 5);
-    assert_int_equal(got.outcome.rows, 6);
-    assert_int_equal(got.outcome.damaged, 7);
+    assert_int_equal(got.result.err.code, KILN_OK);
+    assert_string_equal(got.result.name, reported.name);
+    assert_string_equal(got.result.sha256, reported.sha256);
+    assert_string_equal(got.result.signer, reported.signer);
+    assert_string_equal(got.result.source, reported.source);
+    assert_string_equal(got.result.fetched, reported.fetched);
+    assert_int_equal(got.result.size, 5);
+    assert_int_equal(got.result.rows, 6);
+    assert_int_equal(got.result.damaged, 7);
     assert_string_equal(got.notice, "look");
 }
 
-TEST(transfer_wire, a_failure_arrives_with_its_sentence)
+TEST(transfer_wire, a_failure_arrives_with_its_message)
 {
     struct fixture *f = *state;
-    struct transfer_outcome told = { .err = { .code = KILN_CORRUPT, .text = "row 7 is damaged" } };
+    struct transfer_result reported = { .err = { .code = KILN_CORRUPT,
+                                                 .text = "row 7 is damaged" } };
     struct transfer_report got;
 
-    transfer_send_outcome(f->theirs, &told, "");
+    transfer_send_result(f->theirs, &reported, "");
     must(hear(f, &got), f->err);
 
-    assert_int_equal(got.outcome.err.code, KILN_CORRUPT);
-    assert_string_equal(got.outcome.err.text, "row 7 is damaged");
+    assert_int_equal(got.result.err.code, KILN_CORRUPT);
+    assert_string_equal(got.result.err.text, "row 7 is damaged");
 }
 
 #define GOOD_TAIL                                                                           \
@@ -248,7 +249,7 @@ TEST(transfer_wire, nonsense_from_a_process_is_refused)
     }
 }
 
-TEST(transfer_wire, the_same_outcome_with_a_proper_name_is_taken)
+TEST(transfer_wire, the_same_result_with_a_proper_name_is_taken)
 {
     struct fixture *f = *state;
     struct transfer_report got;
@@ -270,7 +271,7 @@ TEST(transfer_wire, control_characters_do_not_reach_a_terminal)
     assert_string_equal(got.progress.note, "a?b?");
 }
 
-TEST(transfer_wire, silence_and_the_end_are_told_apart)
+TEST(transfer_wire, silence_and_the_end_are_reported_apart)
 {
     struct fixture *f = *state;
     struct transfer_report got;
@@ -284,12 +285,12 @@ TEST(transfer_wire, silence_and_the_end_are_told_apart)
 TEST(transfer_wire, progress_is_dropped_rather_than_waited_for)
 {
     struct fixture *f = *state;
-    const struct transfer_progress told = { .stage = "fetching", .attempt = 1, .note = "" };
+    const struct transfer_progress reported = { .stage = "fetching", .attempt = 1, .note = "" };
     struct transfer_report got;
     unsigned heard = 0;
 
     for (int i = 0; i < 10000; i++)
-        transfer_send_progress(f->theirs, &told);
+        transfer_send_progress(f->theirs, &reported);
 
     while (hear(f, &got) == KILN_OK)
         heard++;

@@ -94,7 +94,7 @@ TEST(plain, refuses_what_is_no_url_without_repeating_it)
 
 TEST(plain, refuses_what_is_too_long)
 {
-    char text[URL_MOST + 2];
+    char text[URL_MAX + 2];
     struct url url;
     struct kiln_err err = KILN_ERR_INIT;
     memset(text, 'a', sizeof(text) - 1);
@@ -108,8 +108,8 @@ TEST(plain, refuses_what_is_too_long)
 
 TEST(plain, a_name_too_long_for_a_file_is_none)
 {
-    char text[URL_NAME_MOST + 16] = "http://h/";
-    memset(text + 9, 'a', URL_NAME_MOST);
+    char text[URL_NAME_MAX + 16] = "http://h/";
+    memset(text + 9, 'a', URL_NAME_MAX);
 
     struct url url = parsed(text);
 

@@ -24,7 +24,7 @@ struct built_in {
     struct image images[2];
     struct engine_item items[2];
     struct engine_data data;
-    struct tuning *imported; /* owned; from f->folder */
+    struct tuning *imported; /* owned; from f->directory */
 };
 
 /* Imports |text|, and makes an item of the index that this gives. */
@@ -300,7 +300,7 @@ TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
 }
 
 /* Whoever built it must know. */
-TEST(built_in, what_was_no_index_when_it_was_built_in_is_told_at_opening)
+TEST(built_in, what_was_no_index_when_it_was_built_in_is_reported_at_opening)
 {
     struct built_in *b = *state;
     const struct tuning_options options = { .data = &b->data };
@@ -318,7 +318,7 @@ TEST(built_in, what_was_no_index_when_it_was_built_in_is_told_at_opening)
 }
 
 /* What was imported on this host is newer than what the program was built with. */
-TEST(built_in, beside_a_folder_the_imported_one_counts)
+TEST(built_in, beside_a_directory_the_imported_one_counts)
 {
     struct built_in *b = *state;
     struct fixture *f = b->f;

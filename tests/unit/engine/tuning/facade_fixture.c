@@ -36,7 +36,7 @@ void close_tuning(struct fixture *f)
 enum kiln_code reopen(struct fixture *f)
 {
     close_tuning(f);
-    f->options.directory = f->folder;
+    f->options.directory = f->directory;
     f->options.allow_network_fs = true;
     return tuning_open(&f->options, &f->t, f->notice, &f->err);
 }
@@ -45,10 +45,10 @@ int fixture_setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     const char *tmp = getenv("TMPDIR");
-    snprintf(f->folder, sizeof(f->folder), "%.80s/kiln-tuning-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(f->folder))
+    snprintf(f->directory, sizeof(f->directory), "%.80s/kiln-tuning-XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(f->directory))
         return -1;
-    snprintf(f->sources, sizeof(f->sources), "%s/files", f->folder);
+    snprintf(f->sources, sizeof(f->sources), "%s/files", f->directory);
     buffer_init(&f->out, 1u << 30);
     *state = f;
     return mkdir(f->sources, 0700) == 0 && reopen(f) == KILN_OK ? 0 : -1;
@@ -59,7 +59,7 @@ int fixture_teardown(void **state)
     struct fixture *f = *state;
     close_tuning(f);
     buffer_done(&f->out);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
     return 0;
 }
@@ -67,14 +67,14 @@ int fixture_teardown(void **state)
 unsigned files(struct fixture *f, const char *prefix, const char *part, char *ret_path)
 {
     unsigned count = 0;
-    DIR *dir = opendir(f->folder);
+    DIR *dir = opendir(f->directory);
     assert_non_null(dir);
     for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
         if (strncmp(e->d_name, prefix, strlen(prefix)) != 0 || !strstr(e->d_name, part))
             continue;
         count++;
         if (ret_path)
-            snprintf(ret_path, 320, "%s/%.180s", f->folder, e->d_name);
+            snprintf(ret_path, 320, "%s/%.180s", f->directory, e->d_name);
     }
     closedir(dir);
     return count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* The tuning databases of a host in a folder of their own, sources beside it, and changes that run
- * to their end in one call. */
+/* The tuning databases of a host in a directory of their own, sources beside it, and changes that
+ * run to their end in one call. */
 #include "tests/support/test.h"
 
 #include "engine/tuning/tuning.h"
@@ -20,8 +20,8 @@
     "2x64x56x56x1x3x3x1x64x" #n "x1x1x0x1x1x0x1x1x0x" #bias "x1xNCHWxFP32xF"
 
 struct fixture {
-    char folder[120];  /* the state folder */
-    char sources[128]; /* for files to import, and exported ones */
+    char directory[120]; /* the state directory */
+    char sources[128];   /* for files to import, and exported ones */
     struct tuning_options options;
     struct tuning *t; /* owned; NULL while closed */
     char notice[512];
@@ -40,7 +40,7 @@ FIXTURE(facade, fixture_setup, fixture_teardown);
 void close_tuning(struct fixture *f);
 enum kiln_code reopen(struct fixture *f);
 
-/* Files whose names begin with |prefix| and hold |part|, in the state folder; |ret_path| (of 320
+/* Files whose names begin with |prefix| and hold |part|, in the state directory; |ret_path| (of 320
  * letters, may be NULL) is the last one's. */
 unsigned files(struct fixture *f, const char *prefix, const char *part, char *ret_path);
 

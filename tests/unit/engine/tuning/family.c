@@ -70,10 +70,10 @@ TEST(plain, the_largest_numbers_fit)
         ((uint32_t *)&largest)[i] = UINT32_MAX;
     struct family_names names;
     struct kinship kin = kinship_of(&largest, &names);
-    assert_in_range(kin.families[FAMILY_BATCH].size, 1, FAMILY_NAME_MOST);
+    assert_in_range(kin.families[FAMILY_BATCH].size, 1, FAMILY_NAME_MAX);
 }
 
-TEST(plain, a_key_tells_family_batch_and_volume)
+TEST(plain, a_key_reports_family_batch_and_volume)
 {
     struct family_names of_key, of_problem;
     struct kinship kin = kinship_of_key(

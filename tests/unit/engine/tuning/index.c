@@ -35,9 +35,9 @@ static bool is_same(const struct tuning_index_record *a, const struct tuning_ind
            bytes_equal(bytes_of(a->ids, a->id_count * 8), bytes_of(b->ids, b->id_count * 8));
 }
 
-static unsigned files_in(const char *folder)
+static unsigned files_in(const char *directory)
 {
-    DIR *dir = opendir(folder);
+    DIR *dir = opendir(directory);
     unsigned count = 0;
     for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir))
         count += entry->d_name[0] != '.';
@@ -213,10 +213,10 @@ TEST(index, a_mapped_index_outlives_its_replacement)
     write_index(f, 1);
     must(tuning_index_verify(index, &f->err), f->err);
     assert_int_equal(tuning_index_count(index), RECORDS);
-    assert_int_equal(files_in(f->folder), 1);
+    assert_int_equal(files_in(f->directory), 1);
 }
 
-TEST(index, syncs_the_file_and_its_folder)
+TEST(index, syncs_the_file_and_its_directory)
 {
     struct index_fixture *f = *state;
     fsyncs = 0;
@@ -235,16 +235,16 @@ TEST(index, a_disk_that_fails_leaves_the_old_index)
     fsync_fails = false;
     assert_int_equal(rc, KILN_IO);
     assert_says(f->err.text, f->path);
-    assert_int_equal(files_in(f->folder), 1);
+    assert_int_equal(files_in(f->directory), 1);
     KILN_AUTO(tuning_index) struct tuning_index *index = open_index(f);
     assert_int_equal(tuning_index_count(index), RECORDS);
 }
 
-TEST(index, a_folder_that_is_not_there_is_told)
+TEST(index, a_directory_that_is_not_there_is_reported)
 {
     struct index_fixture *f = *state;
     char path[160];
-    snprintf(path, sizeof(path), "%s/none/find.index", f->folder);
+    snprintf(path, sizeof(path), "%s/none/find.index", f->directory);
     KILN_AUTO(tuning_index_builder) struct tuning_index_builder *builder = NULL;
     must(tuning_index_builder_create(TUNING_FIND, &builder, &f->err), f->err);
     assert_int_not_equal(tuning_index_builder_write(builder, path, &f->digest, &f->err), KILN_OK);
@@ -293,7 +293,7 @@ TEST(index, opens_only_what_nobody_else_can_write)
     assert_says(f->err.text, "chmod go-w");
     assert_int_equal(tuning_index_open("/dev/null", &index, &f->err), KILN_DENIED);
     assert_says(f->err.text, "no regular file");
-    assert_int_equal(tuning_index_open(f->folder, &index, &f->err), KILN_DENIED);
+    assert_int_equal(tuning_index_open(f->directory, &index, &f->err), KILN_DENIED);
     char link[128];
     snprintf(link, sizeof(link), "%s.link", f->path);
     assert_int_equal(symlink(f->path, link), 0);

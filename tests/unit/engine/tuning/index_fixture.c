@@ -12,9 +12,9 @@
 int index_fixture_setup(void **state)
 {
     struct index_fixture *f = calloc(1, sizeof(*f));
-    snprintf(f->folder, sizeof(f->folder), "/tmp/kiln-index-XXXXXX");
-    assert_non_null(mkdtemp(f->folder));
-    snprintf(f->path, sizeof(f->path), "%s/find.index", f->folder);
+    snprintf(f->directory, sizeof(f->directory), "/tmp/kiln-index-XXXXXX");
+    assert_non_null(mkdtemp(f->directory));
+    snprintf(f->path, sizeof(f->path), "%s/find.index", f->directory);
     *state = f;
     return 0;
 }
@@ -22,7 +22,7 @@ int index_fixture_setup(void **state)
 int index_fixture_teardown(void **state)
 {
     struct index_fixture *f = *state;
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
     return 0;
 }

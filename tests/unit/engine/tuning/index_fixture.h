@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A folder, and an index of made-up records in it. */
+/* A directory, and an index of made-up records in it. */
 #include "engine/tuning/tuning_index.h"
 
 #define RECORDS 300u
 
 struct index_fixture {
-    char folder[64], path[96];
+    char directory[64], path[96];
     struct digest digest;
     struct kiln_err err;
 };
 
-int index_fixture_setup(void **state); /* a folder */
+int index_fixture_setup(void **state); /* a directory */
 int index_fixture_teardown(void **state);
 FIXTURE(index, index_fixture_setup, index_fixture_teardown);
 

@@ -8,7 +8,7 @@
 /* Holders are addresses that nobody follows. */
 static const char first, second, third;
 
-struct told {
+struct reported {
     struct lease_waiter waiter; /* first member */
     unsigned count;
     enum lease_state state;
@@ -19,7 +19,7 @@ struct fixture {
     struct problem problem;
     struct lease_request request;
     struct lease_answer answer;
-    struct told told[3];
+    struct reported reported[3];
     struct kiln_err err;
 };
 
@@ -64,18 +64,18 @@ static enum lease_state report(struct fixture *f, const void *holder, uint64_t l
     return f->answer.state;
 }
 
-static void on_told(struct lease_waiter *waiter, enum lease_state state)
+static void on_reported(struct lease_waiter *waiter, enum lease_state state)
 {
-    struct told *told = (struct told *)waiter;
-    told->count++;
-    told->state = state;
+    struct reported *reported = (struct reported *)waiter;
+    reported->count++;
+    reported->state = state;
 }
 
 static bool wait_as(struct fixture *f, unsigned who)
 {
     bool full = false;
-    f->told[who] = (struct told){ .waiter.told = on_told };
-    return lease_wait(f->table, &f->request, &f->told[who].waiter, &full);
+    f->reported[who] = (struct reported){ .waiter.reported = on_reported };
+    return lease_wait(f->table, &f->request, &f->reported[who].waiter, &full);
 }
 
 TEST(lease, the_first_asker_gets_it_and_the_second_the_next_share)
@@ -105,7 +105,7 @@ TEST(lease, who_asks_again_gets_the_share_it_holds)
     assert_int_equal(f->answer.count, 4);
 }
 
-TEST(lease, without_sharing_the_second_is_told_that_it_is_taken)
+TEST(lease, without_sharing_the_second_is_reported_that_it_is_taken)
 {
     struct fixture *f = *state;
     f->request.share = false;
@@ -195,7 +195,7 @@ TEST(lease, a_lease_ends_with_its_last_holder)
     assert_int_equal(lease_count(f->table), 0);
 }
 
-TEST(lease, waiters_are_told_once_when_it_is_finished)
+TEST(lease, waiters_are_reported_once_when_it_is_finished)
 {
     struct fixture *f = *state;
     f->request.candidates = 4;
@@ -204,17 +204,17 @@ TEST(lease, waiters_are_told_once_when_it_is_finished)
     assert_true(wait_as(f, 0));
     assert_true(wait_as(f, 1));
     assert_true(wait_as(f, 2));
-    lease_unwait(&f->told[1].waiter);
+    lease_unwait(&f->reported[1].waiter);
     assert_int_equal(report(f, &first, lease, "a", 1.0), LEASE_DONE);
-    assert_int_equal(f->told[0].count, 0); /* not before it is on the disk */
+    assert_int_equal(f->reported[0].count, 0); /* not before it is on the disk */
 
     lease_finish(f->table, lease);
 
-    assert_int_equal(f->told[0].count, 1);
-    assert_int_equal(f->told[0].state, LEASE_DONE);
-    assert_int_equal(f->told[1].count, 0);
-    assert_int_equal(f->told[2].count, 1);
-    lease_unwait(&f->told[0].waiter); /* nothing to undo */
+    assert_int_equal(f->reported[0].count, 1);
+    assert_int_equal(f->reported[0].state, LEASE_DONE);
+    assert_int_equal(f->reported[1].count, 0);
+    assert_int_equal(f->reported[2].count, 1);
+    lease_unwait(&f->reported[0].waiter); /* nothing to undo */
 }
 
 TEST(lease, when_the_holder_leaves_one_waiter_goes_on_with_what_was_found)
@@ -228,8 +228,9 @@ TEST(lease, when_the_holder_leaves_one_waiter_goes_on_with_what_was_found)
 
     lease_leave(f->table, &first);
 
-    assert_int_equal(f->told[0].count + f->told[1].count, 1);
-    assert_int_equal(f->told[0].count ? f->told[0].state : f->told[1].state, LEASE_TAKEN);
+    assert_int_equal(f->reported[0].count + f->reported[1].count, 1);
+    assert_int_equal(f->reported[0].count ? f->reported[0].state : f->reported[1].state,
+                     LEASE_TAKEN);
     assert_int_equal(ask(f, &second), LEASE_GRANTED);
     assert_int_equal(f->answer.first, 4);
     assert_string_equal(f->answer.best.params, "a");
@@ -239,7 +240,7 @@ TEST(lease, nobody_waits_for_a_lease_that_is_not_there)
 {
     struct fixture *f = *state;
     assert_false(wait_as(f, 0));
-    lease_unwait(&f->told[0].waiter);
+    lease_unwait(&f->reported[0].waiter);
 }
 
 TEST(lease, a_report_for_what_one_does_not_hold_is_refused)
@@ -318,12 +319,12 @@ TEST(lease, one_user_cannot_hold_all_leases)
     struct fixture *f = *state;
     enum kiln_code rc = KILN_OK;
     unsigned n = 0;
-    for (; !rc && n < LEASES_MOST_UID + 1; n++) {
+    for (; !rc && n < LEASES_MAX_UID + 1; n++) {
         f->problem.n = n + 1;
         rc = lease_ask(f->table, &first, &f->request, &f->answer, &f->err);
     }
     assert_int_equal(rc, KILN_BUSY);
-    assert_int_equal(n, LEASES_MOST_UID + 1);
+    assert_int_equal(n, LEASES_MAX_UID + 1);
     f->request.uid = 1001;
     assert_int_equal(ask(f, &second), LEASE_GRANTED);
 }
@@ -345,7 +346,7 @@ TEST(lease, what_a_waiter_never_came_back_for_makes_room)
 TEST(lease, texts_that_are_too_long_are_refused)
 {
     struct fixture *f = *state;
-    char text[LEASE_PARAMS_MOST + 2];
+    char text[LEASE_PARAMS_MAX + 2];
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
     struct lease_best best = { .params = text, .median_ms = 1 };
@@ -355,6 +356,6 @@ TEST(lease, texts_that_are_too_long_are_refused)
     f->request.solver = text;
     assert_int_equal(lease_ask(f->table, &first, &f->request, &f->answer, &f->err), KILN_INVALID);
     f->request.solver = "s";
-    f->request.candidates = LEASE_CANDIDATES_MOST + 1;
+    f->request.candidates = LEASE_CANDIDATES_MAX + 1;
     assert_int_equal(lease_ask(f->table, &first, &f->request, &f->answer, &f->err), KILN_INVALID);
 }

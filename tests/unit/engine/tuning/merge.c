@@ -109,7 +109,7 @@ TEST(plain, measured_wins_over_imported_whichever_comes_first)
     assert_int_equal(a.measured.samples, 3);
 }
 
-TEST(plain, of_two_imported_times_the_faster_counts_and_a_large_gap_is_told)
+TEST(plain, of_two_imported_times_the_faster_counts_and_a_large_gap_is_reported)
 {
     struct tuning_row a = imported(FIND_SLOWER), b = imported(FIND);
     struct merge merge = measurement_merge(TUNING_FIND, &a, &b);
@@ -122,7 +122,7 @@ TEST(plain, of_two_imported_times_the_faster_counts_and_a_large_gap_is_told)
     assert_false(merge.is_conflict);
 }
 
-TEST(plain, of_two_imported_parameters_those_that_are_there_stay_and_it_is_told)
+TEST(plain, of_two_imported_parameters_those_that_are_there_stay_and_it_is_reported)
 {
     struct tuning_row a = imported("1,2,3"), b = imported("4,5,6");
 
@@ -165,10 +165,10 @@ TEST(plain, other_solvers_of_one_algorithm_compete_by_their_times)
 
 TEST(plain, samples_stay_within_their_bound)
 {
-    struct tuning_row a = measured(FIND, 1.0, 0.1, MERGE_SAMPLES_MOST), b = a;
+    struct tuning_row a = measured(FIND, 1.0, 0.1, MERGE_SAMPLES_MAX), b = a;
     b.measured.samples = 0xffffffffu;
     assert_int_equal(measurement_merge(TUNING_FIND, &a, &b).result, MERGE_POOLED);
-    assert_int_equal(a.measured.samples, MERGE_SAMPLES_MOST);
+    assert_int_equal(a.measured.samples, MERGE_SAMPLES_MAX);
 }
 
 TEST(plain, figures_beyond_all_bounds_are_pooled_without_overflow)
@@ -178,7 +178,7 @@ TEST(plain, figures_beyond_all_bounds_are_pooled_without_overflow)
     assert_true(fabs(a.measured.spread_ms / 1e200 - 1) < 1e-9);
 }
 
-TEST(plain, what_together_is_no_number_leaves_what_was_there_and_is_told)
+TEST(plain, what_together_is_no_number_leaves_what_was_there_and_is_reported)
 {
     struct tuning_row a = measured(FIND, 1.0, 0.1, 10), b = measured(FIND, 2.0, INFINITY, 10);
     struct merge merge = measurement_merge(TUNING_FIND, &a, &b);

@@ -165,7 +165,7 @@ TEST(table, owns_copies_of_all_texts)
     assert_string_equal(held->rows[0].measured.origin.driver, "6.2");
 }
 
-TEST(table, tells_places_apart_by_each_of_their_parts)
+TEST(table, reports_places_apart_by_each_of_their_parts)
 {
     struct fixture *f = *state;
     struct tuning_place places[] = { host_place("a"),    host_place("b"), user_place(1, "a"),

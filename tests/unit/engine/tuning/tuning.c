@@ -160,7 +160,7 @@ TEST(facade, a_problem_that_has_no_perf_key_is_a_miss)
     assert_int_equal(tuning_find_all(f->t, &question, answers), 0);
 }
 
-TEST(facade, every_tier_is_told_on_its_own)
+TEST(facade, every_tier_is_reported_on_its_own)
 {
     struct fixture *f = *state;
     struct tuning_question question = perf_question(ALICE, PERF_KEY);

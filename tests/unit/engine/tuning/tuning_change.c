@@ -74,7 +74,7 @@ TEST(facade, what_another_driver_measured_is_replaced_however_many_samples_it_ha
     assert_int_equal(f->conflicts, 0);
 }
 
-TEST(facade, measurements_that_contradict_each_other_are_told)
+TEST(facade, measurements_that_contradict_each_other_are_reported)
 {
     struct fixture *f = *state;
     struct measured m = usual;
@@ -153,7 +153,7 @@ TEST(facade, a_record_that_would_get_too_long_is_full)
     m.key = PERF_KEY;
     m.values = "1";
     m.id = id;
-    for (unsigned i = 0; i < TUNING_ENTRIES_MOST; i++) {
+    for (unsigned i = 0; i < TUNING_ENTRIES_MAX; i++) {
         snprintf(id, sizeof(id), "Conv%u", i);
         must(put(f, &m), f->err);
     }
@@ -318,11 +318,11 @@ TEST(facade, a_backup_holds_what_is_there)
 {
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
-    char folder[160], path[200];
+    char directory[160], path[200];
     must(put_find(f, TUNING_TIER_HOST, 0, KEY, "ConvH", "1,0,h"), f->err);
-    snprintf(folder, sizeof(folder), "%s/backup", f->sources);
-    snprintf(path, sizeof(path), "%s/tuning.db", folder);
-    assert_int_equal(mkdir(folder, 0700), 0);
+    snprintf(directory, sizeof(directory), "%s/backup", f->sources);
+    snprintf(path, sizeof(path), "%s/tuning.db", directory);
+    assert_int_equal(mkdir(directory, 0700), 0);
 
     enum kiln_code rc = tuning_job_backup(f->t, path, &job, &f->err);
     must(finish(f, rc, job), f->err);
@@ -332,7 +332,7 @@ TEST(facade, a_backup_holds_what_is_there)
     struct tuning_options options = f->options;
     char notice[512];
     KILN_AUTO(tuning) struct tuning *copy = NULL;
-    options.directory = folder;
+    options.directory = directory;
     must(tuning_open(&options, &copy, notice, &f->err), f->err);
     assert_int_equal(tuning_stats_of(copy).host_records, 1);
     assert_string_equal(find_value(f, 7, KEY), "ConvH:1,0,h");

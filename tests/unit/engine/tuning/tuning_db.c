@@ -433,11 +433,11 @@ TEST(tuning_db, of_one_user_the_latest_puts_are_remembered)
 TEST(tuning_db, of_all_users_so_many_puts_are_remembered_and_no_more)
 {
     struct fixture *f = *state;
-    add_puts(f, 1, TUNING_PUTS_MOST + 1, 1);
+    add_puts(f, 1, TUNING_PUTS_MAX + 1, 1);
 
     assert_false(has_put(f, 1001, 1));
     assert_true(has_put(f, 1002, 2));
-    assert_true(has_put(f, 1000 + TUNING_PUTS_MOST + 1, TUNING_PUTS_MOST + 1));
+    assert_true(has_put(f, 1000 + TUNING_PUTS_MAX + 1, TUNING_PUTS_MAX + 1));
 }
 
 /* It would be another put of the same name: what follows cannot be told apart. */

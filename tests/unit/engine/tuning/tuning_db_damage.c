@@ -112,7 +112,7 @@ TEST(tuning_db, random_damage_leaves_records_that_were_stored_and_counts_the_res
         lost += RECORDS - found.count;
         unknown += f->salvage.lost_unknown;
         close_db(f);
-        fs_empty_folder(f->folder);
+        fs_empty_directory(f->directory);
     }
 
     print_message("%u damages: %u salvaged, %u records lost of %u, %u times not known\n", DAMAGES,
@@ -132,7 +132,7 @@ TEST(tuning_db, what_stood_in_the_log_is_salvaged_too)
     must(fs_read_file(path, 64u << 20, &log, &f->err), f->err);
     assert_true(log.size > 100000);
     close_db(f);
-    fs_empty_folder(f->folder);
+    fs_empty_directory(f->directory);
     must(reopen(f), f->err); /* a file without records */
     close_db(f);
     must(fs_read_file(f->file, 64u << 20, &file, &f->err), f->err);
@@ -174,7 +174,7 @@ TEST(tuning_db, a_damaged_log_loses_no_more_than_the_page_that_is_damaged)
     assert_says(f->salvage.notice, "or more lost");
 }
 
-TEST(tuning_db, a_damaged_file_is_kept_aside_and_told)
+TEST(tuning_db, a_damaged_file_is_kept_aside_and_reported)
 {
     struct fixture *f = *state;
     fill(f);
@@ -184,7 +184,7 @@ TEST(tuning_db, a_damaged_file_is_kept_aside_and_told)
     must(reopen(f), f->err);
 
     assert_says(f->salvage.notice, "the tuning database was damaged");
-    assert_says(f->salvage.notice, f->folder);
+    assert_says(f->salvage.notice, f->directory);
     assert_says(f->salvage.notice, "0 records saved, 0 or more lost");
     assert_int_equal(files(f, "tuning.db.damaged-"), 1);
     assert_int_equal(count_found(f), 0);

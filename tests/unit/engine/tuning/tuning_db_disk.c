@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Disks that fail, folders that are refused, and the care of the file: backup, packing, checking.
+/* Disks that fail, directories that are refused, and the care of the file: backup, packing,
+ * checking.
  */
 #include "tuning_db_fixture.h"
 
@@ -154,34 +155,34 @@ TEST(tuning_db, a_log_without_its_file_is_moved_aside)
     must(put(f, 1, 1), f->err);
 }
 
-/* ---- folders ---- */
+/* ---- directories ---- */
 
-TEST(tuning_db, one_process_at_a_time_has_the_folder)
+TEST(tuning_db, one_process_at_a_time_has_the_directory)
 {
     struct fixture *f = *state;
     struct tuning_db *second = NULL;
-    struct tuning_db_options options = { .directory = f->folder, .allow_network_fs = true };
+    struct tuning_db_options options = { .directory = f->directory, .allow_network_fs = true };
 
     enum kiln_code rc = tuning_db_open(&options, &second, &f->salvage, &f->err);
 
     assert_int_equal(rc, KILN_BUSY);
     assert_null(second);
     char who[64];
-    snprintf(who, sizeof(who), "a kilnd with pid %d uses the state folder", (int)getpid());
+    snprintf(who, sizeof(who), "a kilnd with pid %d uses the state directory", (int)getpid());
     assert_says(f->err.text, who);
     close_db(f);
     must(reopen(f), f->err);
 }
 
-TEST(tuning_db, a_folder_or_file_that_others_may_write_to_is_refused)
+TEST(tuning_db, a_directory_or_file_that_others_may_write_to_is_refused)
 {
     struct fixture *f = *state;
     close_db(f);
-    assert_int_equal(chmod(f->folder, 0770), 0);
+    assert_int_equal(chmod(f->directory, 0770), 0);
     assert_int_equal(reopen(f), KILN_DENIED);
     assert_says(f->err.text, "chmod go-w");
     assert_says(f->err.text, "--state-dir");
-    assert_int_equal(chmod(f->folder, 0700), 0);
+    assert_int_equal(chmod(f->directory, 0700), 0);
     assert_int_equal(chmod(f->file, 0602), 0);
 
     assert_int_equal(reopen(f), KILN_DENIED);
@@ -191,13 +192,13 @@ TEST(tuning_db, a_folder_or_file_that_others_may_write_to_is_refused)
     must(reopen(f), f->err);
 }
 
-TEST(tuning_db, a_folder_of_another_user_is_refused)
+TEST(tuning_db, a_directory_of_another_user_is_refused)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)
         skip(); /* cannot give it away */
     close_db(f);
-    assert_int_equal(chown(f->folder, 12345, 12345), 0);
+    assert_int_equal(chown(f->directory, 12345, 12345), 0);
 
     assert_int_equal(reopen(f), KILN_DENIED);
 
@@ -222,7 +223,7 @@ TEST(tuning_db, a_link_in_place_of_the_file_is_refused)
 TEST(tuning_db, a_network_filesystem_is_refused)
 {
     struct fixture *f = *state;
-    struct tuning_db_options options = { .directory = f->folder };
+    struct tuning_db_options options = { .directory = f->directory };
     close_db(f);
     setenv("KILN_TEST_F_TYPE", "0x6969", 1);
 
@@ -237,16 +238,16 @@ TEST(tuning_db, a_network_filesystem_is_refused)
     must(tuning_db_open(&options, &f->db, &f->salvage, &f->err), f->err);
 }
 
-TEST(tuning_db, the_folder_and_the_file_are_private)
+TEST(tuning_db, the_directory_and_the_file_are_private)
 {
     struct fixture *f = *state;
     struct stat seen;
     close_db(f);
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
 
     must(reopen(f), f->err);
 
-    assert_int_equal(stat(f->folder, &seen), 0);
+    assert_int_equal(stat(f->directory, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0700);
     assert_int_equal(stat(f->file, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0600);
@@ -304,7 +305,7 @@ TEST(tuning_db, a_backup_is_one_consistent_state_while_a_writer_goes_on)
         while (atomic_load(&w.done) < before + 20)
             sched_yield();
         before = atomic_load(&w.done);
-        snprintf(path, sizeof(path), "%s/copy-%u.db", f->folder, i);
+        snprintf(path, sizeof(path), "%s/copy-%u.db", f->directory, i);
         must(tuning_db_backup(f->db, path, &f->err), f->err);
         assert_true(ask(path, "select count(*) from record") >= 2 * (int64_t)before);
         assert_int_equal(ask(path, "select count(*) from record") % 2, 0);
@@ -347,10 +348,10 @@ TEST(tuning_db, a_backup_replaces_no_file_and_leaves_none_when_it_fails)
     must(put(f, 1, 1), f->err);
     assert_int_equal(tuning_db_backup(f->db, f->file, &f->err), KILN_INVALID);
     assert_says(f->err.text, "it exists");
-    snprintf(path, sizeof(path), "%s/absent/copy.db", f->folder);
+    snprintf(path, sizeof(path), "%s/absent/copy.db", f->directory);
     assert_int_not_equal(tuning_db_backup(f->db, path, &f->err), KILN_OK);
     assert_says(f->err.text, path);
-    snprintf(path, sizeof(path), "%s/copy.db", f->folder);
+    snprintf(path, sizeof(path), "%s/copy.db", f->directory);
     write_fails_with = ENOSPC;
 
     enum kiln_code rc = tuning_db_backup(f->db, path, &f->err);

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define ENTRIES_MOST 5u
+#define ENTRIES_MAX 5u
 
 int write_fails_with;
 int sync_fails_with;
@@ -59,7 +59,7 @@ void close_db(struct fixture *f)
 enum kiln_code reopen(struct fixture *f)
 {
     close_db(f);
-    struct tuning_db_options options = { .directory = f->folder,
+    struct tuning_db_options options = { .directory = f->directory,
                                          .records_per_uid = f->records_per_uid,
                                          .bytes_per_uid = f->bytes_per_uid,
                                          .allow_network_fs = true };
@@ -70,10 +70,10 @@ int fixture_setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     const char *tmp = getenv("TMPDIR");
-    snprintf(f->folder, sizeof(f->folder), "%.90s/kiln-tuning-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(f->folder))
+    snprintf(f->directory, sizeof(f->directory), "%.90s/kiln-tuning-XXXXXX", tmp ? tmp : "/tmp");
+    if (!mkdtemp(f->directory))
         return -1;
-    snprintf(f->file, sizeof(f->file), "%s/tuning.db", f->folder);
+    snprintf(f->file, sizeof(f->file), "%s/tuning.db", f->directory);
     *state = f;
     return reopen(f) == KILN_OK ? 0 : -1;
 }
@@ -83,7 +83,7 @@ int fixture_teardown(void **state)
     struct fixture *f = *state;
     close_db(f);
     write_fails_with = sync_fails_with = 0;
-    fs_remove_tree(AT_FDCWD, f->folder);
+    fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
     return 0;
 }
@@ -91,7 +91,7 @@ int fixture_teardown(void **state)
 unsigned files(struct fixture *f, const char *prefix)
 {
     unsigned count = 0;
-    DIR *dir = opendir(f->folder);
+    DIR *dir = opendir(f->directory);
     assert_non_null(dir);
     for (struct dirent *e = readdir(dir); e; e = readdir(dir))
         count += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
@@ -114,15 +114,15 @@ struct tuning_place place_of(unsigned number, char key[64])
 }
 
 struct texts {
-    char id[ENTRIES_MOST][32];
-    char values[ENTRIES_MOST][6000];
+    char id[ENTRIES_MAX][32];
+    char values[ENTRIES_MAX][6000];
 };
 
 /* Returns how many entries it has. */
 static size_t rows_of(unsigned number, unsigned version, struct texts *texts,
-                      struct tuning_row rows[ENTRIES_MOST])
+                      struct tuning_row rows[ENTRIES_MAX])
 {
-    size_t count = 1 + (number + version) % ENTRIES_MOST;
+    size_t count = 1 + (number + version) % ENTRIES_MAX;
     for (size_t i = 0; i < count; i++) {
         /* One in 29 has what needs overflow pages. */
         int filler = number % 29 == 0 ? 5000 : (int)(number % 50);
@@ -152,7 +152,7 @@ enum kiln_code change_one(struct tuning_change *change, unsigned number, unsigne
 {
     char key[64];
     struct texts texts;
-    struct tuning_row rows[ENTRIES_MOST];
+    struct tuning_row rows[ENTRIES_MAX];
     struct tuning_place place = place_of(number, key);
     size_t count = version ? rows_of(number, version, &texts, rows) : 0;
     return tuning_change_record(change, &place, rows, count, err);
@@ -176,7 +176,7 @@ struct reading {
     char key[64];
     struct tuning_place place;
     struct texts texts;
-    struct tuning_row rows[ENTRIES_MOST];
+    struct tuning_row rows[ENTRIES_MAX];
     size_t count; /* entries that it has */
     bool good;
     unsigned found;

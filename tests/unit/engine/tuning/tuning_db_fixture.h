@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A tuning.db in a folder of its own, and numbered records to put into it. */
+/* A tuning.db in a directory of its own, and numbered records to put into it. */
 #include "tests/support/test.h"
 
 #include "engine/tuning/tuning_db.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct fixture {
-    char folder[120];
+    char directory[120];
     char file[160];           /* tuning.db in it */
     uint64_t records_per_uid; /* of the next opening */
     uint64_t bytes_per_uid;   /* the same */
@@ -43,5 +43,5 @@ unsigned each_found(struct fixture *f,
 unsigned count_found(struct fixture *f);
 /* The version of |number|, 0 where it is absent. */
 unsigned version_of(struct fixture *f, unsigned number);
-/* Files in the folder whose names begin so. */
+/* Files in the directory whose names begin so. */
 unsigned files(struct fixture *f, const char *prefix);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define FILE_MOST (1ull << 30)
+#define FILE_MAX (1ull << 30)
 #define LOOKUPS 5000u
 
 static const char *const find_dbs[] = {
@@ -31,12 +31,12 @@ static const char *base_of(const char *name)
     return slash ? slash + 1 : name;
 }
 
-static const char *path_to(struct fixture *f, const char *folder, const char *name)
+static const char *path_to(struct fixture *f, const char *directory, const char *name)
 {
     static char paths[2][320];
     static unsigned next;
     char *path = paths[next++ % 2];
-    snprintf(path, sizeof(paths[0]), "%s/%s%s", f->sources, folder, base_of(name));
+    snprintf(path, sizeof(paths[0]), "%s/%s%s", f->sources, directory, base_of(name));
     return path;
 }
 
@@ -51,17 +51,17 @@ static bool put_file(struct fixture *f, const char *name)
         from[strlen(from) - 4] = '\0';
     KILN_AUTO(fd) int in = open(from, O_RDONLY | O_CLOEXEC);
     if (in < 0) {
-        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its folder\n", from);
+        print_error("SKIPPED: there is no '%s'; KILN_TEST_DATA may name its directory\n", from);
         return false;
     }
     KILN_AUTO(fd)
     int out = open(path_to(f, "", name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     BUFFER_AUTO struct buffer plain;
-    buffer_init(&plain, FILE_MOST);
+    buffer_init(&plain, FILE_MAX);
     if (packed) {
-        must(bzip2_unpack_file(in, out, FILE_MOST, NULL, NULL, &f->err), f->err);
+        must(bzip2_unpack_file(in, out, FILE_MAX, NULL, NULL, &f->err), f->err);
     } else {
-        must(fs_read_fd(in, FILE_MOST, &plain, &f->err), f->err);
+        must(fs_read_fd(in, FILE_MAX, &plain, &f->err), f->err);
         must(fs_write_all(out, buffer_view(&plain), &f->err), f->err);
     }
     return true;
@@ -70,8 +70,8 @@ static bool put_file(struct fixture *f, const char *name)
 static void read_whole(struct fixture *f, const char *path, struct buffer *text)
 {
     buffer_done(text);
-    buffer_init(text, FILE_MOST);
-    must(fs_read_file(path, FILE_MOST - 1, text, &f->err), f->err);
+    buffer_init(text, FILE_MAX);
+    must(fs_read_file(path, FILE_MAX - 1, text, &f->err), f->err);
     buffer_put_u8(text, '\0');
 }
 

@@ -21,7 +21,7 @@ static enum kiln_code import_system(struct fixture *f, const char *text)
 
 /* ---- lines ---- */
 
-TEST(facade, a_bad_line_is_told_and_skipped)
+TEST(facade, a_bad_line_is_reported_and_skipped)
 {
     struct fixture *f = *state;
 
@@ -78,7 +78,7 @@ TEST(facade, a_file_that_is_not_there_is_said)
     assert_says(f->err.text, "cannot read '" SYSTEM "'");
 }
 
-TEST(facade, no_import_gets_out_of_the_folder_by_its_database_id)
+TEST(facade, no_import_gets_out_of_the_directory_by_its_database_id)
 {
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
@@ -243,7 +243,7 @@ TEST(facade, a_system_database_is_removed_with_its_file)
 static void touch(struct fixture *f, const char *name)
 {
     char path[320];
-    snprintf(path, sizeof(path), "%s/%s", f->folder, name);
+    snprintf(path, sizeof(path), "%s/%s", f->directory, name);
     must(fs_replace_file(path, bytes_of_text("x"), 0600, &f->err), f->err);
 }
 
@@ -305,7 +305,7 @@ static void lost_and_imported_again(struct fixture *f, const char *why)
     assert_int_equal(files(f, "find-", ".kti", NULL), 1);
 }
 
-TEST(facade, an_index_that_is_gone_damaged_or_anothers_is_told)
+TEST(facade, an_index_that_is_gone_damaged_or_anothers_is_reported)
 {
     struct fixture *f = *state;
     char path[320], other[320];
@@ -332,7 +332,7 @@ TEST(facade, an_index_that_is_gone_damaged_or_anothers_is_told)
     lost_and_imported_again(f, "not the one that was imported");
 }
 
-TEST(facade, an_index_of_another_kind_is_told)
+TEST(facade, an_index_of_another_kind_is_reported)
 {
     struct fixture *f = *state;
     char find[320], perf[320];

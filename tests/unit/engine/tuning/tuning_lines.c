@@ -41,7 +41,7 @@ static void expect_bad(struct fixture *f, const char *name, enum tuning_tier tie
     assert_string_equal(value_for(f, &question, &answer), value);
 }
 
-TEST(facade, a_find_line_that_is_none_of_miopens_is_told_and_not_stored)
+TEST(facade, a_find_line_that_is_none_of_miopens_is_reported_and_not_stored)
 {
     struct fixture *f = *state;
     static const char *const good[2] = { KEY, OTHER };
@@ -66,7 +66,7 @@ TEST(facade, a_find_line_that_is_none_of_miopens_is_told_and_not_stored)
     }
 }
 
-TEST(facade, a_perf_line_that_is_none_of_miopens_is_told_and_not_stored)
+TEST(facade, a_perf_line_that_is_none_of_miopens_is_reported_and_not_stored)
 {
     struct fixture *f = *state;
     static const char *const good[2] = { PERF_KEY, PERF_KEY_OF(2, 0) };
@@ -85,7 +85,7 @@ TEST(facade, a_perf_line_that_is_none_of_miopens_is_told_and_not_stored)
     }
 }
 
-TEST(facade, a_merge_tells_bad_lines_as_an_import_does)
+TEST(facade, a_merge_reports_bad_lines_as_an_import_does)
 {
     struct fixture *f = *state;
 

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/own_directory.h"
+
+#include "common/fs.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define UNMAPPED 65534u /* proc_sys_kernel(5), overflowuid */
+
+/* In a container that has not all of the host's users a file of one that it lacks seems to be this
+ * one's: the host's root's, as a rule, whose "/" and "/home" those are. */
+static bool is_of_the_host(uid_t uid)
+{
+    unsigned first = 0, outside = 0, count = 0;
+    FILE *map = uid == UNMAPPED ? fopen("/proc/self/uid_map", "re") : NULL;
+    if (!map)
+        return false;
+    bool is_read = fscanf(map, "%u %u %u", &first, &outside, &count) == 3;
+    fclose(map);
+    return is_read && count != UINT_MAX;
+}
+
+/* One that others may write to is safe where they can only take out what is theirs (sticky). */
+static enum kiln_code refuse_strangers(const char *path, const struct stat *seen,
+                                       struct kiln_err *err)
+{
+    if (seen->st_uid != 0 && seen->st_uid != geteuid() && !is_of_the_host(seen->st_uid))
+        return kiln_fail(err, KILN_DENIED, "'%s' belongs to user %u, not to user %u", path,
+                         (unsigned)seen->st_uid, (unsigned)geteuid());
+    if (S_ISDIR(seen->st_mode) && seen->st_mode & S_IWOTH && !(seen->st_mode & S_ISVTX))
+        return kiln_fail(err, KILN_DENIED, "anybody may write to '%s': chmod o-w", path);
+    return KILN_OK;
+}
+
+/* A link leads where its owner wants it to. */
+static enum kiln_code check_one(const char *path, bool as_link, struct kiln_err *err)
+{
+    struct stat seen;
+    if ((as_link ? lstat(path, &seen) : stat(path, &seen)) != 0)
+        return kiln_fail_errno(err, errno, "cannot look at '%s'", path);
+    return refuse_strangers(path, &seen, err);
+}
+
+/* All that leads to |path|, which starts with a '/'. */
+static enum kiln_code check_way(const char *path, struct kiln_err *err)
+{
+    char part[PATH_MAX];
+    enum kiln_code rc = check_one("/", /* as_link= */ false, err);
+    for (const char *at = path + 1; !rc && *at; at += *at == '/') {
+        at += strcspn(at, "/");
+        snprintf(part, sizeof(part), "%.*s", (int)(at - path), path);
+        rc = check_one(part, /* as_link= */ true, err);
+    }
+    return rc;
+}
+
+enum kiln_code own_directory_check(const char *path, struct kiln_err *err)
+{
+    char real[PATH_MAX];
+    if (path[0] != '/' || strlen(path) >= sizeof(real))
+        return kiln_fail(err, KILN_INVALID, "'%.100s' is no absolute path, or too long", path);
+    if (!realpath(path, real))
+        return kiln_fail_errno(err, errno, "cannot look at '%s'", path);
+    if (geteuid() != 0)
+        return check_one(real, /* as_link= */ false, err);
+    enum kiln_code rc = check_way(path, err);
+    return rc ? rc : check_way(real, err);
+}
+
+/* |path| or the nearest above it that is there. */
+static enum kiln_code find_existing(const char *path, char ret_there[PATH_MAX],
+                                    struct kiln_err *err)
+{
+    struct stat seen;
+    if (path[0] != '/' || strlen(path) >= PATH_MAX)
+        return kiln_fail(err, KILN_INVALID, "'%.100s' is no absolute path, or too long", path);
+    strcpy(ret_there, path);
+    while (lstat(ret_there, &seen) != 0) {
+        if (errno != ENOENT)
+            return kiln_fail_errno(err, errno, "cannot look at '%s'", ret_there);
+        char *slash = strrchr(ret_there, '/');
+        slash[slash == ret_there] = '\0';
+    }
+    return KILN_OK;
+}
+
+/* Somebody else may have been quicker with one of those between |path| and |there|. */
+static enum kiln_code check_made(const char *path, const char *there, struct kiln_err *err)
+{
+    char part[PATH_MAX];
+    enum kiln_code rc = KILN_OK;
+    strcpy(part, path);
+    for (char *end; !rc && strlen(part) > strlen(there); *end = '\0') {
+        rc = check_one(part, /* as_link= */ true, err);
+        end = strrchr(part, '/');
+    }
+    return rc;
+}
+
+enum kiln_code own_directory_make(const char *path, struct kiln_err *err)
+{
+    char there[PATH_MAX];
+    struct stat seen;
+    enum kiln_code rc = find_existing(path, there, err);
+    if (!rc)
+        rc = own_directory_check(there, err);
+    if (!rc)
+        rc = fs_make_directories(path, err);
+    if (!rc)
+        rc = check_made(path, there, err);
+    if (rc)
+        return rc;
+    if (stat(path, &seen) != 0)
+        return kiln_fail_errno(err, errno, "cannot look at '%s'", path);
+    if (seen.st_uid != geteuid())
+        return kiln_fail(err, KILN_DENIED, "'%s' belongs to user %u, not to user %u", path,
+                         (unsigned)seen.st_uid, (unsigned)geteuid());
+    if (seen.st_mode & (S_IWGRP | S_IWOTH))
+        return kiln_fail(err, KILN_DENIED, "others than its owner may write to '%s': chmod go-w",
+                         path);
+    return KILN_OK;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/private_directories.h"
+
+#include "common/fs.h"
+#include "common/own_directory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SOCKET_NAME "/kilnd.sock"
+
+static enum kiln_code check_length(const char *path, struct kiln_err *err)
+{
+    size_t most = sizeof(((struct private_directories *)0)->socket) - sizeof(SOCKET_NAME);
+    if (strlen(path) <= most)
+        return KILN_OK;
+    return kiln_fail(err, KILN_INVALID, "'%s" SOCKET_NAME "' is longer than a socket's path may be",
+                     path);
+}
+
+static enum kiln_code make_usable(const char *path, struct kiln_err *err)
+{
+    enum kiln_code rc = own_directory_make(path, err);
+    if (!rc && faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) != 0)
+        rc = kiln_fail_errno(err, errno, "'%s' cannot be written to", path);
+    return rc ? rc : fs_refuse_network(path, "XDG_CACHE_HOME and XDG_STATE_HOME", err);
+}
+
+/* Releases before 0.1.0 served from within the job and kept the same files in `embedded`. */
+static void take_over_earlier(const char *path)
+{
+    char earlier[PATH_TEXT_MAX];
+    int base = (int)(strrchr(path, '/') - path);
+    int size = snprintf(earlier, sizeof(earlier), "%.*s/embedded", base, path);
+    if (size > 0 && (size_t)size < sizeof(earlier) && access(path, F_OK) != 0)
+        (void)rename(earlier, path); /* as a rule there is none */
+}
+
+static enum kiln_code make_in_home(enum kiln_code (*find)(char *, struct kiln_err *),
+                                   char path[PATH_TEXT_MAX], struct kiln_err *err)
+{
+    enum kiln_code rc = find(path, err);
+    if (!rc)
+        rc = check_length(path, err);
+    if (rc)
+        return rc;
+    take_over_earlier(path);
+    return make_usable(path, err);
+}
+
+static enum kiln_code make_temporary(const char *name, char path[PATH_TEXT_MAX],
+                                     struct kiln_err *err)
+{
+    const char *const places[] = { getenv("TMPDIR"), "/tmp" };
+    enum kiln_code rc = KILN_INVALID;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        if (!places[i] || places[i][0] != '/' || strlen(places[i]) > PATH_TEXT_MAX / 2)
+            continue;
+        snprintf(path, PATH_TEXT_MAX, "%s/kiln-private-%u%s", places[i], (unsigned)geteuid(), name);
+        rc = check_length(path, err);
+        if (!rc)
+            rc = make_usable(path, err);
+        if (!rc)
+            return KILN_OK;
+    }
+    return rc;
+}
+
+static enum kiln_code make_one(enum kiln_code (*find)(char *, struct kiln_err *), const char *name,
+                               struct private_directories *f, char path[PATH_TEXT_MAX],
+                               struct kiln_err *err)
+{
+    if (make_in_home(find, path, err) == KILN_OK)
+        return KILN_OK;
+    snprintf(f->why_temporary, sizeof(f->why_temporary), "%s", err->text);
+    struct kiln_err second = KILN_ERR_INIT;
+    if (make_temporary(name, path, &second) == KILN_OK)
+        return KILN_OK;
+    return kiln_fail(err, second.code, "no directory for a private kilnd: %s; and %s",
+                     f->why_temporary, second.text);
+}
+
+enum kiln_code private_directories_find(struct private_directories *ret_directories,
+                                        struct kiln_err *err)
+{
+    struct private_directories *f = ret_directories;
+    *f = (struct private_directories){ .cache = "" };
+    enum kiln_code rc = make_one(paths_private_cache, "", f, f->cache, err);
+    if (!rc)
+        rc = make_one(paths_private_state, "/state", f, f->state, err);
+    if (rc)
+        return rc;
+    snprintf(f->socket, sizeof(f->socket), "%.*s" SOCKET_NAME,
+             (int)(sizeof(f->socket) - sizeof(SOCKET_NAME)), f->cache);
+    return KILN_OK;
+}

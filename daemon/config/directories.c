@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/config/directories.h"
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static enum kiln_code make_missing(const char *path, mode_t mode, struct kiln_err *err)
+{
+    struct stat seen;
+    if (stat(path, &seen) == 0)
+        return KILN_OK;
+    KILN_AUTO(mem) char *above = strdup(path);
+    if (!above)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the directory '%s'", path);
+    char *slash = strrchr(above, '/');
+    enum kiln_code rc = KILN_OK;
+    if (slash && slash != above) {
+        *slash = '\0';
+        rc = make_missing(above, mode, err);
+    }
+    if (rc || mkdir(path, 0700) != 0)
+        return rc || errno == EEXIST
+                   ? rc
+                   : kiln_fail_errno(err, errno, "cannot make the directory '%s'", path);
+    if (chmod(path, mode) < 0)
+        return kiln_fail_errno(err, errno, "cannot set the mode of '%s'", path);
+    return KILN_OK;
+}
+
+enum kiln_code directory_make_mode(const char *path, mode_t mode, struct kiln_err *err)
+{
+    enum kiln_code rc = make_missing(path, mode, err);
+    return rc ? rc : fs_make_directories(path, err); /* which says so where it is no directory */
+}
+
+static enum kiln_code make(const char *path, mode_t mode, struct kiln_err *err)
+{
+    struct stat seen;
+    enum kiln_code rc = directory_make_mode(path, mode, err);
+    if (rc)
+        return rc;
+    if (faccessat(AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) != 0)
+        return kiln_fail_errno(err, errno, "cannot write to '%s'", path);
+    if (stat(path, &seen) != 0)
+        return kiln_fail_errno(err, errno, "cannot look at '%s'", path);
+    if ((seen.st_mode & S_IWOTH) && !(seen.st_mode & S_ISVTX))
+        return kiln_fail(err, KILN_DENIED, "everybody may write to '%s' (chmod o-w)", path);
+    return KILN_OK;
+}
+
+enum kiln_code directory_make(const char *path, mode_t mode, const char *what, const char *advice,
+                              struct kiln_err *err)
+{
+    struct kiln_err why = KILN_ERR_INIT;
+    enum kiln_code rc = make(path, mode, &why);
+    return rc ? kiln_fail(err, rc, "%s: %s; set another with %s", what, why.text, advice) : KILN_OK;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/workers/temp_directory.h"
+
+#include "common/cleanup.h"
+#include "common/fs.h"
+#include "common/log.h"
+#include "daemon/config/directories.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#define PREFIX "kilnd-temp-"
+#define RANDOM_LETTERS 6 /* mkdtemp's */
+#define NAME_LETTERS (sizeof(PREFIX) - 1 + RANDOM_LETTERS)
+/* A directory that is not empty was made here only with this in it: a user's own is none of ours.
+ */
+#define MARKER ".made-by-kilnd"
+/* Against a sweep that wins the race between making a directory and locking it. */
+#define TRIES_MAX 8
+
+static void dir_auto(DIR **dir)
+{
+    if (*dir)
+        closedir(*dir);
+}
+
+/* An open, locked descriptor of our own directory |name|; -1 when it is another's, or in use
+ * (EAGAIN), or as errno says. */
+static int lock_directory(int base_fd, const char *name)
+{
+    KILN_AUTO(fd) int fd = openat(base_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -1;
+    if (st.st_uid != geteuid())
+        errno = EAGAIN;
+    if (st.st_uid != geteuid() || flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return -1;
+    int locked = fd;
+    fd = -1;
+    return locked;
+}
+
+static bool mark(const struct temp_root *root)
+{
+    KILN_AUTO(fd) int fd = openat(root->fd, MARKER, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    return fd >= 0;
+}
+
+static bool is_named_so(const char *name)
+{
+    return strncmp(name, PREFIX, sizeof(PREFIX) - 1) == 0 && strlen(name) == NAME_LETTERS;
+}
+
+static bool is_marked(int fd)
+{
+    struct stat st;
+    return fstatat(fd, MARKER, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+           st.st_uid == geteuid();
+}
+
+static bool is_mark_or_link(const char *name)
+{
+    return strcmp(name, MARKER) == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* Of a directory of ours, open as |fd|: all but its mark. */
+static enum kiln_code remove_content(int fd, struct kiln_err *err)
+{
+    fchmod(fd, 0700); /* whoever filled it may have taken that away */
+    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    __attribute__((cleanup(dir_auto))) DIR *dir = again >= 0 ? fdopendir(again) : NULL;
+    enum kiln_code rc = KILN_OK;
+    if (!dir) {
+        kiln_fail_errno(err, errno, "cannot list the directory");
+        if (again >= 0)
+            close(again);
+        return err->code;
+    }
+    for (struct dirent *e; rc != KILN_FULL && (e = readdir(dir));) {
+        struct kiln_err why = KILN_ERR_INIT;
+        if (is_mark_or_link(e->d_name) || !fs_remove(fd, e->d_name, &why))
+            continue;
+        *err = why;
+        rc = why.code;
+    }
+    return rc;
+}
+
+/* The mark goes last, once nothing else is left: without it the rest would be nobody's, also when
+ * we are killed half way. */
+static void remove_ours(int parent_fd, const char *path, int fd)
+{
+    struct kiln_err err = KILN_ERR_INIT;
+    enum kiln_code rc = remove_content(fd, &err);
+    if (rc)
+        kiln_while(&err, "removing the directory '%s'", path);
+    else
+        rc = fs_remove(parent_fd, path, &err);
+    if (rc)
+        log_event(LOG_EVENT_folder_kept, NULL, "what compilers left cannot be removed: %s",
+                  err.text);
+}
+
+static void sweep(const char *base)
+{
+    __attribute__((cleanup(dir_auto))) DIR *dir = opendir(base);
+    if (!dir)
+        return;
+    for (struct dirent *e; (e = readdir(dir));) {
+        if (!is_named_so(e->d_name))
+            continue;
+        KILN_AUTO(fd) int fd = lock_directory(dirfd(dir), e->d_name);
+        if (fd >= 0 && is_marked(fd))
+            remove_ours(dirfd(dir), e->d_name, fd);
+        else if (fd >= 0) /* its maker was killed before the mark, or it is not empty and stays */
+            unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR);
+    }
+}
+
+static bool still_there(const char *path, int fd)
+{
+    struct stat by_name, by_fd;
+    if (lstat(path, &by_name) < 0 || fstat(fd, &by_fd) < 0)
+        return false;
+    errno = EAGAIN; /* a sweep took it, and somebody made another */
+    return by_name.st_ino == by_fd.st_ino && by_name.st_dev == by_fd.st_dev;
+}
+
+/* Locked and marked; else nothing of it is left, and errno says why. */
+static bool claim(struct temp_root *root)
+{
+    root->fd = lock_directory(AT_FDCWD, root->path);
+    if (root->fd >= 0 && still_there(root->path, root->fd) && mark(root))
+        return true;
+    int why = errno == ENOENT ? EAGAIN : errno; /* swept a moment ago */
+    if (root->fd >= 0)
+        close(root->fd);
+    rmdir(root->path);
+    errno = why;
+    return false;
+}
+
+/* What is full, and what to do. */
+static enum kiln_code advise(const char *base, struct kiln_err *err)
+{
+    struct kiln_err why = *err;
+    if (why.code != KILN_FULL)
+        return why.code;
+    return kiln_fail(err, why.code,
+                     "%s: the filesystem of '%s' is full: make room there (bytes and inodes), or "
+                     "set another directory with --temp-dir",
+                     why.text, base);
+}
+
+/* Others than |user| may pass through too, which leads them to what only |user| may enter. */
+static enum kiln_code let_in(const struct temp_root *root, struct kiln_err *err)
+{
+    if (!root->user.other)
+        return KILN_OK;
+    if (fchmod(root->fd, 0711) < 0)
+        return kiln_fail_errno(err, errno, "cannot set the mode of '%s'", root->path);
+    if (worker_user_may_enter(&root->user, root->path))
+        return KILN_OK;
+    return kiln_fail(err, KILN_DENIED,
+                     "user '%s', which compilers run as, may not enter '%s': let it pass through "
+                     "(chmod o+x) every directory on the way, or set another with --temp-dir",
+                     root->user.name, root->path);
+}
+
+enum kiln_code temp_root_open(const char *base, const struct worker_user *user,
+                              struct temp_root *ret_root, struct kiln_err *err)
+{
+    if (directory_make_mode(base, temp_base_mode(user), err)) {
+        kiln_while(err, "making the directory for temporary files");
+        return advise(base, err);
+    }
+    sweep(base);
+    for (unsigned i = 0; i < TRIES_MAX; i++) {
+        struct temp_root root = { .fd = -1, .user = *user };
+        int length = snprintf(root.path, sizeof(root.path), "%s/" PREFIX "XXXXXX", base);
+        if (length < 0 || (size_t)length >= sizeof(root.path))
+            return kiln_fail(err, KILN_INVALID, "temp_dir '%s' is too long", base);
+        if (!mkdtemp(root.path)) {
+            kiln_fail_errno(err, errno, "cannot make a temporary directory in '%s'", base);
+            return advise(base, err);
+        }
+        if (claim(&root)) {
+            enum kiln_code rc = let_in(&root, err);
+            if (rc)
+                temp_root_close(&root);
+            else
+                *ret_root = root;
+            return rc;
+        }
+    }
+    kiln_fail_errno(err, errno, "cannot lock and mark a temporary directory in '%s'", base);
+    return advise(base, err);
+}
+
+void temp_root_close(struct temp_root *root)
+{
+    if (root->fd < 0 || root->path[0] == '\0')
+        return;
+    remove_ours(AT_FDCWD, root->path, root->fd);
+    close(root->fd);
+    *root = (struct temp_root){ .fd = -1 };
+}
+
+enum kiln_code temp_directory_make(struct temp_root *root, char path[PATH_TEXT_MAX],
+                                   struct kiln_err *err)
+{
+    int length = snprintf(path, PATH_TEXT_MAX, "%s/worker-%u", root->path, ++root->made);
+    if (length < 0 || length >= PATH_TEXT_MAX)
+        return kiln_fail(err, KILN_INVALID, "temp_dir '%s' is too long", root->path);
+    if (mkdir(path, 0700) < 0)
+        return kiln_fail_errno(err, errno, "cannot make the directory '%s'", path);
+    if (root->user.other && chown(path, root->user.uid, root->user.gid) < 0) {
+        kiln_fail_errno(err, errno, "cannot give the directory '%s' to user '%s'", path,
+                        root->user.name);
+        rmdir(path);
+        return err->code;
+    }
+    return KILN_OK;
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/db/directory.h"
+
+#include "common/clock.h"
+#include "common/fs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+
+#define COPIES_OF_A_SECOND 1000u
+
+/* What SQLite keeps beside a database; the file itself comes first. */
+static const char *const suffixes[] = { "", "-wal", "-shm" };
+#define SUFFIXES (sizeof(suffixes) / sizeof(suffixes[0]))
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static enum kiln_code advise(const struct db_directory_options *o, const char *first,
+                             struct kiln_err *err)
+{
+    struct kiln_err why = *err;
+    bool is_root = geteuid() == 0;
+    return kiln_fail(err, why.code, "%s; %sset another %s with %s%s%s", why.text, first, o->what,
+                     o->setting, is_root ? "" : " or ", is_root ? "" : o->variable);
+}
+
+/* A directory that only its owners may take files from (sticky) is no better than one that all may
+ * write to: a log put beside the file is believed. */
+static enum kiln_code refuse_others(const struct db_directory_options *o, const char *what,
+                                    const char *name, const struct stat *seen, struct kiln_err *err)
+{
+    char advice[64];
+    const char *slash = *name ? "/" : "";
+    if (seen->st_uid != 0 && seen->st_uid != geteuid()) {
+        kiln_fail(err, KILN_DENIED, "%s '%s%s%s' belongs to user %u", what, o->path, slash, name,
+                  (unsigned)seen->st_uid);
+        snprintf(advice, sizeof(advice), "give it to us (chown %u), or ", (unsigned)geteuid());
+        return advise(o, advice, err);
+    }
+    if (seen->st_mode & (S_IWGRP | S_IWOTH)) {
+        kiln_fail(err, KILN_DENIED, "others than its owner may write to %s '%s%s%s'", what, o->path,
+                  slash, name);
+        return advise(o, "make it private (chmod go-w), or ", err);
+    }
+    return KILN_OK;
+}
+
+static enum kiln_code refuse_network(const struct db_directory_options *o, struct kiln_err *err)
+{
+    char setting[96];
+    snprintf(setting, sizeof(setting), "the %s (%s%s%s)", o->what, o->setting,
+             geteuid() == 0 ? "" : " or ", geteuid() == 0 ? "" : o->variable);
+    return o->allow_network_fs ? KILN_OK : fs_refuse_network(o->path, setting, err);
+}
+
+/* Tells backup programs that nothing here is worth keeping (bford.info/cachedir). */
+static void tag_as_cache(int directory)
+{
+    static const char tag[] =
+        "Signature: 8a477f597d28d172789f06886806bc55\n"
+        "# This directory is a cache of kiln; it may be deleted at any time.\n";
+    KILN_AUTO(fd)
+    int fd = openat(directory, "CACHEDIR.TAG", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (fd >= 0 && fs_write_all(fd, bytes_of_text(tag), &ignored) != KILN_OK)
+        unlinkat(directory, "CACHEDIR.TAG", 0);
+}
+
+static enum kiln_code open_directory(struct db_directory *directory, struct kiln_err *err)
+{
+    const struct db_directory_options *o = &directory->options;
+    struct stat seen;
+    enum kiln_code rc = refuse_network(o, err);
+    if (rc)
+        return rc;
+    directory->fd = open(o->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory->fd < 0 || fstat(directory->fd, &seen) != 0) {
+        kiln_fail_errno(err, errno, "cannot open the %s '%s'", o->what, o->path);
+        return advise(o, "make the directory writable, or ", err);
+    }
+    char what[64];
+    snprintf(what, sizeof(what), "the %s", o->what);
+    rc = refuse_others(o, what, "", &seen, err);
+    if (rc)
+        close_fd(&directory->fd); /* so that nobody takes it for one that passed */
+    return rc;
+}
+
+static enum kiln_code make_directory(struct db_directory *directory, struct kiln_err *err)
+{
+    if (fs_make_directories(directory->options.path, err) != KILN_OK)
+        return advise(&directory->options, "", err);
+    enum kiln_code rc = open_directory(directory, err);
+    if (!rc && directory->options.is_cache)
+        tag_as_cache(directory->fd);
+    return rc;
+}
+
+static bool is_absent(const char *path)
+{
+    struct stat seen;
+    return stat(path, &seen) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+/* ---- the lock ---- */
+
+static enum kiln_code refuse_locked(const struct db_directory_options *o, int fd,
+                                    struct kiln_err *err)
+{
+    char text[32] = { 0 };
+    ssize_t got = pread(fd, text, sizeof(text) - 1, 0);
+    long pid = got > 0 ? strtol(text, NULL, 10) : 0;
+    char who[48] = "another kilnd";
+    if (pid > 0)
+        snprintf(who, sizeof(who), "a kilnd with pid %ld", pid);
+    return kiln_fail(err, KILN_BUSY,
+                     "%s uses the %s '%s': stop it and wait until it has ended, or set another "
+                     "directory with %s",
+                     who, o->what, o->path, o->setting);
+}
+
+/* The file stays when we end: removing it would need care against one who just opened it. */
+static enum kiln_code take_lock(struct db_directory *directory, bool writing, struct kiln_err *err)
+{
+    const struct db_directory_options *o = &directory->options;
+    int flags = (writing ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW;
+    KILN_AUTO(fd) int fd = openat(directory->fd, o->lock, flags, 0600);
+    if (fd < 0 && !writing && errno == ENOENT)
+        return KILN_OK; /* no process has the directory, and none will learn that this one does */
+    if (fd < 0) {
+        kiln_fail_errno(err, errno, "cannot open '%s/%s'", o->path, o->lock);
+        return advise(o, "make the directory writable, or ", err);
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK
+                   ? refuse_locked(o, fd, err)
+                   : kiln_fail_errno(err, errno, "cannot lock '%s/%s'", o->path, o->lock);
+    if (writing)
+        fs_write_pid(fd);
+    directory->lock = fd;
+    fd = -1;
+    return KILN_OK;
+}
+
+/* ---- what may be removed while it is open ---- */
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static bool directory_is_in_place(const struct db_directory *directory)
+{
+    struct stat opened, named;
+    return directory->fd >= 0 && fstat(directory->fd, &opened) == 0 &&
+           stat(directory->options.path, &named) == 0 && is_same_file(&opened, &named);
+}
+
+static bool lock_is_in_place(const struct db_directory *directory)
+{
+    struct stat opened, named;
+    return directory->lock >= 0 && fstat(directory->lock, &opened) == 0 &&
+           fstatat(directory->fd, directory->options.lock, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           is_same_file(&opened, &named);
+}
+
+enum kiln_code db_directory_refresh(struct db_directory *directory, bool writing,
+                                    struct kiln_err *err)
+{
+    enum kiln_code rc = KILN_OK;
+    if (!directory_is_in_place(directory)) {
+        db_directory_close(directory);
+        if (!writing && is_absent(directory->options.path))
+            return KILN_OK;
+        rc = writing ? make_directory(directory, err) : open_directory(directory, err);
+    }
+    if (rc || lock_is_in_place(directory))
+        return rc;
+    close_fd(&directory->lock);
+    return take_lock(directory, writing, err);
+}
+
+void db_directory_init(struct db_directory *directory, const struct db_directory_options *options)
+{
+    *directory = (struct db_directory){ .options = *options, .fd = -1, .lock = -1 };
+}
+
+enum kiln_code db_directory_open(const struct db_directory_options *options,
+                                 struct db_directory *ret_directory, struct kiln_err *err)
+{
+    struct db_directory directory;
+    db_directory_init(&directory, options);
+    enum kiln_code rc = db_directory_refresh(&directory, /* writing= */ true, err);
+    if (rc) {
+        db_directory_close(&directory);
+        return rc;
+    }
+    *ret_directory = directory;
+    return KILN_OK;
+}
+
+void db_directory_close(struct db_directory *directory)
+{
+    close_fd(&directory->lock);
+    close_fd(&directory->fd);
+}
+
+/* ---- files in it ---- */
+
+enum kiln_code db_directory_look(const struct db_directory *directory, const char *name,
+                                 struct stat *ret_seen, struct kiln_err *err)
+{
+    const struct db_directory_options *o = &directory->options;
+    struct stat seen;
+    if (fstatat(directory->fd, name, &seen, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT
+                   ? KILN_NOT_FOUND
+                   : kiln_fail_errno(err, errno, "cannot look at '%s/%s'", o->path, name);
+    if (!S_ISREG(seen.st_mode)) {
+        kiln_fail(err, KILN_INVALID, "'%s/%s' is not a file", o->path, name);
+        return advise(o, "remove it, or ", err);
+    }
+    enum kiln_code rc = refuse_others(o, o->file, name, &seen, err);
+    if (!rc)
+        *ret_seen = seen;
+    return rc;
+}
+
+/* A name that neither a file nor its log has yet. */
+static bool find_free_name(const struct db_directory *directory, const char *name, char aside[96])
+{
+    struct stat seen;
+    unsigned long long now = clock_wall_s();
+    for (unsigned n = 0; n < COPIES_OF_A_SECOND; n++) {
+        char log[112];
+        if (n == 0)
+            snprintf(aside, 96, "%.48s.damaged-%llu", name, now);
+        else
+            snprintf(aside, 96, "%.48s.damaged-%llu.%u", name, now, n);
+        snprintf(log, sizeof(log), "%s-wal", aside);
+        if (fstatat(directory->fd, aside, &seen, AT_SYMLINK_NOFOLLOW) != 0 &&
+            fstatat(directory->fd, log, &seen, AT_SYMLINK_NOFOLLOW) != 0)
+            return true;
+    }
+    return false;
+}
+
+enum kiln_code db_directory_move_aside(const struct db_directory *directory, const char *name,
+                                       char ret_aside[96], struct kiln_err *err)
+{
+    const struct db_directory_options *o = &directory->options;
+    char aside[96];
+    if (!find_free_name(directory, name, aside))
+        return kiln_fail(err, KILN_BUSY,
+                         "'%s' holds too many damaged copies of this second: try again", o->path);
+    for (size_t i = 0; i < SUFFIXES; i++) {
+        char from[64], to[112];
+        snprintf(from, sizeof(from), "%.48s%s", name, suffixes[i]);
+        snprintf(to, sizeof(to), "%s%s", aside, suffixes[i]);
+        if (renameat(directory->fd, from, directory->fd, to) != 0 && errno != ENOENT)
+            return kiln_fail_errno(err, errno, "cannot move '%s/%s' aside", o->path, from);
+    }
+    memcpy(ret_aside, aside, sizeof(aside));
+    return KILN_OK;
+}
+
+void db_directory_remove(const struct db_directory *directory, const char *name)
+{
+    for (size_t i = 0; i < SUFFIXES; i++) {
+        char full[64];
+        snprintf(full, sizeof(full), "%.48s%s", name, suffixes[i]);
+        unlinkat(directory->fd, full, 0);
+    }
+}
+
+enum kiln_code db_directory_sync(const struct db_directory *directory, struct kiln_err *err)
+{
+    if (fsync(directory->fd) != 0)
+        return kiln_fail_errno(err, errno, "cannot write the directory '%s' to the disk",
+                               directory->options.path);
+    return KILN_OK;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/kernels/inflight.h"
+
+#include "engine/digest/sha256.h"
+#include "engine/service/kernels/source.h"
+
+#include <assert.h>
+
+struct inflights {
+    struct hash_table by_place;
+    unsigned count;
+};
+
+enum kiln_code inflights_create(struct inflights **ret_inflights, struct kiln_err *err)
+{
+    struct inflights *inflights = calloc(1, sizeof(*inflights));
+    if (!inflights)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the table of in-flight requests");
+    *ret_inflights = inflights;
+    return KILN_OK;
+}
+
+void inflights_destroy(struct inflights *inflights)
+{
+    if (inflights)
+        hash_table_done(&inflights->by_place);
+    free(inflights);
+}
+
+unsigned inflights_count(const struct inflights *inflights) { return inflights->count; }
+
+struct inflight *inflight_of_task(struct task *t)
+{
+    return (struct inflight *)(void *)((char *)t - offsetof(struct inflight, task));
+}
+
+/* ---- the table of flights ---- */
+
+struct inflight *inflight_find(struct engine *e, const struct digest *place)
+{
+    HASH_EACH (&e->inflights->by_place, digest_hash(place), struct inflight, by_place, f)
+        if (digest_equal(&f->place, place))
+            return f;
+    return NULL;
+}
+
+void inflight_leave_table(struct inflight *f)
+{
+    hash_table_remove(&f->engine->inflights->by_place, &f->by_place);
+}
+
+void inflight_enter_table(struct inflight *f, const struct digest *place)
+{
+    inflight_leave_table(f);
+    assert(!inflight_find(f->engine, place));
+    f->place = *place;
+    hash_table_add(&f->engine->inflights->by_place, &f->by_place, digest_hash(place));
+}
+
+void inflight_destroy(struct inflight *f)
+{
+    inflight_leave_table(f);
+    f->engine->inflights->count--;
+    compile_result_done(&f->order.task.result);
+    object_unref(f->object);
+    source_destroy(f->source);
+    name_key_destroy(f->name_key);
+    free(f);
+}
+
+struct inflight *inflight_create(struct engine *e, const struct digest *asked,
+                                 const struct fetch_ticket *asker)
+{
+    struct inflight *f = calloc(1, sizeof(*f));
+    if (!f)
+        return NULL;
+    f->engine = e;
+    f->asked = *asked;
+    f->uid = asker->uid;
+    f->look.reader.uid = (uint32_t)asker->uid;
+    f->err = KILN_ERR_INIT;
+    f->order.task.result = COMPILE_RESULT_INIT;
+    e->inflights->count++;
+    return f;
+}
+
+struct digest inflight_place(const struct digest *key, const struct fetch_want *want)
+{
+    struct sha256 s;
+    if (!want->name)
+        return *key;
+    sha256_init(&s);
+    sha256_put_sized(&s, bytes_of(key->bytes, DIGEST_SIZE));
+    sha256_put_sized(&s, want->name->database_id);
+    sha256_put_sized(&s, want->name->name);
+    sha256_put_sized(&s, want->name->args);
+    sha256_put_sized(&s, want->name->target);
+    return sha256_end(&s);
+}
+
+void inflight_attach(struct inflight *f, struct fetch_ticket *t)
+{
+    t->inflight = f;
+    t->previous = NULL;
+    t->next = f->tickets;
+    if (f->tickets)
+        f->tickets->previous = t;
+    f->tickets = t;
+}
+
+void inflight_detach(struct fetch_ticket *t)
+{
+    struct inflight *f = t->inflight;
+    *(t->previous ? &t->previous->next : &f->tickets) = t->next;
+    if (t->next)
+        t->next->previous = t->previous;
+    t->inflight = NULL;
+    t->next = t->previous = NULL;
+}

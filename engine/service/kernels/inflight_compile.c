@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/kernels/inflight_compile.h"
+
+#include "common/clock.h"
+#include "engine/compile/code_object.h"
+#include "engine/service/kernels/inflight_deliver.h"
+#include "engine/service/kernels/store_tasks.h"
+
+#include <sys/mman.h>
+
+static enum kiln_code check_object(const struct object *object, const struct compile_job *job,
+                                   struct kiln_err *err)
+{
+    struct target target;
+    enum kiln_code rc = target_parse(job->target, &target, err);
+    if (rc)
+        return rc;
+    void *map = mmap(NULL, object->size, PROT_READ, MAP_SHARED, object->fd, 0);
+    if (map == MAP_FAILED)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot map a code object of %llu bytes",
+                         (unsigned long long)object->size);
+    rc = code_object_check(bytes_of(map, object->size), &target, err);
+    munmap(map, object->size);
+    return rc;
+}
+
+static void seal_work(struct task *task)
+{
+    struct inflight *f = inflight_of_task(task);
+    struct compile_result *result = &f->order.task.result;
+    int fd = result->object_fd;
+    result->object_fd = -1;
+    f->found = object_from_memfd(fd, result->wall_ns, &f->object, &f->err);
+    if (!f->found)
+        f->found = check_object(f->object, &f->source->job, &f->err);
+}
+
+static void fail_compile(struct inflight *f, const struct kiln_err *why)
+{
+    struct engine *e = f->engine;
+    const char *log = f->order.task.result.log;
+    bool lasting = why->code == KILN_COMPILE_FAILED || why->code == KILN_INVALID ||
+                   why->code == KILN_CORRUPT; /* the others are this host's moment */
+    e->stats.compile_errors++;
+    if (lasting && !f->no_cache)
+        failure_memory_add(e->failures, &f->asked, why, log, clock_monotonic_ns());
+    event_kernel(e, "compile_failed", &f->asked, f->source, &f->order.task.result);
+    inflight_deliver_failure(f, why, log);
+}
+
+static void count_compile(struct inflight *f, unsigned result)
+{
+    figures_compile_ended(&f->engine->figures, f->source->job.toolchain, result,
+                          f->order.task.result.wall_ns);
+}
+
+static void seal_done(struct task *task)
+{
+    struct inflight *f = inflight_of_task(task);
+    engine_task_ended(f->engine);
+    count_compile(f, f->found ? COMPILED_INVALID : COMPILE_DONE);
+    if (f->found) {
+        kiln_while(&f->err, "the compiler's result for '%s'",
+                   (const char *)f->source->job.program.data);
+        fail_compile(f, &f->err);
+        return;
+    }
+    inflight_label_object(f);
+    ledger_compiled(f->engine->figures.ledger, f->uid, f->object->ledger_kind,
+                    ledger_worth(f->object->compile_ns));
+    event_kernel(f->engine, "compiled", &f->asked, f->source, &f->order.task.result);
+    if (!f->no_cache)
+        store_later(f->engine, &f->asked, KILN_TAKE(f->source), f->object);
+    inflight_deliver_object(f, TIER_COMPILED);
+}
+
+static void compile_done(struct compile_order *order)
+{
+    struct inflight *f = (struct inflight *)order;
+    struct compile_result *result = &order->task.result;
+    if (order->started_ns)
+        histogram_observe(&f->engine->figures.queue, order->started_ns - order->queued_ns, 1);
+    if (result->end == COMPILE_OUTDATED)
+        toolchains_describe_soon(f->engine);
+    if (result->end == COMPILE_UNAVAILABLE || result->end == COMPILE_OUTDATED) {
+        inflight_deliver_failure(f, &result->err,
+                                 result->log); /* not the kernel's: not remembered */
+        return;
+    }
+    f->engine->stats.compiles++;
+    if (result->end != COMPILE_DONE) {
+        count_compile(f, result->end);
+        fail_compile(f, &result->err);
+        return;
+    }
+    f->stage = SEALING;
+    f->task = (struct task){ .work = seal_work, .done = seal_done };
+    engine_run(f->engine, WORK_QUEUE_READ, &f->task);
+}
+
+static enum priority wanted_priority(const struct inflight *f)
+{
+    for (const struct fetch_ticket *t = f->tickets; t; t = t->next) {
+        if (t->priority == PRIORITY_INTERACTIVE)
+            return PRIORITY_INTERACTIVE;
+    }
+    return PRIORITY_PREFETCH;
+}
+
+enum kiln_code inflight_submit(struct inflight *f, struct kiln_err *err)
+{
+    f->stage = QUEUED;
+    f->order.task.job = f->source->job;
+    f->order.uid = f->uid;
+    f->order.priority = wanted_priority(f);
+    f->order.done = compile_done;
+    return compile_queue_submit(f->engine->queue, &f->order, err);
+}
+
+/* Another user waits for it now as well: it comes in the better of the two turns. */
+void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket)
+{
+    struct engine *e = f->engine;
+    e->stats.coalesced++;
+    inflight_attach(f, ticket);
+    if (f->stage != QUEUED)
+        return;
+    if (ticket->priority == PRIORITY_INTERACTIVE)
+        compile_queue_promote(e->queue, &f->order);
+    compile_queue_share(e->queue, &f->order, ticket->uid);
+}
+
+void inflight_compile_or_join(struct inflight *f)
+{
+    struct inflight *other = inflight_find(f->engine, &f->asked);
+    if (!other || other == f) {
+        inflight_enter_table(f, &f->asked);
+        if (inflight_submit(f, &f->err))
+            inflight_deliver_failure(f, &f->err, NULL);
+        return;
+    }
+    if (!other->source && other->stage == LOOKING)
+        other->source = KILN_TAKE(f->source);
+    while (f->tickets) {
+        struct fetch_ticket *t = f->tickets;
+        inflight_detach(t);
+        inflight_join_queue(other, t);
+    }
+    inflight_destroy(f);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/kernels/inflight_deliver.h"
+
+#include "engine/service/kernels/source.h"
+
+#include <stdio.h>
+
+/* ---- counting ---- */
+
+static void write_origin(struct object_origin *what, struct bytes target, struct bytes program)
+{
+    snprintf(what->target, sizeof(what->target), "%.*s", (int)target.size,
+             (const char *)target.data);
+    snprintf(what->program, sizeof(what->program), "%.*s", (int)program.size,
+             (const char *)program.data);
+}
+
+static void count_miss(struct engine *e, const struct fetch_result *r,
+                       const struct fetch_ticket *ticket)
+{
+    uint64_t *const reasons[] = {
+        [MISS_NEW] = &e->stats.misses_new,
+        [MISS_DAMAGED] = &e->stats.misses_damaged,
+        [MISS_STORE] = &e->stats.misses_store,
+        [MISS_UNCACHED] = &e->stats.misses_uncached,
+        [MISS_REMEMBERED] = &e->stats.misses_remembered,
+        [MISS_UNKNOWN] = &e->stats.misses_unknown,
+        [MISS_REFUSED] = &e->stats.misses_refused,
+        [MISS_PREFETCH] = &e->stats.misses_prefetch,
+    };
+    bool failed = r->err.code != KILN_OK;
+    e->stats.misses++;
+    ++*reasons[ticket->priority == PRIORITY_PREFETCH ? MISS_PREFETCH : r->reason];
+    e->figures.compiled += !failed;
+    figures_lookup(&e->figures, failed ? LOOKUP_NONE : LOOKUP_COMPILE, ticket->began_ns);
+}
+
+static enum lookup_end count_tier(struct engine *e, enum tier tier)
+{
+    if (tier == TIER_PACKAGE) {
+        e->stats.hits_package++;
+        return LOOKUP_PACKAGE;
+    }
+    e->stats.hits_disk++;
+    return LOOKUP_DISK;
+}
+
+void inflight_count_result(struct engine *e, const struct fetch_result *r,
+                           const struct fetch_ticket *ticket)
+{
+    if (r->err.code || r->tier == TIER_COMPILED) {
+        count_miss(e, r, ticket);
+        return;
+    }
+    enum lookup_end end = count_tier(e, r->tier);
+    figures_lookup(&e->figures, end, ticket->began_ns);
+    inflight_book_hit(e, r->object, end, ticket);
+    recency_touch(e, &r->key);
+}
+
+static bool is_damaged(const struct inflight *f)
+{
+    return f->look.damaged || f->look.shared_damaged || f->look.by_key.damaged[0] ||
+           f->look.by_name.damaged[0];
+}
+
+static bool is_refusal(const struct inflight *f, enum kiln_code code)
+{
+    bool compiled = f->order.task.result.end != COMPILE_DONE || f->stage == SEALING;
+    return !compiled || code == KILN_UNAVAILABLE || code == KILN_BUSY;
+}
+
+static enum miss_reason reason_of(const struct inflight *f, enum kiln_code code)
+{
+    if (f->no_cache)
+        return MISS_UNCACHED;
+    if (is_damaged(f))
+        return MISS_DAMAGED;
+    if (f->look.trouble.code)
+        return MISS_STORE;
+    if (!f->source && code)
+        return MISS_UNKNOWN;
+    return code && is_refusal(f, code) ? MISS_REFUSED : MISS_NEW;
+}
+
+/* What came out of the store knows it already.  Without memory its hits are the others'. */
+void inflight_label_object(struct inflight *f)
+{
+    struct object *object = f->object;
+    if (!object->origin)
+        object->origin = calloc(1, sizeof(*object->origin));
+    struct object_origin *what = object->origin;
+    if (!what)
+        return;
+    if (!what->target[0] && f->source) {
+        write_origin(what, f->source->job.target, f->source->job.program);
+    } else if (!what->target[0] && f->name_key) {
+        const struct kernel_name *n = &f->name_key->name;
+        write_origin(what, n->target.size ? n->target : n->database_id, n->name);
+    }
+    if (object->is_private)
+        snprintf(what->program, sizeof(what->program), "%s", LEDGER_PRIVATE);
+    object->ledger_kind = ledger_kind_of(f->engine->figures.ledger, what);
+    free(what); /* the ledger has it */
+    object->origin = NULL;
+}
+
+/* ---- delivering ---- */
+
+bool inflight_may_have(const struct object *object, uid_t uid)
+{
+    return !object || !object->is_private || object->owner == (uint32_t)uid;
+}
+
+/* Every ticket gets the result; the flight is gone when this returns. */
+static void deliver(struct inflight *f, const struct fetch_result *result)
+{
+    struct engine *e = f->engine;
+    inflight_leave_table(f); /* who asks from now on starts afresh */
+    f->stage = DELIVERING;
+    struct fetch_result hidden = { .err = { .code = KILN_NOT_FOUND },
+                                   .key = f->asked,
+                                   .reason = MISS_UNKNOWN };
+    while (f->tickets) {
+        struct fetch_ticket *t = f->tickets;
+        const struct fetch_result *r = inflight_may_have(result->object, t->uid) ? result : &hidden;
+        inflight_detach(t);
+        inflight_count_result(e, r, t);
+        t->ready(t, r);
+    }
+    inflight_destroy(f);
+}
+
+void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, const char *log)
+{
+    struct fetch_result result = {
+        .err = *err, .key = f->asked, .log = log, .reason = reason_of(f, err->code)
+    };
+    deliver(f, &result);
+}
+
+/* What was removed while it was looked up must not come back. */
+static void keep_hot(struct inflight *f, const struct digest *key)
+{
+    if (!f->no_cache && f->generation == hot_set_generation(f->engine->hot))
+        hot_set_insert(f->engine->hot, key, f->object);
+}
+
+void inflight_deliver_object(struct inflight *f, enum tier tier)
+{
+    struct fetch_result result = {
+        .tier = tier, .key = f->asked, .object = f->object, .reason = reason_of(f, KILN_OK)
+    };
+    if (tier != TIER_COMPILED)
+        inflight_label_object(f);
+    if (f->look.has_shared_key && !f->object->is_private) { /* the key of a name is one user's */
+        f->object->is_named = true;
+        f->object->owner = (uint32_t)f->uid;
+    }
+    keep_hot(f, &f->asked);
+    if (f->look.is_shared)
+        recency_touch(f->engine, &f->look.shared_key);
+    deliver(f, &result);
+}
+
+void inflight_deliver_packaged(struct inflight *f)
+{
+    const struct fetch_result result = { .tier = TIER_PACKAGE,
+                                         .key = kernel_name_packaged(&f->name_key->name),
+                                         .object = f->object };
+    inflight_label_object(f);
+    keep_hot(f, &result.key);
+    deliver(f, &result);
+}

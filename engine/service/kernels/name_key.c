@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/kernels/name_key.h"
+
+#include "engine/service/budget.h"
+#include "engine/store/kernel_name.h"
+
+#include <string.h>
+
+#define SCOPE_PACKAGES (KERNEL_SCOPE_EVERYONE - 1) /* nobody's uid */
+
+struct digest kernel_name_packaged(const struct kernel_name *name)
+{
+    struct digest plain =
+        kernel_name_key(SCOPE_PACKAGES, name->database_id, name->name, name->args);
+    return kernel_name_key(SCOPE_PACKAGES, name->target, bytes_of(plain.bytes, DIGEST_SIZE),
+                           (struct bytes){ 0 });
+}
+
+static struct bytes copy_bytes(char **at, struct bytes b)
+{
+    char *start = *at;
+    if (b.size)
+        memcpy(start, b.data, b.size);
+    *at += b.size;
+    return bytes_of(start, b.size);
+}
+
+enum kiln_code name_key_copy(struct engine *e, uid_t uid, const struct kernel_name *name,
+                             struct name_key **ret_name_key, struct kiln_err *err)
+{
+    size_t size = name->database_id.size + name->name.size + name->args.size + name->target.size;
+    enum kiln_code rc = budget_take(e->budget, uid, size, err);
+    if (rc)
+        return rc;
+    struct name_key *a = malloc(sizeof(*a) + size);
+    if (!a) {
+        budget_give(e->budget, uid, size);
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a kernel's name of %zu bytes", size);
+    }
+    char *at = a->storage;
+    a->engine = e;
+    a->uid = uid;
+    a->size = size;
+    a->name = (struct kernel_name){
+        .database_id = copy_bytes(&at, name->database_id),
+        .name = copy_bytes(&at, name->name),
+        .args = copy_bytes(&at, name->args),
+        .target = copy_bytes(&at, name->target),
+    };
+    *ret_name_key = a;
+    return KILN_OK;
+}
+
+void name_key_destroy(struct name_key *a)
+{
+    if (!a)
+        return;
+    budget_give(a->engine->budget, a->uid, a->size);
+    free(a);
+}

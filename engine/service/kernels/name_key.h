@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The name by which packages and imported caches know a kernel: (database id, kernel name, kernel
+ * arguments), verbatim.
+ *
+ * Ownership  a struct kernel_name borrows; an alias is a copy that outlives its request, charged to
+ *            its user's budget from copy to destroy
+ * Threading  the engine's thread; read-only elsewhere
+ */
+#include "engine/service/internal.h"
+
+struct kernel_name {
+    struct bytes database_id, name, args;
+    struct bytes target; /* canonical: what the object must have been made for; empty: any */
+};
+
+/* Where the hot set keeps what a package has under that name for that target: not under the key of
+ * a source, for a package's row states none. */
+struct digest kernel_name_packaged(const struct kernel_name *name);
+
+struct name_key {
+    struct kernel_name name; /* its views point into storage */
+    struct engine *engine;
+    uid_t uid;
+    size_t size; /* of storage, bytes */
+    char storage[];
+};
+
+/* KILN_BUSY beyond the user's budget, KILN_NO_MEMORY. */
+KILN_MUST_CHECK enum kiln_code name_key_copy(struct engine *e, uid_t uid,
+                                             const struct kernel_name *name,
+                                             struct name_key **ret_name_key, struct kiln_err *err);
+/* Accepts NULL. */
+void name_key_destroy(struct name_key *name_key);

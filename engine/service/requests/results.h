@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Outcomes on their way into a frame: records, and the objects that are its descriptors.
+ *
+ * Role       one list is filled and sent at a time; its records are written where they are sent
+ *            from, the engine's scratch buffer
+ * Ownership  holds a reference to each object until result_list_done
+ * Threading  the engine's thread
+ */
+#include "engine/service/kernels/fetch.h"
+
+/* A frame of a batch is sent when it has this many descriptors or bytes: the client can begin, and
+ * the frame fits into a socket's buffer (208 KiB by default) in one call. */
+#define RESULT_LIST_OBJECTS 128
+#define RESULT_LIST_BYTES (96u << 10)
+/* Content of fewer bytes is copied into its record: that costs less than a piece of its own. */
+#define RESULT_LIST_SEGMENT_MIN 1024
+
+struct result_list {
+    struct engine *engine;
+    const struct caller *caller;
+    uint32_t count;
+    bool is_frame;
+    size_t object_count;
+    size_t segment_count, inlaid_bytes;
+    struct object *objects[RESULT_LIST_OBJECTS];  /* owned references, as the next */
+    struct segment segments[RESULT_LIST_OBJECTS]; /* content that is not among the records */
+};
+
+struct result_wish { /* how an item wants its object */
+    uint32_t index;
+    uint32_t inline_limit;
+    bool no_object;
+};
+
+/* For result_list_records. */
+void result_list_begin(struct result_list *list, struct engine *e, const struct caller *caller);
+/* For result_list_send. */
+void result_list_begin_frame(struct result_list *list, struct engine *e,
+                             const struct caller *caller);
+bool result_list_is_full(const struct result_list *list);
+void result_list_add(struct result_list *list, const struct result_wish *wish,
+                     const struct fetch_result *result);
+/* What was added so far, as the field of another message. */
+struct bytes result_list_records(const struct result_list *list);
+void result_list_done(struct result_list *list);
+/* As a 'kernels' frame; then the list is done. */
+void result_list_send(struct result_list *list, struct caller *caller, uint64_t request_id,
+                      uint16_t flags);

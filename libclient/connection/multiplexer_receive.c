@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+#include "libclient/connection/multiplexer_parts.h"
+
+#include "libclient/connection/parcel.h"
+
+static enum kiln_code read_error_frame(const struct reply *reply, struct failure *failure)
+{
+    struct reader r = reader_of(reply->body);
+    struct message_error m = message_error_read(&r);
+    if (message_body_check(&r, MESSAGE_error, &failure->err)) {
+        failure->err.code = KILN_CORRUPT;
+        return kiln_while(&failure->err, "kilnd's answer is damaged");
+    }
+    return failure_said(failure, m.code, m.text, m.log);
+}
+
+/* The daemon answered that it will not do |rq| any more: the next one is asked. */
+static void put_back(struct multiplexer *x, struct request *rq)
+{
+    multiplexer_unlink(x, rq);
+    rq->sent = false;
+    multiplexer_link(x, rq);
+    multiplexer_keep_for_next(x, rq, "kilnd is stopping");
+    if (x->transport) /* by now it may be the next daemon's */
+        multiplexer_send_waiting(x);
+}
+
+/* On the waiter's thread, with the mutex held on entry and exit but not while reading. */
+static void accept_frame(struct multiplexer *x, struct request *rq, const struct reply *reply,
+                         unsigned long generation)
+{
+    bool is_error = reply->header->type == MESSAGE_error;
+    bool is_last = is_error || !(reply->header->flags & FRAME_MORE);
+    struct failure f; /* another thread may end the request meanwhile */
+    failure_init(&f);
+    pthread_mutex_unlock(&x->mutex);
+    enum kiln_code rc = is_error ? read_error_frame(reply, &f) : rq->accept(rq, reply, &f);
+    pthread_mutex_lock(&x->mutex);
+    if (is_last && reply_puts_off(reply, rc) && !rq->once && !rq->ended) {
+        failure_done(&f);
+        put_back(x, rq);
+        return;
+    }
+    x->status.answered = true;
+    rq->waiter->news++;
+    if (rc && !rq->ended)
+        rq->failure = f;
+    else
+        failure_done(&f);
+    if ((rc || is_last) && !rq->ended)
+        multiplexer_end_request(x, rq, rc);
+    if (rc == KILN_CORRUPT && !is_error && generation == x->generation && x->transport)
+        multiplexer_stop_transport(x);
+}
+
+static void give_parcel(struct multiplexer *x, struct request *rq, struct transport_frame *frame)
+{
+    struct waiter *w = rq->waiter;
+    struct parcel *p = parcel_create(frame);
+    if (!p) {
+        struct kiln_err err = KILN_ERR_INIT;
+        kiln_fail(&err, KILN_NO_MEMORY, "no memory for an answer of %zu bytes", frame->body.size);
+        multiplexer_end_with(x, rq, &err);
+        return;
+    }
+    p->request = rq;
+    p->generation = x->generation;
+    p->capabilities = x->status.handshake.capabilities;
+    if (w->last)
+        w->last->next = p;
+    else
+        w->first = p;
+    w->last = p;
+    multiplexer_wake(w);
+}
+
+bool multiplexer_open_parcel(struct multiplexer *x, struct waiter *w)
+{
+    struct parcel *p = w->first;
+    if (!p)
+        return false;
+    w->first = p->next;
+    if (!w->first)
+        w->last = NULL;
+    if (!p->request->ended) {
+        struct reply reply = {
+            .header = &p->header,
+            .body = bytes_of(p->body, p->header.body_size),
+            .descriptors = p->descriptors,
+            .descriptor_count = p->descriptor_count,
+            .capabilities = p->capabilities,
+            .connection = multiplexer_connection(p->generation),
+        };
+        accept_frame(x, p->request, &reply, p->generation);
+    }
+    parcel_destroy(p);
+    return true;
+}
+
+/* An error that answers no request, number 0, is kilnd's last word on the connection. */
+static struct kiln_err read_last_word(const struct transport_frame *frame)
+{
+    struct failure f;
+    failure_init(&f);
+    const struct reply reply = { .header = &frame->header, .body = frame->body };
+    if (frame->header.request_id == 0 && frame->header.type == MESSAGE_error)
+        (void)!read_error_frame(&reply, &f);
+    else
+        kiln_fail(&f.err, KILN_CORRUPT, "kilnd answers request %llu, which was never made",
+                  (unsigned long long)frame->header.request_id);
+    struct kiln_err why = f.err;
+    failure_done(&f);
+    return why;
+}
+
+void multiplexer_deliver(struct multiplexer *x, struct waiter *me, struct transport_frame *frame)
+{
+    const struct frame_header *h = &frame->header;
+    struct request *rq = multiplexer_find(x, h->request_id);
+    if (!rq && (h->request_id <= HANDSHAKE_REQUEST_ID || h->request_id >= x->next_id)) {
+        const struct kiln_err err = read_last_word(frame);
+        multiplexer_fail_everyone(x, &err);
+        multiplexer_stop_transport(x);
+    }
+    x->stopping |= (h->flags & FRAME_STOPPING) != 0;
+    if (!rq || !rq->sent) /* abandoned meanwhile */
+        return;
+    if (h->type == MESSAGE_error || !(h->flags & FRAME_MORE))
+        multiplexer_unlink(x, rq); /* or it would be sent again before its owner reads this */
+    if (rq->waiter != me) {
+        give_parcel(x, rq, frame);
+        return;
+    }
+    struct reply reply = {
+        .header = h,
+        .body = frame->body,
+        .descriptors = frame->descriptors,
+        .descriptor_count = frame->descriptor_count,
+        .capabilities = x->status.handshake.capabilities,
+        .connection = multiplexer_connection(x->generation),
+    };
+    accept_frame(x, rq, &reply, x->generation);
+}
+
+void multiplexer_drop_parcels(struct waiter *w, const struct request *rq)
+{
+    struct parcel **at = &w->first;
+    w->last = NULL;
+    while (*at) {
+        struct parcel *p = *at;
+        if (p->request == rq) {
+            *at = p->next;
+            parcel_destroy(p);
+        } else {
+            w->last = p;
+            at = &p->next;
+        }
+    }
+}

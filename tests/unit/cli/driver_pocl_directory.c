@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/driver/pocl_directory.h"
+#include "tests/support/test.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct fixture {
+    char temp[64];
+    struct pocl_directory directory;
+};
+
+static int set_up(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    *state = f;
+    snprintf(f->temp, sizeof(f->temp), "/tmp/kiln_cli_pocl_XXXXXX");
+    unsetenv("POCL_CACHE_DIR");
+    unsetenv("POCL_KERNEL_CACHE");
+    return mkdtemp(f->temp) ? setenv("TMPDIR", f->temp, 1) : -1;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    unsetenv("TMPDIR");
+    int rc = rmdir(f->temp); /* fails where something was left in it */
+    free(f);
+    return rc;
+}
+
+FIXTURE(driver_pocl_directory, set_up, tear_down);
+
+static void make_file(const char *directory, const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    FILE *out = fopen(path, "we");
+    assert_non_null(out);
+    fclose(out);
+}
+
+TEST(driver_pocl_directory, what_pocl_leaves_in_its_directory_goes_with_it)
+{
+    struct fixture *f = *state;
+    char inner[512];
+    pocl_directory_init(&f->directory);
+    assert_string_equal(getenv("POCL_CACHE_DIR"), f->directory.path);
+    assert_string_equal(getenv("POCL_KERNEL_CACHE"), "0");
+    assert_int_equal(strncmp(f->directory.path, f->temp, strlen(f->temp)), 0);
+    snprintf(inner, sizeof(inner), "%s/inner", f->directory.path);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    make_file(f->directory.path, "tempfile_1");
+    make_file(inner, "tempfile_2");
+
+    pocl_directory_done(&f->directory);
+
+    assert_int_equal(access(inner, F_OK), -1);
+}
+
+TEST(driver_pocl_directory, a_user_who_wants_pocls_kernel_cache_has_it)
+{
+    struct fixture *f = *state;
+    setenv("POCL_KERNEL_CACHE", "1", 1);
+    pocl_directory_init(&f->directory);
+    pocl_directory_done(&f->directory);
+    assert_null(getenv("POCL_CACHE_DIR"));
+    setenv("POCL_CACHE_DIR", f->temp, 1);
+    pocl_directory_init(&f->directory);
+    pocl_directory_done(&f->directory);
+    assert_string_equal(getenv("POCL_CACHE_DIR"), f->temp);
+    assert_string_equal(getenv("POCL_KERNEL_CACHE"), "1");
+}
+
+TEST(driver_pocl_directory, processes_that_are_given_one_directory_share_none)
+{
+    struct fixture *f = *state;
+    struct pocl_directory other;
+    unsetenv("TMPDIR");
+    setenv("POCL_CACHE_DIR", f->temp, 1);
+    pocl_directory_init(&f->directory);
+    assert_string_equal(getenv("POCL_CACHE_DIR"), f->directory.path);
+    setenv("POCL_CACHE_DIR", f->temp, 1); /* as another process has it */
+    pocl_directory_init(&other);
+    assert_string_equal(getenv("POCL_CACHE_DIR"), other.path);
+    assert_string_not_equal(f->directory.path, other.path);
+    assert_int_equal(strncmp(other.path, f->temp, strlen(f->temp)), 0);
+    pocl_directory_done(&other);
+    assert_int_equal(access(f->directory.path, F_OK), 0);
+    pocl_directory_done(&f->directory);
+}
+
+TEST(driver_pocl_directory, without_a_place_for_temporary_files_pocl_keeps_its_own)
+{
+    struct fixture *f = *state;
+    setenv("TMPDIR", "/nonexistent", 1);
+    pocl_directory_init(&f->directory);
+    assert_null(getenv("POCL_CACHE_DIR"));
+    assert_non_null(strstr(f->directory.why_not, "'/nonexistent' (No such file or directory)"));
+    assert_non_null(strstr(f->directory.why_not, "set TMPDIR or POCL_CACHE_DIR"));
+    pocl_directory_done(&f->directory);
+    setenv("TMPDIR", f->temp, 1);
+    pocl_directory_init(&f->directory);
+    assert_string_equal(f->directory.why_not, "");
+    pocl_directory_done(&f->directory);
+}
+
+TEST(driver_pocl_directory, a_directory_is_for_opencl_devices_alone)
+{
+    assert_true(pocl_directory_is_for(NULL));
+    assert_true(pocl_directory_is_for("auto"));
+    assert_true(pocl_directory_is_for("opencl:0"));
+    assert_false(pocl_directory_is_for("hip://GPU-1234"));
+    assert_false(pocl_directory_is_for("cuda:0"));
+    assert_true(pocl_directory_is_used("opencl:pthread-x:Portable-Computing-Language-3.1-ab"));
+    assert_false(pocl_directory_is_used("opencl:gpu:Some-OpenCL-2.0-ab"));
+    assert_false(pocl_directory_is_used("gfx90a"));
+}

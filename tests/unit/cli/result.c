@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/result.h"
+#include "cli/exit_status.h"
+#include "cli/fail.h"
+#include "cli/output.h"
+#include "common/json.h"
+#include "tests/support/test.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Both streams in files meanwhile. */
+struct fixture {
+    FILE *files[2];
+    int kept[2];
+    char texts[2][4096]; /* standard output, standard error */
+};
+
+static int set_up(void **state)
+{
+    *state = calloc(1, sizeof(struct fixture));
+    return *state ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+FIXTURE(result, set_up, tear_down);
+
+static void capture(struct fixture *f)
+{
+    fflush(NULL);
+    for (int i = 0; i < 2; i++) {
+        f->files[i] = tmpfile();
+        f->kept[i] = dup(i + 1);
+        dup2(fileno(f->files[i]), i + 1);
+    }
+}
+
+static void release(struct fixture *f)
+{
+    fflush(NULL);
+    for (int i = 0; i < 2; i++) {
+        dup2(f->kept[i], i + 1);
+        close(f->kept[i]);
+        rewind(f->files[i]);
+        f->texts[i][fread(f->texts[i], 1, sizeof(f->texts[i]) - 1, f->files[i])] = '\0';
+        fclose(f->files[i]);
+    }
+}
+
+static enum exit_status end(struct fixture *f, const struct result *result, int rc,
+                            struct kiln_error *err)
+{
+    capture(f);
+    enum exit_status status = result_end(result, rc, err);
+    release(f);
+    return status;
+}
+
+TEST(result, a_failure_is_a_message_and_a_status)
+{
+    struct fixture *f = *state;
+    struct kiln_error err = { .code = KILN_E_DENIED, .text = "not for you" };
+    assert_int_equal(end(f, &(struct result){ .program = "kilnctl" }, KILN_E_DENIED, &err), 4);
+    assert_string_equal(f->texts[0], "");
+    assert_string_equal(f->texts[1], "kilnctl: not for you\n");
+}
+
+TEST(result, a_failure_is_an_object_too_where_json_was_asked_for)
+{
+    struct fixture *f = *state;
+    struct kiln_error err = { .code = KILN_E_DENIED, .text = "not for \"you\"" };
+    struct result result = { .program = "kilnctl", .json = true };
+    assert_int_equal(end(f, &result, KILN_E_DENIED, &err), 4);
+    assert_string_equal(f->texts[0],
+                        "{\"error\":{\"code\":\"DENIED\",\"text\":\"not for \\\"you\\\"\"}}\n");
+    assert_string_equal(f->texts[1], "kilnctl: not for \"you\"\n");
+}
+
+TEST(result, a_failure_that_was_reported_as_json_is_not_reported_again)
+{
+    struct fixture *f = *state;
+    struct kiln_error err = { .code = KILN_E_IO, .text = "half of it" };
+    struct result result = { .program = "kilnctl", .json = true, .reported = true };
+    assert_int_equal(end(f, &result, KILN_E_IO, &err), 1);
+    assert_string_equal(f->texts[0], "");
+    assert_string_equal(f->texts[1], "kilnctl: half of it\n");
+}
+
+TEST(result, what_is_unavailable_is_no_missing_daemon_where_one_answers)
+{
+    struct fixture *f = *state;
+    struct kiln_error err = { .code = KILN_E_UNAVAILABLE, .text = "no such server" };
+    struct result result = { .program = "kilnctl" };
+    assert_int_equal(end(f, &result, KILN_E_UNAVAILABLE, &err), 3);
+    result.daemon_answers = true;
+    assert_int_equal(end(f, &result, KILN_E_UNAVAILABLE, &err), 1);
+}
+
+TEST(result, a_compilers_log_goes_with_the_error)
+{
+    struct kiln_error err = { .code = KILN_E_COMPILE_FAILED, .log = "x.c:1: no" };
+    KILN_AUTO(json) struct json *json = result_error_json(&err);
+    assert_string_equal(json_get_text(json, "log", ""), "x.c:1: no");
+    assert_string_equal(json_get_text(json, "text", ""), kiln_error_text(KILN_E_COMPILE_FAILED));
+}
+
+TEST(result, success_says_nothing)
+{
+    struct fixture *f = *state;
+    struct kiln_error err = { 0 };
+    struct result result = { .program = "kilnctl", .json = true };
+    assert_int_equal(end(f, &result, KILN_E_OK, &err), 0);
+    assert_string_equal(f->texts[0], "");
+    assert_string_equal(f->texts[1], "");
+}
+
+TEST(result, json_is_seen_anywhere_but_among_plain_words)
+{
+    assert_true(result_wants_json(2, (const char *[]){ "--frob", "--json" }));
+    assert_false(result_wants_json(2, (const char *[]){ "--", "--json" }));
+    assert_false(result_wants_json(1, (const char *[]){ "json" }));
+}
+
+TEST(result, json_that_is_printed_is_utf_8_whatever_it_holds)
+{
+    static const struct {
+        const char *text, *printed;
+    } cases[] = {
+        { "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5",
+          "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x94\xa5" },
+        { "\xff\xc3", "??" },                  /* no beginning; no end */
+        { "\xc0\xaf \xe0\x80\xaf", "?? ???" }, /* longer than need be */
+        { "\xed\xa0\x80", "???" },             /* half of a pair */
+        { "\xf4\x90\x80\x80", "????" },        /* beyond the last one */
+        { "\xe2\x82 \xf0\x9f\x94", "?? ???" }, /* cut off */
+    };
+    struct fixture *f = *state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct kiln_error err = { 0 };
+        char want[64];
+        KILN_AUTO(json) struct json *json = json_object();
+        json_set_text(json, "t", cases[i].text);
+        capture(f);
+        int rc = output_json(json, &err);
+        release(f);
+        snprintf(want, sizeof(want), "{\"t\":\"%s\"}\n", cases[i].printed);
+        assert_int_equal(rc, KILN_E_OK);
+        assert_string_equal(f->texts[0], want);
+    }
+}
+
+TEST(plain, what_the_system_refuses_is_denied)
+{
+    struct kiln_error err = { 0 };
+    assert_int_equal(cli_fail_errno(&err, EACCES, "cannot open 'a'"), KILN_E_DENIED);
+    assert_string_equal(err.text, "cannot open 'a': Permission denied");
+    assert_int_equal(err.code, KILN_E_DENIED);
+    assert_int_equal(exit_status_of(err.code), 4);
+    assert_int_equal(cli_fail_errno(&err, EPERM, "x"), KILN_E_DENIED);
+    assert_int_equal(cli_fail_errno(&err, ENOMEM, "x"), KILN_E_NO_MEMORY);
+    assert_int_equal(cli_fail_errno(&err, ENOENT, "x"), KILN_E_IO);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* Which directories are a user's own, and so which a private kilnd has. */
+#include "common/own_directory.h"
+
+#include "common/fs.h"
+#include "common/private_directories.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STRANGER 4242u
+
+struct fixture {
+    char directory[64];
+    char path[128]; /* below it, not there */
+    struct kiln_err err;
+    struct private_directories directories;
+};
+
+static bool seems_root;
+
+uid_t __real_geteuid(void);
+uid_t __wrap_geteuid(void);
+uid_t __wrap_geteuid(void) { return seems_root ? 0 : __real_geteuid(); }
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .err = KILN_ERR_INIT };
+    seems_root = false;
+    snprintf(f.directory, sizeof(f.directory), "/tmp/kiln-test-XXXXXX");
+    assert_non_null(mkdtemp(f.directory));
+    snprintf(f.path, sizeof(f.path), "%s/a/b", f.directory);
+    setenv("HOME", f.directory, 1);
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("XDG_STATE_HOME");
+    unsetenv("XDG_RUNTIME_DIR");
+    unsetenv("TMPDIR");
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    fs_remove_tree(AT_FDCWD, f->directory);
+    return 0;
+}
+
+FIXTURE(own_directory, set_up, tear_down);
+
+/* As for root, with a directory of another user's. */
+static void be_root_in_anothers_directory(struct fixture *f)
+{
+    if (__real_geteuid() == 0)
+        assert_int_equal(chown(f->directory, STRANGER, STRANGER), 0);
+    seems_root = true;
+}
+
+static void expect_nothing_made(const struct fixture *f)
+{
+    char below[256];
+    snprintf(below, sizeof(below), "%s/a", f->directory);
+    assert_int_not_equal(access(below, F_OK), 0);
+    snprintf(below, sizeof(below), "%s/.cache", f->directory);
+    assert_int_not_equal(access(below, F_OK), 0);
+    snprintf(below, sizeof(below), "%s/.local", f->directory);
+    assert_int_not_equal(access(below, F_OK), 0);
+}
+
+TEST(own_directory, a_directory_in_ones_own_is_made_private)
+{
+    struct fixture *f = *state;
+    struct stat seen;
+    must(own_directory_make(f->path, &f->err), f->err);
+    assert_int_equal(stat(f->path, &seen), 0);
+    assert_int_equal(seen.st_mode & 0777, 0700);
+    must(own_directory_make(f->path, &f->err), f->err); /* once it is there */
+}
+
+TEST(own_directory, root_makes_nothing_in_another_users_directory)
+{
+    struct fixture *f = *state;
+    be_root_in_anothers_directory(f);
+    assert_int_equal(own_directory_make(f->path, &f->err), KILN_DENIED);
+    assert_says(f->err.text, f->directory);
+    assert_says(f->err.text, "belongs to user");
+    (void)!private_directories_find(&f->directories, &f->err); /* HOME is that user's: sudo */
+    assert_null(strstr(f->directories.cache, f->directory));
+    assert_null(strstr(f->directories.state, f->directory));
+    assert_says(f->directories.why_temporary, "belongs to user");
+    expect_nothing_made(f);
+}
+
+TEST(own_directory, root_follows_no_link_of_another_users)
+{
+    struct fixture *f = *state;
+    char link[128];
+    snprintf(link, sizeof(link), "%s/to-etc", f->directory);
+    assert_int_equal(symlink("/etc", link), 0);
+    be_root_in_anothers_directory(f);
+    assert_int_equal(own_directory_check(link, &f->err), KILN_DENIED);
+}
+
+TEST(own_directory, a_directory_that_anybody_may_write_to_is_none_but_a_sticky_one)
+{
+    struct fixture *f = *state;
+    assert_int_equal(chmod(f->directory, 0777), 0);
+    assert_int_equal(own_directory_make(f->path, &f->err), KILN_DENIED);
+    assert_says(f->err.text, "anybody may write to");
+    expect_nothing_made(f);
+    assert_int_equal(chmod(f->directory, 01777), 0);
+    must(own_directory_make(f->path, &f->err), f->err);
+}
+
+TEST(own_directory, one_that_is_there_already_has_to_be_this_users_alone)
+{
+    struct fixture *f = *state;
+    must(own_directory_make(f->path, &f->err), f->err);
+    assert_int_equal(chmod(f->path, 0770), 0);
+    assert_int_equal(own_directory_make(f->path, &f->err), KILN_DENIED);
+    assert_says(f->err.text, "chmod go-w");
+    assert_int_equal(own_directory_make("relative", &f->err), KILN_INVALID);
+    assert_int_not_equal(own_directory_check("/nonexistent", &f->err), KILN_OK);
+}
+
+TEST(own_directory, a_path_too_long_for_a_socket_is_replaced_by_a_temporary_directory)
+{
+    struct fixture *f = *state;
+    char cache[256];
+    snprintf(cache, sizeof(cache), "%s/%0100d", f->directory, 0);
+    setenv("XDG_CACHE_HOME", cache, 1);
+    setenv("TMPDIR", f->directory, 1);
+    must(private_directories_find(&f->directories, &f->err), f->err);
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("TMPDIR");
+    assert_says(f->directories.cache, "/kiln-private-");
+    assert_says(f->directories.state, "/.local/state/kiln/private");
+    assert_says(f->directories.why_temporary, "longer than a socket");
+    assert_says(f->directories.socket, f->directories.cache);
+}

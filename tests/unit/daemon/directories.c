@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/config/directories.h"
+
+#include "common/fs.h"
+#include "tests/support/test.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct fixture {
+    char directory[64];
+    char path[128];
+    struct kiln_err err;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .directory = "/tmp/kiln_folders_XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.directory));
+    snprintf(f.path, sizeof(f.path), "%s/some/state", f.directory);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    fs_remove_tree(AT_FDCWD, f->directory);
+    return 0;
+}
+
+FIXTURE(directory, set_up, tear_down);
+
+static enum kiln_code make(struct fixture *f)
+{
+    return directory_make(f->path, 0700, "the state directory", "--state-dir", &f->err);
+}
+
+TEST(directory, makes_a_directory_that_only_its_owner_may_enter)
+{
+    struct fixture *f = *state;
+    struct stat seen;
+
+    must(make(f), f->err);
+
+    assert_int_equal(stat(f->path, &seen), 0);
+    assert_int_equal(seen.st_mode & 0777, 0700);
+    must(make(f), f->err); /* one that is there is as good */
+}
+
+TEST(directory, all_that_it_makes_has_the_mode_and_what_is_there_stays)
+{
+    struct fixture *f = *state;
+    struct stat made, between, before;
+
+    must(directory_make_mode(f->path, 0711, &f->err), f->err);
+
+    assert_int_equal(stat(f->path, &made), 0);
+    *strrchr(f->path, '/') = '\0';
+    assert_int_equal(stat(f->path, &between), 0);
+    assert_int_equal(stat(f->directory, &before), 0);
+    assert_int_equal(made.st_mode & 0777, 0711);
+    assert_int_equal(between.st_mode & 0777, 0711);
+    assert_int_equal(before.st_mode & 0777, 0700);
+    must(directory_make_mode(f->path, 0700, &f->err), f->err);
+    assert_int_equal(stat(f->path, &between), 0);
+    assert_int_equal(between.st_mode & 0777, 0711);
+}
+
+TEST(directory, what_cannot_be_made_is_named_with_what_to_set)
+{
+    struct fixture *f = *state;
+    snprintf(f->path, sizeof(f->path), "/dev/null/state");
+    assert_int_not_equal(make(f), KILN_OK);
+    assert_says(f->err.text, "the state directory: cannot make");
+    assert_says(f->err.text, "; set another with --state-dir");
+}
+
+TEST(directory, a_directory_that_everybody_may_write_to_is_refused)
+{
+    struct fixture *f = *state;
+    must(make(f), f->err);
+    assert_int_equal(chmod(f->path, 0777), 0);
+    assert_int_equal(make(f), KILN_DENIED);
+    assert_says(f->err.text, f->path);
+    assert_int_equal(chmod(f->path, 01777), 0); /* as /tmp is */
+    must(make(f), f->err);
+}
+
+TEST(directory, a_directory_that_we_may_not_write_to_is_refused)
+{
+    struct fixture *f = *state;
+    if (geteuid() != 0)
+        skip();
+    must(make(f), f->err);
+    snprintf(f->path, sizeof(f->path), "%s", f->directory);
+    assert_int_equal(chmod(f->directory, 0755), 0);
+    assert_int_equal(seteuid(65534), 0);
+
+    enum kiln_code rc = make(f);
+
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(rc, KILN_DENIED);
+    assert_says(f->err.text, "cannot write to");
+    assert_says(f->err.text, "--state-dir");
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+/* kilnd's directories and files where the system refuses: what is said, and that nothing is left.
+ */
+#include "common/fs.h"
+#include "daemon/config/config.h"
+#include "daemon/config/directories.h"
+#include "daemon/workers/take_file.h"
+#include "daemon/workers/temp_directory.h"
+#include "tests/support/failing_calls.h"
+#include "tests/support/test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct fixture {
+    char directory[64];
+    char path[96]; /* in it */
+    struct worker_user user;
+    struct kiln_err err;
+};
+
+static int set_up(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .directory = "/tmp/kiln_refused_XXXXXX", .err = KILN_ERR_INIT };
+    assert_non_null(mkdtemp(f.directory));
+    assert_int_equal(chmod(f.directory, 0711), 0);
+    snprintf(f.path, sizeof(f.path), "%s/thing", f.directory);
+    *state = &f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    calls_failed();
+    fs_remove_tree(AT_FDCWD, f->directory);
+    return 0;
+}
+
+FIXTURE(directory, set_up, tear_down);
+
+static enum kiln_code with(struct fixture *f, fallible *act, const char *call, unsigned nth,
+                           int error)
+{
+    kiln_err_init(&f->err);
+    fail_call(call, nth, error);
+    enum kiln_code rc = act(f, &f->err);
+    assert_true(calls_failed());
+    return rc;
+}
+
+static unsigned entries_of(const char *path)
+{
+    unsigned count = 0;
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    for (struct dirent *e; (e = readdir(dir));)
+        count += e->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+/* ---- directories ---- */
+
+static enum kiln_code make_and_remove(void *context, struct kiln_err *err)
+{
+    const struct fixture *f = context;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/below", f->path);
+    enum kiln_code rc = directory_make(path, 0700, "the state directory", "--state-dir", err);
+    remove(path);
+    remove(f->path);
+    return rc;
+}
+
+TEST(directory, a_directory_that_cannot_be_made_is_reported_with_the_setting)
+{
+    struct fixture *f = *state;
+    expect_failures(make_and_remove, f, "strdup", ENOMEM, KILN_NO_MEMORY,
+                    "the state directory: cannot make the directory '");
+    expect_failures(make_and_remove, f, "chmod", EPERM, KILN_DENIED, "cannot set the mode of '");
+    expect_failures(make_and_remove, f, "faccessat", EACCES, KILN_DENIED, "cannot write to '");
+    assert_int_equal(with(f, make_and_remove, "mkdir", 1, EROFS), KILN_IO);
+    assert_says(f->err.text, "cannot make the directory '");
+    assert_says(f->err.text, "; set another with --state-dir");
+    /* Whether it was there, whether it came to be, what it is. */
+    assert_int_equal(with(f, make_and_remove, "stat", 1, EIO), KILN_OK);
+    assert_int_equal(with(f, make_and_remove, "stat", 4, EIO), KILN_IO);
+    assert_says(f->err.text, "cannot look at the directory '");
+    assert_int_equal(with(f, make_and_remove, "stat", 5, EIO), KILN_IO);
+    assert_says(f->err.text, "cannot look at '");
+    /* Somebody else was quicker. */
+    assert_int_equal(mkdir(f->path, 0700), 0);
+    assert_int_equal(with(f, make_and_remove, "stat", 2, ENOENT), KILN_OK);
+}
+
+/* ---- directories of compilers ---- */
+
+static enum kiln_code open_temporary(void *context, struct kiln_err *err)
+{
+    struct fixture *f = context;
+    struct temp_root root = { .fd = -1 };
+    char path[PATH_TEXT_MAX];
+    enum kiln_code rc = temp_root_open(f->path, &f->user, &root, err);
+    if (!rc)
+        rc = temp_directory_make(&root, path, err);
+    temp_root_close(&root);
+    assert_true(access(f->path, F_OK) != 0 || entries_of(f->path) == 0);
+    return rc;
+}
+
+TEST(directory, temporary_directories_that_cannot_be_made_are_reported_and_not_left)
+{
+    struct fixture *f = *state;
+    must(open_temporary(f, &f->err), f->err);
+    expect_failures(open_temporary, f, "mkdtemp", ENOSPC, KILN_FULL,
+                    "cannot make a temporary directory in '");
+    expect_failures(open_temporary, f, "mkdtemp", ENOSPC, KILN_FULL, "is full: make room there");
+    expect_failures(open_temporary, f, "mkdir", ENOSPC, KILN_FULL, "cannot make the directory '");
+    /* What only one of them meets is tried anew. */
+    static const char *const calls[] = { "openat", "fstat", "flock", "lstat" };
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        assert_int_equal(with(f, open_temporary, calls[i], 1, EIO), KILN_OK);
+        kiln_err_init(&f->err);
+        fail_calls(calls[i], EIO);
+        assert_int_equal(open_temporary(f, &f->err), KILN_IO);
+        assert_true(calls_failed());
+        assert_says(f->err.text, "cannot lock and mark a temporary directory in '");
+        fs_remove_tree(AT_FDCWD, f->path);
+        kiln_err_init(&f->err);
+    }
+    assert_int_equal(with(f, open_temporary, "openat", 2, ENOSPC), KILN_OK); /* its mark */
+    fail_calls("flock", EWOULDBLOCK);
+    assert_int_equal(open_temporary(f, &f->err), KILN_BUSY);
+    assert_true(calls_failed());
+    fs_remove_tree(AT_FDCWD, f->path);
+    kiln_err_init(&f->err);
+}
+
+static void make_leftover(const struct fixture *f)
+{
+    static const char *const names[] = { "a", "b", "c", ".made-by-kilnd" };
+    char path[192];
+    assert_true(mkdir(f->path, 0700) == 0 || errno == EEXIST);
+    snprintf(path, sizeof(path), "%s/kilnd-temp-dead00", f->path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(path, sizeof(path), "%s/kilnd-temp-dead00/%s", f->path, names[i]);
+        int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+        assert_true(fd >= 0);
+        close(fd);
+    }
+}
+
+/* Sweeps, and leaves nothing of its own but what cannot be removed. */
+static void sweep(struct fixture *f)
+{
+    struct temp_root root = { .fd = -1 };
+    must(temp_root_open(f->path, &f->user, &root, &f->err), f->err);
+    temp_root_close(&root);
+}
+
+/* Whatever goes first, and whatever stays: it keeps its mark, by which the next one knows it. */
+TEST(directory, what_a_sweep_cannot_remove_the_next_one_does)
+{
+    enum { REMOVED = 5 }; /* at least: its files, its mark, and itself */
+    struct fixture *f = *state;
+    unsigned nth = 0;
+    bool failed = true;
+    while (failed) {
+        make_leftover(f);
+        fail_call("unlinkat", ++nth, EIO);
+        sweep(f);
+        failed = calls_failed();
+        sweep(f);
+        assert_int_equal(entries_of(f->path), 0);
+    }
+    assert_true(nth > REMOVED);
+    static const char *const listing[] = { "openat", "fdopendir" };
+    for (size_t i = 0; i < sizeof(listing) / sizeof(listing[0]); i++) {
+        make_leftover(f);
+        fail_call(listing[i], i == 0 ? 2 : 1, EMFILE); /* the first opens it to be locked */
+        sweep(f);
+        assert_true(calls_failed());
+        assert_int_equal(entries_of(f->path), 1);
+        sweep(f);
+        assert_int_equal(entries_of(f->path), 0);
+    }
+}
+
+/* It has room for directories, and none for the file that marks one. */
+TEST(directory, a_full_disk_is_reported_as_one)
+{
+    struct fixture *f = *state;
+    fail_calls("openat", ENOSPC);
+    assert_int_equal(open_temporary(f, &f->err), KILN_FULL);
+    assert_true(calls_failed());
+    assert_says(f->err.text,
+                "is full: make room there (bytes and inodes), or set another directory");
+    assert_says(f->err.text, f->path);
+    fs_remove_tree(AT_FDCWD, f->path);
+    kiln_err_init(&f->err);
+    fail_calls("mkdir", ENOSPC);
+    assert_int_equal(open_temporary(f, &f->err), KILN_FULL);
+    assert_true(calls_failed());
+    assert_says(f->err.text, "making the directory for temporary files");
+    assert_says(f->err.text, "is full: make room there");
+}
+
+TEST(directory, temporary_directories_of_another_user_are_given_to_it)
+{
+    struct fixture *f = *state;
+    if (geteuid() != 0) {
+        print_message("SKIPPED: only root gives directories away\n");
+        skip();
+    }
+    f->user = (struct worker_user){ .uid = 45011, .gid = 45011, .other = true, .name = "worker" };
+    must(open_temporary(f, &f->err), f->err);
+    expect_failures(open_temporary, f, "chown", EPERM, KILN_DENIED, "to user 'worker'");
+    assert_int_equal(with(f, open_temporary, "fchmod", 1, EPERM), KILN_DENIED);
+    assert_says(f->err.text, "cannot set the mode of '");
+    assert_int_equal(chmod(f->directory, 0700), 0);
+    assert_int_equal(open_temporary(f, &f->err), KILN_DENIED);
+    assert_says(f->err.text, "user 'worker', which compilers run as, may not enter '");
+}
+
+TEST(directory, a_temporary_directory_with_too_long_a_path_is_refused)
+{
+    struct fixture *f = *state;
+    struct temp_root root = { .fd = -1, .path = "" };
+    char path[PATH_TEXT_MAX];
+    memset(root.path, 'x', sizeof(root.path) - 2);
+    assert_int_equal(temp_directory_make(&root, path, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "temp_dir 'xxx");
+    temp_root_close(&root); /* it was never open */
+}
+
+/* ---- another user's file ---- */
+
+#define SIZE 5000
+
+static enum kiln_code take(void *context, struct kiln_err *err)
+{
+    static atomic_int stopped;
+    const struct fixture *f = context;
+    enum kiln_code rc = take_copy(f->path, SIZE, &stopped, err);
+    assert_int_equal(entries_of(f->directory), 1); /* no copy beside it */
+    return rc;
+}
+
+TEST(directory, a_file_that_cannot_be_taken_is_reported_and_no_copy_is_left)
+{
+    struct fixture *f = *state;
+    char content[SIZE] = "content";
+    must(fs_replace_file(f->path, bytes_of(content, SIZE), 0600, &f->err), f->err);
+    must(take(f, &f->err), f->err);
+    static const struct {
+        const char *call, *says;
+        unsigned nth;
+        int error;
+        enum kiln_code code;
+    } cases[] = {
+        { "open", "kiln-transfer left no file '", 1, EACCES, KILN_IO },
+        { "fstat", "kiln-transfer left no file '", 1, EIO, KILN_IO },
+        { "open", "cannot make the file '", 2, ENOSPC, KILN_FULL },
+        { "fstat", "cannot look at the file '", 2, EIO, KILN_IO },
+        { "fsync", "cannot write the file '", 1, EIO, KILN_IO },
+        { "rename", "cannot rename '", 1, EIO, KILN_IO },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(with(f, take, cases[i].call, cases[i].nth, cases[i].error), cases[i].code);
+        assert_says(f->err.text, cases[i].says);
+        must(take(f, &f->err), f->err); /* it is still there to be taken */
+    }
+    char longer[5000];
+    memset(longer, '/', sizeof(longer)); /* one that can be opened: its copy's has no room */
+    snprintf(longer + 4093 - strlen(f->path), sizeof(longer) - 4093, "%s", f->path);
+    static atomic_int stopped;
+    assert_int_equal(take_copy(longer, SIZE, &stopped, &f->err), KILN_INVALID);
+    assert_says(f->err.text, "the path '////");
+}
+
+TEST(directory, what_is_no_file_or_too_large_is_not_taken)
+{
+    struct fixture *f = *state;
+    char content[SIZE + 1] = "content";
+    must(fs_replace_file(f->path, bytes_of(content, SIZE + 1), 0600, &f->err), f->err);
+    assert_int_equal(take(f, &f->err), KILN_FULL);
+    assert_says(f->err.text, "left a file of 5001 bytes, 5000 are allowed");
+    assert_int_equal(remove(f->path), 0);
+    assert_int_equal(mkfifo(f->path, 0600), 0);
+    assert_int_equal(take(f, &f->err), KILN_IO);
+    assert_says(f->err.text, "kiln-transfer left no file '");
+}
+
+/* ---- settings ---- */
+
+static enum kiln_code load(void *context, struct kiln_err *err)
+{
+    static struct config config;
+    const struct fixture *f = context;
+    const char *const arguments[] = {
+        "kilnd", "--compiler=/bin/true", "--cache-dir=relative", "--config", f->path, NULL
+    };
+    const char *const environment[] = { NULL };
+    return config_load(5, arguments, environment, &config, err);
+}
+
+TEST(directory, a_configuration_that_cannot_be_read_is_reported)
+{
+    struct fixture *f = *state;
+    must(fs_replace_file(f->path, bytes_of_text("{\"workers\": 3}"), 0600, &f->err), f->err);
+    must(load(f, &f->err), f->err);
+    expect_failures(load, f, "calloc", ENOMEM, KILN_NO_MEMORY, "cannot hold the configuration");
+    expect_failures(load, f, "getcwd", EACCES, KILN_DENIED,
+                    "cannot tell the working directory for");
+    expect_failures(load, f, "open", EACCES, KILN_DENIED, "cannot open '");
+    expect_failures(load, f, "pread", EIO, KILN_IO, "cannot read");
+    expect_failures(load, f, "realloc", ENOMEM, KILN_NO_MEMORY, "cannot hold 14 bytes");
+}
+
+/* What a host does not tell has a default of its own. */
+TEST(directory, a_host_that_reports_nothing_of_itself_has_defaults)
+{
+    static struct config config;
+    struct fixture *f = *state;
+    const char *const arguments[] = { "kilnd", "--compiler=/bin/true", "--config", f->path, NULL };
+    const char *const environment[] = { NULL };
+    must(fs_replace_file(f->path, bytes_of_text("{}"), 0600, &f->err), f->err);
+    fail_calls("sched_getaffinity", EPERM);
+    must(config_load(4, arguments, environment, &config, &f->err), f->err);
+    assert_true(calls_failed());
+    assert_int_equal(config_number(&config, CONFIG_workers), 1);
+    fail_calls("statvfs", EIO);
+    must(config_load(4, arguments, environment, &config, &f->err), f->err);
+    assert_true(calls_failed());
+    assert_int_equal(config_number(&config, CONFIG_cache_limit), 20ull << 30);
+    fail_calls("stat", EIO);
+    must(config_load(4, arguments, environment, &config, &f->err), f->err);
+    assert_true(calls_failed());
+    assert_int_equal(config_number(&config, CONFIG_cache_limit), 20ull << 30);
+    assert_string_equal(config_text(&config, CONFIG_temp_dir), "/tmp");
+    fail_calls("faccessat", EACCES);
+    must(config_load(4, arguments, environment, &config, &f->err), f->err);
+    assert_true(calls_failed());
+    assert_string_equal(config_text(&config, CONFIG_temp_dir), "/tmp");
+}
+
+/* The settings of an ordinary user without any variable but |variable|. */
+static enum kiln_code load_as_user(const char *variable, const char *const *flags,
+                                   struct config *config, struct kiln_err *err)
+{
+    static const char *const names[] = { "HOME",           "XDG_RUNTIME_DIR", "XDG_CACHE_HOME",
+                                         "XDG_STATE_HOME", "XDG_CONFIG_HOME", "TMPDIR" };
+    const char *const environment[] = { NULL };
+    int count = 0;
+    while (flags[count])
+        count++;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unsetenv(names[i]);
+    if (variable)
+        putenv((char *)(uintptr_t)variable);
+    uid_t before = geteuid();
+    assert_true(before != 0 || seteuid(45012) == 0);
+    enum kiln_code rc = config_load(count, flags, environment, config, err);
+    assert_int_equal(seteuid(before), 0);
+    return rc;
+}
+
+TEST(directory, what_has_no_place_is_asked_for)
+{
+    static struct config config;
+    static char longer[PATH_TEXT_MAX + 50] = "XDG_RUNTIME_DIR=/", relative[PATH_TEXT_MAX + 50];
+    struct fixture *f = *state;
+    memset(longer + strlen(longer), 'x', PATH_TEXT_MAX);
+    memset(relative, 'x', PATH_TEXT_MAX - 5);
+    const struct {
+        const char *variable, *says;
+        const char *flags[6];
+    } cases[] = {
+        { longer, "is longer than", { "kilnd" } },
+        { NULL, "no place for the cache directory: neither XDG_CACHE_HOME nor HOME", { "kilnd" } },
+        { NULL, "no place for the state directory", { "kilnd", "--cache-dir=/x" } },
+        { NULL, "cannot find 'kiln-compiler'", { "kilnd", "--cache-dir=/x", "--state-dir=/y" } },
+        { "HOME=/h",
+          "cache_dir: 'xxx",
+          { "kilnd", "--compiler=/bin/true", "--cache-dir", relative } },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        kiln_err_init(&f->err);
+        assert_int_not_equal(load_as_user(cases[i].variable, cases[i].flags, &config, &f->err),
+                             KILN_OK);
+        assert_says(f->err.text, cases[i].says);
+    }
+    static const char *const sockets[][2] = { { "--socket=here.sock", "" },
+                                              { "--socket=/here.sock", "" },
+                                              { "--socket=/nonexistent/here.sock", "/tmp" } };
+    for (size_t i = 0; i < 3; i++) {
+        const char *const flags[] = { "kilnd", "--compiler=/bin/true", sockets[i][0], NULL };
+        must(load_as_user("HOME=/h", flags, &config, &f->err), f->err);
+        assert_string_equal(config_text(&config, CONFIG_cache_dir), "/h/.cache/kiln");
+        assert_int_equal(config_text(&config, CONFIG_temp_dir)[0], '/');
+        if (*sockets[i][1])
+            assert_string_equal(config_text(&config, CONFIG_temp_dir), sockets[i][1]);
+    }
+    unsetenv("HOME");
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* The directory of the store while it is in use: removed, replaced, wanted by another daemon. */
+#include "store_fixture.h"
+
+#include "common/fs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void keep(struct fixture *f, unsigned number)
+{
+    stored(f, (struct kernel){ .number = number, .size = 5000, .compressible = true });
+}
+
+static bool noticed(struct fixture *f, const char *words)
+{
+    return kernel_store_take_notice(f->store, f->notice) == KERNEL_NOTICE_REPLACED &&
+           strstr(f->notice, words) && strstr(f->notice, f->file);
+}
+
+TEST(store, a_removed_file_is_made_anew_by_the_next_write)
+{
+    struct fixture *f = *state;
+    keep(f, 1);
+    assert_int_equal(unlink(f->file), 0); /* its write-ahead log stays */
+    assert_true(holds(f, 1));             /* what is open still answers */
+
+    keep(f, 2);
+
+    assert_true(noticed(f, "was removed while kilnd ran: a new one was made"));
+    assert_false(kernel_store_take_notice(f->store, f->notice));
+    assert_false(holds(f, 1));
+    assert_true(holds(f, 2));
+    assert_int_equal(ask(f, "select count(*) from kernel"), 1);
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+    assert_true(holds(f, 2));
+}
+
+TEST(store, a_removed_directory_is_made_anew_with_all_that_belongs_there)
+{
+    struct fixture *f = *state;
+    struct stat seen;
+    keep(f, 1);
+    fs_remove_tree(AT_FDCWD, f->directory);
+
+    keep(f, 2);
+
+    assert_true(noticed(f, "was removed"));
+    assert_true(holds(f, 2));
+    assert_int_equal(files(f, "CACHEDIR.TAG"), 1);
+    assert_int_equal(files(f, "kilnd.lock"), 1);
+    assert_int_equal(stat(f->directory, &seen), 0);
+    assert_int_equal(seen.st_mode & 0777, 0700);
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+    assert_true(holds(f, 2));
+}
+
+TEST(store, an_emptied_directory_is_filled_anew)
+{
+    struct fixture *f = *state;
+    struct digest key = key_of(1);
+    keep(f, 1);
+    fs_empty_directory(f->directory);
+
+    assert_int_equal(kernel_store_touch(f->store, &key, 1, 1800000000, &f->err), KILN_OK);
+
+    assert_true(noticed(f, "was removed"));
+    assert_int_equal(files(f, "kernels.db"), 3); /* with its log and index */
+    assert_int_equal(files(f, "kilnd.lock"), 1);
+}
+
+/* A database with kernel 1 alone, beside the one that is in use. */
+static void make_older(struct fixture *f, char path[200])
+{
+    BUFFER_AUTO struct buffer content;
+    buffer_init(&content, 64 << 20);
+    keep(f, 1);
+    close_store(f);
+    assert_int_equal(fs_read_file(f->file, 64 << 20, &content, &f->err), KILN_OK);
+    snprintf(path, 200, "%s.older", f->file);
+    KILN_AUTO(fd) int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_int_equal(fs_write_all(fd, buffer_view(&content), &f->err), KILN_OK);
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+}
+
+TEST(store, a_database_put_in_its_place_is_used_without_the_log_of_the_old_one)
+{
+    struct fixture *f = *state;
+    char older[200];
+    make_older(f, older);
+    for (unsigned i = 2; i < 30; i++)
+        keep(f, i);
+    assert_int_equal(rename(older, f->file), 0);
+
+    keep(f, 99);
+
+    assert_true(noticed(f, "was replaced while kilnd ran"));
+    assert_true(holds(f, 1));
+    assert_false(holds(f, 2));
+    assert_true(holds(f, 99));
+    assert_int_equal(ask(f, "select count(*) from kernel"), 2);
+    assert_int_equal(ask(f, "select count(*) from pragma_integrity_check"
+                            " where integrity_check = 'ok'"),
+                     1);
+}
+
+TEST(store, nonsense_put_in_its_place_is_replaced)
+{
+    struct fixture *f = *state;
+    keep(f, 1);
+    fs_empty_directory(f->directory);
+    KILN_AUTO(fd) int fd = open(f->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_int_equal(fs_write_all(fd, bytes_of_text("not a database at all"), &f->err), KILN_OK);
+
+    keep(f, 2);
+
+    assert_true(kernel_store_take_notice(f->store, f->notice));
+    assert_non_null(strstr(f->notice, "was damaged"));
+    assert_true(holds(f, 2));
+}
+
+TEST(store, a_directory_that_cannot_be_made_anew_is_tried_again_at_each_write)
+{
+    struct fixture *f = *state;
+    keep(f, 1);
+    fs_remove_tree(AT_FDCWD, f->directory);
+    fclose(fopen(f->directory, "w"));
+
+    assert_int_not_equal(put(f, (struct kernel){ .number = 2, .size = 100 }), KILN_OK);
+    assert_non_null(strstr(f->err.text, f->directory));
+    assert_non_null(strstr(f->err.text, "--cache-dir"));
+    assert_false(holds(f, 1));
+    assert_int_equal(unlink(f->directory), 0);
+    keep(f, 2);
+
+    assert_true(noticed(f, "was removed"));
+    assert_true(holds(f, 2));
+}
+
+/* ---- the lock ---- */
+
+static enum kiln_code open_second(struct fixture *f, struct kernel_store **ret_store)
+{
+    struct kernel_store_options options = {
+        .directory = f->directory, .limit_bytes = ROOMY, .readers = 1, .allow_network_fs = true
+    };
+    return kernel_store_open(&options, ret_store, f->notice, &f->err);
+}
+
+TEST(store, a_second_daemon_is_refused_with_the_pid_of_the_first)
+{
+    struct fixture *f = *state;
+    struct kernel_store *second = NULL;
+    char pid[32];
+    snprintf(pid, sizeof(pid), "pid %d ", (int)getpid());
+
+    assert_int_equal(open_second(f, &second), KILN_BUSY);
+
+    assert_non_null(strstr(f->err.text, pid));
+    assert_non_null(strstr(f->err.text, f->directory));
+    assert_non_null(strstr(f->err.text, "--cache-dir"));
+    keep(f, 1);
+    assert_true(holds(f, 1));
+    close_store(f);
+    assert_int_equal(open_second(f, &second), KILN_OK);
+    kernel_store_destroy(second);
+}
+
+TEST(store, a_store_that_was_removed_under_us_and_taken_is_not_taken_back)
+{
+    struct fixture *f = *state;
+    struct kernel_store *second = NULL;
+    keep(f, 1);
+    fs_remove_tree(AT_FDCWD, f->directory);
+    assert_int_equal(open_second(f, &second), KILN_OK);
+
+    assert_int_equal(put(f, (struct kernel){ .number = 2, .size = 100 }), KILN_BUSY);
+
+    kernel_store_destroy(second);
+    keep(f, 2);
+    assert_true(holds(f, 2));
+}
+
+TEST(store, the_lock_does_not_outlive_its_process)
+{
+    struct fixture *f = *state;
+    struct kernel_store *second = NULL;
+    close_store(f);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(reopen(f, ROOMY) == KILN_OK ? 0 : 1);
+    int status = 1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+
+    assert_int_equal(open_second(f, &second), KILN_OK);
+
+    kernel_store_destroy(second);
+}
+
+TEST(store, programs_that_we_start_do_not_inherit_the_lock)
+{
+    struct fixture *f = *state;
+    unsigned locks = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
+        char target[256] = { 0 };
+        if (readlinkat(dirfd(dir), e->d_name, target, sizeof(target) - 1) <= 0 ||
+            strncmp(target, f->directory, strlen(f->directory)) != 0 ||
+            !strstr(target, "kilnd.lock"))
+            continue;
+        locks++;
+        assert_true(fcntl((int)strtol(e->d_name, NULL, 10), F_GETFD) & FD_CLOEXEC);
+    }
+    closedir(dir);
+    assert_int_equal(locks, 1);
+}
+
+TEST(store, a_directory_that_may_not_be_written_to_is_refused_with_what_to_set)
+{
+    struct fixture *f = *state;
+    close_store(f);
+    if (geteuid() != 0)
+        skip();
+    fs_empty_directory(f->directory);
+    assert_int_equal(chmod(f->directory, 0755), 0);
+    assert_int_equal(seteuid(65534), 0);
+
+    enum kiln_code rc = reopen(f, ROOMY);
+
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(rc, KILN_DENIED);
+    assert_non_null(strstr(f->err.text, "Permission denied; make the directory writable"));
+    assert_non_null(strstr(f->err.text, "--cache-dir or XDG_CACHE_HOME"));
+}
+
+TEST(store, what_others_may_write_to_is_refused_with_what_to_do)
+{
+    struct fixture *f = *state;
+    static const mode_t directories[] = { 0770, 0702, 01777, 0720 };
+    static const mode_t plain[] = { 0620, 0602, 0666 };
+    close_store(f);
+    for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]); i++) {
+        assert_int_equal(chmod(f->directory, directories[i]), 0);
+        assert_int_equal(reopen(f, ROOMY), KILN_DENIED);
+        assert_non_null(
+            strstr(f->err.text, "others than its owner may write to the cache directory"));
+        assert_non_null(strstr(f->err.text, f->directory));
+        assert_non_null(strstr(f->err.text, "chmod go-w"));
+        assert_non_null(strstr(f->err.text, "--cache-dir"));
+    }
+    assert_int_equal(chmod(f->directory, 0755), 0); /* others may look */
+    for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+        assert_int_equal(chmod(f->file, plain[i]), 0);
+        assert_int_equal(reopen(f, ROOMY), KILN_DENIED);
+        assert_non_null(strstr(f->err.text, "others than its owner may write to the kernel cache"));
+        assert_non_null(strstr(f->err.text, f->file));
+        assert_non_null(strstr(f->err.text, "chmod go-w"));
+    }
+    assert_int_equal(chmod(f->file, 0644), 0);
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+}
+
+TEST(store, what_belongs_to_somebody_else_is_refused_with_what_to_do)
+{
+    struct fixture *f = *state;
+    close_store(f);
+    if (geteuid() != 0)
+        skip();
+    assert_int_equal(chown(f->directory, 1234, 0), 0);
+    assert_int_equal(reopen(f, ROOMY), KILN_DENIED);
+    assert_non_null(strstr(f->err.text, "the cache directory"));
+    assert_non_null(strstr(f->err.text, "belongs to user 1234; give it to us (chown 0)"));
+
+    assert_int_equal(chown(f->directory, 0, 0) || chown(f->file, 1234, 0), 0);
+    assert_int_equal(reopen(f, ROOMY), KILN_DENIED);
+    assert_non_null(strstr(f->err.text, f->file));
+    assert_non_null(strstr(f->err.text, "belongs to user 1234; give it to us (chown 0)"));
+
+    assert_int_equal(chown(f->file, 0, 0), 0);
+    assert_int_equal(reopen(f, ROOMY), KILN_OK);
+}
