@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The rung below the host's kilnd: what serves where that cannot be had (substitute.h).
+ * The level below the host's kilnd: what serves where that cannot be had (substitute.h).
  *
  * Role       decides when that is (KILN_FALLBACK, kiln_client_options.fallback), opens connections
  *            to it, says so once on standard error, and tells when kilnd is back

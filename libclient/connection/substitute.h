@@ -12,7 +12,7 @@
 
 struct substitute {
     const char *word; /* that names it in KILN_FALLBACK */
-    int level;        /* KILN_RUNG_* */
+    int level;        /* KILN_LEVEL_* */
     bool is_first;    /* no kilnd is asked for, unless KILN_FALLBACK is off */
     /* KILN_TIMED_OUT: not by |deadline_ns|. */
     enum kiln_code (*connect)(uint64_t deadline_ns, struct transport **ret_transport,

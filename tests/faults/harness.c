@@ -217,7 +217,7 @@ TEST(plain, a_descriptor_that_is_left_open_is_noticed)
     assert_false(notices(act_leaking, KIND_NAME)); /* nothing was opened */
 }
 
-TEST(plain, who_cannot_take_a_short_or_interrupted_write_is_noticed)
+TEST(plain, a_program_that_mishandles_short_or_interrupted_writes_is_noticed)
 {
     assert_true(notices(act_hastily, KIND_WRITE_SHORT));
     assert_true(notices(act_hastily, KIND_INTERRUPTED));
@@ -229,7 +229,7 @@ TEST(plain, a_failure_without_a_message_is_noticed)
     assert_true(notices(act_silently, KIND_WRITE));
 }
 
-TEST(plain, what_was_acknowledged_and_is_not_there_is_noticed)
+TEST(plain, acknowledged_data_that_is_missing_is_noticed)
 {
     assert_true(notices(act_lying, KIND_WRITE));
     assert_true(notices(act_lying, KIND_DESCRIPTOR));

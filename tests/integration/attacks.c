@@ -81,7 +81,7 @@ static unsigned long long stat_of(struct arena *a, const char *name)
 
 /* ---- to answer in another's place ---- */
 
-TEST(attack, what_the_attacker_imports_answers_the_attacker_alone)
+TEST(attack, a_kernel_the_attacker_imports_is_served_to_the_attacker_alone)
 {
     struct arena *a = *state;
     attack_need_root();
@@ -167,7 +167,7 @@ TEST(attack, nobody_else_writes_where_kilnd_keeps_things)
 
 /* ---- to drop ---- */
 
-TEST(attack, the_attacker_neither_drops_nor_unpins_nor_cools_what_others_have)
+TEST(attack, the_attacker_cannot_drop_unpin_or_cool_kernels_of_others)
 {
     struct arena *a = *state;
     static const struct {
@@ -233,7 +233,7 @@ static void report_no_secret(struct arena *a, enum message_type type, const char
 
 #define PROBLEM_LINE "conv -n 2 -c 4 -H 8 -W 8 -k 8 -y 3 -x 3 -p 1 -q 1 -u 1 -v 1 -l 1 -j 1 -F 1"
 
-TEST(attack, nothing_that_is_the_victims_alone_is_reported_to_the_attacker)
+TEST(attack, the_attacker_learns_nothing_private_of_the_victim)
 {
     struct arena *a = *state;
     static const struct {
@@ -287,7 +287,7 @@ TEST(attack, nothing_that_is_the_victims_alone_is_reported_to_the_attacker)
 }
 
 /* Events go to whoever subscribes: what is private makes none. */
-TEST(attack, what_the_victim_does_with_his_own_makes_no_event)
+TEST(attack, changes_to_the_victims_private_kernels_make_no_event)
 {
     struct arena *a = *state;
     static struct raw_frame frame;
@@ -369,7 +369,7 @@ TEST(attack, a_lease_is_neither_reported_nor_taken_by_another)
 
 /* ---- to use up ---- */
 
-TEST(attack, one_users_connections_leave_room_for_the_others)
+TEST(attack, connections_of_one_user_leave_capacity_for_others)
 {
     struct arena *a = *state;
     int held[CONNECTIONS_MAX];
@@ -402,7 +402,7 @@ static unsigned count_results(int fd, unsigned count, enum kiln_code wanted)
 
 #define QUEUED 12
 
-TEST(attack, one_users_queue_leaves_room_for_the_others)
+TEST(attack, the_queue_of_one_user_leaves_capacity_for_others)
 {
     struct arena *a = *state;
     const char *source = "extern \"C\" __attribute__((global)) void k(float *y) { *y = N; }\n";
@@ -425,7 +425,7 @@ TEST(attack, one_users_queue_leaves_room_for_the_others)
     assert_in_range(refused, 1, QUEUED - 4);
 }
 
-TEST(attack, one_users_records_leave_room_for_the_others)
+TEST(attack, records_of_one_user_leave_capacity_for_others)
 {
     struct arena *a = *state;
     attack_need_root();
@@ -437,7 +437,7 @@ TEST(attack, one_users_records_leave_room_for_the_others)
     assert_int_equal(attack_ask(a->attacker, MESSAGE_tuning_remove, FORGET_OWN, NULL), KILN_OK);
 }
 
-TEST(attack, one_users_leases_leave_room_for_the_others)
+TEST(attack, leases_of_one_user_leave_capacity_for_others)
 {
     struct arena *a = *state;
     attack_need_root();
@@ -447,7 +447,7 @@ TEST(attack, one_users_leases_leave_room_for_the_others)
     assert_int_equal(attack_lease_take(a->victim, 99).state, LEASE_RESULT_GRANTED);
 }
 
-TEST(attack, one_users_kernels_leave_room_for_the_others)
+TEST(attack, kernels_of_one_user_leave_capacity_for_others)
 {
     struct arena *a = *state;
     attack_need_root();

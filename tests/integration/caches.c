@@ -113,7 +113,7 @@ static void export_to(struct caches *f, const char *directory)
     kilnctl_ok(f, "kernel", "export", "--format", "ukdb", path);
 }
 
-TEST(caches, an_export_is_what_miopen_itself_would_have_written)
+TEST(caches, an_export_equals_the_file_miopen_would_write)
 {
     struct caches *f = *state;
     use_large_cache(f);

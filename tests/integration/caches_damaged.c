@@ -152,7 +152,7 @@ TEST(caches, of_a_damaged_log_all_but_the_damage_is_imported)
     assert_says(f->result.output, "the write-ahead log of '" CACHE "' is damaged: 1 of its pages");
 }
 
-TEST(caches, a_log_makes_good_for_a_cache_whose_beginning_is_lost)
+TEST(caches, a_cache_whose_beginning_is_lost_is_recovered_from_its_log)
 {
     static const uint8_t nothing[512];
     struct caches *f = *state;
@@ -167,7 +167,7 @@ TEST(caches, a_log_makes_good_for_a_cache_whose_beginning_is_lost)
 }
 
 /* What cannot be rolled back stays as the dead writer left it. */
-TEST(caches, of_a_cache_whose_journal_is_cut_short_nothing_wrong_is_imported)
+TEST(caches, a_cache_with_a_truncated_journal_imports_no_wrong_rows)
 {
     struct caches *f = *state;
     struct writer w;
@@ -183,7 +183,7 @@ TEST(caches, of_a_cache_whose_journal_is_cut_short_nothing_wrong_is_imported)
     assert_true(d.imported < SMALL_CACHE_ROWS);
 }
 
-TEST(caches, of_what_is_no_cache_nothing_is_imported)
+TEST(caches, a_file_that_is_no_cache_imports_nothing)
 {
     struct caches *f = *state;
     use_small_cache(f);

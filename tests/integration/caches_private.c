@@ -73,7 +73,7 @@ static void find_key(struct caches *f, size_t at, bool is_private, char key[65])
     snprintf(key, 65, "%s", json_get_text(j, "key", ""));
 }
 
-TEST(caches, what_somebody_imports_is_nobody_elses_unless_an_admin_gives_it_to_all)
+TEST(caches, an_import_is_private_unless_an_administrator_imports_it_for_all)
 {
     struct caches *f = *state;
     char key[65];
@@ -107,7 +107,7 @@ static void need_programs_for_all(struct caches *f)
     }
 }
 
-TEST(caches, each_user_exports_and_gives_away_what_is_his_own)
+TEST(caches, each_user_exports_and_shares_their_own_kernels)
 {
     struct caches *f = *state;
     char file[160], warm[160];

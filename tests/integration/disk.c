@@ -161,7 +161,7 @@ static void expect_prefetch_not_stored(struct fixture *f)
     expect_prefetch_says(f, problems, "gfx906");
 }
 
-TEST(disk, a_full_disk_is_said_and_served_through_until_it_has_room)
+TEST(disk, a_full_disk_is_reported_and_kilnd_serves_until_space_is_free)
 {
     struct fixture *f = *state;
     mount_disk(f, "size=8m,mode=0700");
@@ -207,7 +207,7 @@ TEST(disk, a_disk_that_is_full_from_the_start_keeps_nobody_from_work)
 }
 
 /* SQLite needs free space to remove a row.  Removing the file needs none. */
-TEST(disk, with_nothing_free_gc_says_what_helps_and_clearing_all_makes_room)
+TEST(disk, on_a_full_disk_gc_advises_and_clearing_all_frees_space)
 {
     struct fixture *f = *state;
     mount_disk(f, "size=16m,mode=0700");
@@ -286,7 +286,7 @@ static void expect_refused(struct fixture *f, const char *directory, const char 
     assert_says(f->result.output, setting);
 }
 
-TEST(disk, a_network_filesystem_is_refused_under_either_directory)
+TEST(disk, a_network_filesystem_is_refused_for_cache_and_state)
 {
     struct fixture *f = *state;
     char directory[128];

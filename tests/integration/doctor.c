@@ -137,7 +137,7 @@ static void doctor_fails(struct fixture *f, const char *what, const char *advice
 
 /* ---- each trouble, and its end ---- */
 
-TEST(doctor, a_missing_socket_is_repaired_by_starting_what_it_says)
+TEST(doctor, a_missing_socket_is_fixed_by_the_advice_of_the_doctor)
 {
     struct fixture *f = *state;
     char advice[200];
@@ -156,7 +156,7 @@ TEST(doctor, a_missing_socket_is_repaired_by_starting_what_it_says)
     assert_says(f->result.output, "sound");
 }
 
-TEST(doctor, the_json_says_what_failed)
+TEST(doctor, the_json_of_the_doctor_names_the_failed_checks)
 {
     struct fixture *f = *state;
     put_file(in_directory(f, "settings.json"), "{}");
@@ -201,7 +201,7 @@ static void doctor_as_nobody(struct fixture *f, bool is_new_login, const char *s
     f->result.status = wait_program(pid);
 }
 
-TEST(doctor, who_is_not_in_the_group_joins_it_and_logs_in_again)
+TEST(doctor, a_user_outside_the_group_is_advised_to_join_it_and_log_in_again)
 {
     struct fixture *f = *state;
     static const char *const arguments[] = { "--socket-group", GROUP };
@@ -233,7 +233,7 @@ TEST(doctor, who_is_not_in_the_group_joins_it_and_logs_in_again)
     assert_says(f->result.output, "you may use it");
 }
 
-TEST(doctor, settings_that_may_not_be_read_hide_no_directory)
+TEST(doctor, unreadable_settings_do_not_hide_the_directories)
 {
     struct fixture *f = *state;
     need_other_users();
@@ -389,7 +389,7 @@ static bool is_content(void *context)
     return f->result.status == 0;
 }
 
-TEST(doctor, a_full_disk_is_well_again_when_there_is_room)
+TEST(doctor, a_full_disk_is_reported_ok_once_it_has_free_space)
 {
     struct fixture *f = *state;
     const char *cache = f->daemon.cache;
@@ -449,7 +449,7 @@ static void put_systemctl(struct fixture *f, const char *state)
     assert_int_equal(chmod(in_directory(f, "bin/systemctl"), 0755), 0);
 }
 
-TEST(doctor, what_systemd_knows_is_asked)
+TEST(doctor, the_doctor_asks_systemd)
 {
     struct fixture *f = *state;
     char path[4096], *before = strdup(getenv("PATH"));

@@ -115,7 +115,7 @@ static void expect_same(const struct choice *a, const struct choice *b)
 /* ---- find ---- */
 
 /* Others may write to the directory of its records, so kilnd has none. */
-TEST(find, what_kilnd_cannot_record_is_measured_and_warned_of)
+TEST(find, a_measurement_that_kilnd_cannot_record_is_warned_of)
 {
     struct fixture *f = *state;
     shell(f->daemon.directory, "mkdir -p '%s' && chmod 0770 '%s'", f->daemon.state,
@@ -133,7 +133,7 @@ TEST(find, what_kilnd_cannot_record_is_measured_and_warned_of)
     assert_says(f->result.output, "Verifies OK");
 }
 
-TEST(find, what_one_process_found_the_next_one_plans_with)
+TEST(find, a_process_plans_with_the_find_results_of_an_earlier_one)
 {
     struct fixture *f = *state;
     start(f);
@@ -191,7 +191,7 @@ TEST(find, without_a_daemon_both_say_so)
 
 /* ---- tune ---- */
 
-TEST(find, what_one_process_tuned_the_next_one_plans_with)
+TEST(find, a_process_plans_with_the_tuning_results_of_an_earlier_one)
 {
     struct fixture *f = *state;
     start(f);

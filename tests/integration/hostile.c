@@ -90,7 +90,7 @@ TEST(hostile, an_unknown_request_is_answered_and_the_connection_lives)
     raw_expect_pong(f->bystander);
 }
 
-TEST(hostile, a_version_we_do_not_speak_is_reported_so)
+TEST(hostile, a_client_of_an_unknown_protocol_version_is_refused)
 {
     struct fixture *f = *state;
     struct message_hello m = { .oldest_version = 200, .newest_version = 201 };
@@ -281,7 +281,7 @@ static bool answer_quotes(struct fixture *f, const char *file, const char *optio
     return memmem(frame.body, frame.header.body_size, "hidden_word", strlen("hidden_word"));
 }
 
-TEST(hostile, what_root_alone_may_read_does_not_show_in_a_log)
+TEST(hostile, a_file_only_root_may_read_is_not_quoted_in_a_compile_log)
 {
     struct fixture *f = *state;
     char directory[64], file[128];

@@ -325,7 +325,7 @@ static bool has_idle_workers(void *context)
     return json_get_u64(json_get(status, "workers"), "idle", 0) > 0;
 }
 
-TEST(lifecycle, the_status_shows_what_confines_compilers)
+TEST(lifecycle, the_status_shows_how_compilers_are_confined)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);

@@ -188,7 +188,7 @@ static unsigned compiles_that_wait(struct fixture *f)
 
 static bool none_waits(void *context) { return compiles_that_wait(context) == 0; }
 
-TEST(limits, tries_of_made_up_targets_are_bounded_and_go_with_who_asked)
+TEST(limits, tries_of_made_up_targets_are_bounded_and_end_with_their_client)
 {
     static struct raw_frame frame;
     struct fixture *f = *state;

@@ -415,7 +415,7 @@ static int setup(void **state);
 static int teardown(void **state);
 FIXTURE(metrics, setup, teardown);
 
-TEST(metrics, metrics_agree_with_what_clients_counted)
+TEST(metrics, metrics_agree_with_the_counts_of_clients)
 {
     struct load *load = *state;
     static struct metrics_page first, before;

@@ -310,7 +310,7 @@ TEST(packages, other_compute_units_are_another_device)
     expect_served_by_packages(f, &other);
 }
 
-TEST(packages, a_client_whose_cache_is_off_takes_nothing_from_packages)
+TEST(packages, a_client_with_the_cache_off_takes_nothing_from_packages)
 {
     struct fixture *f = *state;
     start_with(f, "--workers", "0");
@@ -363,7 +363,7 @@ static void expect_refused(struct fixture *f, const char *from, const char *word
     expect_files(f->state, before);
 }
 
-TEST(packages, what_is_wrong_about_a_download_refuses_it_without_a_trace)
+TEST(packages, a_bad_download_is_refused_and_leaves_nothing)
 {
     struct fixture *f = *state;
     serve_files(f);
@@ -508,7 +508,7 @@ TEST(packages, where_signatures_are_required_nothing_unsigned_counts)
 
 /* ---- directories that others look after ---- */
 
-TEST(packages, a_package_put_into_a_directory_comes_and_goes)
+TEST(packages, a_package_copied_into_a_directory_is_used_until_it_is_removed)
 {
     struct fixture *f = *state;
     f->daemon.arguments[4] = "--package-path";

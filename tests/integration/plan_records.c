@@ -257,7 +257,7 @@ TEST(plan_records, the_order_of_candidates_outlives_the_daemon)
     kiln_solutions_free(list);
 }
 
-TEST(plan_records, what_is_stale_by_the_toolchain_of_a_plan_is_reported)
+TEST(plan_records, a_record_of_another_toolchain_than_the_plans_is_reported_stale)
 {
     struct fixture *f = *state;
     const struct seen seen = plan(f);

@@ -385,7 +385,7 @@ static int notice_nothing(struct fixture *f)
     return 0;
 }
 
-TEST(private_kilnd, a_job_notices_nothing_of_it) { run_job(*state, notice_nothing); }
+TEST(private_kilnd, a_job_notices_nothing_of_a_private_kilnd) { run_job(*state, notice_nothing); }
 
 static int notice_nothing_as_subreaper(struct fixture *f)
 {
@@ -393,7 +393,7 @@ static int notice_nothing_as_subreaper(struct fixture *f)
     return notice_nothing(f);
 }
 
-TEST(private_kilnd, neither_does_one_that_adopts_orphans)
+TEST(private_kilnd, a_job_that_is_a_subreaper_notices_nothing_of_a_private_kilnd)
 {
     run_job(*state, notice_nothing_as_subreaper);
 }
@@ -448,7 +448,7 @@ static int stay_for_a_while(struct fixture *f)
     return 0;
 }
 
-TEST(private_kilnd, it_ends_some_time_after_its_last_client)
+TEST(private_kilnd, a_private_kilnd_ends_some_time_after_its_last_client)
 {
     struct fixture *f = *state;
     run_job(f, stay_for_a_while);
@@ -471,7 +471,7 @@ static int outlive_it(struct fixture *f)
     return 0;
 }
 
-TEST(private_kilnd, a_killed_one_is_replaced) { run_job(*state, outlive_it); }
+TEST(private_kilnd, a_killed_private_kilnd_is_replaced) { run_job(*state, outlive_it); }
 
 static int go_over(struct fixture *f)
 {
@@ -490,7 +490,7 @@ static int go_over(struct fixture *f)
     return 0;
 }
 
-TEST(private_kilnd, it_gives_way_to_a_kilnd_of_the_host)
+TEST(private_kilnd, a_private_kilnd_gives_way_to_a_kilnd_of_the_host)
 {
     struct fixture *f = *state;
     pid_t job = start_job(f, go_over);
@@ -513,7 +513,7 @@ static int wait_to_be_killed(struct fixture *f)
 }
 
 /* As a batch system ends a job. */
-TEST(private_kilnd, it_ends_with_the_cgroup_of_its_job)
+TEST(private_kilnd, a_private_kilnd_ends_with_the_cgroup_of_its_job)
 {
     struct fixture *f = *state;
     char group[64], path[128], pid_text[16];
@@ -601,7 +601,7 @@ static int set_what_is_no_setting(struct fixture *f)
     return 0;
 }
 
-TEST(private_kilnd, one_that_cannot_start_says_why)
+TEST(private_kilnd, a_private_kilnd_that_cannot_start_reports_why)
 {
     struct fixture *f = *state;
     run_job(f, set_what_is_no_setting);
@@ -648,7 +648,7 @@ TEST(private_kilnd, a_home_that_cannot_be_written_to_is_replaced_by_a_temporary_
     assert_says(f->shared->error, "/proc/nowhere");
 }
 
-TEST(private_kilnd, what_an_earlier_release_kept_is_taken_over)
+TEST(private_kilnd, the_store_of_an_earlier_release_is_taken_over)
 {
     struct fixture *f = *state;
     char path[256];

@@ -123,7 +123,7 @@ TEST(reload, the_log_level_changes_at_once)
     expect_setting(f, "log_level", "debug");
 }
 
-TEST(reload, what_needs_a_restart_waits_and_is_shown)
+TEST(reload, a_changed_setting_that_needs_a_restart_waits_and_is_shown)
 {
     struct fixture *f = *state;
     reload(f, "{\"workers\": 2, \"require_signature\": \"yes\"}",

@@ -202,7 +202,7 @@ static bool has_status(void *context)
 
 static bool has_reloaded(void *context) { return service_manager_counts(context).ready == 2; }
 
-TEST(restart, the_manager_is_reported_of_start_work_reload_and_stop)
+TEST(restart, the_service_manager_is_notified_of_start_reload_and_stop)
 {
     struct fixture *f = *state;
     char text[256];
@@ -227,7 +227,7 @@ TEST(restart, the_manager_is_reported_of_start_work_reload_and_stop)
 
 static bool is_fed(void *context) { return service_manager_counts(context).watchdog >= 3; }
 
-TEST(restart, the_watchdog_is_fed_while_the_loop_turns)
+TEST(restart, the_watchdog_is_notified_while_the_loop_runs)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
@@ -256,7 +256,7 @@ TEST(restart, a_watchdog_for_another_process_is_not_fed)
     assert_int_equal(service_manager_counts(&f->manager).watchdog, 0);
 }
 
-TEST(restart, a_watchdog_that_is_no_number_is_reported)
+TEST(restart, an_invalid_watchdog_interval_is_reported)
 {
     struct fixture *f = *state;
     service_manager_open(&f->manager, &f->daemon, true);
@@ -275,7 +275,7 @@ static void expect_nothing_compiled(struct fixture *f)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), 0);
 }
 
-TEST(restart, the_managers_own_socket_is_not_given_back_to_it)
+TEST(restart, the_socket_of_the_manager_is_not_stored_with_it)
 {
     struct fixture *f = *state;
     start(f, true);
@@ -344,7 +344,7 @@ TEST(restart, a_socket_that_kilnd_made_takes_connections_while_there_is_no_kilnd
     expect_nothing_compiled(f);
 }
 
-TEST(restart, a_socket_that_nobody_kept_is_made_anew)
+TEST(restart, a_socket_that_was_not_kept_is_created_again)
 {
     struct fixture *f = *state;
     start(f, false);
@@ -359,7 +359,7 @@ TEST(restart, a_socket_that_nobody_kept_is_made_anew)
     assert_int_equal(service_manager_kept(&f->manager, "kiln-listen-"), 1);
 }
 
-TEST(restart, a_kept_socket_whose_file_is_gone_is_not_used)
+TEST(restart, a_kept_socket_whose_file_was_removed_is_not_used)
 {
     struct fixture *f = *state;
     start(f, false);

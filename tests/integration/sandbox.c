@@ -150,7 +150,7 @@ static unsigned programs_that_have(int fd, const char *path)
     return count;
 }
 
-TEST(sandbox, what_kilnd_was_started_with_is_open_to_kilnd_alone)
+TEST(sandbox, descriptors_inherited_by_kilnd_do_not_reach_other_programs)
 {
     struct fixture *f = *state;
     char path[160];
@@ -333,7 +333,7 @@ TEST(sandbox, two_sources_of_one_client_are_compiled_by_two_processes)
     assert_int_equal(daemon_stat(&f->daemon, "worker_crashes"), 0);
 }
 
-TEST(sandbox, neither_does_another_user_get_one_that_had_a_source)
+TEST(sandbox, a_process_that_compiled_a_source_does_not_serve_another_user)
 {
     struct fixture *f = *state;
     if (geteuid() != 0) {
@@ -563,7 +563,7 @@ static void expect_doctor_fails(struct fixture *f, const char *says)
 }
 
 /* A sanitizer looks at what each of these answers leaves behind, and at kilnd's end. */
-TEST(sandbox, before_a_compiler_has_said_what_it_has_nothing_is_claimed)
+TEST(sandbox, no_sandbox_is_claimed_before_a_compiler_has_reported_it)
 {
     enum { QUESTIONS = 16 };
     struct fixture *f = *state;
@@ -579,7 +579,7 @@ TEST(sandbox, before_a_compiler_has_said_what_it_has_nothing_is_claimed)
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
 }
 
-TEST(sandbox, what_this_host_gives_is_shown)
+TEST(sandbox, the_sandbox_layers_of_this_host_are_shown)
 {
     struct fixture *f = *state;
     KILN_AUTO(json) struct json *status = NULL;
@@ -673,17 +673,17 @@ static void lacks(struct fixture *f, void (*prepare)(void *context), const char 
     still_compiles(f);
 }
 
-TEST(sandbox, capabilities_that_may_come_back_are_reported)
+TEST(sandbox, capabilities_that_can_be_regained_are_reported)
 {
     lacks(*state, forbid_giving_up_capabilities, "capabilities");
 }
 
-TEST(sandbox, privileges_that_may_be_gained_are_reported)
+TEST(sandbox, privileges_that_can_be_gained_are_reported)
 {
     lacks(*state, forbid_no_new_privileges, "no_new_privileges");
 }
 
-TEST(sandbox, a_compiler_that_stays_root_is_none)
+TEST(sandbox, a_compiler_that_stays_root_is_rejected)
 {
     struct fixture *f = *state;
     char text[512];

@@ -110,7 +110,7 @@ static bool has_settled(void *context)
            s->all;
 }
 
-TEST(store, a_full_store_evicts_stays_within_its_limit_and_keeps_what_is_pinned)
+TEST(store, a_full_store_stays_within_its_limit_and_keeps_pinned_kernels)
 {
     struct fixture *f = *state;
     const unsigned first = 4, all = 44;
@@ -146,7 +146,7 @@ static unsigned long long reported(struct fixture *f, const char *member)
     return json_get_u64(json, member, 0);
 }
 
-TEST(store, gc_to_a_size_leaves_that_much_and_what_is_pinned)
+TEST(store, gc_to_a_size_leaves_that_much_and_pinned_kernels)
 {
     struct fixture *f = *state;
     const unsigned all = 12;
@@ -181,7 +181,7 @@ static void make_stale(struct fixture *f, const char *where)
     start(f, NULL, NULL);
 }
 
-TEST(store, gc_drops_what_compilers_made_that_are_gone)
+TEST(store, gc_drops_kernels_of_removed_compilers)
 {
     struct fixture *f = *state;
     start(f, NULL, NULL);
@@ -220,7 +220,7 @@ TEST(store, a_cache_that_is_off_keeps_nothing_and_memory_serves)
     assert_int_equal(numbered_tier(&f->daemon, 1), KILN_TIER_COMPILED);
 }
 
-TEST(store, a_read_only_cache_serves_what_it_has_and_changes_nothing)
+TEST(store, a_read_only_cache_serves_its_kernels_and_changes_nothing)
 {
     struct fixture *f = *state;
     start(f, NULL, NULL);
@@ -249,7 +249,7 @@ static int tier_with(struct fixture *f, const char *name, const char *value, uns
     return tier;
 }
 
-TEST(store, a_client_whose_cache_is_off_neither_uses_nor_fills_it)
+TEST(store, a_client_with_the_cache_off_neither_uses_nor_fills_it)
 {
     static const char *const names[] = { "KILN_DISABLE_CACHE", "MIOPEN_DISABLE_CACHE" };
     struct fixture *f = *state;

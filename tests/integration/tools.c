@@ -32,7 +32,7 @@ static int teardown(void **state)
 
 FIXTURE(tools, setup, teardown);
 
-TEST(tools, a_command_that_is_none_exits_with_two)
+TEST(tools, an_unknown_command_exits_with_two)
 {
     struct fixture *f = *state;
     run_program(&f->daemon, &f->result, "kilnctl", "no-such-command", NULL);
@@ -56,7 +56,7 @@ static bool nobody_may_run_programs(struct fixture *f)
     return f->result.status == 0;
 }
 
-TEST(tools, what_needs_an_administrator_exits_with_four)
+TEST(tools, a_command_that_needs_an_administrator_exits_with_four)
 {
     struct fixture *f = *state;
     if (geteuid() != 0) {
@@ -79,7 +79,7 @@ TEST(tools, what_needs_an_administrator_exits_with_four)
     assert_says(f->result.output, "needs an administrator");
 }
 
-TEST(tools, what_is_not_there_exits_with_five)
+TEST(tools, a_kernel_that_does_not_exist_exits_with_five)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
@@ -110,7 +110,7 @@ static struct json *next_event(FILE *events)
     return event;
 }
 
-TEST(tools, events_report_of_each_compile_as_it_happens)
+TEST(tools, events_report_each_compile_as_it_happens)
 {
     struct fixture *f = *state;
     int fd;

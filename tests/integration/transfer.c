@@ -332,7 +332,7 @@ static unsigned entries_in(const char *directory)
 
 static bool has_line(const char *text, const char *line) { return strstr(text, line); }
 
-TEST(transfer, its_process_is_another_user_who_can_gain_nothing)
+TEST(transfer, a_transfer_process_runs_as_a_user_without_privileges)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -444,7 +444,7 @@ static pid_t start_fetching(struct fixture *f, char directory[160])
 
 static bool is_empty(void *context) { return entries_in(context) == 0; }
 
-TEST(transfer, a_process_that_is_reported_to_go_leaves_nothing)
+TEST(transfer, a_terminated_transfer_process_leaves_nothing)
 {
     struct fixture *f = *state;
     char directory[160];
@@ -459,7 +459,7 @@ TEST(transfer, a_process_that_is_reported_to_go_leaves_nothing)
     assert_int_equal(rmdir(directory), 0); /* which is not its own */
 }
 
-TEST(transfer, a_process_whose_kilnd_dies_leaves_nothing)
+TEST(transfer, a_transfer_process_whose_kilnd_dies_leaves_nothing)
 {
     struct fixture *f = *state;
     char directory[160];
@@ -586,7 +586,7 @@ static void serve_by_tls(struct fixture *f, char certificate[256])
 }
 
 /* Opening a pipe may wait, opening a device may do something. */
-TEST(transfer, what_is_no_file_is_not_opened)
+TEST(transfer, a_source_that_is_not_a_regular_file_is_not_opened)
 {
     struct fixture *f = *state;
     struct transfer t;
@@ -601,7 +601,7 @@ TEST(transfer, what_is_no_file_is_not_opened)
     assert_int_equal(entries_in(f->p.staging), 0);
 }
 
-TEST(transfer, a_server_whose_authority_nobody_knows_is_refused)
+TEST(transfer, a_server_with_an_unknown_certificate_authority_is_refused)
 {
     struct fixture *f = *state;
     struct transfer t;

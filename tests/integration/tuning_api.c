@@ -223,7 +223,7 @@ TEST(tuning_api, a_batch_answers_each_problem_in_its_place)
     }
 }
 
-TEST(tuning_api, a_neighbour_is_answered_to_who_wants_one)
+TEST(tuning_api, a_nearby_record_answers_only_a_client_that_allows_one)
 {
     struct fixture *f = *state;
     double batch, spatial;
@@ -243,7 +243,7 @@ TEST(tuning_api, a_neighbour_is_answered_to_who_wants_one)
 
 /* ---- recording ---- */
 
-TEST(tuning_api, what_is_recorded_is_there_with_who_measured_it)
+TEST(tuning_api, a_recorded_measurement_is_found_with_its_origin)
 {
     struct fixture *f = *state;
     must(put(f->client, 900, KILN_TUNING_USER, 0.5, &f->err), f->err);
@@ -274,7 +274,7 @@ TEST(tuning_api, what_is_recorded_is_there_with_who_measured_it)
     assert_int_equal(kiln_tuned_is_stale(f->tuned), 1);
 }
 
-TEST(tuning_api, parameters_are_recorded_beside_times)
+TEST(tuning_api, parameters_are_recorded_along_with_times)
 {
     struct fixture *f = *state;
     struct kiln_problem problem = problem_of(1);
@@ -311,7 +311,7 @@ TEST(tuning_api, the_users_record_counts_before_the_hosts_and_that_before_the_im
     assert_int_equal(kiln_tuned_tier(f->tuned), KILN_TUNING_SYSTEM);
 }
 
-TEST(tuning_api, what_was_recorded_outlives_a_killed_daemon)
+TEST(tuning_api, recorded_measurements_outlive_a_killed_daemon)
 {
     struct fixture *f = *state;
     import(f);
@@ -498,7 +498,7 @@ static int take_lease(struct fixture *f)
     return rc ? rc : 100 + state;
 }
 
-TEST(tuning_api, a_user_neither_sees_nor_changes_what_is_anothers)
+TEST(tuning_api, a_user_neither_sees_nor_changes_records_of_others)
 {
     struct fixture *f = *state;
     if (geteuid() != 0) {
@@ -637,7 +637,7 @@ static void expect_each_once(int log)
         assert_int_equal(measured_count[i], 1);
 }
 
-TEST(tuning_api, processes_share_what_is_to_be_measured_though_one_is_killed)
+TEST(tuning_api, processes_share_the_measurements_though_one_is_killed)
 {
     struct fixture *f = *state;
     struct kiln_problem problem = problem_of(1);
@@ -686,7 +686,7 @@ static void *wait_for_lease(void *argument)
     return rc || state != KILN_LEASE_GRANTED ? f : NULL;
 }
 
-TEST(tuning_api, a_lease_that_cannot_be_shared_goes_to_who_waits_when_its_holder_leaves)
+TEST(tuning_api, an_unshared_lease_goes_to_a_waiter_when_its_holder_leaves)
 {
     struct fixture *f = *state;
     pthread_t waiting;

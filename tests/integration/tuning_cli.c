@@ -81,7 +81,7 @@ TEST(tuning_cli, an_imported_find_db_comes_out_byte_for_byte)
     assert_says(f->result.output, "3 the same, 0 different, 0 only in a, 0 only in b");
 }
 
-TEST(tuning_cli, a_directory_is_imported_with_what_is_packed_in_it)
+TEST(tuning_cli, a_directory_is_imported_with_its_packed_files)
 {
     struct node *f = *state;
     shell(f->in, "bzip2 " SYSTEM " && echo nothing >README");
@@ -111,7 +111,7 @@ TEST(tuning_cli, the_genuine_databases_come_out_as_they_went_in)
     }
 }
 
-TEST(tuning_cli, a_bad_line_is_reported_by_its_number_and_the_rest_is_taken)
+TEST(tuning_cli, a_bad_line_is_reported_by_number_and_the_rest_imported)
 {
     struct node *f = *state;
     char reported[320];
@@ -137,7 +137,7 @@ TEST(tuning_cli, a_strict_import_takes_nothing_of_a_file_with_a_bad_line)
     assert_says(f->result.output, "0.0321");
 }
 
-TEST(tuning_cli, what_was_imported_is_there_after_a_restart)
+TEST(tuning_cli, imported_records_are_there_after_a_restart)
 {
     struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->system, f->own);
@@ -188,7 +188,7 @@ TEST(tuning_cli, of_a_problem_that_is_not_recorded_the_keys_are_shown)
                 "perf key 2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF\n");
 }
 
-TEST(tuning_cli, what_names_no_problem_is_refused_with_the_place)
+TEST(tuning_cli, a_text_that_names_no_problem_is_refused_with_its_position)
 {
     struct node *f = *state;
     kilnctl(f, "db", "get", "64-56-", "--db-id", "gfx90a68");
@@ -213,7 +213,7 @@ static void be_another(struct node *f)
     }
 }
 
-TEST(tuning_cli, a_user_changes_only_what_is_his_own)
+TEST(tuning_cli, a_user_changes_only_their_own_records)
 {
     struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->own); /* root's */
@@ -241,7 +241,7 @@ TEST(tuning_cli, a_file_that_may_not_be_read_is_denied)
     assert_says(f->result.output, "3 records, 4 entries, of find HIP for gfx90a68 in tier user");
 }
 
-TEST(tuning_cli, what_is_promoted_is_everyones)
+TEST(tuning_cli, promoted_records_are_visible_to_all_users)
 {
     struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->own);
@@ -254,7 +254,7 @@ TEST(tuning_cli, what_is_promoted_is_everyones)
     assert_says(f->result.output, "host");
 }
 
-TEST(tuning_cli, a_merge_shows_what_contradicts_what_is_recorded)
+TEST(tuning_cli, a_merge_shows_contradictions_to_recorded_values)
 {
     struct node *f = *state;
     kilnctl_ok(f, "db", "import", f->own);
@@ -277,7 +277,7 @@ TEST(tuning_cli, a_system_database_is_dropped_as_a_whole)
 
 /* ---- MIOpen's jobs ---- */
 
-TEST(tuning_cli, a_job_starts_with_all_there_is_and_gives_back_what_it_found)
+TEST(tuning_cli, a_job_starts_with_all_records_and_returns_its_findings)
 {
     struct node *f = *state;
     char expected[400];
@@ -305,7 +305,7 @@ TEST(tuning_cli, a_job_starts_with_all_there_is_and_gives_back_what_it_found)
 }
 
 /* The tables as MIOpen's classes make them come from kilnd itself. */
-TEST(tuning_cli, a_jobs_perf_db_is_taken_with_the_log_beside_it)
+TEST(tuning_cli, a_jobs_perf_db_is_collected_with_its_log)
 {
     struct node *f = *state;
     const char *perf = "2x64x56x56x1x3x3x1x64x32x1x1x0x1x1x0x1x1x0x0x1xNCHWxFP32xF";

@@ -47,7 +47,7 @@ static void see(void *context, const struct amdgpu_kernel *kernel)
     seen->last = *kernel;
 }
 
-TEST(plain, reads_a_kernels_resources_past_what_it_does_not_know)
+TEST(plain, a_kernels_resources_are_read_past_unknown_notes)
 {
     struct seen seen = { .count = 0 };
     assert_int_equal(amdgpu_metadata_kernels(bytes_of(metadata, sizeof(metadata) - 1), see, &seen),

@@ -90,7 +90,7 @@ TEST(trial, backward_weights_of_random_problems_matches_the_reference)
 }
 
 /* Pixels that no output reads must come out as zero, not as whatever was there. */
-TEST(trial, backward_data_clears_what_no_output_read)
+TEST(trial, backward_data_clears_inputs_that_no_output_read)
 {
     struct problem problem = flat(DIRECTION_BACKWARD_DATA, TYPE_FLOAT32);
     problem.in = (struct extent){ 1, 9, 9 };
@@ -247,14 +247,14 @@ static void expect_products_rounded(struct fixture *f, enum data_type type, doub
     expect_of_every_solver(f, &problem, expect_products_rounded_to_even, type, scale);
 }
 
-TEST(trial, half_results_round_to_even_and_overflow_to_infinity)
+TEST(trial, half_results_round_ties_to_even_and_overflow_to_infinity)
 {
     expect_products_rounded(*state, TYPE_FLOAT16, 1);
     expect_products_rounded(*state, TYPE_FLOAT16, 24);
     expect_products_rounded(*state, TYPE_FLOAT16, 0x1p-24);
 }
 
-TEST(trial, bfloat16_results_round_to_even_and_overflow_to_infinity)
+TEST(trial, bfloat16_results_round_ties_to_even_and_overflow_to_infinity)
 {
     expect_products_rounded(*state, TYPE_BFLOAT16, 1);
     expect_products_rounded(*state, TYPE_BFLOAT16, 0x1p116);

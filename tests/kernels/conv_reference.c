@@ -55,7 +55,7 @@ TEST(plain, backward_data_spreads_each_output_over_its_window)
     expect(&problem, want, 9);
 }
 
-TEST(plain, backward_weights_sums_what_each_tap_met)
+TEST(plain, backward_weights_sums_the_inputs_each_tap_met)
 {
     struct kiln_problem problem = by_hand(KILN_BACKWARD_WEIGHTS);
     /* tap 00 met 0 0 0 5; 01: 0 0 4 6; 10: 0 2 0 8; 11: 1 3 7 9 */
@@ -77,7 +77,7 @@ TEST(plain, dilation_spreads_the_taps_and_groups_keep_channels_apart)
     expect(&problem, want, 4);
 }
 
-TEST(plain, layouts_only_change_where_elements_lie)
+TEST(plain, layouts_only_change_the_positions_of_elements)
 {
     struct kiln_problem problem = by_hand(KILN_FORWARD);
     problem.c = problem.k = 2;
@@ -181,7 +181,7 @@ TEST(plain, exact_data_must_come_out_exact)
     assert_true(verdict.bound == 0);
 }
 
-TEST(plain, what_was_not_written_is_wrong)
+TEST(plain, an_unwritten_element_is_wrong)
 {
     float got[4] = { 1, 2, 3, 4 };
     memset(&got[1], 0xff, sizeof(got[1]));

@@ -73,7 +73,7 @@ static unsigned compile(const struct solver *solver, const struct problem *probl
     return bad;
 }
 
-static void every_solver_compiles_without_a_word(void **state)
+static void every_solver_compiles_without_diagnostics(void **state)
 {
     const char *const *text = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -214,8 +214,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < TARGETS; i++) {
         snprintf(names[i], sizeof(names[i]), "every_solver_compiles_without_a_word_for_%s",
                  targets[i]);
-        tests[i] = (struct CMUnitTest){ names[i], every_solver_compiles_without_a_word, NULL, NULL,
-                                        (void *)&targets[i] };
+        tests[i] = (struct CMUnitTest){ names[i], every_solver_compiles_without_diagnostics, NULL,
+                                        NULL, (void *)&targets[i] };
     }
     return _cmocka_run_group_tests("nvrtc_programs", tests, TARGETS + 1, NULL, NULL);
 }

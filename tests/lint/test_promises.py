@@ -103,7 +103,7 @@ class Promises(unittest.TestCase):
             self.assertTrue(self.sources.lacks(cell), cell)
         self.assertIsNone(self.sources.lacks("see below"))
         for cell in ("`unit.daemon.pool`: `the_pool_recovers_when_workers_start_again`", "`load.soak`",
-                     "A `one_users_..._leave_room_for_the_others`", "U`/daemon/peer.c`", "`store-*`"):
+                     "A `records_..._capacity_for_others`", "U`/daemon/peer.c`", "`store-*`"):
             self.assertEqual(self.sources.lacks(cell), [], cell)
 
 

@@ -243,7 +243,7 @@ TEST(one, a_single_compile_waits_for_one_of_anothers_many)
 TEST_ALSO(four, a_single_compile_waits_for_one_of_anothers_many)
 
 /* The last one of the first user's: who asks for it too gets it in the turn of his own. */
-TEST(one, the_last_of_many_comes_early_to_who_wants_only_that)
+TEST(one, a_user_who_only_wants_the_last_of_many_gets_it_early)
 {
     skip_unless_root();
     struct fixture *f = *state;
@@ -257,7 +257,7 @@ static void ask_for_untried(int fd, const char *source)
 
 /* The first user asks for a target that was not tried before, after all else: the probe is the last
  * of his.  Who asks for that target too has it in the turn of his own; here it says no. */
-TEST(one, what_has_to_be_tried_first_comes_early_to_who_wants_only_that)
+TEST(one, a_user_who_only_wants_an_untried_target_gets_its_probe_early)
 {
     static struct raw_frame frame;
     char text[512];

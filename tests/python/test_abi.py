@@ -19,7 +19,7 @@ LEFT_OUT = re.compile(
     r"kiln_(admin_call|events|conv_\w+|device_(?!list$)\w+|driver_flag|event_\w+|lease_\w+"
     r"|library_\w+|memory_\w+|plan_ref|problem_from_driver|run_\w+|stream_\w+)$")
 # C's names of the enums' members.
-PREFIXES = {"ErrorCode": "KILN_E_", "Rung": "KILN_RUNG_", "Tier": "KILN_TIER_",
+PREFIXES = {"ErrorCode": "KILN_E_", "Level": "KILN_LEVEL_", "Tier": "KILN_TIER_",
             "Priority": "KILN_", "Direction": "KILN_", "Layout": "KILN_", "DataType": "KILN_",
             "Tensor": "KILN_TENSOR_", "PlanSource": "KILN_PLAN_", "TuningTier": "KILN_TUNING_"}
 NOT_IN_C = {"Role"}  # a number with a comment there

@@ -51,10 +51,10 @@ def test_ping_says_how_long_it_took(client):
 
 def test_status_names_the_daemon(client, daemon):
     before = client.status()
-    assert (before.rung, before.daemon, before.daemon_pid) == (kiln.Rung.NONE, "", 0)
+    assert (before.level, before.daemon, before.daemon_pid) == (kiln.Level.NONE, "", 0)
     client.ping()
     after = client.status()
-    assert after.rung == kiln.Rung.DAEMON and after.reason == ""
+    assert after.level == kiln.Level.DAEMON and after.reason == ""
     assert after.socket_path == daemon.socket
     assert kiln.version() in after.daemon and after.daemon_pid == daemon.process.pid
     assert after.requests > before.requests
@@ -72,7 +72,7 @@ def test_without_a_daemon_opening_works_and_asking_fails(tmp_path):
         with pytest.raises(kiln.UnavailableError, match="none.sock") as caught:
             client.ping()
         assert caught.value.code == kiln.ErrorCode.UNAVAILABLE and caught.value.retryable
-        assert client.status().rung == kiln.Rung.NONE
+        assert client.status().level == kiln.Level.NONE
         assert "none.sock" in client.status().reason
 
 

@@ -36,13 +36,13 @@ def task(i):
                                samples=3, algorithm="miopenConvolutionFwdAlgoDirect")])
     own.find_put(PROBLEMS[i], recording)
     status = own.status()
-    return os.getpid(), status.rung.name, status.daemon_pid
+    return os.getpid(), status.level.name, status.daemon_pid
 
 def workers():
     with multiprocessing.get_context("fork").Pool({WORKERS}) as pool:
         told = pool.map(task, range({TASKS}), chunksize=1)
     assert os.getpid() not in [pid for pid, _, _ in told]
-    return {{(rung, pid) for _, rung, pid in told}}
+    return {{(level, pid) for _, level, pid in told}}
 
 def check_all_is_there(client):
     for i, problem in enumerate(PROBLEMS):
@@ -92,7 +92,7 @@ print(served)
 UNUSED = COMMON + """
 served = workers()
 check_all_is_there(parent)
-print({rung for rung, _ in served})
+print({level for level, _ in served})
 """
 
 
@@ -119,8 +119,8 @@ def test_with_kilnd_each_worker_asks_it(daemon, tmp_path, code):
 @pytest.mark.parametrize("code", [USED, BUSY], ids=["used", "busy"])
 def test_without_kilnd_a_private_one_serves_parent_and_workers(tmp_path, code):
     pid, said = run(code, tmp_path, tmp_path / "none.sock", "private")
-    (rung, server), = ast.literal_eval(said)
-    assert rung == "PRIVATE" and server != pid
+    (level, server), = ast.literal_eval(said)
+    assert level == "PRIVATE" and server != pid
 
 
 def test_without_kilnd_workers_start_a_private_one_that_serves_the_parent(tmp_path):

@@ -59,12 +59,12 @@ enum {
 
 struct kiln_status {
     size_t size;           /* in: sizeof(struct kiln_status) */
-    int level;             /* KILN_RUNG_* of the last answer; NONE before the first */
+    int level;             /* KILN_LEVEL_* of the last answer; NONE before the first */
     char socket_path[256]; /* where the daemon is looked for */
     char daemon[64];       /* version of what answered, "" when never reached */
-    int daemon_pid;        /* its process, this one on the rung EMBEDDED; 0: none */
+    int daemon_pid;        /* its process, this one on the level EMBEDDED; 0: none */
     int role;              /* ours, as the daemon sees it: 0 use, 1 publish, 2 admin */
-    char reason[512];      /* why the rung is not DAEMON; "" when it is */
+    char reason[512];      /* why the level is not DAEMON; "" when it is */
     uint64_t requests;     /* sent to the daemon */
     uint64_t reconnects;   /* after the first connection */
     uint64_t table_hits;   /* answered in this process */
@@ -80,7 +80,7 @@ void kiln_client_close(struct kiln_client *client);
 /* Asks the daemon for a sign of life; |ret_ns| (may be NULL) receives the round trip. */
 int kiln_client_ping(struct kiln_client *client, int timeout_ms, uint64_t *ret_ns,
                      struct kiln_error *err);
-/* Which rung served, and how much; never blocks. */
+/* Which level served, and how much; never blocks. */
 int kiln_client_status(struct kiln_client *client, struct kiln_status *ret_status,
                        struct kiln_error *err);
 

@@ -12,7 +12,7 @@ Pure ctypes over libkiln.so.0; docs/python.md has more examples.
 from ._library import VERSION as __version__, load_library, version
 from .client import Client, Status
 from .device import DeviceInfo, devices
-from .enums import (DataType, Direction, ErrorCode, Layout, PlanSource, Priority, Role, Rung,
+from .enums import (DataType, Direction, ErrorCode, Layout, Level, PlanSource, Priority, Role,
                     Tensor, Tier, TuningTier)
 from .errors import (BusyError, CancelledError, CompileFailedError, CorruptError, DeniedError,
                      FullError, GpuFaultError, InputOutputError, InvalidError, KilnError,
@@ -27,8 +27,9 @@ __all__ = [
     "BusyError", "CancelledError", "Client", "CompileFailedError", "CorruptError", "DataType",
     "DeniedError", "DeviceInfo", "Direction", "DriverLine", "ErrorCode", "FullError",
     "GpuFaultError", "InputOutputError", "InvalidError", "Kernel", "KernelSource", "KilnError",
-    "Layout", "LibraryError", "Measurement", "NoMemoryError", "NotFoundError", "Plan", "PlanLaunch",
-    "PlanObject", "PlanSource", "Priority", "Problem", "Recording", "Role", "Rung", "Solution",
-    "Status", "Tensor", "Tier", "TimedOutError", "Tuned", "TunedEntry", "TuningTier",
-    "UnavailableError", "UnsupportedError", "__version__", "devices", "load_library", "version",
+    "Layout", "Level", "LibraryError", "Measurement", "NoMemoryError", "NotFoundError", "Plan",
+    "PlanLaunch", "PlanObject", "PlanSource", "Priority", "Problem", "Recording", "Role",
+    "Solution", "Status", "Tensor", "Tier", "TimedOutError", "Tuned", "TunedEntry",
+    "TuningTier", "UnavailableError", "UnsupportedError", "__version__", "devices",
+    "load_library", "version",
 ]

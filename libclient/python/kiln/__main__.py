@@ -6,7 +6,7 @@ The exit status is 0 when the host's kilnd serves, 3 when it does not, as kilnct
 import os
 import sys
 
-from . import Client, KilnError, LibraryError, Rung, UnavailableError, __version__, load_library, version
+from . import Client, KilnError, LibraryError, Level, UnavailableError, __version__, load_library, version
 
 EXIT_FAILED = 1
 EXIT_NO_DAEMON = 3
@@ -18,7 +18,7 @@ def say_what_serves() -> int:
         took = client.ping(timeout=10)
         status = client.status()
     answers = f"pid {status.daemon_pid}, answers after {took * 1e6:.0f} us"
-    if status.rung == Rung.DAEMON:
+    if status.level == Level.DAEMON:
         print(f"{status.daemon} at '{status.socket_path}', {answers}")
         return 0
     print(f"kiln: {status.reason}", file=sys.stderr)

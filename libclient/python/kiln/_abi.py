@@ -22,7 +22,7 @@ class ClientOptions(ctypes.Structure):
 
 
 class Status(ctypes.Structure):
-    _fields_ = [("size", c_size_t), ("rung", c_int), ("socket_path", c_char * 256),
+    _fields_ = [("size", c_size_t), ("level", c_int), ("socket_path", c_char * 256),
                 ("daemon", c_char * 64), ("daemon_pid", c_int), ("role", c_int),
                 ("reason", c_char * 512), ("requests", c_uint64), ("reconnects", c_uint64),
                 ("table_hits", c_uint64), ("table_entries", c_uint64)]

@@ -12,7 +12,7 @@ from . import _abi, kernel as kernels, plan as plans, problem as problems_, tuni
 from ._callback import Callback, lost
 from ._call import Handle, call, to_bytes, to_error, to_milliseconds, to_text
 from ._library import library
-from .enums import ErrorCode, Priority, Role, Rung
+from .enums import ErrorCode, Priority, Role, Level
 from .errors import CorruptError, KilnError, invalid
 from .kernel import Kernel, KernelSource
 from .plan import Plan, Solution
@@ -24,14 +24,14 @@ Path = Union[str, "os.PathLike[str]"]
 
 @dataclass(frozen=True)
 class Status:
-    """Which rung served, and how much."""
+    """Which level served, and how much."""
 
-    rung: Rung  #: of the last answer; NONE before the first
+    level: Level  #: of the last answer; NONE before the first
     socket_path: str  #: where the daemon is looked for
     daemon: str  #: "kilnd 0.1.0"; "": never reached
     daemon_pid: int  #: 0: never reached
     role: Role  #: ours, as the daemon sees it
-    reason: str  #: why the rung is not DAEMON; "" when it is
+    reason: str  #: why the level is not DAEMON; "" when it is
     requests: int  #: sent to the daemon
     reconnects: int  #: after the first connection
     table_hits: int  #: answered in this process
@@ -143,10 +143,10 @@ class Client:
         return took.value / 1e9
 
     def status(self) -> Status:
-        """Which rung served, and how much; never blocks."""
+        """Which level served, and how much; never blocks."""
         s = _abi.Status(size=ctypes.sizeof(_abi.Status))
         self._call("kiln_client_status", ctypes.byref(s))
-        return Status(rung=Rung(s.rung), socket_path=to_text(s.socket_path),
+        return Status(level=Level(s.level), socket_path=to_text(s.socket_path),
                       daemon=to_text(s.daemon), daemon_pid=s.daemon_pid, role=Role(s.role),
                       reason=to_text(s.reason), requests=s.requests, reconnects=s.reconnects,
                       table_hits=s.table_hits, table_entries=s.table_entries)

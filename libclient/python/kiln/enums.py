@@ -23,8 +23,8 @@ class ErrorCode(IntEnum):
     UNSUPPORTED = 14
 
 
-class Rung(IntEnum):
-    """KILN_RUNG_*: which rung of the ladder served."""
+class Level(IntEnum):
+    """KILN_LEVEL_*: which fallback level served."""
 
     NONE = 0
     DAEMON = 1

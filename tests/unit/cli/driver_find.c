@@ -215,7 +215,7 @@ TEST(driver_find, a_flag_counts_before_its_variable)
     assert_int_equal(f->options.enforce, KILN_ENFORCE_NONE);
 }
 
-TEST(driver_find, what_is_no_mode_is_refused_with_where_it_stands)
+TEST(driver_find, an_invalid_mode_is_refused_with_its_source)
 {
     struct fixture *f = *state;
     setenv("MIOPEN_FIND_MODE", "quick", 1);
@@ -303,7 +303,7 @@ TEST(driver_find, json_has_solvers_and_trials)
     assert_null(json_get(json, "not_recorded"));
 }
 
-TEST(driver_find, what_was_not_recorded_is_a_warning_and_stands_in_the_document)
+TEST(driver_find, an_unrecorded_measurement_is_warned_of_and_in_the_json)
 {
     struct fixture *f = *state;
     find_warn((void *)&fake, f->out);
@@ -317,7 +317,7 @@ TEST(driver_find, what_was_not_recorded_is_a_warning_and_stands_in_the_document)
     assert_string_equal(json_get_text(json, "not_recorded", ""), "the disk is\x1b full");
 }
 
-TEST(driver_find, what_is_not_built_in_is_warned_of_once)
+TEST(driver_find, a_recording_refused_as_not_built_in_is_warned_of_once)
 {
     struct fixture *f = *state;
     fake.recorded = KILN_E_NOT_FOUND;

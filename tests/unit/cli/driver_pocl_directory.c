@@ -44,7 +44,7 @@ static void make_file(const char *directory, const char *name)
     fclose(out);
 }
 
-TEST(driver_pocl_directory, what_pocl_leaves_in_its_directory_goes_with_it)
+TEST(driver_pocl_directory, files_that_pocl_leaves_in_its_directory_are_removed_with_it)
 {
     struct fixture *f = *state;
     char inner[512];

@@ -261,7 +261,7 @@ TEST(kilnctl_build, an_answer_without_a_package_is_corrupt)
     assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
 }
 
-TEST(kilnctl_build, what_a_build_needs_is_asked_for_before_anybody_else)
+TEST(kilnctl_build, missing_build_options_are_refused_before_kilnd_is_asked)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "build", "--problems", "p", "-o", "o"), KILN_E_INVALID);

@@ -92,7 +92,7 @@ TEST(kilnctl_caches, an_import_goes_on_after_a_bad_file_and_fails_in_the_end)
     assert_true(f->run.reported);
 }
 
-TEST(kilnctl_caches, what_was_lost_of_a_cache_is_reported_and_fails)
+TEST(kilnctl_caches, lost_rows_of_a_cache_are_reported_and_fail_the_import)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = SOME_LOST;
@@ -101,7 +101,7 @@ TEST(kilnctl_caches, what_was_lost_of_a_cache_is_reported_and_fails)
     assert_says(f->run.printed, "970 kernels");
 }
 
-TEST(kilnctl_caches, what_was_lost_as_json_counts_all_files_together)
+TEST(kilnctl_caches, the_json_of_a_lossy_import_counts_all_files_together)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = SOME_LOST;
@@ -168,7 +168,7 @@ TEST(kilnctl_caches, damaged_rows_are_named_the_first_ten_for_people_and_all_as_
     assert_null(strstr(f->run.printed, "more"));
 }
 
-TEST(kilnctl_caches, what_the_snapshot_lacks_is_a_loss_too)
+TEST(kilnctl_caches, rows_that_the_snapshot_lacks_count_as_lost)
 {
     struct fixture *f = *state;
     fake_transfer_is_here = true;

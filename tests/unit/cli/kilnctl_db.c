@@ -124,7 +124,7 @@ TEST(kilnctl_db, a_problem_of_which_kilnd_says_nothing_is_not_found)
     "\"time_ms\":1,\"stale\":true,\"left_out\":true}]},{\"tier\":\"user\",\"entries\":["    \
     "{\"solver\":\"Older\",\"time_ms\":1,\"stale\":true,\"left_out\":true}]}],\"perf\":[]}]}"
 
-TEST(kilnctl_db, what_look_ups_leave_out_is_marked_and_counted)
+TEST(kilnctl_db, entries_that_lookups_ignore_are_marked_and_counted)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = LEFT_OUT;
@@ -277,7 +277,7 @@ TEST(kilnctl_db, statistics_of_nothing_say_how_to_begin)
     "\"gfx90a68\",\"key\":\"k\",\"solver\":\"S\",\"driver\":\"6.1\",\"toolchain\":\"clang\"," \
     "\"measured_at\":1700000000}]}"
 
-TEST(kilnctl_db, what_should_be_measured_again_is_listed_and_no_failure)
+TEST(kilnctl_db, stale_entries_are_listed_and_are_no_failure)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = "{\"checked\":9,\"stale\":1,\"damaged\":0}",
@@ -310,7 +310,7 @@ TEST(kilnctl_db, of_the_hosts_records_it_is_listed_who_measured_them)
     assert_says(f->run.printed, "\"stale_entries\":[{\"tier\":\"host\",\"uid\":4000000000,");
 }
 
-TEST(kilnctl_db, what_is_damaged_fails)
+TEST(kilnctl_db, a_verify_that_finds_damage_fails)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){

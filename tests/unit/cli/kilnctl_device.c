@@ -64,7 +64,7 @@ TEST(kilnctl_device, as_json_it_is_what_kilnd_said)
     assert_null(strstr(f->run.printed, "NODE"));
 }
 
-TEST(kilnctl_device, what_kilnd_refuses_is_the_commands_failure)
+TEST(kilnctl_device, a_refusal_by_kilnd_fails_the_device_command)
 {
     struct fixture *f = *state;
     fake.answers[0].code = KILN_E_INVALID;

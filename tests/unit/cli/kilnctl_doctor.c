@@ -142,7 +142,7 @@ TEST(kilnctl_doctor, a_missing_socket_of_ones_own_reports_what_to_start)
     assert_says(only(f, VERDICT_FAIL)->advice, "or use the one at /run/kiln/kilnd.sock");
 }
 
-TEST(kilnctl_doctor, who_is_not_in_the_group_is_reported_which)
+TEST(kilnctl_doctor, a_user_outside_the_group_learns_its_name)
 {
     struct fixture *f = *state;
     f->socket.connect_errno = EACCES;
@@ -150,7 +150,7 @@ TEST(kilnctl_doctor, who_is_not_in_the_group_is_reported_which)
     expect(f, VERDICT_FAIL, "for group kiln, which user ada is not in", "usermod -aG kiln ada");
 }
 
-TEST(kilnctl_doctor, who_joined_the_group_after_the_login_is_reported_to_log_in_again)
+TEST(kilnctl_doctor, a_user_added_to_the_group_after_login_is_advised_to_log_in_again)
 {
     struct fixture *f = *state;
     f->socket.connect_errno = EACCES;
@@ -218,7 +218,7 @@ TEST(kilnctl_doctor, a_socket_that_nobody_listens_on_is_reported_apart)
     expect(f, VERDICT_FAIL, "nobody listens", "kilnd");
 }
 
-TEST(kilnctl_doctor, what_is_no_socket_or_in_a_closed_directory_is_reported)
+TEST(kilnctl_doctor, a_path_that_is_no_socket_or_in_a_closed_directory_is_reported)
 {
     struct fixture *f = *state;
     f->socket.mode = S_IFREG | 0644;
@@ -252,7 +252,7 @@ static void expect_security_module(struct fixture *f)
     assert_says(only(f, VERDICT_FAIL)->what, "SELinux or AppArmor");
 }
 
-TEST(kilnctl_doctor, who_may_by_the_mode_and_is_refused_is_reported_of_security_modules)
+TEST(kilnctl_doctor, a_refusal_despite_the_mode_is_explained_by_security_modules)
 {
     struct fixture *f = *state;
     f->socket.in_group = f->socket.in_group_file = true;
@@ -308,7 +308,7 @@ TEST(kilnctl_doctor, a_disk_that_is_read_only_full_or_without_inodes_fails)
     expect(f, VERDICT_FAIL, "3 inodes are free", "df -i");
 }
 
-TEST(kilnctl_doctor, settings_that_may_not_be_read_hide_no_directory)
+TEST(kilnctl_doctor, unreadable_settings_do_not_hide_the_directories)
 {
     struct directory_facts facts[2];
     struct kiln_error err = { 0 };

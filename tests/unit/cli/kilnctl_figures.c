@@ -132,7 +132,7 @@ TEST(kilnctl_figures, an_answer_without_a_text_is_no_answer)
     ",\"compiles\":3,\"compile_s\":6.5,\"kernels\":3,\"bytes\":4096}"
 #define NONE "{\"saved_s\":0,\"hits\":0,\"compiles\":0,\"compile_s\":0,\"kernels\":0,\"bytes\":0}"
 
-TEST(kilnctl_figures, who_saved_what_is_a_table)
+TEST(kilnctl_figures, saved_time_is_shown_as_a_table)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"by\":\"program\",\"since\":0,\"kept\":true,\"total\":{" SUMS(

@@ -265,7 +265,7 @@ TEST(kilnctl_miopen, an_overlay_does_not_take_the_place_of_another)
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0", "--force"), KILN_E_OK);
 }
 
-TEST(kilnctl_miopen, what_names_no_device_or_version_is_refused)
+TEST(kilnctl_miopen, an_invalid_device_or_miopen_version_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68,../x"), KILN_E_INVALID);
@@ -290,7 +290,7 @@ TEST(kilnctl_miopen, a_name_from_kilnd_that_is_no_tuning_file_is_not_written)
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_CORRUPT);
 }
 
-TEST(kilnctl_miopen, what_no_miopen_reads_is_left_out_and_is_no_failure)
+TEST(kilnctl_miopen, a_file_that_no_miopen_reads_is_left_out_and_is_no_failure)
 {
     struct fixture *f = *state;
     answer_all();
@@ -360,7 +360,7 @@ TEST(kilnctl_miopen, bad_lines_are_reported_with_their_numbers_in_the_jobs_file)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_miopen, what_was_harvested_once_is_not_taken_again)
+TEST(kilnctl_miopen, collected_records_are_not_collected_again)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -379,7 +379,7 @@ TEST(kilnctl_miopen, what_was_harvested_once_is_not_taken_again)
     assert_string_equal(fake.sent[0][0], "\n\nk5=555\n");
 }
 
-TEST(kilnctl_miopen, what_kilnd_did_not_take_is_offered_again)
+TEST(kilnctl_miopen, collected_records_that_kilnd_refused_are_offered_again)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -451,7 +451,7 @@ TEST(kilnctl_miopen, damaged_kernels_are_reported_and_the_rest_goes_on)
 }
 
 /* The job may have put anything there. */
-TEST(kilnctl_miopen, what_is_no_file_is_neither_waited_for_nor_followed)
+TEST(kilnctl_miopen, a_fifo_or_link_in_the_overlay_is_neither_waited_for_nor_followed)
 {
     struct fixture *f = *state;
     char path[600], other[600];
@@ -479,7 +479,7 @@ TEST(kilnctl_miopen, a_directory_that_is_no_overlay_is_not_harvested)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_miopen, damaged_notes_are_reported)
+TEST(kilnctl_miopen, a_damaged_manifest_is_reported)
 {
     static const char *const texts[] = {
         "{",

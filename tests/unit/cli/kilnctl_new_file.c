@@ -109,7 +109,7 @@ TEST(kilnctl_new_file, a_disk_that_fails_leaves_the_old_file_and_nothing_else)
     assert_int_equal(scratch_directory_count(&f->directory), 1);
 }
 
-TEST(kilnctl_new_file, what_is_no_regular_file_is_not_moved_away)
+TEST(kilnctl_new_file, a_target_that_is_no_regular_file_is_not_replaced)
 {
     struct fixture *f = *state;
     assert_int_equal(symlink("/dev/null", f->path), 0);

@@ -238,7 +238,7 @@ TEST(kilnctl_packages, a_package_with_a_log_goes_with_no_sum_or_manifest)
     assert_int_equal(fake.asked, 0);
 }
 
-TEST(kilnctl_packages, what_kilnd_has_against_a_package_is_the_error)
+TEST(kilnctl_packages, kilnds_refusal_of_a_package_is_the_error)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_DENIED, .text = "it is not signed" };

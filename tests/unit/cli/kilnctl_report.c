@@ -101,7 +101,7 @@ static unsigned count_of(const char *text, const char *part)
 
 /* ---- escaping ---- */
 
-TEST(kilnctl_report, what_comes_from_elsewhere_is_text_and_nothing_more)
+TEST(kilnctl_report, hostile_text_in_a_report_is_escaped)
 {
     struct fixture *f = *state;
     FILE *out = open_memstream(&f->page, &f->page_size);
@@ -249,7 +249,7 @@ static void answer_all(void)
         fake.answers[i].reply = replies[i];
 }
 
-TEST(kilnctl_report, it_asks_and_writes_one_file)
+TEST(kilnctl_report, a_report_asks_kilnd_and_writes_one_file)
 {
     struct fixture *f = *state;
     struct stat seen;

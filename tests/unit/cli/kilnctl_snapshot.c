@@ -56,7 +56,7 @@ TEST(kilnctl_snapshot, the_program_opens_the_file_and_says_what_it_lacks)
     assert_true(fcntl(f->snapshot.fd, F_GETFD) & FD_CLOEXEC);
 }
 
-TEST(kilnctl_snapshot, what_the_program_refuses_is_refused_with_its_words)
+TEST(kilnctl_snapshot, a_refusal_by_the_transfer_program_is_reported_with_its_message)
 {
     struct fixture *f = *state;
     assert_int_equal(open_with(f, "refuse"), KILN_E_IO);

@@ -137,7 +137,7 @@ TEST(kilnctl_top, compiles_come_oldest_first_with_age_and_program)
     assert_says(text, "others");
 }
 
-TEST(kilnctl_top, they_can_be_sorted_by_program_and_by_user)
+TEST(kilnctl_top, compiles_can_be_sorted_by_program_and_by_user)
 {
     struct fixture *f = *state;
     const char *text = show_busy(f, TOP_BY_PROGRAM, 100, 0);

@@ -272,7 +272,7 @@ TEST(programs, the_socket_given_is_the_one_looked_for)
     assert_non_null(strstr(f->complained, "/nonexistent/third.sock"));
 }
 
-TEST(programs, what_is_not_understood_has_status_2)
+TEST(programs, a_command_line_that_is_not_understood_has_status_2)
 {
     struct fixture *f = *state;
     assert_int_equal(KILNCTL(f, "frobnicate"), 2);

@@ -94,7 +94,7 @@ TEST(result, a_failure_that_was_reported_as_json_is_not_reported_again)
     assert_string_equal(f->texts[1], "kilnctl: half of it\n");
 }
 
-TEST(result, what_is_unavailable_is_no_missing_daemon_where_one_answers)
+TEST(result, unavailable_from_a_daemon_that_answers_is_not_a_missing_daemon)
 {
     struct fixture *f = *state;
     struct kiln_error err = { .code = KILN_E_UNAVAILABLE, .text = "no such server" };
@@ -157,7 +157,7 @@ TEST(result, json_that_is_printed_is_utf_8_whatever_it_holds)
     }
 }
 
-TEST(plain, what_the_system_refuses_is_denied)
+TEST(plain, a_system_call_without_permission_is_denied)
 {
     struct kiln_error err = { 0 };
     assert_int_equal(cli_fail_errno(&err, EACCES, "cannot open 'a'"), KILN_E_DENIED);

@@ -16,7 +16,7 @@ static struct tier_counts count_seen(void)
     return counts;
 }
 
-TEST(plain, what_was_compiled_is_no_hit_and_unknown_tiers_only_kernels)
+TEST(plain, a_compile_is_no_hit_and_an_unknown_tier_counts_only_as_a_kernel)
 {
     struct tier_counts counts = count_seen();
     assert_int_equal(counts.kernels, 6);

@@ -98,7 +98,7 @@ TEST(plain, quotes_group_words)
     assert_says(err.text, "the quote ' before '7 -c 3' is not closed");
 }
 
-TEST(plain, what_it_writes_it_reads_back)
+TEST(plain, a_written_driver_line_is_read_back)
 {
     static const char *const lines[] = {
         "conv -n 1 -c 64 -H 56 -W 56 -k 64 -y 3 -x 3 -p 1 -q 1 -u 1 -v 1 -l 1 -j 1 -m conv -g 1 -F "

@@ -137,7 +137,7 @@ TEST(directory, names_that_are_taken_do_not_keep_what_lies_deep)
 }
 
 /* A name that may not be changed, as with chattr +i, keeps its directories alone. */
-TEST(directory, what_stays_is_named_and_the_rest_goes)
+TEST(directory, a_file_that_cannot_be_removed_is_named_and_the_rest_is_removed)
 {
     struct fixture *f = *state;
     char tree[128], stays[192], goes[192];
@@ -181,7 +181,7 @@ TEST(directory, more_files_than_may_be_removed_at_a_time_go_in_several)
     assert_int_not_equal(access(tree, F_OK), 0);
 }
 
-TEST(directory, what_is_not_there_is_removed)
+TEST(directory, removing_a_missing_file_succeeds)
 {
     struct fixture *f = *state;
     char path[128];

@@ -107,7 +107,7 @@ static enum kiln_code read_it(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(directory, what_cannot_be_read_is_named)
+TEST(directory, a_file_that_cannot_be_read_is_named)
 {
     struct fixture *f = *state;
     must(fs_replace_file(f->path, bytes_of_text("content"), 0600, &f->err), f->err);
@@ -206,7 +206,7 @@ static enum kiln_code fill_and_empty(void *context, struct kiln_err *err)
     return fs_empty(f->path, err);
 }
 
-TEST(directory, what_stays_in_a_directory_is_reported)
+TEST(directory, a_file_that_cannot_be_removed_from_a_directory_is_reported)
 {
     struct fixture *f = *state;
     expect_failures(fill_and_remove, f, "unlinkat", EIO, KILN_IO, "cannot remove");
@@ -232,7 +232,7 @@ static enum kiln_code dig_and_remove(void *context, struct kiln_err *err)
     return fs_remove(AT_FDCWD, f->path, err);
 }
 
-TEST(directory, what_lies_too_deep_and_cannot_be_moved_is_reported)
+TEST(directory, a_directory_too_deep_to_remove_that_cannot_be_moved_is_reported)
 {
     struct fixture *f = *state;
     expect_failures(dig_and_remove, f, "renameat2", EIO, KILN_IO, "cannot remove 'd'");

@@ -91,7 +91,7 @@ TEST(plain, blanks_may_follow_and_nothing_else)
 }
 
 /* As where memory ran out when it was made: what was to go into it is not lost for ever. */
-TEST(plain, what_has_no_place_is_freed)
+TEST(plain, a_json_value_that_cannot_be_added_is_freed)
 {
     json_set(NULL, "text", json_text("a"));
     json_append(NULL, json_number(1));

@@ -79,7 +79,7 @@ TEST(plain, a_line_for_the_journals_stream_has_its_priority)
     expect_text(stream_text, "the disk is full", "<4>the disk is full\n");
 }
 
-TEST(plain, what_a_message_quotes_begins_no_line_of_its_own)
+TEST(plain, quoted_text_in_a_message_cannot_begin_a_new_line)
 {
     expect_text(plain_text, "file 'a\nerror: b\x1b[0m\x7f'",
                 "warning: file 'a\\nerror: b\\x1b[0m\\x7f'\n");

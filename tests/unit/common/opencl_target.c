@@ -15,7 +15,7 @@ static void expect_text(const struct opencl_names *names, const char *begin)
     assert_int_equal(strspn(text + strlen(begin), "0123456789abcdef"), 16);
 }
 
-TEST(plain, what_may_not_stand_in_a_target_is_one_dash)
+TEST(plain, characters_not_allowed_in_a_target_become_one_dash)
 {
     expect_text(&(struct opencl_names){ .platform_name = "A (Platform)!",
                                         .device_name = " cpu--x,\t\xc3\xa9_1.0+ ",

@@ -73,7 +73,7 @@ static void expect_nothing_made(const struct fixture *f)
     assert_int_not_equal(access(below, F_OK), 0);
 }
 
-TEST(own_directory, a_directory_in_ones_own_is_made_private)
+TEST(own_directory, a_directory_within_the_users_own_is_made_private)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -107,7 +107,7 @@ TEST(own_directory, root_follows_no_link_of_another_users)
     assert_int_equal(own_directory_check(link, &f->err), KILN_DENIED);
 }
 
-TEST(own_directory, a_directory_that_anybody_may_write_to_is_none_but_a_sticky_one)
+TEST(own_directory, a_world_writable_directory_is_refused_unless_sticky)
 {
     struct fixture *f = *state;
     assert_int_equal(chmod(f->directory, 0777), 0);

@@ -61,7 +61,7 @@ TEST(plain, a_map_survives_the_wire)
     }
 }
 
-TEST(plain, what_the_copy_hardware_takes_is_right)
+TEST(plain, tensor_maps_that_the_hardware_accepts_are_valid)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct tensor_map map = tiled();
@@ -103,7 +103,7 @@ static void refuses(const struct tensor_map *map, const char *words)
         refuses(&map, words);      \
     } while (0)
 
-TEST(plain, what_no_map_may_have_is_refused)
+TEST(plain, a_tensor_map_with_a_field_out_of_range_is_refused)
 {
     struct tensor_map map;
     for (unsigned i = 0; i < 2; i++) {
@@ -134,7 +134,7 @@ TEST(plain, what_no_map_may_have_is_refused)
     }
 }
 
-TEST(plain, what_no_box_of_a_tensor_is_is_refused)
+TEST(plain, an_invalid_box_of_a_tiled_tensor_map_is_refused)
 {
     const struct tensor_map good = tiled();
     struct tensor_map map;
@@ -150,7 +150,7 @@ TEST(plain, what_no_box_of_a_tensor_is_is_refused)
     BREAK(pixels, 1, "tiled, but with pixels");
 }
 
-TEST(plain, what_no_row_of_pixels_is_is_refused)
+TEST(plain, an_invalid_pixel_range_of_an_im2col_tensor_map_is_refused)
 {
     const struct tensor_map good = im2col();
     struct tensor_map map;

@@ -80,7 +80,7 @@ TEST(plain, reads_entries_one_after_the_other)
     assert_int_equal(tuning_entry_next(TUNING_PERF, &left, &e, &err), KILN_NOT_FOUND);
 }
 
-TEST(plain, what_a_kind_has_not_is_empty_in_its_entries)
+TEST(plain, fields_that_a_kind_lacks_are_empty_in_its_entries)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct tuning_entry e;

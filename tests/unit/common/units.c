@@ -47,7 +47,7 @@ TEST(plain, fractions_of_sizes_are_exact_and_have_six_digits_at_most)
     assert_int_equal(size_of("1.0000001MB"), UINT64_MAX);
 }
 
-TEST(plain, sizes_that_are_none_are_refused)
+TEST(plain, invalid_sizes_are_refused)
 {
     static const char *const bad[] = { "",      "K",   "-1",   "1K 1",
                                        "1.2.3", "1X",  "0x10", "1e3",
@@ -71,7 +71,7 @@ TEST(plain, times_are_read_as_seconds_or_with_units)
     assert_int_equal(time_of("2w"), 1209600000);
 }
 
-TEST(plain, times_that_are_none_are_refused)
+TEST(plain, invalid_times_are_refused)
 {
     static const char *const bad[] = { "", "d", "-5s", "5M", "1d12", "5y", "5sm", "1e9w" };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)

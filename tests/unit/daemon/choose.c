@@ -40,7 +40,7 @@ static struct worker idle_with(const char *toolchain, uint8_t id)
     return w;
 }
 
-TEST(plain, one_whose_libraries_were_upgraded_since_comes_last)
+TEST(plain, a_worker_whose_libraries_were_upgraded_comes_last)
 {
     struct compile_task of_7 = task;
     struct worker workers[] = { idle_with("hiprtc", 6), idle_with("clang", 1), idle(""),

@@ -177,7 +177,7 @@ TEST(compiler, arguments_that_make_no_sense_are_refused_by_name)
     assert_int_equal(RUN("--max-jobs", "1").status, EXIT_USAGE);
 }
 
-TEST(compiler, reports_its_version_and_how_it_is_used)
+TEST(compiler, kiln_compiler_prints_its_version_and_usage)
 {
     struct program_end end = RUN("--version");
     assert_int_equal(end.status, 0);
@@ -200,7 +200,7 @@ TEST(compiler, without_a_socket_it_does_nothing)
     }
 }
 
-TEST(compiler, serves_in_its_directory_with_few_variables)
+TEST(compiler, kiln_compiler_serves_in_its_directory_with_few_variables)
 {
     char expected[600];
     struct program_end end =
@@ -230,7 +230,7 @@ TEST(compiler, becomes_the_user_before_or_behind_its_box)
     }
 }
 
-TEST(compiler, one_whose_starter_has_ended_meanwhile_serves_nothing)
+TEST(compiler, a_compiler_whose_starter_has_ended_serves_nothing)
 {
     scene.parent = 1;
     struct program_end end = RUN("--temp", scene.directory);
@@ -240,7 +240,7 @@ TEST(compiler, one_whose_starter_has_ended_meanwhile_serves_nothing)
     assert_int_equal(RUN("--temp", scene.directory).status, SERVED);
 }
 
-TEST(compiler, one_that_starts_anew_is_in_its_box)
+TEST(compiler, a_resumed_compiler_is_in_its_sandbox)
 {
     struct program_end end = RUN("--temp", "/nowhere", "--resume", "4,5,6");
     assert_int_equal(end.status, RESUMED);
@@ -286,7 +286,7 @@ TEST(compiler, does_not_start_half_confined)
     expect_no_start("kiln-compiler: there is no directory '/tmp/kiln_compiler_");
 }
 
-TEST(compiler, surroundings_that_cannot_be_had_are_reported)
+TEST(compiler, surroundings_that_cannot_be_set_up_are_reported)
 {
     static const struct {
         const char *call, *says;

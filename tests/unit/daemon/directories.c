@@ -40,7 +40,7 @@ static enum kiln_code make(struct fixture *f)
     return directory_make(f->path, 0700, "the state directory", "--state-dir", &f->err);
 }
 
-TEST(directory, makes_a_directory_that_only_its_owner_may_enter)
+TEST(directory, a_made_directory_may_only_be_entered_by_its_owner)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -52,7 +52,7 @@ TEST(directory, makes_a_directory_that_only_its_owner_may_enter)
     must(make(f), f->err); /* one that is there is as good */
 }
 
-TEST(directory, all_that_it_makes_has_the_mode_and_what_is_there_stays)
+TEST(directory, made_directories_have_the_mode_and_existing_ones_stay)
 {
     struct fixture *f = *state;
     struct stat made, between, before;
@@ -71,7 +71,7 @@ TEST(directory, all_that_it_makes_has_the_mode_and_what_is_there_stays)
     assert_int_equal(between.st_mode & 0777, 0711);
 }
 
-TEST(directory, what_cannot_be_made_is_named_with_what_to_set)
+TEST(directory, a_directory_that_cannot_be_made_is_named_with_its_setting)
 {
     struct fixture *f = *state;
     snprintf(f->path, sizeof(f->path), "/dev/null/state");
@@ -80,7 +80,7 @@ TEST(directory, what_cannot_be_made_is_named_with_what_to_set)
     assert_says(f->err.text, "; set another with --state-dir");
 }
 
-TEST(directory, a_directory_that_everybody_may_write_to_is_refused)
+TEST(directory, a_world_writable_directory_is_refused)
 {
     struct fixture *f = *state;
     must(make(f), f->err);
@@ -91,7 +91,7 @@ TEST(directory, a_directory_that_everybody_may_write_to_is_refused)
     must(make(f), f->err);
 }
 
-TEST(directory, a_directory_that_we_may_not_write_to_is_refused)
+TEST(directory, an_unwritable_directory_is_refused)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)

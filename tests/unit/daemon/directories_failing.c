@@ -79,7 +79,7 @@ static enum kiln_code make_and_remove(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(directory, a_directory_that_cannot_be_made_is_reported_with_the_setting)
+TEST(directory, a_directory_that_cannot_be_made_is_reported_with_its_setting)
 {
     struct fixture *f = *state;
     expect_failures(make_and_remove, f, "strdup", ENOMEM, KILN_NO_MEMORY,
@@ -167,7 +167,7 @@ static void sweep(struct fixture *f)
 }
 
 /* Whatever goes first, and whatever stays: it keeps its mark, by which the next one knows it. */
-TEST(directory, what_a_sweep_cannot_remove_the_next_one_does)
+TEST(directory, a_leftover_that_a_sweep_cannot_remove_is_removed_by_the_next)
 {
     enum { REMOVED = 5 }; /* at least: its files, its mark, and itself */
     struct fixture *f = *state;
@@ -213,7 +213,7 @@ TEST(directory, a_full_disk_is_reported_as_one)
     assert_says(f->err.text, "is full: make room there");
 }
 
-TEST(directory, temporary_directories_of_another_user_are_given_to_it)
+TEST(directory, temporary_directories_of_another_user_are_chowned_to_that_user)
 {
     struct fixture *f = *state;
     if (geteuid() != 0) {
@@ -286,7 +286,7 @@ TEST(directory, a_file_that_cannot_be_taken_is_reported_and_no_copy_is_left)
     assert_says(f->err.text, "the path '////");
 }
 
-TEST(directory, what_is_no_file_or_too_large_is_not_taken)
+TEST(directory, a_result_that_is_no_regular_file_or_too_large_is_not_taken)
 {
     struct fixture *f = *state;
     char content[SIZE + 1] = "content";
@@ -326,7 +326,7 @@ TEST(directory, a_configuration_that_cannot_be_read_is_reported)
 }
 
 /* What a host does not tell has a default of its own. */
-TEST(directory, a_host_that_reports_nothing_of_itself_has_defaults)
+TEST(directory, a_host_that_reports_nothing_gets_defaults)
 {
     static struct config config;
     struct fixture *f = *state;
@@ -373,7 +373,7 @@ static enum kiln_code load_as_user(const char *variable, const char *const *flag
     return rc;
 }
 
-TEST(directory, what_has_no_place_is_asked_for)
+TEST(directory, a_directory_that_has_no_default_must_be_set)
 {
     static struct config config;
     static char longer[PATH_TEXT_MAX + 50] = "XDG_RUNTIME_DIR=/", relative[PATH_TEXT_MAX + 50];

@@ -82,7 +82,7 @@ TEST(plain, without_names_they_are_unknown)
     assert_string_equal(o.names[0], "unknown");
 }
 
-TEST(plain, those_of_another_process_are_left_alone)
+TEST(plain, sockets_passed_to_another_process_are_left_alone)
 {
     struct result o = started_with("1", "kilnd.socket", false);
     assert_int_equal(o.code, KILN_OK);
@@ -114,7 +114,7 @@ TEST(plain, more_than_any_unit_gives_are_refused)
     assert_says(o.text, "LISTEN_FDS=100000");
 }
 
-TEST(plain, a_number_that_is_none_means_none)
+TEST(plain, an_invalid_number_of_sockets_means_none)
 {
     assert_int_equal(started_with("two", NULL, true).count, 0);
     assert_int_equal(started_with("-1", NULL, true).count, 0);

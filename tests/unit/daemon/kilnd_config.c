@@ -365,7 +365,7 @@ TEST(config, the_default_limit_of_the_cache_is_a_round_number)
 
 /* ---- the socket that it became, and temporary files ---- */
 
-TEST(config, temporary_files_go_beside_the_socket_where_that_can_be_written_to)
+TEST(config, temporary_files_go_next_to_a_writable_socket)
 {
     struct fixture *f = *state;
     char socket[160], directory[128];
@@ -413,7 +413,7 @@ TEST(config, temporary_files_go_where_the_compilers_user_may_enter)
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), f->directory);
 }
 
-TEST(config, keys_are_trusted_that_lie_beside_the_configuration)
+TEST(config, keys_next_to_the_configuration_are_trusted)
 {
     struct fixture *f = *state;
     char keys[128];
@@ -472,7 +472,7 @@ TEST(config, a_temp_dir_that_was_set_stays)
     assert_string_equal(config_text(&f->config, CONFIG_temp_dir), "/some/place");
 }
 
-TEST(config, beside_a_socket_of_root_temporary_files_go_to_tmpdir_else_to_tmp)
+TEST(config, temporary_files_go_to_tmpdir_or_tmp_when_root_owns_the_socket)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)

@@ -140,7 +140,7 @@ TEST(launch, is_used_by_the_service_manager_alone)
     assert_int_equal(RUN("/bin/sh").status, EXIT_USAGE);
 }
 
-TEST(launch, starts_a_program_and_reports_how_it_ended)
+TEST(launch, a_launched_program_runs_and_its_end_is_reported)
 {
     char started[64];
     snprintf(started, sizeof(started), "started as user %u\n", (unsigned)getuid());
@@ -158,7 +158,7 @@ TEST(launch, starts_a_program_and_reports_how_it_ended)
     close(scene.directory);
 }
 
-TEST(launch, what_it_started_ends_with_kilnd)
+TEST(launch, a_launched_program_ends_with_kilnd)
 {
     scene.script = "while :; do sleep 1000; done";
     scene.hangs_up = true;
@@ -192,7 +192,7 @@ TEST(launch, a_request_that_does_not_come_starts_nothing)
 }
 
 /* What it starts, and with whom it ends: kept.c. */
-TEST(launch, a_supervisor_that_cannot_watch_who_started_it_ends)
+TEST(launch, a_supervisor_that_cannot_watch_its_starter_ends)
 {
     scene.is_supervisor = true;
     scene.failing = "poll";
@@ -230,7 +230,7 @@ TEST(launch, a_program_that_cannot_be_started_is_reported)
     close(scene.directory);
 }
 
-TEST(launch, what_it_starts_runs_nothing_where_it_has_ended_meanwhile)
+TEST(launch, a_launched_process_whose_launcher_has_ended_runs_nothing)
 {
     scene.is_left_alone = true; /* its script would end with 3 */
     assert_says(RUN("/bin/sh").text, "ended with 4 by signal 0\n");

@@ -125,7 +125,7 @@ TEST(launched, a_launched_process_has_its_descriptor_and_its_end_is_reported)
     assert_int_equal(f->exits, 1);
 }
 
-TEST(launched, the_signal_that_ended_it_is_reported)
+TEST(launched, the_signal_that_ended_a_worker_is_reported)
 {
     struct fixture *f = *state;
     launch(f, "kill -ABRT $$");
@@ -133,7 +133,7 @@ TEST(launched, the_signal_that_ended_it_is_reported)
     assert_int_equal(f->signal, SIGABRT);
 }
 
-TEST(launched, it_starts_in_the_directory_whose_descriptor_it_was_given)
+TEST(launched, a_launched_worker_starts_in_the_directory_it_was_given)
 {
     struct fixture *f = *state;
     f->spawn.directory = open(f->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -145,7 +145,7 @@ TEST(launched, it_starts_in_the_directory_whose_descriptor_it_was_given)
     assert_memory_equal(hear(f), f->directory, strlen(f->directory));
 }
 
-TEST(launched, it_has_none_of_the_variables_that_hand_sockets_over)
+TEST(launched, a_launched_worker_has_no_socket_activation_variables)
 {
     struct fixture *f = *state;
     launch(f, "printf \"${LISTEN_FDS-no}${LISTEN_PID-ne}\" >&3");
@@ -154,7 +154,7 @@ TEST(launched, it_has_none_of_the_variables_that_hand_sockets_over)
 }
 
 /* The packet's end is closed in every process that had it once all are gone. */
-TEST(launched, a_kill_ends_it_with_what_it_started)
+TEST(launched, a_kill_ends_a_worker_and_its_children)
 {
     struct fixture *f = *state;
     launch(f, "sleep 1000 & printf up >&3; wait");
@@ -167,7 +167,7 @@ TEST(launched, a_kill_ends_it_with_what_it_started)
     assert_string_equal(hear(f), "");
 }
 
-TEST(launched, it_ends_when_nobody_is_there_any_more_who_wanted_it)
+TEST(launched, a_launched_worker_ends_when_its_requester_has_gone)
 {
     struct fixture *f = *state;
     launch(f, "printf up >&3; sleep 1000");
@@ -179,7 +179,7 @@ TEST(launched, it_ends_when_nobody_is_there_any_more_who_wanted_it)
     assert_int_equal(f->exits, 0);
 }
 
-TEST(launched, a_service_that_is_not_there_is_said_with_what_to_look_at)
+TEST(launched, a_missing_service_is_reported_with_advice)
 {
     struct fixture *f = *state;
     snprintf(f->service.path, sizeof(f->service.path), "%s/none", f->directory);
@@ -192,7 +192,7 @@ TEST(launched, a_service_that_is_not_there_is_said_with_what_to_look_at)
     assert_int_equal(f->owner.open, 1); /* the tick's */
 }
 
-TEST(launched, arguments_beyond_what_may_be_asked_for_are_refused)
+TEST(launched, too_many_arguments_of_a_launch_are_refused)
 {
     struct fixture *f = *state;
     char script[LAUNCH_PACKET_MAX + 1];
@@ -257,12 +257,15 @@ static void send_raw(struct fixture *f, const void *packet, size_t size, const c
     close(control);
 }
 
-TEST(launched, what_asks_for_nothing_starts_nothing)
+TEST(launched, a_packet_without_a_descriptor_starts_nothing)
 {
     send_raw(*state, "sh", 2, "a packet without a descriptor");
 }
 
-TEST(launched, who_leaves_before_asking_starts_nothing) { send_raw(*state, NULL, 0, "nobody"); }
+TEST(launched, a_client_that_leaves_before_asking_starts_nothing)
+{
+    send_raw(*state, NULL, 0, "nobody");
+}
 
 static int run_by_hand(const char *argument)
 {

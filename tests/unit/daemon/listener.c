@@ -123,7 +123,7 @@ TEST(listener, without_a_group_only_root_is_meant)
     assert_false(f->listener.root_only);
 }
 
-TEST(listener, a_user_who_may_not_make_the_directory_is_reported_what_to_set)
+TEST(listener, a_socket_directory_that_cannot_be_made_is_reported_with_its_setting)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)
@@ -223,7 +223,7 @@ TEST(listener, refuses_a_file_that_is_not_a_socket_and_leaves_it)
     assert_true(exists(f->path));
 }
 
-TEST(listener, does_not_remove_a_socket_that_is_not_its_own_any_more)
+TEST(listener, a_socket_replaced_by_another_daemon_is_not_removed)
 {
     struct fixture *f = *state;
     assert_int_equal(open_it(f), KILN_OK);
@@ -235,7 +235,7 @@ TEST(listener, does_not_remove_a_socket_that_is_not_its_own_any_more)
     assert_true(exists(f->path));
 }
 
-TEST(listener, makes_the_missing_directory)
+TEST(listener, a_missing_socket_directory_is_made)
 {
     struct fixture *f = *state;
     snprintf(f->path, sizeof(f->path), "%s/run/kiln/kilnd.sock", f->directory);

@@ -83,7 +83,7 @@ static const char *next(struct fixture *f)
     return f->got;
 }
 
-TEST(notify, says_what_it_is_reported_to_say_and_forgets_the_variable)
+TEST(notify, a_notification_is_sent_and_the_variable_is_unset)
 {
     struct fixture *f = *state;
     notify_adopt();
@@ -155,7 +155,7 @@ TEST(notify, a_manager_that_is_gone_is_noticed)
 }
 
 /* A queue takes a limited number of messages. */
-TEST(notify, a_manager_that_reads_nothing_is_not_waited_for_by_what_may_be_lost)
+TEST(notify, an_optional_notification_does_not_wait_for_a_manager)
 {
     struct fixture *f = *state;
     unsigned sent = 0;
@@ -178,7 +178,7 @@ static uint64_t watchdog(const char *us, const char *pid)
     return notify_watchdog_ms();
 }
 
-TEST(notify, the_watchdog_is_reported_twice_in_its_time)
+TEST(notify, the_watchdog_is_notified_twice_per_interval)
 {
     struct fixture *f = *state;
     char pid[32];
@@ -190,7 +190,7 @@ TEST(notify, the_watchdog_is_reported_twice_in_its_time)
     assert_int_equal(watchdog("1", NULL), 1); /* never 0: that means never */
 }
 
-TEST(notify, a_watchdog_of_another_process_or_of_nonsense_is_none)
+TEST(notify, a_watchdog_of_another_process_or_of_nonsense_is_ignored)
 {
     struct fixture *f = *state;
     static const char *const none[][2] = {

@@ -183,7 +183,7 @@ TEST(compiler, a_process_that_was_killed_between_two_jobs_is_replaced)
 
 /* ---- what fails ---- */
 
-TEST(compiler, without_the_program_its_name_is_reported)
+TEST(compiler, a_missing_compiler_program_is_named)
 {
     struct fixture *f = *state;
     setenv("KILN_COMPILER", "/nonexistent/kiln-compiler", 1);
@@ -201,7 +201,7 @@ TEST(compiler, a_program_that_does_not_know_its_flags_is_of_another_build)
     expect_unavailable(f, "is of another, it does not know its flags");
 }
 
-TEST(compiler, a_program_that_dies_at_once_is_reported)
+TEST(compiler, a_compiler_program_that_dies_at_once_is_reported)
 {
     struct fixture *f = *state;
     use_script(f, "#!/bin/sh\nkill -SEGV $$\n");

@@ -335,7 +335,7 @@ TEST(outbox, a_signal_at_any_byte_changes_nothing)
     }
 }
 
-TEST(outbox, a_peer_that_goes_at_any_byte_is_reported_and_leaves_nothing)
+TEST(outbox, a_peer_that_leaves_at_any_byte_is_reported_and_leaves_nothing)
 {
     struct fixture *f = *state;
     for (size_t at = 0; at < f->expected_size; at++) {
@@ -373,7 +373,7 @@ TEST(outbox, descriptors_that_the_kernel_refuses_go_later_with_their_frame)
     }
 }
 
-TEST(outbox, what_is_beyond_the_limit_is_refused_and_not_charged)
+TEST(outbox, a_frame_beyond_the_limit_is_refused_and_not_charged)
 {
     struct fixture *f = *state;
     open_box(f, FOR_EVER);

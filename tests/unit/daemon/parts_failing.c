@@ -52,7 +52,7 @@ static enum kiln_code make_loop(void *context, struct kiln_err *ret_err)
     return rc;
 }
 
-TEST(clear, a_loop_that_cannot_be_had_is_reported)
+TEST(clear, a_loop_that_cannot_be_created_is_an_error)
 {
     must(make_loop(NULL, &err), err); /* libuv keeps some descriptors from the first one on */
     expect_failures(make_loop, NULL, "eventfd", EMFILE, KILN_IO,
@@ -75,7 +75,7 @@ static enum kiln_code make_work_queues(void *context, struct kiln_err *ret_err)
 }
 
 /* Not KILN_BUSY: nobody holds anything that another try would wait for. */
-TEST(clear, threads_that_cannot_be_had_are_reported)
+TEST(clear, threads_that_cannot_be_created_are_an_error)
 {
     for (unsigned which = 1; which <= 3; which++) {
         fail_call("pthread_create", which, EAGAIN);
@@ -99,7 +99,7 @@ static void on_signal(struct loop_signal *signal, int number)
     (void)number;
 }
 
-TEST(clear, what_cannot_be_watched_is_reported)
+TEST(clear, a_descriptor_that_cannot_be_watched_is_an_error)
 {
     struct loop *loop = NULL;
     struct loop_owner owner = { 0 };
@@ -173,7 +173,7 @@ static enum kiln_code make_closer(void *context, struct kiln_err *ret_err)
     return rc;
 }
 
-TEST(clear, a_closer_that_cannot_be_had_is_reported)
+TEST(clear, a_closer_that_cannot_be_created_is_an_error)
 {
     expect_failures(make_closer, NULL, "calloc", ENOMEM, KILN_NO_MEMORY, "");
     expect_failures(make_closer, NULL, "pthread_mutex_init", ENOMEM, KILN_NO_MEMORY,
@@ -250,7 +250,7 @@ TEST(clear, connections_are_closed_by_the_next_thread_that_can_be_had)
 }
 
 /* What could not be closed when kilnd ends goes with the process. */
-TEST(clear, what_still_waits_at_the_end_is_given_up)
+TEST(clear, sockets_that_still_wait_to_be_closed_at_the_end_are_left_open)
 {
     struct closer *closer = NULL;
     int far, near = unread_socket(&far);
@@ -292,7 +292,7 @@ TEST(clear, limits_that_cannot_be_asked_or_raised_are_the_usual_ones)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
-TEST(clear, a_handed_over_descriptor_that_is_not_there_is_reported)
+TEST(clear, a_missing_passed_descriptor_is_reported)
 {
     struct inherited in = { 0 };
     char pid[32];
@@ -307,7 +307,7 @@ TEST(clear, a_handed_over_descriptor_that_is_not_there_is_reported)
     assert_null(getenv("LISTEN_FDS"));
 }
 
-TEST(clear, a_manager_that_cannot_be_reported_is_said)
+TEST(clear, a_service_manager_that_cannot_be_notified_is_reported)
 {
     setenv("NOTIFY_SOCKET", "@kiln-test-nobody", 1);
     notify_adopt();
@@ -335,7 +335,7 @@ static void load(const char *flag)
     must(config_load(4, with, environment, &config, &err), err);
 }
 
-TEST(clear, settings_reach_the_engine_by_their_words)
+TEST(clear, enumerated_settings_reach_the_engine)
 {
     struct engine_settings s;
     static const struct {
@@ -461,7 +461,7 @@ TEST(clear, a_reload_that_cannot_be_done_leaves_all_as_it_was)
     tear_down_reload();
 }
 
-TEST(clear, what_a_reload_changes_waits_or_counts_at_once)
+TEST(clear, a_reloaded_setting_applies_at_once_or_waits_for_a_restart)
 {
     set_up_reload();
     setenv("KILND_WORKERS", "77", 1);

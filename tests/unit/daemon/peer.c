@@ -97,7 +97,7 @@ static void need_root(void)
     skip();
 }
 
-TEST(peer, groups_say_who_may_administrate_and_who_may_publish)
+TEST(peer, groups_decide_who_may_administrate_and_publish)
 {
     struct fixture *f = *state;
     need_root();
@@ -145,7 +145,7 @@ TEST(peer, the_overflow_group_lets_nobody_administrate_or_publish)
 }
 
 /* In a user namespace that maps nobody everybody is 65534: that is what its kilnd would see. */
-TEST(peer, who_has_no_number_in_our_user_namespace_is_anonymous)
+TEST(peer, a_user_unmapped_in_the_user_namespace_is_anonymous)
 {
     struct fixture *f = *state;
     const struct peer_groups groups = { .admin = ADMINS, .publish = PUBLISHERS };

@@ -50,7 +50,7 @@ static unsigned open_files(void)
 }
 
 /* A busy one, and one that was busy and is still ending. */
-TEST(pool, what_a_worker_costs_in_descriptors_is_set_aside_for_it)
+TEST(pool, the_descriptors_that_a_worker_needs_are_set_aside)
 {
     enum { WORKERS = 4, OF_THE_POOL = 1 };
     struct fixture *f = *state;
@@ -179,7 +179,7 @@ TEST(pool, each_limit_has_its_own_end_and_names_its_setting)
     }
 }
 
-TEST(pool, a_worker_leads_its_group_and_is_reported_its_limits)
+TEST(pool, a_worker_leads_its_group_and_receives_its_limits)
 {
     struct fixture *f = *state;
     struct job job = kernel("how");
@@ -203,7 +203,7 @@ static void let_others_pass(struct fixture *f)
     assert_int_equal(chmod(f->directory, 0711), 0);
 }
 
-TEST(pool, another_user_is_named_to_the_worker_and_owns_its_directory)
+TEST(pool, a_worker_gets_its_user_who_owns_its_directory)
 {
     struct fixture *f = *state;
     struct job job = kernel("how");
@@ -232,7 +232,7 @@ TEST(pool, another_user_is_named_to_the_worker_and_owns_its_directory)
     free(names);
 }
 
-TEST(pool, a_directory_that_the_other_user_may_not_enter_is_refused)
+TEST(pool, a_directory_that_the_worker_user_may_not_enter_is_refused)
 {
     struct fixture *f = *state;
     if (geteuid() == 0) {
@@ -280,7 +280,7 @@ static int tear_down_with_unit(void **state)
 
 FIXTURE(unit, set_up, tear_down_with_unit);
 
-TEST(unit, workers_of_a_unit_do_their_jobs_and_say_whom_they_run_as)
+TEST(unit, workers_of_a_unit_do_jobs_and_report_their_user)
 {
     struct fixture *f = *state;
     struct job job = kernel("how");
@@ -416,7 +416,7 @@ TEST(pool, a_worker_that_knows_the_toolchain_is_preferred)
     assert_int_equal(worker_for(f, "hiprtc"), hiprtc);
 }
 
-TEST(pool, jobs_are_reported_when_no_worker_can_be_started)
+TEST(pool, jobs_fail_when_no_worker_can_be_started)
 {
     struct fixture *f = *state;
     struct job job = kernel("a"), later = kernel("b");
@@ -431,7 +431,7 @@ TEST(pool, jobs_are_reported_when_no_worker_can_be_started)
     assert_int_equal(pool_counts(f->pool).worker_starts, 0); /* there was none */
 }
 
-TEST(pool, jobs_are_reported_when_workers_die_before_they_are_ready)
+TEST(pool, jobs_fail_when_workers_die_before_they_are_ready)
 {
     struct fixture *f = *state;
     struct job job = kernel("a");
@@ -459,7 +459,7 @@ TEST(pool, a_compiler_that_greets_otherwise_is_said_to_be_of_another_build)
     expect_advice(*state, "babbles", "is of another, it greets otherwise");
 }
 
-TEST(pool, so_is_one_that_does_not_know_its_flags)
+TEST(pool, a_compiler_that_does_not_know_its_flags_is_reported_as_another_build)
 {
     expect_advice(*state, "usage", "is of another, it does not know its flags");
 }
@@ -488,7 +488,7 @@ static void expect_not_given(struct fixture *f, struct job *job, enum kiln_code 
 }
 
 /* What kilnd itself lacks is no fault of the worker's, which another would not mend. */
-TEST(pool, a_job_that_cannot_be_handed_over_is_reported_and_costs_no_worker)
+TEST(pool, a_job_that_cannot_be_handed_over_fails_and_costs_no_worker)
 {
     static const struct {
         int error;
@@ -518,7 +518,7 @@ TEST(pool, a_job_that_cannot_be_handed_over_is_reported_and_costs_no_worker)
     assert_int_equal(pool_out(f->pool), 0);
 }
 
-TEST(pool, so_is_one_when_the_pool_stops_before_it_is_reported)
+TEST(pool, a_job_that_cannot_be_handed_over_is_reported_when_the_pool_stops)
 {
     struct fixture *f = *state;
     struct job job = kernel("a");

@@ -109,7 +109,7 @@ TEST(pool, many_sources_on_few_workers_each_get_one_of_their_own)
     assert_int_equal(pool_counts(f->pool).worker_starts, SOURCES + 2);
 }
 
-TEST(pool, sources_that_wait_for_one_worker_go_in_order_and_for_no_warmup)
+TEST(pool, sources_for_one_worker_run_in_order_and_wait_for_no_warm_up)
 {
     struct fixture *f = *state;
     struct job jobs[6];
@@ -157,7 +157,7 @@ TEST(pool, a_worker_that_tried_a_clients_target_gets_no_other_job)
     assert_int_equal(warmups, 0);
 }
 
-TEST(pool, a_source_is_reported_when_no_fresh_worker_can_be_had)
+TEST(pool, a_source_fails_when_no_fresh_worker_can_be_started)
 {
     struct fixture *f = *state;
     struct job job = source("a");
@@ -244,7 +244,7 @@ TEST(pool, as_many_are_kept_prepared_as_were_under_way_at_once)
     assert_int_equal(warmups, 3);
 }
 
-TEST(pool, what_kilns_own_have_loaded_is_not_loaded_again)
+TEST(pool, a_library_loaded_for_a_job_of_kilnd_is_not_loaded_again)
 {
     struct fixture *f = *state;
     f->options.workers = 3;
@@ -260,7 +260,7 @@ TEST(pool, what_kilns_own_have_loaded_is_not_loaded_again)
 }
 
 /* In as many processes as came sources at once, and again for each. */
-TEST(pool, a_warmup_that_fails_is_one_and_not_tried_again_soon)
+TEST(pool, a_failed_warm_up_is_not_retried_soon)
 {
     enum { AT_ONCE = 3, WORKERS = 2 * AT_ONCE };
     struct fixture *f = *state;
@@ -309,7 +309,7 @@ TEST(pool, the_first_to_prepare_does_so_alone)
 }
 
 /* Nor is a worker killed that it cannot be given to. */
-TEST(pool, a_warmup_that_cannot_be_handed_over_waits_for_the_next_source)
+TEST(pool, a_warm_up_that_cannot_be_handed_over_waits_for_the_next_source)
 {
     struct fixture *f = *state;
     struct job first = source("a"), next = source("a");
@@ -331,7 +331,7 @@ TEST(pool, a_warmup_that_cannot_be_handed_over_waits_for_the_next_source)
 }
 
 /* As where a worker has no descriptor left to look at its compiler with. */
-TEST(pool, a_warmup_that_lacks_something_waits_for_the_next_source)
+TEST(pool, a_warm_up_that_lacks_something_waits_for_the_next_source)
 {
     struct fixture *f = *state;
     f->options.workers = 3;
@@ -377,7 +377,7 @@ static void sources_of_two(struct fixture *f)
     wait_for(f, &second);
 }
 
-TEST(pool, what_came_at_once_long_ago_is_not_kept_prepared)
+TEST(pool, an_old_burst_of_sources_keeps_no_workers_warm)
 {
     struct fixture *f = *state;
     f->options.workers = 6;
@@ -406,7 +406,7 @@ static struct job of_toolchain(struct job job, uint8_t id)
     return job;
 }
 
-TEST(pool, what_prepared_for_a_compiler_before_its_upgrade_is_replaced)
+TEST(pool, a_worker_warmed_up_for_a_compiler_before_its_upgrade_is_replaced)
 {
     struct fixture *f = *state;
     f->options.workers = 4;
@@ -467,7 +467,7 @@ TEST(pool, a_source_waits_for_the_one_that_prepares_for_it)
     assert_int_equal(third.task.result.end, COMPILE_DONE);
 }
 
-TEST(pool, who_waits_for_a_warmup_that_fails_gets_another_worker)
+TEST(pool, a_job_whose_worker_fails_its_warm_up_gets_another_worker)
 {
     struct fixture *f = *state;
     struct job first = source("a"), second = source("a");
@@ -483,7 +483,7 @@ TEST(pool, who_waits_for_a_warmup_that_fails_gets_another_worker)
     assert_int_equal(second.task.result.end, COMPILE_DONE);
 }
 
-TEST(pool, no_more_wait_for_a_warmup_than_there_are)
+TEST(pool, no_more_sources_wait_for_a_warm_up_than_there_are_warm_ups)
 {
     struct fixture *f = *state;
     struct job jobs[3];
@@ -504,7 +504,7 @@ TEST(pool, no_more_wait_for_a_warmup_than_there_are)
     assert_int_equal(jobs[1].task.result.end, COMPILE_UNAVAILABLE);
 }
 
-TEST(pool, a_source_waits_no_longer_than_a_warmup_should_take)
+TEST(pool, a_source_waits_no_longer_than_a_warm_up_should_take)
 {
     struct fixture *f = *state;
     struct job jobs[2] = { source("a"), source("a") };
@@ -536,7 +536,7 @@ TEST(pool, a_worker_of_one_job_is_not_prepared)
 
 /* ---- what confines workers ---- */
 
-TEST(pool, what_confines_workers_is_known_once_one_has_said)
+TEST(pool, the_confinement_of_workers_is_known_once_one_has_reported_it)
 {
     struct fixture *f = *state;
     start(f);
@@ -604,7 +604,7 @@ static void replace_one(struct fixture *f, const char *toolchain)
     wait_until_idle(f, 2);
 }
 
-TEST(pool, the_worst_of_the_workers_there_are_is_reported)
+TEST(pool, the_weakest_confinement_among_workers_is_reported)
 {
     struct fixture *f = *state;
     struct pool_confinement confinement;
@@ -631,7 +631,7 @@ TEST(pool, the_worst_of_the_workers_there_are_is_reported)
                 report_has(&confinement.sandbox, LAYER_landlock));
 }
 
-TEST(pool, what_is_missing_is_said_once_and_what_comes_to_lack_later_as_well)
+TEST(pool, each_set_of_missing_sandbox_layers_is_reported_once)
 {
     struct fixture *f = *state;
     struct job crash = kernel("crash");

@@ -70,7 +70,7 @@ static void say(const struct fixture *f, const char *text)
     assert_int_equal(write(f->fd, text, strlen(text)), strlen(text));
 }
 
-TEST(words, each_line_is_a_record_that_names_who_said_it)
+TEST(words, each_line_of_a_process_is_a_log_record_with_its_name)
 {
     struct fixture *f = *state;
     say(f, "one\n\ntwo\nthr");
@@ -81,7 +81,7 @@ TEST(words, each_line_is_a_record_that_names_who_said_it)
         loop_iteration(f->loop);
 }
 
-TEST(words, what_was_said_last_is_reported_at_the_end)
+TEST(words, an_unfinished_last_line_is_logged_at_the_end)
 {
     struct fixture *f = *state;
     say(f, "cannot enter the directory");
@@ -131,7 +131,7 @@ TEST(words, of_very_many_lines_at_once_most_are_only_counted)
     assert_string_equal(reported, "kiln-compiler: you see\n");
 }
 
-TEST(words, whoever_says_very_much_is_read_in_portions)
+TEST(words, a_process_that_prints_very_much_is_read_in_portions)
 {
     struct fixture *f = *state;
     static const char zeros[60000];

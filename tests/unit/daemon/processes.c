@@ -125,7 +125,7 @@ TEST(process, an_exit_status_is_reported_once)
     assert_int_equal(f->signal, 0);
 }
 
-TEST(process, a_signal_is_reported)
+TEST(process, a_signal_that_ended_a_process_is_reported)
 {
     struct fixture *f = *state;
     run(f, "kill -TERM $$");
@@ -144,7 +144,7 @@ TEST(process, a_kill_takes_the_whole_group)
 }
 
 /* Its number is its own until then: later it may be another's, of whom nobody is to be killed. */
-TEST(process, what_it_leaves_behind_is_killed_before_it_is_reaped)
+TEST(process, the_group_of_an_ended_process_is_killed_before_it_is_reaped)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {
@@ -173,7 +173,7 @@ TEST(process, without_descriptors_of_processes_the_end_is_seen_too)
     assert_int_equal(f->status, 9);
 }
 
-TEST(process, what_cannot_be_run_is_an_error_and_leaves_nothing)
+TEST(process, a_program_that_cannot_be_run_is_an_error_and_leaves_nothing)
 {
     struct fixture *f = *state;
     const char *const arguments[] = { "absent", NULL };
@@ -199,7 +199,7 @@ static const char *descriptor_of(pid_t pid, int n)
 }
 
 /* Seen from outside: a shell has more for a moment with each pipe and redirection. */
-TEST(process, it_has_its_four_descriptors_and_no_more)
+TEST(process, a_started_process_has_only_its_four_descriptors)
 {
     enum { LOOKED_AT = 64 };
     struct fixture *f = *state;
@@ -218,7 +218,7 @@ TEST(process, it_has_its_four_descriptors_and_no_more)
     finish(f);
 }
 
-TEST(process, its_standard_error_is_what_it_was_given)
+TEST(process, a_process_gets_the_given_standard_error)
 {
     struct fixture *f = *state;
     int pipe_ends[2];
@@ -276,7 +276,7 @@ TEST(process, its_signals_are_at_their_defaults)
     assert_int_equal(is_ignored & ~LIBCS_OWN, 0);
 }
 
-TEST(process, it_leads_a_session_of_its_own)
+TEST(process, a_started_process_leads_a_session_of_its_own)
 {
     struct fixture *f = *state;
     unsigned long pid = 0, group = 0, session = 0;
@@ -330,7 +330,7 @@ TEST(process, a_job_that_waits_for_all_takes_the_status_alone)
     expect_unknown_when_the_job_waits(*state);
 }
 
-TEST(process, so_it_is_without_descriptors_of_processes)
+TEST(process, a_job_that_waits_for_all_takes_the_status_without_pidfds_too)
 {
     no_pidfds = true;
     expect_unknown_when_the_job_waits(*state);

@@ -119,7 +119,7 @@ static void give_up_the_rest(struct fixture *f)
     }
 }
 
-TEST(files, a_message_without_descriptors_leaves_what_is_kept)
+TEST(files, a_message_without_descriptors_leaves_kept_ones)
 {
     struct fixture *f = *state;
     give(f, 0);
@@ -149,7 +149,7 @@ TEST(files, as_many_as_a_request_may_have_are_kept_and_close_on_exec)
     assert_true(nobody_holds_one(f));
 }
 
-TEST(files, more_than_that_in_one_message_is_reported_and_none_is_leaked)
+TEST(files, too_many_descriptors_in_one_message_are_reported_and_not_leaked)
 {
     struct fixture *f = *state;
     give(f, 10);
@@ -160,7 +160,7 @@ TEST(files, more_than_that_in_one_message_is_reported_and_none_is_leaked)
     assert_true(nobody_holds_one(f));
 }
 
-TEST(files, more_than_that_in_several_messages_is_reported_and_none_is_leaked)
+TEST(files, too_many_descriptors_in_several_messages_are_reported_and_not_leaked)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < LIMIT_REQUEST_FILES; i++) {

@@ -62,7 +62,7 @@ TEST(session, a_frame_split_anywhere_is_put_together)
     }
 }
 
-TEST(session, a_body_of_the_largest_size_arrives_whole_and_is_given_back)
+TEST(session, a_body_of_the_largest_size_arrives_whole_and_is_freed)
 {
     struct fixture *f = *state;
     size_t size = FRAME_HEADER_SIZE + LIMIT_FRAME_BODY;
@@ -104,7 +104,7 @@ TEST(session, a_frame_beyond_the_limit_is_refused_and_the_connection_closed)
     assert_int_equal(server_counts(f->server).protocol_errors, 1);
 }
 
-TEST(session, what_is_not_a_frame_is_refused_and_the_connection_closed)
+TEST(session, bytes_that_are_not_a_frame_are_refused_and_close_the_connection)
 {
     struct fixture *f = *state;
     const char text[] = "GET / HTTP/1.1\r\nHost: kilnd\r\n\r\n";
@@ -276,7 +276,7 @@ TEST(session, segments_arrive_in_their_places_and_are_held_only_while_queued)
     assert_int_equal(f->server->sessions->outbox.bytes, 0);
 }
 
-TEST(session, callers_are_known_by_what_the_kernel_says)
+TEST(session, callers_are_identified_by_kernel_credentials)
 {
     struct fixture *f = *state;
     const struct caller *caller = &f->server->sessions->caller;
@@ -310,7 +310,7 @@ TEST(session, a_connection_that_is_handed_over_is_served_like_any_other)
     close(fd);
 }
 
-TEST(session, one_that_comes_too_late_is_reported_so_and_closed)
+TEST(session, a_client_that_greets_too_late_is_refused_and_closed)
 {
     struct fixture *f = *state;
     unsigned joined = service.joined;

@@ -153,7 +153,7 @@ TEST(hung, a_close_that_hangs_keeps_nobody_waiting)
     forget(file);
 }
 
-TEST(hung, who_sends_too_many_is_refused_and_others_are_not)
+TEST(hung, a_user_who_sends_too_many_descriptors_is_refused_and_others_are_not)
 {
     struct fixture *f = *state;
     if (geteuid() != 0)
@@ -231,7 +231,7 @@ static unsigned fill(struct fixture *f, int file)
 }
 
 /* Nobody asks between the two: that he was not full meanwhile is noted all the same. */
-TEST(hung, who_is_full_for_a_moment_now_and_then_is_not_stuck)
+TEST(hung, a_user_who_is_full_only_now_and_then_is_not_stuck)
 {
     struct fixture *f = *state;
     const uint64_t grace_ms = 600000;
@@ -317,7 +317,7 @@ TEST(hung, a_connection_with_unread_files_is_not_closed_on_the_loop)
     forget(file);
 }
 
-TEST(hung, what_is_left_at_the_end_does_not_hold_it_up)
+TEST(hung, descriptors_left_at_the_end_do_not_block_the_end_of_the_closer)
 {
     struct fixture *f = *state;
     int file = make_hung_file();

@@ -87,7 +87,7 @@ TEST(session, a_requests_files_are_the_handlers_and_closed_unless_it_takes_them)
     close(sent[1].reading);
 }
 
-TEST(session, what_the_handler_takes_stays_open_and_is_the_right_one)
+TEST(session, a_descriptor_that_the_handler_takes_stays_open_and_is_the_right_one)
 {
     struct fixture *f = *state;
     struct handed_over sent[2] = { make_one(), make_one() };
@@ -181,7 +181,7 @@ TEST(session, announced_and_not_sent_is_refused_and_the_connection_closed)
     assert_int_equal(server_counts(f->server).protocol_errors, 1);
 }
 
-TEST(session, fewer_than_announced_is_refused_and_what_came_is_closed)
+TEST(session, fewer_descriptors_than_announced_are_refused_and_closed)
 {
     struct fixture *f = *state;
     struct handed_over sent = make_one();
@@ -273,7 +273,7 @@ TEST(session, a_peer_that_floods_with_files_holds_no_more_than_one_requests)
     assert_int_equal(open_descriptors(), before);
 }
 
-TEST(session, who_goes_in_the_middle_of_a_frame_leaves_no_file_open)
+TEST(session, a_client_that_leaves_mid_frame_leaves_no_file_open)
 {
     struct fixture *f = *state;
     struct handed_over sent = make_one();

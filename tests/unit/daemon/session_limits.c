@@ -194,7 +194,7 @@ TEST(session, a_peer_that_goes_leaves_the_service)
     assert_int_equal(server_counts(f->server).clients, 0);
 }
 
-TEST(session, draining_answers_what_was_asked_and_then_closes)
+TEST(session, draining_answers_pending_requests_and_then_closes)
 {
     struct fixture *f = *state;
     KILN_AUTO(fd) int idle = join(f);
@@ -232,7 +232,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
     return -1;
 }
 
-TEST(session, a_descriptor_that_the_kernel_has_no_room_for_is_sent_later)
+TEST(session, a_descriptor_that_the_kernel_cannot_queue_is_sent_later)
 {
     struct fixture *f = *state;
     refusals = 3;
@@ -263,7 +263,7 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
     return -1;
 }
 
-TEST(session, a_connection_without_a_descriptor_left_is_reported_so)
+TEST(session, a_connection_without_a_free_descriptor_is_refused_with_a_reason)
 {
     struct fixture *f = *state;
     no_descriptors = 1;
@@ -275,7 +275,7 @@ TEST(session, a_connection_without_a_descriptor_left_is_reported_so)
     assert_int_equal(take_header(f, next).request_id, 3);
 }
 
-TEST(session, what_is_kept_for_want_of_descriptors_comes_back)
+TEST(session, the_spare_descriptor_is_restored_when_descriptors_are_free_again)
 {
     struct fixture *f = *state;
     close(f->server->spare_fd);

@@ -19,7 +19,7 @@ static void expect_others_served(struct fixture *f)
     assert_memory_equal(body, "ping", 4);
 }
 
-TEST(session, a_connection_that_cannot_be_taken_is_reported_why)
+TEST(session, a_connection_that_cannot_be_accepted_gets_a_reason)
 {
     struct fixture *f = *state;
     static const struct {
@@ -74,7 +74,7 @@ TEST(session, a_connection_that_breaks_is_closed)
     }
 }
 
-TEST(session, what_is_interrupted_is_done_again)
+TEST(session, an_interrupted_call_is_repeated)
 {
     struct fixture *f = *state;
     static const char *const calls[] = { "recvmsg", "sendmsg" };

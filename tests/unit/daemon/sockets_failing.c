@@ -118,7 +118,7 @@ static enum kiln_code with(struct fixture *f, fallible *act, const char *call, u
     return rc;
 }
 
-TEST(socket, what_is_in_the_sockets_place_is_looked_at)
+TEST(socket, the_file_at_the_sockets_path_is_checked)
 {
     struct fixture *f = *state;
     must(open_over_a_dead_one(f, &f->err), f->err);
@@ -135,7 +135,7 @@ TEST(socket, what_is_in_the_sockets_place_is_looked_at)
     assert_says(f->err.text, "cannot look at '");
 }
 
-TEST(socket, a_lock_that_goes_while_it_is_taken_is_taken_anew)
+TEST(socket, a_lock_file_removed_while_it_is_taken_is_taken_again)
 {
     struct fixture *f = *state;
     expect_no_harm(open_and_close, f, "fstat", EIO);
@@ -218,7 +218,7 @@ TEST(socket, sockets_of_other_kinds_are_not_adopted)
 
 /* ---- peers ---- */
 
-TEST(socket, a_peer_that_cannot_be_reported_is_refused)
+TEST(socket, a_peer_that_cannot_be_identified_is_refused)
 {
     struct fixture *f = *state;
     const struct peer_groups groups = { .admin = PEER_NO_GROUP, .publish = PEER_NO_GROUP };
@@ -256,7 +256,7 @@ static void connect_as_somebody(const struct sockaddr_un *address)
     _exit(read(fd, &byte, 1) == 0 ? 0 : 1); /* until the other end is closed */
 }
 
-TEST(socket, who_is_in_very_many_groups_is_known_by_each)
+TEST(socket, a_user_in_very_many_groups_is_recognized_by_each)
 {
     struct fixture *f = *state;
     const struct peer_overflow overflow = peer_overflow();
@@ -326,7 +326,7 @@ static enum kiln_code ask_to_launch(void *context, struct kiln_err *err)
     return rc;
 }
 
-TEST(socket, a_request_to_launch_arrives_or_why_not_is_reported)
+TEST(socket, a_launch_request_arrives_or_its_failure_is_reported)
 {
     struct fixture *f = *state;
     static const char *const few[] = { "program", "argument", NULL };
@@ -386,7 +386,7 @@ static enum kiln_code report(void *context, struct kiln_err *err)
     return rc ? kiln_fail(err, rc, "no report") : rc;
 }
 
-TEST(socket, reports_of_what_was_launched_outlive_interruptions)
+TEST(socket, reports_of_launched_programs_survive_interruptions)
 {
     int ends[2];
     struct launch_report got;
@@ -404,7 +404,7 @@ TEST(socket, reports_of_what_was_launched_outlive_interruptions)
     close(ends[1]);
 }
 
-TEST(socket, a_service_that_cannot_be_asked_is_reported)
+TEST(socket, a_service_that_cannot_be_reached_is_reported)
 {
     struct fixture *f = *state;
     char longer[200];

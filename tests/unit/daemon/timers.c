@@ -80,7 +80,7 @@ static void run_until_fired(struct fixture *f, const struct probe *probe, unsign
 
 /* ---- */
 
-TEST(timers, they_fire_in_the_order_of_their_times)
+TEST(timers, timers_fire_in_the_order_of_their_times)
 {
     struct fixture *f = *state;
     /* Far enough apart for a process that has to wait for its turn between two starts. */
@@ -122,7 +122,7 @@ TEST(timers, one_that_stops_itself_does_not_repeat)
     assert_int_equal(f->a.fired, 1);
 }
 
-TEST(timers, after_zero_it_fires_on_the_next_turn_and_goes_on_at_its_intervals)
+TEST(timers, a_timer_of_zero_fires_in_the_next_iteration_and_at_its_intervals)
 {
     struct fixture *f = *state;
     loop_timer_start(&f->a.timer, 0, 1);
@@ -173,7 +173,7 @@ static void on_readable(struct loop_watch *watch, unsigned events)
 }
 
 /* Whichever of them the kernel names first. */
-TEST(timers, what_came_in_the_same_turn_goes_before_a_timer_and_can_put_it_off)
+TEST(timers, an_event_of_the_same_iteration_precedes_a_timer_and_can_postpone_it)
 {
     struct fixture *f = *state;
     int ends[2];
@@ -201,7 +201,7 @@ static void on_readable_slowly(struct loop_watch *watch, unsigned events)
 }
 
 /* The loop's time stands still meanwhile. */
-TEST(timers, one_that_starts_itself_again_does_not_hold_up_a_turn_that_took_long)
+TEST(timers, a_timer_that_restarts_itself_does_not_block_a_long_iteration)
 {
     struct fixture *f = *state;
     int ends[2];

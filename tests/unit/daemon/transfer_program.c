@@ -186,7 +186,7 @@ TEST(transfer, without_a_socket_it_does_nothing)
     assert_int_equal(RUN(NULL).status, EXIT_USAGE);
 }
 
-TEST(transfer, reports_each_stage_and_how_it_ended)
+TEST(transfer, a_transfer_reports_each_stage_and_its_result)
 {
     struct program_end end = RUN(NULL);
     assert_int_equal(end.status, EXIT_SUCCESS);
@@ -219,7 +219,7 @@ TEST(transfer, a_transfer_that_cannot_be_confined_is_refused_or_reported)
     assert_says(end.text, "'out of reach' and says ''");
 }
 
-TEST(transfer, surroundings_that_cannot_be_had_are_reported)
+TEST(transfer, surroundings_that_cannot_be_set_up_are_reported)
 {
     static char longer[600];
     scene.received = KILN_INVALID;
@@ -273,7 +273,7 @@ TEST(transfer, an_end_in_between_leaves_nothing)
     assert_int_equal(run_with(FD_3_OF_SOMEBODY_ELSE, launched).status, EXIT_SUCCESS);
 }
 
-TEST(transfer, a_snapshot_is_taken_in_a_directory_that_goes)
+TEST(transfer, a_snapshot_is_taken_in_a_directory_that_is_removed)
 {
     struct program_end end = RUN("--snapshot", "some.db", NULL);
     assert_int_equal(end.status, EXIT_SUCCESS);

@@ -91,7 +91,7 @@ TEST(transfers, descriptors_reach_the_process)
     take_result(o, "from the client");
 }
 
-TEST(transfers, another_users_process_has_its_directory_and_its_file_becomes_ours)
+TEST(transfers, another_users_process_has_its_directory_and_kilnd_takes_its_file)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "whose");
@@ -109,7 +109,7 @@ TEST(transfers, another_users_process_has_its_directory_and_its_file_becomes_our
     take_result(o, "4321:5432 directory of 4321:5432");
 }
 
-TEST(transfers, a_units_process_finds_its_directory_without_its_path_and_its_file_is_copied)
+TEST(transfers, a_units_process_gets_its_directory_by_descriptor_and_its_file_is_copied)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "staging");
@@ -174,7 +174,7 @@ TEST(transfers, a_unit_that_is_not_there_is_said)
     expect_failure(f, "good", KILN_UNAVAILABLE, "/nonexistent/transfer.sock");
 }
 
-TEST(transfers, a_group_that_kilnd_is_not_in_is_said_with_what_to_change)
+TEST(transfers, a_group_that_kilnd_is_not_in_is_reported_with_advice)
 {
     struct fixture *f = *state;
     if (geteuid() == 0) { /* skip() would leave out the tear-down */
@@ -186,7 +186,7 @@ TEST(transfers, a_group_that_kilnd_is_not_in_is_said_with_what_to_change)
     expect_failure(f, "good", KILN_DENIED, "SupplementaryGroups=");
 }
 
-TEST(transfers, what_the_process_says_of_a_failure_is_the_result)
+TEST(transfers, the_error_that_the_process_reports_is_the_result)
 {
     expect_failure(*state, "damaged", KILN_CORRUPT, "row 7 is damaged");
 }
@@ -197,7 +197,7 @@ TEST(transfers, a_process_that_dies_leaves_nothing)
                    "kiln-transfer died of SIGABRT (Aborted) while starting");
 }
 
-TEST(transfers, a_process_that_leaves_without_a_word_is_a_failure)
+TEST(transfers, a_transfer_process_that_exits_without_a_result_is_a_failure)
 {
     expect_failure(*state, "leaves", KILN_IO, "exited with status 7");
 }
@@ -207,7 +207,7 @@ TEST(transfers, a_process_that_talks_nonsense_is_killed)
     expect_failure(*state, "babbles", KILN_IO, "what is not an answer");
 }
 
-TEST(transfers, a_file_that_is_none_is_not_taken)
+TEST(transfers, a_transferred_file_that_is_not_regular_is_not_taken)
 {
     expect_failure(*state, "links", KILN_IO, "left no file");
     expect_failure(*state, "lies", KILN_IO, "left no file");
@@ -227,9 +227,9 @@ static void expect_a_copy(struct fixture *f)
     assert_int_equal(unlink(kept), 0);
 }
 
-TEST(transfers, what_the_process_keeps_of_its_file_is_not_what_was_taken) { expect_a_copy(*state); }
+TEST(transfers, a_file_that_the_process_keeps_open_is_taken_as_a_copy) { expect_a_copy(*state); }
 
-TEST(transfers, nor_is_it_where_a_unit_started_it)
+TEST(transfers, a_file_from_a_unit_that_keeps_it_open_is_taken_as_a_copy)
 {
     struct fixture *f = *state;
     start_unit(f);
@@ -241,7 +241,7 @@ TEST(transfers, a_name_that_leads_elsewhere_is_nonsense)
     expect_failure(*state, "escapes", KILN_IO, "what is not an answer");
 }
 
-TEST(transfers, an_result_counts_even_if_the_process_dies_after_it)
+TEST(transfers, a_result_counts_even_if_the_process_dies_after_it)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good, then dies");
@@ -425,7 +425,7 @@ TEST(transfers, a_users_first_transfer_goes_before_the_seconds_of_another)
     }
 }
 
-TEST(transfers, cancelling_what_is_over_does_nothing)
+TEST(transfers, cancelling_an_ended_transfer_does_nothing)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");
@@ -437,7 +437,7 @@ TEST(transfers, cancelling_what_is_over_does_nothing)
     take_result(o, "package");
 }
 
-TEST(transfers, a_stop_ends_what_runs_and_what_waits)
+TEST(transfers, a_stop_ends_running_and_waiting_transfers)
 {
     struct fixture *f = *state;
     f->options.at_once = 1;
@@ -460,7 +460,7 @@ TEST(transfers, a_stop_ends_what_runs_and_what_waits)
     assert_says(later.task.result.err.text, "shutting down");
 }
 
-TEST(transfers, closing_waits_for_what_runs)
+TEST(transfers, closing_waits_for_running_transfers)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "hangs");
@@ -484,7 +484,7 @@ TEST(transfers, a_program_that_is_not_there_is_said_with_its_setting)
     expect_failure(f, "good", KILN_UNAVAILABLE, "setting transfer");
 }
 
-TEST(transfers, a_staging_directory_that_cannot_be_made_is_said)
+TEST(transfers, a_staging_directory_that_cannot_be_made_is_reported)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");

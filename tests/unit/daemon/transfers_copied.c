@@ -155,7 +155,7 @@ void __wrap_log_event(enum log_event event, const struct log_fields *fields, con
     va_end(args);
 }
 
-TEST(transfers, what_cannot_be_removed_is_said_and_the_file_counts)
+TEST(transfers, a_leftover_that_cannot_be_removed_is_reported_and_the_transfer_counts)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good");

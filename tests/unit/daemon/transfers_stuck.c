@@ -61,7 +61,7 @@ TEST(transfers, a_cancelled_one_that_survives_its_kill_is_cancelled_all_the_same
     assert_int_equal(t.task.result.err.code, KILN_CANCELLED);
 }
 
-TEST(transfers, who_has_several_that_cannot_be_ended_is_refused_until_they_end)
+TEST(transfers, a_user_with_several_stuck_transfers_is_refused_until_they_end)
 {
     struct fixture *f = *state;
     struct transfer stuck[] = { transfer_of_user(f, "hangs", 7), transfer_of_user(f, "hangs", 7) },
@@ -89,7 +89,7 @@ TEST(transfers, who_has_several_that_cannot_be_ended_is_refused_until_they_end)
     take_result(again, "package");
 }
 
-TEST(transfers, closing_does_not_wait_for_what_cannot_be_ended)
+TEST(transfers, closing_does_not_wait_for_a_stuck_transfer)
 {
     struct fixture *f = *state;
     struct transfer before = transfer_of(f, "hangs"), during = transfer_of(f, "hangs");
@@ -108,7 +108,7 @@ TEST(transfers, closing_does_not_wait_for_what_cannot_be_ended)
         assert_int_equal(__real_kill(immortal.groups[i], 0), 0); /* it is there */
 }
 
-TEST(transfers, one_that_reported_its_result_and_stays_is_ended_and_its_result_counts)
+TEST(transfers, a_transfer_that_stays_after_its_result_is_ended_and_its_result_counts)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good, then stays");
@@ -120,7 +120,7 @@ TEST(transfers, one_that_reported_its_result_and_stays_is_ended_and_its_result_c
     take_result(o, "package");
 }
 
-TEST(transfers, one_that_reported_its_result_and_cannot_be_ended_holds_nothing_up)
+TEST(transfers, a_stuck_transfer_that_sent_its_result_blocks_nothing)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "good, then stays");
@@ -145,7 +145,7 @@ TEST(transfers, the_first_result_counts)
     take_result(o, "package");
 }
 
-TEST(transfers, what_a_process_leaves_running_is_ended)
+TEST(transfers, a_process_that_a_transfer_leaves_running_is_ended)
 {
     struct fixture *f = *state;
     struct transfer t = transfer_of(f, "leaves a process");

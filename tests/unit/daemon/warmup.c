@@ -48,7 +48,7 @@ TEST(plain, one_stays_wanted_however_long_nothing_came)
     assert_int_equal(warmup_wanted(&need, 1000 + 900 * WINDOW), 2);
 }
 
-TEST(plain, what_is_made_is_what_the_last_source_needs)
+TEST(plain, the_warm_up_is_for_the_toolchain_of_the_last_source)
 {
     struct warmup_need need = need_of(1, 1000);
     struct warmup p;
@@ -67,7 +67,7 @@ static void fail_at(struct warmup_need *need, uint64_t now)
     warmup_failed(need, &p, now);
 }
 
-TEST(plain, what_failed_is_not_wanted_for_a_window_whatever_came_since)
+TEST(plain, a_failed_warm_up_is_not_repeated_within_the_window)
 {
     struct warmup_need need = need_of(2, 1000); /* hiprtc */
     fail_at(&need, 1000);
@@ -92,7 +92,7 @@ TEST(plain, a_compiler_that_was_upgraded_since_it_failed_is_wanted)
     assert_int_equal(warmup_wanted(&need, 1001), 1);
 }
 
-TEST(plain, what_was_put_off_is_wanted_by_the_next_source)
+TEST(plain, a_postponed_warm_up_is_wanted_by_the_next_source)
 {
     struct warmup_need need = need_of(3, 1000);
     warmup_put_off(&need);

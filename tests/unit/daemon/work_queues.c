@@ -130,7 +130,7 @@ TEST(work_queues, changes_of_tuning_records_run_one_at_a_time_and_in_order)
     run_in_order(*state, WORK_QUEUE_TUNING);
 }
 
-TEST(work_queues, reads_run_beside_each_other_up_to_their_number)
+TEST(work_queues, reads_run_in_parallel_up_to_their_number)
 {
     struct fixture *f = *state;
     struct counted tasks[TASKS];
@@ -148,7 +148,7 @@ TEST(work_queues, reads_run_beside_each_other_up_to_their_number)
 }
 
 /* All hold their threads until the last has come. */
-TEST(work_queues, no_work_queue_waits_for_another)
+TEST(work_queues, no_queue_waits_for_another)
 {
     struct fixture *f = *state;
     static const enum work_queue order[] = { WORK_QUEUE_READ, WORK_QUEUE_READ, WORK_QUEUE_WRITE,
@@ -236,7 +236,7 @@ static void run_pairs(struct fixture *f, bool first_is_brief)
     assert_int_equal(seen.done, TASKS);
 }
 
-TEST(work_queues, what_may_take_long_shares_no_thread_with_a_brief_one)
+TEST(work_queues, long_tasks_share_no_thread_with_brief_ones)
 {
     struct fixture *f = *state;
     run_pairs(f, true);
@@ -263,7 +263,7 @@ static void come(struct task *task)
         l->executor->ops->later(l->executor, task);
 }
 
-TEST(work_queues, what_it_leads_to_comes_in_the_next_turn)
+TEST(work_queues, a_deferred_task_that_a_task_adds_runs_in_the_next_loop_iteration)
 {
     struct fixture *f = *state;
     struct executor *executor = &f->executor.base;
@@ -294,7 +294,7 @@ static void done_of_the_second(struct task *task)
     order[strlen(order)] = '2';
 }
 
-TEST(work_queues, the_end_of_the_turn_comes_after_what_is_due)
+TEST(work_queues, deferred_tasks_run_after_the_due_events_of_an_iteration)
 {
     struct fixture *f = *state;
     struct counted tasks[3 * READERS];

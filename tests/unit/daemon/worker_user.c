@@ -148,7 +148,7 @@ TEST(user, a_directory_may_be_entered_as_its_mode_says)
     assert_int_equal(chmod(f->directory, 0700), 0);
 }
 
-TEST(user, every_directory_on_the_way_counts_and_links_are_followed)
+TEST(user, every_directory_on_a_path_counts_and_links_are_followed)
 {
     struct fixture *f = *state;
     const struct worker_user user = { .uid = 4321, .gid = 4321, .other = true };

@@ -248,7 +248,7 @@ TEST(admin_call, more_files_than_there_is_room_for_are_an_error_and_closed)
     assert_int_equal(call(f), KILN_E_INVALID); /* the teardown counts descriptors */
 }
 
-TEST(admin_call, what_is_no_regular_file_is_refused_and_closed)
+TEST(admin_call, an_answer_with_a_file_that_is_not_regular_is_refused_and_closed)
 {
     struct fixture *f = *state;
     f->call.request = "kernel_export";
@@ -274,7 +274,7 @@ TEST(admin_call, files_that_come_with_progress_are_closed)
     assert_int_equal(f->ret_file_count, 0);
 }
 
-TEST(admin_call, who_has_enough_ends_the_call)
+TEST(admin_call, a_caller_can_end_an_admin_call)
 {
     struct fixture *f = *state;
     f->enough = 1;
@@ -301,7 +301,7 @@ TEST(admin_call, an_answer_that_is_no_json_is_an_error)
     assert_null(f->json);
 }
 
-TEST(admin_call, it_ends_when_its_time_is_over)
+TEST(admin_call, an_admin_call_ends_when_its_time_is_over)
 {
     struct fixture *f = *state;
     f->call.request = "kernel_import";
@@ -320,7 +320,7 @@ TEST(admin_call, a_daemon_that_goes_ends_it_and_it_is_not_asked_for_twice)
     assert_int_equal(call(f), KILN_E_UNAVAILABLE);
 }
 
-TEST(admin_call, what_is_no_open_file_is_refused_at_once)
+TEST(admin_call, a_descriptor_that_is_not_open_is_refused_at_once)
 {
     struct fixture *f = *state;
     f->files[0] = -1;

@@ -290,7 +290,7 @@ TEST(batch, many_large_kernels_outlive_their_batch_and_client_one_by_one)
     }
 }
 
-TEST(batch, what_is_known_is_not_asked_again)
+TEST(batch, kernels_already_known_are_not_requested_again)
 {
     struct fixture *f = *state;
     start(f, answer_out_of_order);

@@ -42,7 +42,7 @@ TEST(conv, times_are_the_devices_and_the_whole_result_is_compared)
     assert_non_null(strstr(e.reason, "number 1023"));
 }
 
-TEST(conv, what_is_timed_is_recorded_with_where_it_comes_from)
+TEST(conv, timings_are_recorded_with_their_origin)
 {
     struct conv_fixture *f = *state;
     must(conv_find(f), f->err);
@@ -70,7 +70,7 @@ TEST(conv, nothing_is_recorded_where_that_was_said)
     assert_int_equal(conv_entry(f, "ConvGood").state, KILN_CONV_TIMED);
 }
 
-TEST(conv, what_cannot_be_recorded_is_returned_and_said)
+TEST(conv, a_measurement_that_cannot_be_recorded_is_returned_and_reported)
 {
     struct conv_fixture *f = *state;
     f->refuses_puts = true;
@@ -84,7 +84,7 @@ TEST(conv, what_cannot_be_recorded_is_returned_and_said)
     assert_int_equal(f->puts_asked, 1); /* the others would fare no better */
 }
 
-TEST(conv, what_is_recorded_or_was_not_to_be_is_said_alike)
+TEST(conv, recording_and_intended_non_recording_are_both_reported_as_ok)
 {
     struct conv_fixture *f = *state;
     must(conv_find(f), f->err);
@@ -99,7 +99,7 @@ TEST(conv, what_is_recorded_or_was_not_to_be_is_said_alike)
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_OK);
 }
 
-TEST(conv, what_a_device_without_a_database_id_measured_is_said_not_to_be_recorded)
+TEST(conv, a_device_without_a_database_id_is_reported_as_not_recorded)
 {
     struct conv_fixture *f = *state;
     f->device->base.database_id[0] = '\0';
@@ -157,7 +157,7 @@ TEST(conv, without_records_fast_takes_the_heuristic_and_hybrid_measures)
     assert_string_equal(conv_at(f, 0).solver, "ConvBetter");
 }
 
-TEST(conv, who_has_enough_gets_what_was_measured)
+TEST(conv, a_caller_that_stops_early_gets_what_was_measured)
 {
     struct conv_fixture *f = *state;
     f->enough_after = 2;
@@ -202,7 +202,7 @@ TEST(conv, without_a_reference_nothing_is_measured)
     assert_int_equal(f->put_count, 0);
 }
 
-TEST(conv, what_is_built_in_is_timed_without_the_reference_and_not_recorded)
+TEST(conv, built_in_kernels_are_timed_without_reference_and_not_recorded)
 {
     struct conv_fixture *f = *state;
     f->not_built_in = "ConvDirectNaive ConvBetter ConvLazy ConvWrong ConvBroken";
@@ -300,7 +300,7 @@ TEST(conv, arguments_that_make_no_sense_are_refused)
                      KILN_E_INVALID);
 }
 
-TEST(conv, what_cannot_be_loaded_was_not_run_and_is_not_wrong)
+TEST(conv, a_kernel_that_cannot_be_loaded_is_not_run_rather_than_wrong)
 {
     static const struct conv_solver damaged[] = {
         { .name = "ConvDamaged", .kernel = "damaged 1" },

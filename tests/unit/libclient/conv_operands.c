@@ -103,7 +103,7 @@ TEST(conv_operands, another_seed_is_other_data)
     assert_memory_not_equal(f->x, f->w, sizeof(f->x));
 }
 
-TEST(conv_operands, what_is_no_number_is_larger_than_anything)
+TEST(conv_operands, nan_and_infinity_count_as_infinitely_large)
 {
     struct fixture *f = *state;
     operands_fill(OPERANDS_EXACT, &f->problem, f->x, COUNT, 1);

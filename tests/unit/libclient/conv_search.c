@@ -265,7 +265,7 @@ TEST(conv_search, a_compiler_that_never_answers_is_given_up)
     assert_int_equal(search_try(&f->search, f->all, SIDE * SIDE, 1, &f->err), KILN_TIMED_OUT);
 }
 
-TEST(conv_search, what_is_under_way_when_time_is_up_counts_when_it_comes)
+TEST(conv_search, trials_in_progress_when_time_is_up_count_when_they_finish)
 {
     struct fixture *f = *state;
     must(search_try(&f->search, f->all, SIDE * SIDE, 25 * MS, &f->err), f->err);
@@ -367,7 +367,7 @@ TEST(conv_search, a_device_lost_among_finalists_leaves_the_best_held)
     assert_int_equal(best(f)->place, TRIAL_HELD);
 }
 
-TEST(conv_search, who_has_enough_stops_it)
+TEST(conv_search, a_caller_can_stop_a_search)
 {
     struct fixture *f = *state;
     f->enough_after = 5;
@@ -376,7 +376,7 @@ TEST(conv_search, who_has_enough_stops_it)
     assert_int_not_equal(f->search.best, SIZE_MAX);
 }
 
-TEST(conv_search, what_was_asked_is_taken_back_at_the_end)
+TEST(conv_search, pending_requests_are_cancelled_at_the_end_of_a_search)
 {
     struct fixture *f = *state;
     must(search_try(&f->search, f->all, SIDE * SIDE, 25 * MS, &f->err), f->err);
@@ -483,7 +483,7 @@ TEST(conv_search, a_config_that_ended_its_process_is_not_tried_again)
     assert_int_equal(find(f, "5,5")->place, TRIAL_DONE);
 }
 
-TEST(conv_search, what_is_of_another_solver_or_toolchain_is_another_journal)
+TEST(conv_search, another_solver_or_toolchain_has_another_journal)
 {
     struct fixture *f = *state;
     open_journal(f, "Conv");
@@ -492,7 +492,7 @@ TEST(conv_search, what_is_of_another_solver_or_toolchain_is_another_journal)
     assert_int_equal(f->search.count, 0);
 }
 
-TEST(conv_search, what_another_version_of_kiln_measured_is_another_journal)
+TEST(conv_search, another_version_of_kiln_has_another_journal)
 {
     struct fixture *f = *state;
     struct journal_subject newer = subject("Conv");
@@ -503,7 +503,7 @@ TEST(conv_search, what_another_version_of_kiln_measured_is_another_journal)
     assert_int_equal(f->search.count, 0);
 }
 
-TEST(conv_search, what_turns_out_wrong_among_finalists_is_known_as_wrong)
+TEST(conv_search, a_finalist_with_wrong_results_is_remembered_as_wrong)
 {
     struct fixture *f = *state;
     size_t two[] = { search_find(&f->search, "11,6"), search_find(&f->search, "10,6") };
@@ -528,7 +528,7 @@ static int open_again(const struct fixture *f, int flags)
     return fd;
 }
 
-TEST(conv_search, what_follows_a_line_that_was_cut_is_read)
+TEST(conv_search, lines_after_a_truncated_line_are_read)
 {
     static const char cut[] = "=\t7,7\t0\t1.5";
     struct fixture *f = *state;

@@ -60,7 +60,7 @@ TEST(conv_timing, median_and_spread_are_of_the_middle)
     assert_int_equal(t.samples, 5);
 }
 
-TEST(conv_timing, what_is_far_out_does_not_count)
+TEST(conv_timing, outliers_among_timings_do_not_count)
 {
     double samples[] = { 1.00, 1.01, 1.02, 1.01, 9.00, 1.00, 1.02, 0.10, 1.01 };
     struct timing t = timing_of(samples, 9);

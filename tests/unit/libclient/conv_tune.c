@@ -66,7 +66,7 @@ static const struct conv_solver tuned_before[] = {
     { .name = "ConvDirectNaive", .kernel = "right 4" },
 };
 
-TEST(conv, what_is_known_is_searched_again_only_where_that_is_enforced)
+TEST(conv, a_tuned_config_is_searched_again_only_if_enforced)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, tuned_before);
@@ -130,7 +130,7 @@ TEST(conv, clean_measures_whatever_find_records_say)
     assert_int_equal(conv_at(f, 0).state, KILN_CONV_TIMED);
 }
 
-TEST(conv, who_has_enough_of_tuning_keeps_the_best_so_far)
+TEST(conv, a_caller_that_stops_tuning_keeps_the_best_so_far)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -174,7 +174,7 @@ TEST(conv, where_all_shares_are_taken_what_is_known_is_refined)
     assert_string_equal(conv_at(f, 0).config, "11,1"); /* step by step from 0,1 */
 }
 
-TEST(conv, a_lease_that_is_lost_is_taken_anew)
+TEST(conv, a_lost_lease_is_taken_again)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -201,7 +201,7 @@ TEST(conv, a_report_that_is_refused_ends_the_sharing_and_not_the_search)
     assert_says(f->err.text, "sharing the search of ConvTuned");
 }
 
-TEST(conv, what_was_tuned_and_cannot_be_recorded_is_returned)
+TEST(conv, a_tuned_config_that_cannot_be_recorded_is_returned)
 {
     struct conv_fixture *f = *state;
     CONV_USE(f, conv_tunable);
@@ -235,7 +235,7 @@ static int tear_down_with_journal(void **state)
 
 FIXTURE(with_journal, set_up_with_journal, tear_down_with_journal);
 
-TEST(with_journal, what_kilnd_had_no_time_for_is_tried_when_a_search_is_taken_up)
+TEST(with_journal, a_resumed_search_retries_configs_that_kilnd_had_no_time_for)
 {
     struct conv_fixture *f = *state;
     f->busy = "11,1";

@@ -89,7 +89,7 @@ TEST(device_names, a_device_is_found_by_number_or_by_uuid_in_any_case)
     assert_int_equal(index, 0);
 }
 
-TEST(device_names, what_is_not_found_leaves_the_index_alone)
+TEST(device_names, a_device_that_is_not_found_leaves_the_index_unchanged)
 {
     struct kiln_err err;
     int index = -1;
@@ -168,7 +168,7 @@ TEST(device_names, a_drivers_version_is_the_first_word_like_one)
     assert_string_equal(version, "6.8.5");
 }
 
-TEST(device_names, what_has_no_version_reports_none)
+TEST(device_names, a_text_without_a_version_gives_none)
 {
     char version[8] = "-";
     assert_false(version_of("", version, sizeof(version)));

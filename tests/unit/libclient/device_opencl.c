@@ -234,7 +234,7 @@ TEST(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     job_end(&job);
 }
 
-TEST(device_opencl, what_the_job_lets_go_of_first_is_held)
+TEST(device_opencl, objects_that_the_job_releases_first_are_held)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -256,7 +256,7 @@ TEST(device_opencl, what_the_job_lets_go_of_first_is_held)
     kiln_stream_destroy(stream);
 }
 
-TEST(device_opencl, what_is_of_another_context_is_refused)
+TEST(device_opencl, an_object_of_another_context_is_refused)
 {
     struct fixture *f = *state;
     if (!f->device)

@@ -117,7 +117,7 @@ TEST(dynamic_library, in_a_directory_the_newest_name_goes_first)
     expect(f, 42, DIRECTORY("d"));
 }
 
-TEST(dynamic_library, what_the_process_has_open_goes_before_every_directory)
+TEST(dynamic_library, a_library_the_process_has_open_precedes_every_directory)
 {
     struct fixture *f = *state;
     void *jobs = dlopen(FILE_OF("a"), RTLD_NOW | RTLD_LOCAL);

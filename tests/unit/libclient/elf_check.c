@@ -97,7 +97,7 @@ TEST(plain, parts_beyond_the_end_are_refused)
 #undef BREAK
 }
 
-TEST(plain, what_is_no_such_file_is_refused)
+TEST(plain, an_elf_file_that_does_not_match_is_refused)
 {
     struct kiln_err err;
     struct file f = good;

@@ -162,7 +162,7 @@ TEST(fallback, a_kilnd_that_refuses_this_libkiln_is_passed_over)
     assert_int_equal(f->kilnd.connections, 1);
 }
 
-TEST(fallback, so_is_one_of_another_version)
+TEST(fallback, a_kilnd_of_another_version_is_passed_over)
 {
     struct fixture *f = *state;
     f->kilnd.version = 9;
@@ -170,7 +170,7 @@ TEST(fallback, so_is_one_of_another_version)
     expect_engine_because(f, "fake 9 speaks protocol version 9");
 }
 
-TEST(fallback, so_is_one_that_this_user_may_not_reach)
+TEST(fallback, a_kilnd_that_this_user_may_not_reach_is_passed_over)
 {
     struct fixture *f = *state;
     connect_errno = EACCES;
@@ -179,7 +179,7 @@ TEST(fallback, so_is_one_that_this_user_may_not_reach)
     assert_int_equal(f->kilnd.connections, 0);
 }
 
-TEST(fallback, so_is_one_without_room_after_a_while)
+TEST(fallback, a_full_kilnd_is_passed_over_after_a_while)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "too many connections";
@@ -193,7 +193,7 @@ TEST(fallback, so_is_one_without_room_after_a_while)
     expect_engine_because(f, "no room for a new connection");
 }
 
-TEST(fallback, so_is_one_that_does_not_answer_hello)
+TEST(fallback, a_kilnd_that_does_not_answer_hello_is_passed_over)
 {
     struct fixture *f = *state;
     f->kilnd.silent = true;
@@ -213,7 +213,7 @@ TEST(fallback, brief_calls_add_up_to_the_same_grace)
     expect_engine_because(f, "does not answer hello");
 }
 
-TEST(fallback, whoever_wants_no_fallback_gets_the_refusal)
+TEST(fallback, a_client_that_forbids_the_fallback_gets_the_refusal)
 {
     struct fixture *f = *state;
     f->kilnd.refusal = "the client is too old";

@@ -48,7 +48,7 @@ TEST(gpu, an_argument_may_begin_inside_its_tensor)
     kiln_device_close(d);
 }
 
-TEST(gpu, what_does_not_fit_the_plan_is_refused)
+TEST(gpu, tensors_that_do_not_fit_the_plan_are_refused)
 {
     struct kiln_device *d = gpu_open(0), *other = gpu_open(1);
     struct gpu_work work, elsewhere;

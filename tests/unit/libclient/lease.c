@@ -162,7 +162,7 @@ TEST(lease, one_that_cannot_be_shared_has_no_part)
     assert_int_equal(f->lease.count, 0);
 }
 
-TEST(lease, who_does_not_wait_is_reported_at_once_that_it_is_taken)
+TEST(lease, a_lease_request_without_wait_gets_taken_at_once)
 {
     struct fixture *f = *state;
     f->request.share = 1;
@@ -177,7 +177,7 @@ TEST(lease, who_does_not_wait_is_reported_at_once_that_it_is_taken)
     assert_int_equal(f->lease.id, 7); /* left alone */
 }
 
-TEST(lease, who_waits_asks_again_when_there_is_something_to_be_had)
+TEST(lease, a_waiting_lease_request_asks_again_when_a_share_is_free)
 {
     struct fixture *f = *state;
     f->request.wait_ms = 10000;
@@ -204,7 +204,7 @@ TEST(lease, waiting_ends_within_the_calls_time)
     assert_true(f->asks > 1);
 }
 
-TEST(lease, what_is_tuned_already_is_done)
+TEST(lease, a_lease_for_a_tuned_problem_is_done)
 {
     struct fixture *f = *state;
     f->answer.state = LEASE_RESULT_DONE;
@@ -228,7 +228,7 @@ static void refused(struct fixture *f, int rc, const char *part)
     assert_int_equal(f->daemon.requests, 0);
 }
 
-TEST(lease, what_cannot_be_asked_is_refused_here)
+TEST(lease, invalid_arguments_are_refused_without_asking_kilnd)
 {
     struct fixture *f = *state;
     refused(f, kiln_lease_take(NULL, &f->problem, &f->request, 0, &f->state, &f->lease, &f->err),

@@ -192,7 +192,7 @@ TEST(load_lock, a_load_that_does_not_end_keeps_no_process_from_forking)
     expect_of_a_fork(as_a_runtime, KILN_UNAVAILABLE);
 }
 
-TEST(load_lock, who_forks_while_it_loads_waits_for_nobody)
+TEST(load_lock, a_fork_during_a_load_does_not_block_the_child)
 {
     struct kiln_err err = KILN_ERR_INIT;
     load_lock();

@@ -165,7 +165,7 @@ TEST(module_table, one_that_is_in_use_never_goes)
     module_put(f.device, kept);
 }
 
-TEST(module_table, what_is_abandoned_is_forgotten_and_not_unloaded)
+TEST(module_table, abandoned_modules_are_forgotten_and_not_unloaded)
 {
     module_put(f.device, get(1));
     module_put(f.device, get(2));
@@ -206,14 +206,14 @@ static unsigned ask_all_at_once(void)
     return count;
 }
 
-TEST(module_table, who_asks_for_what_is_being_loaded_waits_for_it)
+TEST(module_table, a_request_for_a_module_being_loaded_waits_for_it)
 {
     assert_int_equal(ask_all_at_once(), 0);
     assert_int_equal(f.loads, 1);
 }
 
 /* Who waited tries for himself: what failed for one may work for the next. */
-TEST(module_table, a_failed_load_fails_for_him_alone_who_did_it)
+TEST(module_table, a_failed_load_fails_only_for_the_thread_that_tried_it)
 {
     f.failures = 2;
     assert_int_equal(ask_all_at_once(), 2);

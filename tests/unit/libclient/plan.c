@@ -217,7 +217,7 @@ TEST(plan, a_program_of_an_older_header_gets_what_it_knows)
     kiln_plan_unref(plan);
 }
 
-TEST(plan, what_is_wished_for_reaches_the_daemon)
+TEST(plan, the_plan_options_reach_the_daemon)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -313,7 +313,7 @@ static int take_lease(struct fixture *f)
     return kiln_lease_take(f->client, &f->problem, &r, 0, &result, &lease, &f->err);
 }
 
-TEST(plan, what_this_process_records_counts_for_its_next_plan)
+TEST(plan, a_recording_by_this_process_counts_for_its_next_plan)
 {
     struct fixture *f = *state;
     int (*const changes[])(struct fixture *) = { put_find, put_perf, take_lease };
@@ -533,7 +533,7 @@ TEST(plan, a_plans_tensor_maps_are_checked_like_all_of_it)
     refused(f, "stride of dimension 0 is 1");
 }
 
-TEST(plan, what_is_asked_wrongly_is_refused_here)
+TEST(plan, an_invalid_request_is_refused_without_asking_kilnd)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;

@@ -165,7 +165,7 @@ TEST(recording, perf_measurements_have_parameters_instead)
     assert_int_equal(asked_entry(f, 0).params.size, 0);
 }
 
-TEST(recording, what_is_not_known_goes_over_empty)
+TEST(recording, unknown_fields_of_a_recording_are_sent_empty)
 {
     struct fixture *f = *state;
     f->recording.device_uuid = f->recording.device = NULL;
@@ -200,7 +200,7 @@ TEST(recording, a_record_may_have_its_most_entries_at_their_longest)
 }
 
 /* kilnd may have recorded it all the same: by the token it tells that it is the same one. */
-TEST(recording, what_a_dying_daemon_did_not_confirm_is_sent_again_as_it_was)
+TEST(recording, an_unconfirmed_recording_is_resent_with_the_same_token)
 {
     struct fixture *f = *state;
     f->breaks = 1;
@@ -263,7 +263,7 @@ TEST(recording, words_that_cannot_stand_in_a_record_are_refused)
     refused(f, perf_put(f), "parameter text");
 }
 
-TEST(recording, what_is_no_recording_is_refused)
+TEST(recording, an_invalid_recording_is_refused)
 {
     struct fixture *f = *state;
     static char long_text[2000];

@@ -228,7 +228,7 @@ TEST(solutions, lists_that_do_not_fit_together_are_refused)
 #undef BREAK
 }
 
-TEST(solutions, what_is_asked_wrongly_is_refused_here)
+TEST(solutions, an_invalid_request_is_refused_without_asking_kilnd)
 {
     struct fixture *f = *state;
     struct kiln_solutions *list;

@@ -205,7 +205,7 @@ static void *ping_in_a_thread(void *argument)
     return (void *)(intptr_t)kiln_client_ping(f->client, 0, NULL, NULL);
 }
 
-TEST(stopping, what_it_works_on_is_still_taken_from_it)
+TEST(stopping, answers_in_progress_are_still_read_from_a_stopping_daemon)
 {
     struct fixture *f = *state;
     pthread_t threads[2];

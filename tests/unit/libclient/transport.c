@@ -213,7 +213,7 @@ static void *receive_in_a_thread(void *argument)
     return (void *)(intptr_t)receive(f, 20000);
 }
 
-TEST(transport, what_could_not_be_sent_goes_out_though_the_reader_was_asleep_before)
+TEST(transport, unsent_frames_are_sent_even_if_a_reader_was_already_asleep)
 {
     struct fixture *f = *state;
     pthread_t thread;
@@ -290,7 +290,7 @@ static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct ki
     munmap(shared, sizeof(*shared));
 }
 
-TEST(plain, who_is_refused_is_reported_the_group_that_would_help)
+TEST(plain, a_user_refused_by_the_socket_learns_the_group_to_join)
 {
     struct kiln_err err;
     if (geteuid() != 0)
@@ -313,7 +313,7 @@ TEST(plain, a_socket_that_is_roots_alone_needs_an_administrator)
 }
 
 /* To start the host's kilnd is nothing that a user may do. */
-TEST(plain, a_user_without_a_kilnd_is_reported_to_start_his_own)
+TEST(plain, a_user_without_a_kilnd_is_advised_to_start_one)
 {
     struct kiln_err *shared =
         mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -391,7 +391,7 @@ TEST(transport, files_that_find_no_room_are_put_off_whole)
     assert_false(f->transport->ops->is_sending(f->transport));
 }
 
-TEST(transport, what_is_no_file_is_not_sent)
+TEST(transport, an_invalid_descriptor_is_not_sent)
 {
     struct fixture *f = *state;
     const int files[] = { f->peer, -1 };

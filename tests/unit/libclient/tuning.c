@@ -330,7 +330,7 @@ TEST(tuning, the_question_goes_over_as_it_was_put)
     assert_string_equal(f->asked_backend, "");
 }
 
-TEST(tuning, what_cannot_be_asked_is_refused_here)
+TEST(tuning, invalid_arguments_are_refused_without_asking_kilnd)
 {
     struct fixture *f = *state;
     char long_text[2000];
@@ -391,7 +391,7 @@ TEST(tuning, a_caller_with_a_larger_struct_keeps_what_the_library_does_not_know)
 
 /* ---- no answer ---- */
 
-TEST(tuning, what_nobody_knows_is_not_found)
+TEST(tuning, an_unknown_record_is_not_found)
 {
     struct fixture *f = *state;
     f->answer = (struct message_tuning_answer){ .code = KILN_NOT_FOUND };
@@ -446,7 +446,7 @@ TEST(tuning, an_answer_that_does_not_come_in_time_is_called_off)
     assert_int_equal(f->daemon.cancels, 1);
 }
 
-TEST(tuning, what_a_stopping_daemon_puts_off_is_asked_of_the_next)
+TEST(tuning, a_request_that_a_stopping_daemon_defers_is_sent_to_the_next)
 {
     struct fixture *f = *state;
     f->stops = 1;

@@ -168,7 +168,7 @@ TEST(tuning_batch, a_daemon_that_takes_one_at_a_time_is_asked_so)
     expect_all(f, PROBLEMS);
 }
 
-TEST(tuning_batch, what_a_broken_connection_left_open_is_asked_again)
+TEST(tuning_batch, questions_left_open_by_a_broken_connection_are_repeated)
 {
     struct fixture *f = *state;
     f->breaks = 3;
@@ -224,7 +224,7 @@ TEST(tuning_batch, an_answer_reported_twice_fails_all)
     expect_none(f);
 }
 
-TEST(tuning_batch, what_is_late_is_called_off)
+TEST(tuning_batch, late_questions_of_a_batch_are_cancelled)
 {
     struct fixture *f = *state;
     atomic_store(&f->silent, true);
@@ -237,7 +237,7 @@ TEST(tuning_batch, what_is_late_is_called_off)
     assert_int_equal(f->daemon.cancels, 3);
 }
 
-TEST(tuning_batch, what_cannot_be_asked_is_refused_here)
+TEST(tuning_batch, invalid_arguments_are_refused_without_asking_kilnd)
 {
     struct fixture *f = *state;
     assert_int_equal(kiln_find_get_batch(f->client, NULL, 1, &f->options, 0, f->tuned, &f->err),

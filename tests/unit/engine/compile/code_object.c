@@ -79,7 +79,7 @@ TEST(plain, checks_the_features_that_a_target_names)
     assert_says(err.text, "sramecc-");
 }
 
-TEST(plain, what_is_for_either_state_of_a_feature_suits_both)
+TEST(plain, an_object_for_either_state_of_a_feature_suits_both)
 {
     struct small_elf either = elf_of(MACHINE_AMDGPU, 0x3f | 0x100 | 0x400, 3),
                      off = elf_of(MACHINE_AMDGPU, 0x3f | 0x200 | 0x400, 3),

@@ -240,7 +240,7 @@ static void fill_the_directory(struct fixture *f)
     close(fd);
 }
 
-TEST(box, what_it_writes_is_bounded_and_not_on_the_disk)
+TEST(box, the_files_of_a_confined_compiler_are_bounded_and_not_on_disk)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -507,7 +507,7 @@ TEST(box, no_right_is_left_nor_to_be_had)
 static void stand_still(struct fixture *f) { (void)f; }
 
 /* Where this very test is confined, by a container, it shows what that leaves. */
-TEST(box, what_is_missing_comes_with_its_reason)
+TEST(box, missing_sandbox_layers_come_with_a_reason)
 {
     struct fixture *f = *state;
     char missing[LAYERS_TEXT_MAX];

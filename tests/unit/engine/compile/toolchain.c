@@ -297,7 +297,7 @@ static void learn_many(struct fixture *f, unsigned from, unsigned to, enum probe
     }
 }
 
-TEST(table, what_works_outlives_any_number_of_made_up_targets)
+TEST(table, working_targets_outlive_any_number_of_made_up_ones)
 {
     struct fixture *f = *state;
     must(describe(f, DESCRIPTION(HIPRTC "," CLANG)), f->err);
@@ -341,7 +341,7 @@ TEST(table, where_everything_works_the_oldest_gives_way)
     assert_int_equal(state_of(f, "clang", "gfx2000"), PROBE_WORKS);
 }
 
-TEST(table, what_is_known_of_a_toolchain_that_went_gives_way_first)
+TEST(table, probe_results_of_a_removed_toolchain_are_dropped_first)
 {
     struct fixture *f = *state;
     must(describe(f, DESCRIPTION(CLANG)), f->err);

@@ -171,7 +171,7 @@ TEST(plain, where_any_compiler_will_do_none_is_reported)
     expect(0, COMPILE_REFUSED, "the source is wrong");
 }
 
-TEST(plain, who_is_short_of_memory_is_not_asked_who_it_is)
+TEST(plain, a_compiler_short_of_memory_is_not_asked_for_its_description)
 {
     made.can_be_described = false;
     made.end = COMPILE_MEMORY;

@@ -287,7 +287,7 @@ TEST(worker, a_toolchain_that_is_not_the_one_asked_for_refuses_the_job)
 }
 
 /* It is told after the compile there, and counts all the same. */
-TEST(worker, neither_does_it_do_the_first_job_of_a_process)
+TEST(worker, a_toolchain_that_is_not_the_one_asked_for_refuses_a_first_job_too)
 {
     struct compile_job job = job_of("clang", "gfx90a", ANSWER);
     job.toolchain_id = need("clang")->identity;
@@ -298,7 +298,7 @@ TEST(worker, neither_does_it_do_the_first_job_of_a_process)
     compile_result_done(&result);
 }
 
-TEST(worker, nor_does_it_refuse_a_source_that_is_wrong)
+TEST(worker, a_wrong_source_for_another_toolchain_is_reported_as_outdated)
 {
     struct compile_job job = job_of("clang", "gfx90a", "void f() { this_is_not_there(; }\n");
     job.toolchain_id = need("clang")->identity;
@@ -474,7 +474,7 @@ static int remove_roots_own(void **state)
 
 FIXTURE(beside_roots_own, start_beside_roots_own, remove_roots_own);
 
-TEST(beside_roots_own, what_root_alone_may_read_is_not_quoted_by_another_user)
+TEST(beside_roots_own, a_file_only_root_may_read_is_not_quoted_by_another_users_compile)
 {
     if (geteuid() != 0) {
         print_message("skipped: only root has a file that another user may not read\n");

@@ -360,7 +360,7 @@ TEST(log_salvage, a_log_makes_good_for_a_file_that_sqlite_does_not_take)
     expect_whole_but(f, 0);
 }
 
-TEST(log_salvage, what_is_no_database_and_has_no_log_is_refused)
+TEST(log_salvage, a_file_that_is_no_database_and_has_no_log_is_refused)
 {
     struct fixture *f = *state;
     buffer_put(&f->file, "this is a text, which is longer than nothing", 40);

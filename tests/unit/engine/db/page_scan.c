@@ -259,7 +259,7 @@ static bool count(void *context, const struct page_cell *cell)
     return ++*(int *)context < 5;
 }
 
-TEST(page_scan, stops_when_reported)
+TEST(page_scan, a_listing_stops_when_its_callback_says_so)
 {
     struct fixture *f = *state;
     int cells = 0;

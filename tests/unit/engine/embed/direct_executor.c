@@ -113,7 +113,7 @@ TEST(direct_executor, tasks_that_others_lead_to_do_not_hold_up_later)
     assert_string_equal(f.events, "aALbB");
 }
 
-TEST(direct_executor, what_later_puts_off_again_waits_for_the_next_iteration)
+TEST(direct_executor, a_task_deferred_by_a_deferred_task_waits_for_the_next_iteration)
 {
     struct named_task a = make_task('a', 'A'), l = make_task('l', 'L'), m = make_task('m', 'M');
     l.next_later = &m.task;

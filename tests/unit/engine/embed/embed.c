@@ -343,7 +343,7 @@ TEST(compiler, stop_ends_a_receive_that_waits_for_the_compiler)
     check_stop(f);
 }
 
-TEST(compiler, others_are_answered_while_one_waits_for_the_compiler)
+TEST(compiler, other_requests_are_answered_while_one_waits_for_the_compiler)
 {
     struct fixture *f = *state;
     pthread_t waits;

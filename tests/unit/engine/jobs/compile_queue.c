@@ -182,7 +182,7 @@ TEST(queue, the_whole_queue_is_bounded_too)
     compile_all(f);
 }
 
-TEST(queue, draining_fails_what_waits_and_lets_what_runs_end)
+TEST(queue, draining_fails_waiting_compiles_and_lets_running_ones_end)
 {
     struct fixture *f = *state;
     must(submit(f, 'a', 1, PRIORITY_INTERACTIVE), f->err);
@@ -224,7 +224,7 @@ static struct seen look(const struct fixture *f)
     return seen;
 }
 
-TEST(queue, what_runs_and_who_waits_can_be_seen_until_it_is_over)
+TEST(queue, running_and_waiting_compiles_are_listed_until_they_end)
 {
     struct fixture *f = *state;
     f->executor.slots = 3;

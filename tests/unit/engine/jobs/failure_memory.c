@@ -14,7 +14,7 @@ static struct digest numbered(unsigned n)
     return d;
 }
 
-TEST(plain, remembers_message_and_log_until_it_expires)
+TEST(plain, a_failure_keeps_its_message_and_log_until_it_expires)
 {
     KILN_AUTO(failure_memory) struct failure_memory *m = NULL;
     struct kiln_err err = KILN_ERR_INIT;

@@ -114,7 +114,7 @@ TEST(case, a_pause_earns_no_credit)
     assert_string_equal(pop_some(f, 4), "yezf");
 }
 
-TEST(case, what_an_item_cost_beyond_one_unit_is_waited_for)
+TEST(case, a_user_whose_item_cost_more_than_one_unit_waits_longer)
 {
     struct fixture *f = *state;
     push_each(f, 1, "ab");

@@ -99,7 +99,7 @@ static void assert_same(struct bytes a, struct bytes b)
         assert_memory_equal(a.data, b.data, a.size);
 }
 
-TEST(bzip2, unpacks_what_the_tool_packs)
+TEST(bzip2, a_file_packed_by_the_bzip2_tool_is_unpacked)
 {
     struct fixture *f = *state;
     static const size_t sizes[] = { 1, 16384, 16385, 200000, 2000000 };
@@ -120,7 +120,7 @@ TEST(bzip2, unpacks_what_the_tool_packs)
     }
 }
 
-TEST(bzip2, packs_what_the_tool_unpacks)
+TEST(bzip2, a_packed_file_is_unpacked_by_the_bzip2_tool)
 {
     struct fixture *f = *state;
     fill(&f->raw, 300000, 1);
@@ -201,7 +201,7 @@ TEST(bzip2, a_flipped_bit_is_never_other_content)
     }
 }
 
-TEST(bzip2, says_when_the_caller_has_no_room)
+TEST(bzip2, output_beyond_the_limit_of_the_caller_is_an_error)
 {
     struct fixture *f = *state;
     pack(f, 40000);

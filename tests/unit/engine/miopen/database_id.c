@@ -29,7 +29,7 @@ static const struct {
     { "opencl_1a2b3c4d", "opencl_1a2b3c4d", 0 },
 };
 
-TEST(plain, writes_what_miopen_writes)
+TEST(plain, database_ids_are_written_as_by_miopen)
 {
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         struct database_id id = { .compute_units = known[i].compute_units };
@@ -40,7 +40,7 @@ TEST(plain, writes_what_miopen_writes)
     }
 }
 
-TEST(plain, reads_what_miopen_writes)
+TEST(plain, database_ids_of_miopen_are_read)
 {
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         struct database_id id;
@@ -189,7 +189,7 @@ TEST(plain, splits_a_version_off)
     assert_int_equal(database_id_split(bytes_of("a@3\0", 4), &id, &version, &err), KILN_INVALID);
 }
 
-TEST(plain, reports_when_there_is_no_room)
+TEST(plain, a_database_id_too_long_for_the_buffer_is_an_error)
 {
     struct database_id id = { .compute_units = 104 };
     memset(id.device, 'x', sizeof(id.device) - 1);

@@ -76,7 +76,7 @@ TEST(kern_db, a_nul_ends_nothing)
                      KILN_NOT_FOUND);
 }
 
-TEST(kern_db, appends_behind_what_the_buffer_holds)
+TEST(kern_db, a_kernel_is_appended_to_the_contents_of_the_buffer)
 {
     struct fixture *f = *state;
     add_row(f, "conv.s.o", "-DA", 500, true);
@@ -159,7 +159,7 @@ static bool stop(void *context, const struct kern_row *row)
     return ++*(int *)context < 3;
 }
 
-TEST(kern_db, stops_when_reported)
+TEST(kern_db, a_listing_stops_when_its_callback_says_so)
 {
     struct fixture *f = *state;
     add_rows(f, 10);
@@ -240,7 +240,7 @@ static void refuse(struct fixture *f, const char *path, enum kiln_code code, con
     }
 }
 
-TEST(kern_db, refuses_what_is_no_database)
+TEST(kern_db, a_file_that_is_no_database_is_refused)
 {
     struct fixture *f = *state;
     refuse(f, f->path, KILN_NOT_FOUND, "cannot open");
@@ -285,7 +285,7 @@ TEST(kern_db, refuses_a_schema_longer_than_any_honest_one)
 }
 
 /* Whatever stands in for the table could run expressions of the file's own. */
-TEST(kern_db, refuses_what_only_looks_like_the_table)
+TEST(kern_db, a_view_that_looks_like_the_table_is_refused)
 {
     struct fixture *f = *state;
     refuse_schema(f,

@@ -151,7 +151,7 @@ TEST(kern_db, goes_on_behind_a_damaged_page)
 }
 
 /* Page 1: without it SQLite knows of no table. */
-TEST(kern_db, reads_in_place_what_sqlite_does_not_take)
+TEST(kern_db, a_file_that_sqlite_rejects_is_read_directly)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -184,7 +184,7 @@ TEST(kern_db, any_one_damaged_page_costs_few_rows)
     }
 }
 
-TEST(kern_db, saves_what_is_left_of_a_file_cut_short)
+TEST(kern_db, rows_of_a_truncated_file_are_salvaged)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);
@@ -314,7 +314,7 @@ TEST(kern_db, a_file_without_rows_is_not_saved)
 
 /* Every child of the table's root is the same page: with more levels of it, a scan would take
  * longer than anybody lives. */
-TEST(kern_db, a_tree_that_leads_round_and_round_ends)
+TEST(kern_db, a_cyclic_tree_ends)
 {
     struct fixture *f = *state;
     add_rows(f, 200);

@@ -161,7 +161,7 @@ TEST(kern_db, sees_the_log_where_its_index_file_is_gone)
     assert_untouched(f);
 }
 
-TEST(kern_db, reads_a_directory_that_it_may_not_write_to)
+TEST(kern_db, a_database_in_a_read_only_directory_is_read)
 {
     struct fixture *f = *state;
     struct writer w;
@@ -249,7 +249,7 @@ TEST(kern_db, a_journal_that_names_another_file_is_refused)
     run(f, "test -e victim");
 }
 
-TEST(kern_db, says_who_is_in_the_way)
+TEST(kern_db, the_holder_of_a_lock_is_named)
 {
     struct fixture *f = *state;
     struct writer w;

@@ -128,7 +128,7 @@ TEST(kern_db, writes_the_rows_that_plain_tools_write)
     assert_all_found(f);
 }
 
-TEST(kern_db, stores_what_does_not_shrink_as_it_is)
+TEST(kern_db, an_incompressible_object_is_stored_uncompressed)
 {
     struct fixture *f = *state;
     KILN_AUTO(kern_db_writer) struct kern_db_writer *writer = create(f, f->path);
@@ -155,7 +155,7 @@ TEST(kern_db, the_same_rows_are_the_same_bytes)
     assert_string_equal(output_of(f, "stat -c %%a %s", f->path), "644");
 }
 
-TEST(kern_db, what_was_read_can_be_written_again)
+TEST(kern_db, rows_that_were_read_can_be_written_again)
 {
     struct fixture *f = *state;
     add_rows(f, ROWS);

@@ -188,7 +188,7 @@ TEST(perf_db, a_bad_row_is_reported_with_its_id_and_left_out)
     }
 }
 
-TEST(perf_db, rows_beyond_what_a_record_may_hold_are_reported)
+TEST(perf_db, rows_beyond_the_limit_of_a_record_are_reported)
 {
     const char *reported =
         read_loose(*state, "with recursive n(i) as (select 100 union all select i + 1 from n where "
@@ -214,7 +214,7 @@ static const struct {
       "has no table 'perf_db'" },
 };
 
-TEST(perf_db, names_what_another_database_lacks)
+TEST(perf_db, a_database_that_is_no_perf_db_is_refused_with_what_it_lacks)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -284,7 +284,7 @@ static void finish(struct fixture *f)
     must(perf_db_writer_finish(writer, &f->err), f->err);
 }
 
-TEST(perf_db, what_is_written_is_read_back_with_its_ids)
+TEST(perf_db, written_records_are_read_back_with_their_ids)
 {
     struct fixture *f = *state;
     must(perf_db_create(f->copy, &f->writer, &f->err), f->err);

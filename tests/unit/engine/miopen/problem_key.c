@@ -156,7 +156,7 @@ TEST(plain, a_strided_backward_perf_key_names_the_smallest_x)
     assert_int_equal(p.in.h, 1);
 }
 
-TEST(plain, what_is_no_find_key_is_reported_with_its_place)
+TEST(plain, an_invalid_find_key_is_reported_with_its_column)
 {
     static const struct {
         const char *key, *says;
@@ -191,7 +191,7 @@ TEST(plain, what_is_no_find_key_is_reported_with_its_place)
         refused(find_key_parse, bad[i].key, KILN_INVALID, bad[i].says);
 }
 
-TEST(plain, what_is_no_perf_key_is_reported_with_its_place)
+TEST(plain, an_invalid_perf_key_is_reported_with_its_column)
 {
     static const struct {
         const char *key, *says;
@@ -212,7 +212,7 @@ TEST(plain, what_is_no_perf_key_is_reported_with_its_place)
         refused(perf_key_parse, bad[i].key, KILN_INVALID, bad[i].says);
 }
 
-TEST(plain, keys_that_name_no_problem_of_ours_are_reported_apart_from_rubbish)
+TEST(plain, unsupported_problem_keys_are_distinguished_from_garbage)
 {
     static const struct {
         key_parse *reader;
@@ -429,7 +429,7 @@ TEST(plain, any_problem_has_the_perf_key_of_the_problem_that_the_key_names)
     assert_true(exact > 50000 && smaller > 20000 && none > 20000);
 }
 
-TEST(plain, the_largest_numbers_have_room)
+TEST(plain, the_largest_numbers_fit)
 {
     char key[PROBLEM_KEY_MAX];
     struct problem p = { .spatial_dims = 3, .direction = 1 };
@@ -472,7 +472,7 @@ TEST(plain, a_driver_line_names_a_problem_for_each_direction)
     assert_int_equal(p[1].type, TYPE_INT8);
 }
 
-TEST(plain, what_names_no_problem_is_reported_what_would)
+TEST(plain, a_text_that_names_no_problem_gets_a_hint_what_would)
 {
     static const struct {
         const char *text;

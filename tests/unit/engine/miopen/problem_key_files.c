@@ -187,18 +187,18 @@ static void try_perf_file(const struct expected *expected)
     try_perf_rows(copy, true, expected);
 }
 
-TEST(plain, every_find_key_of_gfx900_survives_or_is_reported_why_not)
+TEST(plain, every_find_key_of_gfx900_survives_or_is_reported)
 {
     try_find_file(&(struct expected){ "gfx900_56.HIP.fdb.txt.bz2", 64583, { 78, 2, 0 } });
     try_find_file(&(struct expected){ "gfx900_56.OpenCL.fdb.txt.bz2", 1711, { 0, 0, 0 } });
 }
 
-TEST(plain, every_find_key_of_gfx906_survives_or_is_reported_why_not)
+TEST(plain, every_find_key_of_gfx906_survives_or_is_reported)
 {
     try_find_file(&(struct expected){ "gfx906_60.HIP.fdb.txt.bz2", 120454, { 77, 34, 0 } });
 }
 
-TEST(plain, every_find_key_of_gfx90a_survives_or_is_reported_why_not)
+TEST(plain, every_find_key_of_gfx90a_survives_or_is_reported)
 {
     try_find_file(&(struct expected){ "gfx90a68.HIP.fdb.txt.bz2", 193590, { 364, 762, 0 } });
 }
@@ -208,7 +208,7 @@ TEST(plain, every_find_key_of_gfx942_survives)
     try_find_file(&(struct expected){ "gfx942130.HIP.fdb.txt.bz2", 9600, { 0, 0, 0 } });
 }
 
-TEST(plain, every_perf_row_survives_or_is_reported_why_not)
+TEST(plain, every_perf_row_survives_or_is_reported)
 {
     try_perf_file(&(struct expected){ "gfx900_56.db.bz2", 41922, { 8, 0, 39 } });
     try_perf_file(&(struct expected){ "gfx906_60.db.bz2", 99522, { 6, 6, 0 } });

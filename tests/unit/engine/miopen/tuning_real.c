@@ -149,7 +149,7 @@ TEST(tuning_real, every_line_of_genuine_texts_is_read_and_comes_back_byte_by_byt
 }
 
 /* The smallest text: each of some 1 000 lines gets a byte, anywhere, that no record holds. */
-TEST(tuning_real, each_of_1000_spoilt_genuine_lines_is_reported_and_no_other_is_lost)
+TEST(tuning_real, each_of_1000_damaged_lines_is_reported_and_no_other_is_lost)
 {
     struct fixture *f = *state;
     struct tuning_reader_events events = { on_record, on_bad_quietly, NULL, f };

@@ -171,7 +171,7 @@ TEST(kernel_name, writes_arguments_as_miopen_does)
     assert_string_equal(args(f, "gfx906"), " -mcpu=gfx906");
 }
 
-TEST(kernel_name, refuses_what_cannot_be_named)
+TEST(kernel_name, a_name_that_a_kernel_cannot_have_is_refused)
 {
     struct fixture *f = *state;
     char long_name[300];

@@ -117,7 +117,7 @@ static void write_text(const char *path, const char *text, mode_t mode)
     assert_int_equal(chmod(path, mode), 0);
 }
 
-TEST(manifest, reports_size_hash_and_signer_of_a_signed_file)
+TEST(manifest, a_manifest_gives_size_hash_and_signer_of_a_signed_file)
 {
     struct fixture *f = *state;
     sign_two(f);
@@ -303,7 +303,7 @@ TEST(manifest, a_genuine_text_must_make_sense_too)
     assert_says(f->err.text, "but of nothing");
 }
 
-TEST(manifest, a_manifest_that_is_too_large_is_none)
+TEST(manifest, a_manifest_that_is_too_large_is_refused)
 {
     struct fixture *f = *state;
     KILN_AUTO(mem) char *blanks = malloc(MANIFEST_MAX + 1);
@@ -432,7 +432,7 @@ TEST(manifest, refuses_a_secret_that_others_may_read)
     }
 }
 
-TEST(manifest, says_what_is_wrong_with_a_secret_key)
+TEST(manifest, an_invalid_secret_key_is_refused_with_a_reason)
 {
     struct fixture *f = *state;
     struct manifest_entry entry = entry_of("f");

@@ -74,7 +74,7 @@ static enum kiln_code find_key(struct fixture *f, struct package *package, unsig
 
 static const char *const both[] = { "gfx90a68.kdb", "gfx90a68.kpkg" };
 
-TEST(package, gives_back_what_was_packed)
+TEST(package, packed_kernels_are_read_back)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -152,7 +152,7 @@ TEST(package, only_a_trusted_package_answers_for_keys)
     assert_int_equal(find_key(f, kdb, 1, &damaged), KILN_NOT_FOUND);
 }
 
-TEST(package, reports_what_it_is)
+TEST(package, a_package_describes_itself)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->directory, "gfx90a68.resnet.kpkg", 0, 3);
@@ -272,7 +272,7 @@ static enum kiln_code source_of(struct fixture *f, struct package *package, uint
     return package_source_of(package, id, source, count, headers, &f->err);
 }
 
-TEST(package, states_what_each_object_was_made_of)
+TEST(package, a_package_states_the_origin_of_each_object)
 {
     struct fixture *f = *state;
     KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
@@ -424,7 +424,7 @@ static bool stop(void *context, uint64_t done, uint64_t rows)
     return done < 2;
 }
 
-TEST(package, what_is_shunned_is_not_damaged)
+TEST(package, skipping_a_row_does_not_mark_the_package_damaged)
 {
     struct fixture *f = *state;
     for (unsigned format = 0; format < 2; format++) {
@@ -484,7 +484,7 @@ TEST(package, a_check_goes_through_every_row)
     }
 }
 
-TEST(package, a_check_reports_what_is_damaged)
+TEST(package, a_check_reports_damaged_rows)
 {
     static const char *const sql[] = {
         "update kern_db set kernel_blob = x'00' where id in (3, 5)",
@@ -554,7 +554,7 @@ TEST(package, a_check_compares_the_file_with_its_record)
 
 /* ---- files that are no packages ---- */
 
-TEST(package, refuses_what_is_no_package)
+TEST(package, a_file_that_is_no_package_is_refused)
 {
     struct fixture *f = *state;
     const char *kdb = path_in(f->directory, "gfx90a68.kdb"),
@@ -596,7 +596,7 @@ TEST(package, refuses_a_package_of_a_newer_format)
     assert_says(f->err.text, "has format 2, this version of kiln knows up to 1");
 }
 
-TEST(package, refuses_tables_that_are_none_of_ours)
+TEST(package, a_package_with_foreign_tables_is_refused)
 {
     static const char *const damage[] = {
         "drop table object",

@@ -94,7 +94,7 @@ TEST(package_install, an_installed_package_answers_at_once)
     assert_int_equal(f->came + f->went + f->refused, 0);
 }
 
-TEST(package_install, reports_what_was_installed)
+TEST(package_install, an_install_reports_the_package)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->incoming, "gfx90a68.kdb", 0, 5);
@@ -119,7 +119,7 @@ TEST(package_install, reports_what_was_installed)
     assert_int_equal(seen.st_size, info.size);
 }
 
-TEST(package_install, remembers_what_was_checked_over_a_restart)
+TEST(package_install, checked_packages_are_remembered_over_a_restart)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kpkg", 0, 5, "alice"), f->err);
@@ -156,7 +156,7 @@ TEST(package_install, a_package_of_the_same_name_is_replaced)
     assert_false(has_key(f, 7));
 }
 
-TEST(package_install, an_arrival_may_be_called_otherwise)
+TEST(package_install, an_upload_may_have_another_file_name)
 {
     struct fixture *f = *state;
     const char *path = path_in(f->incoming, "17.part");
@@ -179,7 +179,7 @@ static void assert_untouched(struct fixture *f, const char *arrived)
     assert_int_equal(f->came + f->went + f->refused, 0);
 }
 
-TEST(package_install, refuses_a_file_that_changed_between_the_check_and_its_turn)
+TEST(package_install, a_file_changed_between_check_and_install_is_refused)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
@@ -232,7 +232,7 @@ TEST(package_install, refuses_a_file_that_somebody_still_writes)
     must(adopt(f, &arrival), f->err);
 }
 
-TEST(package_install, refuses_what_is_no_plain_file)
+TEST(package_install, an_upload_that_is_no_regular_file_is_refused)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, ""), f->err);
@@ -374,7 +374,7 @@ TEST(package_install, a_manifest_of_another_device_is_refused)
     assert_says(f->err.text, "the manifest signs this file as 'gfx906_60.kdb'");
 }
 
-TEST(package_install, what_was_packed_is_its_manifests_where_it_was_asked_for_packed)
+TEST(package_install, the_manifest_of_a_packed_file_counts_if_the_packed_file_was_asked_for)
 {
     struct fixture *f = *state;
     struct package_info info;
@@ -539,7 +539,7 @@ TEST(package_install, says_why_an_unsigned_package_is_refused)
     assert_int_equal(f->refused, 0);
 }
 
-TEST(package_install, a_signed_package_gives_way_to_an_unsigned_one_only_when_reported_to)
+TEST(package_install, a_signed_package_is_replaced_by_an_unsigned_one_only_on_request)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
@@ -559,7 +559,7 @@ TEST(package_install, a_signed_package_gives_way_to_an_unsigned_one_only_when_re
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
 }
 
-TEST(package_install, a_signature_whose_key_went_protects_nothing)
+TEST(package_install, a_signature_of_a_removed_key_protects_nothing)
 {
     struct fixture *f = *state;
     must(install(f, "gfx90a68.kdb", 0, 5, "alice"), f->err);
@@ -603,7 +603,7 @@ TEST(package_install, a_distributions_package_is_not_kilns_to_remove)
     assert_true(has(f, MI210, 3));
 }
 
-TEST(package_install, a_refused_file_of_its_own_directory_can_be_removed)
+TEST(package_install, a_refused_file_of_the_package_directory_can_be_removed)
 {
     struct fixture *f = *state;
     uint8_t zeros[4096] = { 0 };

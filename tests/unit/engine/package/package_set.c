@@ -31,7 +31,7 @@ TEST(package, asks_packages_for_the_compute_units_then_for_the_arch)
     assert_false(has(f, "gfx90a", 25)); /* the arch alone is not for any compute units */
 }
 
-TEST(package, what_is_no_database_id_has_no_packages)
+TEST(package, an_invalid_database_id_has_no_packages)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 0, 5);
@@ -45,7 +45,7 @@ TEST(package, what_is_no_database_id_has_no_packages)
     }
 }
 
-TEST(package, its_own_directory_is_asked_first_then_the_order_of_names)
+TEST(package, the_writable_directory_is_searched_first_then_the_others_by_name)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.a.kdb", 0, 5);
@@ -112,7 +112,7 @@ TEST(package, a_damaged_row_is_looked_at_again_when_the_package_was_replaced)
     assert_true(has(f, MI210, 1));
 }
 
-TEST(package, what_is_shunned_is_a_miss_in_that_package_alone)
+TEST(package, a_skipped_kernel_is_a_miss_in_that_package_alone)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a68.kdb", 1, 2);
@@ -218,7 +218,7 @@ TEST(package, where_nothing_changed_no_file_is_opened)
     assert_int_equal(f->came + f->went + f->refused, 0);
 }
 
-TEST(package, directories_may_appear_later)
+TEST(package, a_package_directory_may_appear_later)
 {
     struct fixture *f = *state;
     fs_remove_tree(AT_FDCWD, f->other);
@@ -322,7 +322,7 @@ TEST(package, nothing_is_said_while_a_file_is_being_copied)
     assert_true(has(f, MI210, 1));
 }
 
-TEST(package, a_copy_that_stopped_is_reported_once)
+TEST(package, an_incomplete_copy_is_reported_once)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer content =
@@ -357,7 +357,7 @@ TEST(package, a_package_overwritten_in_place_is_let_go)
     assert_true(has(f, MI210, 50));
 }
 
-TEST(package, a_packed_database_is_reported_to_be_unpacked)
+TEST(package, a_packed_database_is_reported_with_advice_to_unpack_it)
 {
     struct fixture *f = *state;
     write_file(path_in(f->other, "gfx90a68.kdb.bz2"), bytes_of_text("BZh9"));
@@ -369,7 +369,7 @@ TEST(package, a_packed_database_is_reported_to_be_unpacked)
     assert_int_equal(f->refused, 0);
 }
 
-TEST(package, a_database_with_a_write_ahead_log_is_reported_to_be_installed)
+TEST(package, a_database_with_a_log_is_reported_with_advice_to_install_it)
 {
     struct fixture *f = *state;
     const char *path = put_package(f, f->other, "gfx90a68.ukdb", 0, 5);
@@ -387,7 +387,7 @@ TEST(package, a_database_with_a_write_ahead_log_is_reported_to_be_installed)
     assert_true(has(f, MI210, 1));
 }
 
-TEST(package, other_files_are_none_of_its_business)
+TEST(package, unrelated_files_in_a_package_directory_are_ignored)
 {
     struct fixture *f = *state;
     write_file(path_in(f->other, "README"), bytes_of_text("x"));
@@ -414,7 +414,7 @@ TEST(package, a_package_for_no_known_device_is_refused)
     assert_says(f->refusal, "tells no device");
 }
 
-TEST(package, a_directory_that_cannot_be_read_is_reported_once)
+TEST(package, an_unreadable_package_directory_is_reported_once)
 {
     struct fixture *f = *state;
     char loop[300];
@@ -457,7 +457,7 @@ TEST(package, nothing_is_taken_from_where_everybody_may_write)
     assert_true(has(f, MI210, 1));
 }
 
-TEST(package, does_without_other_directories_and_keys)
+TEST(package, a_package_set_needs_no_other_directories_or_keys)
 {
     struct fixture *f = *state;
     struct package_set_options options = { .own_directory = f->own, .readers = 1 };
@@ -474,7 +474,7 @@ TEST(package, does_without_other_directories_and_keys)
 
 /* ---- its own directory ---- */
 
-TEST(package, makes_its_own_directory_for_all_to_read)
+TEST(package, the_package_directory_is_made_readable_by_all)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -482,7 +482,7 @@ TEST(package, makes_its_own_directory_for_all_to_read)
     assert_int_equal(seen.st_mode & 07777, 0755);
 }
 
-TEST(package, refuses_a_directory_that_others_may_write_to)
+TEST(package, a_package_directory_that_others_may_write_to_is_refused)
 {
     struct fixture *f = *state;
     chmod(f->own, 0775);
@@ -494,7 +494,7 @@ TEST(package, refuses_a_directory_that_others_may_write_to)
     must(open_set(f), f->err);
 }
 
-TEST(package, says_when_its_directory_cannot_be_made)
+TEST(package, a_package_directory_that_cannot_be_made_is_reported)
 {
     struct fixture *f = *state;
     fs_remove_tree(AT_FDCWD, f->own);
@@ -573,7 +573,7 @@ static void note_fit(void *context, enum package_fit fit, const struct package_i
              info->name);
 }
 
-TEST(package, reports_how_packages_fit_a_gpu)
+TEST(package, the_fit_of_packages_for_a_gpu_is_reported)
 {
     struct fixture *f = *state;
     put_package(f, f->other, "gfx90a.kdb", 0, 1);
@@ -594,7 +594,7 @@ TEST(package, reports_how_packages_fit_a_gpu)
     assert_string_equal(package_fit_name(PACKAGE_FIT_NONE), "none");
 }
 
-TEST(package, says_in_miopens_words_that_a_package_is_missing)
+TEST(package, a_missing_package_is_reported_by_its_miopen_name)
 {
     struct fixture *f = *state;
     char text[PACKAGE_MISSING_TEXT] = "untouched";

@@ -126,7 +126,7 @@ static void *find_all(void *context)
 }
 
 /* More threads than connections, and the name is another file's: they wait for one another. */
-TEST(package, more_threads_than_readers_take_turns)
+TEST(package, more_threads_than_readers_share_the_readers)
 {
     struct fixture *f = *state;
     for (unsigned round = 0; round < 2; round++) {

@@ -201,7 +201,7 @@ TEST(package, never_overwrites_a_file)
     }
 }
 
-TEST(package, says_when_the_directory_is_not_there)
+TEST(package, a_missing_package_directory_is_reported)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 2; i++) {

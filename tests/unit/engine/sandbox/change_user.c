@@ -127,7 +127,7 @@ static void be_the_user(void)
         _exit(1);
 }
 
-TEST(plain, whoever_is_that_user_already_stays_it)
+TEST(plain, a_process_of_the_wanted_user_keeps_its_user)
 {
     need_root();
     struct seen seen = become(be_the_user);
@@ -150,7 +150,7 @@ static void lose_the_right(void)
     syscall(SYS_capset, &header, none);
 }
 
-TEST(plain, root_that_may_not_change_users_is_reported_the_setting_and_what_it_lacks)
+TEST(plain, root_unable_to_change_users_is_reported_with_setting_and_capability)
 {
     need_root();
     if (THREADS_OF_ITS_OWN)

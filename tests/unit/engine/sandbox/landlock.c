@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-TEST(plain, each_version_is_asked_for_what_it_knows_and_no_more)
+TEST(plain, each_landlock_version_gets_only_the_rights_it_knows)
 {
     static const struct {
         unsigned files, network, scoped; /* bits */
@@ -46,7 +46,7 @@ static int try_within(void)
     return inside >= 0 && outside < 0 && errno == EACCES ? 0 : 3;
 }
 
-TEST(plain, what_is_not_allowed_cannot_be_opened)
+TEST(plain, a_file_that_landlock_does_not_allow_cannot_be_opened)
 {
     int status = 0;
     if (landlock_version() == 0)

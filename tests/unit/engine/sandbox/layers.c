@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-TEST(plain, every_layer_says_what_it_is_for_and_how_to_get_it)
+TEST(plain, every_sandbox_layer_has_a_purpose_and_advice)
 {
     for (enum sandbox_layer l = 0; l < LAYERS; l++) {
         assert_true(*layer_name(l) && *layer_purpose(l) && *layer_advice(l));
@@ -13,7 +13,7 @@ TEST(plain, every_layer_says_what_it_is_for_and_how_to_get_it)
     }
 }
 
-TEST(plain, what_is_missing_is_named_with_the_first_advice)
+TEST(plain, missing_sandbox_layers_are_named_with_the_first_advice)
 {
     char text[LAYERS_TEXT_MAX];
     struct sandbox_report report = { .has = LAYERS_ALL };

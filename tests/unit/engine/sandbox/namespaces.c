@@ -15,7 +15,7 @@ struct seen { /* by the child */
     uid_t uid;
 };
 
-TEST(plain, numbers_of_namespaces_are_words_and_back)
+TEST(plain, namespace_numbers_convert_to_text_and_back)
 {
     static const char *const bad[] = {
         "", "1", "1,2,3,4", "1,2,3,4,x", "1,2,3,4,5,6", "1,2,3,4,5 "

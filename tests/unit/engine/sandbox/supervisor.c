@@ -110,7 +110,7 @@ static int end_of(pid_t supervisor)
 
 static void do_nothing(void) {}
 
-TEST(pipe, the_supervisor_exits_as_the_worker_did)
+TEST(pipe, the_supervisor_exits_with_the_status_of_the_worker)
 {
     int status = end_of(start(do_nothing));
     assert_true(WIFEXITED(status));
@@ -126,7 +126,7 @@ static void die(void)
     raise(signal_to_die_of);
 }
 
-TEST(pipe, the_supervisor_dies_of_the_signal_that_the_worker_died_of)
+TEST(pipe, the_supervisor_dies_of_the_signal_of_the_worker)
 {
     static const int signals[] = { SIGABRT, SIGSEGV, SIGXCPU, SIGKILL, SIGTERM };
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
@@ -175,14 +175,14 @@ static bool nobody_holds_the_pipe(bool at_once)
     return read(pipe_ends[0], &byte, 1) == 0;
 }
 
-TEST(pipe, what_the_worker_left_is_gone_when_the_supervisor_ends)
+TEST(pipe, processes_left_by_the_worker_are_gone_when_the_supervisor_ends)
 {
     int status = end_of(start(leave_an_orphan));
     assert_int_equal(WEXITSTATUS(status), EXIT_STATUS);
     assert_true(nobody_holds_the_pipe(true));
 }
 
-TEST(pipe, who_kills_the_supervisor_alone_ends_all)
+TEST(pipe, killing_the_supervisor_alone_ends_all_its_processes)
 {
     char byte;
     pid_t supervisor = start(leave_an_orphan_and_wait);
@@ -214,7 +214,7 @@ static pid_t start_by_another(void)
     return other;
 }
 
-TEST(pipe, all_end_when_the_starter_ends_before_the_supervisor_has_settled)
+TEST(pipe, all_end_when_the_starter_ends_before_the_supervisor_is_ready)
 {
     char byte;
     pid_t other = start_by_another();
@@ -226,7 +226,7 @@ TEST(pipe, all_end_when_the_starter_ends_before_the_supervisor_has_settled)
 }
 
 /* Not that memory lacks, which is what a fork into its namespace would fail with. */
-TEST(pipe, a_first_process_that_cannot_settle_is_reported_and_nobody_else_begins)
+TEST(pipe, a_first_process_that_fails_to_set_up_is_reported_and_no_worker_starts)
 {
     char said[sizeof(((struct kiln_err *)0)->text)] = "";
     first_fails = true;
@@ -242,7 +242,7 @@ TEST(pipe, a_first_process_that_cannot_settle_is_reported_and_nobody_else_begins
 static void say_errors_into_the_pipe(void) { dup2(pipe_ends[1], STDERR_FILENO); }
 
 /* Its end comes before the first process asked to be told of it. */
-TEST(pipe, a_first_process_whose_supervisor_is_gone_when_it_has_settled_ends)
+TEST(pipe, a_first_process_whose_supervisor_ended_during_set_up_ends)
 {
     char byte;
     int status = 0;
@@ -285,7 +285,7 @@ static void close_the_pipe_and_wait(void)
     wait_for_ever();
 }
 
-TEST(pipe, neither_keeps_a_file_where_close_range_is_refused)
+TEST(pipe, supervisor_and_worker_keep_no_file_where_close_range_is_refused)
 {
     static const int refusals[] = { ENOSYS, EPERM };
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {

@@ -99,7 +99,7 @@ static int look_at_mounts(struct fixture *f)
                                                                                     : 5;
 }
 
-TEST(verify, every_mount_but_the_directory_is_looked_at)
+TEST(verify, every_mount_but_the_directory_is_checked)
 {
     assert_int_equal(in_a_child(*state, 0, look_at_mounts), 0);
 }
@@ -117,7 +117,7 @@ TEST(verify, the_directory_may_have_any_name)
 
 /* ---- namespaces ---- */
 
-TEST(verify, the_hosts_own_are_not_private_whoever_else_has_others)
+TEST(verify, the_namespaces_of_the_host_do_not_count_as_private)
 {
     struct fixture *f = *state;
     static const enum sandbox_layer layers[NAMESPACES] = {

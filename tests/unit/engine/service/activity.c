@@ -47,7 +47,7 @@ TEST(users, an_idle_engine_does_nothing)
     assert_int_equal(json_get_u64(answer, "slots", 0), 1);
 }
 
-TEST(users, what_compiles_is_reported_with_age_and_program_until_it_ends)
+TEST(users, a_running_compile_is_listed_with_age_and_program_until_it_ends)
 {
     struct users *f = *state;
     want_as(f, &f->user, 1, "a.cl", PRIORITY_INTERACTIVE);
@@ -67,7 +67,7 @@ TEST(users, what_compiles_is_reported_with_age_and_program_until_it_ends)
     assert_int_equal(json_count(json_get(later, "compiles")), 0);
 }
 
-TEST(users, whose_a_compile_is_knows_its_owner_and_an_administrator)
+TEST(users, the_owner_of_a_compile_is_shown_to_the_owner_and_administrators)
 {
     struct users *f = *state;
     struct test_caller other;

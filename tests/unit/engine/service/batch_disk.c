@@ -150,7 +150,7 @@ TEST(batch, kernels_found_in_one_turn_share_a_frame)
     assert_int_equal(engine_fixture_stat(&f->engine, "hits.disk"), STORED);
 }
 
-TEST(batch, what_is_found_goes_out_at_the_end_of_the_turn)
+TEST(batch, kernels_found_on_disk_are_sent_at_the_end_of_the_loop_iteration)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 4; i++)
@@ -202,7 +202,7 @@ TEST(batch, a_kernel_that_is_asked_for_twice_is_answered_twice)
     assert_int_equal(f->a.replies[0].object_count, 1);
 }
 
-TEST(batch, who_leaves_before_the_end_of_the_turn_leaves_nothing_behind)
+TEST(batch, a_client_that_leaves_within_a_loop_iteration_leaves_nothing_behind)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 3; i++)

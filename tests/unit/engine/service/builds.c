@@ -170,7 +170,7 @@ TEST(build, several_problems_give_each_kernel_once_and_sorted)
     assert_int_equal(check_package(f->made), 3);
 }
 
-TEST(build, what_is_asked_for_in_another_order_gives_the_same_bytes)
+TEST(build, problems_in_another_order_build_the_same_bytes)
 {
     struct fixture *f = *state;
     static const char *const formats[] = { "kdb", "kiln" };
@@ -188,7 +188,7 @@ TEST(build, what_is_asked_for_in_another_order_gives_the_same_bytes)
     }
 }
 
-TEST(build, what_a_package_holds_answers_the_plans_it_was_built_for)
+TEST(build, a_built_package_answers_the_plans_it_was_built_for)
 {
     struct fixture *f = *state;
     struct problem problem = small_problem(8);
@@ -557,7 +557,7 @@ TEST(build, one_build_at_a_time_is_at_a_work_queue)
     test_caller_leave(&other, &f->engine);
 }
 
-TEST(build, who_leaves_while_his_build_waits_for_its_turn_leaves_nothing)
+TEST(build, a_client_that_leaves_while_its_build_is_queued_leaves_nothing)
 {
     struct fixture *f = *state;
     struct test_caller other;
@@ -603,7 +603,7 @@ TEST(build, a_user_has_one_build_at_a_time_and_others_have_theirs)
 }
 
 /* What runs on a lane for him runs on; a user who comes and goes must not pile that up. */
-TEST(build, whoever_leaves_a_build_that_runs_has_no_second_before_it_ended)
+TEST(build, a_user_who_leaves_a_running_build_gets_no_second_before_it_ends)
 {
     struct fixture *f = *state;
     const struct problem problem = small_problem(8);
@@ -624,7 +624,7 @@ TEST(build, whoever_leaves_a_build_that_runs_has_no_second_before_it_ended)
 
 /* ---- ended early ---- */
 
-TEST(build, who_leaves_while_kernels_are_compiled_leaves_nothing)
+TEST(build, a_client_that_leaves_while_its_build_compiles_leaves_nothing)
 {
     struct fixture *f = *state;
     begin(f, QUESTION, (const uint32_t[]){ 8, 16, 32, 0 });
@@ -641,7 +641,7 @@ TEST(build, who_leaves_while_kernels_are_compiled_leaves_nothing)
     test_caller_join(&f->user, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(build, who_leaves_while_the_package_is_written_leaves_nothing)
+TEST(build, a_client_that_leaves_while_its_package_is_written_leaves_nothing)
 {
     struct fixture *f = *state;
     begin(f, QUESTION, (const uint32_t[]){ 8, 0 });

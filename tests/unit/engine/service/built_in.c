@@ -133,7 +133,7 @@ TEST(built_in, a_plan_is_served_from_what_is_built_in)
     assert_int_equal(planned_result(&f->caller, 0).tier, TIER_HOT);
 }
 
-TEST(built_in, what_is_not_built_in_is_named_with_what_to_do)
+TEST(built_in, a_problem_that_is_not_built_in_is_named_with_advice)
 {
     struct fixture *f = *state;
     plan(f, "gfx90a", MI210, 16);
@@ -319,7 +319,7 @@ TEST(built_in, records_are_looked_up_though_there_is_no_directory)
     json_destroy(stats);
 }
 
-TEST(built_in, it_is_listed_and_verified_like_an_installed_one)
+TEST(built_in, a_built_in_package_is_listed_and_verified_like_an_installed_one)
 {
     struct fixture *f = *state;
     struct json *list = test_caller_ask(&f->caller, &f->engine, MESSAGE_package_list, "{}");
@@ -396,7 +396,7 @@ TEST(built_in, a_kernel_for_another_arch_is_not_reported_to_be_damaged)
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), MI210 ".kdb");
 }
 
-TEST(built_in, what_was_no_package_when_it_was_built_in_is_reported_at_opening)
+TEST(built_in, a_built_in_file_that_is_no_package_is_reported_at_opening)
 {
     struct fixture *f = *state;
     struct engine *other = NULL;

@@ -123,7 +123,7 @@ static void describe_as(struct fixture *f, const char *identity)
 
 #define UPGRADED "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"
 
-TEST(collect, what_toolchains_made_that_are_gone_is_stale)
+TEST(collect, kernels_of_removed_toolchains_are_stale)
 {
     struct fixture *f = *state;
     compile(f, &f->ann, "old.cl");
@@ -246,7 +246,7 @@ TEST(collect, pinning_needs_to_be_reported_what)
                         "needs an administrator");
 }
 
-TEST(collect, what_others_have_for_themselves_makes_no_key_ambiguous)
+TEST(collect, private_kernels_of_others_make_no_key_prefix_ambiguous)
 {
     struct fixture *f = *state;
     struct digest key = compile(f, &f->bob, "a.cl"), private;
@@ -319,7 +319,7 @@ TEST(collect, clearing_takes_what_matches_and_nothing_else)
     }
 }
 
-TEST(collect, what_was_cleared_is_not_hot_any_more)
+TEST(collect, a_cleared_kernel_is_no_longer_hot)
 {
     struct fixture *f = *state;
     fill(f);

@@ -71,7 +71,7 @@ TEST(users, partitions_of_a_device_are_devices_that_say_so)
     }
 }
 
-TEST(users, what_is_not_known_is_absent)
+TEST(users, unknown_properties_of_a_device_are_absent)
 {
     struct users *f = *state;
     add(f, "1/properties", "simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\n");

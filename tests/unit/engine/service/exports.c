@@ -99,7 +99,7 @@ static const struct kernel_row three[] = {
     TEXT_KERNEL("a.o", " -mcpu=gfx906", "the same name, another blank"),
 };
 
-TEST(export, what_was_imported_comes_back_in_its_order)
+TEST(export, imported_kernels_are_exported_in_their_order)
 {
     struct fixture *f = *state;
     import(f, &f->ann, "gfx906_60", three, 3, "{}");
@@ -252,7 +252,7 @@ TEST(export, everyones_are_exported_too_unless_ones_own_replace_them)
     assert_kernel_file(f->again, shared, 2);
 }
 
-TEST(export, what_others_imported_for_themselves_is_not_exported)
+TEST(export, private_imports_of_others_are_not_exported)
 {
     struct fixture *f = *state;
     import(f, &f->ann, "gfx906_60", three, 3, "{}");
@@ -262,7 +262,7 @@ TEST(export, what_others_imported_for_themselves_is_not_exported)
                         "{\"database_id\":\"gfx906_60\"}", KILN_NOT_FOUND, "of gfx906_60");
 }
 
-TEST(export, what_is_compiled_here_is_not_exported)
+TEST(export, kernels_compiled_here_are_not_exported)
 {
     struct fixture *f = *state;
     test_caller_want(&f->ann, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
@@ -357,7 +357,7 @@ TEST(export, a_file_counts_for_who_asked_until_it_is_closed)
     assert_int_equal(handed_files_count(handed), 0);
 }
 
-TEST(export, who_has_too_many_files_open_is_reported_to_close_them)
+TEST(export, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
 {
     struct fixture *f = *state;
     struct handed_files *handed = f->engine.engine->handed;
@@ -417,7 +417,7 @@ TEST(export, more_than_a_frames_worth_of_ids_must_be_named)
     assert_int_equal(json_count(json_get(one, "files")), 1);
 }
 
-TEST(export, who_leaves_during_an_export_leaves_nothing)
+TEST(export, a_client_that_leaves_during_an_export_leaves_nothing)
 {
     struct fixture *f = *state;
     import(f, &f->ann, "gfx906_60", three, 3, "{}");

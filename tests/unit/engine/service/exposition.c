@@ -29,7 +29,7 @@ TEST(plain, a_bucket_ends_with_its_power_of_two)
         assert_int_equal(histogram_bucket(cases[i].ns), cases[i].bucket);
 }
 
-TEST(plain, what_was_observed_is_counted_once_and_summed_up)
+TEST(plain, observations_of_a_histogram_are_counted_once_and_summed)
 {
     struct histogram h = { 0 };
     histogram_observe(&h, 3, 1);
@@ -55,7 +55,7 @@ static void assert_text(struct buffer *out, const char *text)
     out->size = 0;
 }
 
-TEST(plain, a_family_begins_with_what_it_is)
+TEST(plain, a_metric_family_begins_with_help_and_type)
 {
     BUFFER_AUTO struct buffer out;
     buffer_init(&out, 10000);
@@ -67,7 +67,7 @@ TEST(plain, a_family_begins_with_what_it_is)
                       "kiln_things_total 18446744073709551615\n");
 }
 
-TEST(plain, what_would_end_a_line_or_a_value_is_escaped)
+TEST(plain, characters_that_end_a_line_or_a_value_are_escaped)
 {
     BUFFER_AUTO struct buffer out;
     buffer_init(&out, 10000);

@@ -259,7 +259,7 @@ TEST(fetch, an_interactive_asker_promotes_a_prefetch)
     assert_true(bytes_equal_text(next->job.program, "second.cl"));
 }
 
-TEST(fetch, what_a_client_sends_is_compiled_as_a_clients)
+TEST(fetch, a_source_that_a_client_sends_is_compiled_as_a_clients_job)
 {
     struct fixture *f = *state;
     want(f, &f->a, 1, "k.cl");

@@ -105,7 +105,7 @@ TEST(history, a_sample_has_what_was_counted_since_the_one_before)
     assert_int_equal(json_get_u64(answer, "every_s", 0), HISTORY_EVERY_S);
 }
 
-TEST(history, what_is_not_written_yet_is_reported_as_current)
+TEST(history, a_sample_that_is_not_written_yet_is_reported_as_current)
 {
     struct users *f = *state;
     compile(f, "k.cl");
@@ -197,7 +197,7 @@ enum kiln_code __wrap_kernel_store_history_put(struct kernel_store *store,
                : __real_kernel_store_history_put(store, sample, kept_s, ret_written, err);
 }
 
-TEST(history, what_a_full_disk_does_not_take_is_part_of_the_next_sample)
+TEST(history, a_sample_that_a_full_disk_refuses_is_part_of_the_next_one)
 {
     struct users *f = *state;
     put_is_dropped = true;
@@ -269,7 +269,7 @@ TEST(history, the_longest_compiles_are_reported_and_private_ones_are_not)
     assert_int_equal(json_count(json_get(none, "slowest")), 0);
 }
 
-TEST(history, whose_compile_was_long_is_not_reported_to_others)
+TEST(history, the_owner_of_a_slow_compile_is_hidden_from_others)
 {
     struct users *f = *state;
     test_caller_want(&f->admin, &f->engine, 7, "a.cl", PRIORITY_INTERACTIVE);

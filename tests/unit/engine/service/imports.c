@@ -9,7 +9,7 @@
 
 /* ---- whose they are ---- */
 
-TEST(imports, what_a_user_imports_is_his_alone)
+TEST(imports, a_users_import_is_private_to_that_user)
 {
     struct imports *f = *state;
     import_one(f, &f->ann, "{}", "of ann");
@@ -79,7 +79,7 @@ static struct json *clear(struct imports *f, struct test_caller *c, const char *
     return answer;
 }
 
-TEST(imports, a_user_clears_his_own_private_kernels_and_nobody_elses)
+TEST(imports, a_user_clears_only_their_own_private_kernels)
 {
     struct imports *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
@@ -99,7 +99,7 @@ TEST(imports, a_user_clears_his_own_private_kernels_and_nobody_elses)
     assert_true(gets(f, &f->bob, "of bob"));
 }
 
-TEST(imports, a_user_removes_his_own_private_kernel_and_no_other)
+TEST(imports, a_user_removes_only_their_own_private_kernel)
 {
     struct imports *f = *state;
     char of_ann[DIGEST_HEX_SIZE], of_all[DIGEST_HEX_SIZE], question[100];
@@ -198,7 +198,7 @@ TEST(imports, a_guess_at_anothers_key_puts_nothing_into_memory)
 }
 
 /* Dropping one's own costs the others nothing. */
-TEST(imports, what_others_have_hot_stays_hot_when_a_user_drops_his_own)
+TEST(imports, kernels_hot_for_others_stay_hot_when_a_user_drops_a_private_one)
 {
     struct imports *f = *state;
     char hex[DIGEST_HEX_SIZE], question[100];
@@ -297,7 +297,7 @@ static uint64_t replaced_by(struct imports *f, const char *content)
     return json_get_u64(answer, "replaced", 9);
 }
 
-TEST(imports, what_an_import_replaces_by_other_bytes_is_counted)
+TEST(imports, kernels_that_an_import_replaces_by_other_bytes_are_counted)
 {
     struct imports *f = *state;
     import_one(f, &f->bob, "{}", "of bob");
@@ -372,7 +372,7 @@ TEST(imports, versions_of_others_neither_help_nor_hide)
     assert_int_equal(ask_imported(f, &f->admin, "conv.o").code, KILN_NOT_FOUND);
 }
 
-TEST(imports, who_states_a_version_never_gets_another)
+TEST(imports, a_client_that_states_a_version_never_gets_another)
 {
     struct imports *f = *state;
     import_one(f, &f->ann, "{\"version\":\"3.2.0\"}", "of one version");
@@ -384,7 +384,7 @@ TEST(imports, who_states_a_version_never_gets_another)
     assert_true(bytes_equal_text(last_result(&f->ann).content, "of one version"));
 }
 
-TEST(imports, what_is_no_version_is_refused_before_the_file_is_taken)
+TEST(imports, an_invalid_version_is_refused_before_the_file_is_taken)
 {
     struct imports *f = *state;
     static const char *const questions[] = {
@@ -402,7 +402,7 @@ TEST(imports, what_is_no_version_is_refused_before_the_file_is_taken)
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
-TEST(imports, what_others_have_hot_stays_hot)
+TEST(imports, kernels_hot_for_others_stay_hot_after_an_import)
 {
     struct imports *f = *state;
     import_one(f, &f->bob, "{}", "of bob");
@@ -416,7 +416,7 @@ TEST(imports, what_others_have_hot_stays_hot)
     assert_int_equal(last_result(&f->bob).tier, TIER_HOT);
 }
 
-TEST(imports, what_others_have_hot_stays_hot_when_a_version_comes)
+TEST(imports, kernels_hot_for_others_stay_hot_when_a_version_is_imported)
 {
     struct imports *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "for all");
@@ -427,7 +427,7 @@ TEST(imports, what_others_have_hot_stays_hot_when_a_version_comes)
 }
 
 /* Of a name that was not in it, too. */
-TEST(imports, what_was_hot_of_the_only_version_is_not_once_there_is_a_second)
+TEST(imports, a_kernel_hot_as_the_only_version_is_not_once_there_are_two)
 {
     struct imports *f = *state;
     const struct kernel_row other = TEXT_KERNEL("other.o", ARGS, "of ann");

@@ -92,7 +92,7 @@ static void in_a_small_store(struct imports *f)
     imports_join(f);
 }
 
-TEST(imports, what_had_to_go_for_an_import_for_all_is_reported_and_counted)
+TEST(imports, evictions_for_an_import_for_all_are_reported_and_counted)
 {
     struct imports *f = *state;
     in_a_small_store(f);
@@ -109,7 +109,7 @@ TEST(imports, what_had_to_go_for_an_import_for_all_is_reported_and_counted)
     assert_int_equal(counter(f, "evictions"), evicted);
 }
 
-TEST(imports, what_a_user_imports_pushes_out_nobody_elses_and_what_fits_stays)
+TEST(imports, a_users_import_evicts_nothing_of_others_and_keeps_what_fits)
 {
     struct imports *f = *state;
     in_a_small_store(f);
@@ -174,7 +174,7 @@ TEST(imports, a_user_has_two_on_their_way_at_most)
 
 #define USERS 6
 
-TEST(imports, users_leave_room_for_administrators)
+TEST(imports, users_leave_capacity_for_administrators)
 {
     struct imports *f = *state;
     struct test_caller users[USERS];
@@ -202,7 +202,7 @@ TEST(imports, users_leave_room_for_administrators)
 
 /* ---- ended early ---- */
 
-TEST(imports, who_leaves_during_the_transfer_has_it_cancelled)
+TEST(imports, a_client_that_leaves_during_the_import_transfer_has_it_cancelled)
 {
     struct imports *f = *state;
     write_many(f, 3);
@@ -215,7 +215,7 @@ TEST(imports, who_leaves_during_the_transfer_has_it_cancelled)
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(imports, who_leaves_during_the_import_ends_it_after_the_step)
+TEST(imports, a_client_that_leaves_during_an_import_ends_it_after_the_step)
 {
     struct imports *f = *state;
     write_many(f, MANY);

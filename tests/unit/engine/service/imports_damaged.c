@@ -76,7 +76,7 @@ TEST(imports, damaged_rows_are_counted_and_the_rest_is_imported)
     assert_int_equal(ask_imported(f, &f->ann, "k4.o").code, KILN_NOT_FOUND);
 }
 
-TEST(imports, what_is_damaged_in_the_store_later_is_a_miss_counted_once)
+TEST(imports, an_import_damaged_later_in_the_store_is_a_miss_counted_once)
 {
     struct imports *f = *state;
     import_one(f, &f->admin, "{\"for_all\":true}", "this object is for everybody here");

@@ -83,7 +83,7 @@ static bool is_there(const struct fixture *f, const char *file_name)
 
 /* ---- in ---- */
 
-TEST(install, what_was_fetched_is_installed_and_serves)
+TEST(install, a_downloaded_package_is_installed_and_serves_kernels)
 {
     struct fixture *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -145,7 +145,7 @@ TEST(install, only_the_move_into_place_waits_for_the_write_work_queue)
     assert_true(is_there(f, "gfx90a68.kdb"));
 }
 
-TEST(install, who_leaves_while_it_is_checked_leaves_nothing_behind)
+TEST(install, a_client_that_leaves_during_the_package_check_leaves_nothing_behind)
 {
     struct fixture *f = *state;
     begin(f, URL);
@@ -217,7 +217,7 @@ TEST(install, progress_is_reported_as_it_comes)
     assert_int_equal(f->admin.replies[2].flags, 0);
 }
 
-TEST(install, why_a_transfer_failed_is_reported)
+TEST(install, a_failed_transfer_is_reported_with_its_reason)
 {
     struct fixture *f = *state;
     begin(f, URL);
@@ -227,7 +227,7 @@ TEST(install, why_a_transfer_failed_is_reported)
     assert_false(is_there(f, "gfx90a68.kdb"));
 }
 
-TEST(install, what_turns_out_to_be_no_package_leaves_no_trace)
+TEST(install, a_file_that_is_no_package_is_refused_and_leaves_nothing)
 {
     struct fixture *f = *state;
     install(f, "gfx90a68.kdb");
@@ -364,7 +364,7 @@ TEST(install, a_transfer_that_went_well_is_ok_whatever_the_file_is)
         1);
 }
 
-TEST(install, what_is_on_this_host_already_is_a_copy)
+TEST(install, an_install_from_a_file_url_counts_as_a_copy)
 {
     struct fixture *f = *state;
     static const char *const questions[] = { "{\"url\":\"file:///a/gfx90a68.kdb\"}",
@@ -391,7 +391,7 @@ TEST(install, a_request_that_starts_no_transfer_counts_none)
 
 /* ---- ended early ---- */
 
-TEST(install, whoever_leaves_has_the_transfer_cancelled)
+TEST(install, a_client_that_leaves_during_an_install_has_the_transfer_cancelled)
 {
     struct fixture *f = *state;
     const int file = open_copy(f->made);
@@ -411,7 +411,7 @@ TEST(install, whoever_leaves_has_the_transfer_cancelled)
     assert_int_equal(counted(f, "copy", "cancelled"), 1);
 }
 
-TEST(install, who_leaves_while_it_is_moved_in_gets_no_answer_and_leaves_nothing)
+TEST(install, a_client_that_leaves_during_the_move_gets_no_answer_and_leaves_nothing)
 {
     struct fixture *f = *state;
     begin(f, URL);
@@ -428,7 +428,7 @@ TEST(install, who_leaves_while_it_is_moved_in_gets_no_answer_and_leaves_nothing)
     test_caller_join(&f->admin, &f->engine, 0, ROLE_ADMIN);
 }
 
-TEST(install, what_was_cancelled_is_answered_once_and_not_installed)
+TEST(install, a_cancelled_install_is_answered_once_and_not_installed)
 {
     struct fixture *f = *state;
     begin(f, URL);
@@ -463,7 +463,7 @@ TEST(install, a_daemon_that_stops_ends_transfers_and_takes_no_more)
                         "kilnd is stopping");
 }
 
-TEST(install, what_an_earlier_daemon_left_half_arrived_is_removed)
+TEST(install, a_half_uploaded_package_of_an_earlier_daemon_is_removed)
 {
     struct fixture *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -512,7 +512,7 @@ TEST(install, packages_are_listed_and_shown_a_page_at_a_time)
     assert_null(json_get(rest, "next"));
 }
 
-TEST(install, what_is_not_installed_is_not_found)
+TEST(install, a_package_that_is_not_installed_is_not_found)
 {
     struct fixture *f = *state;
     static const unsigned types[] = { MESSAGE_package_show, MESSAGE_package_verify,

@@ -216,7 +216,7 @@ static const struct json *row_of(const struct json *answer, const char *name)
         assert_true(json_get_number(row, "compile_s", 9) == (double)(compiles_)*COMPILE_S); \
     } while (0)
 
-TEST(users, what_was_saved_outlives_the_daemon)
+TEST(users, saved_time_outlives_the_daemon)
 {
     struct users *f = *state;
     compile(f, &f->user, "conv.cl");
@@ -263,7 +263,7 @@ static void batch(struct users *f, struct test_caller *c, unsigned count,
     must(test_caller_send(c, &f->engine, MESSAGE_batch, 77, buffer_view(&body)), f->engine.err);
 }
 
-TEST(users, what_a_batch_names_twice_is_booked_once)
+TEST(users, a_kernel_that_a_batch_names_twice_is_counted_once)
 {
     struct users *f = *state;
     static const char *const twice[] = { "conv.cl", "pool.cl", "conv.cl" };
@@ -302,7 +302,7 @@ TEST(users, a_user_who_gave_way_is_not_counted_twice_after_a_restart)
     assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), LEDGER_USERS_MAX);
 }
 
-TEST(users, what_was_saved_outlives_its_kernels)
+TEST(users, saved_time_outlives_its_kernels)
 {
     struct users *f = *state;
     compile(f, &f->user, "conv.cl");
@@ -343,7 +343,7 @@ TEST(users, a_private_kernel_is_booked_without_its_name)
     assert_null(row_of(answer, "secret.o"));
 }
 
-TEST(users, a_user_sees_his_own_row_and_the_others_as_one)
+TEST(users, a_user_sees_their_own_row_and_the_others_as_one)
 {
     struct users *f = *state;
     compile(f, &f->user, "conv.cl");
@@ -359,7 +359,7 @@ TEST(users, a_user_sees_his_own_row_and_the_others_as_one)
     assert_null(json_get(others, "uid"));
 }
 
-TEST(users, what_does_not_say_by_what_is_refused)
+TEST(users, a_usage_request_without_a_grouping_is_refused)
 {
     struct users *f = *state;
     test_caller_refused(&f->user, &f->engine, MESSAGE_ledger, "{}", KILN_INVALID,
@@ -397,7 +397,7 @@ enum kiln_code __wrap_kernel_store_ledger_put(struct kernel_store *store,
                           : __real_kernel_store_ledger_put(store, ledger, ret_written, err);
 }
 
-TEST(users, what_a_full_disk_does_not_take_is_written_later)
+TEST(users, usage_totals_that_a_full_disk_refuses_are_written_later)
 {
     struct users *f = *state;
     compile(f, &f->user, "conv.cl");
@@ -427,7 +427,7 @@ enum kiln_code __wrap_kernel_store_ledger(struct kernel_store *store, size_t mos
                      : __real_kernel_store_ledger(store, most, each, context, ret_since, err);
 }
 
-TEST(users, what_could_not_be_read_is_not_written_over)
+TEST(users, usage_totals_that_cannot_be_read_are_not_overwritten)
 {
     struct users *f = *state;
     compile(f, &f->user, "conv.cl");

@@ -168,7 +168,7 @@ TEST(users, a_request_is_counted_with_how_it_ended)
     assert_balanced(f);
 }
 
-TEST(users, what_is_no_request_is_counted_as_unknown)
+TEST(users, an_unknown_request_type_is_counted_as_unknown)
 {
     struct users *f = *state;
     static const unsigned types[] = { 15, 63, 64, 131, 65535 };
@@ -194,7 +194,7 @@ TEST(users, a_request_that_waits_is_in_flight_and_counted_at_its_end)
     assert_balanced(f);
 }
 
-TEST(users, what_is_cancelled_or_left_ends_as_cancelled)
+TEST(users, a_request_cancelled_or_left_by_its_client_counts_as_cancelled)
 {
     struct users *f = *state;
     want(f, &f->user, "running.cl"); /* takes the only compiler */
@@ -258,7 +258,7 @@ static void prefetch(struct users *f, const char *program)
     fake_executor_run_tasks(&f->engine.executor);
 }
 
-TEST(users, what_a_prefetch_asks_for_is_no_jobs_hit_or_miss)
+TEST(users, a_prefetch_counts_as_no_hit_or_miss_of_a_job)
 {
     struct users *f = *state;
     prefetch(f, "k.cl");
@@ -352,7 +352,7 @@ TEST(users, a_compile_is_counted_with_its_compiler_and_its_end)
     assert_balanced(f);
 }
 
-TEST(users, what_was_dropped_says_for_which_limit)
+TEST(users, evictions_are_counted_by_the_limit_that_caused_them)
 {
     struct users *f = *state;
     f->engine.options.store_limit_bytes_uid = 2000; /* two kernels, with their rows */
@@ -391,7 +391,7 @@ TEST(users, a_miss_says_why)
 
 /* ---- when the store is not there ---- */
 
-TEST(users, figures_go_on_without_a_store)
+TEST(users, metrics_continue_without_a_store)
 {
     struct users *f = *state;
     static const enum kernel_store_mode modes[] = { KERNEL_STORE_OFF, KERNEL_STORE_READ_ONLY };

@@ -83,7 +83,7 @@ TEST(no_cache, asked_twice_it_is_compiled_twice_and_nothing_is_stored)
     assert_int_equal(stat(f, "hot_objects"), 0);
 }
 
-TEST(no_cache, what_is_hot_or_stored_is_not_used)
+TEST(no_cache, a_request_without_cache_uses_no_hot_or_stored_kernel)
 {
     struct fixture *f = *state;
     want(f, &f->a, 1);
@@ -154,7 +154,7 @@ TEST(no_cache, its_failure_is_not_remembered_and_remembered_ones_do_not_count)
     assert_int_equal(stat(f, "remembered_failures"), 1);
 }
 
-TEST(no_cache, who_leaves_takes_it_off_the_queue)
+TEST(no_cache, a_client_that_leaves_removes_its_compiles_without_cache_from_the_queue)
 {
     struct fixture *f = *state;
     want_fresh(f, &f->b, 1); /* runs */

@@ -105,7 +105,7 @@ TEST(users, a_flipped_bit_is_a_miss_that_is_counted_and_reported_and_the_others_
     assert_says(reported, "package 'gfx90a68.kdb', kernel 'bad.o': ");
 }
 
-TEST(users, what_is_damaged_in_a_package_is_kept_in_quarantine_and_not_unpacked_again)
+TEST(users, a_damaged_package_row_is_quarantined_and_not_unpacked_again)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "bad.o", "this one is damaged");
@@ -137,7 +137,7 @@ TEST(users, what_is_damaged_in_a_package_is_kept_in_quarantine_and_not_unpacked_
     assert_int_equal(counter(f, "store_quarantined"), 1); /* the same row is kept once */
 }
 
-TEST(users, what_one_package_has_damaged_the_next_may_have)
+TEST(users, a_kernel_damaged_in_one_package_is_served_from_the_next)
 {
     struct users *f = *state;
     put_one(f, "gfx90a.kdb", "conv.o", "of the plain arch");
@@ -176,7 +176,7 @@ TEST(users, a_package_that_is_replaced_answers_with_what_is_in_it_now)
     assert_content(ask(f, MI210, "conv.o"), TIER_PACKAGE, "the new object");
 }
 
-TEST(users, what_is_installed_counts_from_the_start)
+TEST(users, installed_packages_are_used_from_the_start)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -238,7 +238,7 @@ TEST(users, a_directory_that_cannot_be_read_is_reported_of)
 
 /* ---- names ---- */
 
-TEST(users, what_is_no_name_is_refused)
+TEST(users, an_invalid_kernel_name_is_refused)
 {
     struct users *f = *state;
     static char huge[LIMIT_OPTIONS_TEXT + 2];
@@ -334,7 +334,7 @@ TEST(users, askers_of_one_name_cost_one_look)
     assert_int_equal(counter(f, "queued_bytes"), 0); /* the copy of its name is given back */
 }
 
-TEST(users, whoever_leaves_while_a_package_is_looked_into_leaves_nothing)
+TEST(users, a_client_that_leaves_during_a_package_lookup_leaves_nothing)
 {
     struct users *f = *state;
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
@@ -425,7 +425,7 @@ TEST(users, a_signed_package_answers_by_key_and_an_unsigned_one_by_name_alone)
 }
 
 /* Of the ways to a kernel each is tried, whatever became of the one before. */
-TEST(users, what_a_package_has_damaged_under_the_key_another_may_have_under_the_name)
+TEST(users, a_kernel_damaged_under_its_key_is_found_by_name_in_another_package)
 {
     struct users *f = *state;
     struct kiln_err err = KILN_ERR_INIT;

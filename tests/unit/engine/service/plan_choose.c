@@ -293,7 +293,7 @@ TEST(with_engine, records_of_another_device_or_backend_do_not_count)
     assert_plan(&m, GEMM_SOLVER, PLAN_SOURCE_HEURISTIC, 0);
 }
 
-TEST(with_engine, who_names_no_device_or_wants_none_of_it_gets_the_heuristic)
+TEST(with_engine, a_request_without_a_device_or_for_the_heuristic_gets_the_heuristic)
 {
     struct tuning_users *f = *state;
     char config[PERF_CONFIG_TEXT_MAX];
@@ -337,7 +337,7 @@ TEST(with_engine, a_forced_config_is_planned_with)
     assert_text(m.config, forced);
 }
 
-TEST(with_engine, what_cannot_be_forced_is_refused)
+TEST(with_engine, a_solver_or_config_that_cannot_be_forced_is_refused)
 {
     struct tuning_users *f = *state;
     char valid[PERF_CONFIG_TEXT_MAX], invalid[PERF_CONFIG_TEXT_MAX];
@@ -370,7 +370,7 @@ TEST(with_engine, a_long_config_or_driver_is_refused)
 
 /* ---- staleness ---- */
 
-TEST(with_engine, what_the_policy_leaves_out_is_not_planned_with)
+TEST(with_engine, stale_records_that_the_policy_ignores_are_not_planned_with)
 {
     struct tuning_users *f = *state;
     struct message_planned m = plan_simply(f);

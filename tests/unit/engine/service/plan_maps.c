@@ -157,7 +157,7 @@ static bool is_in_bulk(struct bytes config)
            (config.data[config.size - 1] == '2' || config.data[config.size - 1] == '3');
 }
 
-TEST(plan, who_encodes_maps_gets_them_behind_the_arguments)
+TEST(plan, a_client_that_encodes_tensor_maps_gets_them_behind_the_arguments)
 {
     struct fixture *f = *state;
     struct message_planned m = plan(f, &f->maps, "");
@@ -171,7 +171,7 @@ TEST(plan, who_encodes_maps_gets_them_behind_the_arguments)
     assert_int_equal(count_maps(&m), 0);
 }
 
-TEST(plan, who_does_not_gets_a_plan_without_any)
+TEST(plan, a_client_that_encodes_no_tensor_maps_gets_a_plan_without_any)
 {
     struct fixture *f = *state;
     const struct message_planned m = plan(f, &f->no_maps, "");

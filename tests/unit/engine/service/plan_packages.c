@@ -200,7 +200,7 @@ TEST(plan, without_the_package_it_is_said_why_it_cannot_be_compiled)
     assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "gfx90a");
 }
 
-TEST(plan, a_package_that_lacks_the_kernel_leads_to_the_same_message)
+TEST(plan, a_package_without_the_kernel_leads_to_the_same_message)
 {
     struct fixture *f = *state;
     engine_fixture_describe(&f->engine);
@@ -231,7 +231,7 @@ TEST(plan, a_damaged_row_is_as_if_it_were_not_there)
     assert_int_equal(stat(f, "quarantined"), 1);
 }
 
-TEST(plan, a_database_id_that_is_none_is_refused)
+TEST(plan, an_invalid_database_id_is_refused)
 {
     struct fixture *f = *state;
     engine_fixture_describe(&f->engine);
@@ -395,7 +395,7 @@ TEST(plan, with_a_compiler_the_package_is_asked_first)
     assert_int_equal(planned_result(&f->a, 0).tier, TIER_HOT);
 }
 
-TEST(plan, what_the_package_lacks_is_compiled)
+TEST(plan, a_kernel_that_the_package_lacks_is_compiled)
 {
     struct fixture *f = *state;
     describe_clang(f);
@@ -444,7 +444,7 @@ TEST(plan, a_packages_object_is_not_the_answer_to_a_source)
     assert_true(is_compiling(f));
 }
 
-TEST(plan, nor_to_a_plan_with_a_forced_toolchain_that_comes_later)
+TEST(plan, a_packages_object_is_no_answer_to_a_later_plan_with_forced_toolchain)
 {
     struct fixture *f = *state;
     describe_clang(f);
@@ -460,7 +460,7 @@ TEST(plan, nor_to_a_plan_with_a_forced_toolchain_that_comes_later)
     assert_int_equal(f->a.reply_count, 0);
 }
 
-TEST(plan, nor_to_whoever_joins_while_packages_are_looked_into)
+TEST(plan, a_packages_object_is_no_answer_to_a_forced_plan_that_joins_meanwhile)
 {
     struct fixture *f = *state;
     describe_clang(f);

@@ -15,7 +15,7 @@ static enum kiln_code send(struct users *f, struct test_caller *c, unsigned type
     return rc;
 }
 
-TEST(users, whoever_does_not_say_hello_first_is_reported_and_closed)
+TEST(users, a_client_that_does_not_say_hello_first_is_refused_and_closed)
 {
     struct users *f = *state;
     struct test_caller rude;
@@ -215,7 +215,7 @@ static void assert_uid_reported(struct users *f, struct test_caller *c, unsigned
     assert_true((strstr(text, "\"uid\":1000") != NULL) == is_reported);
 }
 
-TEST(users, whose_a_kernel_is_knows_its_owner_and_an_administrator)
+TEST(users, the_owner_of_a_kernel_is_shown_to_the_owner_and_administrators)
 {
     struct users *f = *state;
     struct test_caller other;
@@ -367,7 +367,7 @@ TEST(users, why_a_compile_failed_hears_who_asked_and_an_administrator)
 }
 
 /* What is not one user's cannot be kept as a user's own. */
-TEST(users, whoever_is_anonymous_keeps_nothing_and_is_served)
+TEST(users, an_anonymous_client_is_served_and_keeps_nothing)
 {
     struct users *f = *state;
     static const enum message_type refused[] = {
@@ -400,7 +400,7 @@ static unsigned tasks_out(struct users *f)
     return count;
 }
 
-TEST(users, what_is_quick_does_not_wait_for_a_scan_of_the_store)
+TEST(users, a_quick_request_does_not_wait_for_a_scan_of_the_store)
 {
     struct users *f = *state;
     fake_executor_run_tasks(&f->engine.executor);
@@ -418,7 +418,7 @@ TEST(users, what_is_quick_does_not_wait_for_a_scan_of_the_store)
     assert_int_equal(f->user.reply_count, 4);
 }
 
-TEST(users, what_waits_for_a_caller_who_left_is_never_begun)
+TEST(users, a_queued_request_of_a_client_that_left_is_never_begun)
 {
     struct users *f = *state;
     struct test_caller fickle;

@@ -239,7 +239,7 @@ TEST(tuning, a_target_that_nothing_here_compiles_for_is_listed_all_the_same)
     assert_true(answer.count >= 2);
 }
 
-TEST(plain, who_asks_before_compilers_are_known_waits)
+TEST(plain, a_request_before_compilers_are_known_waits)
 {
     static struct tuning_users f;
     memset(&f, 0, sizeof(f));
@@ -260,7 +260,7 @@ TEST(plain, who_asks_before_compilers_are_known_waits)
     engine_fixture_close(&f.engine);
 }
 
-TEST(tuning, who_cancels_is_not_answered)
+TEST(tuning, a_client_that_cancels_solutions_gets_no_answer)
 {
     struct tuning_users *f = *state;
     const struct message_solutions m = question();
@@ -271,7 +271,7 @@ TEST(tuning, who_cancels_is_not_answered)
     assert_reply_refuses(&f->bob, 0, KILN_CANCELLED, "cancel");
 }
 
-TEST(tuning, what_was_counted_once_is_known)
+TEST(tuning, the_count_of_valid_configs_is_made_once)
 {
     struct tuning_users *f = *state;
     struct message_solutions m = question();
@@ -418,7 +418,7 @@ TEST(tuning, configs_of_what_cannot_be_tuned_are_refused)
     refuses_range(f, &m, KILN_INVALID, "no target");
 }
 
-TEST(tuning, who_cancels_gets_no_configs)
+TEST(tuning, a_client_that_cancels_gets_no_configs)
 {
     struct tuning_users *f = *state;
     const struct message_configs m = range_of(0, 10);
@@ -454,7 +454,7 @@ TEST(tuning, one_is_on_a_work_queue_at_a_time)
     }
 }
 
-TEST(tuning, users_take_turns)
+TEST(tuning, users_are_served_alternately)
 {
     struct tuning_users *f = *state;
     for (uint64_t id = 1; id <= 9; id++)
@@ -493,7 +493,7 @@ TEST(tuning, a_user_has_no_more_than_256_waiting)
     test_caller_join(&f->ann, &f->engine, 1000, ROLE_USE);
 }
 
-TEST(tuning, what_is_cancelled_before_its_turn_does_not_run)
+TEST(tuning, a_request_cancelled_while_queued_does_not_run)
 {
     struct tuning_users *f = *state;
     const unsigned before = f->engine.executor.tasks_of[WORK_QUEUE_READ];

@@ -114,7 +114,7 @@ TEST(toolchains, a_request_waits_until_the_toolchains_are_known)
     assert_int_equal(engine_fixture_stat(&f->engine, "fetches"), 1);
 }
 
-TEST(toolchains, whoever_leaves_while_waiting_is_forgotten)
+TEST(toolchains, a_client_that_leaves_while_waiting_for_toolchains_is_forgotten)
 {
     struct fixture *f = *state;
     test_caller_want(&f->a, &f->engine, 1, "k.cl", PRIORITY_INTERACTIVE);
@@ -195,7 +195,7 @@ TEST(toolchains, a_toolchain_whose_probe_crashes_gives_way_to_the_next)
     assert_int_equal(engine_fixture_stat(&f->engine, "compile_errors"), 0);
 }
 
-TEST(toolchains, what_probes_found_outlives_a_restart)
+TEST(toolchains, probe_results_outlive_a_restart)
 {
     struct fixture *f = *state;
     describe_two(f);
@@ -418,7 +418,7 @@ TEST(toolchains, a_probe_gets_the_best_place_of_those_who_ask)
     take_kernel(f, "a4");
 }
 
-TEST(toolchains, those_who_wait_for_one_probe_go_on_in_the_order_they_came)
+TEST(toolchains, requests_that_wait_for_one_probe_continue_in_their_order)
 {
     struct fixture *f = *state;
     describe_one(f);
@@ -464,7 +464,7 @@ TEST(toolchains, the_last_who_leaves_takes_a_probe_out_of_the_queue)
     take_kernel(f, "k");
 }
 
-TEST(toolchains, whoever_leaves_takes_all_his_probes_out_of_the_queue)
+TEST(toolchains, a_client_that_leaves_takes_its_probes_out_of_the_queue)
 {
     struct fixture *f = *state;
     describe_two(f);
@@ -665,7 +665,7 @@ static void forget_what_was_found(struct fixture *f, const char *of)
         toolchain_probe_learn(table, toolchain_table_at(table, i), &target, PROBE_UNKNOWN, NULL);
 }
 
-TEST(toolchains, what_is_forgotten_again_and_again_is_not_asked_for_ever)
+TEST(toolchains, a_probe_result_that_is_always_forgotten_is_not_asked_for_forever)
 {
     struct fixture *f = *state;
     describe_two(f);
@@ -679,7 +679,7 @@ TEST(toolchains, what_is_forgotten_again_and_again_is_not_asked_for_ever)
     assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "in 8 tries");
 }
 
-TEST(toolchains, neither_does_what_it_asked_for_last_stay_in_the_queue)
+TEST(toolchains, a_request_that_gives_up_leaves_no_probe_in_the_queue)
 {
     struct fixture *f = *state;
     static const char *const targets[] = { "gfx1030", "gfx1100", "gfx1101" };

@@ -11,7 +11,7 @@
 
 #define MY_VALUE "Mine:0.03,128,miopenConvolutionFwdAlgoDirect"
 
-TEST(tuning, what_was_imported_is_found_by_every_user_as_it_stands_in_the_file)
+TEST(tuning, imported_records_are_found_by_every_user_as_the_file_has_them)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -79,7 +79,7 @@ TEST(tuning, many_neighbours_are_sought_in_several_turns_and_all_are_answered)
     assert_int_equal(engine_fixture_stat(&f->engine, "tuning_near"), 4095);
 }
 
-TEST(tuning, what_a_user_measured_counts_for_him_and_for_nobody_else)
+TEST(tuning, a_users_measurement_counts_for_that_user_alone)
 {
     struct tuning_users *f = *state;
     tuning_import_system(f);
@@ -92,7 +92,7 @@ TEST(tuning, what_a_user_measured_counts_for_him_and_for_nobody_else)
     assert_true(tuning_finds(f, &f->admin, WINOGRAD ";" GEMM));
 }
 
-TEST(tuning, what_was_put_is_there_after_a_restart_with_who_measured_it)
+TEST(tuning, a_measurement_is_there_after_a_restart_with_its_origin)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -407,7 +407,7 @@ TEST(tuning, bodies_cut_short_or_with_more_behind_are_refused)
 
 /* ---- turns ---- */
 
-TEST(tuning, who_leaves_before_his_turn_records_nothing)
+TEST(tuning, a_client_that_leaves_while_queued_records_nothing)
 {
     struct tuning_users *f = *state;
     struct put first = find_put("First", 1), second = find_put("Second", 1);
@@ -420,7 +420,7 @@ TEST(tuning, who_leaves_before_his_turn_records_nothing)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(tuning, what_has_begun_goes_on_when_its_caller_leaves)
+TEST(tuning, a_recording_that_has_begun_goes_on_when_its_client_leaves)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("First", 1);

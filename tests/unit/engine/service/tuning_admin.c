@@ -149,7 +149,7 @@ TEST(tuning, users_remove_their_own_records_and_nobody_elses)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, an_administrator_who_names_nobody_removes_his_own)
+TEST(tuning, an_administrator_who_names_no_user_removes_their_own_records)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
@@ -173,7 +173,7 @@ TEST(tuning, one_solver_of_one_problem_is_removed_and_the_rest_stays)
     assert_true(tuning_finds(f, &f->ann, "Other:0.04,128,miopenConvolutionFwdAlgoDirect"));
 }
 
-TEST(tuning, what_is_shared_is_removed_by_publishers_only)
+TEST(tuning, shared_records_are_removed_by_publishers_only)
 {
     struct tuning_users *f = *state;
     const char *system = "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID "\"}";
@@ -445,7 +445,7 @@ static const struct json *first_records(const struct json *answer, const char *k
 }
 
 /* With the policy to ignore them. */
-TEST(tuning, what_look_ups_leave_out_is_shown_last_and_counted)
+TEST(tuning, records_that_lookups_ignore_are_shown_last_and_counted)
 {
     struct tuning_users *f = *state;
     struct put stale = find_put("Stale", 0.03), fresh = find_put("Fresh", 0.04);
@@ -555,7 +555,7 @@ static void put_key(struct tuning_users *f, enum tuning_kind kind, const char *k
     assert_true(tuning_job_take(tuning, job));
 }
 
-TEST(tuning, what_is_kept_verbatim_is_shown_by_its_key)
+TEST(tuning, a_verbatim_record_is_shown_by_its_key)
 {
     struct tuning_users *f = *state;
     put_key(f, TUNING_FIND, "hello world");
@@ -569,7 +569,7 @@ TEST(tuning, what_is_kept_verbatim_is_shown_by_its_key)
     tuning_refused(f, &f->ann, MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "names no");
 }
 
-TEST(tuning, what_is_kept_verbatim_is_removed_by_its_key)
+TEST(tuning, a_verbatim_record_is_removed_by_its_key)
 {
     struct tuning_users *f = *state;
     put_key(f, TUNING_FIND, "hello world");

@@ -187,7 +187,7 @@ TEST(tuning, a_database_id_that_is_given_counts_more_than_the_names)
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
 }
 
-TEST(tuning, who_leaves_before_his_import_has_its_turn_imports_nothing)
+TEST(tuning, a_client_that_leaves_while_its_import_is_queued_imports_nothing)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("First", 1);
@@ -394,7 +394,7 @@ TEST(tuning, a_file_of_another_backend_than_the_devices_is_refused)
                          "find records of sm_90_132 have the backend CUDA, not 'HIP'");
 }
 
-TEST(tuning, what_is_exported_of_a_device_that_miopen_does_not_know_is_imported_by_its_name)
+TEST(tuning, records_of_a_device_unknown_to_miopen_are_imported_by_file_name)
 {
     struct tuning_users *f = *state;
     static const char *const ids[] = { "sm_90_132", "opencl_1a2b3c4d" };

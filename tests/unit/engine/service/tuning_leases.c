@@ -173,7 +173,7 @@ TEST(tuning, another_users_lease_is_another_one)
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
-TEST(tuning, who_waits_is_reported_when_the_record_is_there_and_not_before)
+TEST(tuning, a_lease_waiter_is_answered_once_the_record_is_there)
 {
     struct tuning_users *f = *state;
     struct test_caller rank;
@@ -192,7 +192,7 @@ TEST(tuning, who_waits_is_reported_when_the_record_is_there_and_not_before)
     test_caller_leave(&rank, &f->engine);
 }
 
-TEST(tuning, who_asks_while_the_best_is_being_written_does_not_begin_anew)
+TEST(tuning, a_lease_request_while_the_best_is_written_starts_no_new_tuning)
 {
     struct tuning_users *f = *state;
     struct test_caller rank;
@@ -209,7 +209,7 @@ TEST(tuning, who_asks_while_the_best_is_being_written_does_not_begin_anew)
     test_caller_leave(&rank, &f->engine);
 }
 
-TEST(tuning, what_a_dead_process_held_goes_to_one_that_waits)
+TEST(tuning, the_share_of_a_dead_process_goes_to_a_waiting_one)
 {
     struct tuning_users *f = *state;
     struct test_caller first, second;
@@ -231,7 +231,7 @@ TEST(tuning, what_a_dead_process_held_goes_to_one_that_waits)
     assert_int_equal(lease_count(tuning_leases(f->engine.engine)), 0);
 }
 
-TEST(tuning, who_waited_long_enough_is_reported_how_things_stand)
+TEST(tuning, a_lease_waiter_gets_the_state_when_its_time_is_over)
 {
     struct tuning_users *f = *state;
     struct test_caller rank;

@@ -117,7 +117,7 @@ TEST(tuning_progress, lists_that_take_turns_go_in_few_frames)
     assert_int_equal(frames, 4);
 }
 
-TEST(tuning_progress, what_comes_after_a_frame_was_taken_goes_in_another)
+TEST(tuning_progress, progress_after_a_frame_was_taken_goes_into_the_next_one)
 {
     struct tuning_progress *progress = *state;
     add_number(progress, "bad", 1);

@@ -95,7 +95,7 @@ TEST(tuning_validation, perf_has_no_backend_whatever_is_known)
 }
 
 /* Nothing is known at first, which is no database, and what begins alike is another one. */
-TEST(tuning_validation, what_is_no_database_is_refused_and_changes_nothing)
+TEST(tuning_validation, an_invalid_database_id_is_refused_and_changes_nothing)
 {
     static const char *const wrong[] = { "", "gfx90a68 ", "68", "gfx90a68\n" };
     struct fixture *f = *state;

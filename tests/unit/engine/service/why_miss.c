@@ -160,7 +160,7 @@ static const struct json *only_difference(const struct json *answer, const char 
 
 /* ---- by problem ---- */
 
-TEST(why, what_is_there_is_said_to_be_there)
+TEST(why, a_stored_kernel_is_reported_as_found)
 {
     struct fixture *f = *state;
     struct digest key = plan_opencl(f, 8);
@@ -326,7 +326,7 @@ TEST(why, other_compute_units_are_named)
     assert_string_equal(json_get_text(d, "there", ""), "gfx906_64");
 }
 
-TEST(why, what_others_imported_for_themselves_is_neither_found_nor_near)
+TEST(why, private_imports_of_others_are_neither_found_nor_near)
 {
     struct fixture *f = *state;
     import(f, "gfx906_60.ukdb");
@@ -369,7 +369,7 @@ static struct json *ask_mi210(struct fixture *f, const char *more)
     return reply_json(&f->ann, f->ann.reply_count - 1);
 }
 
-TEST(why, what_a_package_has_is_said_to_be_there)
+TEST(why, a_kernel_in_a_package_is_reported_as_found)
 {
     struct fixture *f = *state;
     put_small_problem(f, "gfx90a68.kdb", AMD_XNACK_EITHER);
@@ -414,7 +414,7 @@ TEST(why, without_any_compiler_packages_of_other_compute_units_are_looked_into)
 #define NAMED(id, name) \
     "{\"database_id\":\"" id "\",\"name\":\"" name "\",\"args\":\" -mcpu=gfx906\"}"
 
-TEST(why, what_was_imported_is_found_by_its_name)
+TEST(why, an_imported_kernel_is_found_by_its_name)
 {
     struct fixture *f = *state;
     import(f, "gfx906_60.ukdb");
@@ -426,7 +426,7 @@ TEST(why, what_was_imported_is_found_by_its_name)
     assert_int_equal(json_count(json_get(others, "nearest")), 0);
 }
 
-TEST(why, what_a_package_has_is_found_by_its_name)
+TEST(why, a_kernel_in_a_package_is_found_by_its_name)
 {
     struct fixture *f = *state;
     const struct kernel_row row = TEXT_KERNEL("conv.o", " -mcpu=gfx906", "the object");
@@ -468,7 +468,7 @@ TEST(why, without_a_compiler_and_not_in_the_package_both_are_said)
                 "no package has it, and it cannot be compiled: ");
 }
 
-TEST(why, what_was_compiled_is_bound_to_no_compute_units)
+TEST(why, a_compiled_kernel_is_bound_to_no_number_of_compute_units)
 {
     struct fixture *f = *state;
     plan_opencl(f, 16);
@@ -524,7 +524,7 @@ TEST(why, questions_that_make_no_sense_are_refused)
                         KILN_INVALID, "problem");
 }
 
-TEST(why, who_leaves_before_the_answer_leaves_nothing)
+TEST(why, a_client_that_leaves_before_the_answer_leaves_nothing)
 {
     struct fixture *f = *state;
     must(

@@ -110,7 +110,7 @@ static unsigned part_of_candidate(const struct perf_space *space,
     return config.values[0] / 100;
 }
 
-TEST(plain, parts_take_turns_until_they_are_used_up)
+TEST(plain, parts_alternate_until_they_are_used_up)
 {
     const struct perf_space space = parted_space();
     const struct candidate_order order = candidate_order_of("Some", &space);

@@ -106,7 +106,7 @@ static void expect_lasting_groups(const struct fixture *f, uint32_t processors)
 
 /* ---- where it applies ---- */
 
-TEST(solver, it_wants_sm_90a_and_somebody_who_encodes_tensor_maps)
+TEST(solver, the_bulk_solver_needs_sm_90a_and_a_client_that_encodes_tensor_maps)
 {
     static const char *const others[] = { "sm_80", "sm_90", "sm_100", "sm_120" };
     struct fixture *f = *state;
@@ -146,7 +146,7 @@ TEST(solver, where_it_can_be_it_is_chosen_unasked)
     }
 }
 
-TEST(solver, what_no_map_can_say_is_refused)
+TEST(solver, a_problem_that_no_tensor_map_can_describe_is_refused)
 {
     struct fixture *f = *state;
     const struct problem good = f->problem;
@@ -290,7 +290,7 @@ TEST(solver, groups_that_last_write_by_a_map_of_the_result)
     assert_int_equal(x->dims[1], 8 * 56 * 56);
 }
 
-TEST(solver, results_that_do_not_lie_in_rows_of_pixels_have_no_lasting_groups)
+TEST(solver, results_not_in_rows_of_pixels_have_no_persistent_groups)
 {
     struct fixture *f = *state;
     assert_int_equal(solve(f, "128,128,64,8,1,4,2,1,0,3"), KILN_INVALID); /* slices */

@@ -173,7 +173,7 @@ TEST(solver, the_heuristic_is_valid_for_odd_problems)
 }
 
 /* The fastest of those tried on an H200, or within a sixth of it. */
-TEST(solver, the_heuristic_is_what_was_measured_to_be_fast)
+TEST(solver, the_heuristic_config_is_one_measured_to_be_fast)
 {
     static const struct {
         uint32_t direction, c, size, stride;

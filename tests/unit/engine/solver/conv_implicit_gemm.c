@@ -117,7 +117,7 @@ TEST(solver, does_not_apply_to_integers_or_very_large_filters)
     assert_false(igemm_path_vector.applies(&f->problem, &f->target));
 }
 
-TEST(solver, backward_data_does_not_apply_to_more_classes_than_it_has_room_for)
+TEST(solver, backward_data_does_not_apply_to_too_many_classes)
 {
     struct fixture *f = *state;
     f->problem.stride = (struct extent){ 1, 9, 8 };

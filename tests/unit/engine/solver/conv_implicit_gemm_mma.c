@@ -107,7 +107,7 @@ TEST(solver, fp16_and_bf16_go_to_the_matrix_cores_of_each_vendor)
     }
 }
 
-TEST(solver, where_there_are_none_the_vector_units_do_it)
+TEST(solver, targets_without_matrix_units_use_the_vector_units)
 {
     struct fixture *f = *state;
     for (size_t i = 0; i < COUNT(others); i++) {

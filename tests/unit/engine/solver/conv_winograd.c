@@ -201,7 +201,7 @@ TEST(solver, the_heuristic_is_valid_for_the_smallest_and_odd_problems)
 }
 
 /* Within a tenth of the fastest of those tried on an H200. */
-TEST(solver, the_heuristic_is_what_was_measured_to_be_fast)
+TEST(solver, the_heuristic_config_is_one_measured_to_be_fast)
 {
     static const char *const measured[] = { "4,64,128,16,8,8,2", "4,128,64,16,8,8,2",
                                             "4,128,64,16,8,8,2", "4,128,64,16,8,8,2" };

@@ -106,7 +106,7 @@ TEST(plain, shrinks_what_can_be_shrunk_and_gets_it_back)
     }
 }
 
-TEST(plain, stores_what_does_not_shrink_as_it_is)
+TEST(plain, an_incompressible_object_is_stored_uncompressed)
 {
     struct packed p = pack(20000, false);
 

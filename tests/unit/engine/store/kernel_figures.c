@@ -129,7 +129,7 @@ TEST(store, users_that_were_forgotten_do_not_come_back)
     assert_string_equal(kept.names[1][1], "conv.cl");
 }
 
-TEST(store, those_worth_most_are_read_first)
+TEST(store, the_usage_rows_worth_most_are_read_first)
 {
     struct fixture *f = *state;
     const struct kernel_ledger_row rows[] = { user_row(1, 1), user_row(2, 9), user_row(3, 5) };

@@ -103,7 +103,7 @@ TEST(store, a_page_that_is_overwritten_is_damage_and_no_failure)
 #define LONG 1000000u /* seconds: longer than any test takes */
 #define NS_PER_S UINT64_C(1000000000)
 
-TEST(store, what_was_found_lately_is_reported_again_without_looking)
+TEST(store, a_recent_check_result_is_reported_again_without_a_new_check)
 {
     struct fixture *f = *state;
     stored(f, (struct kernel){ .number = 1, .size = 4096 });
@@ -228,7 +228,7 @@ TEST(store, a_clearing_that_is_tried_again_reports_all_that_it_removed)
     assert_int_equal(kernel_store_take_notice(f->store, f->notice), KERNEL_NOTICE_NONE);
 }
 
-TEST(store, what_was_done_is_done_though_no_page_could_be_given_back)
+TEST(store, a_change_counts_even_if_the_vacuum_after_it_fails)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);

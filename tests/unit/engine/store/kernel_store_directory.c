@@ -23,7 +23,7 @@ static bool noticed(struct fixture *f, const char *words)
            strstr(f->notice, words) && strstr(f->notice, f->file);
 }
 
-TEST(store, a_removed_file_is_made_anew_by_the_next_write)
+TEST(store, a_removed_file_is_created_again_by_the_next_write)
 {
     struct fixture *f = *state;
     keep(f, 1);
@@ -41,7 +41,7 @@ TEST(store, a_removed_file_is_made_anew_by_the_next_write)
     assert_true(holds(f, 2));
 }
 
-TEST(store, a_removed_directory_is_made_anew_with_all_that_belongs_there)
+TEST(store, a_removed_directory_is_created_again_with_its_contents)
 {
     struct fixture *f = *state;
     struct stat seen;
@@ -60,7 +60,7 @@ TEST(store, a_removed_directory_is_made_anew_with_all_that_belongs_there)
     assert_true(holds(f, 2));
 }
 
-TEST(store, an_emptied_directory_is_filled_anew)
+TEST(store, an_emptied_directory_is_filled_again)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
@@ -240,7 +240,7 @@ TEST(store, a_directory_that_may_not_be_written_to_is_refused_with_what_to_set)
     assert_non_null(strstr(f->err.text, "--cache-dir or XDG_CACHE_HOME"));
 }
 
-TEST(store, what_others_may_write_to_is_refused_with_what_to_do)
+TEST(store, a_store_that_others_may_write_to_is_refused_with_advice)
 {
     struct fixture *f = *state;
     static const mode_t directories[] = { 0770, 0702, 01777, 0720 };
@@ -267,7 +267,7 @@ TEST(store, what_others_may_write_to_is_refused_with_what_to_do)
     assert_int_equal(reopen(f, ROOMY), KILN_OK);
 }
 
-TEST(store, what_belongs_to_somebody_else_is_refused_with_what_to_do)
+TEST(store, a_store_of_another_owner_is_refused_with_advice)
 {
     struct fixture *f = *state;
     close_store(f);

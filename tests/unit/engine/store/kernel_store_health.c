@@ -202,7 +202,7 @@ TEST(kernel_store_health, tries_again_at_growing_intervals)
     assert_int_equal(ask(f, "select last_used from recency"), 1800000000);
 }
 
-TEST(kernel_store_health, what_somebody_asked_for_is_tried_each_time_and_its_failure_reported)
+TEST(kernel_store_health, a_change_that_a_user_requested_is_tried_and_its_failure_reported)
 {
     struct fixture *f = *state;
     struct digest key = key_of(1);
@@ -281,7 +281,7 @@ TEST(kernel_store_health, a_disk_that_does_not_sync_is_reported_and_recovered_fr
 }
 
 /* The log cannot be kept; what it held must be there after a restart all the same. */
-TEST(kernel_store_health, what_was_stored_before_a_failure_outlives_a_restart_after_it)
+TEST(kernel_store_health, kernels_stored_before_a_disk_failure_outlive_a_restart_after_it)
 {
     struct fixture *f = *state;
     for (unsigned i = 0; i < 50; i++)

@@ -58,7 +58,7 @@ TEST(store, a_touched_kernel_outlives_the_others)
     assert_int_equal(ask(f, "select sum(uses) from recency"), 2);
 }
 
-TEST(store, eviction_leaves_room_below_the_limit)
+TEST(store, eviction_leaves_free_space_below_the_limit)
 {
     struct fixture *f = *state;
     assert_int_equal(reopen(f, 8 << 20), KILN_OK);

@@ -279,7 +279,7 @@ TEST(store, an_object_reports_whose_it_is)
 }
 
 /* Damage shows to whoever reads: so it tells who does. */
-TEST(store, what_is_anothers_alone_is_not_even_read)
+TEST(store, a_private_kernel_of_another_user_is_not_even_read)
 {
     struct fixture *f = *state;
     struct named annas = { "a.o", " x", ANNA, true, .seed = 1 };
@@ -454,7 +454,7 @@ TEST(store, a_named_kernel_of_other_compute_units_is_near)
     assert_true(digest_equal(&n.records[0].key, &key));
 }
 
-TEST(store, what_others_keep_to_themselves_is_not_reported)
+TEST(store, private_kernels_of_others_are_not_among_the_nearest)
 {
     struct fixture *f = *state;
     import_named(f, (struct named){ "a.o", " x", BERT, true, .seed = 1 });

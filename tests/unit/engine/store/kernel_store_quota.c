@@ -222,7 +222,7 @@ static unsigned bring(struct fixture *f, unsigned first, uint64_t now)
     return count;
 }
 
-TEST(kernel_store_quota, what_a_user_brings_pushes_out_no_other_users_kernels)
+TEST(kernel_store_quota, a_users_import_evicts_no_kernels_of_other_users)
 {
     struct fixture *f = *state;
     fill_with_berts(f);
@@ -238,7 +238,7 @@ TEST(kernel_store_quota, what_a_user_brings_pushes_out_no_other_users_kernels)
 
 /* ---- without a quota: half of the limit ---- */
 
-TEST(kernel_store_quota, who_has_more_than_half_of_a_full_store_makes_room_for_others)
+TEST(kernel_store_quota, a_user_with_over_half_of_a_full_store_is_evicted_for_others)
 {
     struct fixture *f = *state;
     f->quota = 0;
@@ -258,7 +258,7 @@ TEST(kernel_store_quota, who_has_more_than_half_of_a_full_store_makes_room_for_o
     assert_in_range(share_of(f, BERT).kernels, 1, berts + 1);
 }
 
-TEST(kernel_store_quota, who_is_alone_has_all_of_it)
+TEST(kernel_store_quota, a_user_who_is_alone_may_fill_the_store)
 {
     struct fixture *f = *state;
     fill_with_berts(f);
@@ -271,7 +271,7 @@ TEST(kernel_store_quota, who_is_alone_has_all_of_it)
 }
 
 /* Else a full cache of one's own would be closed to what one brings. */
-TEST(kernel_store_quota, who_has_more_than_half_brings_in_place_of_what_he_compiled)
+TEST(kernel_store_quota, imports_of_the_heaviest_user_replace_kernels_they_compiled)
 {
     struct fixture *f = *state;
     fill_with_berts(f);
@@ -283,7 +283,7 @@ TEST(kernel_store_quota, who_has_more_than_half_brings_in_place_of_what_he_compi
     assert_true(holds(f, 309));
 }
 
-TEST(kernel_store_quota, what_a_user_brought_before_goes_first_and_what_came_with_it_stays)
+TEST(kernel_store_quota, an_import_evicts_the_users_earlier_imports_and_not_its_own)
 {
     struct fixture *f = *state;
     fill_with_berts(f);
@@ -300,7 +300,7 @@ TEST(kernel_store_quota, what_a_user_brought_before_goes_first_and_what_came_wit
     assert_int_equal(share_of(f, BERT).kernels, before);
 }
 
-TEST(kernel_store_quota, what_a_user_compiled_for_all_and_what_is_pinned_stays_for_what_he_brings)
+TEST(kernel_store_quota, an_import_evicts_no_pinned_kernels_and_none_compiled_for_all)
 {
     struct fixture *f = *state;
     fill_with_berts(f);
@@ -342,7 +342,7 @@ static bool plan_names(struct fixture *f, enum kernel_statement statement, const
 }
 
 /* However many kernels a user had compiled for everyone. */
-TEST(kernel_store_quota, what_goes_for_an_import_is_found_without_looking_at_other_kernels)
+TEST(kernel_store_quota, kernels_to_evict_for_an_import_are_found_by_an_index)
 {
     struct fixture *f = *state;
     assert_true(plan_names(f, KERNEL_EVICT_PRIVATE, "INDEX recency_private (uid=?)"));

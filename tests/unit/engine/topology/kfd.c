@@ -83,7 +83,7 @@ static void look(struct fixture *f) { look_into(f, f->directory); }
 
 #define GPU_90A "simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\nvendor_id 4098\n"
 
-TEST(kfd, reports_a_gpu_from_its_properties)
+TEST(kfd, a_gpu_is_read_from_its_properties)
 {
     struct fixture *f = *state;
     add(f, "1", "cpu_cores_count 0\n" GPU_90A "unique_id 1801979520617338022\nlast 1\n");
@@ -160,7 +160,7 @@ TEST(kfd, a_host_without_the_driver_has_no_gpus)
     *strrchr(f->directory, '/') = '\0';
 }
 
-TEST(kfd, says_when_the_topology_is_no_directory)
+TEST(kfd, a_topology_that_is_no_directory_is_reported)
 {
     struct fixture *f = *state;
     char path[256];
@@ -244,7 +244,7 @@ TEST(kfd, refuses_properties_that_do_not_end)
     assert_says(f->skipped, "node 1: content exceeds 65536 bytes");
 }
 
-TEST(kfd, does_not_wait_for_what_is_no_file)
+TEST(kfd, a_fifo_in_the_topology_is_not_waited_for)
 {
     struct fixture *f = *state;
     assert_int_equal(mkfifo(make_node(f, "1"), 0600), 0);
@@ -313,7 +313,7 @@ TEST(kfd, thousands_of_nodes_do_not_overflow)
     assert_true(strlen(f->skipped) < sizeof(f->skipped));
 }
 
-TEST(kfd, says_how_many_gpus_are_beyond_what_it_can_report)
+TEST(kfd, gpus_beyond_the_limit_are_counted)
 {
     struct fixture *f = *state;
     char name[16];
@@ -331,7 +331,7 @@ TEST(kfd, says_how_many_gpus_are_beyond_what_it_can_report)
 
 /* ---- features, memory, partitions ---- */
 
-TEST(kfd, reports_sramecc_where_kernel_and_arch_do)
+TEST(kfd, sramecc_is_reported_if_kernel_and_arch_report_it)
 {
     static const struct {
         const char *properties, *target;
@@ -387,7 +387,7 @@ TEST(kfd, memory_is_the_sum_of_the_devices_own_banks)
     assert_true(memory_of(f) == 68719476736u);
 }
 
-TEST(kfd, memory_that_the_node_reports_needs_no_banks)
+TEST(kfd, memory_reported_by_the_node_needs_no_banks)
 {
     struct fixture *f = *state;
     add(f, "1", GPU_90A "local_mem_size 17163091968\nmem_banks_count 1\n");
@@ -395,7 +395,7 @@ TEST(kfd, memory_that_the_node_reports_needs_no_banks)
     assert_true(memory_of(f) == 17163091968u);
 }
 
-TEST(kfd, memory_that_is_not_wholly_reported_is_not_known)
+TEST(kfd, incompletely_reported_memory_is_unknown)
 {
     static const char *const wrong[] = { "", "heap_type 1\n", "size_in_bytes 7\n",
                                          "heap_type 1\nsize_in_bytes -7\n",
@@ -465,7 +465,7 @@ static bool look_at_host(struct fixture *f, const char *host)
     return true;
 }
 
-TEST(kfd, reports_the_gpus_of_a_host_with_eight_mi210)
+TEST(kfd, all_gpus_of_a_host_with_eight_mi210_are_listed)
 {
     struct fixture *f = *state;
     if (!look_at_host(f, "mi210x8"))
@@ -482,7 +482,7 @@ TEST(kfd, reports_the_gpus_of_a_host_with_eight_mi210)
     assert_string_equal(f->skipped, "");
 }
 
-TEST(kfd, reports_each_partition_of_an_mi300x)
+TEST(kfd, each_partition_of_an_mi300x_is_listed)
 {
     struct fixture *f = *state;
     if (!look_at_host(f, "mi300x-cpx"))
@@ -498,7 +498,7 @@ TEST(kfd, reports_each_partition_of_an_mi300x)
     assert_string_equal(f->skipped, "");
 }
 
-TEST(kfd, reports_the_gpus_of_a_host_with_an_old_kernel)
+TEST(kfd, gpus_of_a_host_with_an_old_kernel_are_listed)
 {
     struct fixture *f = *state;
     if (!look_at_host(f, "mixed"))

@@ -109,7 +109,7 @@ static int read_what_is_needed(const struct fixture *f)
                                                                         : 0;
 }
 
-TEST(confine, what_a_transfer_needs_can_be_read)
+TEST(confine, a_confined_transfer_can_read_what_it_needs)
 {
     assert_int_equal(confined(*state, read_what_is_needed), 0);
 }
@@ -152,7 +152,7 @@ static int write_to_staging(const struct fixture *f)
                                                             : 0;
 }
 
-TEST(confine, the_staging_directory_can_be_written_to)
+TEST(confine, the_staging_directory_is_writable)
 {
     assert_int_equal(confined(*state, write_to_staging), 0);
 }

@@ -181,7 +181,7 @@ TEST(snapshot, a_cache_whose_log_is_damaged_comes_with_the_rest_of_it)
     assert_says(f->taken.note, "write-ahead log of '" CACHE "' is damaged: 2 of its pages");
 }
 
-TEST(snapshot, what_is_not_there_is_said)
+TEST(snapshot, a_missing_cache_file_is_reported)
 {
     struct fixture *f = *state;
 
@@ -190,7 +190,7 @@ TEST(snapshot, what_is_not_there_is_said)
     assert_says(f->p.err.text, CACHE);
 }
 
-TEST(snapshot, what_is_no_file_is_refused)
+TEST(snapshot, a_path_that_is_no_regular_file_is_refused)
 {
     struct fixture *f = *state;
     assert_int_equal(mkfifo(package_path(&f->p, CACHE), 0600), 0);

@@ -465,7 +465,7 @@ TEST(transfer, refuses_bzip2_that_was_cut_off)
     expect_refused(f, KILN_CORRUPT, "unpacking");
 }
 
-TEST(transfer, refuses_what_is_no_database)
+TEST(transfer, a_file_that_is_no_database_is_refused)
 {
     struct fixture *f = *state;
     int fd = open(package_path(&f->p, PACKAGE), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);

@@ -116,7 +116,7 @@ TEST(transfer_wire, a_manifest_alone_is_not_taken_for_the_content)
     close(manifest);
 }
 
-TEST(transfer_wire, what_is_no_job_is_refused)
+TEST(transfer_wire, an_invalid_transfer_job_is_refused)
 {
     static const char *const texts[] = {
         "",
@@ -153,7 +153,7 @@ TEST(transfer_wire, a_url_too_long_for_a_packet_is_refused_by_the_sender)
 
 /* ---- reports ---- */
 
-TEST(transfer_wire, progress_arrives_as_it_was_reported)
+TEST(transfer_wire, progress_arrives_as_it_was_sent)
 {
     struct fixture *f = *state;
     const struct transfer_progress reported = {
@@ -172,7 +172,7 @@ TEST(transfer_wire, progress_arrives_as_it_was_reported)
     assert_string_equal(got.progress.note, "cut");
 }
 
-TEST(transfer_wire, an_result_arrives_as_it_was_reported)
+TEST(transfer_wire, a_result_arrives_as_it_was_sent)
 {
     struct fixture *f = *state;
     struct transfer_result reported = {

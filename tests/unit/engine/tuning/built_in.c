@@ -95,7 +95,7 @@ static void assert_same(struct built_in *b, struct tuning_question *q)
     assert_int_equal(ours.is_near, theirs.is_near);
 }
 
-TEST(built_in, it_answers_as_what_was_imported)
+TEST(built_in, a_built_in_database_answers_as_an_imported_one)
 {
     struct built_in *b = *state;
     const char *const keys[] = { KEY, KEY_OF_BATCH(8), KEY_OF_BATCH(16) };
@@ -117,7 +117,7 @@ TEST(built_in, it_answers_as_what_was_imported)
     assert_int_equal(tuning_stats_of(b->f->t).system_records, 3);
 }
 
-TEST(built_in, a_look_up_answers_from_where_it_lies)
+TEST(built_in, a_lookup_answers_from_the_built_in_bytes)
 {
     struct built_in *b = *state;
     struct tuning_question q = find_question(ALICE, KEY);
@@ -127,7 +127,7 @@ TEST(built_in, a_look_up_answers_from_where_it_lies)
                 answer.value.data < b->images[0].bytes + b->images[0].size);
 }
 
-TEST(built_in, what_is_measured_stays_in_memory_within_its_limit)
+TEST(built_in, measurements_over_built_in_data_stay_in_memory_up_to_a_limit)
 {
     struct built_in *b = *state;
     const char *values = "0.5,0,miopenConvolutionFwdAlgoDirect";
@@ -145,7 +145,7 @@ TEST(built_in, what_is_measured_stays_in_memory_within_its_limit)
     assert_string_equal(find_value(b->f, ALICE, KEY), CONV);
 }
 
-TEST(built_in, what_is_measured_is_bounded_in_bytes)
+TEST(built_in, measurements_in_memory_are_bounded_in_bytes)
 {
     struct built_in *b = *state;
     const char *values = "0.5,0,miopenConvolutionFwdAlgoDirect";
@@ -300,7 +300,7 @@ TEST(built_in, an_item_that_cannot_be_opened_for_damage_is_a_miss)
 }
 
 /* Whoever built it must know. */
-TEST(built_in, what_was_no_index_when_it_was_built_in_is_reported_at_opening)
+TEST(built_in, a_built_in_database_that_is_no_index_is_reported_at_opening)
 {
     struct built_in *b = *state;
     const struct tuning_options options = { .data = &b->data };
@@ -318,7 +318,7 @@ TEST(built_in, what_was_no_index_when_it_was_built_in_is_reported_at_opening)
 }
 
 /* What was imported on this host is newer than what the program was built with. */
-TEST(built_in, beside_a_directory_the_imported_one_counts)
+TEST(built_in, an_imported_database_takes_precedence_over_a_built_in_one)
 {
     struct built_in *b = *state;
     struct fixture *f = b->f;

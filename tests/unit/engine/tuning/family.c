@@ -73,7 +73,7 @@ TEST(plain, the_largest_numbers_fit)
     assert_in_range(kin.families[FAMILY_BATCH].size, 1, FAMILY_NAME_MAX);
 }
 
-TEST(plain, a_key_reports_family_batch_and_volume)
+TEST(plain, a_key_gives_family_batch_and_volume)
 {
     struct family_names of_key, of_problem;
     struct kinship kin = kinship_of_key(

@@ -45,7 +45,7 @@ static unsigned files_in(const char *directory)
     return count;
 }
 
-TEST(index, gives_back_every_record_in_the_order_of_its_source)
+TEST(index, every_record_is_read_in_the_order_of_its_source)
 {
     struct index_fixture *f = *state;
     write_index(f, RECORDS);
@@ -216,7 +216,7 @@ TEST(index, a_mapped_index_outlives_its_replacement)
     assert_int_equal(files_in(f->directory), 1);
 }
 
-TEST(index, syncs_the_file_and_its_directory)
+TEST(index, an_index_syncs_its_file_and_directory)
 {
     struct index_fixture *f = *state;
     fsyncs = 0;
@@ -240,7 +240,7 @@ TEST(index, a_disk_that_fails_leaves_the_old_index)
     assert_int_equal(tuning_index_count(index), RECORDS);
 }
 
-TEST(index, a_directory_that_is_not_there_is_reported)
+TEST(index, a_missing_directory_is_reported)
 {
     struct index_fixture *f = *state;
     char path[160];
@@ -283,7 +283,7 @@ TEST(index, refuses_records_that_are_too_long)
     assert_int_equal(value.size, longest.value.size);
 }
 
-TEST(index, opens_only_what_nobody_else_can_write)
+TEST(index, only_an_index_that_nobody_else_can_write_is_opened)
 {
     struct index_fixture *f = *state;
     write_index(f, 1);

@@ -169,7 +169,7 @@ TEST(index, a_file_of_another_length_is_refused)
     }
 }
 
-TEST(index, another_version_is_reported)
+TEST(index, an_index_of_another_version_is_reported)
 {
     struct index_fixture *f = *state;
     write_index(f, 1);

@@ -94,7 +94,7 @@ TEST(lease, the_first_asker_gets_it_and_the_second_the_next_share)
     assert_int_equal(lease_count(f->table), 1);
 }
 
-TEST(lease, who_asks_again_gets_the_share_it_holds)
+TEST(lease, a_lease_holder_that_asks_again_gets_the_share_it_holds)
 {
     struct fixture *f = *state;
     ask(f, &first);
@@ -105,7 +105,7 @@ TEST(lease, who_asks_again_gets_the_share_it_holds)
     assert_int_equal(f->answer.count, 4);
 }
 
-TEST(lease, without_sharing_the_second_is_reported_that_it_is_taken)
+TEST(lease, a_second_request_for_an_unshared_lease_gets_taken)
 {
     struct fixture *f = *state;
     f->request.share = false;
@@ -170,7 +170,7 @@ TEST(lease, every_candidate_is_measured_once_and_the_best_of_all_counts)
     assert_false(lease_show(f->table, lease, &shown));
 }
 
-TEST(lease, the_share_of_one_who_leaves_goes_to_the_next_asker)
+TEST(lease, the_share_of_a_leaving_holder_goes_to_the_next_request)
 {
     struct fixture *f = *state;
     ask(f, &first);
@@ -195,7 +195,7 @@ TEST(lease, a_lease_ends_with_its_last_holder)
     assert_int_equal(lease_count(f->table), 0);
 }
 
-TEST(lease, waiters_are_reported_once_when_it_is_finished)
+TEST(lease, lease_waiters_are_notified_once_when_tuning_ends)
 {
     struct fixture *f = *state;
     f->request.candidates = 4;
@@ -217,7 +217,7 @@ TEST(lease, waiters_are_reported_once_when_it_is_finished)
     lease_unwait(&f->reported[0].waiter); /* nothing to undo */
 }
 
-TEST(lease, when_the_holder_leaves_one_waiter_goes_on_with_what_was_found)
+TEST(lease, one_waiter_continues_with_the_findings_of_a_leaving_holder)
 {
     struct fixture *f = *state;
     ask(f, &first);
@@ -243,7 +243,7 @@ TEST(lease, nobody_waits_for_a_lease_that_is_not_there)
     lease_unwait(&f->reported[0].waiter);
 }
 
-TEST(lease, a_report_for_what_one_does_not_hold_is_refused)
+TEST(lease, a_report_for_a_lease_not_held_is_refused)
 {
     struct fixture *f = *state;
     struct lease_best best = { .params = "x", .median_ms = 1 };
@@ -329,7 +329,7 @@ TEST(lease, one_user_cannot_hold_all_leases)
     assert_int_equal(ask(f, &second), LEASE_GRANTED);
 }
 
-TEST(lease, what_a_waiter_never_came_back_for_makes_room)
+TEST(lease, a_lease_that_no_waiter_came_back_for_is_dropped)
 {
     struct fixture *f = *state;
     ask(f, &first);

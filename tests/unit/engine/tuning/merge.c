@@ -41,7 +41,7 @@ TEST(plain, the_same_twice_changes_nothing)
     assert_int_equal(a.measured.samples, 10);
 }
 
-TEST(plain, what_overlaps_is_pooled_by_samples)
+TEST(plain, overlapping_measurements_are_pooled_by_samples)
 {
     struct tuning_row a = measured(FIND, 1.0, 0.1, 30), b = measured(FIND, 1.1, 0.1, 10);
     b.measured.measured_at = 2000;
@@ -109,7 +109,7 @@ TEST(plain, measured_wins_over_imported_whichever_comes_first)
     assert_int_equal(a.measured.samples, 3);
 }
 
-TEST(plain, of_two_imported_times_the_faster_counts_and_a_large_gap_is_reported)
+TEST(plain, the_faster_of_two_imported_times_counts_and_a_large_gap_is_reported)
 {
     struct tuning_row a = imported(FIND_SLOWER), b = imported(FIND);
     struct merge merge = measurement_merge(TUNING_FIND, &a, &b);
@@ -122,7 +122,7 @@ TEST(plain, of_two_imported_times_the_faster_counts_and_a_large_gap_is_reported)
     assert_false(merge.is_conflict);
 }
 
-TEST(plain, of_two_imported_parameters_those_that_are_there_stay_and_it_is_reported)
+TEST(plain, existing_imported_parameters_stay_and_the_conflict_is_reported)
 {
     struct tuning_row a = imported("1,2,3"), b = imported("4,5,6");
 
@@ -171,14 +171,14 @@ TEST(plain, samples_stay_within_their_bound)
     assert_int_equal(a.measured.samples, MERGE_SAMPLES_MAX);
 }
 
-TEST(plain, figures_beyond_all_bounds_are_pooled_without_overflow)
+TEST(plain, huge_values_are_pooled_without_overflow)
 {
     struct tuning_row a = measured(FIND, 1.0, 1e200, 10), b = measured(FIND, 2.0, 1e200, 10);
     assert_int_equal(measurement_merge(TUNING_FIND, &a, &b).result, MERGE_POOLED);
     assert_true(fabs(a.measured.spread_ms / 1e200 - 1) < 1e-9);
 }
 
-TEST(plain, what_together_is_no_number_leaves_what_was_there_and_is_reported)
+TEST(plain, a_pooled_value_that_is_no_number_is_reported_and_changes_nothing)
 {
     struct tuning_row a = measured(FIND, 1.0, 0.1, 10), b = measured(FIND, 2.0, INFINITY, 10);
     struct merge merge = measurement_merge(TUNING_FIND, &a, &b);

@@ -165,7 +165,7 @@ TEST(table, owns_copies_of_all_texts)
     assert_string_equal(held->rows[0].measured.origin.driver, "6.2");
 }
 
-TEST(table, reports_places_apart_by_each_of_their_parts)
+TEST(table, places_are_distinguished_by_each_of_their_parts)
 {
     struct fixture *f = *state;
     struct tuning_place places[] = { host_place("a"),    host_place("b"), user_place(1, "a"),
@@ -210,7 +210,7 @@ TEST(table, a_second_put_replaces_the_record)
     assert_int_equal(count_family(f, host_place(KEY_64), FAMILY_BATCH), 1);
 }
 
-TEST(table, a_record_may_be_made_of_what_the_table_holds)
+TEST(table, a_record_may_be_made_of_texts_in_the_table)
 {
     struct fixture *f = *state;
     struct tuning_place place = host_place(KEY_64);
@@ -248,7 +248,7 @@ TEST(table, a_put_without_rows_removes_the_record)
     must(tuning_table_put(f->table, &place, NULL, 0, &f->err), f->err);
 }
 
-TEST(table, texts_that_nobody_uses_any_more_are_freed)
+TEST(table, unused_texts_are_freed)
 {
     struct fixture *f = *state;
     struct tuning_place place = host_place("a");
@@ -291,7 +291,7 @@ TEST(table, finds_relatives_within_a_tier_and_an_owner)
     assert_int_equal(count_family(f, user_place(1, "no problem"), FAMILY_BATCH), 0);
 }
 
-TEST(table, lists_what_passes_the_filter)
+TEST(table, records_that_pass_the_filter_are_listed)
 {
     struct fixture *f = *state;
     must(put(f, user_place(1, "a"), "1"), f->err);

@@ -241,7 +241,7 @@ TEST(facade, without_a_database_of_its_own_a_device_gets_that_of_the_nearest_com
     assert_string_equal(value_for(f, &question, &answer), "");
 }
 
-TEST(facade, what_was_measured_answers_for_its_own_device_only)
+TEST(facade, a_measurement_answers_for_its_own_device_only)
 {
     struct fixture *f = *state;
     struct tuning_question question = find_question(ALICE, KEY);

@@ -57,7 +57,7 @@ TEST(facade, pooled_measurements_state_the_pooled_time)
     assert_int_equal(f->conflicts, 0);
 }
 
-TEST(facade, what_another_driver_measured_is_replaced_however_many_samples_it_has)
+TEST(facade, a_measurement_of_another_driver_is_replaced_despite_more_samples)
 {
     struct fixture *f = *state;
     struct measured m = usual;
@@ -74,7 +74,7 @@ TEST(facade, what_another_driver_measured_is_replaced_however_many_samples_it_ha
     assert_int_equal(f->conflicts, 0);
 }
 
-TEST(facade, measurements_that_contradict_each_other_are_reported)
+TEST(facade, contradictory_measurements_are_reported)
 {
     struct fixture *f = *state;
     struct measured m = usual;
@@ -98,7 +98,7 @@ static void refuse(struct fixture *f, const struct measured *m, const char *why)
     assert_string_equal(find_value(f, ALICE, KEY), "");
 }
 
-TEST(facade, what_cannot_stand_in_a_record_is_refused)
+TEST(facade, a_value_that_a_record_cannot_hold_is_refused)
 {
     struct fixture *f = *state;
     struct measured m = usual;
@@ -123,7 +123,7 @@ TEST(facade, what_cannot_stand_in_a_record_is_refused)
     assert_null(job);
 }
 
-TEST(facade, figures_that_no_measurement_has_are_refused_and_samples_are_capped)
+TEST(facade, impossible_values_are_refused_and_samples_are_capped)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
@@ -314,7 +314,7 @@ TEST(facade, a_file_with_more_bytes_than_a_user_may_have_is_refused_whole)
 
 /* ---- care ---- */
 
-TEST(facade, a_backup_holds_what_is_there)
+TEST(facade, a_backup_holds_all_records)
 {
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
@@ -426,7 +426,7 @@ TEST(facade, a_limit_that_is_changed_counts_with_the_next_put)
     must(put_once(f, &other, 2), f->err);
 }
 
-TEST(facade, a_solver_whose_name_is_none_is_not_put)
+TEST(facade, a_record_with_an_invalid_solver_name_is_refused)
 {
     struct fixture *f = *state;
     struct measured m = usual;

@@ -193,7 +193,7 @@ TEST(tuning_db, refuses_records_that_belong_to_nobody_or_to_two)
     assert_int_equal(count_found(f), 1);
 }
 
-TEST(tuning_db, refuses_names_and_keys_that_are_none)
+TEST(tuning_db, invalid_names_and_keys_are_refused)
 {
     struct fixture *f = *state;
     struct refusal r = fine();
@@ -213,7 +213,7 @@ TEST(tuning_db, refuses_names_and_keys_that_are_none)
     refuse(f, r, "key of a record");
 }
 
-TEST(tuning_db, refuses_entries_that_are_none)
+TEST(tuning_db, invalid_entries_are_refused)
 {
     struct fixture *f = *state;
     struct refusal r = fine();
@@ -358,7 +358,7 @@ TEST(tuning_db, an_imported_database_can_be_removed)
     assert_int_equal(found.count, 0);
 }
 
-TEST(tuning_db, an_index_must_lie_beside_the_database)
+TEST(tuning_db, an_index_must_be_next_to_the_database)
 {
     struct fixture *f = *state;
     static const char *const names[] = { "", ".", "..", "a/b", "/etc/passwd", "a b" };

@@ -120,7 +120,7 @@ TEST(tuning_db, random_damage_leaves_records_that_were_stored_and_counts_the_res
     assert_true(salvaged > DAMAGES / 2 && lost > 0 && lost < DAMAGES * RECORDS / 2);
 }
 
-TEST(tuning_db, what_stood_in_the_log_is_salvaged_too)
+TEST(tuning_db, records_in_the_write_ahead_log_are_salvaged)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer file, log;
@@ -174,7 +174,7 @@ TEST(tuning_db, a_damaged_log_loses_no_more_than_the_page_that_is_damaged)
     assert_says(f->salvage.notice, "or more lost");
 }
 
-TEST(tuning_db, a_damaged_file_is_kept_aside_and_reported)
+TEST(tuning_db, a_damaged_file_is_set_aside_and_reported)
 {
     struct fixture *f = *state;
     fill(f);
@@ -226,7 +226,7 @@ TEST(tuning_db, a_salvage_that_was_cut_off_before_its_last_step_is_finished)
     assert_int_equal(files(f, "tuning.db.damaged-"), 1); /* that log */
 }
 
-TEST(tuning_db, a_salvage_that_was_cut_off_earlier_begins_anew)
+TEST(tuning_db, an_interrupted_salvage_starts_again)
 {
     struct fixture *f = *state;
     char part[200];
@@ -247,7 +247,7 @@ TEST(tuning_db, a_salvage_that_was_cut_off_earlier_begins_anew)
     assert_int_equal(files(f, "tuning.db.whole"), 0);
 }
 
-TEST(tuning_db, without_room_for_the_salvage_the_damaged_file_stays_where_it_is)
+TEST(tuning_db, a_damaged_file_stays_if_there_is_no_space_to_salvage_it)
 {
     struct fixture *f = *state;
     BUFFER_AUTO struct buffer content;

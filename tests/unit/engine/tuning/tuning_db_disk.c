@@ -363,7 +363,7 @@ TEST(tuning_db, a_backup_replaces_no_file_and_leaves_none_when_it_fails)
     must(tuning_db_backup(f->db, path, &f->err), f->err);
 }
 
-TEST(tuning_db, packing_gives_back_what_removed_records_took)
+TEST(tuning_db, a_vacuum_frees_the_space_of_removed_records)
 {
     struct fixture *f = *state;
     uint64_t freed = 0;
@@ -427,7 +427,7 @@ TEST(tuning_db, an_old_version_that_salvage_comes_upon_does_not_replace_the_newe
     assert_true(f->salvage.lost_unknown);
 }
 
-TEST(tuning_db, checking_finds_what_sqlite_holds_for_good)
+TEST(tuning_db, a_check_finds_damage_that_sqlite_accepts)
 {
     struct fixture *f = *state;
     for (unsigned i = 1; i <= 20; i++)

@@ -148,7 +148,7 @@ TEST(facade, converted_to_the_old_dialect_the_fastest_solver_of_an_algorithm_sta
     assert_string_equal(export_text(f, SYSTEM, what), NEW_TEXT);
 }
 
-TEST(facade, converted_to_the_new_dialect_records_of_the_old_are_written_anew)
+TEST(facade, records_of_the_old_dialect_are_rewritten_in_the_new_one)
 {
     struct fixture *f = *state;
     struct tuning_export what = system_tier;
@@ -345,7 +345,7 @@ static enum kiln_code room_of(void *context, uint64_t bytes, struct kiln_err *er
     return room->answer ? kiln_fail(err, room->answer, "the disk has no room") : KILN_OK;
 }
 
-TEST(facade, room_is_asked_for_before_the_first_record_and_now_and_then)
+TEST(facade, free_space_is_checked_before_the_first_record_and_periodically)
 {
     struct fixture *f = *state;
     struct room room = { .answer = KILN_OK };

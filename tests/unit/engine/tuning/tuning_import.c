@@ -78,7 +78,7 @@ TEST(facade, a_file_that_is_not_there_is_said)
     assert_says(f->err.text, "cannot read '" SYSTEM "'");
 }
 
-TEST(facade, no_import_gets_out_of_the_directory_by_its_database_id)
+TEST(facade, no_import_leaves_the_directory_by_its_database_id)
 {
     struct fixture *f = *state;
     struct tuning_job *job = NULL;
@@ -111,7 +111,7 @@ TEST(facade, an_import_of_a_users_file_replaces_records)
     assert_string_equal(find_value(f, BOB, KEY), "");
 }
 
-TEST(facade, what_was_measured_of_other_solvers_outlives_an_import)
+TEST(facade, measurements_of_other_solvers_outlive_an_import)
 {
     struct fixture *f = *state;
     static const char *const solvers[] = { "ConvC", "ConvA" };
@@ -247,7 +247,7 @@ static void touch(struct fixture *f, const char *name)
     must(fs_replace_file(path, bytes_of_text("x"), 0600, &f->err), f->err);
 }
 
-TEST(facade, what_a_killed_import_left_is_removed_at_opening)
+TEST(facade, leftovers_of_a_killed_import_are_removed_at_opening)
 {
     struct fixture *f = *state;
     must(import_system(f, GOOD), f->err);
@@ -305,7 +305,7 @@ static void lost_and_imported_again(struct fixture *f, const char *why)
     assert_int_equal(files(f, "find-", ".kti", NULL), 1);
 }
 
-TEST(facade, an_index_that_is_gone_damaged_or_anothers_is_reported)
+TEST(facade, a_missing_damaged_or_foreign_index_is_reported)
 {
     struct fixture *f = *state;
     char path[320], other[320];

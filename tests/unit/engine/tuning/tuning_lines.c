@@ -41,7 +41,7 @@ static void expect_bad(struct fixture *f, const char *name, enum tuning_tier tie
     assert_string_equal(value_for(f, &question, &answer), value);
 }
 
-TEST(facade, a_find_line_that_is_none_of_miopens_is_reported_and_not_stored)
+TEST(facade, an_invalid_find_line_is_reported_and_not_stored)
 {
     struct fixture *f = *state;
     static const char *const good[2] = { KEY, OTHER };
@@ -66,7 +66,7 @@ TEST(facade, a_find_line_that_is_none_of_miopens_is_reported_and_not_stored)
     }
 }
 
-TEST(facade, a_perf_line_that_is_none_of_miopens_is_reported_and_not_stored)
+TEST(facade, an_invalid_perf_line_is_reported_and_not_stored)
 {
     struct fixture *f = *state;
     static const char *const good[2] = { PERF_KEY, PERF_KEY_OF(2, 0) };

@@ -55,7 +55,7 @@ TEST(facade, the_nearest_batch_size_answers_and_says_how_far_it_is)
     assert_int_equal(tuning_stats_of(f->t).near, 2);
 }
 
-TEST(facade, nobody_is_answered_by_a_neighbour_who_did_not_ask_for_one)
+TEST(facade, a_neighbour_answers_only_requests_that_allow_one)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;
@@ -128,7 +128,7 @@ TEST(facade, of_two_as_near_that_of_the_more_private_tier_answers)
                         "ConvNear:1,0,miopenConvolutionFwdAlgoDirect");
 }
 
-TEST(facade, a_stale_neighbour_is_none_where_stale_entries_are_ignored)
+TEST(facade, a_stale_neighbour_is_ignored_if_stale_entries_are)
 {
     struct fixture *f = *state;
     struct tuning_answer answer;

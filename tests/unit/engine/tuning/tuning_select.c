@@ -49,7 +49,7 @@ TEST(facade, promoting_joins_all_users_and_leaves_their_records)
                         "miopenConvolutionFwdAlgoWinograd");
 }
 
-TEST(facade, only_what_was_selected_is_promoted)
+TEST(facade, only_selected_records_are_promoted)
 {
     struct fixture *f = *state;
     struct tuning_selection by_solver = { .solver = "ConvB", .by_uid = true, .uid = BOB };
@@ -180,7 +180,7 @@ TEST(facade, entries_are_removed_by_age_when_it_is_known)
     assert_string_equal(find_value(f, 7, KEY), "ConvA:1,0,h");
 }
 
-TEST(facade, removing_by_user_touches_nothing_but_his)
+TEST(facade, removing_by_user_touches_only_that_users_records)
 {
     struct fixture *f = *state;
     struct tuning_selection selection = { .by_uid = true, .uid = ALICE };
@@ -216,7 +216,7 @@ TEST(facade, records_are_removed_by_key_kind_and_device)
 
 /* ---- merge ---- */
 
-TEST(facade, a_file_is_merged_into_what_is_there)
+TEST(facade, a_file_is_merged_into_existing_records)
 {
     struct fixture *f = *state;
     struct measured m = usual;
