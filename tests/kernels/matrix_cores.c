@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ConvImplicitGemm's matrix-core paths without such a GPU: kernels/matrix_cores.h passes registers
- * through local memory by the layouts that the vendors document, so that an OpenCL device runs the
- * solutions for all of them.  Slow; hence small problems in small tiles.
+ * Matrix-core kernels (ConvImplicitGemm's paths, ConvGrouped) without such a GPU:
+ * kernels/matrix_cores.h passes registers through local memory by the layouts that the vendors
+ * document, so that an OpenCL device runs the solutions for all of them.  Slow; hence small
+ * problems in small tiles.
  */
 #include "tests/kernels/trial.h"
 #include "tests/support/test.h"
@@ -102,11 +103,12 @@ static void emulate(struct solution *s)
     }
 }
 
-static void expect_right(struct fixture *f, const char *target_text, const char *config,
-                         const struct problem *problem, enum trial_data data)
+static void expect_solver_right(struct fixture *f, const char *solver, const char *target_text,
+                                const char *config, const struct problem *problem,
+                                enum trial_data data)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    struct solver_wish wish = { bytes_of_text("ConvImplicitGemm"), bytes_of_text(config) };
+    struct solver_wish wish = { bytes_of_text(solver), bytes_of_text(config) };
     struct target target;
     static struct trial trial;
     must(target_parse(bytes_of_text(target_text), &target, &err), err);
@@ -115,7 +117,14 @@ static void expect_right(struct fixture *f, const char *target_text, const char 
     bool right = trial_build_and_run(&trial, f->device, OPENCL_QUICK) && trial_is_right(&trial);
     trial_done(&trial);
     if (!right)
-        fail_msg("%s on %s, %s", direction_name(problem->direction), target_text, config);
+        fail_msg("%s, %s on %s, %s", solver, direction_name(problem->direction), target_text,
+                 config);
+}
+
+static void expect_right(struct fixture *f, const char *target_text, const char *config,
+                         const struct problem *problem, enum trial_data data)
+{
+    expect_solver_right(f, "ConvImplicitGemm", target_text, config, problem, data);
 }
 
 /* With whole sums, then with sums in slices. */
@@ -184,6 +193,49 @@ TEST(device, a_folded_image_matches_the_reference)
     struct problem forward = image(DIRECTION_FORWARD), weights = image(DIRECTION_BACKWARD_WEIGHTS);
     expect_right(*state, "sm_90", "64,32,32,2,1,2,1,1,0,0", &forward, DATA_EXACT);
     expect_right(*state, "gfx90a", "64,32,32,1,1,2,2,1", &weights, DATA_EXACT);
+}
+
+/* Groups that share a bundle, one that is not full, several slabs and tiles that stick out. */
+static struct problem grouped(enum direction direction, uint32_t c, uint32_t k, uint32_t groups)
+{
+    struct problem p = plain(direction);
+    p.c = c * groups;
+    p.k = k * groups;
+    p.groups = groups;
+    p.in = (struct extent){ 1, 9, 11 };
+    p.filter = (struct extent){ 1, 3, 3 };
+    p.pad = (struct extent){ 0, 1, 1 };
+    return p;
+}
+
+TEST(device, convolutions_in_groups_match_the_reference)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        struct problem p = grouped((enum direction)i, 4, 4, 6);
+        expect_solver_right(*state, "ConvGrouped", "sm_90", "", &p, DATA_EXACT);
+        expect_solver_right(*state, "ConvGrouped", "sm_80", "4,8,2,2,1", &p, DATA_EXACT);
+        p = grouped((enum direction)i, 32, 16, 2);
+        expect_solver_right(*state, "ConvGrouped", "sm_80", "4,14,1,2,2", &p, DATA_EXACT);
+    }
+}
+
+TEST(device, convolutions_in_groups_with_strides_and_depth_match_the_reference)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        struct problem p = grouped((enum direction)i, 8, 16, 3), q = p;
+        p.type = TYPE_BFLOAT16;
+        p.w_layout = LAYOUT_CHANNELS_FIRST;
+        p.stride = (struct extent){ 1, 2, 3 };
+        p.dilation = (struct extent){ 1, 1, 2 };
+        p.pad = (struct extent){ 0, 2, 1 };
+        expect_solver_right(*state, "ConvGrouped", "sm_90", "4,7,1,2,1", &p, DATA_EXACT);
+        q.spatial_dims = 3;
+        q.in = (struct extent){ 3, 5, 6 };
+        q.filter.d = 2;
+        q.pad.d = 1;
+        q.stride = (struct extent){ 2, 1, 1 };
+        expect_solver_right(*state, "ConvGrouped", "sm_90", "", &q, DATA_EXACT);
+    }
 }
 
 TEST(device, any_values_stay_within_their_rounding_bound)
