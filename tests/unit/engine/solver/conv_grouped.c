@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/solver/conv_grouped.h"
+
+#include "tests/support/test.h"
+#include "tests/unit/engine/solver/spaces.h"
+
+struct fixture {
+    struct problem problem;
+    struct target target;
+    struct kiln_err err;
+};
+
+static int make_fixture(void **state)
+{
+    static struct fixture f;
+    f = (struct fixture){ .err = KILN_ERR_INIT };
+    f.problem = (struct problem){ .spatial_dims = 2,
+                                  .type = TYPE_FLOAT16,
+                                  .x_layout = LAYOUT_CHANNELS_LAST,
+                                  .w_layout = LAYOUT_CHANNELS_LAST,
+                                  .y_layout = LAYOUT_CHANNELS_LAST,
+                                  .n = 16,
+                                  .c = 128,
+                                  .k = 128,
+                                  .groups = 32,
+                                  .in = { 1, 28, 28 },
+                                  .filter = { 1, 3, 3 },
+                                  .pad = { 0, 1, 1 },
+                                  .stride = { 1, 1, 1 },
+                                  .dilation = { 1, 1, 1 } };
+    must(target_parse(bytes_of_text("sm_90a"), &f.target, &f.err), f.err);
+    *state = &f;
+    return 0;
+}
+
+FIXTURE(solver, make_fixture, NULL);
+
+static bool applies_on(struct fixture *f, const char *target)
+{
+    must(target_parse(bytes_of_text(target), &f->target, &f->err), f->err);
+    return solver_conv_grouped.applies(&f->problem, &f->target);
+}
+
+TEST(solver, applies_to_grouped_channels_last_halves_on_nvidia)
+{
+    struct fixture *f = *state;
+    assert_true(applies_on(f, "sm_80"));
+    assert_true(applies_on(f, "sm_90a"));
+    assert_false(applies_on(f, "sm_75"));
+    assert_false(applies_on(f, "gfx90a"));
+    f->problem.type = TYPE_FLOAT32;
+    assert_false(applies_on(f, "sm_90a"));
+    f->problem.type = TYPE_BFLOAT16;
+    assert_true(applies_on(f, "sm_90a"));
+    f->problem.groups = 1;
+    assert_false(applies_on(f, "sm_90a"));
+    f->problem.groups = 32;
+    f->problem.x_layout = LAYOUT_CHANNELS_FIRST;
+    assert_false(applies_on(f, "sm_90a"));
+}
+
+TEST(solver, few_channels_a_group_are_favoured_and_one_is_not)
+{
+    struct fixture *f = *state;
+    assert_true(solver_conv_grouped.is_favoured(&f->problem, &f->target));
+    f->problem.groups = 128;
+    assert_false(solver_conv_grouped.is_favoured(&f->problem, &f->target));
+    f->problem.groups = 2;
+    assert_false(solver_conv_grouped.is_favoured(&f->problem, &f->target));
+}
+
+TEST(solver, the_heuristic_is_valid_among_hundreds_of_configs)
+{
+    struct fixture *f = *state;
+    struct perf_config config;
+    for (uint32_t direction = 0; direction < 3; direction++)
+        for (uint32_t groups = 4; groups <= 64; groups *= 2) {
+            f->problem.direction = direction;
+            f->problem.groups = groups;
+            assert_true(choice_is_valid(&solver_conv_grouped, &f->problem, &f->target, &config));
+            assert_in_range(valid_points(&solver_conv_grouped, &f->problem, &f->target), 100, 5000);
+        }
+}
