@@ -103,12 +103,16 @@ static void emulate(struct solution *s)
     }
 }
 
-static void expect_solver_right(struct fixture *f, const char *solver, const char *target_text,
-                                const char *config, const struct problem *problem,
+struct named_config {
+    const char *solver, *config; /* config "": the solver's own */
+};
+
+static void expect_solver_right(struct fixture *f, struct named_config named,
+                                const char *target_text, const struct problem *problem,
                                 enum trial_data data)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    struct solver_wish wish = { bytes_of_text(solver), bytes_of_text(config) };
+    struct solver_wish wish = { bytes_of_text(named.solver), bytes_of_text(named.config) };
     struct target target;
     static struct trial trial;
     must(target_parse(bytes_of_text(target_text), &target, &err), err);
@@ -117,14 +121,15 @@ static void expect_solver_right(struct fixture *f, const char *solver, const cha
     bool right = trial_build_and_run(&trial, f->device, OPENCL_QUICK) && trial_is_right(&trial);
     trial_done(&trial);
     if (!right)
-        fail_msg("%s, %s on %s, %s", solver, direction_name(problem->direction), target_text,
-                 config);
+        fail_msg("%s, %s on %s, %s", named.solver, direction_name(problem->direction), target_text,
+                 named.config);
 }
 
 static void expect_right(struct fixture *f, const char *target_text, const char *config,
                          const struct problem *problem, enum trial_data data)
 {
-    expect_solver_right(f, "ConvImplicitGemm", target_text, config, problem, data);
+    expect_solver_right(f, (struct named_config){ "ConvImplicitGemm", config }, target_text,
+                        problem, data);
 }
 
 /* With whole sums, then with sums in slices. */
@@ -212,10 +217,13 @@ TEST(device, convolutions_in_groups_match_the_reference)
 {
     for (unsigned i = 0; i < 3; i++) {
         struct problem p = grouped((enum direction)i, 4, 4, 6);
-        expect_solver_right(*state, "ConvGrouped", "sm_90", "", &p, DATA_EXACT);
-        expect_solver_right(*state, "ConvGrouped", "sm_80", "4,8,2,2,1", &p, DATA_EXACT);
+        expect_solver_right(*state, (struct named_config){ "ConvGrouped", "" }, "sm_90", &p,
+                            DATA_EXACT);
+        expect_solver_right(*state, (struct named_config){ "ConvGrouped", "4,8,2,2,1" }, "sm_80",
+                            &p, DATA_EXACT);
         p = grouped((enum direction)i, 32, 16, 2);
-        expect_solver_right(*state, "ConvGrouped", "sm_80", "4,14,1,2,2", &p, DATA_EXACT);
+        expect_solver_right(*state, (struct named_config){ "ConvGrouped", "4,14,1,2,2" }, "sm_80",
+                            &p, DATA_EXACT);
     }
 }
 
@@ -228,13 +236,15 @@ TEST(device, convolutions_in_groups_with_strides_and_depth_match_the_reference)
         p.stride = (struct extent){ 1, 2, 3 };
         p.dilation = (struct extent){ 1, 1, 2 };
         p.pad = (struct extent){ 0, 2, 1 };
-        expect_solver_right(*state, "ConvGrouped", "sm_90", "4,7,1,2,1", &p, DATA_EXACT);
+        expect_solver_right(*state, (struct named_config){ "ConvGrouped", "4,7,1,2,1" }, "sm_90",
+                            &p, DATA_EXACT);
         q.spatial_dims = 3;
         q.in = (struct extent){ 3, 5, 6 };
         q.filter.d = 2;
         q.pad.d = 1;
         q.stride = (struct extent){ 2, 1, 1 };
-        expect_solver_right(*state, "ConvGrouped", "sm_90", "", &q, DATA_EXACT);
+        expect_solver_right(*state, (struct named_config){ "ConvGrouped", "" }, "sm_90", &q,
+                            DATA_EXACT);
     }
 }
 
