@@ -56,7 +56,7 @@ struct build {
     size_t ready;             /* of order: all before it have ended */
     size_t written, step_end; /* all before are written, and are when the step is done */
     size_t under_way, fetches_max;
-    struct build_item *again; /* to be asked for again: there was no room in the queue */
+    struct build_item *again; /* to be fetched again: the queue was full */
     uint64_t reported_ns;
     struct package_writer *writer; /* owned */
     char path[PATH_MAX];
@@ -69,24 +69,25 @@ struct build {
 struct build *build_create(struct engine *e, struct caller *caller, uint64_t request_id,
                            struct kiln_err *err);
 static inline struct build *build_of(struct deferred *d) { return (struct build *)d; }
-/* Frees what the kernel holds; once its row is written, or when it is not needed. */
+/* Frees what the item holds. Call it once its row is written, or if it is not needed. */
 void build_drop_item(struct build_item *item);
-/* Runs |step| when it is this user's turn, unless one waits or runs already.  The step's done
+/* Runs |step| when the queue serves this user, unless a step waits or runs already. The step's done
  * begins with build_step_ended. */
 void build_enqueue(struct build *b, const struct deferred_step *step);
-/* False: the build has ended meanwhile, and is gone. */
+/* False: the build has ended meanwhile, and was freed. */
 bool build_step_ended(struct build *b);
 
 /* ---- build_kernels.c: the first steps, which kernels ---- */
 
-/* Asks for the steps; the build may be gone when this returns. */
+/* Starts the steps; the build may be gone when this returns. */
 void build_begin(struct build *b);
 
 /* ---- build_gather.c: fetches them ---- */
 
-/* Begins, or asks for a step, as far as there is room.  The build may be gone when this returns. */
+/* Begins fetches, or enqueues a step, as far as the limits allow. The build may be gone when this
+ * returns. */
 void build_go_on(struct build *b);
-/* Kept for the answer; of many, the first. */
+/* Keeps a failure for the answer; of many, the first ones. */
 void build_note_failure(struct build *b, const struct problem *problem, const struct kiln_err *why);
 
 /* ---- build_package.c: the step that writes rows ---- */

@@ -13,12 +13,12 @@
 
 struct package_service;
 
-/* Before the first request is answered: what is installed counts from the start. */
+/* Call it before the first request is answered: installed packages count from the start. */
 KILN_MUST_CHECK enum kiln_code packages_open(struct engine *e, const struct engine_options *options,
                                              struct kiln_err *err);
 void packages_close(struct engine *e);
-/* Limits of |options|, for what arrives from now on; the directories are looked at with the next
- * tick, as keys may have come or gone. */
+/* Applies the limits of |options| to later uploads. The next tick rescans the directories, as keys
+ * may have changed. */
 void packages_set_limits(struct engine *e, const struct engine_options *options);
 /* Reports GPUs that no package fits, unless they were reported since the last boot. */
 void packages_start(struct engine *e);

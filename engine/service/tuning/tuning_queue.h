@@ -4,13 +4,15 @@
 /*
  * Changes of the tuning databases, one at a time.
  *
- * Role       a change's job is made on the engine's thread, worked off on WORK_QUEUE_TUNING, then
- * taken over in parts between which look-ups are served.  Reading all of the databases (an export,
- * a diff) is queued as a change, too. Two fair queues hold what waits.  Short changes go before
- * long ones, also between the steps of a long one, but never so many that the long one waits for
- * good.  Another long one begins only when the first has ended Ownership  a change is part of a
- * request and belongs to it until it was added; from then on to the queue until |ended|, or until
- * it is withdrawn Threading  the engine's thread, but for |work| and the job's events
+ * Role       a change's job is made on the engine's thread, run on WORK_QUEUE_TUNING, then applied
+ *            in parts, between which look-ups are served.  Reading all of the databases (an export,
+ *            a diff) is queued as a change, too.  Two fair queues hold waiting changes: short and
+ *            long ones.  Short changes go before long ones, also between the steps of a long one,
+ *            but only so many that the long one still makes progress.  Another long change begins
+ *            only when the first has ended
+ * Ownership  a change is part of a request, which owns it until it was added; from then on the
+ *            queue borrows it until |ended| was called or the change was withdrawn
+ * Threading  the engine's thread, except for |work| and the job's events
  */
 #include "engine/jobs/fair_queue.h"
 #include "engine/service/internal.h"
