@@ -4,13 +4,13 @@
 /*
  * One build: problems in, a package of their kernels out.
  *
- * Role       solvers and perf configs are chosen as plans choose them for the asker, some
- *            problems a turn; a lane solves the problems and sorts the kernels as the package has
- *            them.  They are fetched in that order, like a plan's, a window of them at a time, and
- *            written in steps on a lane as they come; the package goes back as a descriptor
+ * Role       solvers and perf configs are chosen as plans choose them for the caller, some problems
+ *            in each loop iteration.  A work queue solves the problems and sorts the kernels into
+ *            the package's order.  They are fetched in that order, a window at a time, and written
+ *            in steps on a work queue as they arrive.  The package is returned as a descriptor
  * Ownership  a deferred request
- * Threading  the engine's thread; while a step runs, the lane alone touches what that step is
- *            about.  One step of one build runs at a time
+ * Threading  the engine's thread; while a step runs on a work queue, only the step touches its
+ *            data. One step of one build runs at a time
  */
 #include "engine/package/package_writer.h"
 #include "engine/service/kernels/fetch.h"
@@ -21,7 +21,7 @@
 /* Kernels begun and not written: enough for every compiler, few enough for descriptors. */
 #define BUILD_WINDOW 256
 #define BUILD_ROWS_A_STEP 64
-/* What a kernel takes, its name and arguments more or less. */
+/* Estimated memory of one kernel, including its name and arguments. */
 #define BUILD_ITEM_BYTES (sizeof(struct build_item) + sizeof(struct solution_program) + 1024)
 
 struct build_item {
@@ -44,8 +44,8 @@ struct build {
     enum package_format format;
     struct buffer problems;
     struct plan_ids ids;          /* of the device it is for */
-    struct plan_choice *choices;  /* owned: one a problem, until they are solved */
-    size_t problem_count, chosen; /* chosen: so many of them are */
+    struct plan_choice *choices;  /* owned: one for each problem, until they are solved */
+    size_t problem_count, chosen; /* chosen: how many of them are chosen */
     struct build_item *items;     /* owned */
     size_t item_count, capacity;
     struct build_item **order; /* owned: each kernel once, as the package has them */
@@ -54,7 +54,8 @@ struct build {
     size_t charged_items; /* of them, kernels */
     size_t begun, ended, failed;
     size_t ready;             /* of order: all before it have ended */
-    size_t written, step_end; /* all before are written, and are when the step is done */
+    size_t written, step_end; /* all rows before |written| are written; |step_end|: where the
+                                 current step stops */
     size_t under_way, fetches_max;
     struct build_item *again; /* to be fetched again: the queue was full */
     uint64_t reported_ns;

@@ -4,9 +4,9 @@
 /*
  * The packages of this host, as the rest of the engine sees them.
  *
- * Role       owns all that the engine keeps for packages, the set of them aside.  Rescans the
- *            package directories now and then, and reports what came and went; reports once a boot
- *            which GPUs have no package
+ * Role       owns everything that the engine keeps for packages, except the package set.  Rescans
+ *            the package directories now and then, and reports packages that appeared or
+ *            disappeared; reports once per boot which GPUs have no package
  * Threading  the engine's thread
  */
 #include "engine/service/internal.h"
