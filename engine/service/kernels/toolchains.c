@@ -19,8 +19,9 @@
 #define DESCRIBE_FRESH_NS 60000000000u
 #define FAILURE_NS 600000000000u /* ten minutes, as long as a failed compile is remembered */
 #define NOT_NOW_NS 1000000000u   /* a second, when there was no process to try with */
-/* Limit of probes under way for one user: each costs a process, and each new target needs probes.
- * The limit exceeds the need of any batch; a longer list of targets waits, then continues. */
+/* Limit of probes under way for one user: each costs a process, and a new target always needs
+ * probes. The limit exceeds the need of any batch; a longer list of targets waits, then
+ * continues. */
 #define PROBES_MAX_UID 64u
 /* Limit for one request: describe, then every toolchain of a family. Without it a request could
  * loop forever if its findings are forgotten before it reads them. */
