@@ -73,7 +73,7 @@ struct probe {
     bool is_asked;           /* by the request at hand */
     struct list waits;       /* of struct probe_wait, in the order they came */
     struct task task;        /* a describe's second half: what the store remembers */
-    struct memory *memories; /* owned; filled on a lane */
+    struct memory *memories; /* owned; filled on a work queue */
     struct toolchain tc;     /* a copy: the table may change meanwhile */
     struct target target;
 };

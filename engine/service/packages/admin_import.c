@@ -20,7 +20,7 @@ static const struct admin_member import_members[] = {
 
 /* State of an import that lasts from step to step. */
 struct import {
-    struct kern_db *db;                 /* owned; used on the write lane */
+    struct kern_db *db;                 /* owned; used on WORK_QUEUE_WRITE */
     uint64_t after;                     /* id of the last row that was read */
     uint64_t begun;                     /* seconds since the epoch; all its kernels are as old */
     struct digest keys[KERNELS_A_STEP]; /* imported in this step */

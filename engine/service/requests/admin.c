@@ -103,7 +103,7 @@ enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
     return KILN_OK;
 }
 
-/* ---- running on a lane ---- */
+/* ---- running on a work queue ---- */
 
 static struct admin *admin_of(struct deferred *d) { return (struct admin *)d; }
 

@@ -4,10 +4,10 @@
 /*
  * Administrative requests: JSON in, JSON out.
  *
- * Role       reads and checks the question, runs what blocks on a lane, sends the answer
- * Ownership  an admin is a deferred request: it lives until its work is done, also when its caller
+ * Role       reads and checks the question, runs blocking work on a work queue, sends the answer
+ * Ownership  an admin is a deferred request: it lives until its work is done, even if its caller
  *            left
- * Threading  work runs on a lane, everything else on the engine's thread
+ * Threading  work runs on a work queue, everything else on the engine's thread
  */
 #include "engine/service/internal.h"
 

@@ -47,7 +47,7 @@ static enum kiln_code want(struct why *w, const struct kernel_record *record)
     return KILN_OK;
 }
 
-/* ---- on a lane ---- */
+/* ---- on a work queue ---- */
 
 static void take_stored(void *context, const struct kernel_record *record)
 {

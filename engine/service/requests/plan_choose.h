@@ -29,9 +29,9 @@ struct plan_ids {
     char device[DATABASE_ID_MAX];  /* key of tuning records; "": the caller named no device */
     char package[DATABASE_ID_MAX]; /* key of packages */
 };
-/* Of |given|, the asker's id of its device; without it packages go by the target's arch.  Objects
- * for NVIDIA's GPUs are of a target, not of a number of multiprocessors: so are the packages.  The
- * target learns that number. */
+/* Sets both ids from |given|, the caller's id of its device; without it, packages are selected by
+ * the target's arch. Objects and packages for NVIDIA's GPUs depend on the target, not on the number
+ * of multiprocessors. That number is stored in the target. */
 KILN_MUST_CHECK enum kiln_code plan_ids_take(struct target *target, struct bytes given,
                                              struct plan_ids *ret_ids, struct kiln_err *err);
 /* KILN_INVALID where the device is of another kind than the target's. */

@@ -232,7 +232,7 @@ static enum kiln_code begin_backup(struct tuning_query *query, struct tuning *tu
                                    struct kiln_err *err)
 {
     struct backup *b = query->state;
-    if (!b->has_room) /* that is seen on the lane, first */
+    if (!b->has_room) /* the work queue checks the space first */
         return KILN_OK;
     tuning_query_path(query, b->path, sizeof(b->path));
     return tuning_job_backup(tuning, b->path, &query->change.job, err);

@@ -125,7 +125,7 @@ static enum kiln_code begin_import(struct tuning_change *change, struct tuning *
     const struct upload *u = import->upload;
     if (!u->base.caller)
         return err->code = KILN_CANCELLED;
-    change->more = !import->knows_format; /* first it is looked into, on the lane */
+    change->more = !import->knows_format; /* the work queue reads the format first */
     if (change->more)
         return KILN_OK;
     char library[64];

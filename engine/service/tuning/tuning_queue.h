@@ -27,7 +27,7 @@ struct tuning_change_kind {
      * so, too.  Short changes come between steps: a step may not borrow what they change. */
     enum kiln_code (*begin)(struct tuning_change *change, struct tuning *tuning,
                             struct kiln_err *err);
-    /* On the lane, after the job; may be NULL. */
+    /* Called on the work queue, after the job; may be NULL. */
     enum kiln_code (*work)(struct tuning_change *change, struct tuning *tuning,
                            struct kiln_err *err);
     /* On the engine's thread, now and then: sends a frame of progress; false when there is nothing
@@ -44,7 +44,7 @@ struct tuning_change {
     struct fair_item item;
     const struct tuning_change_kind *kind;
     struct deferred *request; /* borrowed: that it is part of */
-    uint64_t worked_ns;       /* on the lane, not yet charged to the user */
+    uint64_t worked_ns;       /* on the work queue, not yet charged to the user */
     struct tuning_job *job;   /* owned */
     struct tuning_job_events events;
     struct tuning_counts counts; /* of its jobs so far */
