@@ -43,7 +43,7 @@ static void move_list(struct task_list *to, struct task_list *from)
 
 /* ---- what the engine calls ---- */
 
-/* One task at a time keeps every order that lanes promise. */
+/* Running one task at a time keeps the order that every work queue promises. */
 static void run_on_work_queue(struct executor *base, enum work_queue work_queue, struct task *task)
 {
     (void)work_queue;

@@ -5,10 +5,10 @@
  * An executor without threads: tasks wait in a list until a caller that needs their result runs
  * them (direct_executor_step).
  *
- * Role       runs the engine's tasks in order, each work followed by its done; hands compiles, one
- *            at a time, to an embed_compiler.  There are no transfers
+ * Role       runs the engine's tasks in order: a task's work, then its done.  Hands compiles, one
+ *            at a time, to an embed_compiler.  Transfers are not supported
  * Ownership  borrows the compiler
- * Threading  one thread at a time; waiting for the compiler is the caller's
+ * Threading  one thread at a time; the caller waits for the compiler
  */
 #include "engine/embed/embed_compiler.h"
 #include "engine/jobs/executor.h"
@@ -19,19 +19,19 @@ struct task_list {
 
 struct direct_executor {
     struct executor base;          /* first member */
-    struct task_list tasks, later; /* of the next iteration */
+    struct task_list tasks, later; /* for the next iteration */
     struct task_list due, due_later;
-    struct compile_task *compile; /* borrowed: the one compile that is out; NULL: none */
+    struct compile_task *compile; /* borrowed: the one compile that was handed over; NULL: none */
     bool compile_has_begun;
     struct embed_compiler *compiler; /* NULL: nothing is compiled */
 };
 
 void direct_executor_init(struct direct_executor *executor, struct embed_compiler *compiler);
-/* Does one thing that waits: it begins a compile, or runs a task.  An iteration takes the tasks
- * that were there when it began, then what was put off (later); tasks that they lead to are the
- * next one's.  False: there is nothing to do but, perhaps, to wait for the compiler. */
+/* Runs one waiting step: begins a compile or runs a task. An iteration runs the tasks that were
+ * waiting when it began, then those that were put off (later). Tasks that these add belong to the
+ * next iteration. False: nothing is left to run; the compiler may still be busy. */
 bool direct_executor_step(struct direct_executor *executor);
-/* Whether a compile has begun and not ended: the caller may wait for the compiler. */
+/* Whether a compile has begun and not ended, so that the caller may wait for the compiler. */
 bool direct_executor_compiles(const struct direct_executor *executor);
-/* The compile has ended: its done runs. */
+/* Call it when the compile has ended: runs its done callback. */
 void direct_executor_end_compile(struct direct_executor *executor);

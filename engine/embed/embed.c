@@ -18,7 +18,7 @@
 #include <time.h>
 
 #define TICK_NS 1000000000ull
-/* Between two steps, of a fraction of a millisecond each, of work that no caller waits for. */
+/* Time between two steps of background work; each step takes a fraction of a millisecond. */
 #define IDLE_STEP_NS 10000000ull
 #define SECOND 1000000000ull
 
@@ -33,27 +33,29 @@
 #define QUEUE_UID 20000
 #define QUEUE_BYTES ((uint64_t)1 << 30)
 #define QUEUE_BYTES_UID ((uint64_t)256 << 20)
-/* Each object in memory has a descriptor, and the table of them is the program's. */
+/* Each object in memory holds a descriptor, and the descriptor table is shared with the program. */
 #define HOT_PART_OF_FILES 4
 
 struct embed_transport {
     struct transport base; /* first member */
     struct caller caller;
-    pid_t pid;                     /* whose engine it is of */
+    pid_t pid;                     /* the process that opened it */
     struct embed_frame_list ready; /* what receive has not handed out yet */
     struct embed_frame *out;       /* owned: handed out last */
-    enum kiln_code failed;         /* an answer could not be kept: nothing more comes */
+    enum kiln_code failed;         /* an answer could not be kept: no more answers follow */
     bool is_stopped;
 };
 
 static struct {
-    _Atomic pid_t pid;     /* whose state this is; 0: nobody's yet; CHANGING: a child's soon */
-    atomic_bool is_inside; /* a thread is: where a fork finds it so, the child has no engine */
-    bool is_lost;          /* that is what this process was forked from */
-    pthread_mutex_t mutex; /* of all below */
+    _Atomic pid_t pid; /* the process that owns this state; 0: none yet; CHANGING: a child is about
+                          to take over */
+    atomic_bool
+        is_inside; /* a thread is inside the engine: a child forked at this moment has no engine */
+    bool is_lost;  /* this process was forked while a thread was inside */
+    pthread_mutex_t mutex; /* protects all fields below */
     pthread_cond_t changed;
     unsigned transports;
-    struct engine *engine; /* NULL: there is none open */
+    struct engine *engine; /* NULL: not open */
     struct direct_executor executor;
     bool is_waiting;                /* a thread waits for the compiler, without the mutex */
     uint64_t tick_ns, idle_step_ns; /* when the next of either is due */
@@ -73,7 +75,7 @@ static void make_changed(void)
     pthread_condattr_destroy(&attributes);
 }
 
-/* What its parent had is left where it is: nobody uses it here. */
+/* The parent's engine is not freed: nothing in the child uses it. */
 static void be_child(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
@@ -86,7 +88,7 @@ static void be_child(void)
     here.is_waiting = false;
 }
 
-/* A child notices by itself, at its first call. */
+/* Detects a fork at the child's first call. */
 static void be_of_this_process(void)
 {
     pid_t own = getpid(), had = atomic_load(&here.pid);
@@ -143,7 +145,7 @@ static struct engine_host host = {
     .add_stats = add_stats,
 };
 
-/* The program's standard error is its own. */
+/* The engine logs nothing: standard error belongs to the program. */
 static void drop_log(enum log_level level, const char *message)
 {
     (void)level;
@@ -216,7 +218,7 @@ static void tick(void)
     engine_tick(here.engine);
 }
 
-/* What nobody waits for goes on beside what is asked. */
+/* Runs one step of background work along with each request. */
 static void step_aside(void)
 {
     uint64_t now = clock_monotonic_ns();
@@ -238,7 +240,7 @@ static void wait_for_change(uint64_t deadline_ns)
     atomic_store(&here.is_inside, true);
 }
 
-/* One thread waits for all; the others sleep until it has something to tell. */
+/* One thread waits for the compiler; the others sleep until that thread reports a change. */
 static void wait_for_compiler(uint64_t deadline_ns)
 {
     struct embed_compiler *compiler = here.executor.compiler;
@@ -252,7 +254,7 @@ static void wait_for_compiler(uint64_t deadline_ns)
     pthread_cond_broadcast(&here.changed);
 }
 
-/* Until something may have changed for whoever waits. */
+/* Waits until something may have changed for a waiting thread. */
 static void wait_for_something(uint64_t deadline_ns)
 {
     deadline_ns = sooner(deadline_ns, here.tick_ns);
@@ -263,7 +265,7 @@ static void wait_for_something(uint64_t deadline_ns)
     tick();
 }
 
-/* There is something new for those who wait. */
+/* Wakes the waiting threads because there is something new. */
 static void report_others(void)
 {
     pthread_cond_broadcast(&here.changed);
@@ -319,7 +321,7 @@ static enum kiln_code hand_over(struct embed_transport *t, struct bytes frame, s
         return kiln_fail(err, KILN_INVALID, "the frame is not as its header says");
     rc = service_handle(here.engine, &t->caller, &header, body, err);
     if (rc && !t->failed)
-        t->failed = KILN_UNAVAILABLE; /* once the answer is read, which says why */
+        t->failed = KILN_UNAVAILABLE; /* reported once the answer, which says why, has been read */
     report_others();
     return KILN_OK;
 }
@@ -383,8 +385,8 @@ static enum kiln_code say_failed(const struct embed_transport *t, struct kiln_er
                      "no descriptors for an answer of the engine (LimitNOFILE=, ulimit -n)");
 }
 
-/* The mutex is held.  At least one thing that waits is done, whatever the deadline: one who asks
- * again and again with little time comes to an end, too. */
+/* The mutex is held. Runs at least one waiting step, whatever the deadline, so that a caller that
+ * polls with short deadlines makes progress, too. */
 static enum kiln_code await_frame(struct embed_transport *t, uint64_t deadline_ns,
                                   struct kiln_err *err)
 {

@@ -2,19 +2,21 @@
 #pragma once
 
 /*
- * The transport of a program with the engine linked in: a call into the engine, under one mutex.
+ * The transport of a program that has the engine linked in: a call into the engine, under one
+ * mutex.
  *
- * Role       a transport is one caller of the engine.  Sending hands the frame to the service;
- *            receiving runs what waits (direct_executor.h) on the receiver's own thread until an
- *            answer is there.  There are no threads and no fork handlers here: nothing happens
- *            between two calls
- * Ownership  one engine for the process: it opens with the first transport and closes with the
- *            last.  The setup of the first counts; what it borrows stays for the process' life
- * Threading  any thread.  All of the engine runs under one mutex, which is free only while a thread
- *            waits: for the compiler, or for what another thread is to do
- * Fork       a child has an engine of its own from its first transport on; transports that its
- *            parent opened are UNAVAILABLE there.  A child that was forked while a thread was
- *            inside the engine cannot have one: KILN_UNAVAILABLE, for all of its life
+ * Role       a transport is one caller of the engine.  Sending hands the frame to the service.
+ *            Receiving runs waiting tasks (direct_executor.h) on the receiver's thread until an
+ *            answer is there.  There are no threads and no fork handlers: nothing happens between
+ *            two calls
+ * Ownership  one engine for the process: the first transport opens it, the last one closes it.  The
+ *            setup of the first transport is used; what it borrows must stay valid for the life of
+ *            the process
+ * Threading  any thread.  The engine runs under one mutex, which is released only while a thread
+ *            waits for the compiler or for another thread's work
+ * Fork       a child opens its own engine with its first transport; transports that its parent
+ *            opened return KILN_UNAVAILABLE there.  A child that was forked while a thread was
+ *            inside the engine can never open one: KILN_UNAVAILABLE
  */
 #include "common/transport.h"
 #include "engine/embed/embed_compiler.h"

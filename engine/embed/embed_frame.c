@@ -65,7 +65,7 @@ void embed_frame_hand_out(struct embed_frame *frame, struct transport_frame *ret
                                            .body = bytes_of(frame->body, frame->header.body_size),
                                            .descriptors = frame->descriptors,
                                            .descriptor_count = frame->header.descriptors };
-    frame->header.descriptors = 0; /* they are the receiver's */
+    frame->header.descriptors = 0; /* the descriptors belong to the receiver */
 }
 
 void embed_frame_list_init(struct embed_frame_list *list)

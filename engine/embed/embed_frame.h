@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Answers of the engine that wait to be received: a copy of the body, and descriptors of their own
- * for the objects.
+ * Answers of the engine that wait to be received: a copy of the body, and duplicated descriptors of
+ * the objects.
  *
  * Ownership  a frame owns its descriptors until it is handed out
  * Threading  one thread at a time
@@ -11,7 +11,7 @@
 #include "common/transport.h"
 #include "engine/service/service.h"
 
-#define EMBED_FD_MIN 3 /* 0, 1 and 2 are the program's, also where it has closed them */
+#define EMBED_FD_MIN 3 /* 0, 1 and 2 belong to the program, even if it has closed them */
 
 struct embed_frame {
     struct embed_frame *next;
@@ -24,15 +24,15 @@ struct embed_frame_list {
     struct embed_frame *first, **last;
 };
 
-/* Without a sentence: KILN_NO_MEMORY, or KILN_FULL where there are no descriptors left. */
+/* Fails without a message: KILN_NO_MEMORY, or KILN_FULL if no descriptors are left. */
 KILN_MUST_CHECK enum kiln_code embed_frame_create(const struct reply *reply, uint16_t version,
                                                   struct embed_frame **ret_frame);
 /* Accepts NULL. */
 void embed_frame_destroy(struct embed_frame *frame);
-/* Once: as the receiver sees it.  It borrows from |frame|, and owns the descriptors. */
+/* Hands the frame out, once. |ret_frame| borrows from |frame| and owns the descriptors. */
 void embed_frame_hand_out(struct embed_frame *frame, struct transport_frame *ret_frame);
 
 void embed_frame_list_init(struct embed_frame_list *list);
 void embed_frame_append(struct embed_frame_list *list, struct embed_frame *frame);
-/* The first one, which is the caller's from now on; NULL: there is none. */
+/* Removes and returns the first frame, which the caller then owns; NULL: the list is empty. */
 struct embed_frame *embed_frame_take(struct embed_frame_list *list);

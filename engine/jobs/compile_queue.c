@@ -9,7 +9,7 @@
 
 struct compile_queue {
     struct executor *executor; /* borrowed */
-    unsigned limit;            /* of both queues together, as the next */
+    unsigned limit;            /* of both queues together, like the next */
     unsigned limit_uid;
     unsigned running_count;
     struct fair_queue waiting[PRIORITIES]; /* of compile_order.slot */
@@ -84,7 +84,7 @@ static void on_compiled(struct compile_task *task)
     uint64_t took = clock_monotonic_ns() - order->started_ns;
     q->running_count--;
     list_remove(&order->running);
-    if (took > FAIR_QUEUE_UNIT) /* that was paid for when it began */
+    if (took > FAIR_QUEUE_UNIT) /* that much was charged when it was popped */
         fair_queue_charge(&q->waiting[order->priority], order->uid, took - FAIR_QUEUE_UNIT);
     start_some(q);
     order->done(order);

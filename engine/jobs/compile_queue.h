@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * The queue before the compilers: who is next.
+ * The queue of compiles that wait for a compiler.
  *
- * Role       interactive orders before prefetch; within each a fair_queue: the user whose compiles
- *            took least is next, each user's own in order; hands over as many as the executor runs
- *            at once
- * Ownership  borrows orders until their done callback ran or compile_queue_cancel said true
+ * Role       interactive orders go before prefetch orders.  Each priority has a fair_queue: the
+ *            user who has used the least compile time is served next, and each user's orders run in
+ *            the order of submission.  Keeps as many orders running as the executor has compile
+ *            slots
+ * Ownership  borrows an order until its done callback has run or compile_queue_cancel returned true
  * Threading  the engine's thread
  */
 #include "common/cleanup.h"
@@ -19,17 +20,18 @@
 
 struct compile_queue;
 
-struct compile_order {        /* embed it; fill the first part */
-    struct compile_task task; /* job filled; outcome as the executor leaves it */
+struct compile_order {        /* embed it; the caller fills the first part */
+    struct compile_task task; /* the caller fills the job, the executor fills the result */
     uid_t uid;
     enum priority priority;
-    /* Once, on the engine's thread, never from within submit.  The order is the caller's again. */
+    /* Called once, on the engine's thread, never from within submit. The order then belongs to the
+     * caller again. */
     void (*done)(struct compile_order *order);
-    /* The queue's from here on. */
+    /* The fields below belong to the queue. */
     struct compile_queue *queue;
-    struct fair_item slot;    /* while it waits */
-    struct list_link running; /* among those that run */
-    /* When it was submitted and handed over; 0: not yet. */
+    struct fair_item slot;    /* used while the order waits */
+    struct list_link running; /* in the list of running orders */
+    /* When the order was submitted, and when it was handed to the executor; 0: not yet. */
     uint64_t queued_ns, started_ns;
 };
 
@@ -42,33 +44,34 @@ struct compile_queue_options {
 KILN_MUST_CHECK enum kiln_code compile_queue_create(const struct compile_queue_options *options,
                                                     struct compile_queue **ret_queue,
                                                     struct kiln_err *err);
-/* Only when nothing waits or runs. */
+/* The queue must have no waiting and no running order. */
 void compile_queue_destroy(struct compile_queue *queue);
 KILN_DEFINE_AUTO(compile_queue)
 
-/* What waits already stays, also beyond them. */
+/* Orders that wait already stay in the queue even if they exceed the new limits. */
 void compile_queue_set_limits(struct compile_queue *queue, unsigned limit, unsigned limit_uid);
-/* KILN_BUSY, saying whose limit, when too many wait; KILN_UNAVAILABLE after drain. */
+/* KILN_BUSY when too many orders wait; the message says whether the user's limit or the common
+ * limit was reached. KILN_UNAVAILABLE after compile_queue_drain. */
 KILN_MUST_CHECK enum kiln_code compile_queue_submit(struct compile_queue *queue,
                                                     struct compile_order *order,
                                                     struct kiln_err *err);
-/* True when it was still waiting: it is forgotten and done will not be called.  False when it
- * runs: done will come. */
+/* True: the order was still waiting; it is removed and done will not be called. False: the order is
+ * running, and done will be called. */
 bool compile_queue_cancel(struct compile_queue *queue, struct compile_order *order);
-/* A waiting prefetch order that someone now waits for becomes interactive. */
+/* Makes a waiting prefetch order interactive, because a request now waits for it. */
 void compile_queue_promote(struct compile_queue *queue, struct compile_order *order);
-/* |uid| waits for a waiting order too: it moves to the end of that user's where
- * fewer wait before it. */
+/* Another user, |uid|, now needs a waiting order too. The order moves to the end of |uid|'s orders
+ * if fewer orders wait before it there. */
 void compile_queue_share(struct compile_queue *queue, struct compile_order *order, uid_t uid);
-/* Refuses new orders; those waiting end at once with COMPILE_UNAVAILABLE (their done callbacks run
- * from within this call); those running go on. */
+/* Refuses new orders. Waiting orders end at once with COMPILE_UNAVAILABLE: their done callbacks run
+ * within this call. Running orders finish. */
 void compile_queue_drain(struct compile_queue *queue);
 
-/* Those that run, the latest first. */
+/* Visits running orders, the most recently started first. */
 void compile_queue_each_running(const struct compile_queue *queue,
                                 void (*visit)(void *context, const struct compile_order *order),
                                 void *context);
-/* Once for each user and priority of which some wait. */
+/* Visits each pair of user and priority that has waiting orders. */
 void compile_queue_each_user(const struct compile_queue *queue,
                              void (*visit)(void *context, uid_t uid, enum priority priority,
                                            unsigned waiting),

@@ -55,7 +55,7 @@ void failure_memory_set_ttl(struct failure_memory *m, unsigned ttl_s)
     m->ttl_ns = (uint64_t)ttl_s * 1000000000u;
 }
 
-/* Every entry lives equally long, so the expired ones are the oldest. */
+/* All entries have the same lifetime, so the expired ones are the oldest. */
 static void forget_expired(struct failure_memory *m, uint64_t now_ns)
 {
     LIST_EACH (&m->by_age, struct entry, by_age, e) {

@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * Failures remembered: what a compile that cannot succeed said, for a while.
+ * Compile failures, remembered for a while so that the same compile is not repeated.
  *
- * Role       answers the next asker of a key at once, with the same sentence and log.  A key
- *            covers the toolchain's identity, so an upgraded compiler is tried afresh.
- * Ownership  keeps copies; what find returns is borrowed until the next call
+ * Role       answers the next request for the same key at once, with the same message and log.  A
+ *            key covers the toolchain's identity, so an upgraded compiler is tried again
+ * Ownership  keeps copies; what failure_memory_find returns is borrowed until the next call
  * Threading  the engine's thread
  *
- * Bounded: the oldest of FAILURES_MAX is forgotten first; of a log the first 8 KiB are kept.
+ * Bounded: at most FAILURES_MAX entries, of which the oldest is dropped first.  The first 8 KiB of
+ * a log are kept.
  */
 #include "common/cleanup.h"
 #include "common/digest.h"
@@ -21,7 +22,7 @@ struct failure_memory;
 
 struct failure {
     struct kiln_err err;
-    const char *log; /* "" when there was none */
+    const char *log; /* "" if there was none */
 };
 
 KILN_MUST_CHECK enum kiln_code failure_memory_create(unsigned ttl_s,
@@ -30,13 +31,13 @@ KILN_MUST_CHECK enum kiln_code failure_memory_create(unsigned ttl_s,
 void failure_memory_destroy(struct failure_memory *memory);
 KILN_DEFINE_AUTO(failure_memory)
 
-/* For those that are remembered, too. */
+/* Applies to existing entries, too. */
 void failure_memory_set_ttl(struct failure_memory *memory, unsigned ttl_s);
-/* Remembers until |now_ns| + ttl; out of memory forgets (it would only be tried again).  |log| may
- * be NULL.  A ttl of 0 remembers nothing. */
+/* Remembers the failure until |now_ns| + ttl. Does nothing if memory is short (the compile is only
+ * tried again) or if the ttl is 0. |log| may be NULL. */
 void failure_memory_add(struct failure_memory *memory, const struct digest *key,
                         const struct kiln_err *failure, const char *log, uint64_t now_ns);
-/* False when nothing is known or it has expired. */
+/* False: no failure of this key is remembered, or it has expired. */
 bool failure_memory_find(struct failure_memory *memory, const struct digest *key, uint64_t now_ns,
                          struct failure *ret_failure);
 void failure_memory_clear(struct failure_memory *memory);

@@ -57,7 +57,7 @@ static struct fair_user *find_or_add_user(struct fair_queue *queue, uid_t uid)
     return user;
 }
 
-/* Users who wait for nothing are kept while they owe time or have a reservation. */
+/* Drops users without waiting items, except those who owe time or have a reservation. */
 static void forget_idle_users(struct fair_queue *queue)
 {
     LIST_EACH (&queue->users, struct fair_user, link, user) {
@@ -117,7 +117,7 @@ static struct fair_item *first_item(const struct fair_user *user)
     return LIST_FIRST(&user->items, struct fair_item, link);
 }
 
-/* Among equals, who came first: the list is in order of arrival. */
+/* Ties go to the user who is first in the list: new users and users just served go to its end. */
 static struct fair_user *next_user(const struct fair_queue *queue, fair_filter *may_start,
                                    void *context)
 {
@@ -150,11 +150,11 @@ struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_s
         return NULL;
     struct fair_item *item = first_item(user);
     take_item(queue, item);
-    if (user->served < queue->now) /* was passed over, which earns no credit either */
+    if (user->served < queue->now) /* the user was skipped, which earns no credit either */
         user->served = queue->now;
     queue->now = user->served;
     user->served += FAIR_QUEUE_UNIT;
-    list_remove(&user->link); /* behind those who wait as long */
+    list_remove(&user->link); /* behind users with the same virtual time */
     list_append(&queue->users, &user->link);
     forget_idle_users(queue);
     return item;
@@ -177,7 +177,7 @@ bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item)
 void fair_queue_charge(struct fair_queue *queue, uid_t uid, uint64_t cost)
 {
     struct fair_user *user = find_or_add_user(queue, uid);
-    if (user) /* no memory: one item was cheap */
+    if (user) /* no memory: one uncharged item does little harm */
         user->served += cost;
 }
 

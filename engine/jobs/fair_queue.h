@@ -4,16 +4,16 @@
 /*
  * The one queue in which users' work waits.
  *
- * Role       bounded, in all and for each user; fair: the next item is that of the user who has
- *            been served least; items can be removed, and the queue can be closed and emptied
+ * Role       bounded, in total and for each user; fair: the next item belongs to the user who has
+ *            been served least.  Items can be removed, and the queue can be closed and emptied
  * Ownership  borrows items from fair_queue_push until fair_queue_pop or fair_queue_remove
- * Threading  none of its own; one thread, or whoever owns it holds a lock
+ * Threading  has no lock: use it on one thread, or hold the owner's lock
  *
  * The algorithm is start-time fair queuing (Goyal, Vin, Cheng, 1996).  Each user has a virtual
- * time: what they were served so far, in any unit of cost.  The user with the least is served
- * next and pays for it: one unit for each item, and what fair_queue_charge adds once the true cost
- * is known.  A user who comes back after a pause begins at the queue's virtual time, that of the
- * user served last, so a pause earns no credit:
+ * time: the sum of the costs of the user's items so far, in any unit.  The user with the lowest
+ * virtual time is served next.  Each item costs one unit when it is popped; fair_queue_charge adds
+ * the rest once the true cost is known.  The queue's virtual time is that of the user served last.
+ * A user who returns after a pause starts at that time, so a pause earns no credit:
  *
  *     user 1 pushes a b c, user 2 then pushes d    popped: a d b c
  */
@@ -24,8 +24,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FAIR_QUEUE_UNIT \
-    1000000u /* what an item costs: so many nanoseconds, where costs are times */
+#define FAIR_QUEUE_UNIT 1000000u /* initial cost of an item: 1 ms if costs are times */
 
 struct fair_item { /* embed it, zeroed */
     struct list_link link;
@@ -33,9 +32,9 @@ struct fair_item { /* embed it, zeroed */
 };
 
 struct fair_queue_options {
-    unsigned max;     /* items that wait, of all users */
-    unsigned max_uid; /* of one user */
-    const char *noun; /* of what waits, plural, for messages: "compiles" */
+    unsigned max;     /* waiting items of all users */
+    unsigned max_uid; /* waiting items of one user */
+    const char *noun; /* plural, for messages: "compiles" */
 };
 
 struct fair_queue {
@@ -47,40 +46,41 @@ struct fair_queue {
 };
 
 void fair_queue_init(struct fair_queue *queue, const struct fair_queue_options *options);
-/* Only when it is empty; accepts one that was zeroed and never initialized. */
+/* The queue must be empty. Accepts a zeroed queue that was never initialized. */
 void fair_queue_done(struct fair_queue *queue);
 
-/* KILN_BUSY, with the limit and what to do, when too many wait; KILN_UNAVAILABLE when closed. */
+/* KILN_BUSY when too many items wait; the message names the limit and what to do. KILN_UNAVAILABLE
+ * when the queue is closed. */
 KILN_MUST_CHECK enum kiln_code fair_queue_push(struct fair_queue *queue, uid_t uid,
                                                struct fair_item *item, struct kiln_err *err);
-/* The next item, or NULL.  Its user pays FAIR_QUEUE_UNIT. */
+/* Removes and returns the next item, or NULL. Its user is charged FAIR_QUEUE_UNIT. */
 struct fair_item *fair_queue_pop(struct fair_queue *queue);
-/* The item that fair_queue_pop would return. */
+/* Returns the item that fair_queue_pop would return, and leaves it in the queue. */
 struct fair_item *fair_queue_peek(const struct fair_queue *queue);
-/* Both, passing over users whose first item may not start now; NULL: none may. */
+/* The same two, but skipping users whose first item may not start now. NULL: no item may start. */
 typedef bool fair_filter(void *context, const struct fair_item *item);
 struct fair_item *fair_queue_pop_if(struct fair_queue *queue, fair_filter *may_start,
                                     void *context);
 struct fair_item *fair_queue_peek_if(const struct fair_queue *queue, fair_filter *may_start,
                                      void *context);
-/* True: it was waiting, and is the caller's again. */
+/* True: the item was waiting, and belongs to the caller again. */
 bool fair_queue_remove(struct fair_queue *queue, struct fair_item *item);
-/* |uid| used |cost| more than was paid. */
+/* Adds |cost| to |uid|'s virtual time, for an item that cost more than it was charged. */
 void fair_queue_charge(struct fair_queue *queue, uid_t uid, uint64_t cost);
-/* Moves a waiting item of |from| to the end of |uid|'s in |to|, which may be the same queue; limits
- * do not count.  False: no memory, the item stays. */
+/* Moves a waiting item of |from| to the end of |uid|'s items in |to|, which may be the same queue.
+ * Ignores the limits. False: no memory; the item stays where it is. */
 bool fair_queue_move(struct fair_queue *from, struct fair_item *item, struct fair_queue *to,
                      uid_t uid);
-/* Until as many calls of fair_queue_release, a push for |uid| needs no memory: within the limits,
- * it cannot fail.  False: no memory. */
+/* Reserves |uid|'s record until the matching fair_queue_release: a push for |uid| then needs no
+ * memory, so within the limits it cannot fail. False: no memory. */
 KILN_MUST_CHECK bool fair_queue_reserve(struct fair_queue *queue, uid_t uid);
 void fair_queue_release(struct fair_queue *queue, uid_t uid);
-/* From now on every push fails; what waits can still be popped. */
+/* From now on every push fails; waiting items can still be popped. */
 void fair_queue_close(struct fair_queue *queue);
 
 unsigned fair_queue_count_of(const struct fair_queue *queue, uid_t uid);
-/* How many of the same user's items come before it. */
+/* How many items of the same user wait before |item|. */
 unsigned fair_queue_place_of(const struct fair_item *item);
-/* Once for each user of whom something waits. */
+/* Visits each user who has waiting items. */
 void fair_queue_each_user(const struct fair_queue *queue,
                           void (*visit)(void *context, uid_t uid, unsigned waiting), void *context);

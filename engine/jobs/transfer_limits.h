@@ -2,20 +2,22 @@
 #pragma once
 
 /*
- * How many uploads and transfers there may be: all limits of their number, in one place.
+ * The limits on the number of uploads and transfers.
  *
- * An upload is a request that brings a package, a cache or a tuning file; the engine refuses those
- * beyond the limit (engine/service/packages/uploads.c).  Each has at most one transfer at a time,
- * which waits for one of a few kiln-transfer processes (daemon/workers/transfer.c).
+ * An upload is a request that brings a package, a cache or a tuning file.  The engine refuses
+ * uploads beyond the limit (engine/service/packages/uploads.c).  Each upload has at most one
+ * transfer at a time, which waits for one of a few kiln-transfer processes
+ * (daemon/workers/transfer.c).
  */
 #define UPLOADS_MAX 16u
-/* Of those, only for administrators: users' imports must not keep packages out. */
+/* Of UPLOADS_MAX, reserved for administrators: users' imports must not block packages. */
 #define UPLOADS_FOR_ADMINS 4u
-/* Of one user who is no administrator. */
+/* Uploads of one user who is not an administrator. */
 #define UPLOADS_MAX_UID 2u
-/* Processes: more would share one line to the same server. */
+/* kiln-transfer processes in parallel. More would only share the same network line. */
 #define TRANSFERS_AT_ONCE 3u
-/* Of those, only for administrators. */
+/* Of TRANSFERS_AT_ONCE, reserved for administrators. */
 #define TRANSFERS_FOR_ADMINS 1u
-/* Processes of one user that do not die of SIGKILL; that user's next transfers are refused. */
+/* Processes of one user that SIGKILL does not end. At this number the user's further transfers are
+ * refused. */
 #define TRANSFERS_STUCK_MAX_UID 2u

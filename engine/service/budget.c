@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/budget.h"
 
-struct share { /* of one user with something charged */
+struct share { /* the charges of one user */
     struct share *next;
     uid_t uid;
     uint64_t taken;

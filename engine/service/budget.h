@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Bytes that waiting requests hold: sources of queued compiles, requests parked for a toolchain.
+ * Memory that waiting requests hold: sources of queued compiles, requests deferred for a toolchain.
  *
- * Role       one user cannot fill the daemon's memory with work that waits, and all together not
- *            either
- * Ownership  a charge is given back by whoever frees the bytes
+ * Role       limits these bytes for each user and in total, so that waiting work cannot fill the
+ *            daemon's memory
+ * Ownership  whoever frees the bytes also returns the charge (budget_give)
  * Threading  the engine's thread
  */
 #include "common/cleanup.h"
@@ -22,9 +22,10 @@ KILN_MUST_CHECK enum kiln_code budget_create(uint64_t limit, uint64_t limit_uid,
 void budget_destroy(struct budget *budget);
 KILN_DEFINE_AUTO(budget)
 
-/* What is taken beyond them stays until it is given back. */
+/* Charges that exceed the new limits stay until they are returned. */
 void budget_set_limits(struct budget *budget, uint64_t limit, uint64_t limit_uid);
-/* KILN_BUSY, naming whose limit, when |bytes| more are too many; nothing is charged then. */
+/* KILN_BUSY when |bytes| more would exceed a limit; the message says whose limit. Nothing is
+ * charged then. */
 KILN_MUST_CHECK enum kiln_code budget_take(struct budget *budget, uid_t uid, uint64_t bytes,
                                            struct kiln_err *err);
 void budget_give(struct budget *budget, uid_t uid, uint64_t bytes);

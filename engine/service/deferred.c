@@ -99,7 +99,7 @@ static void step_work(struct task *task)
 
 static void start_next(struct request_queue *queue);
 
-/* What a step took beyond the unit that each pays counts against its user. */
+/* Charges the user for a step's time beyond the unit that every step pays. */
 static void leave_work_queue(struct deferred *d)
 {
     struct request_queue *queue = d->queue;

@@ -4,21 +4,21 @@
 /*
  * Requests that are answered later.
  *
- * Role       one life cycle for all of them: which caller waits, how many of a sort a user may
- *            have, the place in a fair queue, the steps on an executor's lane, the answer, and one
- *            cancel and one destroy
- * Ownership  a deferred is the first member of the request it is part of, and the request is one
- *            heap block.  The block belongs to its handler until deferred_wait; from then on it
- *            frees itself: by deferred_end, by deferred_destroy, or by deferred_cancel when its
- *            caller leaves
- * Threading  the engine's thread, but for a step's |work|, which runs on a lane.  While that runs
- *            the lane alone touches what the work is about
+ * Role       one life cycle for all of them: the caller that waits, the number of requests a user
+ *            may have, the place in a fair queue, the steps on a work queue, the answer, one cancel
+ *            and one destroy
+ * Ownership  struct deferred is the first member of a request, and the request is one heap block.
+ *            The block belongs to its handler until deferred_wait.  From then on it frees itself:
+ *            in deferred_end, in deferred_destroy, or in deferred_cancel when its caller leaves
+ * Threading  the engine's thread, except for a step's |work|, which runs on a work queue.  While
+ *            |work| runs, nothing else touches the data that it works on
  *
- * A request that does one thing on a lane, one at a time and in fair order:
+ * A request with one step, which runs in fair order and not in parallel with others of its queue:
  *
  *     static void list_work(struct deferred *d) { fill d->answer, or d->rc and d->err }
  *     static const struct deferred_kind list_kind = { .size = sizeof(struct list_request) };
- *     static const struct deferred_step list_step = { .lane = WORK_QUEUE_READ, .work = list_work };
+ *     static const struct deferred_step list_step = { .work_queue = WORK_QUEUE_READ,
+ *                                                     .work = list_work };
  *
  *     struct list_request *rq = deferred_create(&list_kind, e, caller, header->request_id, err);
  *     if (!rq)
@@ -36,41 +36,45 @@
 struct deferred;
 
 struct deferred_kind {
-    size_t size; /* of the request: what deferred_create allocates */
-    /* Sends the answer of a request whose rc is KILN_OK to its caller, who waits no more.  NULL:
-     * d->answer as JSON. */
+    size_t size; /* size of the whole request, which deferred_create allocates */
+    /* Sends the answer of a request whose rc is KILN_OK; the caller no longer waits then. NULL:
+     * d->answer is sent as JSON. */
     void (*reply)(struct deferred *d, struct caller *caller);
-    /* The caller left or cancelled: stops what is under way elsewhere.  True: the request may be
-     * destroyed as soon as no step of it runs.  False: it ends by itself.  NULL: true. */
+    /* The caller left or cancelled: stops work that is under way elsewhere. True: the request may
+     * be destroyed as soon as none of its steps runs. False: the request ends by itself. NULL: like
+     * true. */
     bool (*stop)(struct deferred *d);
-    /* Frees what the request owns beside question, answer and itself.  May be NULL. */
+    /* Frees what the request owns in addition to question, answer and its own block. May be
+     * NULL. */
     void (*release)(struct deferred *d);
 };
 
 /* A piece of a request's work. */
 struct deferred_step {
     enum work_queue work_queue;
-    /* On the engine's thread, right before |work| goes to the lane.  May be NULL. */
+    /* Called on the engine's thread, right before |work| is handed to the work queue. May be
+     * NULL. */
     void (*begin)(struct deferred *d);
-    /* On the lane.  NULL: there is only |done|, at the end of this loop iteration. */
+    /* Called on the work queue. NULL: only |done| is called, at the end of this loop iteration. */
     void (*work)(struct deferred *d);
-    /* On the engine's thread, also when the caller has left: then d->caller is NULL.  Runs another
-     * step, waits for something else, or calls deferred_end.  NULL: deferred_end. */
+    /* Called on the engine's thread, also if the caller has left: d->caller is NULL then. It runs
+     * another step, waits for something else, or calls deferred_end. NULL: deferred_end. */
     void (*done)(struct deferred *d);
 };
 
-/* Requests of one sort, from deferred_join until they are destroyed: also those that still run
- * though their caller left, so that leaving and asking again is no way around the limits. */
+/* Requests of one sort, from deferred_join until they are destroyed. A request counts until it ends
+ * even if its caller left, so leaving and asking again does not evade the limits. */
 struct request_group {
     struct list members;     /* of struct deferred, in order of arrival */
     const char *noun;        /* plural, for messages: "imports" */
-    unsigned max;            /* 0: no limit, as in the next three */
-    unsigned max_uid;        /* of one user who is no administrator */
-    unsigned max_uid_admin;  /* of an administrator */
-    unsigned kept_for_admin; /* of |max| */
+    unsigned max;            /* 0: no limit; likewise in the next three */
+    unsigned max_uid;        /* for one user who is not an administrator */
+    unsigned max_uid_admin;  /* for one administrator */
+    unsigned kept_for_admin; /* part of |max| that only administrators may use */
 };
 
-/* Requests of which one at a time runs a step; users are served in fair order, by time. */
+/* Requests that run one step at a time. Users are served in fair order, by the time that their
+ * steps took. */
 struct request_queue {
     struct fair_queue waiting; /* of deferred.slot */
     struct deferred *running;  /* borrowed; NULL: none */
@@ -79,23 +83,23 @@ struct request_queue {
 struct deferred {
     const struct deferred_kind *kind;
     struct engine *engine;
-    struct caller *caller; /* NULL once it was answered, or the caller left */
+    struct caller *caller; /* NULL once the request was answered, or the caller left */
     uint64_t request_id;
-    uint16_t type, code;   /* of the request; and how it ends, for the metrics */
-    struct list_link link; /* among the unanswered requests of the caller */
-    uid_t uid;             /* who asked, and in which role; the caller may have left */
+    uint16_t type, code;   /* type of the request; code with which it ends, for the metrics */
+    struct list_link link; /* in the caller's list of unanswered requests */
+    uid_t uid;             /* the user and role of the request, which outlive the caller */
     enum role role;
     bool is_admin;
-    bool is_running;                  /* a step is on its lane, or waits for its end */
-    bool is_over;                     /* it was destroyed meanwhile: freed after the step */
-    const struct deferred_step *step; /* that runs or waits */
+    bool is_running; /* a step is on its work queue, or waits for the end of the loop iteration */
+    bool is_over;    /* it was destroyed while a step ran: the block is freed after the step */
+    const struct deferred_step *step; /* the step that runs or waits */
     struct task task;
     uint64_t worked_ns;          /* how long the step's work took */
-    struct request_queue *queue; /* that the step waits or runs in; NULL: none */
+    struct request_queue *queue; /* the queue in which the step waits or runs; NULL: none */
     struct fair_item slot;
     struct request_group *group; /* NULL: none */
-    struct list_link member;     /* of the group */
-    struct json *question;       /* owned, as the next; NULL: none */
+    struct list_link member;     /* in the group's list */
+    struct json *question;       /* owned, like the next; NULL: none */
     struct json *answer;
     enum kiln_code rc;
     struct kiln_err err;
@@ -105,47 +109,49 @@ struct deferred {
 
 /* ---- its beginning ---- */
 
-/* Zeroed but for the deferred; NULL and err: out of memory. */
+/* Allocates a request, zeroed except for its struct deferred. NULL and err: out of memory. */
 void *deferred_create(const struct deferred_kind *kind, struct engine *e, struct caller *caller,
                       uint64_t request_id, struct kiln_err *err);
-/* The same for a zeroed heap block of the caller's. */
+/* The same for a zeroed heap block that the caller allocated. */
 void deferred_init(struct deferred *d, const struct deferred_kind *kind, struct engine *e,
                    struct caller *caller, uint64_t request_id);
-/* Only from within the request's handler: from now on the caller waits for it. */
+/* Call it only within the request's handler: from now on the caller waits for the request. */
 void deferred_wait(struct deferred *d);
-/* For a handler's last line.  |rc| not KILN_OK: the request is refused, so it is destroyed. */
+/* For a handler's last line. If |rc| is not KILN_OK, the request is refused and destroyed. */
 KILN_MUST_CHECK enum kiln_code deferred_wait_or_destroy(struct deferred *d, enum kiln_code rc);
-/* KILN_BUSY, with the limit, when d->uid has too many in |group|, or there are too many in all. */
+/* KILN_BUSY, naming the limit, when |group| has too many requests of d->uid or too many in
+ * total. */
 KILN_MUST_CHECK enum kiln_code deferred_join(struct deferred *d, struct request_group *group,
                                              struct kiln_err *err);
 
 /* ---- its steps ---- */
 
-/* Runs |step| at once.  No step may be under way. */
+/* Runs |step| at once. No other step may be under way. */
 void deferred_run(struct deferred *d, const struct deferred_step *step);
-/* Runs |step| when it is d->uid's turn in |queue|.  KILN_BUSY when too many wait. */
+/* Runs |step| when |queue| serves this request. KILN_BUSY when too many requests wait. */
 KILN_MUST_CHECK enum kiln_code deferred_enqueue(struct deferred *d, struct request_queue *queue,
                                                 const struct deferred_step *step,
                                                 struct kiln_err *err);
 static inline bool deferred_is_waiting(const struct deferred *d) { return d->slot.user != NULL; }
 
 void request_queue_init(struct request_queue *queue, const struct fair_queue_options *options);
-/* Nothing may wait or run; accepts one that was zeroed and never initialized. */
+/* No request may wait or run. Accepts a zeroed queue that was never initialized. */
 void request_queue_done(struct request_queue *queue);
 
 /* ---- its end ---- */
 
-/* Answers as rc, err and answer say, unless the caller left. */
+/* Sends the answer that rc, err and answer describe, unless the caller left. */
 void deferred_answer(struct deferred *d);
-/* The same, and destroys it. */
+/* The same, then destroys the request. */
 void deferred_end(struct deferred *d);
-/* Refuses it with |why| and cancels what is under way. */
+/* Refuses the request with |why| and cancels what is under way. */
 void deferred_fail(struct deferred *d, const struct kiln_err *why, const char *log);
-/* The caller waits no more, and is answered by whoever calls this. */
+/* The caller no longer waits; whoever calls this function answers it. */
 void deferred_leave(struct deferred *d);
-/* The same for a request that does not end: the same question is handled again. */
+/* The same for a request that does not end here because its question will be handled again. */
 void deferred_forget(struct deferred *d);
-/* The caller left or cancelled: stop, and destroy it if nothing runs any more. */
+/* The caller left or cancelled: stops the request, and destroys it once no step runs. */
 void deferred_cancel(struct deferred *d);
-/* Leaves the caller, the queue and the group, and frees it: after its step, if one runs. */
+/* Removes the request from its caller, queue and group, and frees it: after its step, if one
+ * runs. */
 void deferred_destroy(struct deferred *d);

@@ -14,7 +14,8 @@ bool service_has_listeners(const struct engine *e)
     return false;
 }
 
-/* Who asked for a compile, and administrators, against all the others. */
+/* Splits subscribers in two: the user who requested a compile and administrators, and all
+ * others. */
 struct audience {
     uid_t uid;
     bool knows; /* false: the others */
@@ -67,7 +68,7 @@ static void report(struct engine *e, const struct engine_report *report)
         e->host->report(e->host, report);
 }
 
-/* A compiler that died or was ended, not one that said no. */
+/* Whether the compiler died or was ended, unlike one that rejected the source. */
 static bool ended_badly(enum compile_end end)
 {
     return end == COMPILE_CRASHED || end == COMPILE_TIMED_OUT || end == COMPILE_MEMORY ||
@@ -115,7 +116,7 @@ void event_kernel(struct engine *e, const char *name, const struct digest *key,
         send_event(e, event, /* audience= */ NULL);
         return;
     }
-    /* What a compiler says quotes the source. */
+    /* A compiler's messages quote the source, so other users do not get them. */
     send_event(e, event, &(struct audience){ .uid = source->uid, .knows = false });
     json_set_text(event, "text", result->err.text);
     send_event(e, event, &(struct audience){ .uid = source->uid, .knows = true });
@@ -146,7 +147,7 @@ void event_report_key(struct engine *e, const char *name, const struct digest *k
         return;
     KILN_AUTO(json) struct json *event = event_begin(name);
     json_set_text(event, "text", text);
-    /* It may be somebody's private kernel. */
+    /* The kernel may be private to a user, so only administrators get it. */
     send_event(e, event, &(struct audience){ .uid = (uid_t)-1, .knows = true });
 }
 
@@ -162,7 +163,7 @@ void event_store(struct engine *e, enum kernel_notice kind, const char *text)
     switch (kind) {
     case KERNEL_NOTICE_REPLACED:
         e->stats.store_replaced++;
-        ledger_touch_all(e->figures.ledger); /* the new file has nothing of it */
+        ledger_touch_all(e->figures.ledger); /* the new file has no usage rows */
         event_report(e, "store_replaced", text);
         break;
     case KERNEL_NOTICE_TROUBLE: event_report(e, "store_trouble", text); break;

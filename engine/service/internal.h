@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The engine's inside, shared by engine.c and the files of service/ alone.
+ * The engine's internals, shared only by engine.c and the files of service/.
  *
- * Threading  the engine's thread; what runs on a lane touches only its own task
+ * Threading  the engine's thread; code that runs on a work queue touches only its own task
  */
 #include "common/hash_table.h"
 #include "engine/compile/toolchain.h"
@@ -35,31 +35,31 @@ struct engine {
     struct executor *executor;      /* borrowed */
     struct engine_host *host;       /* borrowed; may be NULL */
     const struct engine_data *data; /* borrowed; NULL: nothing is built in */
-    bool checking_item;             /* one of its items is being checked */
+    bool checking_item;             /* one of the items in |data| is being checked */
     struct kernel_store *store;
     struct hot_set *hot;
     struct package_set *packages;
     struct toolchain_table *toolchains;
     struct compile_queue *queue;
     struct failure_memory *failures;
-    struct budget *budget; /* of bytes that wait */
+    struct budget *budget; /* memory that waiting requests hold */
     struct stats stats;
     struct figures figures;
     struct history history;
     uint64_t instance;
-    char notice[512]; /* what opening the store had to say; "" when nothing */
+    char notice[512]; /* what opening the store reported; "" if nothing */
 
     struct caller *callers;      /* borrowed, joined */
-    struct inflights *inflights; /* owned: in-flight requests of kernels */
-    unsigned tasks_out;          /* handed to a lane and not done */
-    struct requests *requests;   /* owned: what waits, and how much may */
+    struct inflights *inflights; /* owned: in-flight requests for kernels */
+    unsigned tasks_out;          /* handed to a work queue and not done */
+    struct requests *requests;   /* owned: deferred requests and their limits */
 
     struct toolchain_probes *probes; /* owned */
     bool draining;
 
-    struct handed_files *handed; /* owned: what went out with answers and is still open */
+    struct handed_files *handed; /* owned: files that went out with answers and are still open */
 
-    struct package_service *package_service; /* owned: uploads, directories, limits */
+    struct package_service *package_service; /* owned: uploads, directories and limits */
     struct tuning_service *tuning;           /* owned */
 
     struct valid_counts valid_counts;
@@ -69,19 +69,21 @@ struct engine {
     struct buffer records, body; /* scratch of the reply being built */
 };
 
-/* tasks.c: runs |task| on a lane and counts it; its done calls engine_task_ended first. */
+/* tasks.c: runs |task| on a work queue and counts it; the task's done first calls
+ * engine_task_ended. */
 void engine_run(struct engine *e, enum work_queue work_queue, struct task *task);
-/* The same for done alone, at the end of this loop iteration. */
+/* The same, but only done is called, at the end of this loop iteration. */
 void engine_later(struct engine *e, struct task *task);
 void engine_task_ended(struct engine *e);
 
-/* tasks.c: something was removed or replaced, so what is hot counts no more; all of it, for the hot
- * set does not know where an object is from. */
+/* tasks.c: an object was removed or replaced, so the hot set is emptied. All of it, because the hot
+ * set does not record where an object came from. */
 void engine_forget_hot(struct engine *e);
-/* The same where only what is private to |uid| was. */
+/* The same if only objects private to |uid| were removed or replaced. */
 void engine_forget_hot_of(struct engine *e, uid_t uid);
 
-/* Runs the handler of a request that waited, and was counted when it came, once more. */
+/* Runs the handler of a request again after the request waited. The request was counted when it
+ * arrived. */
 void service_resume(struct engine *e, struct caller *caller, const struct frame_header *header,
                     struct bytes body);
 
@@ -89,7 +91,7 @@ void service_resume(struct engine *e, struct caller *caller, const struct frame_
 void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id,
                     const struct kiln_err *why, const char *log);
 
-/* Handlers, one a request of common/messages.def. */
+/* One handler for each request of common/messages.def. */
 #define KILN_REQUEST(name, number, who, body, purpose)                                       \
     enum kiln_code handle_##name(struct engine *e, struct caller *caller,                    \
                                  const struct frame_header *header, struct bytes frame_body, \
@@ -99,19 +101,20 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
 #undef KILN_REQUEST
 #undef KILN_REPLY
 
-/* events.c: {"event": name, ...}; cheap when nobody listens. */
+/* events.c: sends {"event": name, ...} to subscribers; cheap if there are none. */
 struct source;
 void event_kernel(struct engine *e, const char *name, const struct digest *key,
                   const struct source *source, const struct compile_result *result);
 void event_text(struct engine *e, const char *name, const char *text);
-/* The same for what an operator should know of: the host writes it to its log too. */
+/* The same for trouble that an operator should know about: the host also writes it to its log. */
 void event_report(struct engine *e, const char *name, const char *text);
-/* The same about one kernel. */
+/* The same, about one kernel. */
 void event_report_key(struct engine *e, const char *name, const struct digest *key,
                       const char *text);
-/* The same where nothing is wrong. */
+/* Like event_report, if nothing is wrong. */
 void event_note(struct engine *e, const char *name, const char *text);
-/* What the store had to say of itself. */
+/* Reports a notice of the store. */
 void event_store(struct engine *e, enum kernel_notice kind, const char *text);
-/* After a write to the store: what came of it, and what the store repaired meanwhile. */
+/* Call it after a write to the store: reports a failed write, and what the store repaired
+ * meanwhile. */
 void event_after_write(struct engine *e, enum kiln_code rc, const struct kiln_err *err);

@@ -9,15 +9,15 @@
 enum who { USE, ADMIN };
 enum body { BINARY, JSON, JSON_FILES };
 
-/* Answered at once: they hold no place among the unanswered, so that even a connection with as
- * many as may be can cancel. */
+/* Requests that are answered at once do not count against the limit of unanswered requests. So a
+ * connection at its limit can still cancel. */
 static bool takes_no_place(unsigned type)
 {
     return type == MESSAGE_hello || type == MESSAGE_ping || type == MESSAGE_cancel ||
            type == MESSAGE_events;
 }
 
-/* What they bring is kept as the caller's own, or is taken off it. */
+/* Requests that change per-user data. */
 static bool is_about_ones_own(unsigned type)
 {
     return type == MESSAGE_kernel_import || type == MESSAGE_tuning_put ||
@@ -26,7 +26,7 @@ static bool is_about_ones_own(unsigned type)
            type == MESSAGE_tuning_remove;
 }
 
-/* The table of common/messages.def as a dispatch table. */
+/* The dispatch table, made from common/messages.def. */
 static const struct route {
     const char *name;
     enum who who;
@@ -88,7 +88,7 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
     caller->ops->reply(caller, &reply);
 }
 
-/* What people know the request by: the command that sends it. */
+/* The command that sends the request, by which users know it. */
 static const char *command_of(unsigned type)
 {
     static const char *const commands[] = {
@@ -151,7 +151,7 @@ static enum kiln_code handle(struct engine *e, struct caller *caller,
     return rc ? rc : route->handle(e, caller, header, body, err);
 }
 
-/* Nothing goes on for a request that failed. */
+/* Ends the handling of a request. A failed request starts no further work. */
 static void end_handling(struct engine *e, struct caller *caller, const struct frame_header *header,
                          enum kiln_code rc, struct kiln_err *why)
 {

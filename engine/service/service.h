@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Requests in, replies out: what a transport (the daemon's sessions, the in-process one) needs
- * to know of the engine.
+ * Requests in, replies out: the engine's interface for transports (the daemon's sessions, the
+ * in-process transport).
  *
- * Role       decodes a frame, checks the caller's role, does it, encodes the answer
+ * Role       decodes a frame, checks the caller's role, runs the request, encodes the answer
  * Ownership  the transport owns its caller; the engine never touches it after service_leave
- * Threading  the engine's thread (the loop).  Replies are sent from within service_handle when
- *            the answer is at hand, else later; sinks must allow both.
+ * Threading  the engine's thread (the loop).  A reply is sent within service_handle if the answer
+ *            is available at once, and later if not; a transport must allow both
  */
 #include "common/json.h"
 #include "common/limits.h"
@@ -21,8 +21,8 @@
 struct engine;
 struct caller;
 
-/* The bytes of |object|, which go into a body in front of its byte |at|: so they are not copied
- * before they are sent. */
+/* The bytes of |object|, to be sent in front of byte |at| of the body. They are not copied before
+ * they are sent. */
 struct segment {
     size_t at;
     struct object *object;
@@ -36,13 +36,13 @@ static inline size_t inlaid_size(const struct segment *segments, size_t count)
     return size;
 }
 
-/* How an answer gets back.  Borrows everything for the length of the call; a sink that cannot
- * send at once takes its own references to the objects. */
+/* An answer to send. Everything in it is borrowed for the call. A transport that cannot send at
+ * once takes its own references to the objects. */
 struct reply {
     enum message_type type;
     uint64_t request_id;
     uint16_t flags;                 /* FRAME_MORE */
-    struct bytes body;              /* without its inlays */
+    struct bytes body;              /* without the bytes of the segments */
     const struct segment *segments; /* in order */
     size_t segment_count;
     struct object *const *objects; /* the frame's descriptors, in order */
@@ -50,45 +50,46 @@ struct reply {
 };
 
 struct caller_ops {
-    /* Must not call service_leave() from within: a connection that fails is left later. */
+    /* Must not call service_leave(): after a failed send, the transport leaves later. */
     void (*reply)(struct caller *caller, const struct reply *reply);
 };
 
-/* One connection (or one in-process client).  Embed it; fill the first part. */
+/* One connection (or one in-process client). Embed it; the transport fills the first part. */
 struct caller {
     const struct caller_ops *ops;
     uid_t uid;
     gid_t gid;
     pid_t pid;
     enum role role;
-    /* |uid| is nobody's own: it may be any number of users, who share its limits, and for whom
-     * nothing is kept that others should not see or change. */
+    /* |uid| may stand for any number of users (the overflow uid). They share its limits, and the
+     * engine keeps nothing for this uid that other users should not see or change. */
     bool is_anonymous;
-    /* Descriptors that came with the request in hand, owned by the transport but for those that a
+    /* Descriptors that came with the current request. The transport owns them, except those that a
      * handler takes by writing -1. */
     int files[LIMIT_REQUEST_FILES];
     unsigned file_count;
-    /* The engine's from here on: zero it before service_join. */
+    /* The fields below belong to the engine: zero them before service_join. */
     struct list unanswered; /* of struct deferred, the newest first */
     unsigned in_flight;
     bool greeted;
     bool wants_events;
-    uint64_t events_request; /* id that the events answer */
+    uint64_t events_request; /* request id for the event frames */
     uint16_t version;
     uint64_t capabilities;
-    struct caller *next, *previous; /* list of callers that joined */
+    struct caller *next, *previous; /* in the list of joined callers */
 };
 
 void service_join(struct engine *engine, struct caller *caller);
-/* Cancels what the caller still waits for; queued work that nobody else wants is dropped. */
+/* Cancels the caller's unanswered requests; queued work that no other caller needs is dropped. */
 void service_leave(struct engine *engine, struct caller *caller);
 
-/* Handles one request.  A failure to understand it is answered, not returned: only
- * KILN_INVALID before hello means that the connection should be closed after the reply. */
+/* Handles one request. A request that is refused gets an error reply and returns KILN_OK. The only
+ * failure is KILN_INVALID before hello: the connection should then be closed after the reply. */
 KILN_MUST_CHECK enum kiln_code service_handle(struct engine *engine, struct caller *caller,
                                               const struct frame_header *header, struct bytes body,
                                               struct kiln_err *err);
 
-/* Tells every subscriber; |event| is taken over.  Cheap when nobody listens: ask first. */
+/* Sends |event|, which it takes over, to every subscriber. Check service_has_listeners first, to
+ * save making an event that nobody receives. */
 bool service_has_listeners(const struct engine *engine);
 void service_event(struct engine *engine, struct json *event);

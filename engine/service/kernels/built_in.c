@@ -55,13 +55,13 @@ static unsigned kind_of(const struct engine_item *item)
     return name.kind == TUNING_FIND ? HAS_FIND : HAS_PERF;
 }
 
-/* The id of the devices that it is for. */
+/* The id of the devices that the item is for. */
 static struct bytes id_of(const struct engine_item *item)
 {
     return bytes_of(item->name, strcspn(item->name, "."));
 }
 
-/* What there is for that id, among the items from |from| on, but what is damaged. */
+/* The kinds of undamaged items for that id, from index |from| on. */
 static unsigned kinds_of(const struct engine_data *data, size_t from, struct bytes id)
 {
     unsigned kinds = 0;
@@ -103,7 +103,8 @@ static void write_kinds(char text[ENTRY_MAX], struct bytes id, unsigned kinds)
     snprintf(text + used, ENTRY_MAX - used, ")");
 }
 
-/* The devices, each with what it has; how many more there are where that is too long. */
+/* Lists the devices, each with its kinds of items; ends with " and N more" if the list is too
+ * long. */
 static void name_built_in(const struct engine_data *data, char names[NAMES_MAX])
 {
     char entry[ENTRY_MAX];
@@ -136,7 +137,7 @@ struct absence {
     char key[PROBLEM_KEY_MAX];
 };
 
-/* Where it was to be compiled, what kept it from that is what there is to mend. */
+/* If a compile was needed, the error is the reason why it could not run. */
 static void say_no_compile(const struct absence *a, unsigned kinds, struct kiln_err *err)
 {
     const char *id = a->wish->database_id;

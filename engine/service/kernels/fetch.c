@@ -43,7 +43,7 @@ static bool answer_remembered(struct engine *e, const struct digest *key,
     return true;
 }
 
-/* Copies what |want| has and the flight lacks. */
+/* Copies the inputs of |want| that the in-flight request lacks. */
 static enum kiln_code equip(struct inflight *f, const struct fetch_want *want, uid_t uid,
                             struct kiln_err *err)
 {
@@ -60,8 +60,8 @@ static enum kiln_code equip(struct inflight *f, const struct fetch_want *want, u
     return rc;
 }
 
-/* Someone is on the way to this kernel already.  Of a look-up that a lane is at only the source may
- * be added: the lane does not read it. */
+/* Joins an in-flight request for this kernel. During its look-up on a work queue only the source
+ * may be added, because the look-up does not read it. */
 static enum kiln_code join(struct inflight *f, const struct fetch_want *want,
                            struct fetch_ticket *ticket, struct kiln_err *err)
 {
@@ -83,7 +83,7 @@ static enum kiln_code begin_inflight(struct inflight *f, const struct fetch_want
     if (rc)
         return rc;
     if (f->no_cache)
-        return inflight_submit(f, err); /* never in the table: nobody joins it */
+        return inflight_submit(f, err); /* never in the table, so no other fetch joins it */
     struct digest place = inflight_place(&f->asked, want);
     inflight_enter_table(f, &place);
     inflight_look(f);
@@ -123,7 +123,7 @@ static bool answer_from_hot_set(struct engine *e, const struct digest *key,
         return false;
     if (answer_hot(e, key, ticket, ret_result)) {
         if (want->shared_key)
-            recency_touch(e, want->shared_key); /* it may be the one that is hot */
+            recency_touch(e, want->shared_key); /* the hot object may be stored under this key */
         return true;
     }
     if (want->job && want->name && want->name->target.size > 0) {

@@ -2,10 +2,12 @@
 #pragma once
 
 /*
- * One kernel's way: hot set, store, packages, compilers; and single flight over all of it.
+ * The fetch of one kernel: hot set, store, packages, compilers; with single flight over all of
+ * them.
  *
- * Role       however many ask for a key, it is looked up once and compiled once
- * Ownership  a ticket is the asker's and stays valid until ready was called or fetch_cancel
+ * Role       looks a key up once and compiles it once, however many callers request it
+ * Ownership  a ticket belongs to its caller and must stay valid until ready was called or
+ *            fetch_cancel
  * Threading  the engine's thread
  *
  *   LOOKING --found--> (delivered)
@@ -15,47 +17,49 @@
 #include "engine/service/kernels/name_key.h"
 
 struct fetch_result {
-    struct kiln_err err; /* code KILN_OK and the rest filled, or why not */
+    struct kiln_err err; /* KILN_OK, and the rest is filled; else why the fetch failed */
     enum tier tier;
     struct digest key;
     struct object *object;   /* borrowed for the call; NULL on failure */
     const char *log;         /* borrowed; NULL when there is none */
-    enum miss_reason reason; /* where no tier had it */
+    enum miss_reason reason; /* if no tier had the kernel */
 };
 
 struct fetch_ticket {
     uid_t uid;
     enum priority priority;
-    uint64_t batch; /* its number: what one batch asks for twice is booked once; 0: of none */
-    /* Never from within the call that took the ticket. */
+    uint64_t batch; /* number of the batch; a kernel that a batch names twice is counted once; 0: no
+                       batch */
+    /* Never called from within the call that took the ticket. */
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
     struct inflight *inflight; /* borrowed while waiting */
     uint64_t began_ns;         /* 0: not timed */
     struct fetch_ticket *next, *previous;
 };
 
-/* What is wanted, all borrowed for the call; what must wait is copied. */
+/* What to fetch. All of it is borrowed for the call; a fetch that must wait copies what it
+ * needs. */
 struct fetch_want {
-    struct digest key;              /* when there is no job; else worked out */
-    const struct compile_job *job;  /* NULL: nothing to compile it from.  Options are canonical,
-                                       headers checked */
-    const struct toolchain *tc;     /* with a job */
-    const struct kernel_name *name; /* NULL: packages are asked by key alone */
-    const struct digest
-        *shared_key; /* with a name: where everyone's imported kernels have it; NULL */
-    bool no_cache;   /* with a job: nothing stored is used, nothing is stored */
+    struct digest key; /* used without a job; with one it is computed */
+    const struct compile_job
+        *job; /* NULL: there is no source to compile. Options are canonical, headers checked */
+    const struct toolchain *tc;      /* with a job */
+    const struct kernel_name *name;  /* NULL: packages are searched by key only */
+    const struct digest *shared_key; /* with a name: key of the kernel in the caches imported for
+                                        all users; NULL: none */
+    bool no_cache;                   /* with a job: use nothing that is stored, and store nothing */
 };
 
-/* True when *ret_result holds the answer already, false when ready will be called.  The result's
- * object is borrowed until the next call into the engine. */
+/* True: *ret_result holds the answer. False: ready will be called. The result's object is borrowed
+ * until the next call into the engine. */
 bool fetch_begin(struct engine *e, const struct fetch_want *want, struct fetch_ticket *ticket,
                  struct fetch_result *ret_result);
-/* fetch_begin in two steps, for a ticket that is allocated only if it must wait.  The first: the
- * answer from memory.  When it is false, *ret_key and the ticket, which may be a copy by then, go
- * to the second. */
+/* fetch_begin in two steps, for a ticket that is allocated only if it must wait. fetch_at_hand
+ * answers from memory. If it returns false, pass *ret_key and the ticket, or a copy of the ticket,
+ * to fetch_start. */
 bool fetch_at_hand(struct engine *e, const struct fetch_want *want, struct fetch_ticket *ticket,
                    struct digest *ret_key, struct fetch_result *ret_result);
 bool fetch_start(struct engine *e, const struct fetch_want *want, const struct digest *key,
                  struct fetch_ticket *ticket, struct fetch_result *ret_result);
-/* Forgets the ticket; work that nobody waits for any more is dropped if it has not begun. */
+/* Drops the ticket. Work that no other ticket waits for is dropped too, if it has not begun. */
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket);

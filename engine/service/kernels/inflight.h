@@ -2,12 +2,14 @@
 #pragma once
 
 /*
- * One look-up and, where it must be, compile, with all who wait for it; inside of fetch.h.
+ * In-flight requests: one look-up and, if needed, one compile of a kernel, with all callers that
+ * wait for it.  Internal to fetch.h.
  *
- * Role       the state that the steps of fetch.h's drawing share, and the table that finds a flight
- *            by what it is asked for
- * Ownership  a flight owns its copies; its tickets are their askers'
- * Threading  the engine's thread; while a lane has the task, it alone touches what is filled there
+ * Role       the state that the steps in fetch.h's diagram share, and the table that finds an
+ *            in-flight request by what it fetches
+ * Ownership  an in-flight request owns its copies; its tickets belong to the callers
+ * Threading  the engine's thread; while the task is on a work queue, only the task touches the
+ *            fields that it fills
  */
 #include "engine/service/kernels/fetch.h"
 #include "engine/service/kernels/kernel_look.h"
@@ -15,21 +17,21 @@
 enum stage { LOOKING, QUEUED, SEALING, DELIVERING }; /* QUEUED: waiting for a compiler, or in one */
 
 struct inflight {
-    struct compile_order order; /* first member: the queue hands it back */
+    struct compile_order order; /* first member: the compile queue returns it */
     struct task task;           /* look-up, then sealing */
-    struct hash_link by_place;  /* in the table, or in none */
+    struct hash_link by_place;  /* in the table, if it was entered */
     struct engine *engine;
-    struct digest place; /* in the table: who asks for the same joins */
+    struct digest place; /* key in the table: a fetch with the same place joins */
     struct digest asked; /* the kernel's key */
     enum stage stage;
     bool no_cache;
-    struct source *source;        /* owned; NULL: nothing to compile it from */
+    struct source *source;        /* owned; NULL: there is no source to compile */
     struct name_key *name_key;    /* owned; NULL: no name */
     uint64_t generation;          /* of the hot set, when the look-up began */
     struct fetch_ticket *tickets; /* borrowed list */
-    uid_t uid;                    /* who asked first */
+    uid_t uid;                    /* the user who asked first */
     struct kernel_look look;      /* its object goes to: */
-    /* Filled on a lane. */
+    /* Filled on a work queue. */
     struct object *object; /* owned reference */
     enum tier tier;
     enum kiln_code found;
@@ -40,24 +42,25 @@ struct inflights; /* the table */
 
 KILN_MUST_CHECK enum kiln_code inflights_create(struct inflights **ret_inflights,
                                                 struct kiln_err *err);
-/* None may be left. */
+/* No in-flight request may be left. */
 void inflights_destroy(struct inflights *inflights);
-/* In the table or not. */
+/* Counts all in-flight requests, in the table or not. */
 unsigned inflights_count(const struct inflights *inflights);
 
-/* Waits nowhere yet and is in no table; NULL without memory. */
+/* The new in-flight request is in no queue and not in the table. NULL: out of memory. */
 struct inflight *inflight_create(struct engine *e, const struct digest *asked,
                                  const struct fetch_ticket *asker);
 /* No ticket may be left. */
 void inflight_destroy(struct inflight *f);
 struct inflight *inflight_of_task(struct task *t);
 
-/* Who asks by a name is served by what packages have under it, so only the same question is
- * joined; what must be compiled is compiled once all the same (inflight_compile_or_join). */
+/* The place of a fetch in the table. Requests by name may be answered from packages, so they only
+ * join identical requests. A kernel that must be compiled is still compiled once
+ * (inflight_compile_or_join). */
 struct digest inflight_place(const struct digest *key, const struct fetch_want *want);
 /* NULL: there is none. */
 struct inflight *inflight_find(struct engine *e, const struct digest *place);
-/* Nobody may be there. */
+/* |place| must be free. */
 void inflight_enter_table(struct inflight *f, const struct digest *place);
 void inflight_leave_table(struct inflight *f);
 

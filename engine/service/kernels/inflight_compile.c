@@ -117,7 +117,7 @@ enum kiln_code inflight_submit(struct inflight *f, struct kiln_err *err)
     return compile_queue_submit(f->engine->queue, &f->order, err);
 }
 
-/* Another user waits for it now as well: it comes in the better of the two turns. */
+/* Another user now waits for the compile as well: it gets the better of the two queue slots. */
 void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket)
 {
     struct engine *e = f->engine;

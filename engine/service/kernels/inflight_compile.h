@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A flight's compile: queued, shared, sealed, delivered; stored afterwards, or its failure
- * remembered. */
+/* The compile of an in-flight request: queued, shared, sealed and delivered. The kernel is then
+ * stored, or the failure remembered. */
 #include "engine/service/kernels/inflight.h"
 
-/* Queues the compile of the flight's source. */
+/* Queues the compile of the in-flight request's source. */
 KILN_MUST_CHECK enum kiln_code inflight_submit(struct inflight *f, struct kiln_err *err);
-/* However it was asked for, a kernel is compiled once: joins the flight that compiles it already,
- * or submits.  |f| may be gone when this returns. */
+/* Compiles each kernel once, by key or by name: joins the in-flight request that compiles it
+ * already, or submits |f|. |f| may have been freed when this returns. */
 void inflight_compile_or_join(struct inflight *f);
-/* |ticket| waits for what is under way; another user's turn counts as well. */
+/* |ticket| now waits for |f|. If |f| waits for a compiler, it gets the better of the queue slots of
+ * its users. */
 void inflight_join_queue(struct inflight *f, struct fetch_ticket *ticket);

@@ -83,7 +83,8 @@ static enum miss_reason reason_of(const struct inflight *f, enum kiln_code code)
     return code && is_refusal(f, code) ? MISS_REFUSED : MISS_NEW;
 }
 
-/* What came out of the store knows it already.  Without memory its hits are the others'. */
+/* Objects from the store have their origin already. Without memory, the hits are counted under
+ * "others". */
 void inflight_label_object(struct inflight *f)
 {
     struct object *object = f->object;
@@ -112,11 +113,11 @@ bool inflight_may_have(const struct object *object, uid_t uid)
     return !object || !object->is_private || object->owner == (uint32_t)uid;
 }
 
-/* Every ticket gets the result; the flight is gone when this returns. */
+/* Gives the result to every ticket, then frees the in-flight request. */
 static void deliver(struct inflight *f, const struct fetch_result *result)
 {
     struct engine *e = f->engine;
-    inflight_leave_table(f); /* who asks from now on starts afresh */
+    inflight_leave_table(f); /* later fetches start a new look-up */
     f->stage = DELIVERING;
     struct fetch_result hidden = { .err = { .code = KILN_NOT_FOUND },
                                    .key = f->asked,
@@ -139,7 +140,7 @@ void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, co
     deliver(f, &result);
 }
 
-/* What was removed while it was looked up must not come back. */
+/* A kernel that was removed during the look-up must not become hot again. */
 static void keep_hot(struct inflight *f, const struct digest *key)
 {
     if (!f->no_cache && f->generation == hot_set_generation(f->engine->hot))

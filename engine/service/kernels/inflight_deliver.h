@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A flight's end: every ticket gets the result, and the flight is gone when the call returns. */
+/* The end of an in-flight request: every ticket gets the result, and the in-flight request is freed
+ * when the call returns. */
 #include "engine/service/kernels/inflight.h"
 #include "engine/service/kernels/store_tasks.h"
 
-/* What the flight looked up or compiled, under the key that was asked for; it becomes hot. */
+/* Delivers the object that was looked up or compiled, under the requested key; the object becomes
+ * hot. */
 void inflight_deliver_object(struct inflight *f, enum tier tier);
-/* A package's row does not say what it was made of: it answers those who ask by the name. */
+/* Delivers an object of a package. The package's row does not state the object's source, so it
+ * answers only requests by the same name. */
 void inflight_deliver_packaged(struct inflight *f);
 /* |log| may be NULL. */
 void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, const char *log);
 
-/* Its hits are booked under what it was made of: before it is delivered or the source goes. */
+/* Sets the origin under which the object's hits are counted. Call it before the object is delivered
+ * or the source is freed. */
 void inflight_label_object(struct inflight *f);
 
-/* What somebody imported for himself is not there for others, also where they know its key. */
+/* False for an object that another user imported privately, even if |uid| knows its key. */
 bool inflight_may_have(const struct object *object, uid_t uid);
-/* Into the counters, and the kernel's use. */
+/* Adds a result to the counters and marks the kernel as used. */
 void inflight_count_result(struct engine *e, const struct fetch_result *r,
                            const struct fetch_ticket *ticket);
-/* What was saved: the kernel's compile time, once for a batch however often it names the kernel.
- * Tickets of one batch that get the same object get it one after the other.  A prefetch that finds
- * it saves nobody's time. */
+/* Counts the saved compile time of a hit, once for each batch however often the batch names the
+ * kernel. Tickets of one batch that get the same object must come one after the other. A prefetch
+ * that hits saves no user's time. */
 static inline void inflight_book_hit(struct engine *e, struct object *object, enum lookup_end end,
                                      const struct fetch_ticket *ticket)
 {
@@ -38,7 +42,7 @@ static inline void inflight_book_hit(struct engine *e, struct object *object, en
     e->figures.saved_us += worth_us;
     ledger_hit(e->figures.ledger, ticket->uid, object->ledger_kind, worth_us);
 }
-/* The same as inflight_count_result of a hot one, whose time has been noted. */
+/* The same as inflight_count_result for a hot kernel whose look-up time was already recorded. */
 static inline void inflight_count_hit(struct engine *e, const struct fetch_result *r,
                                       const struct fetch_ticket *ticket)
 {

@@ -27,10 +27,10 @@ static void report(struct inflight *f)
     if (f->look.by_name.damaged[0])
         quarantine_package(e, &f->look.by_name, &f->name_key->name);
     if (f->look.trouble.code)
-        event_report(e, "store_error", f->look.trouble.text); /* to the client it is a miss */
+        event_report(e, "store_error", f->look.trouble.text); /* the client sees a miss */
 }
 
-/* Whose it is has joined a flight that somebody else began with the key. */
+/* True if the object's owner has joined a look-up that another user started by key. */
 static bool is_its_owners(const struct inflight *f)
 {
     const struct fetch_ticket *t = f->found && f->look.reader.hidden ? f->tickets : NULL;

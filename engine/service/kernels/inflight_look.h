@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A flight's look-up on a lane: the store, then packages by key and by name; what none has is
- * compiled, or a miss. */
+/* Looks an in-flight request's kernel up on a work queue: in the store, then in packages by key and
+ * by name. If none has it, it is compiled, or the result is a miss. */
 #include "engine/service/kernels/inflight.h"
 
 void inflight_look(struct inflight *f);

@@ -17,8 +17,8 @@ static enum kiln_code parse_targets(struct bytes wanted, struct target *ret_targ
     return target_parse(bytes_of_text(arch), ret_plain, err);
 }
 
-/* A package's name says for which arch it is, and nothing of features: an object for another arch
- * is damage, one for other features a miss. */
+/* A package's name states an arch but no features. So an object for another arch is damage, and one
+ * for other features is a miss. */
 static enum kiln_code check_packaged(struct kernel_look *l, struct bytes raw)
 {
     struct target target, plain;
@@ -36,7 +36,7 @@ static enum kiln_code check_packaged(struct kernel_look *l, struct bytes raw)
     return code_object_suits(raw, &target) ? KILN_OK : KILN_NOT_FOUND;
 }
 
-/* What a level cannot say is no reason to leave the next one unasked. */
+/* Keeps an error for the report: an error at one tier must not prevent looking in the next. */
 static void note_trouble(struct kernel_look *l, const struct kiln_err *why)
 {
     if (l->found && l->found != KILN_NOT_FOUND && !l->trouble.code)
@@ -50,7 +50,7 @@ static void look_into_store(struct kernel_look *l, const struct digest *key, boo
     note_trouble(l, &why);
 }
 
-/* Asked for by a name that states no version. */
+/* Whether the kernel is requested by a name without a version. */
 static bool is_plain(const struct kernel_look *l)
 {
     const struct kernel_name *n = l->name;
@@ -58,8 +58,8 @@ static bool is_plain(const struct kernel_look *l)
     return digest_equal(&plain, &l->asked);
 }
 
-/* A cache of MIOpen is kept under its version.  As long as there is one alone, the plain database
- * id finds it, too: the asker's own, then everyone's. */
+/* An imported MIOpen cache is stored under its version. While there is only one version, the plain
+ * database id finds it, too: first the caller's own, then the one for all users. */
 static void look_into_version(struct kernel_look *l)
 {
     const uint64_t scopes[] = { l->uid, KERNEL_SCOPE_EVERYONE };

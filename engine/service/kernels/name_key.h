@@ -2,22 +2,23 @@
 #pragma once
 
 /*
- * The name by which packages and imported caches know a kernel: (database id, kernel name, kernel
+ * The name of a kernel in packages and imported caches: (database id, kernel name, kernel
  * arguments), verbatim.
  *
- * Ownership  a struct kernel_name borrows; an alias is a copy that outlives its request, charged to
- *            its user's budget from copy to destroy
+ * Ownership  a struct kernel_name borrows; a struct name_key is a copy that outlives its request.
+ *            It is charged to its user's budget from copy to destroy
  * Threading  the engine's thread; read-only elsewhere
  */
 #include "engine/service/internal.h"
 
 struct kernel_name {
     struct bytes database_id, name, args;
-    struct bytes target; /* canonical: what the object must have been made for; empty: any */
+    struct bytes
+        target; /* canonical: the target that the object must have been built for; empty: any */
 };
 
-/* Where the hot set keeps what a package has under that name for that target: not under the key of
- * a source, for a package's row states none. */
+/* The key in the hot set of a package's object for that name and target. It is not the key of a
+ * source, because a package's row states none. */
 struct digest kernel_name_packaged(const struct kernel_name *name);
 
 struct name_key {

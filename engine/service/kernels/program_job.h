@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * A solver's program as a job for a compiler: options in canonical order, headers gathered.  All a
- * client has a say in is numbers (of the problem, of a perf config), and a target that was parsed.
+ * A solver's program as a compile job: options in canonical order, headers gathered.  A client
+ * controls only numbers (of the problem, of a perf config) and a target that was parsed.
  *
- * Ownership  the job's views point into the program (static data) and into this; program_job_done
+ * Ownership  the job's views point into the program (static data) and into the struct program_job;
+ *            free it with program_job_done
  * Threading  plain values
  */
 #include "common/target.h"
@@ -28,5 +29,6 @@ KILN_MUST_CHECK enum kiln_code program_job_make(const struct solution_program *p
 void program_job_done(struct program_job *p);
 #define PROGRAM_JOB_AUTO __attribute__((cleanup(program_job_done)))
 
-/* What packages call the job's kernel is made of this (engine/package/kernel_name.h). */
+/* The data from which packages derive the name of the job's kernel
+ * (engine/package/kernel_name.h). */
 struct package_source program_job_source(const struct compile_job *job);

@@ -18,8 +18,8 @@ struct source {
     char storage[];
 };
 
-/* A job whose target |tc| has not been tried on is a client's, whoever's it was.
- * KILN_BUSY beyond the user's budget, KILN_NO_MEMORY. */
+/* A job for a target on which |tc| was not tried gets COMPILE_OF_CLIENT as its origin, whoever made
+ * it. KILN_BUSY beyond the user's budget, KILN_NO_MEMORY. */
 KILN_MUST_CHECK enum kiln_code source_copy(struct engine *e, uid_t uid,
                                            const struct compile_job *job,
                                            const struct toolchain *tc, struct source **ret_source,

@@ -15,8 +15,8 @@ struct store_upkeep {
     bool is_touched[TOUCHES_MAX];
     unsigned touched_count;
     uint64_t touched_at_ns;
-    bool is_touching; /* a write of recency is out */
-    bool is_tidying;  /* so is a step of tidying */
+    bool is_touching; /* a write of recency is under way */
+    bool is_tidying;  /* a cleaning step is under way */
 };
 
 enum kiln_code store_upkeep_create(struct store_upkeep **ret_upkeep, struct kiln_err *err)
@@ -149,8 +149,8 @@ void quarantine_later(struct engine *e, const struct digest *key)
 
 /* ---- what was used ---- */
 
-/* One slot a key: a kernel used a thousand times is written once.  Two kernels on one slot cost
- * one of them its mark, which is only recency. */
+/* Each key has one slot, so a kernel that is used a thousand times is written once. If two kernels
+ * share a slot, one loses its mark, which only affects recency. */
 void recency_touch(struct engine *e, const struct digest *key)
 {
     struct store_upkeep *u = e->upkeep;
@@ -295,7 +295,7 @@ static void tidy_done(struct task *task)
     event_after_write(e, t->rc, &t->err);
     if (t->more && !t->rc && !e->draining) {
         t->more = false;
-        engine_run(e, WORK_QUEUE_WRITE, &t->task); /* behind what was stored meanwhile */
+        engine_run(e, WORK_QUEUE_WRITE, &t->task); /* after the writes that were queued meanwhile */
         return;
     }
     e->upkeep->is_tidying = false;

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Which toolchain builds for a target, found out by asking a compiler process.
- *
- * A request whose toolchain is not known yet waits for the probes that it asked for: it is copied,
- * and its handler goes on once the last of them has ended.  Requests share probes, as they share
- * compiles.
- */
+/* Determines which toolchain builds for a target by asking a compiler process. A request whose
+ * toolchain is not known yet waits for the probes that it asked for. It is copied, and its handler
+ * runs again once the last of them has ended. Requests share probes, as they share compiles. */
 #include "engine/service/kernels/toolchains.h"
 
 #include "common/clock.h"
@@ -18,21 +14,22 @@
 
 #define DESCRIPTION_MAX (64u << 10)
 #define DESCRIBE_AGAIN_NS 10000000000u /* after a failure, not before ten seconds */
-/* A package upgraded while we run is noticed within a minute of use.  What the new compiler makes
- * until then is filed under the old identity, which nobody asks for any more afterwards. */
+/* An upgraded compiler package is noticed within a minute of use. Kernels that the new compiler
+ * makes until then are stored under the old identity, which is no longer looked up afterwards. */
 #define DESCRIBE_FRESH_NS 60000000000u
 #define FAILURE_NS 600000000000u /* ten minutes, as long as a failed compile is remembered */
 #define NOT_NOW_NS 1000000000u   /* a second, when there was no process to try with */
-/* Under way for one user: each costs a process, and whoever asks for another target passes them
- * all.  More than one batch can need; a list of more targets waits, and goes on. */
+/* Limit of probes under way for one user: each costs a process, and a new target always needs
+ * probes. The limit exceeds the need of any batch; a longer list of targets waits, then
+ * continues. */
 #define PROBES_MAX_UID 64u
-/* Of one request: describe, then every toolchain of a family.  Where what was found is forgotten
- * again before it is looked at, it could go on for ever. */
+/* Limit for one request: describe, then every toolchain of a family. Without it a request could
+ * loop forever if its findings are forgotten before it reads them. */
 #define TRIES_MAX 8u
 
 #define FAILED_PROBES_MAX 96 /* more than one list of targets leads to */
 
-/* A probe that failed for a reason that may pass: it is tried again after a while. */
+/* A probe that failed for a temporary reason: it is tried again after a while. */
 struct failed_probe {
     char toolchain[16];
     struct target target;
@@ -50,7 +47,7 @@ struct toolchain_probes {
     bool said_no_toolchain;
 };
 
-/* A request waits for a probe. */
+/* One request's wait for one probe. */
 struct probe_wait {
     struct waiting_request *request;
     struct list_link link; /* of the probe; in no list once that has ended */
@@ -76,7 +73,7 @@ struct probe {
     bool is_asked;           /* by the request at hand */
     struct list waits;       /* of struct probe_wait, in the order they came */
     struct task task;        /* a describe's second half: what the store remembers */
-    struct memory *memories; /* owned; filled on a lane */
+    struct memory *memories; /* owned; filled on a work queue */
     struct toolchain tc;     /* a copy: the table may change meanwhile */
     struct target target;
 };
@@ -105,8 +102,8 @@ void toolchains_describe_soon(struct engine *e) { e->probes->describe_at_ns = 0;
 
 /* ---- requests that wait ---- */
 
-/* No process tries for nobody: what nobody waits for any more is dropped, but what a compiler has
- * already goes on, and is remembered. */
+/* Drops a probe that no request waits for. A probe that a compiler already runs goes on, and its
+ * result is remembered. */
 static void drop_unless_awaited(struct probe *p)
 {
     struct engine *e = p->engine;
@@ -206,13 +203,13 @@ enum kiln_code toolchains_wait(struct engine *e, struct caller *caller,
     return KILN_OK;
 }
 
-/* Runs its handler once more; that may wait again. */
+/* Runs the request's handler again; the handler may wait again. */
 static void resume_request(struct waiting_request *rq)
 {
     struct engine *e = rq->base.engine;
     struct caller *caller = rq->base.caller;
     deferred_forget(&rq->base);
-    budget_give(e->budget, rq->base.uid, rq->charged); /* it may be charged anew */
+    budget_give(e->budget, rq->base.uid, rq->charged); /* the handler may charge it again */
     rq->charged = 0;
     e->probes->tries = rq->tries;
     service_resume(e, caller, &rq->header, rq->body);
@@ -222,7 +219,7 @@ static void resume_request(struct waiting_request *rq)
 
 /* ---- describe and probe ---- */
 
-/* The requests that waited for nothing else go on, in the order they came. */
+/* Resumes the requests that waited for nothing else, in order of arrival. */
 static void end_probe(struct probe *p)
 {
     struct list ready = LIST_INIT(ready);
@@ -452,9 +449,9 @@ static void forget_failure(struct engine *e, struct failed_probe *f)
     f->until_ns = 0;
 }
 
-/* A crash, a time-out or a lack of memory or workers may pass: it is not written down, and tried
- * again after a while; or sooner, where made-up targets lead to more failures than there are
- * entries. */
+/* A crash, a time-out or a lack of memory or workers may be temporary. It is not stored, and is
+ * tried again after a while. It is tried sooner if many made-up targets cause more failures than
+ * there are entries. */
 static void note_failure(struct engine *e, const struct probe *p, enum compile_end end)
 {
     uint64_t life = end == COMPILE_UNAVAILABLE ? NOT_NOW_NS : FAILURE_NS;
@@ -478,7 +475,7 @@ void toolchains_forget_failures(struct engine *e)
     }
 }
 
-/* The sentence, and what the compiler said first: nobody keeps a probe's whole log. */
+/* The message, and the beginning of the compiler's log: a probe's whole log is not kept. */
 static void why_it_failed(const struct compile_result *result, char detail[512])
 {
     const char *log = result->log ? result->log : "";
@@ -570,7 +567,7 @@ enum kiln_code toolchains_resolve(struct engine *e, uid_t uid, const struct targ
     if (!e->probes->is_described)
         return describe_first(e, err);
     if (e->probes->describe_at_ns <= clock_monotonic_ns())
-        toolchains_describe(e); /* nobody waits for it: what is known serves meanwhile */
+        toolchains_describe(e); /* no request waits for it: the known toolchains serve meanwhile */
     toolchains_forget_failures(e);
     enum kiln_code rc = toolchain_choose(e->toolchains, target, forced, ret_toolchain, err);
     if (rc != KILN_BUSY)

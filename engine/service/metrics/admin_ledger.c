@@ -241,7 +241,7 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
     return answer;
 }
 
-/* Which row is whose is worked out on the lane, of a copy: there may be thousands. */
+/* The rows' owners are worked out on a work queue, on a copy: there may be thousands. */
 static void begin_ledger(struct admin *a)
 {
     a->books = ledger_copy(a->base.engine->figures.ledger);

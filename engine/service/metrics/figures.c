@@ -50,7 +50,7 @@ const char *figures_compile_result(unsigned result)
 
 /* ---- transfers ---- */
 
-/* A URL that is none was to be fetched, too. */
+/* An invalid URL counts as a download, too. */
 static enum transfer_op transfer_op_of(const char *url)
 {
     static const char file[] = "file:";
@@ -72,7 +72,7 @@ static bool is_marked(const struct request_mark *mark, const struct caller *call
     return mark->caller == caller && mark->id == id;
 }
 
-/* It was counted as answered well when its waiter went. */
+/* Corrects a deferred request that was counted as successful when it ended. */
 static void recount(struct figures *f, enum kiln_code code)
 {
     f->requests[f->ended.type][f->ended.code]--;

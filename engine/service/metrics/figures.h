@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * What the engine counts of its work, beyond the counters of metrics.def: results, durations, the
- * ledger and samples of it all.
+ * The engine's metrics beyond the counters of metrics.def: results, durations, usage accounting and
+ * samples of them.
  *
  * Role       struct figures is the engine's; the requests metrics, ledger and history answer from
- * it Threading  the engine's thread; nothing here locks or waits
+ *            it
+ * Threading  the engine's thread; nothing here locks or waits
  *
- * On the way of a fetch that is found in memory this is some ten instructions: the clock is read
- * for one in HOT_TIMED_EVERY of them.
+ * A fetch that is found in memory spends about ten instructions here: the clock is read for only
+ * one of HOT_TIMED_EVERY of them.
  */
 #include "common/clock.h"
 #include "common/err.h"
@@ -41,12 +42,12 @@ enum lookup_end {
 
 /* Why no tier had a kernel; each miss has one. */
 enum miss_reason {
-    MISS_NEW,        /* nobody had it yet, or not any more */
+    MISS_NEW,        /* nobody had it yet, or it was removed */
     MISS_DAMAGED,    /* what was there failed its check */
-    MISS_STORE,      /* the store or the packages could not be asked */
-    MISS_UNCACHED,   /* the asker wanted it made */
-    MISS_REMEMBERED, /* it is remembered that it cannot be compiled */
-    MISS_UNKNOWN,    /* asked for by key or name, and there is nothing to compile it from */
+    MISS_STORE,      /* the store or the packages failed */
+    MISS_UNCACHED,   /* the caller requested a new compile */
+    MISS_REMEMBERED, /* an earlier failure to compile it is remembered */
+    MISS_UNKNOWN,    /* requested by key or name, without a source to compile */
     MISS_REFUSED,    /* a limit, no memory, no compiler */
     MISS_PREFETCH,   /* no job waited */
 };
@@ -57,7 +58,7 @@ enum compile_metric { /* of a compile that ended; the rest are those of compile_
                       COMPILE_RESULTS
 };
 
-/* What a file is brought in for. */
+/* What a file is transferred for. */
 enum transfer_tier {
     TRANSFER_PACKAGE, /* to install */
     TRANSFER_DISK,    /* its kernels, into the store */
@@ -73,13 +74,13 @@ struct toolchain_figures {
     uint64_t results[COMPILE_RESULTS];
 };
 
-/* The request that is being handled, or that ended last: whose error comes next. */
+/* The request that is being handled, or that ended last: the next error may belong to it. */
 struct request_mark {
     const struct caller *caller; /* NULL: none */
     uint64_t id;
     uint16_t type;
     uint16_t code;
-    bool waits; /* it was not answered at once: its waiter counts it */
+    bool waits; /* it was deferred: it is counted when its deferred request ends */
 };
 
 struct figures {
@@ -87,17 +88,18 @@ struct figures {
     struct request_mark handled, ended;
     uint64_t in_flight;
 
-    uint64_t compiled; /* kernels that their askers got from a compiler */
+    uint64_t compiled; /* kernels that a compiler made for their callers */
     struct histogram lookups[LOOKUP_ENDS];
-    uint64_t ahead[LOOKUP_ENDS];   /* of these, what a prefetch asked for and was found */
-    unsigned hot_left, hot_bucket; /* to the next that is timed; where those until then count */
+    uint64_t ahead[LOOKUP_ENDS]; /* of these, kernels that a prefetch requested and found */
+    unsigned hot_left,
+        hot_bucket; /* hits until the next timed one; the bucket for those until then */
     uint64_t hot_ns;
 
     struct histogram plan, queue;
     struct toolchain_figures toolchains[FIGURE_TOOLCHAINS];
     unsigned toolchain_count;
 
-    /* That ended.  An outcome's code is one of the table: whoever receives it sees to that. */
+    /* That ended. Whoever receives a result checks that its code is one of the table. */
     uint64_t transfers[TRANSFER_TIERS][TRANSFER_OPS][FIGURE_CODES];
 
     uint64_t rejections; /* for a limit */
@@ -110,13 +112,14 @@ struct figures {
 KILN_MUST_CHECK enum kiln_code figures_open(struct figures *f, struct kiln_err *err);
 void figures_close(struct figures *f);
 
-/* When a look-up begins that may be found in memory; 0: it is not timed. */
+/* Call it when a look-up begins that may hit in memory. Returns the start time; 0: it is not
+ * timed. */
 static inline uint64_t figures_hot_begins(const struct figures *f)
 {
     return f->hot_left == 0 ? clock_monotonic_ns() : 0;
 }
 
-/* It was found. */
+/* Call it when that look-up hits. */
 static inline void figures_hot_ends(struct figures *f, uint64_t began_ns)
 {
     if (began_ns) {
@@ -134,7 +137,7 @@ static inline void figures_lookup(struct figures *f, enum lookup_end end, uint64
     histogram_observe(&f->lookups[end], clock_monotonic_ns() - began_ns, 1);
 }
 
-/* The row of a compiler, perhaps a new one. */
+/* Finds the row of a compiler, or adds one. */
 struct toolchain_figures *figures_of_toolchain(struct figures *f, struct bytes name);
 void figures_compile_ended(struct figures *f, struct bytes toolchain, unsigned result,
                            uint64_t wall_ns);
@@ -144,5 +147,5 @@ const char *figures_compile_result(unsigned result); /* "done", "refused", ... *
 void figures_transfer_ended(struct figures *f, enum transfer_tier tier, const char *url,
                             enum kiln_code code);
 
-/* An item of a batch, or the one kernel of a fetch, that was answered by a code. */
+/* Counts an item of a batch, or the one kernel of a fetch, that failed with |code|. */
 void figures_result_failed(struct figures *f, enum kiln_code code);

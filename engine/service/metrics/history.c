@@ -74,7 +74,7 @@ struct kernel_sample history_unwritten(const struct engine *e)
     return sample;
 }
 
-/* Somebody who looks at the counters is no work. */
+/* Reading the counters is not work worth a sample. */
 static bool is_quiet(const struct kernel_sample *s)
 {
     return s->values[HISTORY_fetches] == 0 && s->values[HISTORY_compiles] == 0 &&

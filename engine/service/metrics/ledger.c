@@ -68,7 +68,7 @@ void ledger_sums_add(struct kernel_sums *sums, const struct kernel_sums *more)
     add(&sums->compile_us, more->compile_us);
 }
 
-/* Whether |a| gives way before |b|: what compilers did cannot be had for nothing, unlike hits. */
+/* Whether |a| is replaced before |b|: compile time cannot be faked, unlike hits. */
 static bool weighs_less(const struct kernel_sums *a, const struct kernel_sums *b)
 {
     return a->compile_us != b->compile_us ? a->compile_us < b->compile_us
@@ -86,8 +86,8 @@ static unsigned place_of(const struct ledger *l, uint32_t uid)
     return at;
 }
 
-/* The number of the user for whom compilers worked least, folded into the others; nobody has it
- * now. */
+/* Folds the user with the least compile time into the others, and returns the index of the free
+ * row. */
 static unsigned user_gives_way(struct ledger *l)
 {
     unsigned least = 0;
@@ -133,8 +133,8 @@ static bool same_kind(const struct ledger_kind *kind, uint64_t hash,
            strcmp(kind->what.target, what->target) == 0;
 }
 
-/* The place of the one that took compilers least, folded into the others; its number is not valid
- * any more.  Who makes up names by the thousand only takes the places of what is worth little. */
+/* Folds the kind with the least compile time into the others and returns its place. Its number
+ * becomes invalid. A user who makes up thousands of names only replaces kinds of little worth. */
 static unsigned kind_gives_way(struct ledger *l)
 {
     unsigned least = 1;

@@ -2,35 +2,35 @@
 #pragma once
 
 /*
- * What the kernels that were found had cost to compile, by user and by what was found.
+ * Usage accounting: the compile time of the kernels that were found, by user and by kind of kernel.
  *
- * Role       books every hit with the compile time of its kernel, and every compile; as much as it
- *            keeps fits in memory, and goes to the store in batches (ledger_tasks.h)
- * Ownership  owns its rows; those handed out are borrowed until the next call
+ * Role       counts every hit with the compile time of its kernel, and every compile; stays in
+ *            memory and is written to the store in batches (ledger_tasks.h)
+ * Ownership  owns its rows; rows that it returns are borrowed until the next call
  * Threading  the engine's thread
  *
- * Bounded: LEDGER_USERS_MAX users, and LEDGER_KINDS_MAX pairs of target and program.  The one for
- * which compilers worked least here makes room for a new one: that is the one sum which a loop of
- * hits does not raise.  What has no row is booked under "others", so that sums stay exact.
+ * Bounded: LEDGER_USERS_MAX users, and LEDGER_KINDS_MAX pairs of target and program.  A new row
+ * replaces the one with the least compile time spent here, because that is the only sum that a loop
+ * of hits does not raise.  Usage without a row is counted under "others", so totals stay exact.
  */
 #include "engine/store/kernel_figures.h"
 
 #include <sys/types.h>
 
 #define LEDGER_USERS_MAX 4096
-#define LEDGER_KINDS_MAX 512       /* with that of the others, which is the first */
-#define LEDGER_PRIVATE "(private)" /* program of what somebody imported for himself */
-/* No hit is worth more: what a package states of its kernels is not measured here. */
+#define LEDGER_KINDS_MAX 512       /* including the first, that of the others */
+#define LEDGER_PRIVATE "(private)" /* program of privately imported kernels */
+/* The most that one hit counts: compile times that a package states were not measured here. */
 #define LEDGER_WORTH_MAX_US 1000000000u
 
 struct ledger_user {
     uint32_t uid;
-    bool is_changed; /* since it was written down */
+    bool is_changed; /* since the row was last written to the store */
     struct kernel_sums sums;
 };
 
 struct ledger_kind {
-    uint32_t number; /* of the kind that has this place: a newer one has a larger number */
+    uint32_t number; /* of the kind in this place: a newer kind has a larger number */
     bool is_changed;
     uint64_t hash;
     struct object_origin what;
@@ -42,11 +42,11 @@ struct ledger {
     uint16_t *places;          /* 1 + the place of a user, by a hash of the uid; 0: free */
     unsigned user_count;
     struct ledger_user others;  /* users without a row */
-    struct ledger_user *latest; /* borrowed: who was booked last */
+    struct ledger_user *latest; /* borrowed: the user counted last */
     struct ledger_kind *kinds;  /* owned; place 0 are the others */
     unsigned kind_count;
     uint64_t since;      /* seconds since the epoch */
-    bool rewrites_users; /* one gave way: its row has to go */
+    bool rewrites_users; /* a user's row was replaced: its stored row must be deleted */
     bool rewrites_kinds; /* likewise */
     bool has_changed;
     /* Of ledger_tasks.c. */
@@ -56,15 +56,15 @@ struct ledger {
 };
 
 KILN_MUST_CHECK enum kiln_code ledger_create(struct ledger **ret_ledger, struct kiln_err *err);
-/* Its sums as they are, to be read anywhere: nothing can be booked in it.  NULL when out of memory.
- */
+/* Copies the current sums, to be read on any thread; nothing can be counted in the copy. NULL: out
+ * of memory. */
 struct ledger *ledger_copy(const struct ledger *ledger);
 void ledger_destroy(struct ledger *ledger);
 KILN_DEFINE_AUTO(ledger)
 
-/* The user's row, perhaps a new one. */
+/* Finds the user's row, or adds one. */
 struct ledger_user *ledger_user_of(struct ledger *ledger, uint32_t uid);
-/* The number of the kind, perhaps a new one: for object.ledger_kind. */
+/* Finds the number of the kind for object.ledger_kind, or adds the kind. */
 uint32_t ledger_kind_of(struct ledger *ledger, const struct object_origin *what);
 
 static inline uint64_t ledger_worth(uint64_t compile_ns)
@@ -85,7 +85,7 @@ static inline struct ledger_kind *ledger_kind_at(struct ledger *ledger, uint32_t
     return kind->number == number ? kind : &ledger->kinds[0];
 }
 
-/* Some instructions: of every fetch that is found in memory. */
+/* A few instructions: every fetch that is found in memory runs this. */
 static inline void ledger_hit(struct ledger *ledger, uint32_t uid, uint32_t number,
                               uint64_t worth_us)
 {
@@ -98,13 +98,13 @@ static inline void ledger_hit(struct ledger *ledger, uint32_t uid, uint32_t numb
     user->is_changed = kind->is_changed = ledger->has_changed = true;
 }
 
-/* One that made an object. */
+/* Counts a compile that made an object. */
 void ledger_compiled(struct ledger *ledger, uint32_t uid, uint32_t number, uint64_t compile_us);
-/* What earlier daemons wrote down, added to what was booked since this one started. */
+/* Adds a row that an earlier daemon wrote to what was counted since this one started. */
 void ledger_take(struct ledger *ledger, const struct kernel_ledger_row *row);
-/* Everything is to be written down again. */
+/* Marks every row to be written again. */
 void ledger_touch_all(struct ledger *ledger);
-/* Names come from users and files: what does not print becomes '?'. */
+/* Replaces unprintable bytes by '?', because names come from users and files. */
 void ledger_clean(char *name);
 /* Sums of all users. */
 struct kernel_sums ledger_total(const struct ledger *ledger);

@@ -96,7 +96,7 @@ static void load_done(struct task *task)
         load_ended(t);
 }
 
-/* What is there is not written over by less: until it was read nothing is written. */
+/* Until the stored rows were read, nothing is written, so that they are not overwritten by less. */
 void ledger_load(struct engine *e)
 {
     struct ledger_task *t = task_create(e);

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The ledger on its way into the store and back.
+ * Loads and saves the usage accounting (ledger.h).
  *
- * Role       read once after start, written in batches, about as often as recency; while the store
- *            cannot be read or written to it stays in memory and is tried again
- * Threading  the engine's thread; the reading and writing are tasks
+ * Role       read once after start, then written in batches, about as often as recency.  While the
+ *            store cannot be read or written, the rows stay in memory and the task is retried
+ * Threading  the engine's thread; reading and writing are tasks
  */
 #include "engine/service/internal.h"
 

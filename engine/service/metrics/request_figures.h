@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Every request is counted once, when it ends, with how it ended.
+ * Counts every request once, when it ends, with its result.
  *
- * Role       service.c tells when a request comes, waits, is refused and ends: one that does not
- *            wait ends when its handler returns, one that waits when its waiter is removed
+ * Role       service.c reports when a request begins, is deferred, is refused and ends.  A request
+ *            that is not deferred ends when its handler returns; a deferred one when its struct
+ *            deferred is removed
  * Threading  the engine's thread
  *
- * These are on the way of every request, so they are inline; what only failures need is in
- * figures.c.
+ * Every request runs these functions, so they are inline; what only failures need is in figures.c.
  */
 #include "engine/service/internal.h"
 
@@ -60,6 +60,6 @@ static inline void request_waits_no_more(struct figures *f, const struct deferre
     f->ended.code = w->code;
 }
 
-/* An error goes out: before or after what waited has ended. */
+/* Call it when an error is sent, before or after the deferred request has ended. */
 void request_refused(struct figures *f, const struct caller *caller, uint64_t id,
                      enum kiln_code code);

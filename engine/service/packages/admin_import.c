@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Kernels of one task on a lane: others' work comes in between. */
+/* Kernels that one task imports, so that other users' tasks run in between. */
 #define KERNELS_A_STEP 256
-/* Damaged ones that the answer names. */
+/* Damaged kernels that the answer names. */
 #define DAMAGED_NAMED 200
 
 static const struct admin_member import_members[] = {
@@ -18,10 +18,10 @@ static const struct admin_member import_members[] = {
     { "for_all", MEMBER_FLAG }, { "source", MEMBER_TEXT },      { 0 },
 };
 
-/* From step to step. */
+/* State of an import that lasts from step to step. */
 struct import {
-    struct kern_db *db;                 /* owned; used on the write lane */
-    uint64_t after;                     /* row id: where it stands */
+    struct kern_db *db;                 /* owned; used on WORK_QUEUE_WRITE */
+    uint64_t after;                     /* id of the last row that was read */
     uint64_t begun;                     /* seconds since the epoch; all its kernels are as old */
     struct digest keys[KERNELS_A_STEP]; /* imported in this step */
     size_t key_count;
@@ -35,7 +35,7 @@ struct import_step {
     uint64_t imported, damaged, evicted, replaced;
     char first[256]; /* damage, as a sentence */
     uint64_t rows;
-    enum kiln_code rc; /* of the store: ends the import */
+    enum kiln_code rc; /* failure of the store, which ends the import */
     struct kiln_err *err;
 };
 
@@ -74,7 +74,7 @@ static void compare_object(void *context, const struct kernel_record *r)
     other->differs = !digest_equal(&r->object, other->object);
 }
 
-/* Whether other bytes are under this name already: another version of MIOpen may have made them. */
+/* Whether another object has this name already: another version of MIOpen may have made it. */
 static bool would_replace(struct kernel_store *store, const struct digest *key,
                           const struct digest *object)
 {
@@ -135,7 +135,7 @@ static bool import_row(void *context, const struct kern_row *row)
         return true;
     }
     enum kiln_code rc = store_row(s, row, buffer_view(&raw), &why);
-    if (rc == KILN_INVALID) { /* the row's fault, not the store's: the others are none the worse */
+    if (rc == KILN_INVALID) { /* the row is invalid; the other rows are imported all the same */
         kiln_while(&why, "row %llu", (unsigned long long)row->id);
         note_damage(s, row, &why);
         return true;
@@ -162,7 +162,8 @@ static void import_destroy(void *state)
     free(import);
 }
 
-/* Open from the first step to the last: what was found damaged is not looked for again. */
+/* The cache stays open from the first step to the last, so that damage found once is not searched
+ * again. */
 static enum kiln_code open_cache(struct upload *u, struct import **ret_import, struct kiln_err *err)
 {
     struct import *import = u->state;
@@ -189,7 +190,7 @@ static void answer_counts(struct json *answer, const struct import_step *s, uint
         json_set_text(answer, "first", s->first);
 }
 
-/* Counted are the lost rows that something in the file still names: there may have been more. */
+/* Counts the lost rows that something in the file still names: there may have been more. */
 static void answer_damage(struct json *answer, bool is_last)
 {
     if (!json_get(answer, "file_damaged"))
@@ -247,7 +248,7 @@ static enum kiln_code find_gpu(const struct upload *u, char gpu[DATABASE_ID_MAX]
               : KILN_OK;
 }
 
-/* What takes time: the write lane has others waiting. */
+/* Runs the slow check on WORK_QUEUE_READ, so that it does not block other users' writes. */
 static enum kiln_code check_cache(struct upload *u, struct kiln_err *err)
 {
     char gpu[DATABASE_ID_MAX];
@@ -275,7 +276,7 @@ static enum kiln_code take_cache(struct upload *u, bool *ret_more, struct kiln_e
     return rc ? rc : import_step(u, &step, ret_more, err);
 }
 
-/* What these names answered before may be another object now. */
+/* The imported names may lead to other objects now. */
 static void forget_replaced(struct upload *u)
 {
     struct engine *e = u->base.engine;
@@ -292,9 +293,9 @@ static void finish_import(struct upload *u)
     u->base.engine->stats.evictions += json_get_u64(u->base.answer, "evicted", 0);
     if (json_get_u64(u->base.answer, "imported", 0) == 0)
         return;
-    /* Everyone's may be hot under the key of each user who asked for it.  What is one user's
-     * changes what his names lead to alone: a plain id finds the only version, and none beside
-     * another. */
+    /* An object imported for all users may be hot under a key of each user who requested it. A
+     * private import changes only what that user's names lead to: a plain id finds the only
+     * version, and none if there are several. */
     if (json_get_bool(u->base.question, "for_all", false))
         engine_forget_hot(u->base.engine);
     else

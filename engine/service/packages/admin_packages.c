@@ -76,7 +76,7 @@ static enum kiln_code check_package(struct upload *u, struct kiln_err *err)
     return rc ? rc : package_set_check(u->base.engine->packages, &package, checked, err);
 }
 
-/* What is in place is installed, or removed, whether or not that can be written down. */
+/* The package is installed, or removed, even if this cannot be written to the store. */
 static void forget_damage(struct engine *e, const char *name)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

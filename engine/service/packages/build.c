@@ -25,7 +25,7 @@ static void remove_file(struct deferred *d)
 static const struct deferred_step remove_file_step = { .work_queue = WORK_QUEUE_READ,
                                                        .work = remove_file };
 
-/* A file that was begun is removed on a lane. */
+/* A file that was begun is removed on a work queue. */
 static bool stop_build(struct deferred *d)
 {
     struct build *b = build_of(d);

@@ -4,13 +4,13 @@
 /*
  * One build: problems in, a package of their kernels out.
  *
- * Role       solvers and perf configs are chosen as plans choose them for the asker, some
- *            problems a turn; a lane solves the problems and sorts the kernels as the package has
- *            them.  They are fetched in that order, like a plan's, a window of them at a time, and
- *            written in steps on a lane as they come; the package goes back as a descriptor
+ * Role       solvers and perf configs are chosen as plans choose them for the caller, some problems
+ *            in each loop iteration.  A work queue solves the problems and sorts the kernels into
+ *            the package's order.  They are fetched in that order, a window at a time, and written
+ *            in steps on a work queue as they arrive.  The package is returned as a descriptor
  * Ownership  a deferred request
- * Threading  the engine's thread; while a step runs, the lane alone touches what that step is
- *            about.  One step of one build runs at a time
+ * Threading  the engine's thread; while a step runs on a work queue, only the step touches its
+ *            data. One step of one build runs at a time
  */
 #include "engine/package/package_writer.h"
 #include "engine/service/kernels/fetch.h"
@@ -21,7 +21,7 @@
 /* Kernels begun and not written: enough for every compiler, few enough for descriptors. */
 #define BUILD_WINDOW 256
 #define BUILD_ROWS_A_STEP 64
-/* What a kernel takes, its name and arguments more or less. */
+/* Estimated memory of one kernel, including its name and arguments. */
 #define BUILD_ITEM_BYTES (sizeof(struct build_item) + sizeof(struct solution_program) + 1024)
 
 struct build_item {
@@ -44,8 +44,8 @@ struct build {
     enum package_format format;
     struct buffer problems;
     struct plan_ids ids;          /* of the device it is for */
-    struct plan_choice *choices;  /* owned: one a problem, until they are solved */
-    size_t problem_count, chosen; /* chosen: so many of them are */
+    struct plan_choice *choices;  /* owned: one for each problem, until they are solved */
+    size_t problem_count, chosen; /* chosen: how many of them are chosen */
     struct build_item *items;     /* owned */
     size_t item_count, capacity;
     struct build_item **order; /* owned: each kernel once, as the package has them */
@@ -54,9 +54,10 @@ struct build {
     size_t charged_items; /* of them, kernels */
     size_t begun, ended, failed;
     size_t ready;             /* of order: all before it have ended */
-    size_t written, step_end; /* all before are written, and are when the step is done */
+    size_t written, step_end; /* all rows before |written| are written; |step_end|: where the
+                                 current step stops */
     size_t under_way, fetches_max;
-    struct build_item *again; /* to be asked for again: there was no room in the queue */
+    struct build_item *again; /* to be fetched again: the queue was full */
     uint64_t reported_ns;
     struct package_writer *writer; /* owned */
     char path[PATH_MAX];
@@ -69,24 +70,25 @@ struct build {
 struct build *build_create(struct engine *e, struct caller *caller, uint64_t request_id,
                            struct kiln_err *err);
 static inline struct build *build_of(struct deferred *d) { return (struct build *)d; }
-/* Frees what the kernel holds; once its row is written, or when it is not needed. */
+/* Frees what the item holds. Call it once its row is written, or if it is not needed. */
 void build_drop_item(struct build_item *item);
-/* Runs |step| when it is this user's turn, unless one waits or runs already.  The step's done
+/* Runs |step| when the queue serves this user, unless a step waits or runs already. The step's done
  * begins with build_step_ended. */
 void build_enqueue(struct build *b, const struct deferred_step *step);
-/* False: the build has ended meanwhile, and is gone. */
+/* False: the build has ended meanwhile, and was freed. */
 bool build_step_ended(struct build *b);
 
 /* ---- build_kernels.c: the first steps, which kernels ---- */
 
-/* Asks for the steps; the build may be gone when this returns. */
+/* Starts the steps; the build may be gone when this returns. */
 void build_begin(struct build *b);
 
 /* ---- build_gather.c: fetches them ---- */
 
-/* Begins, or asks for a step, as far as there is room.  The build may be gone when this returns. */
+/* Begins fetches, or enqueues a step, as far as the limits allow. The build may be gone when this
+ * returns. */
 void build_go_on(struct build *b);
-/* Kept for the answer; of many, the first. */
+/* Keeps a failure for the answer; of many, the first ones. */
 void build_note_failure(struct build *b, const struct problem *problem, const struct kiln_err *why);
 
 /* ---- build_package.c: the step that writes rows ---- */

@@ -5,7 +5,8 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/requests/admin.h"
 
-#define BEGUN_AT_ONCE 64 /* hot ones are there at once: others' turns must come */
+#define BEGUN_AT_ONCE \
+    64 /* hot kernels are delivered at once, so let other requests run in between */
 #define PROGRESS_EVERY_NS 200000000u
 #define FAILURES_SHOWN 100
 
@@ -37,7 +38,8 @@ void build_note_failure(struct build *b, const struct problem *problem, const st
     json_append(b->failures, j);
 }
 
-/* While others of this build are under way a full queue is no failure: fewer at once will fit. */
+/* While other fetches of this build are under way, a full queue is not a failure: fewer at once
+ * will fit. */
 static bool ask_again(struct build *b, struct build_item *item, enum kiln_code code)
 {
     if (code != KILN_BUSY || b->under_way == 0)
@@ -101,7 +103,7 @@ static struct build_item *next_item(struct build *b)
     return item;
 }
 
-/* Whether there are more than one loop iteration may begin. */
+/* Begins fetches; true if more remain than one loop iteration may begin. */
 static bool begin_more(struct build *b)
 {
     for (unsigned begun = 0; begun < BEGUN_AT_ONCE; begun++) {
@@ -113,7 +115,7 @@ static bool begin_more(struct build *b)
     return true;
 }
 
-/* A package that lacks what would have come is no success. */
+/* A package without the kernels that were still to come would be incomplete, so the build fails. */
 static void fail_as_it_stops(struct build *b)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -121,7 +123,7 @@ static void fail_as_it_stops(struct build *b)
     deferred_fail(&b->base, &why, NULL);
 }
 
-/* Whoever is told of the last kernel: the build may be gone when this returns. */
+/* Continues the build. The build may be gone when this returns. */
 void build_go_on(struct build *b)
 {
     if (b->base.engine->draining) {
@@ -132,7 +134,7 @@ void build_go_on(struct build *b)
     while (b->ready < b->begun && b->order[b->ready]->ended)
         b->ready++;
     report_progress(b);
-    /* Without rows to write a step lets other requests in between, and other builds. */
+    /* A step without rows to write lets other requests and builds run in between. */
     if (more || b->ready == b->count || b->ready - b->written >= BUILD_ROWS_A_STEP)
         build_enqueue(b, &build_write_step);
 }

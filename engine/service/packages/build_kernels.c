@@ -5,7 +5,8 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/tuning/tuning_service.h"
 
-#define CHOSEN_AT_ONCE 256 /* problems, some microseconds each: others must be served, too */
+#define CHOSEN_AT_ONCE \
+    256 /* problems, a few microseconds each: other requests must run in between */
 
 static int compare_items(const void *a, const void *b)
 {
@@ -110,7 +111,7 @@ static void solve_problems(struct deferred *d)
     b->choices = NULL;
 }
 
-/* The kernels that are more than were thought of. */
+/* Charges the kernels beyond the estimate. */
 static enum kiln_code charge_more(struct build *b, struct kiln_err *err)
 {
     if (b->count <= b->charged_items)
@@ -137,7 +138,7 @@ static void gather_kernels(struct deferred *d)
 
 /* ---- before that: what records say, on the engine's thread ---- */
 
-/* What is no problem is found out when it is solved. */
+/* Invalid problems are found later, when they are solved. */
 static void choose_next(struct build *b, const char *toolchain)
 {
     size_t i = b->chosen++;
@@ -158,7 +159,7 @@ static void choose_next(struct build *b, const char *toolchain)
 
 static void ask_for_next(struct build *b);
 
-/* Others' requests come in between. */
+/* An empty step, so that other requests run in between. */
 static void choose_nothing(struct deferred *d) { (void)d; }
 
 static void choose_some(struct deferred *d)

@@ -44,7 +44,7 @@ static struct handed_to handed_to_of(const struct build *b)
     return (struct handed_to){ .uid = b->base.uid, .is_admin = b->base.is_admin };
 }
 
-/* Before and while it grows. */
+/* Call it before the file is written and while it grows. */
 static enum kiln_code check_room(struct build *b)
 {
     const struct handed_to to = handed_to_of(b);

@@ -12,8 +12,9 @@
 
 /* stat(2) of a few directories and files: cheap enough to be done this often. */
 #define RESCAN_EVERY_NS 2000000000u
-#define REPORTED_FILE \
-    "package-missing.told" /* in the staging directory's parent: what was said at which boot */
+#define REPORTED_FILE                                                                           \
+    "package-missing.told" /* in the staging directory's parent: the reports made, and at which \
+                              boot */
 
 /* ---- what came and went ---- */
 
@@ -128,11 +129,11 @@ static bool reported_since_boot(const struct engine *e, const char *lines)
         bytes_equal(buffer_view(&reported), buffer_view(&boot)))
         return true;
     if (fs_replace_file(path, buffer_view(&boot), 0644, &ignored))
-        return false; /* it is said again at the next start */
+        return false; /* it is reported again at the next start */
     return false;
 }
 
-/* Eight alike need one line. */
+/* Eight identical GPUs need only one line. */
 static bool is_first_of_its_kind(const struct gpu *gpus, size_t index)
 {
     for (size_t i = 0; i < index; i++) {
@@ -218,8 +219,8 @@ static enum kiln_code prepare_staging(struct engine *e, struct kiln_err *err)
 {
     struct kiln_err kept = KILN_ERR_INIT;
     enum kiln_code rc = fs_make_directories(e->package_service->staging, err);
-    if (!rc && fs_empty(e->package_service->staging,
-                        &kept)) /* what was on its way when an earlier kilnd ended */
+    if (!rc &&
+        fs_empty(e->package_service->staging, &kept)) /* files that an earlier kilnd left behind */
         event_report(e, "folder_kept", kept.text);
     return rc;
 }

@@ -4,21 +4,21 @@
 /*
  * The packages of this host, as the rest of the engine sees them.
  *
- * Role       owns all that the engine keeps for packages, the set of them aside.  Rescans the
- *            package directories now and then, and reports what came and went; reports once a boot
- *            which GPUs have no package
+ * Role       owns everything that the engine keeps for packages, except the package set.  Rescans
+ *            the package directories now and then, and reports packages that appeared or
+ *            disappeared; reports once per boot which GPUs have no package
  * Threading  the engine's thread
  */
 #include "engine/service/internal.h"
 
 struct package_service;
 
-/* Before the first request is answered: what is installed counts from the start. */
+/* Call it before the first request is answered: installed packages count from the start. */
 KILN_MUST_CHECK enum kiln_code packages_open(struct engine *e, const struct engine_options *options,
                                              struct kiln_err *err);
 void packages_close(struct engine *e);
-/* Limits of |options|, for what arrives from now on; the directories are looked at with the next
- * tick, as keys may have come or gone. */
+/* Applies the limits of |options| to later uploads. The next tick rescans the directories, as keys
+ * may have changed. */
 void packages_set_limits(struct engine *e, const struct engine_options *options);
 /* Reports GPUs that no package fits, unless they were reported since the last boot. */
 void packages_start(struct engine *e);

@@ -44,11 +44,11 @@ struct upload {
     int files[LIMIT_REQUEST_FILES]; /* owned; -1 */
     bool more;
     bool has_arrived; /* no transfer is under way */
-    void *state;      /* take's own: where it stands */
+    void *state;      /* owned by take: its progress */
 };
 
-/* Answers later.  |url| borrowed from |question|, which is taken over; NULL: the file that came
- * with the request. */
+/* Defers the request. |url| is borrowed from |question|, which is taken over; NULL: the file that
+ * came with the request. */
 KILN_MUST_CHECK enum kiln_code upload_begin(struct engine *e, struct caller *caller,
                                             const struct frame_header *header,
                                             const struct upload_kind *kind, struct json *question,
@@ -63,5 +63,5 @@ void upload_next(struct upload *u, unsigned index, const char *name);
 void upload_taken(struct upload *u);
 /* Ends them all early. */
 void uploads_cancel(struct engine *e);
-/* No upload is left. */
+/* Whether no upload is left. */
 bool uploads_idle(const struct engine *e);

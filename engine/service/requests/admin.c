@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* No question is longer; parsing megabytes would hold up everybody else. */
+/* No valid question is longer; parsing megabytes would delay all other users. */
 #define QUESTION_MAX (64u << 10)
 
 const struct admin_member admin_no_members[] = { { 0 } };
@@ -103,7 +103,7 @@ enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
     return KILN_OK;
 }
 
-/* ---- running on a lane ---- */
+/* ---- running on a work queue ---- */
 
 static struct admin *admin_of(struct deferred *d) { return (struct admin *)d; }
 
@@ -133,7 +133,7 @@ static void work_admin(struct deferred *d)
     a->text = json_print(d->answer, false);
     if (!a->text)
         return;
-    json_destroy(d->answer); /* thousands of rows take their time, too */
+    json_destroy(d->answer); /* freeing thousands of rows takes time, too */
     d->answer = NULL;
 }
 
@@ -145,7 +145,7 @@ static void finish_admin(struct deferred *d)
     if (a->kind->ended)
         a->kind->ended(a);
     if (a->kind->work_queue == WORK_QUEUE_WRITE)
-        event_after_write(d->engine, KILN_OK, &d->err); /* a failure is the asker's to hear */
+        event_after_write(d->engine, KILN_OK, &d->err); /* a failure is reported to the caller */
     deferred_end(d);
 }
 

@@ -4,10 +4,10 @@
 /*
  * Administrative requests: JSON in, JSON out.
  *
- * Role       reads and checks the question, runs what blocks on a lane, sends the answer
- * Ownership  an admin is a deferred request: it lives until its work is done, also when its caller
+ * Role       reads and checks the question, runs blocking work on a work queue, sends the answer
+ * Ownership  an admin is a deferred request: it lives until its work is done, even if its caller
  *            left
- * Threading  work runs on a lane, everything else on the engine's thread
+ * Threading  work runs on a work queue, everything else on the engine's thread
  */
 #include "engine/service/internal.h"
 
@@ -24,16 +24,17 @@ struct admin;
 
 struct admin_kind {
     enum work_queue work_queue;
-    bool scans; /* the store, as a whole: it may take seconds */
+    bool scans; /* scans the whole store, which may take seconds */
     const struct admin_member *members;
-    /* On the engine's thread right before it: takes what it needs of the engine; may be NULL. */
+    /* Called on the engine's thread right before it: takes what it needs from the engine; may be
+     * NULL. */
     void (*begin)(struct admin *a);
-    /* On the lane; fills answer, or returns a code and fills err. */
+    /* Called on the work queue; fills answer, or returns a code and fills err. */
     enum kiln_code (*work)(struct admin *a);
-    /* On the engine's thread after it, where it ended well.  NULL where there is nothing to add:
-     * long answers are printed on the lane then. */
+    /* Called on the engine's thread after it, if it succeeded. NULL: nothing to add, so long
+     * answers are printed on the work queue. */
     void (*finish)(struct admin *a);
-    /* The same however it ended. */
+    /* The same, whether it succeeded or failed. */
     void (*ended)(struct admin *a);
 };
 
@@ -41,7 +42,7 @@ struct admin {
     struct deferred base; /* first member; in the group of all administrative requests */
     const struct admin_kind *kind;
     char *text; /* owned: the answer as it goes out; NULL: not printed yet */
-    struct digest toolchains[TOOLCHAINS_MAX]; /* identities of those that are here */
+    struct digest toolchains[TOOLCHAINS_MAX]; /* identities of the installed toolchains */
     size_t toolchain_count;
     bool toolchains_known;
     struct object *files[ADMIN_FILES_MAX]; /* owned references: descriptors of the answer */
@@ -49,8 +50,8 @@ struct admin {
     struct ledger *books;   /* owned copy; NULL: there is none */
     struct digest *damaged; /* owned: keys of kernels that failed their check */
     size_t damaged_count;
-    struct digest key;         /* the kernel it turned out to be about, if it is about one */
-    struct kernel_usage usage; /* what stats and status need of the store */
+    struct digest key;         /* the kernel that the request is about, if it is about one */
+    struct kernel_usage usage; /* what stats and status need to know about the store */
 };
 
 /* A JSON object that holds members of |members| only, each of its type.  KILN_INVALID names the
@@ -66,12 +67,13 @@ void admin_send(struct engine *e, struct caller *caller, uint64_t id, const stru
 /* The same with descriptors. */
 void admin_send_files(struct engine *e, struct caller *caller, uint64_t id,
                       const struct json *answer, struct object *const *files, size_t file_count);
-/* The one stored kernel whose key begins with |prefix| and that the asker may know of. */
+/* Finds the one stored kernel whose key begins with |prefix| and that the caller may see. */
 KILN_MUST_CHECK enum kiln_code admin_find_kernel(struct admin *a, const char *prefix,
                                                  struct digest *ret_key);
-/* As the asker is shown a kernel: whose it is he learns of his own, administrators of any. */
+/* JSON for a kernel as shown to the caller. The owner is included for the caller's own kernels, and
+ * always for administrators. */
 struct json *kernel_to_json(const struct admin *a, const struct kernel_record *record);
-/* As answers show a toolchain. */
+/* JSON for a toolchain as answers show it. */
 struct json *toolchain_to_json(const struct toolchain *tc);
 
 extern const struct admin_member admin_no_members[];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The request activity: what compiles now, and who waits.  From memory alone, so that it may be
- * asked each second. */
+/* The request activity: running compiles, and the users who wait. It reads memory only, so that it
+ * may be called every second. */
 #include "common/clock.h"
 #include "engine/service/requests/admin.h"
 
@@ -22,7 +22,7 @@ struct activity {
     struct json *compiles; /* borrowed from the answer */
     struct user_line users[USERS_MAX];
     unsigned user_count;
-    struct user_line others; /* whom the asker may not tell apart, or beyond USERS_MAX */
+    struct user_line others; /* users whom the caller may not see separately, or beyond USERS_MAX */
 };
 
 static bool may_know(const struct activity *a, uid_t uid) { return a->is_admin || uid == a->asker; }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request devices: the GPUs of this host as KFD's sysfs tells them.  No device is opened. */
+/* The request devices: the GPUs of this host as KFD's sysfs reports them. No device is opened. */
 #include "engine/service/internal.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/requests/admin.h"

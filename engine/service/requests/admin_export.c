@@ -14,7 +14,7 @@
 
 /* Kernels that are read while one reader is held. */
 #define KERNELS_A_STEP 256
-/* Kernels that one export has moved out of the way; each is a task on the write lane. */
+/* Damaged kernels that one export quarantines; each is a task on WORK_QUEUE_WRITE. */
 #define DAMAGED_MAX 256
 
 static const struct admin_member export_members[] = {
@@ -100,7 +100,7 @@ static enum kiln_code refuse_several(const struct ids *ids, const char *device,
                      (int)strcspn(device, "@"), device, versions);
 }
 
-/* MIOpen looks for one name: of two versions one would be in vain. */
+/* MIOpen reads only one file name, so an export of two versions is refused. */
 static enum kiln_code check_versions(const struct ids *ids, struct kiln_err *err)
 {
     for (size_t i = 0; i < ids->count; i++) {
@@ -120,7 +120,7 @@ struct export_file {
     struct kiln_err *err;
 };
 
-/* Those beyond so many are found by the next export. */
+/* Notes a damaged kernel; those beyond the limit are found by the next export. */
 static void note_damaged(struct admin *a, const struct digest *key)
 {
     if (!a->damaged)
@@ -133,7 +133,7 @@ static bool export_one(void *context, const struct kernel_record *r, struct byte
 {
     struct export_file *x = context;
     if (raw.size == 0) {
-        x->damaged++; /* compiled again by MIOpen: a cache need not be whole */
+        x->damaged++; /* MIOpen compiles it again: a cache need not be complete */
         note_damaged(x->admin, &r->key);
         return true;
     }
@@ -143,7 +143,7 @@ static bool export_one(void *context, const struct kernel_record *r, struct byte
     return !x->rc;
 }
 
-/* Before and while it grows. */
+/* Call it before the file is written and while it grows. */
 static enum kiln_code check_room(struct admin *a, const char *path)
 {
     const struct handed_to to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
@@ -178,7 +178,7 @@ static enum kiln_code export_id(struct admin *a, const char *id, struct json *fi
 {
     char path[PATH_MAX], name[VERSIONED_ID_MAX + 8];
     const char *version = json_get_text(a->base.question, "version", "");
-    /* Who names a version wants the file that MIOpen looks for. */
+    /* With a version, the file gets the name that MIOpen looks for. */
     int shown = version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
     struct export_file x = { 0 };
     const struct handed_to to = { .uid = a->base.uid, .is_admin = a->base.is_admin };

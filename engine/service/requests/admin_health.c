@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The request health: what kilnd itself finds of its directories, its cache and its limits.  It
- * sees more than who asks: its unit's file systems, and directories that are its own. */
+/* The request health: kilnd's own checks of its directories, its cache and its limits. kilnd sees
+ * more than the caller: its unit's file systems, and its private directories. */
 #include "common/clock.h"
 #include "common/fs.h"
 #include "engine/service/requests/admin.h"
@@ -11,9 +11,9 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
-/* Longer files are read as a whole only for who asks for it. */
+/* Longer files are read in full only if the caller requests it. */
 #define CHECKED_MAX (1ull << 30)
-/* What was found so long ago is told again: a gigabyte is not read for each who asks. */
+/* A result up to this age is reported again, so that not every request reads a gigabyte. */
 #define CHECKED_AGE_MAX_S 60
 
 static const struct admin_member health_members[] = { { "deep", MEMBER_FLAG }, { 0 } };
@@ -56,7 +56,8 @@ static struct json *cache_to_json(const struct kernel_check *check, bool deep)
     return j;
 }
 
-/* Objects are passed as sealed memfds: a kernel or a filter that has none stops everything. */
+/* Objects are passed as sealed memfds: a kernel or seccomp filter that refuses memfds stops all
+ * requests. */
 static void try_memfd(struct json *limits)
 {
     struct kiln_err err = KILN_ERR_INIT;

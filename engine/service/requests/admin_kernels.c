@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* One answer ends at so many kernels or, as options and names may have 16 KiB, at so many bytes of
- * them. */
+/* Limits of one answer: so many kernels, or so many bytes of their options and names, which may
+ * have 16 KiB each. */
 #define LIST_PAGE 1000
 #define LIST_BYTES (1u << 20)
 #define MATCHES_SHOWN 2
@@ -71,7 +71,7 @@ static struct kernel_filter filter_of(const struct json *question)
         .package = json_get_text(question, "package", ""),
         .by_uid = json_get(question, "uid") != NULL,
         .uid = (uint32_t)json_get_u64(question, "uid", 0),
-        /* Older than time itself is nothing: second 1 is before every use there was. */
+        /* An age beyond the epoch selects nothing: second 1 is before any use. */
         .older_than = older == 0    ? 0
                       : older < now ? now - older
                                     : 1,
@@ -83,8 +83,8 @@ struct page {
     struct json *kernels;
     size_t seen, most;
     size_t bytes;               /* of their options and names */
-    bool more;                  /* one beyond the page was seen */
-    char last[DIGEST_HEX_SIZE]; /* key of the page's last */
+    bool more;                  /* at least one more kernel follows the page */
+    char last[DIGEST_HEX_SIZE]; /* key of the page's last kernel */
 };
 
 static void list_one(void *context, const struct kernel_record *r)
@@ -102,7 +102,8 @@ static void list_one(void *context, const struct kernel_record *r)
 static enum kiln_code work_list(struct admin *a)
 {
     struct kernel_filter filter = filter_of(a->base.question);
-    filter.by_reader = !a->base.is_admin; /* in the query: a page's end must not be a hidden one */
+    filter.by_reader =
+        !a->base.is_admin; /* filtered in the query, so that a page never ends at a hidden kernel */
     filter.reader = (uint32_t)a->base.uid;
     const char *after = json_get_text(a->base.question, "after", NULL);
     struct digest start;
@@ -134,7 +135,7 @@ enum kiln_code handle_kernel_list(struct engine *e, struct caller *caller,
     return admin_run(e, caller, header, body, &kernel_list_kind, err);
 }
 
-/* Another user's private kernel is as if it were not there. */
+/* A private kernel of another user is treated as absent. */
 enum kiln_code admin_find_kernel(struct admin *a, const char *prefix, struct digest *ret_key)
 {
     size_t count = 0;
@@ -218,7 +219,7 @@ static void note_owner(void *context, const struct kernel_record *r)
                         "ones");
 }
 
-/* Whoever is no administrator removes what answers nobody else. */
+/* Users who are not administrators may remove only their private kernels. */
 static enum kiln_code check_owner(struct admin *a)
 {
     if (a->base.is_admin)
@@ -239,8 +240,8 @@ static enum kiln_code work_remove(struct admin *a)
     return rc;
 }
 
-/* It may be hot under several keys: of whoever asked for it by name.  Who is no administrator has
- * removed what was his alone, and the others' stay. */
+/* The kernel may be hot under several keys, one for each user who requested it by name. A user who
+ * is not an administrator has removed only a private kernel; kernels of others stay hot. */
 static void finish_remove(struct admin *a)
 {
     if (a->base.is_admin)
@@ -298,15 +299,15 @@ static enum kiln_code work_clear(struct admin *a)
     return rc;
 }
 
-/* The hot set knows keys only, so whatever was cleared, all of it goes: the disk fills it again.
- * Failures are forgotten as well: an administrator who clears wants a fresh try. */
+/* The hot set knows only keys, so all of it is cleared, whatever the request named; the disk fills
+ * it again. Failures are forgotten as well, because an administrator who clears wants a new try. */
 static void finish_clear(struct admin *a)
 {
     bool own = json_get_bool(a->base.question, "own", false);
     if (json_get_bool(a->base.answer, "dry_run", false) ||
         (own && json_get_u64(a->base.answer, "kernels", 0) == 0))
         return;
-    if (own) { /* nobody else's look-ups become slower, nor does anybody else hear of it */
+    if (own) { /* other users' look-ups do not become slower, and they are not notified */
         engine_forget_hot_of(a->base.engine, a->base.uid);
         return;
     }

@@ -7,8 +7,8 @@
 /* Each new target costs a compile for every toolchain of its family. */
 #define TARGETS_ASKED_MAX 16
 
-/* Starts what is not known yet of |target|; every toolchain of its family is asked.  |asked|
- * becomes true where some of it is under way. */
+/* Starts the missing probes of |target| for every toolchain of its family. |asked| becomes true if
+ * some of them are under way. */
 static enum kiln_code probe_all(struct engine *e, uid_t uid, const char *text, bool *asked,
                                 struct kiln_err *err)
 {
@@ -25,7 +25,7 @@ static enum kiln_code probe_all(struct engine *e, uid_t uid, const char *text, b
     return rc;
 }
 
-/* KILN_BUSY while some of it is under way. */
+/* KILN_BUSY while some probes are under way. */
 static enum kiln_code probe_wanted(struct engine *e, uid_t uid, const struct json *question,
                                    struct kiln_err *err)
 {

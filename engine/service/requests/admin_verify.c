@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The request package_verify: it may take long, so it does not wait in the queue of the others, nor
- * do they wait for it. */
+/* The request package_verify. It may take long, so it has its own group instead of a place in the
+ * queue of the administrative requests. */
 #include "engine/service/requests/admin.h"
 
 static const struct admin_member verify_members[] = { { "name", MEMBER_TEXT }, { 0 } };

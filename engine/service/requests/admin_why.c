@@ -47,7 +47,7 @@ static enum kiln_code want(struct why *w, const struct kernel_record *record)
     return KILN_OK;
 }
 
-/* ---- on a lane ---- */
+/* ---- on a work queue ---- */
 
 static void take_stored(void *context, const struct kernel_record *record)
 {
@@ -57,7 +57,7 @@ static void take_stored(void *context, const struct kernel_record *record)
         w->base.rc = want(w, record);
 }
 
-/* Looks as a fetch does, so that the two cannot disagree. */
+/* Uses the look-up of a fetch, so that the two cannot disagree. */
 static void look_as_fetch(struct why *w, const struct wanted_program *p)
 {
     const struct kernel_name name = {
@@ -104,7 +104,7 @@ static enum kiln_code look_for(struct why *w, const struct wanted_program *p)
     return w->base.rc;
 }
 
-/* The first that is missing; when none is, the first. */
+/* Picks the first missing program; if none is missing, the first one. */
 static enum kiln_code look_for_programs(struct why *w)
 {
     uint32_t index = 0;
@@ -148,7 +148,7 @@ static void write_message(const struct why *w, char *ret_text, size_t size)
         snprintf(ret_text, size, "it is not in the store, and nothing like it is");
 }
 
-/* What was imported under the name that packages have for it. */
+/* Adds kernels imported under the name that packages use. */
 static enum kiln_code find_namesakes(struct why *w)
 {
     const struct wanted_program *p = w->missing;

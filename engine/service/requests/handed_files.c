@@ -11,19 +11,19 @@
 #include <stdio.h>
 #include <sys/statvfs.h>
 
-/* Where a filesystem cannot tell who has a file open, it counts for so long. */
+/* If a filesystem cannot report other open descriptors, a file counts for this long. */
 #define UNKNOWN_S 600
 #define FREE_PART 16 /* of the disk's blocks, where it is small */
 
 struct handed {
     struct handed *next;
     struct handed_to to;
-    int fd; /* owned; of a file description that nobody else has */
+    int fd; /* owned; its file description is not shared */
     uint64_t size, since_s;
 };
 
 struct handed_files {
-    bool is_sweeping;      /* a sweep is out; the engine's thread's */
+    bool is_sweeping;      /* a sweep is under way; used by the engine's thread only */
     pthread_mutex_t mutex; /* guards what follows */
     struct handed *first;  /* owned */
 };
@@ -57,7 +57,8 @@ void handed_files_destroy(struct handed_files *handed)
     free(handed);
 }
 
-/* A write lease is given to who has the only description of a file, mappings included. */
+/* The kernel grants a write lease only if no other file description, including mappings, has the
+ * file open. */
 static bool is_held_elsewhere(const struct handed *h)
 {
     if (fcntl(h->fd, F_SETLEASE, F_WRLCK) == 0)
@@ -65,7 +66,7 @@ static bool is_held_elsewhere(const struct handed *h)
     return errno == EAGAIN || clock_monotonic_ns() / 1000000000u < h->since_s + UNKNOWN_S;
 }
 
-/* What nobody else has, taken out of the list. */
+/* Removes from the list, and returns, a file that no other process has open. */
 static struct handed *take_free(struct handed_files *handed)
 {
     struct handed *gone = NULL;
@@ -173,7 +174,7 @@ enum kiln_code handed_files_check(struct handed_files *handed, const char *direc
 
 /* ---- handing over ---- */
 
-/* Opened once more: the lease must not be that of the description that goes out. */
+/* Opens the file again: the lease must not be on the description that is sent. */
 static enum kiln_code note(struct handed_files *handed, const char *path,
                            const struct handed_to *to, uint64_t size, struct kiln_err *err)
 {

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Who waits for a lease, and what becomes of leases when a caller leaves.
+ * Requests that wait for a lease, and what happens to leases when a caller leaves.
  *
  * Threading  the engine's thread
  */
 #include "engine/service/internal.h"
 
-/* |caller| is gone: what it held is given to others. */
+/* |caller| has left: its leases are given to others. */
 void leases_leave(struct engine *e, const struct caller *caller);
-/* Whose time is up is told how things stand. */
+/* Answers waiting requests whose time is up with the current state. */
 void leases_tick(struct engine *e);
-/* Who waits is put off. */
+/* Ends the waiting requests because kilnd is stopping. */
 void leases_drain(struct engine *e);

@@ -142,7 +142,7 @@ static bool read_find(struct bytes value, struct plan_known *known, unsigned cou
     return has_any;
 }
 
-/* A damaged or foreign one is passed over. */
+/* A damaged or foreign config does not fit. */
 static bool config_fits(const struct solver *solver, const struct plan_wish *wish,
                         struct bytes params)
 {
@@ -154,7 +154,7 @@ static bool config_fits(const struct solver *solver, const struct plan_wish *wis
            solver->config_is_valid(wish->problem, wish->target, &config);
 }
 
-/* What a more private tier has stays. */
+/* Reads perf records; an entry of a more private tier is kept. */
 static void read_perf(const struct tuning_answer *answer, const struct plan_wish *wish,
                       struct plan_known *known, unsigned count)
 {
@@ -196,7 +196,7 @@ double plan_known_ms(const struct plan_known *known)
 
 /* ---- the choice ---- */
 
-/* The fastest that a find record has; else the one that the solvers' own rule takes. */
+/* The fastest solver of a find record; without one, the solver that the heuristic picks. */
 static const struct plan_known *fastest(const struct plan_known *known, unsigned count,
                                         const struct plan_wish *wish)
 {

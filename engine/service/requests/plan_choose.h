@@ -2,35 +2,36 @@
 #pragma once
 
 /*
- * Which solver and perf config a problem is planned with: the one rule for plans, packages that are
- * built, and why-miss.
+ * The choice of solver and perf config for a problem: one rule for plans, built packages and
+ * why-miss.
  *
- * Role       1. what the asker forces
+ * Role       takes the first of these that exists:
+ *            1. the solver that the caller forces
  *            2. the fastest of kiln's own solvers in a find record, of the most private tier whose
- *               record has one; its time is that of its perf record where that is known
- *            3. the solvers' heuristic
- *            and for the solver, unless its config is forced, that of its perf record where it is a
- *            valid one.  Solvers of MIOpen's, configs that do not fit: passed over, as if they were
- *            not there
- * Ownership  a choice borrows from the wish, and from itself: do not copy it
- * Threading  plan_choose: the engine's thread, for it looks records up (microseconds); solver_solve
- *            of what it chose: any thread
+ *               record has one; its time is that of its perf record, if known
+ *            3. the solver that the solvers' heuristic prefers
+ *            The solver's config, unless the caller forces it, is that of its perf record, if that
+ *            is valid.  MIOpen's solvers and configs that do not fit are ignored
+ * Ownership  a choice borrows from the options and from itself: do not copy it
+ * Threading  plan_choose: the engine's thread, because it looks up records (microseconds);
+ *            solver_solve of the choice: any thread
  */
 #include "engine/compile/toolchain.h"
 #include "engine/solver/solver.h"
 #include "engine/tuning/tuning.h"
 
-/* What is planned for: |text|, and what launches of who has |capabilities| can do. */
+/* Parses the target that is planned for: |text|, limited to launches that a caller with
+ * |capabilities| can do. */
 KILN_MUST_CHECK enum kiln_code plan_target_take(uint64_t capabilities, struct bytes text,
                                                 struct target *ret_target, struct kiln_err *err);
 
 struct plan_ids {
-    char device[DATABASE_ID_MAX];  /* what records are kept by; "": the asker named no device */
-    char package[DATABASE_ID_MAX]; /* what packages are looked up by */
+    char device[DATABASE_ID_MAX];  /* key of tuning records; "": the caller named no device */
+    char package[DATABASE_ID_MAX]; /* key of packages */
 };
-/* Of |given|, the asker's id of its device; without it packages go by the target's arch.  Objects
- * for NVIDIA's GPUs are of a target, not of a number of multiprocessors: so are the packages.  The
- * target learns that number. */
+/* Sets both ids from |given|, the caller's id of its device; without it, packages are selected by
+ * the target's arch. Objects and packages for NVIDIA's GPUs depend on the target, not on the number
+ * of multiprocessors. That number is stored in the target. */
 KILN_MUST_CHECK enum kiln_code plan_ids_take(struct target *target, struct bytes given,
                                              struct plan_ids *ret_ids, struct kiln_err *err);
 /* KILN_INVALID where the device is of another kind than the target's. */
@@ -38,8 +39,8 @@ KILN_MUST_CHECK enum kiln_code plan_ids_check(const struct target *target,
                                               const struct plan_ids *ids, struct kiln_err *err);
 
 #define PLAN_TOOLCHAIN_MAX 256
-/* How tuning records name a toolchain: "nvrtc 13.0 1a2b3c4d5e6f", name, version and the first
- * digits of its identity, so that a rebuilt compiler of the same version is another one. */
+/* The name of a toolchain in tuning records: "nvrtc 13.0 1a2b3c4d5e6f", that is name, version and
+ * the first digits of its identity. A rebuilt compiler of the same version has another name. */
 void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_MAX]);
 
 struct plan_wish {
@@ -47,8 +48,8 @@ struct plan_wish {
     const struct target *target;
     struct bytes solver, config;    /* forced; empty: choose */
     const char *database_id;        /* "": nothing recorded counts */
-    const char *driver, *toolchain; /* the asker's, to tell what is stale; "": not known */
-    uint32_t uid;                   /* whose records come first */
+    const char *driver, *toolchain; /* the caller's, to detect stale records; "": not known */
+    uint32_t uid;                   /* the user whose records come first */
     bool by_heuristic;              /* as if nothing were recorded */
 };
 
@@ -76,5 +77,5 @@ struct plan_known { /* of one solver that applies */
  * find_ms as plan_choose reads it, of one tier's record.  Returns how many. */
 unsigned plan_known_of(struct tuning *tuning, const struct plan_wish *wish,
                        struct plan_known ret_known[PLAN_SOLVERS_MAX]);
-/* What a plan with it is expected to take; 0: not known. */
+/* The expected time of a plan with it; 0: not known. */
 double plan_known_ms(const struct plan_known *known);

@@ -4,11 +4,11 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* Of one user, waiting or running. */
+/* Requests of one user, waiting or running. */
 #define ADMIN_MAX_UID 4
 #define ADMIN_MAX_UID_ADMIN 32
-/* Questions that wait: each is a client's call that has a time-out.  A user may have a process for
- * every GPU of a host, and each asks for one at a time. */
+/* Waiting questions: each is a client's call with a time-out. A user may have one process for each
+ * GPU of a host, and each process asks one question at a time. */
 #define SOLVER_QUESTIONS_MAX 1024
 #define SOLVER_QUESTIONS_MAX_UID 256
 
@@ -18,7 +18,7 @@ static void init_group(struct request_group *group, const char *noun)
     list_init(&group->members);
 }
 
-/* A group bounds what waits in these. */
+/* For queues whose requests are bounded by a group. */
 static void init_unbounded(struct request_queue *queue)
 {
     const struct fair_queue_options options = { .max = UINT_MAX,
@@ -41,7 +41,7 @@ enum kiln_code requests_create(struct requests **ret_requests, struct kiln_err *
     r->admin.max_uid_admin = ADMIN_MAX_UID_ADMIN;
     init_group(&r->verifications, "verifications of packages");
     r->verifications.max = 1; /* a reader reads the whole package */
-    /* A build holds memory, descriptors and a lane's time. */
+    /* A build holds memory, descriptors and a work queue's time. */
     init_group(&r->builds, "package builds");
     r->builds.max_uid = r->builds.max_uid_admin = 1;
     init_group(&r->lease_waits, "requests for a lease"); /* engine/tuning/lease.c bounds them */

@@ -15,10 +15,10 @@ struct requests {
     struct request_group builds;
     struct request_group lease_waits;
     struct request_queue quick_admin;
-    /* Scans of the whole store run one at a time, so that they do not take every reader from the
-     * fetches that look up one kernel; what is quick does not wait for them, nor for writes. */
+    /* Scans of the whole store run one at a time, so that fetches, which look up one kernel each,
+     * still find free readers. Quick requests wait neither for scans nor for writes. */
     struct request_queue slow_admin;
-    /* Walks of tuning spaces take milliseconds: one at a time, so that look-ups of kernels have
+    /* Walks through tuning spaces take milliseconds: one at a time, so that kernel look-ups have
      * the other readers. */
     struct request_queue solver_questions;
     struct request_queue build_steps; /* one step of one build runs at a time */

@@ -4,7 +4,7 @@
 #include "engine/service/requests/plan_choose.h"
 #include "engine/solver/candidates.h"
 
-/* Points that one answer looks at: 0.5 to 2.4 ms on a lane, as measured, and 430 kB at most. */
+/* Points that one answer checks: 0.5 to 2.4 ms on a work queue, as measured, and at most 430 kB. */
 #define POINTS_MAX 4096u
 
 struct configs_request {

@@ -17,8 +17,8 @@ struct item {
     struct item *next_ready;
 };
 
-/* What one request may have sent inside frames: beyond it objects come as descriptors, which cost
- * nothing while the client is slow to read. */
+/* Bytes that one request may get inside frames. Beyond it, objects are sent as descriptors, which
+ * use no memory while the client is slow to read. */
 #define INLINE_BYTES (8u << 20)
 
 struct fetch_request {
@@ -48,7 +48,7 @@ static void release_fetch(struct deferred *d)
 
 static const struct deferred_kind fetch_kind = { .stop = stop_fetch, .release = release_fetch };
 
-/* Into the frame at hand; one that is full goes out first: others will follow it. */
+/* Adds a result to the current frame; a full frame is sent first, marked that others follow. */
 static void add_result(struct result_list *list, struct item *item,
                        const struct fetch_result *result)
 {
@@ -80,7 +80,7 @@ static void add_ready(struct result_list *list, struct fetch_request *rq)
     rq->last_ready = &rq->ready;
 }
 
-/* The request is over with the last of its outcomes, before that one goes out. */
+/* Ends the request before its last result is sent. */
 static void send_results(struct fetch_request *rq, struct result_list *list)
 {
     struct caller *caller = rq->base.caller;
@@ -107,7 +107,8 @@ static void send_ready(struct deferred *d)
 
 static const struct deferred_step send_step = { .done = send_ready };
 
-/* Until the end of this loop iteration: by then others of its request may be ready, too. */
+/* Keeps a result until the end of this loop iteration, when others of its request may be ready,
+ * too. */
 static void keep_ready(struct item *item, const struct fetch_result *result)
 {
     struct fetch_request *rq = item->request;
@@ -163,7 +164,7 @@ struct wanted {
     struct compile_job job;
     struct kernel_name name; /* with a name */
     struct digest shared_key;
-    struct kiln_err err; /* code not OK: this item cannot be done */
+    struct kiln_err err; /* code not OK: this item fails */
 };
 
 static enum kiln_code canonical_options(struct bytes text, struct buffer *storage,
@@ -235,8 +236,8 @@ static enum kiln_code read_key(struct bytes body, struct wanted *ret_wanted)
 
 static bool has_nul(struct bytes b) { return b.size && memchr(b.data, '\0', b.size); }
 
-/* |ret_id| is the database id without the version that tells imports of one MIOpen from another's:
- * packages have none. */
+/* |ret_id| is the database id without the MIOpen version that separates imports; packages have no
+ * version. */
 static enum kiln_code check_name(const struct message_fetch_name *m, struct bytes *ret_id,
                                  struct kiln_err *err)
 {
@@ -256,7 +257,7 @@ static enum kiln_code check_name(const struct message_fetch_name *m, struct byte
     return KILN_OK;
 }
 
-/* First what the caller imported, then what was imported for everyone, then packages. */
+/* Searches the caller's imports, then those for all users, then packages. */
 static enum kiln_code read_name(uid_t uid, struct bytes body, struct wanted *w)
 {
     struct reader r = reader_of(body);
@@ -299,7 +300,8 @@ static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
     result_list_send(&list, caller, id, 0);
 }
 
-/* A request for one kernel.  What is in memory, as a rule, needs no request that waits. */
+/* Handles a request for one kernel. A kernel in memory, the usual case, needs no deferred
+ * request. */
 static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64_t id,
                                  const struct wanted *w, struct kiln_err *err)
 {
@@ -379,7 +381,7 @@ static enum kiln_code read_item(struct engine *e, uid_t uid, struct reader *item
     return kiln_fail(&w->err, KILN_INVALID, "batch item of unknown kind %u", (unsigned)m.kind);
 }
 
-/* Targets of a batch that nobody asked for yet; each costs probes. */
+/* New targets that one batch may name; each costs probes. */
 #define NEW_TARGETS_MAX 16
 
 struct new_targets {
@@ -402,8 +404,8 @@ static enum kiln_code note_target(struct new_targets *seen, const struct target 
     return KILN_OK;
 }
 
-/* Before anything is begun: is every toolchain known?  KILN_BUSY when not.  Most batches are for
- * one target, so the last that was found fine is remembered. */
+/* Checks, before anything begins, that every toolchain is known; KILN_BUSY if not. Most batches are
+ * for one target, so the last one that passed is remembered. */
 static enum kiln_code look_ahead(struct engine *e, uid_t uid, const struct message_batch *m,
                                  struct buffer *storage, struct kiln_err *err)
 {
@@ -435,7 +437,7 @@ static enum kiln_code look_ahead(struct engine *e, uid_t uid, const struct messa
     return seen.count ? KILN_BUSY : KILN_OK;
 }
 
-/* Answers at hand go out many to a frame; the rest follow as they become ready. */
+/* Available results are sent many to a frame; the rest follow as they become ready. */
 static void begin_items(struct engine *e, struct fetch_request *rq, const struct message_batch *m,
                         struct buffer *storage)
 {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Nobody's time-out is longer; who still wants it asks again. */
+/* No request waits longer; a client that still wants the lease asks again. */
 #define WAIT_MAX_MS 600000u
 
 static void send_leased(struct engine *e, struct caller *caller, uint64_t request_id,
@@ -47,7 +47,7 @@ struct lease_wish {
     char database_id[DATABASE_ID_MAX], solver[LEASE_NAME_MAX + 1];
     struct problem problem;
     uint64_t until_ns;
-    bool asks_again; /* somebody left: there is something to be had */
+    bool asks_again; /* a holder left: a share may be available */
 };
 
 static void release_wish(struct deferred *d) { lease_unwait(&((struct lease_wish *)d)->place); }
@@ -64,7 +64,8 @@ static void grant_wish(struct lease_wish *wish, const struct lease_answer *answe
     deferred_destroy(d);
 }
 
-/* The table may not be called from here: who is told to ask again does so at the next chance. */
+/* The lease table may not be called from here; requests that must ask again do so at the next
+ * chance. */
 static void reported(struct lease_waiter *place, enum lease_state state)
 {
     struct lease_wish *wish =
@@ -89,7 +90,7 @@ static enum kiln_code wait_on(struct lease_wish *wish, bool *ret_waits, struct k
     return KILN_OK;
 }
 
-/* |is_last|: its time is up, so it waits no more. */
+/* |is_last|: its time is up, so it does not wait again. */
 static void ask_once_more(struct lease_wish *wish, bool is_last)
 {
     struct kiln_err why = KILN_ERR_INIT;
@@ -266,7 +267,8 @@ static const struct tuning_put_kind best_kind = { .stays = true,
                                                   .ended = finish_lease,
                                                   .reply = reply_to_last_report };
 
-/* The best of all goes into the user's records; whoever waits is told when it is there. */
+/* Writes the best result to the user's records; waiting requests are notified when it is
+ * written. */
 static enum kiln_code record_best(struct engine *e, struct caller *caller, uint64_t request_id,
                                   const struct lease_answer *answer, struct kiln_err *err)
 {

@@ -160,7 +160,7 @@ static void explain(struct engine *e, const struct plan_request *rq, struct kiln
     built_in_explain(e, &wish, err);
 }
 
-/* The other programs, if any, are of no use now. */
+/* Fails the plan; its other programs, if any, are no longer needed. */
 static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const char *log)
 {
     struct engine *e = rq->base.engine;
@@ -256,7 +256,7 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
     return KILN_OK;
 }
 
-/* Where no compiler can do it, or none is here, a package may still have it. */
+/* If no compiler can build it, or none is installed, a package may still have it. */
 static enum kiln_code choose_toolchain(struct engine *e, uid_t uid, const struct message_plan *m,
                                        struct plan_request *rq, struct kiln_err *err)
 {
@@ -299,8 +299,8 @@ static enum kiln_code choose_solver(struct engine *e, uid_t uid, const struct me
     return rc;
 }
 
-/* What is wrong with the question is told first; but a toolchain that must be probed is waited for,
- * as what is recorded may depend on it. */
+/* Errors in the question are reported first. A toolchain that must be probed is waited for, because
+ * the choice of records may depend on it. */
 static enum kiln_code check_plan(struct engine *e, const struct caller *caller,
                                  const struct message_plan *m, struct plan_request *rq,
                                  struct kiln_err *err)

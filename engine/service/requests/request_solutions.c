@@ -61,7 +61,7 @@ static void sort(struct solutions_request *rq)
     }
 }
 
-/* ---- on the lane ---- */
+/* ---- on a work queue ---- */
 
 static enum kiln_code solve(const struct solutions_request *rq, const struct solver *solver,
                             const char *config, struct solution *s, struct kiln_err *err)

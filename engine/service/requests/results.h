@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Outcomes on their way into a frame: records, and the objects that are its descriptors.
+ * Results that are written into a frame: records, and the objects that are its descriptors.
  *
- * Role       one list is filled and sent at a time; its records are written where they are sent
- *            from, the engine's scratch buffer
+ * Role       one list is filled and sent at a time; its records are written directly to the
+ *            engine's scratch buffer, from which they are sent
  * Ownership  holds a reference to each object until result_list_done
  * Threading  the engine's thread
  */
@@ -15,7 +15,7 @@
  * the frame fits into a socket's buffer (208 KiB by default) in one call. */
 #define RESULT_LIST_OBJECTS 128
 #define RESULT_LIST_BYTES (96u << 10)
-/* Content of fewer bytes is copied into its record: that costs less than a piece of its own. */
+/* Smaller content is copied into its record: that costs less than a separate segment. */
 #define RESULT_LIST_SEGMENT_MIN 1024
 
 struct result_list {
@@ -29,7 +29,7 @@ struct result_list {
     struct segment segments[RESULT_LIST_OBJECTS]; /* content that is not among the records */
 };
 
-struct result_wish { /* how an item wants its object */
+struct result_wish { /* how an item's object is to be returned */
     uint32_t index;
     uint32_t inline_limit;
     bool no_object;

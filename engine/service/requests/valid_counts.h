@@ -2,15 +2,16 @@
 #pragma once
 
 /*
- * How many points of solvers' tuning spaces are valid: the counts that were asked for lately.
+ * Cache of the number of valid points in solvers' tuning spaces.
  *
- * Role       counting walks through a space, and every rank of a job asks the same
+ * Role       counting walks through a space, and every rank of a job asks for the same count
  * Ownership  plain values
  * Threading  the engine's thread
  */
 #include "engine/solver/candidates.h"
 
-#define VALID_COUNTS 128 /* one of a place; the next of the same place takes it */
+#define VALID_COUNTS \
+    128 /* one count for each place; a new count replaces the old one in its place */
 
 struct valid_count {
     const struct solver *solver; /* static; NULL: the place is free */

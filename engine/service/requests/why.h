@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * The inside of the request why_miss: what admin_why.c, why_question.c and why_compare.c share.
+ * The internals of the request why_miss, shared by admin_why.c, why_question.c and why_compare.c.
  *
- * Role       one struct why a request: what is wanted, who has it, and what is nearest to it
+ * Role       one struct why for each request: what is wanted, where it is, and what is nearest to
+ *            it
  * Ownership  the request owns everything but the engine
- * Threading  the engine's thread reads the question; a lane looks and compares
+ * Threading  the engine's thread reads the question; a work queue looks up and compares
  */
 #include "engine/service/kernels/name_key.h"
 #include "engine/service/requests/admin.h"
@@ -37,19 +38,21 @@ struct why {
     struct wanted_program programs[LIMIT_PLAN_KERNELS];
     struct digest key;
     bool found;
-    char package[PACKAGE_NAME_MAX];   /* which has it; "": none */
-    char elsewhere[PACKAGE_NAME_MAX]; /* which has it for other compute units; "": none */
+    char package[PACKAGE_NAME_MAX]; /* the package that has it; "": none */
+    char
+        elsewhere[PACKAGE_NAME_MAX]; /* the package that has it for other compute units; "": none */
     char elsewhere_id[DATABASE_ID_MAX];
     struct known_toolchain here[TOOLCHAINS_MAX];
     size_t here_count;
-    bool namesakes_reported;              /* what was imported as |missing| is among the nearest */
+    bool
+        namesakes_reported; /* kernels imported under the name of |missing| are among the nearest */
     const struct wanted_program *missing; /* of |programs|: what the nearest are compared with */
-    struct kernel_record wanted;          /* its texts lie in: */
+    struct kernel_record wanted;          /* its texts point into: */
     char *texts[5]; /* owned: target, toolchain, program, options, database id */
 };
 
-/* why_question.c: fills what is wanted.  KILN_BUSY: a toolchain is being tried, park the request.
- */
+/* why_question.c: fills what is wanted. KILN_BUSY: a toolchain is being probed, so defer the
+ * request. */
 KILN_MUST_CHECK enum kiln_code why_read_question(struct why *w, struct kiln_err *err);
 
 /* why_compare.c: each adds to |nearest|.  The first two are called for a stored kernel, with a
@@ -57,5 +60,5 @@ KILN_MUST_CHECK enum kiln_code why_read_question(struct why *w, struct kiln_err 
 void why_compare(void *context, const struct kernel_record *there);
 /* The same where it has the name of what is missing. */
 void why_compare_namesake(void *context, const struct kernel_record *there);
-/* A package for other compute units. */
+/* Adds the package that has the kernel for other compute units. */
 void why_name_elsewhere(struct why *w);

@@ -86,7 +86,7 @@ static struct json *entry_of(const struct showing *s, const struct tuning_entry 
     return j;
 }
 
-/* Those that a look-up answers with, or the others; how many. */
+/* Adds the entries that a look-up answers with, or the others; returns how many. */
 static unsigned add_entries(const struct showing *s, const struct tuning_answer *answer,
                             bool left_out, struct json *entries)
 {
@@ -128,7 +128,7 @@ static void add_record(struct showing *s, struct json *records, const struct tun
     s->records++;
 }
 
-/* Of measured entries one that is not left out; what was imported always answers. */
+/* Whether a measured entry is left that a look-up uses; imported records always answer. */
 static bool is_usable(const struct showing *s, const struct tuning_answer *answer)
 {
     bool usable = answer->row_count == 0;
@@ -137,7 +137,7 @@ static bool is_usable(const struct showing *s, const struct tuning_answer *answe
     return usable;
 }
 
-/* Of the tiers' answers those that a look-up uses, or the others; how many. */
+/* Adds the tiers' answers that a look-up uses, or the others; returns how many. */
 static unsigned add_answers(struct showing *s, struct json *records,
                             const struct tuning_answer *answers, unsigned count, bool usable)
 {
@@ -159,8 +159,8 @@ static void add_nearest(struct showing *s, struct json *records)
         add_record(s, records, &answer);
 }
 
-/* Each tier that has something; where none has, the nearest, if that is wanted; last what look-ups
- * leave out. */
+/* The records of each tier that has some. If none has, the nearest neighbour, if wanted. Last, the
+ * entries that look-ups ignore. */
 static struct json *records_of(struct showing *s, enum tuning_kind kind, struct bytes key)
 {
     struct json *records = json_array();

@@ -19,8 +19,8 @@ struct change {
     enum tuning_tier tier;
 };
 
-/* A name of no problem may be that of a record that is kept verbatim.  Only the walk over the
- * records tells, and a user is told of no others than he may change. */
+/* A name that is not a problem may be that of a record kept verbatim. Only the walk over the
+ * records shows that. Users see no records other than those that they may change. */
 static void refuse_unknown(struct tuning_query *query, uint64_t found)
 {
     const struct change *c = query->state;
@@ -107,7 +107,7 @@ static const struct admin_member remove_members[] = {
     { "all", MEMBER_FLAG },         { 0 },
 };
 
-/* A system database goes as a whole. */
+/* A system database is removed as a whole. */
 static enum kiln_code check_system(const struct json *q, const struct tuning_selected *s,
                                    struct kiln_err *err)
 {
@@ -122,7 +122,7 @@ static enum kiln_code check_system(const struct json *q, const struct tuning_sel
     return KILN_OK;
 }
 
-/* Whose: one's own, unless an administrator names another. */
+/* Selects the owner: the caller, unless an administrator names another user. */
 static enum kiln_code select_owner(struct tuning_query *query, struct tuning_selected *s,
                                    struct kiln_err *err)
 {
@@ -232,7 +232,7 @@ static enum kiln_code begin_backup(struct tuning_query *query, struct tuning *tu
                                    struct kiln_err *err)
 {
     struct backup *b = query->state;
-    if (!b->has_room) /* that is seen on the lane, first */
+    if (!b->has_room) /* the work queue checks the space first */
         return KILN_OK;
     tuning_query_path(query, b->path, sizeof(b->path));
     return tuning_job_backup(tuning, b->path, &query->change.job, err);

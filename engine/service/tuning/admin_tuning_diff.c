@@ -158,7 +158,8 @@ static const char *what_differs(enum tuning_kind kind, const struct tuning_entry
     return a->workspace != b->workspace ? "workspace" : "text";
 }
 
-/* Entries of |a| that |b| has not, or has otherwise; |is_second|: only those that are missing. */
+/* Compares entries: those of |a| that |b| lacks or has with other values; |is_second|: only those
+ * that |b| lacks. */
 static void compare_entries(struct diff *d, const struct side_record *record,
                             const struct entries *a, const struct entries *b, bool is_second)
 {
@@ -198,7 +199,7 @@ static void only_in(struct diff *d, int side, const struct side_record *record)
            side == 0 ? nothing : record->value);
 }
 
-/* The next record, or two of the same key; the bytes that were looked at. */
+/* Compares the next record, or two of the same key; returns the bytes that were read. */
 static size_t compare_next(struct diff *d)
 {
     const struct side *a = &d->sides[0], *b = &d->sides[1];

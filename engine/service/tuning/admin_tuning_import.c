@@ -39,7 +39,7 @@ static void import_destroy(void *state)
 
 /* ---- what the file is ---- */
 
-/* A device that kiln does not know does not keep the rest of a name from being understood. */
+/* An unknown device does not prevent understanding the rest of a file name. */
 static bool parse_for(const char *id, const char *name, struct tuning_file_name *ret_name)
 {
     char other[300];
@@ -49,7 +49,7 @@ static bool parse_for(const char *id, const char *name, struct tuning_file_name 
     return tuning_file_name_parse(other, ret_name, &ignored) == KILN_OK;
 }
 
-/* What the question says counts; what it does not say, the file's name does. */
+/* The question takes precedence; what it lacks is taken from the file's name. */
 static enum kiln_code read_name(const struct upload *u, struct tuning_file_name *ret_name,
                                 struct kiln_err *err)
 {
@@ -86,7 +86,7 @@ static enum kiln_code read_name(const struct upload *u, struct tuning_file_name 
                                bytes_of_text(backend ? backend : ""), ret_name->backend, err);
 }
 
-/* The content says what it is written as, whatever it is called. */
+/* The content decides the format, whatever the file's name. */
 static enum kiln_code read_format(const char *path, enum tuning_format *ret_format,
                                   struct kiln_err *err)
 {
@@ -125,7 +125,7 @@ static enum kiln_code begin_import(struct tuning_change *change, struct tuning *
     const struct upload *u = import->upload;
     if (!u->base.caller)
         return err->code = KILN_CANCELLED;
-    change->more = !import->knows_format; /* first it is looked into, on the lane */
+    change->more = !import->knows_format; /* the work queue reads the format first */
     if (change->more)
         return KILN_OK;
     char library[64];
@@ -268,7 +268,7 @@ static const struct upload_kind merge_kind = {
     .state_destroy = import_destroy,
 };
 
-/* What can be said before the file is here. */
+/* Checks what can be checked before the file arrives. */
 static enum kiln_code check_question(struct engine *e, const struct caller *caller,
                                      const struct json *q, bool merges, struct kiln_err *err)
 {

@@ -58,7 +58,7 @@ static bool grow(struct verify *v)
     return true;
 }
 
-/* What was imported says nothing of where it was measured: it cannot be told to be stale. */
+/* Imported records do not say where they were measured, so they cannot be recognized as stale. */
 static bool gather_record(void *context, const struct tuning_held *held)
 {
     struct verify *v = context;
@@ -82,7 +82,7 @@ static const char *device_of(const struct entry *e)
     return e->row->measured.origin.device ? e->row->measured.origin.device : "";
 }
 
-/* By device, the newest first. */
+/* Sorts by device, the newest first. */
 static int compare(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
@@ -176,7 +176,7 @@ static bool check_system(void *context, const struct tuning_system *system)
     return false;
 }
 
-/* False: all were. */
+/* False: all were checked. */
 static bool check_next_system(struct verify *v, const struct tuning *tuning)
 {
     v->seen = 0;
@@ -185,7 +185,7 @@ static bool check_next_system(struct verify *v, const struct tuning *tuning)
     return v->is_checked;
 }
 
-/* A step each: the measured entries, one system database after the other, tuning.db. */
+/* One step for each of: the measured entries, every system database, tuning.db. */
 static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tuning,
                                   struct kiln_err *err)
 {

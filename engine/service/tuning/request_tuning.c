@@ -9,8 +9,8 @@
 
 /* An answer's frame is sent when it has this many bytes: one record more fits in any case. */
 #define FRAME_ENOUGH (1u << 20)
-/* A neighbour is sought among thousands, a record may have hundreds of entries in each tier: others
- * are served after so long. */
+/* A neighbour is searched among thousands, and a record may have hundreds of entries in each tier.
+ * After this time other requests run. */
 #define TURN_NS 5000000u
 
 /* ---- get ---- */
@@ -168,7 +168,8 @@ static void answer_next(struct get *get)
     get->written++;
 }
 
-/* False: it was long enough for now.  The connection takes what is sent, whole or not at all. */
+/* Answers some of the questions. False: the time is used up for now. The transport takes each frame
+ * whole or not at all. */
 static bool answer_some(struct get *get)
 {
     struct engine *e = get->engine;

@@ -19,7 +19,7 @@ struct open_try {
     struct kiln_err err;
 };
 
-/* What the disk may allow later: space is freed, a mount comes back, a mode is corrected. */
+/* Failures that may pass: space is freed, a mount comes back, a mode is corrected. */
 static bool may_pass(enum kiln_code rc)
 {
     return rc == KILN_IO || rc == KILN_FULL || rc == KILN_DENIED || rc == KILN_BUSY ||

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A frame of them is a tenth of a megabyte usually, and never so much that another item would be
- * too much for a frame of the protocol. */
+/* A frame of items usually has a tenth of a megabyte, and never so much that one more item would
+ * exceed the protocol's frame limit. */
 #define ITEMS_A_FRAME 1000u
 #define BYTES_A_FRAME (1u << 20)
 

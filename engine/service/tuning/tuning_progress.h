@@ -36,7 +36,7 @@ void tuning_progress_add(struct tuning_progress *progress, const char *name, str
 void tuning_progress_set_value(struct json *item, const char *name, struct bytes text);
 /* The next frame, the caller's; NULL: there is nothing new. */
 struct json *tuning_progress_take(struct tuning_progress *progress);
-/* Nobody wants the answer any more: what collects looks now and then, and gives up. */
+/* Call it when the caller has left: the collecting thread notices it now and then, and gives up. */
 void tuning_progress_stop(struct tuning_progress *progress);
 bool tuning_progress_is_stopped(const struct tuning_progress *progress);
 /* Items that were not kept: of all lists, of one. */

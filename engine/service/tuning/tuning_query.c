@@ -77,7 +77,7 @@ static void reply_with_files(struct deferred *d, struct caller *caller)
     admin_send_files(d->engine, caller, d->request_id, d->answer, query->files, query->file_count);
 }
 
-/* What has not begun does not begin. */
+/* A change that has not begun never begins. */
 static bool stop_query(struct deferred *d)
 {
     return tuning_queue_withdraw(&((struct tuning_query *)d)->change);

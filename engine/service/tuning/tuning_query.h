@@ -50,8 +50,8 @@ KILN_MUST_CHECK enum kiln_code tuning_query_run(struct engine *e, struct caller 
                                                 struct kiln_err *err);
 /* A path in the staging directory for a file of this request; none is there. */
 void tuning_query_path(const struct tuning_query *query, char *ret_path, size_t size);
-/* On the lane, before a file of |bytes| goes out, or has them so far: KILN_BUSY or KILN_FULL where
- * there is no room for it, KILN_CANCELLED where nobody wants it any more. */
+/* Call it on the work queue before a file of |bytes| is sent, or while it grows to that size.
+ * KILN_BUSY or KILN_FULL: there is no space for it. KILN_CANCELLED: the caller has left. */
 KILN_MUST_CHECK enum kiln_code tuning_query_check_space(const struct tuning_query *query,
                                                         uint64_t bytes, struct kiln_err *err);
 /* The written file at |path| goes out with the answer; it is removed from the directory in any

@@ -4,7 +4,8 @@
 #include "common/clock.h"
 #include "engine/service/tuning/tuning_state.h"
 
-/* Changes that wait, of either queue: each is a request whose client waits with a time-out. */
+/* Limit of waiting changes of either queue: each is a request whose client waits with a
+ * time-out. */
 #define WAITING_MAX 1024u
 #define WAITING_MAX_UID 64u
 /* Short changes that go before a step of a long one. */
@@ -46,7 +47,7 @@ static void drop_job(struct tuning_change *change)
     change->job = NULL;
 }
 
-/* Users are served by the time that they keep the lane. */
+/* Charges users for the time that their changes use the work queue. */
 static void charge_user(struct tuning_change *change)
 {
     fair_queue_charge(queue_of(&change->request->engine->tuning->queue, change),

@@ -4,13 +4,15 @@
 /*
  * Changes of the tuning databases, one at a time.
  *
- * Role       a change's job is made on the engine's thread, worked off on WORK_QUEUE_TUNING, then
- * taken over in parts between which look-ups are served.  Reading all of the databases (an export,
- * a diff) is queued as a change, too. Two fair queues hold what waits.  Short changes go before
- * long ones, also between the steps of a long one, but never so many that the long one waits for
- * good.  Another long one begins only when the first has ended Ownership  a change is part of a
- * request and belongs to it until it was added; from then on to the queue until |ended|, or until
- * it is withdrawn Threading  the engine's thread, but for |work| and the job's events
+ * Role       a change's job is made on the engine's thread, run on WORK_QUEUE_TUNING, then applied
+ *            in parts, between which look-ups are served.  Reading all of the databases (an export,
+ *            a diff) is queued as a change, too.  Two fair queues hold waiting changes: short and
+ *            long ones.  Short changes go before long ones, also between the steps of a long one,
+ *            but only so many that the long one still makes progress.  Another long change begins
+ *            only when the first has ended
+ * Ownership  a change is part of a request, which owns it until it was added; from then on the
+ *            queue borrows it until |ended| was called or the change was withdrawn
+ * Threading  the engine's thread, except for |work| and the job's events
  */
 #include "engine/jobs/fair_queue.h"
 #include "engine/service/internal.h"
@@ -25,7 +27,7 @@ struct tuning_change_kind {
      * so, too.  Short changes come between steps: a step may not borrow what they change. */
     enum kiln_code (*begin)(struct tuning_change *change, struct tuning *tuning,
                             struct kiln_err *err);
-    /* On the lane, after the job; may be NULL. */
+    /* Called on the work queue, after the job; may be NULL. */
     enum kiln_code (*work)(struct tuning_change *change, struct tuning *tuning,
                            struct kiln_err *err);
     /* On the engine's thread, now and then: sends a frame of progress; false when there is nothing
@@ -42,7 +44,7 @@ struct tuning_change {
     struct fair_item item;
     const struct tuning_change_kind *kind;
     struct deferred *request; /* borrowed: that it is part of */
-    uint64_t worked_ns;       /* on the lane, not yet charged to the user */
+    uint64_t worked_ns;       /* on the work queue, not yet charged to the user */
     struct tuning_job *job;   /* owned */
     struct tuning_job_events events;
     struct tuning_counts counts; /* of its jobs so far */

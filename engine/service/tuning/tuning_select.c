@@ -11,7 +11,7 @@ static void add(struct tuning_selected *s, enum tuning_kind kind, struct bytes k
     s->selected_keys[all->key_count++] = (struct tuning_key){ kind, key };
 }
 
-/* A problem has a key in either kind of database; what is kept verbatim has one name. */
+/* A problem has a key in either kind of database; a record kept verbatim has one name. */
 static enum kiln_code add_problems(struct tuning_selected *s, const char *problem,
                                    struct kiln_err *err)
 {

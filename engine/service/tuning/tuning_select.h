@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Which measured records a question is about: promote and remove.
+ * The measured records that a promote or remove request selects.
  *
- * Ownership  the selection borrows from the struct, which is not copied, and from the question
+ * Ownership  the selection borrows from its own struct (so do not copy it) and from the question
  * Threading  plain values
  */
 #include "engine/service/tuning/tuning_validation.h"

@@ -43,7 +43,7 @@ static int compare(const void *a, const void *b)
     return bytes_compare(x->key, y->key);
 }
 
-/* The texts stay where they are from now on. */
+/* From here on the texts no longer move, so keys and values can point to them. */
 static void point_to_copies(struct side *side)
 {
     for (size_t i = 0; i < side->count; i++) {
@@ -104,7 +104,7 @@ static bool add_system(void *context, const struct tuning_system *system)
     walk->is_found = true;
     if (!system->index)
         walk->rc = kiln_fail(walk->err, KILN_CORRUPT, "%s", system->why);
-    /* A reader of its own would be needed to count damage: look-ups do that. */
+    /* Damage is not counted here: that needs a separate reader, and look-ups do it. */
     for (uint64_t i = 0; system->index && i < tuning_index_count(system->index); i++) {
         if (!tuning_index_at((struct tuning_index *)system->index, i, &record))
             continue;
@@ -143,7 +143,7 @@ enum kiln_code side_of_tier(struct side *side, const struct tuning *tuning,
 
 /* ---- a file ---- */
 
-/* Text PerfDbs of old have FindDb's keys; what is stored has those of today. */
+/* Old text PerfDbs have FindDb's keys; stored records have today's keys. */
 static struct bytes key_of(enum tuning_kind kind, struct bytes key, char text[PROBLEM_KEY_MAX])
 {
     struct kiln_err ignored = KILN_ERR_INIT;

@@ -38,7 +38,7 @@ struct side_tier { /* which records */
  * before, is stopped. */
 KILN_MUST_CHECK enum kiln_code side_of_tier(struct side *side, const struct tuning *tuning,
                                             const struct side_tier *tier, struct kiln_err *err);
-/* An unpacked file, private to us; lines that are no records are left out. */
+/* Reads an unpacked, private file; lines that are not records are left out. */
 KILN_MUST_CHECK enum kiln_code side_of_file(struct side *side, enum tuning_kind kind,
                                             const char *path, const char *name,
                                             struct kiln_err *err);

@@ -13,8 +13,8 @@
 
 #define TUNING_ORIGIN_TEXT 257 /* each text of an origin, with its NUL */
 #define TUNING_BACKEND_TEXT 16
-/* A file that is brought, unpacked: the largest of AMD's has 60 MB, and its records are put
- * together in memory. */
+/* Size limit of an uploaded file, unpacked. AMD's largest has 60 MB, and its records are assembled
+ * in memory. */
 #define TUNING_FILE_MAX (256u << 20)
 
 /* KILN_INVALID names |what|: longer than |most| - 1, or not printable ASCII. */
@@ -67,7 +67,7 @@ uint64_t tuning_bits_of(double value);
 KILN_MUST_CHECK enum kiln_code tuning_figure_take(const char *what, uint64_t bits,
                                                   double *ret_figure, struct kiln_err *err);
 
-/* Who may change what all users share. */
+/* Whether |role| may change records that all users share. */
 bool tuning_may_publish(enum role role);
 KILN_MUST_CHECK enum kiln_code tuning_publisher_check(enum role role, enum tuning_tier tier,
                                                       struct kiln_err *err);
