@@ -39,19 +39,21 @@ struct engine_data {
 };
 
 struct bytes engine_item_view(const struct engine_item *item);
-/* To be called before each use; false: it is damaged. */
+/* Call it before each use; false: the item is damaged. */
 bool engine_item_use(struct engine_item *item);
 bool engine_item_is_damaged(const struct engine_item *item);
 
-struct engine_item_check { /* one that is under way */
+struct engine_item_check { /* a check in progress */
     struct engine_item *item;
     struct sha256 sum;
     size_t at;
 };
-/* The first item that was used and not checked; false: there is none.  |data| may be NULL. */
+/* Starts the check of the first item that was used but not checked; false: there is none. |data|
+ * may be NULL. */
 bool engine_item_check_begin(const struct engine_data *data, struct engine_item_check *ret_check);
-/* A fraction of a millisecond of it; true: done, and the item's state tells how. */
+/* Runs the check for a fraction of a millisecond. True: it is finished, and the item's state is
+ * its result. */
 bool engine_item_check_step(struct engine_item_check *check);
-/* The whole check at once, of an item that could not be opened.  True: its bytes are what was built
- * in, so that it was no good then; false: it is damaged, and used no more. */
+/* Runs the whole check at once, for an item that could not be opened. True: the bytes are as
+ * built in, so the item was already bad then. False: the item is damaged and is not used again. */
 bool engine_item_is_as_built(struct engine_item *item);

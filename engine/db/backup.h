@@ -2,16 +2,15 @@
 #pragma once
 
 /*
- * A database as a whole: copied while others write to it, and packed tight.
+ * Operations on a whole database: an online copy and a full vacuum.
  *
- * Threading  that of the connection; another connection of the same file may be written to
- * meanwhile
+ * Threading  as the connection; other connections may write to the same file meanwhile
  */
 #include "engine/db/db.h"
 
-/* One consistent state of |db| as the new file |path|, mode 0600, which must not exist; it stands
- * alone (in rollback mode) and is on the disk when this returns.  On failure nothing is left.  The
- * directory must be one that nobody changes who is not trusted with the data. */
+/* Writes a consistent copy of |db| to the new file |path|, mode 0600, which must not exist. The
+ * copy needs no other file (rollback mode) and is synced when this returns. On failure nothing
+ * is left behind. Only users trusted with the data may be able to change the directory. */
 KILN_MUST_CHECK enum kiln_code db_backup(struct db *db, const char *path, struct kiln_err *err);
-/* Writes the file anew without its holes; takes memory for the whole of it.  All or nothing. */
+/* Rewrites the file without its free pages, all or nothing. Needs memory for the whole file. */
 KILN_MUST_CHECK enum kiln_code db_vacuum(struct db *db, struct kiln_err *err);

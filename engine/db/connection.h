@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the files of this directory share: the connection's parts and how SQLite's codes become
- * sentences.  Not for other directories.
+ * Declarations shared by the files of this directory: the parts of a connection, and the conversion
+ * of SQLite's codes into messages. Not for other directories.
  */
 #include "engine/db/db.h"
 
@@ -14,21 +14,22 @@ struct db {
     char *path;              /* owned */
     sqlite3_stmt **prepared; /* owned, prepared_count of them */
     size_t prepared_count;
-    sqlite3_stmt *rollback; /* owned; prepared ahead, as it is needed where memory has run out */
-    bool stuck; /* a failed transaction is open still: nothing is written until it is not */
+    sqlite3_stmt
+        *rollback; /* owned; prepared in advance, because it is needed when memory runs out */
+    bool stuck; /* a failed transaction is still open; nothing is written until it is rolled back */
     bool read_only;
-    unsigned work; /* of the step under way, in calls of the progress handler; foreign files */
+    unsigned work; /* of the current step of a foreign file, in calls of the progress handler */
 };
 
 /* "cannot <doing> '<path>': <why>; <advice>" with the code that |rc| stands for. */
 KILN_MUST_CHECK enum kiln_code db_fail(const struct db *db, int rc, const char *doing,
                                        struct kiln_err *err);
-/* Ends a failed transaction that could not be rolled back, where there is one. */
+/* Rolls back a failed transaction that could not be rolled back before, if there is one. */
 KILN_MUST_CHECK enum kiln_code db_unstick(struct db *db, struct kiln_err *err);
-/* Runs |sql|, which this directory wrote. */
+/* Runs |sql|, which must be text from this directory. */
 KILN_MUST_CHECK enum kiln_code db_exec(struct db *db, const char *sql, const char *doing,
                                        struct kiln_err *err);
-/* The number that |sql| answers with, 0 when there is no row. */
+/* Returns the number that |sql| yields, or 0 if there is no row. */
 KILN_MUST_CHECK enum kiln_code db_number(struct db *db, const char *sql, int64_t *ret_number,
                                          struct kiln_err *err);
 /* KILN_UNSUPPORTED unless the schema is up to date. */
@@ -37,9 +38,9 @@ KILN_MUST_CHECK enum kiln_code db_check_schema(struct db *db, const struct db_sc
 /* Brings the schema up to date in one transaction. */
 KILN_MUST_CHECK enum kiln_code db_migrate(struct db *db, const struct db_schema *schema,
                                           struct kiln_err *err);
-/* Bounds what the file can make SQLite do; before the first statement. */
+/* Limits what the file can make SQLite do. Call it before the first statement. */
 void db_distrust(struct db *db);
-/* KILN_CORRUPT, saying what is missing, unless |table| is there as a plain table. */
+/* KILN_CORRUPT, with the missing part, unless |table| exists as an ordinary table. */
 KILN_MUST_CHECK enum kiln_code db_check_table(struct db *db, const struct db_table *table,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code db_prepare(struct db *db, const char *const *statements,

@@ -2,32 +2,32 @@
 #pragma once
 
 /*
- * One connection to a SQLite database; this directory is the only one that knows SQLite.
+ * One connection to a SQLite database. Only this directory uses SQLite directly.
  *
- * Role       opens a file the way a daemon needs it (WAL, bounded waiting, distrust of what lies
- *            in it), brings its schema up to date, prepares a fixed table of statements
- * Ownership  the connection owns its statements; paths and SQL texts are borrowed for its life
- * Threading  one thread at a time for each connection; many connections at once
+ * Role       opens a file as a daemon needs it (WAL, bounded waiting, no trust in the content),
+ *            migrates its schema, and prepares a fixed table of statements
+ * Ownership  the connection owns its statements; paths and SQL texts are borrowed for its lifetime
+ * Threading  one thread at a time for each connection; several connections concurrently
  *
- * Codes      KILN_CORRUPT the file is damaged or no database · KILN_FULL no room on the disk ·
- *            KILN_BUSY another process holds it · KILN_DENIED permissions, or a disk that can only
- *            be read: what is opened to be written to never becomes a connection that only reads ·
- *            KILN_UNSUPPORTED written by a newer version of this program
+ * Codes      KILN_CORRUPT the file is damaged or not a database · KILN_FULL the disk is full ·
+ *            KILN_BUSY another process holds it · KILN_DENIED no permission, or a read-only disk: a
+ *            connection opened for writing never becomes read-only · KILN_UNSUPPORTED written by a
+ *            newer version of this program
  */
 #include "common/bytes.h"
 #include "common/err.h"
 
 struct db;
 
-/* A schema is a row of numbered migrations; number n is migrations[n - 1]. */
+/* A schema is a sequence of numbered migrations; number n is migrations[n - 1]. */
 struct db_migration {
     const unsigned char *sql; /* embedded by kiln_embed() */
     const unsigned long *size;
 };
 
 struct db_schema {
-    const char *name;        /* for sentences: "kernels" */
-    uint32_t application_id; /* marks the file as ours */
+    const char *name;        /* for messages: "kernels" */
+    uint32_t application_id; /* marks the file as kiln's */
     const struct db_migration *migrations;
     unsigned count;
 };
@@ -40,27 +40,30 @@ struct db_table {
 
 struct db_options {
     const char *path;
-    /* Not empty: the file's bytes, which stay where they are and as they are while it is open; it
-     * has no write-ahead log.  Then |path| is its name for sentences; read_only and immutable. */
+    /* If not empty, the content of the database in memory, which must stay valid and unchanged
+     * while the connection is open. |path| is then only its name in messages, and read_only and
+     * immutable must be set. An image has no write-ahead log. */
     struct bytes image;
-    const char *shown;              /* what sentences call the file; NULL: |path| */
-    const struct db_schema *schema; /* brought up to date; NULL: another connection has done it */
-    const char *const *statements;  /* a query is named by its place in this table */
+    const char *shown;              /* name of the file in messages; NULL: |path| */
+    const struct db_schema *schema; /* migrated on opening; NULL: another connection has done it */
+    const char *const *statements;  /* a query is identified by its index in this table */
     size_t statement_count;
     uint64_t value_max; /* bytes; no stored text or blob is longer */
     unsigned cache_kib; /* page cache */
-    unsigned log_pages; /* the write-ahead log is copied back at this many; 0: 1000 */
-    bool full_sync;     /* each commit is on the disk when it returns; else when checkpointed */
+    unsigned log_pages; /* checkpoint the write-ahead log at this many pages; 0: 1000 */
+    bool full_sync;     /* sync the disk at each commit, not only at checkpoints */
     bool read_only;     /* with a schema: KILN_UNSUPPORTED unless the file is up to date */
-    /* read_only, and no file is made or changed: an existing write-ahead log counts if its -shm
-     * is there too. */
+    /* With read_only: no file is created or changed. An existing write-ahead log is read only if
+     * its -shm file exists too. */
     bool leave_files;
-    /* read_only, and nobody writes to the file: takes no lock, looks at no write-ahead log. */
+    /* With read_only: nobody writes to the file, so no lock is taken and no write-ahead log is
+     * read. */
     bool immutable;
-    /* Anybody may have made or damaged the file: its schema gets no more than a small share of
-     * SQLite's powers, and a step that works for longer than any honest file needs is damage. */
+    /* Any user may have created or damaged the file. Its schema may use only a small part of
+     * SQLite's features, and a step that takes longer than any valid file needs counts as
+     * damage. */
     bool foreign;
-    const struct db_table *table; /* must be there, a table, with these columns; NULL: no check */
+    const struct db_table *table; /* a table that must exist with these columns; NULL: no check */
 };
 
 KILN_MUST_CHECK enum kiln_code db_open(const struct db_options *options, struct db **ret_db,
@@ -68,15 +71,16 @@ KILN_MUST_CHECK enum kiln_code db_open(const struct db_options *options, struct 
 void db_destroy(struct db *db);
 KILN_DEFINE_AUTO(db)
 
-/* Rows that the latest statement changed by itself; those of triggers are not counted. */
+/* Number of rows that the latest statement itself changed, without changes by triggers. */
 uint64_t db_changes(const struct db *db);
 uint64_t db_last_id(const struct db *db);
-/* The next read sees the file, not a page read earlier. */
+/* Drops cached pages, so that the next read comes from the file. */
 void db_forget_pages(struct db *db);
-/* Copies the write-ahead log into the file and cuts it to nothing.  Where readers are in the way it
- * waits some seconds; they only mean that it is done later. */
+/* Copies the write-ahead log into the file and truncates the log. Waits some seconds for
+ * readers; if they stay, a later checkpoint does the rest. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint(struct db *db, struct kiln_err *err);
-/* The same without waiting, for where others wait: copies what no reader needs. */
+/* Like db_checkpoint without waiting, for callers that must not block: copies only what no
+ * reader needs. */
 KILN_MUST_CHECK enum kiln_code db_checkpoint_now(struct db *db, struct kiln_err *err);
 
 /* A write transaction; rolled back at the end of its scope unless it was committed. */

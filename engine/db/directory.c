@@ -12,7 +12,7 @@
 
 #define COPIES_OF_A_SECOND 1000u
 
-/* What SQLite keeps beside a database; the file itself comes first. */
+/* SQLite's companion files; the database itself comes first. */
 static const char *const suffixes[] = { "", "-wal", "-shm" };
 #define SUFFIXES (sizeof(suffixes) / sizeof(suffixes[0]))
 

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * What is left of a damaged write-ahead log.
+ * Recovers the readable part of a damaged write-ahead log.
  *
- * Role       SQLite's recovery ends at the first page of a log that fails its check, and takes all
- *            that was committed behind it for leftovers, without a word.  Here each page of the log
- *            stands for itself: its checksum continues the one stored before it
+ * Role       SQLite's recovery stops silently at the first page of a log that fails its check, and
+ *            drops every later commit. Here each page is checked independently: its checksum
+ *            continues the one stored with the page before it
  *            (https://sqlite.org/fileformat2.html#walformat)
  * Threading  any thread; nobody may write to the files meanwhile
  */
@@ -16,17 +16,17 @@
 #include <stdint.h>
 
 struct log_state {
-    uint64_t pages; /* of the log, up to the last that ends a transaction */
-    uint64_t lost;  /* of these, what cannot be read, or is of a transaction whose end cannot */
-    /* Recovery would leave out transactions that once were complete: those in |lost|, and whole
-     * ones behind them. */
+    uint64_t pages; /* of the log, up to the last page that ends a transaction */
+    uint64_t lost;  /* of these, unreadable or in a transaction whose end is unreadable */
+    /* SQLite's recovery would drop transactions that were once complete: those in |lost|, and
+     * intact ones after them. */
     bool damaged;
 };
 
-/* All zeros where there is no log, or nothing in it that ever was complete.  Of a log that nothing
- * can be made of, all pages are lost. */
+/* All zeros if there is no log, or none of its transactions was ever complete. If nothing in the
+ * log can be interpreted, all its pages are lost. */
 KILN_MUST_CHECK enum kiln_code log_look(const char *path, struct log_state *ret_state,
                                         struct kiln_err *err);
-/* Puts the pages that can be read of the log |path| into the database |file|, in their order.  It
- * is the rest of its readers to find out what does not fit together. */
+/* Copies the readable pages of the log |path| into the database |file|, in their order. Readers
+ * of |file| must detect pages that do not fit together. */
 KILN_MUST_CHECK enum kiln_code log_apply(const char *path, const char *file, struct kiln_err *err);

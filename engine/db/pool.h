@@ -4,10 +4,10 @@
 /*
  * A pool of connections to one database file.
  *
- * Role       lets several threads read at the same time, each on a connection of its own; lets the
- *            file be exchanged under them
+ * Role       lets several threads read concurrently, each on its own connection, and lets the file
+ *            be replaced meanwhile
  * Ownership  owns the connections (db_pool_done closes them); embed it
- * Threading  take and return: any thread.  All else: one thread at a time.
+ * Threading  take and return: any thread. All else: one thread at a time.
  */
 #include "common/err.h"
 
@@ -20,7 +20,7 @@ struct db_pool_options {
     KILN_MUST_CHECK enum kiln_code (*open)(void *context, void **ret_connection,
                                            struct kiln_err *err);
     void (*close)(void *connection);
-    void *context; /* borrowed; of |open| */
+    void *context; /* borrowed; passed to |open| */
     unsigned max;  /* connections; DB_POOL_MAX at most */
 };
 
@@ -30,25 +30,25 @@ struct db_pool {
     pthread_cond_t changed;
     void *idle[DB_POOL_MAX]; /* owned */
     unsigned idle_count;
-    unsigned opened; /* idle ones and those in use */
-    unsigned max;    /* less than the options', once opening another one has failed */
+    unsigned opened; /* idle connections and those in use */
+    unsigned max;    /* lowered after opening another connection has failed */
     bool held;       /* acquirers block */
 };
 
 void db_pool_init(struct db_pool *pool, const struct db_pool_options *options);
-/* Closes what is idle; nothing may be in use. */
+/* Closes the idle connections; none may be in use. */
 void db_pool_done(struct db_pool *pool);
 
-/* Opens |count| connections (1 at least) in place of those that were open, which are closed once
- * they have come back: acquirers block until then.  On failure the pool is as it was. */
+/* Opens |count| connections (at least 1) to replace the old ones, which are closed when they are
+ * returned. Acquirers block until then. On failure the pool is unchanged. */
 KILN_MUST_CHECK enum kiln_code db_pool_open(struct db_pool *pool, unsigned count,
                                             struct kiln_err *err);
-/* Waits until all have come back and closes them; db_pool_take then has none. */
+/* Waits until all connections are returned and closes them; db_pool_take then returns NULL. */
 void db_pool_close(struct db_pool *pool);
-/* While it is held, acquirers block and are not refused. */
+/* While |hold| is set, acquirers block instead of being refused. */
 void db_pool_hold(struct db_pool *pool, bool hold);
 
-/* An idle connection; else another one is opened, below the maximum; else waits for one.  A failure
- * to open another one only means that there are fewer.  NULL: the pool is closed. */
+/* Returns an idle connection, opens another one below the maximum, or waits. If opening fails,
+ * the pool goes on with fewer connections. NULL: the pool is closed. */
 void *db_pool_take(struct db_pool *pool);
 void db_pool_return(struct db_pool *pool, void *connection);

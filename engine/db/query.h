@@ -4,14 +4,15 @@
 /*
  * One use of a prepared statement: bind, step, read columns.
  *
- * Role       the only way other modules run SQL; the texts come from the table given to db_open
+ * Role       the only way for other modules to run SQL; the statements come from the table given to
+ *            db_open
  * Ownership  bound bytes and texts are borrowed until query_done; column results until the next
  *            query_step
- * Threading  that of the connection; one use of a statement at a time
+ * Threading  as the connection; one use of a statement at a time
  *
- * A failed bind is sticky and reported by the next query_step.  Columns of a damaged file may
- * hold anything: numbers come out as some number, absent text as "", absent bytes as an empty
- * view; whoever reads them checks the values.
+ * A failed bind is remembered and reported by the next query_step. Columns of a damaged file may
+ * hold anything: a number may be any number, absent text is "", absent bytes are an empty view.
+ * Callers must check the values they read.
  */
 #include "engine/db/db.h"
 
@@ -24,20 +25,22 @@ struct query {
 };
 
 struct query query_of(struct db *db, size_t statement);
-/* Ends the use: the statement holds no lock and no borrowed value any more. */
+/* Ends the use: the statement releases its lock and its borrowed values. */
 void query_done(struct query *q);
 #define QUERY_AUTO __attribute__((cleanup(query_done)))
 
 /* |at| counts from 1, as ?1 in the text does. */
 void query_bind_u64(struct query *q, int at, uint64_t value);
 void query_bind_i64(struct query *q, int at, int64_t value);
-void query_bind_text(struct query *q, int at, const char *text);     /* NULL counts as "" */
-void query_bind_letters(struct query *q, int at, struct bytes text); /* a text, not terminated */
+void query_bind_text(struct query *q, int at, const char *text); /* NULL counts as "" */
+void query_bind_letters(struct query *q, int at,
+                        struct bytes text); /* a text without terminating NUL */
 void query_bind_bytes(struct query *q, int at, struct bytes bytes);
 
 /* |ret_row| is true when there is a row to read. */
 KILN_MUST_CHECK enum kiln_code query_step(struct query *q, bool *ret_row, struct kiln_err *err);
-/* For loops over rows: true with one, false after the last or with |*ret_rc|. */
+/* For loops over rows: true if there is a row, false after the last one or with an error in
+ * |*ret_rc|. */
 bool query_next(struct query *q, enum kiln_code *ret_rc, struct kiln_err *err);
 /* Runs to the end; rows are ignored. */
 KILN_MUST_CHECK enum kiln_code query_run(struct query *q, struct kiln_err *err);

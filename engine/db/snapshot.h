@@ -4,28 +4,29 @@
 /*
  * A consistent copy of a SQLite database that another program may be writing to.
  *
- * Role       lets files of others be read at leisure: nothing is written to them, to their
- *            write-ahead logs or their directory, and their writers are held up for no longer than
- * a reader would Threading  any thread; blocks, at most some seconds for a lock
+ * Role       lets kiln read other programs' files at leisure. Nothing is written to the files,
+ *            their write-ahead logs or their directory, and writers wait no longer than for an
+ *            ordinary reader
+ * Threading  any thread; blocks, at most some seconds for a lock
  *
- * SQLite itself cannot do that: reading a file in WAL mode makes or changes its -wal and -shm, and
- * fails where these are not writable.
+ * SQLite itself cannot do this: reading a file in WAL mode creates or changes its -wal and -shm
+ * files, and fails if these are not writable.
  */
 #include "engine/db/log_salvage.h"
 
-/* The file, and its log or journal where there is one, as |to| and |to|-wal or -journal, mode
- * 0600; |to| must not exist.  On failure nothing is left.  KILN_BUSY: locked, or written to all
- * the time; KILN_CORRUPT: no regular file, or a transaction over several files ended in the middle.
- */
+/* Copies the file and its log or journal, if any, to |to| and |to|-wal or |to|-journal, mode
+ * 0600. |to| must not exist. On failure nothing is left behind. KILN_BUSY: locked, or written to
+ * continuously. KILN_CORRUPT: not a regular file, or a transaction over several files was
+ * interrupted. */
 KILN_MUST_CHECK enum kiln_code db_snapshot(const char *from, const char *to, struct kiln_err *err);
-/* Recovers the copy as SQLite does after a crash and puts its log into the file, which then stands
- * alone and is in rollback mode: readable with no other file beside it.  KILN_CORRUPT: SQLite does
- * not take it for a database; the copy stays. */
+/* Recovers the copy as SQLite does after a crash and merges its log. The file is then in
+ * rollback mode and readable without any companion file. KILN_CORRUPT: SQLite does not accept it
+ * as a database; the copy remains. */
 KILN_MUST_CHECK enum kiln_code db_snapshot_merge(const char *path, struct kiln_err *err);
-/* The same for what may be damaged: of a log that recovery would not take whole, or a file that
- * SQLite does not take, each page of the log that can be read is put into the file, and |ret_log|
- * tells what was lost.  KILN_CORRUPT: SQLite does not take the file, and it has no log. */
+/* Like db_snapshot_merge for a copy that may be damaged. If recovery would drop part of the log,
+ * or SQLite rejects the file, each readable page of the log is copied into the file. |ret_log|
+ * reports what was lost. KILN_CORRUPT: SQLite rejects the file, and it has no log. */
 KILN_MUST_CHECK enum kiln_code db_snapshot_save(const char *path, struct log_state *ret_log,
                                                 struct kiln_err *err);
-/* The copy and what belongs to it; best effort. */
+/* Removes the copy and its companion files; best effort. */
 void db_snapshot_remove(const char *path);

@@ -2,11 +2,12 @@
 #pragma once
 
 /*
- * Databases in a directory that can be reached by being in it alone.
+ * Databases in a directory that is reachable only as the working directory.
  *
- * Threading  once, before anything is opened
+ * Threading  call once, before anything is opened
  */
 
-/* From now on this process opens a relative path as it is, from its working directory, and follows
- * links.  SQLite itself would spell the path out, through directories that may be closed to us. */
+/* From now on this process opens a relative path as given, from its working directory, and
+ * follows links. SQLite would otherwise expand the path through parent directories that this
+ * process may not be allowed to enter. */
 void db_stay_in_working_directory(void);

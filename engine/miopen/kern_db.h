@@ -29,11 +29,11 @@ enum kern_db_mode {
 
 struct kern_db;
 
-/* KILN_CORRUPT: no such database (damaged, another kind of file, no table kern_db or a column
- * missing), saying which; KILN_NOT_FOUND; KILN_BUSY when another process keeps it locked. */
+/* KILN_CORRUPT: not such a database (damaged, another kind of file, or without the table or a
+ * column), saying which; KILN_NOT_FOUND; KILN_BUSY: another process keeps it locked. */
 KILN_MUST_CHECK enum kiln_code kern_db_open(const char *path, enum kern_db_mode mode,
                                             struct kern_db **ret_db, struct kiln_err *err);
-/* One that lies in memory and stays there while it is open; |name| is for sentences. */
+/* Opens an image in memory, which must stay there while it is open; |name| is for messages. */
 KILN_MUST_CHECK enum kiln_code kern_db_open_image(struct bytes image, const char *name,
                                                   struct kern_db **ret_db, struct kiln_err *err);
 void kern_db_destroy(struct kern_db *db);
@@ -54,7 +54,7 @@ struct kern_row {
 KILN_MUST_CHECK enum kiln_code kern_db_find(struct kern_db *db, struct bytes name,
                                             struct bytes args, struct buffer *ret_raw,
                                             bool *ret_damaged, struct kiln_err *err);
-/* Checks one row as kern_db_find does and appends its object; KILN_CORRUPT with what is wrong. */
+/* Checks one row as kern_db_find does and appends its object. KILN_CORRUPT says what is wrong. */
 KILN_MUST_CHECK enum kiln_code kern_row_unpack(const struct kern_row *row, struct buffer *ret_raw,
                                                struct kiln_err *err);
 /* Every row that can be read, by id, at most |count| after id |after|.  Where the file is damaged
@@ -65,11 +65,11 @@ KILN_MUST_CHECK enum kiln_code kern_db_each(struct kern_db *db, uint64_t after, 
                                             bool (*each)(void *context, const struct kern_row *row),
                                             void *context, uint64_t *ret_lost,
                                             struct kiln_err *err);
-/* Reads the whole file once, so that later calls of kern_db_each find no damage that was not known:
- * to be done where it may take long. */
+/* Reads the whole file once, so that later calls of kern_db_each find no new damage. Call it
+ * where it may take long. */
 KILN_MUST_CHECK enum kiln_code kern_db_examine(struct kern_db *db, struct kiln_err *err);
-/* Whether kern_db_open, kern_db_examine or kern_db_each has met damage: there may have been more
- * rows than anything in the file still tells. */
+/* Whether kern_db_open, kern_db_examine or kern_db_each found damage: the number of lost rows
+ * may then be unknown. */
 bool kern_db_is_damaged(const struct kern_db *db);
 KILN_MUST_CHECK enum kiln_code kern_db_count(struct kern_db *db, uint64_t *ret_rows,
                                              struct kiln_err *err);

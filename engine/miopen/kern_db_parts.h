@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the files that read kernel databases share.  Not for other directories.
+ * Declarations shared by the files that read kernel databases. Not for other directories.
  */
 #include "engine/db/query.h"
 #include "engine/miopen/kern_db.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the files that read problems' keys share.  Not for other directories.
+ * Declarations shared by the files that read problem keys. Not for other directories.
  */
 #include "engine/miopen/problem_key.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Failing is sticky: the first thing that is wrong is told. */
+/* Failing is sticky: only the first error is reported. */
 struct scan {
     struct bytes text;
     size_t at;

@@ -48,11 +48,11 @@ struct tuning_record {
 };
 
 struct tuning_reader_events {
-    /* A record whose key and every entry is well formed.  False stops the reading (KILN_CANCELLED,
-     * no sentence). */
+    /* A record with a valid key and valid entries. Returns false to stop reading (KILN_CANCELLED
+     * without a message). */
     bool (*record)(void *context, const struct tuning_record *record);
-    /* A line or row that is none: why, in one sentence without the file's name (printable ASCII).
-     * False stops. */
+    /* An invalid line or row: |why| is one message without the file's name (printable ASCII).
+     * Returns false to stop. */
     bool (*bad)(void *context, uint64_t line, const char *why);
     /* Now and then, and at the end: bytes (text) or rows (SQLite) done of all.  May be NULL. */
     void (*progress)(void *context, uint64_t done, uint64_t total);

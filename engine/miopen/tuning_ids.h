@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The ids that one record of a tuning file has had so far.
+ * The ids seen so far in one record of a tuning file.
  *
- * Role       tells that an id comes for the second time, however many there are: a hostile line or
- *            row set repeats one id thousands of times.  The hash depends on a secret number
- * Ownership  ids lie in the caller's memory until tuning_ids_clear
+ * Role       detects repeated ids in constant time: a hostile line or row set may repeat one id
+ *            thousands of times. The hash depends on a secret number
+ * Ownership  ids stay in the caller's memory until tuning_ids_clear
  * Threading  one thread at a time for each set
  */
 #include "common/tuning_text.h"

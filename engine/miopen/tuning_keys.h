@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * The keys that a tuning file has had so far.
+ * The keys seen so far in a tuning file.
  *
- * Role       tells that a key comes for the second time.  Files are hostile: the hash depends on a
- *            secret number, so that nobody can make keys that all fall into one place
- * Ownership  keys lie in the caller's memory, which may move but not change
+ * Role       detects repeated keys. Files may be hostile: the hash depends on a secret number, so
+ *            that nobody can construct keys that all collide
+ * Ownership  keys stay in the caller's memory, which may move but not change
  * Threading  one thread at a time for each set
  */
 #include "common/bytes.h"
 #include "common/err.h"
 
-/* Two numbers that nobody else knows, and a hash by them. */
+/* A random secret of two numbers, and a hash keyed with it. */
 KILN_MUST_CHECK enum kiln_code tuning_secret_draw(uint64_t ret_secret[2], struct kiln_err *err);
 uint32_t tuning_secret_hash(const uint64_t secret[2], struct bytes text);
 

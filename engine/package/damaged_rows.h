@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Rows of one package that are no good, by what was asked for: so that none is unpacked again and
- * again.  They failed their check, or are shunned.  Bounded: one more takes the place of the
- * oldest, which is looked at once more.
+ * Requests whose rows in one package are unusable, so that no such row is unpacked repeatedly. A
+ * row is unusable if it failed its check or is shunned. The list is bounded: a new entry replaces
+ * the oldest one, whose row is then checked once more.
  *
  * Ownership  a plain value; zeroed: empty
  * Threading  the caller's lock
@@ -18,8 +18,8 @@ struct damaged_rows {
     size_t count, next;
 };
 
-/* What a look-up by name asks for. */
+/* The identity of a lookup by name. */
 struct digest damaged_rows_name(struct bytes name, struct bytes args);
 bool damaged_rows_has(const struct damaged_rows *rows, const struct digest *asked);
-/* Once for each. */
+/* Does nothing if |asked| is already in the list. */
 void damaged_rows_add(struct damaged_rows *rows, const struct digest *asked);

@@ -16,17 +16,17 @@
 #include "common/err.h"
 #include "common/target.h"
 
-struct package_source { /* what a program is made of */
+struct package_source { /* the parts of a program's compile input */
     struct bytes program;
-    struct bytes options; /* canonical, as the kernel's key has them */
+    struct bytes options; /* canonical, as in the kernel's key */
     struct bytes source;
     uint32_t header_count;
     struct bytes headers; /* header_count x message_header; their order does not matter */
     uint32_t abi;         /* COMPILE_ABI */
 };
 
-/* Both are appended.  KILN_INVALID for a program without a name, or one with a NUL in it, and for
- * headers that are cut short. */
+/* Both functions append. KILN_INVALID: a program without a name or with a NUL in it, or
+ * truncated headers. */
 KILN_MUST_CHECK enum kiln_code package_kernel_name(const struct package_source *source,
                                                    struct buffer *ret_name, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code package_kernel_args(const struct package_source *source,

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Writes a .kpkg file (docs/formats/kpkg.md); package_writer.h says what may be added.
+ * Writes a .kpkg file (docs/formats/kpkg.md); package_writer.h defines what may be added.
  *
  * Ownership  as package_writer.h
  * Threading  one thread at a time for each writer

@@ -21,19 +21,19 @@
 #define MANIFEST_MAX (256u << 10) /* bytes of a manifest file */
 #define KEY_NAME_MAX 64           /* with the terminating NUL: letters, digits and . _ - */
 
-struct manifest_file { /* what a manifest says of one file */
+struct manifest_file { /* a manifest's entry for one file */
     uint64_t size;
     struct digest sha256;
 };
 
 struct manifest_trust {
-    const char *directory; /* of *.pub */
-    const char *shown;     /* what sentences call it, where it is a copy; NULL: as it is called */
+    const char *directory; /* contains *.pub */
+    const char *shown;     /* the path for messages, if |directory| is a copy; NULL: |directory| */
 };
 
-/* Checks the signature by the trusted keys and finds |file_name|.  KILN_DENIED:
- * no trusted key made it, or the signature is wrong; KILN_CORRUPT: no manifest; KILN_NOT_FOUND: it
- * does not name that file.  Each sentence says what to do. */
+/* Checks the signature against the trusted keys and finds |file_name|. KILN_DENIED: not signed
+ * by a trusted key, or a wrong signature; KILN_CORRUPT: not a manifest; KILN_NOT_FOUND: no entry
+ * for the file. Each message says what to do. */
 KILN_MUST_CHECK enum kiln_code manifest_check(struct bytes manifest,
                                               const struct manifest_trust *trust,
                                               const char *file_name, struct manifest_file *ret_file,
@@ -43,11 +43,11 @@ struct manifest_entry {
     uint64_t size;
     struct digest sha256;
 };
-/* Appends a whole manifest, signed with the key in |secret_key_file| (refused when others may read
- * it). */
+/* Appends a complete manifest, signed with the key in |secret_key_file|, which other users must
+ * not be able to read. */
 KILN_MUST_CHECK enum kiln_code manifest_sign(const char *secret_key_file,
                                              const struct manifest_entry *entries, size_t count,
                                              struct buffer *ret_manifest, struct kiln_err *err);
-/* Writes NAME.key and NAME.pub into |directory|; KILN_BUSY when one is there already. */
+/* Writes NAME.key and NAME.pub into |directory|. KILN_BUSY: one of them exists. */
 KILN_MUST_CHECK enum kiln_code manifest_keygen(const char *directory, const char *name,
                                                struct kiln_err *err);

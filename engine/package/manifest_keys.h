@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Key files: NAME.pub in directories of trusted keys, NAME.key of whoever signs (manifest.h).
+ * Key files: NAME.pub in directories of trusted keys, NAME.key of the signer (manifest.h).
  *
  * Ownership  plain values
- * Threading  pure functions but for the files they read
+ * Threading  pure functions, except for the files they read
  */
 #include "engine/digest/ed25519.h"
 #include "engine/package/manifest.h"
@@ -21,18 +21,18 @@ struct public_key {
     uint8_t key[ED25519_KEY_SIZE];
 };
 
-struct trusted_keys { /* how many there are in a directory */
+struct trusted_keys { /* number of key files in a directory */
     unsigned good, bad;
     char first_bad[256]; /* a file name */
 };
 
-/* Each key of |directory|'s *.pub in the order of their names, until |each| returns false.  Files
- * that hold no key are counted.  An absent directory has no keys. */
+/* Calls |each| for the keys in |directory|'s *.pub files, in order of file names, until it
+ * returns false. Files without a valid key are counted as bad. An absent directory has no keys. */
 KILN_MUST_CHECK enum kiln_code keys_each(const char *directory,
                                          bool (*each)(void *context, const struct public_key *key),
                                          void *context, struct trusted_keys *ret_keys,
                                          struct kiln_err *err);
-/* KILN_DENIED when others may read it. */
+/* KILN_DENIED: other users can read the file. */
 KILN_MUST_CHECK enum kiln_code keys_read_secret(const char *path, uint8_t secret[ED25519_KEY_SIZE],
                                                 struct kiln_err *err);
 void key_id_of(const uint8_t pub[ED25519_KEY_SIZE], char id[KEY_ID_SIZE]);

@@ -25,20 +25,20 @@
 
 enum package_format { PACKAGE_KDB, PACKAGE_KILN };
 
-#define PACKAGE_NAME_MAX 256   /* of the file, with the terminating NUL */
-#define PACKAGE_SOURCE_MAX 256 /* where it came from, likewise; longer ones are cut */
+#define PACKAGE_NAME_MAX 256   /* bytes of the file name, with the terminating NUL */
+#define PACKAGE_SOURCE_MAX 256 /* of the origin, with the NUL; longer ones are truncated */
 
-/* The format that a file's name states; false for other files. */
+/* The format that a file's name indicates; false for other files. */
 bool package_format_of(const char *file_name, enum package_format *ret_format);
 const char *package_format_name(enum package_format format); /* "kdb", "kiln" */
 
-/* Whether a file that was signed as |signed_name| may be installed as |name|: they tell one
- * database id and one format.  KILN_DENIED, for whoever signs packages says for which device they
- * are. */
+/* Whether a file that was signed as |signed_name| may be installed as |name|: both must state
+ * the same database id and format. KILN_DENIED otherwise, because the signature covers the
+ * choice of device. */
 KILN_MUST_CHECK enum kiln_code package_names_agree(const char *signed_name, const char *name,
                                                    struct kiln_err *err);
 
-struct package_record { /* what was checked when kiln installed it (FILE.json) */
+struct package_record { /* results of the checks at installation (FILE.json) */
     struct digest sha256;
     uint64_t rows;
     uint64_t installed;              /* seconds since the epoch */
@@ -52,60 +52,61 @@ struct package_info {
     enum package_format format;
     struct database_id database_id;
     uint64_t size;        /* bytes */
-    uint64_t rows;        /* 0: not counted yet (package_rows) */
-    struct digest sha256; /* of the file, as checked when it was installed; zeros where it was not
-                             installed by kiln (a distribution's directory) */
+    uint64_t rows;        /* 0: not yet counted (package_rows) */
+    struct digest sha256; /* of the file, as checked at installation; zeros if kiln did not install
+                             it (a distribution's directory) */
     char signer[KEY_NAME_MAX]; /* name of the trusted key; "" when unsigned */
     char source[PACKAGE_SOURCE_MAX];
-    uint64_t installed; /* seconds since the epoch; 0 where it was not installed by kiln */
+    uint64_t installed; /* seconds since the epoch; 0 if kiln did not install it */
 };
 
 struct package_options {
-    struct engine_item *item; /* borrowed: it is built into the program; NULL: |path| is a file */
-    const char *path;         /* with |item|: its name */
-    const char *name;         /* what it is called; NULL: as its path ends */
-    unsigned readers;         /* threads that find at once */
-    bool trusted;             /* its signature was checked: what it says of keys is believed */
-    const struct package_record *record; /* NULL: not installed by kiln */
+    struct engine_item
+        *item; /* borrowed; set for a package built into the program; NULL: |path| is a file */
+    const char *path;                    /* with |item|: the item's name */
+    const char *name;                    /* the package's name; NULL: the last part of |path| */
+    unsigned readers;                    /* threads that may search concurrently */
+    bool trusted;                        /* the signature was checked: its keys are believed */
+    const struct package_record *record; /* NULL: kiln did not install it */
 };
 
 struct package;
 
-/* KILN_INVALID: its name is not that of a package; KILN_BUSY: it is not whole (yet); KILN_CORRUPT:
- * it is none; KILN_UNSUPPORTED: a newer format, or a write-ahead log lies beside it. */
+/* KILN_INVALID: the name is not that of a package; KILN_BUSY: the file is incomplete, perhaps
+ * still being copied; KILN_CORRUPT: the file is not a package; KILN_UNSUPPORTED: a newer format,
+ * or the file has a write-ahead log. */
 KILN_MUST_CHECK enum kiln_code package_open(const struct package_options *options,
                                             struct package **ret_package, struct kiln_err *err);
 void package_destroy(struct package *package);
 KILN_DEFINE_AUTO(package)
 
 const struct package_info *package_info(const struct package *package);
-/* Counted when first asked for: MIOpen's files do not say. */
+/* The first call counts the rows, because MIOpen's files do not state the number. */
 KILN_MUST_CHECK enum kiln_code package_rows(struct package *package, uint64_t *ret_rows,
                                             struct kiln_err *err);
 
 struct package_hit {
-    uint64_t compile_ns; /* 0 when the package does not say */
+    uint64_t compile_ns; /* 0: the package does not state it */
 };
 
-/* Both append the raw object.  KILN_NOT_FOUND without a sentence on a miss; with a sentence and
- * |ret_damaged| when something was there and failed its check.  A row that failed is told once: it
- * is not unpacked again while the package is open (package_check looks at it again). */
+/* Both append the raw object. KILN_NOT_FOUND on a miss. If a row was found but failed its check,
+ * KILN_NOT_FOUND has a message, and |ret_damaged| is set. Such a row is reported once and not
+ * unpacked again while the package is open, except by package_check. */
 KILN_MUST_CHECK enum kiln_code package_find_named(struct package *package, struct bytes name,
                                                   struct bytes args, struct buffer *ret_raw,
                                                   struct package_hit *ret_hit, bool *ret_damaged,
                                                   struct kiln_err *err);
-/* From now on that row is a miss, and not looked at: for whoever finds that the object under it is
- * not what it should be. */
+/* Treats the row as a miss from now on. For callers that find its object to be wrong. */
 void package_shun(struct package *package, struct bytes name, struct bytes args);
-/* Whether a row that was asked for failed its check since the package was opened; one that is
- * shunned alone did not. */
+/* Whether a requested row has failed its check since the package was opened. A row that was only
+ * shunned does not count. */
 bool package_has_damaged_rows(struct package *package);
-/* A miss unless the package is trusted. */
+/* Always a miss unless the package is trusted. */
 KILN_MUST_CHECK enum kiln_code package_find_key(struct package *package, const struct digest *key,
                                                 struct buffer *ret_raw, struct package_hit *ret_hit,
                                                 bool *ret_damaged, struct kiln_err *err);
 
-struct package_row { /* borrowed for the call; fields a format does not have are empty or 0 */
+struct package_row { /* borrowed for the call; fields that the format lacks are empty or 0 */
     uint64_t id;
     struct bytes name, args;
     uint64_t stored_size, raw_size;          /* bytes */
@@ -114,25 +115,26 @@ struct package_row { /* borrowed for the call; fields a format does not have are
     const char *target, *toolchain, *program, *options;
     uint64_t compile_ns;
 };
-/* At most |count| rows after id |after|, by id.  As stored: nothing of a row is checked here. */
+/* Reports at most |count| rows with ids above |after|, in order of their ids. The rows are
+ * reported as stored, without any check. */
 KILN_MUST_CHECK enum kiln_code package_each(struct package *package, uint64_t after, uint64_t count,
                                             bool (*each)(void *context,
                                                          const struct package_row *row),
                                             void *context, struct kiln_err *err);
 
-/* Appends the source that row |id| states, and its headers as |ret_count| x message_header.
- * KILN_NOT_FOUND without a sentence when there is no such row; KILN_UNSUPPORTED for a KDB. */
+/* Appends the source of row |id| and its headers as |ret_count| x message_header. KILN_NOT_FOUND
+ * without a message if there is no such row; KILN_UNSUPPORTED for a KDB. */
 KILN_MUST_CHECK enum kiln_code package_source_of(struct package *package, uint64_t id,
                                                  struct buffer *ret_source, uint32_t *ret_count,
                                                  struct buffer *ret_headers, struct kiln_err *err);
 
-struct package_report { /* of a check of everything in it */
+struct package_report { /* result of a check of the whole package */
     uint64_t rows, good, damaged;
-    bool file_changed; /* its SHA-256 is not the one recorded when it was installed */
-    char first[256];   /* the first damage, as a sentence; "" when there is none */
+    bool file_changed; /* its SHA-256 differs from the one recorded at installation */
+    char first[256];   /* message about the first damage; "" if there is none */
 };
-/* Unpacks and checks every row, its source too, and the whole file against its record; |progress|
- * (may be NULL) returns false to stop (KILN_CANCELLED). */
+/* Unpacks and checks every row including its source, and compares the whole file with its
+ * record. |progress| (may be NULL) returns false to stop (KILN_CANCELLED). */
 KILN_MUST_CHECK enum kiln_code package_check(
     struct package *package, bool (*progress)(void *context, uint64_t done, uint64_t rows),
     void *context, struct package_report *ret_report, struct kiln_err *err);

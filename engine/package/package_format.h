@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * What a format of packages must do; package.c adds what they share: several connections at once,
- * and damage that is a miss.
+ * The interface of a package format. package.c adds the common parts: several connections, and
+ * treating damage as a miss.
  *
  * Threading  one thread at a time for each connection
  */
 #include "engine/package/package.h"
 
-struct package_place {  /* where a package is */
-    const char *path;   /* of its image: its name */
-    struct bytes image; /* not empty: it is built into the program, and lies there */
+struct package_place {  /* location of a package */
+    const char *path;   /* of an image: its name */
+    struct bytes image; /* not empty: the content of a package built into the program */
 };
 
 struct package_progress {                                        /* of a check */
@@ -22,12 +22,13 @@ struct package_progress {                                        /* of a check *
 struct package_ops {
     const char *name;
     enum package_format format;
-    uint32_t application_id, version; /* that the file must state */
+    uint32_t application_id, version; /* required values in the file's header */
     enum kiln_code (*open)(const struct package_place *place, void **ret_connection,
                            struct kiln_err *err);
     void (*close)(void *connection);
     enum kiln_code (*rows)(void *connection, uint64_t *ret_rows, struct kiln_err *err);
-    /* As package_find_named and package_find_key; damage may also be told by a code alone. */
+    /* As package_find_named and package_find_key; damage may also be reported by an error code
+     * alone. */
     enum kiln_code (*find_named)(void *connection, struct bytes name, struct bytes args,
                                  struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err);
     enum kiln_code (*find_key)(void *connection, const struct digest *key, struct buffer *ret_raw,
@@ -45,7 +46,7 @@ struct package_ops {
 
 extern const struct package_ops package_kdb_ops, package_kiln_ops;
 
-/* The format that a file's name states; NULL for other files. */
+/* The format that a file's name indicates; NULL for other files. */
 const struct package_ops *package_ops_of(const char *file_name);
-/* Notes one damaged row in |report|. */
+/* Records one damaged row in |report|. */
 void package_report_damage(struct package_report *report, const struct kiln_err *why);

@@ -66,7 +66,7 @@ static enum kiln_code each_row(void *connection, uint64_t after, uint64_t count,
 struct checking {
     const struct package_progress *progress;
     struct package_report *report;
-    struct buffer raw; /* owned; used anew for each row */
+    struct buffer raw; /* owned; reused for each row */
     bool stopped;
 };
 

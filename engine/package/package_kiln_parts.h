@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the files that read .kpkg share.  Not for other directories.
+ * Declarations shared by the files that read .kpkg. Not for other directories.
  *
  * Threading  one thread at a time for each connection
  */
@@ -41,21 +41,22 @@ struct kpkg {
     struct codec *codec;
 };
 
-/* KILN_CORRUPT unless the row that |q| is at is as it was written. */
+/* KILN_CORRUPT unless the current row of |q| matches its claim. */
 KILN_MUST_CHECK enum kiln_code kpkg_check_claim(const struct query *q, struct kiln_err *err);
-/* KILN_UNSUPPORTED for a form that only a newer kiln knows. */
+/* KILN_UNSUPPORTED for a stored form that only a newer kiln knows. */
 KILN_MUST_CHECK enum kiln_code kpkg_unpack(struct kpkg *kpkg, uint64_t codec, struct bytes stored,
                                            uint64_t raw_size, struct bytes *ret_raw,
                                            struct kiln_err *err);
-/* Appends the object of the row that |q| is at, after all checks. */
+/* Appends the object of the current row of |q| after all checks. */
 KILN_MUST_CHECK enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q,
                                                 struct buffer *ret_raw, struct kiln_err *err);
-/* Rows come by id, from 1 on: pages that form a ring, or are shared, would make them come for ever.
- * KILN_CORRUPT, else |id| is the latest. */
+/* Rows must come with increasing ids from 1. A crafted file whose pages form a ring, or are
+ * shared, would otherwise yield rows forever. KILN_CORRUPT: |id| does not increase; else it
+ * becomes |latest|. */
 KILN_MUST_CHECK enum kiln_code kpkg_next_id(uint64_t id, uint64_t *latest, struct kiln_err *err);
 bool kpkg_is_digest(struct bytes stored, const struct digest *digest);
 
-/* struct package_ops has these. */
+/* Members of struct package_ops. */
 KILN_MUST_CHECK enum kiln_code kpkg_source_of(void *connection, uint64_t id,
                                               struct buffer *ret_source, uint32_t *ret_count,
                                               struct buffer *ret_headers, struct kiln_err *err);

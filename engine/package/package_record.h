@@ -2,38 +2,39 @@
 #pragma once
 
 /*
- * FILE.json beside an installed package: what was checked when kiln installed it.
+ * FILE.json of an installed package: the results of the checks at installation.
  *
  *   {"format": "kiln-package-record-1", "sha256", "size", "inode", "modified", "rows", "installed",
  *    "signer", "source"}
  *
- * Hashing a package of 400 MB takes longer than a daemon may take to start.  The directory is the
- * daemon's own, so a file that has the recorded inode, size and time of change is taken for the one
- * that was checked; any other is hashed.  Numbers that JSON cannot hold are texts.
+ * Hashing a package of 400 MB takes longer than a daemon may take to start. Only the daemon can
+ * write to the directory, so a file with the recorded inode, size and time of change is accepted as
+ * the checked one. Any other file is hashed. Numbers that JSON cannot represent are stored as
+ * texts.
  *
  * Threading  one thread at a time for each directory
  */
 #include "engine/package/package.h"
 #include "engine/package/package_file.h"
 
-/* The record that belongs to the file |name| in |directory|.  KILN_NOT_FOUND without a sentence
- * when there is none; KILN_DENIED when the file is not the one that was installed.  A record that a
- * crash left under its other name, or that states another inode (a restored backup) but the right
- * hash, is put right. */
+/* Reads the record of the file |name| in |directory|. KILN_NOT_FOUND without a message if there
+ * is none; KILN_DENIED if the file is not the installed one. A record that a crash left under
+ * its temporary name is renamed. A record with another inode but the right hash (a restored
+ * backup) is updated. */
 KILN_MUST_CHECK enum kiln_code package_record_read(const char *directory, const char *name,
                                                    const struct file_identity *identity,
                                                    struct package_record *ret_record,
                                                    struct kiln_err *err);
-/* Writes the record of a file that is not in place yet, so that it comes first: read finds it when
- * the file has arrived. */
+/* Writes the record before the file is moved into place, under a temporary name.
+ * package_record_read finds it once the file is there. */
 KILN_MUST_CHECK enum kiln_code package_record_announce(const char *directory, const char *name,
                                                        const struct file_identity *identity,
                                                        const struct package_record *record,
                                                        struct kiln_err *err);
-/* The announced file does not come. */
+/* Removes the announced record: the file will not be installed. */
 void package_record_withdraw(const char *directory, const char *name);
-/* The announced file is in place. */
+/* Renames the announced record: the file is in place. */
 KILN_MUST_CHECK enum kiln_code package_record_settle(const char *directory, const char *name,
                                                      struct kiln_err *err);
-/* Both names; best effort. */
+/* Removes the record under both names; best effort. */
 void package_record_remove(const char *directory, const char *name);

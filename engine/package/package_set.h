@@ -4,15 +4,15 @@
 /*
  * All packages of this host.
  *
- * Role       looks into directories for packages, opens what appeared, lets go of what went,
- * answers by MIOpen's rule: the database id with its compute units first, then the plain arch
- * Ownership  owns the packages; one that is in use by a look-up goes when that ends
- * Threading  find, covers, list, list_refused, use, coverage, check: any thread, several at once.
- * rescan, adopt, remove: one thread at a time (the write lane)
+ * Role       scans directories for packages, opens new ones and closes removed ones; answers by
+ *            MIOpen's rule: the database id with its compute units first, then the plain arch
+ * Ownership  owns the packages; one in use by a lookup is closed when the lookup ends
+ * Threading  find, covers, list, list_refused, use, coverage, check: any thread, concurrently.
+ *            rescan, adopt, remove: one thread at a time (the write queue)
  *
- * The first directory is kiln's own (installed packages, FILE and FILE.json with what was checked);
- * others (a distribution's) are only read.  Packages of one id are asked in the order of their
- * directories, then of their names; those that are built into the program come last.
+ * The first directory is kiln's own: installed packages FILE and their records FILE.json. Others (a
+ * distribution's) are only read. Packages of one id are searched in the order of their directories,
+ * then of their names; those built into the program come last.
  */
 #include "engine/package/manifest.h"
 #include "engine/package/package.h"
@@ -21,16 +21,16 @@
 struct package_set;
 
 struct package_set_options {
-    const char *own_directory; /* made if absent, mode 0755; KILN_DENIED when others may write to
-                               it. NULL: there are none but those of |data| */
-    const struct engine_data *data;       /* borrowed: packages that are built in; believed, as the
-                                             program   is.  May be NULL */
-    const char *const *other_directories; /* NULL-terminated (or NULL); may be absent, may appear
-                                         later; not looked into while everybody may write to them */
-    const char *trusted_keys_directory;   /* *.pub: a signature counts while its key is there; NULL:
-                                          none is trusted */
-    unsigned readers;                     /* threads that find at once */
-    bool require_signature;               /* unsigned packages are not opened */
+    const char *own_directory; /* created if absent, mode 0755; KILN_DENIED if others may write to
+                                  it. NULL: only the packages of |data| */
+    const struct engine_data
+        *data; /* borrowed: built-in packages, trusted like the program. May be NULL */
+    const char *const *other_directories; /* NULL-terminated (or NULL); may be absent or appear
+                                             later; skipped while everybody may write to them */
+    const char *trusted_keys_directory;   /* contains *.pub; a signature counts while its key is
+                                             there; NULL: no key is trusted */
+    unsigned readers;                     /* threads that may search concurrently */
+    bool require_signature;               /* do not open unsigned packages */
 };
 
 /* Empty until the first rescan. */
@@ -41,71 +41,72 @@ void package_set_destroy(struct package_set *set);
 KILN_DEFINE_AUTO(package_set)
 
 struct package_change {
-    bool appeared; /* else it went */
+    bool appeared; /* false: it was removed */
     struct package_info info;
 };
-/* Looks at the directories again; only at names, sizes and times where nothing changed.  |changed|
- * is told of each package that came or went (of one that was replaced: went, then appeared),
- * |refused| of each file that could not be opened, once until it changes.  A file that is not whole
- * is told when it did not change from one rescan to the next: while it is being copied, nothing is
- * said. */
+/* Scans the directories again, reading only names, sizes and times of unchanged files. |changed|
+ * is called for each package that appeared or was removed; for a replaced one, first removed,
+ * then appeared. |refused| is called for each file that could not be opened, once until the file
+ * changes. An incomplete file is reported only if it has not changed since the previous scan,
+ * because it may still be being copied. */
 KILN_MUST_CHECK enum kiln_code package_set_rescan(
     struct package_set *set, void (*changed)(void *context, const struct package_change *),
     void (*refused)(void *context, const char *text), void *context, struct kiln_err *err);
 
-#define PACKAGE_ROW_TEXT 160 /* longer names are cut */
+#define PACKAGE_ROW_TEXT 160 /* longer names are truncated */
 
 struct package_found {
-    char package[PACKAGE_NAME_MAX]; /* which one had it */
+    char package[PACKAGE_NAME_MAX]; /* the package that had the kernel */
     struct package_hit hit;
-    char damaged[PACKAGE_NAME_MAX]; /* one whose row failed its check on the way; "" when none */
-    char damage[256];               /* the sentence about it */
-    char damaged_row[PACKAGE_ROW_TEXT]; /* which one: its kernel's name, or its key; "" when the
-                                           package itself found nothing wrong */
+    char damaged[PACKAGE_NAME_MAX]; /* a package whose row failed its check during the search; "" if
+                                       none */
+    char damage[256];               /* message about that damage */
+    char damaged_row[PACKAGE_ROW_TEXT]; /* kernel name or key of that row; "" if the package itself
+                                           found nothing wrong */
 };
-/* KILN_NOT_FOUND without a sentence.  A damaged row is as if it were not there: the next package
- * that fits is asked, and |ret_found| tells of it in either case (it is always written). */
+/* KILN_NOT_FOUND without a message on a miss. A damaged row counts as a miss, and the next
+ * matching package is searched. |ret_found| is always written and reports the damage. */
 KILN_MUST_CHECK enum kiln_code package_set_find_named(struct package_set *set,
                                                       struct bytes database_id, struct bytes name,
                                                       struct bytes args, struct buffer *ret_raw,
                                                       struct package_found *ret_found,
                                                       struct kiln_err *err);
-/* Only signed kiln packages are asked. */
+/* Searches only signed kiln packages. */
 KILN_MUST_CHECK enum kiln_code package_set_find_key(struct package_set *set,
                                                     const struct digest *key,
                                                     struct buffer *ret_raw,
                                                     struct package_found *ret_found,
                                                     struct kiln_err *err);
-/* The first package for the same arch but other compute units that has such a row, right: MIOpen's
- * rule asks none of them.  KILN_NOT_FOUND without a sentence. */
+/* Finds the first package for the same arch but other compute units that has an intact row of
+ * this name. MIOpen's rule uses none of them. KILN_NOT_FOUND without a message. */
 KILN_MUST_CHECK enum kiln_code package_set_find_elsewhere(struct package_set *set,
                                                           struct bytes database_id,
                                                           struct bytes name, struct bytes args,
                                                           char ret_package[PACKAGE_NAME_MAX],
                                                           char ret_id[DATABASE_ID_MAX]);
-/* As package_shun, of every package with that file name. */
+/* Calls package_shun for every package with that file name. */
 void package_set_shun(struct package_set *set, const char *package, struct bytes name,
                       struct bytes args);
 /* Whether any package could answer for this database id. */
 bool package_set_covers(struct package_set *set, struct bytes database_id);
-/* Whether a package that is built into the program and could answer for this database id is
- * damaged: as a whole, or in a row that was asked for.  |ret_name| is the first one's. */
+/* Whether a built-in package for this database id is damaged, as a whole or in a requested row.
+ * |ret_name| is the name of the first such package. */
 bool package_set_built_in_is_damaged(struct package_set *set, struct bytes database_id,
                                      char ret_name[PACKAGE_NAME_MAX]);
-/* Whether any signed kiln package is there: find_key is a miss otherwise. */
+/* Whether there is any signed kiln package; otherwise find_key always misses. */
 bool package_set_has_keys(struct package_set *set);
 
-/* In the order in which they are asked.  Rows are counted where they were not: not for the loop. */
+/* In search order. Counts rows where necessary, so do not call it on the daemon's loop. */
 void package_set_list(struct package_set *set,
                       void (*each)(void *context, const struct package_info *info), void *context);
-/* Files named like packages that are not used, in no order: |directory| and name, and the sentence
- * that says why not and what to do.  |each| must not call the set. */
+/* Lists unused files that are named like packages, in no order. |why| is a message with the
+ * reason and what to do. |each| must not call the set. */
 void package_set_list_refused(struct package_set *set,
                               void (*each)(void *context, const char *directory, const char *name,
                                            const char *why),
                               void *context);
-/* Calls |use| with the package of that file name, which stays open meanwhile.  KILN_NOT_FOUND
- * naming what is installed. */
+/* Calls |use| with the package of that file name, which stays open during the call. The message
+ * of KILN_NOT_FOUND names the installed packages. */
 KILN_MUST_CHECK enum kiln_code package_set_use(struct package_set *set, const char *name,
                                                enum kiln_code (*use)(void *context,
                                                                      struct package *package,
@@ -113,42 +114,43 @@ KILN_MUST_CHECK enum kiln_code package_set_use(struct package_set *set, const ch
                                                void *context, struct kiln_err *err);
 
 struct package_arrival { /* a file that kiln-transfer has fetched, unpacked and checked */
-    const char *path;    /* in own_directory/incoming: on the same filesystem */
+    const char *path;    /* in own_directory/incoming, so on the same filesystem */
     const char *name;    /* "gfx90a68.kdb" */
     struct digest sha256;
     struct bytes manifest; /* empty: none */
-    const char *fetched;   /* what the manifest calls the file, packed perhaps */
-    const char *wanted;    /* the SHA-256 that who installs it gave, in digits; NULL */
-    bool may_be_packed;    /* |wanted| and the manifest speak of a .bz2 */
-    const char *source;    /* URL or path, for show */
-    bool replace_signed;   /* also one that a trusted key signed, where none signed this */
+    const char *fetched;   /* the file's name in the manifest, perhaps of the packed file */
+    const char *wanted;    /* the SHA-256 that the user gave, in hexadecimal; NULL: none */
+    bool may_be_packed;    /* |wanted| and the manifest may refer to the .bz2 file */
+    const char *source;    /* URL or path, for messages */
+    bool replace_signed;   /* an unsigned file may replace one that a trusted key signed */
 };
 
-struct package_checked { /* a file that was found to be the arrival, and nobody else may change */
+struct package_checked { /* a verified file that nobody else can change */
     struct file_identity identity;
     uint64_t rows;
     char signer[KEY_NAME_MAX]; /* "" when unsigned */
 };
-/* All of an arrival's checks that read the whole file: takes it over, hashes it once more, compares
- * that with what was asked for and with the manifest, whose signature it checks, opens it and
- * counts its rows.  A packed file is gone: it is the manifest's as far as kiln-transfer says,
- * unless the manifest names the unpacked one, too.  Any thread: gigabytes must not hold up the
- * write lane. */
+/* Does all checks of an upload that read the whole file. Takes over the file and hashes it
+ * again. Compares the hash with |wanted| and with the manifest, and checks the manifest's
+ * signature. Then opens the package and counts its rows. A packed file no longer exists:
+ * kiln-transfer's word that it matched the manifest is accepted, unless the manifest also names
+ * the unpacked file. Any thread: reading gigabytes must not block the write queue. */
 KILN_MUST_CHECK enum kiln_code package_set_check(const struct package_set *set,
                                                  const struct package_arrival *arrival,
                                                  struct package_checked *ret_checked,
                                                  struct kiln_err *err);
-/* Moves what was checked into place (rename, synced) and opens it; one of the same name is replaced
- * in the same step.  KILN_CORRUPT when the file is no longer the one that was checked.  What was
- * there before stays untouched on failure, and the arrival stays where it is.  KILN_DENIED where it
- * would take the place of one that a trusted key signed without being signed itself. */
+/* Moves the checked file into place (rename and sync) and opens it; a package of the same name
+ * is replaced atomically. On failure, the old package and the upload stay where they are.
+ * KILN_CORRUPT: the file is no longer the one that was checked. KILN_DENIED: an unsigned file
+ * would replace one that a trusted key signed. */
 KILN_MUST_CHECK enum kiln_code package_set_adopt(struct package_set *set,
                                                  const struct package_arrival *arrival,
                                                  const struct package_checked *checked,
                                                  struct package_info *ret_info,
                                                  struct kiln_err *err);
-/* KILN_DENIED for a package of another directory: it says how to remove that.  A file of kiln's own
- * directory that could not be opened can be removed, too; |ret_info| then holds name and path. */
+/* KILN_DENIED for a package of another directory; the message says how to remove it. A file in
+ * kiln's own directory that could not be opened can be removed too; |ret_info| then has only
+ * name and path. */
 KILN_MUST_CHECK enum kiln_code package_set_remove(struct package_set *set, const char *name,
                                                   struct package_info *ret_info,
                                                   struct kiln_err *err);
@@ -156,21 +158,21 @@ KILN_MUST_CHECK enum kiln_code package_set_remove(struct package_set *set, const
 /* How a package fits a GPU, best first. */
 enum package_fit {
     PACKAGE_FIT_EXACT,     /* its database id is the GPU's */
-    PACKAGE_FIT_ARCH,      /* it is for the plain arch: asked where the exact ones have nothing */
-    PACKAGE_FIT_OTHER_CUS, /* for the same arch with other compute units: never asked, as MIOpen
-                              asks none either */
+    PACKAGE_FIT_ARCH,      /* for the plain arch: searched after the exact ones */
+    PACKAGE_FIT_OTHER_CUS, /* for the same arch with other compute units: never searched, as in
+                              MIOpen */
     PACKAGE_FIT_NONE,
 };
 const char *package_fit_name(enum package_fit fit); /* "exact", "arch", "other-cus", "none" */
-/* |each| (may be NULL) is told of all packages for the arch of |database_id|, in the order of the
- * fits; the best fit is returned, PACKAGE_FIT_NONE for what is no database id. */
+/* Calls |each| (may be NULL) for all packages for the arch of |database_id|, best fit first.
+ * Returns the best fit; PACKAGE_FIT_NONE if |database_id| is not valid. */
 enum package_fit package_set_coverage(struct package_set *set, const char *database_id,
                                       void (*each)(void *context, enum package_fit fit,
                                                    const struct package_info *info),
                                       void *context);
 
 #define PACKAGE_MISSING_TEXT 512
-/* The line for a GPU that no package answers for, in MIOpen's own wording, with what to do next;
- * false (and nothing written) when one does. */
+/* Writes the message for a GPU without any matching package, in MIOpen's own wording, with what
+ * to do next. False, with nothing written, if a package matches. */
 bool package_set_missing(struct package_set *set, const char *database_id,
                          char ret_text[PACKAGE_MISSING_TEXT]);

@@ -31,7 +31,7 @@ static enum kiln_code refuse_writers(int fd, const char *path, struct kiln_err *
     return KILN_OK;
 }
 
-/* From here on nobody else may change it. */
+/* From here on no other user can change it. */
 static enum kiln_code take_over(int fd, const char *path, struct kiln_err *err)
 {
     struct stat seen;

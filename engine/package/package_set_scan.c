@@ -274,7 +274,7 @@ static bool has(const struct view *view, const struct member *member)
     return false;
 }
 
-/* Members that are in one view only are told; true when there are any. */
+/* Reports members that are in only one of the views; true when there are any. */
 static bool report_difference(struct scan *s, const struct view *old, const struct view *fresh)
 {
     bool differ = false;
@@ -298,7 +298,7 @@ static enum kiln_code settle(struct scan *s, struct kiln_err *err)
     struct view *fresh = view_create(s->count + s->set->built_in_count);
     if (!fresh)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to list packages");
-    struct view *old = s->set->view; /* only this lane replaces it */
+    struct view *old = s->set->view; /* only the write queue replaces it */
     for (size_t i = 0; i < s->count; i++) {
         struct member *member = visit(s, old, &s->files[i]);
         if (member)

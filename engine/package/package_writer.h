@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Makes a package: the same entries give the same bytes.
+ * Writes a package. The same entries give the same bytes.
  *
  * Ownership  borrows each entry for the call
  * Threading  one thread at a time for each writer
@@ -12,9 +12,9 @@
 struct package_writer;
 
 struct package_entry {
-    struct bytes name, args; /* by which it is found (package_kernel_name, package_kernel_args) */
+    struct bytes name, args; /* its lookup name (package_kernel_name, package_kernel_args) */
     struct bytes raw;        /* the code object */
-    /* A KDB has no room for the rest. */
+    /* A KDB cannot store the rest. */
     struct digest key, toolchain_id; /* zeros: none */
     struct bytes target, toolchain, program, options, source;
     uint32_t header_count;
@@ -25,16 +25,16 @@ struct package_entry {
 KILN_MUST_CHECK enum kiln_code package_writer_create(const char *path, enum package_format format,
                                                      struct package_writer **ret_writer,
                                                      struct kiln_err *err);
-/* Abandons and removes the file unless it was finished. */
+/* Also removes the file unless it was finished. */
 void package_writer_destroy(struct package_writer *writer);
 KILN_DEFINE_AUTO(package_writer)
-/* In the order of (name, args), compared as bytes; KILN_INVALID otherwise, for repeats of both or
- * of a key, for an empty name or object and for texts with a NUL in them.  Compile times are not
- * written: they differ from run to run.  After a failure the writer is only good for being
- * destroyed. */
+/* Entries must come in the order of (name, args), compared as bytes. KILN_INVALID: another
+ * order, a repeated (name, args) or key, an empty name or object, or a text with a NUL in it.
+ * Compile times are not written, because they differ from run to run. After a failure the writer
+ * can only be destroyed. */
 KILN_MUST_CHECK enum kiln_code package_writer_add(struct package_writer *writer,
                                                   const struct package_entry *entry,
                                                   struct kiln_err *err);
-/* Commits and syncs; the writer is only good for being destroyed afterwards. */
+/* Commits and syncs. Afterwards the writer can only be destroyed. */
 KILN_MUST_CHECK enum kiln_code package_writer_finish(struct package_writer *writer,
                                                      struct kiln_err *err);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Files that are there whole, on the disk, or not at all.
+ * Atomic files: after a crash a file is either complete on the disk or absent.
  *
- * Role       keys and the records beside installed packages: written under another name, synced,
- *            then moved into place, and the directory synced
+ * Role       for keys and package records: a file is written under another name, synced and moved
+ *            into place; then the directory is synced
  * Threading  one thread at a time for each name
  */
 #include "common/bytes.h"
@@ -16,12 +16,12 @@
 struct whole_file {
     const char *directory, *name;
     struct bytes content;
-    mode_t mode;  /* exactly, whatever the umask */
-    bool replace; /* else KILN_BUSY when the name is taken */
+    mode_t mode;  /* exact, regardless of the umask */
+    bool replace; /* false: KILN_BUSY if the name exists */
 };
 
 KILN_MUST_CHECK enum kiln_code whole_file_write(const struct whole_file *file,
                                                 struct kiln_err *err);
-/* What was moved in and out of |directory| stays so after a power cut. */
+/* Syncs |directory|, so that renames survive a power loss. */
 KILN_MUST_CHECK enum kiln_code whole_file_sync_directory(const char *directory,
                                                          struct kiln_err *err);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What the code objects of one GPU family have in common, for zstd to begin with.
+ * zstd dictionaries: the content that code objects of one GPU family have in common.
  *
- * Role       knows the dictionaries of this build, numbered from 0, and which one suits an object
+ * Role       holds the dictionaries of this build, numbered from 0, and chooses one for an object
  * Ownership  static data, embedded from engine/store/dictionaries/
  * Threading  pure functions
  */
@@ -14,10 +14,10 @@
 #define DICTIONARY_COUNT 2u
 
 struct bytes dictionary_content(size_t number);
-/* What an object that was stored with it says. */
+/* The codec id recorded with objects that were compressed with this dictionary. */
 enum codec_id dictionary_codec(size_t number);
 
-/* DICTIONARY_COUNT when |raw| is no GPU's ELF file. */
+/* DICTIONARY_COUNT when |raw| is not an ELF file for a GPU. */
 size_t dictionary_for(struct bytes raw);
 /* DICTIONARY_COUNT when no dictionary of this build has that codec. */
 size_t dictionary_of(uint64_t codec);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The hot set: code objects in memory by key, least recently used first to go, bounded in bytes
- * and in number (each costs a descriptor).
+ * The hot set: an in-memory LRU cache of code objects by key. Its size is limited in bytes and in
+ * number of objects, because each object costs a descriptor.
  *
- * Role       answers most fetches without leaving the loop
+ * Role       answers most fetches without leaving the daemon's loop
  * Ownership  holds a reference to each object; results are borrowed until the next call
  * Threading  one thread (the daemon's loop)
  */
@@ -25,16 +25,18 @@ KILN_DEFINE_AUTO(hot_set)
 
 /* NULL on a miss; a hit becomes the most recently used. */
 struct object *hot_set_find(struct hot_set *set, const struct digest *key);
-/* Adds a reference of its own; an object larger than the whole set is not kept (not an error).
- * Running out of memory only means that it is not kept. */
+/* Takes an additional reference. An object larger than the whole set, or one for which memory
+ * runs out, is silently not cached. */
 void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object);
 void hot_set_remove(struct hot_set *set, const struct digest *key);
 void hot_set_clear(struct hot_set *set);
-/* Those that only |owner|, a uid, may have, and everyone's under names that he asked for. */
+/* Removes objects private to the uid |owner|, and public objects cached under names that this
+ * user requested. */
 void hot_set_remove_of(struct hot_set *set, uint32_t owner);
-/* Grows with each of the three above: what a look-up found before may be out of date. */
+/* Incremented by remove, clear and remove_of: the result of an earlier lookup may be out of
+ * date. */
 uint64_t hot_set_generation(const struct hot_set *set);
-/* Other limits from now on; what they have no room for goes. */
+/* Changes the limits now and evicts whatever exceeds them. */
 void hot_set_set_limits(struct hot_set *set, const struct hot_set_options *options);
 uint64_t hot_set_limit_bytes(const struct hot_set *set);
 uint64_t hot_set_bytes(const struct hot_set *set);

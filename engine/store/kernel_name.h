@@ -2,16 +2,18 @@
 #pragma once
 
 /*
- * The store's key of a kernel that is found by MIOpen's name, not by what it was made of.
+ * The store's key of a kernel that is found by its MIOpen name, not by its compile input.
  *
- * SHA-256 over length-prefixed fields: "kiln-name-1", |scope| as a little-endian u64, database id,
- * kernel name, kernel arguments.  The texts count as they are, blanks too: " -mcpu=gfx906" and
- * "-mcpu=gfx906" are two kernels.  Threading: a pure function.
+ * The key is the SHA-256 over length-prefixed fields: "kiln-name-1", |scope| as a little-endian
+ * u64, database id, kernel name, kernel arguments. Texts are compared byte for byte, blanks
+ * included: " -mcpu=gfx906" and "-mcpu=gfx906" are two kernels.
+ *
+ * Threading  a pure function
  */
 #include "common/bytes.h"
 #include "common/digest.h"
 
-/* Whose kernels: those of one uid, or those that everyone may have. */
+/* The scope of a kernel is the uid that owns it, or this value when it is public. */
 #define KERNEL_SCOPE_EVERYONE UINT64_MAX
 
 struct digest kernel_name_key(uint64_t scope, struct bytes database_id, struct bytes name,

@@ -6,7 +6,7 @@
 
 struct gc {
     const struct kernel_gc *options;
-    struct digest stale[STALE_MAX]; /* identities in the store that are not here any more */
+    struct digest stale[STALE_MAX]; /* identities in the store that are no longer installed */
     size_t stale_count;
     struct kernel_gc_result result;
 };

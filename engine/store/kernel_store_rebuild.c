@@ -8,7 +8,7 @@
 /* The file is a cache: where it is damaged it is removed and an empty one takes its place.  All in
  * it can be compiled again, and a file that was wrong once is not worth trusting in part. */
 
-/* What SQLite keeps beside a database; the file itself comes first. */
+/* SQLite's companion files; the database itself comes first. */
 static const char *const suffixes[] = { "", "-wal", "-shm" };
 #define SUFFIXES (sizeof(suffixes) / sizeof(suffixes[0]))
 
@@ -89,7 +89,7 @@ enum kiln_code store_reopen(struct kernel_store *store, const char *damage, stru
 {
     char notice[512] = "";
     if (store->inode && !store_file_is_in_place(store))
-        store->removed = true; /* until it is told */
+        store->removed = true; /* until it is reported */
     /* While only writing fails, readers go on until there is something better. */
     bool keeps_readers =
         !store->writer && !damage && !store->removed && !readers_stand_in_the_way(store);

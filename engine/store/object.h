@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * One code object in memory: a sealed memfd that can be handed to any number of clients.
+ * One code object in memory: a sealed memfd that can be passed to any number of clients.
  *
- * Role       the currency of the engine: the store makes them, the hot set keeps them, replies
- *            carry them
- * Ownership  counted; the descriptor is closed when the last reference goes
- * Threading  made on any thread; counted on one (the daemon's loop)
+ * Role       the unit that the engine passes around: the store creates objects, the hot set caches
+ *            them, replies carry them
+ * Ownership  reference-counted; dropping the last reference closes the descriptor
+ * Threading  created on any thread; references are counted on one thread (the daemon's loop)
  */
 #include "common/digest.h"
 #include "common/err.h"
@@ -15,41 +15,42 @@
 
 #include <stdint.h>
 
-/* Objects up to this size also keep their bytes mapped, so that they can travel inside a frame
+/* Objects up to this size also keep their bytes mapped, so that a reply can contain them
  * (docs/decisions/0004-small-objects-inline.md). */
 #define OBJECT_INLINE_MAX LIMIT_INLINE_OBJECT
 
 #define ORIGIN_PROGRAM_MAX 96
 
-struct object_origin { /* what it was made of, for the books */
+struct object_origin { /* what the object was compiled from, for usage accounting */
     char target[LIMIT_TARGET_TEXT];
-    char program[ORIGIN_PROGRAM_MAX]; /* longer names are cut */
+    char program[ORIGIN_PROGRAM_MAX]; /* longer names are truncated */
 };
 
 struct object {
     unsigned references;
-    int fd;                       /* owned memfd, sealed: shrink, grow, write, seal */
-    uint64_t size;                /* bytes */
-    struct digest digest;         /* SHA-256 of the bytes */
-    uint64_t compile_ns;          /* what it cost to make, wall clock */
-    const uint8_t *data;          /* owned mapping; NULL when size > OBJECT_INLINE_MAX */
-    bool is_private;              /* only |owner| may have it */
-    bool is_named;                /* everyone's, and hot under a name that |owner| asked for */
-    uint32_t owner;               /* uid */
-    struct object_origin *origin; /* owned; NULL: not known, or the service has noted it */
-    uint32_t ledger_kind;         /* the service's: which of its rows counts the hits */
-    uint64_t booked_for;          /* the service's: the batch that its last hit was booked for */
+    int fd;               /* owned memfd, sealed: shrink, grow, write, seal */
+    uint64_t size;        /* bytes */
+    struct digest digest; /* SHA-256 of the bytes */
+    uint64_t compile_ns;  /* wall-clock time of the compile */
+    const uint8_t *data;  /* owned mapping; NULL when size > OBJECT_INLINE_MAX */
+    bool is_private;      /* only |owner| may fetch it */
+    bool is_named;        /* public, and in the hot set under a name that |owner| requested */
+    uint32_t owner;       /* uid */
+    struct object_origin *origin; /* owned; NULL: unknown, or already recorded by the service */
+    uint32_t ledger_kind;         /* for the service: the accounting row that counts the hits */
+    uint64_t booked_for;          /* for the service: the batch in which the last hit was counted */
 };
 
-/* Takes over |fd| also on failure.  Seals it if it is not, refuses what cannot be sealed
- * (KILN_INVALID), computes the digest. */
+/* Takes ownership of |fd|, also on failure. Seals the memfd if necessary and computes the
+ * digest. KILN_INVALID: |fd| cannot be sealed. */
 KILN_MUST_CHECK enum kiln_code object_from_memfd(int fd, uint64_t compile_ns,
                                                  struct object **ret_object, struct kiln_err *err);
 /* Copies |content| into a new sealed memfd. */
 KILN_MUST_CHECK enum kiln_code object_from_bytes(struct bytes content, uint64_t compile_ns,
                                                  struct object **ret_object, struct kiln_err *err);
-/* For bytes whose digest the caller has just checked: takes over the sealed |fd| also on failure.
- * A file that nobody writes to any more does as well, where it only goes out as a descriptor. */
+/* Like object_from_memfd for content whose digest the caller has just checked: takes ownership
+ * of the sealed |fd|, also on failure. An unsealed file is acceptable too, if nobody writes to
+ * it and it is only passed on as a descriptor. */
 KILN_MUST_CHECK enum kiln_code object_from_checked(int fd, uint64_t size,
                                                    const struct digest *digest, uint64_t compile_ns,
                                                    struct object **ret_object,
@@ -58,7 +59,8 @@ struct object *object_ref(struct object *object);
 /* Accepts NULL; returns NULL. */
 struct object *object_unref(struct object *object);
 
-/* The bytes for as long as the view lasts: the object's own mapping, else one made for the view. */
+/* Access to the bytes while the view is open: through the object's own mapping, or else through
+ * a temporary one. */
 struct object_view {
     struct bytes bytes;
     void *mapping; /* owned; NULL when borrowed from the object */

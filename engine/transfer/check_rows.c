@@ -49,7 +49,7 @@ static enum kiln_code check_package(const char *path, const struct transfer_sink
 struct rescue {
     const struct transfer_sink *sink;
     uint64_t total, seen, damaged;
-    struct buffer raw; /* owned; used anew for each row */
+    struct buffer raw; /* owned; reused for each row */
 };
 
 static bool on_row(void *context, const struct kern_row *row)

@@ -8,8 +8,8 @@
  */
 #include "engine/transfer/transfer.h"
 
-/* KILN_CORRUPT with the first damage, unless |salvage|: then damaged rows, and rows that cannot be
- * read, are counted. */
+/* KILN_CORRUPT with the first damage. With |salvage|, damaged and unreadable rows are counted
+ * instead. */
 KILN_MUST_CHECK enum kiln_code check_rows(const char *path, bool salvage,
                                           const struct transfer_sink *sink, uint64_t *ret_rows,
                                           uint64_t *ret_damaged, struct kiln_err *err);

@@ -19,10 +19,10 @@ struct transfer_user {
     gid_t gid;
 };
 
-/* Becomes |user| for good; NULL: stays who it is.  The staging directory may be written to; what
- * may be read: a file: URL's file and its manifest, the trusted keys, certificate authorities, the
- * resolver's files, system libraries. KILN_UNSUPPORTED when the kernel has no Landlock
- * (before 5.13, or switched off) or no filter of system calls; the rest is done then. */
+/* Switches to |user| for good; NULL: keeps the current user. The staging directory stays
+ * writable. Readable are a file: URL's file and its manifest, the trusted keys, certificate
+ * authorities, the resolver's files and system libraries. KILN_UNSUPPORTED: the kernel has no
+ * Landlock (before 5.13, or switched off) or no system-call filter; the rest is still applied. */
 KILN_MUST_CHECK enum kiln_code transfer_confine(const struct transfer_job *job,
                                                 const struct transfer_user *user,
                                                 struct kiln_err *err);

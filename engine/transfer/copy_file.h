@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Bytes of files that others opened or own: they may be no files, may shrink or grow meanwhile.
+ * Copies files that others opened or own: they may not be regular files, and may shrink or grow
+ * meanwhile.
  *
  * Threading  any thread; blocks
  */
@@ -18,6 +19,6 @@ struct copy_limit {
  * unless |from_fd| is a regular file that may be read; KILN_FULL beyond |limit|. */
 KILN_MUST_CHECK enum kiln_code copy_file(int from_fd, int to_fd, const struct copy_limit *limit,
                                          const struct transfer_sink *sink, struct kiln_err *err);
-/* Of all of it, from its start. */
+/* Digest and size of the whole file, from its start. */
 KILN_MUST_CHECK enum kiln_code copy_file_digest(int fd, struct digest *ret_digest,
                                                 uint64_t *ret_size, struct kiln_err *err);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the fetched file must be: the SHA-256 that the user gave, the signed manifest.
+ * What the fetched file must match: the SHA-256 that the user gave, and the signed manifest.
  *
  * Ownership  a plain value
  * Threading  blocks
@@ -18,14 +18,14 @@ struct provenance {
     char signer[64]; /* "" when unsigned */
 };
 
-/* Appends the manifest, where there is one.  |url| NULL: the manifest can only be job->manifest_fd.
- * |fetched_name| is what the manifest calls the file.  KILN_DENIED when a signature is required and
- * there is none, or it is not good. */
+/* Appends the manifest, if there is one. With |url| NULL, it can only come from
+ * job->manifest_fd. |fetched_name| is the file's name in the manifest. KILN_DENIED: a required
+ * signature is missing or not valid. */
 KILN_MUST_CHECK enum kiln_code provenance_find(const struct transfer_job *job,
                                                const struct url *url, const char *fetched_name,
                                                const struct fetch_policy *policy,
                                                struct provenance *ret_provenance,
                                                struct buffer *ret_manifest, struct kiln_err *err);
-/* KILN_CORRUPT when the file is another one. */
+/* KILN_CORRUPT: the file does not match. */
 KILN_MUST_CHECK enum kiln_code provenance_check(const struct provenance *provenance, uint64_t size,
                                                 const struct digest *sha256, struct kiln_err *err);

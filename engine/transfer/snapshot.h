@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * One consistent file of a database that its owner's programs may have open, for kilnd to read.
+ * Takes one consistent file of a user's database, which programs may have open, for kilnd to read.
  *
- * Role       run with the user's own rights (kiln-transfer --snapshot), as kilnd may not open what
- *            only the user may
+ * Role       runs with the user's own rights (kiln-transfer --snapshot), because kilnd must not
+ *            open files that only the user may open
  * Ownership  the descriptor is the caller's
  * Threading  blocks
  */
@@ -17,12 +17,11 @@ struct snapshot {
     int fd;
     char name[256]; /* of the file, without its directory */
     bool merged;    /* a copy with the write-ahead log merged in; else the file itself */
-    char note[512]; /* what cannot be had of it; "" as a rule */
+    char note[512]; /* what could not be copied; usually "" */
 };
 
-/* A SQLite file in WAL mode, or with a log or journal beside it, is copied into |directory| (and
- * stays there nameless); a damaged one, which cannot be, comes as it is, with a note, as any other
- * file does.
- */
+/* Copies a SQLite file that is in WAL mode, or has a log or journal, to a nameless file in
+ * |directory|. A damaged database that cannot be copied, and any other file, is returned as it
+ * is; for the damaged one |note| says so. */
 KILN_MUST_CHECK enum kiln_code snapshot_take(const char *path, const char *directory,
                                              struct snapshot *ret_snapshot, struct kiln_err *err);

@@ -15,13 +15,13 @@
  */
 #include "engine/transfer/fetch.h"
 
-struct transfer_sink { /* is told how far it is, often */
+struct transfer_sink { /* receives frequent progress reports */
     void (*progress)(void *context, const struct transfer_progress *progress);
     void *context;
 };
 
 void transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
                   const struct transfer_sink *sink, struct transfer_result *ret_result);
-/* The names that a transfer may have in its staging directory beside the package's own: for whoever
- * has to clear it in a hurry. */
+/* A name that a transfer may use in its staging directory in addition to the package's own, for
+ * code that must clear the directory. */
 #define TRANSFER_FETCHED ".fetched"

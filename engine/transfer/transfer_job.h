@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * One file for the package directory, and how getting it ended.
+ * One file for the package directory, and the result of getting it.
  *
- * Role       what the engine asks for and what it gets back: fetched, unpacked and checked in a
- *            process of its own (kiln-transfer), which may not see the stores
- * Ownership  a job borrows everything; an outcome's file belongs to whoever gets the outcome
+ * Role       the engine's request and its result: a separate process (kiln-transfer) without access
+ *            to the stores fetches, unpacks and checks the file
+ * Ownership  a job borrows everything; a result's file belongs to the receiver of the result
  * Threading  plain values
  */
 #include "common/err.h"
@@ -22,13 +22,12 @@ struct transfer_job {
     const char *sha256;       /* 64 hexadecimal digits that the file as fetched must have; NULL */
     const char *staging;      /* directory to put the result into */
     const char *trusted_keys; /* directory of *.pub */
-    const char *keys_shown; /* what sentences call it, where it is a copy; NULL: as it is called */
-    uint64_t size_limit;    /* bytes, as fetched and as unpacked */
-    unsigned disk_part;     /* of what is free on its disk a user's file gets one in so many */
+    const char *keys_shown;   /* that path in messages, if it is a copy; NULL: as it is */
+    uint64_t size_limit;      /* bytes, as fetched and as unpacked */
+    unsigned disk_part;       /* a user's file may take 1/disk_part of the disk's free space */
     bool require_signature;
     bool salvage;   /* damaged rows are counted, not refused: a user's cache that is imported */
-    bool unchecked; /* with salvage: no database of kernels, so its rows are whoever reads it's to
-                       check */
+    bool unchecked; /* with salvage: not a kernel database; its reader must check the rows */
 };
 
 struct transfer_progress {
@@ -38,14 +37,15 @@ struct transfer_progress {
     const char *note;     /* what went wrong before this attempt; "" */
 };
 
-/* The manifest that was checked, in staging: whoever trusts no process that met strangers checks it
- * once more. */
+/* The checked manifest, in staging. A receiver that does not trust a process exposed to the
+ * network checks it again. */
 #define TRANSFER_MANIFEST ".manifest"
 #define TRANSFER_MANIFEST_MAX (256u << 10)
 
 struct transfer_result {
-    struct kiln_err err; /* KILN_OK and the rest filled, or why not: nothing is left behind then */
-    char path[512];   /* of the checked file, in staging; whoever gets it renames or removes it */
+    struct kiln_err
+        err;          /* KILN_OK and the rest is set, or the error; nothing is left behind then */
+    char path[512];   /* of the checked file, in staging; the receiver renames or removes it */
     char name[256];   /* "gfx90a68.kdb": unpacked, so without .bz2 */
     char sha256[65];  /* of that file */
     char signer[64];  /* "" when unsigned */
@@ -53,6 +53,6 @@ struct transfer_result {
     uint64_t size;    /* bytes */
     uint64_t rows, damaged;
     char fetched[256]; /* what the manifest calls it: "gfx90a68.kdb.bz2" */
-    uint8_t *manifest; /* owned by whoever gets the outcome; NULL when there is none */
+    uint8_t *manifest; /* owned by the receiver of the result; NULL when there is none */
     size_t manifest_size;
 };

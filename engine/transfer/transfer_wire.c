@@ -200,7 +200,7 @@ void transfer_send_result(int socket, const struct transfer_result *result, cons
     json_set_u64(text, "damaged", result->damaged);
     json_set_text(text, "notice", notice);
     if (send_packet(socket, text, NULL, 0, 0, &ignored))
-        return; /* kilnd has gone: nobody asks any more */
+        return; /* kilnd has gone: nobody waits for it */
 }
 
 void transfer_send_snapshot(int socket, const struct snapshot *snapshot, const struct kiln_err *why)

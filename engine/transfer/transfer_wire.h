@@ -32,14 +32,14 @@ struct received_job {
     struct json *text;       /* owned */
     int fds[2];              /* owned; -1 */
 };
-/* Waits for it.  KILN_INVALID when it is no job. */
+/* Blocks. KILN_INVALID: not a valid job. */
 KILN_MUST_CHECK enum kiln_code transfer_receive_job(int socket, struct received_job *ret_job,
                                                     struct kiln_err *err);
 void received_job_done(struct received_job *job);
 
-/* Dropped while the socket is full: the next one says more. */
+/* Dropped while the socket is full; a later report supersedes it. */
 void transfer_send_progress(int socket, const struct transfer_progress *progress);
-/* |notice|: what an operator should know of the process; "" as a rule. */
+/* |notice|: information about the process for the operator; usually "". */
 void transfer_send_result(int socket, const struct transfer_result *result, const char *notice);
 
 struct transfer_report {
@@ -48,13 +48,13 @@ struct transfer_report {
     struct transfer_result result;     /* without a path */
     char notice[512], stage[16], note[512];
 };
-/* Does not wait: KILN_BUSY, without a sentence, when there is none now; KILN_UNAVAILABLE, likewise,
- * when there will be none; KILN_INVALID for nonsense. */
+/* Does not block. KILN_BUSY without a message: there is no report now; KILN_UNAVAILABLE without
+ * a message: there will be none; KILN_INVALID: not a valid report. */
 KILN_MUST_CHECK enum kiln_code transfer_receive_report(int socket,
                                                        struct transfer_report *ret_report,
                                                        struct kiln_err *err);
 
-/* |snapshot| NULL: |why| there is none. */
+/* |snapshot| NULL: |why| says why there is none. */
 void transfer_send_snapshot(int socket, const struct snapshot *snapshot,
                             const struct kiln_err *why);
 

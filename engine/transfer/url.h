@@ -23,11 +23,10 @@ struct url {
     char shown[URL_SHOWN_MAX]; /* without credentials and query: what people may see */
 };
 
-/* KILN_INVALID for what is no such URL; the sentence does not repeat it, as it may hold a password.
- */
+/* KILN_INVALID: not such a URL. The message does not repeat it, as it may contain a password. */
 KILN_MUST_CHECK enum kiln_code url_parse(const char *text, struct url *ret_url,
                                          struct kiln_err *err);
-/* The same place with |suffix| on its path: the query stays. */
+/* The same location with |suffix| appended to its path; the query is kept. */
 KILN_MUST_CHECK enum kiln_code url_beside(const struct url *url, const char *suffix,
                                           struct url *ret_url, struct kiln_err *err);
 void url_done(struct url *url);
