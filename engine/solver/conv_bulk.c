@@ -4,9 +4,7 @@
 #include "engine/solver/geometry.h"
 
 #define ELEMENT 2u /* bytes of fp16 and bf16 */
-#define PANEL                                                                       \
-    64u /* elements of a row in shared memory: 128 bytes, within which the hardware \
-         * swizzles */
+#define PANEL 64u  /* elements of a row in shared memory, swizzled in 128 bytes */
 #define RESIDUES_MAX 4u
 #define RESULT_ROWS 64u /* rows of one box of the result when it is written */
 
