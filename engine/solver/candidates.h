@@ -33,7 +33,7 @@ struct candidate_order {
 };
 
 struct candidate_order candidate_order_of(const char *solver, const struct perf_space *space);
-/* The point that is candidate |index|, which must be below |count|. Pass the result to
+/* The point that is candidate |index|, which must be below |count|.  Pass the result to
  * perf_space_at. */
 uint32_t candidate_point(const struct candidate_order *order, uint32_t index);
 
@@ -41,8 +41,8 @@ struct candidate_count {
     uint32_t valid;
     bool is_estimate; /* from a sample, because the space has more points than the sample */
 };
-/* How many points are valid for the problem. The count is exact up to 2048 points. Beyond that
- * it is estimated for each part from the first 2048 candidates. The estimate is at least 1,
+/* How many points are valid for the problem.  The count is exact up to 2048 points.  Beyond that
+ * it is estimated for each part from the first 2048 candidates.  The estimate is at least 1,
  * because the config that the solver itself chooses is valid. */
 struct candidate_count candidates_count_valid(const struct solver *solver,
                                               const struct problem *problem,

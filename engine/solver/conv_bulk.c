@@ -53,7 +53,7 @@ static struct box forward_box(uint32_t in, uint32_t out, uint32_t filter, uint32
  * Backward data, for the pixels of x that have one residue modulo the stride.
  *
  * Pixel i of x receives from tap t the pixel (i + pad - t * dilation) / stride of y, if that is
- * whole. So pixels of one residue of i + pad share the same taps: the first such tap, then every
+ * whole.  So pixels of one residue of i + pad share the same taps: the first such tap, then every
  * stride / gcd(stride, dilation)-th (|tap_step|).  Over these pixels and taps, numbered
  * consecutively, it is a convolution of stride 1 whose taps are |hop| pixels of y apart.  The taps
  * run backwards over y, so the last one is at the lower corner.  data_axis in kernels/conv_view.h
@@ -128,7 +128,7 @@ static bool boxes_fit(const struct packing *packing)
     return true;
 }
 
-/* A copy of a whole tile may read beyond the end of a channel group. The hardware supplies zeros
+/* A copy of a whole tile may read beyond the end of a channel group.  The hardware supplies zeros
  * only outside the tensor, so the group must have no neighbour or end with a whole tile. */
 static bool channels_fit(const struct packing *packing, const struct product_tiling *t)
 {

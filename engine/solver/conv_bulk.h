@@ -16,7 +16,7 @@ bool bulk_fits(const struct packing *packing, const struct product_tiling *tilin
  * across rows and images. */
 bool bulk_is_flat(const struct packing *packing);
 /* Whether bulk copies can write such tiles of the result: the pixels of its rows must be
- * contiguous. Backward weights has too few tiles to gain from it. */
+ * contiguous.  Backward weights has too few tiles to gain from it. */
 bool bulk_result_fits(const struct packing *packing, const struct product_tiling *tiling);
 /* Adds the map of the result |tensor|: ARGUMENT_X or ARGUMENT_Y. */
 void bulk_result(const struct packing_plan *plan, int tensor, struct solution_kernel *kernel);

@@ -24,7 +24,7 @@
  * an item stays below 128 registers, so two groups of 256 items fit a compute unit of any target.
  */
 #define REGISTERS_MAX 104u
-/* Sums of weights that an item keeps. The rest of its registers hold the inputs of these sums. */
+/* Sums of weights that an item keeps.  The rest of its registers hold the inputs of these sums. */
 #define SUMS_MAX 48u
 /* Maximum of multiply-adds, and of pairs of input and output, in a kernel's unrolled loops.
  * Beyond that, code outgrows the instruction caches and takes seconds to compile. */
@@ -39,7 +39,7 @@
 
 enum axis { COLUMNS, ROWS, VECTOR, WORK_QUEUES, GROUP, AXES, SPLITS = ROWS };
 
-/* First index: forward and backward data, or backward weights. Second: channels first, or last. */
+/* First index: forward and backward data, or backward weights.  Second: channels first, or last. */
 static const struct perf_axis axes[2][2][AXES] = {
     { { { "columns", PERF_VALUES(1, 2, 3, 4, 5, 6, 7, 8) },
         { "rows", PERF_VALUES(1, 2, 3, 4, 5, 6, 7, 8, 14) },
@@ -248,7 +248,7 @@ static uint16_t work_queues_for(const struct problem *p, uint32_t vector)
     return work_queues;
 }
 
-/* The starting point of the heuristic: an item computes one output, or one part of each sum. It
+/* The starting point of the heuristic: an item computes one output, or one part of each sum.  It
  * is valid wherever it can be launched. */
 static struct perf_config first_config(const struct problem *p)
 {

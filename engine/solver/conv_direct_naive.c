@@ -5,7 +5,7 @@
 #include "engine/solver/options.h"
 #include "engine/solver/sources.h"
 
-/* One wavefront of AMD's older GPUs, or two warps of NVIDIA's. The group is small, so that even
+/* One wavefront of AMD's older GPUs, or two warps of NVIDIA's.  The group is small, so that even
  * small problems spread over the compute units. */
 #define GROUP_SIZE 64u
 /* Outputs computed by one item: each loaded value is used that often, and the sums are

@@ -36,11 +36,9 @@ static const struct perf_axis axes[AXES] = {
  * SHARED_MAX is the shared memory that every target grants a work group by default.
  */
 #define SHARED_MAX 32768u
-#define SUMS_MAX 128u /* of one item, in registers */
-#define UNROLLED_MAX                                                                          \
-    2048u               /* multiply-adds of one channel: larger code outgrows the instruction \
-                         * caches */
-#define WEIGHTS_MAX 64u /* of one row of taps, in registers */
+#define SUMS_MAX 128u      /* of one item, in registers */
+#define UNROLLED_MAX 2048u /* multiply-adds of one channel: for the instruction caches */
+#define WEIGHTS_MAX 64u    /* of one row of taps, in registers */
 #define ITEMS_MIN 32u
 #define ITEMS_MAX 256u
 /* ConvImplicitGemm is faster for groups of this many channels or more. */
@@ -108,7 +106,7 @@ static bool fits(const struct problem *p, const struct target *target, const uin
            geometry_is_launchable(target, tiles_of(p, v), items);
 }
 
-/* Any problem that fits is valid with these smallest values. The kernel's dialect covers every
+/* Any problem that fits is valid with these smallest values.  The kernel's dialect covers every
  * family. */
 static const uint16_t smallest[AXES] = { 4, 8, 4, 1 };
 
@@ -146,12 +144,10 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 #define UNITS 132.0 /* compute units of an H200 */
 #define REGISTERS_A_UNIT 65536.0
 #define REGISTERS_BESIDE_SUMS 72.0 /* registers that an item needs for anything but sums */
-#define COST_OF_READING                                                                \
-    16.0                     /* loading four floats from shared memory; a multiply-add \
-                              * costs 1 */
-#define COST_OF_FETCHING 8.0 /* copying an element of y to shared memory */
-#define COST_OF_STEP 400.0   /* waiting for memory and barriers, for each step */
-#define ITEMS_TO_PAY_FOR 64  /* a smaller group costs as much: a wave of AMD, or two warps */
+#define COST_OF_READING 16.0       /* four floats from shared memory; a multiply-add costs 1 */
+#define COST_OF_FETCHING 8.0       /* copying an element of y to shared memory */
+#define COST_OF_STEP 400.0         /* waiting for memory and barriers, for each step */
+#define ITEMS_TO_PAY_FOR 64        /* a smaller group costs as much: a wave of AMD, or two warps */
 
 /* Estimated time for all channels, in multiply-adds: rounds of work groups times the cost of
  * one. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ConvImplicitGemm on AMD's matrix cores: MFMA instructions of CDNA, WMMA of RDNA 3 and 4. The
+/* ConvImplicitGemm on AMD's matrix cores: MFMA instructions of CDNA, WMMA of RDNA 3 and 4.  The
  * blocking is that of conv_product.h; here are the machines' limits and a time model. */
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "engine/solver/conv_product.h"
@@ -10,7 +10,7 @@
 
 #define SHARED_MAX 65536u /* LDS of one work group, in bytes */
 #define THREADS_MAX 512u
-/* Registers of one item: for its sums, and an estimate of all others. CDNA has as many again
+/* Registers of one item: for its sums, and an estimate of all others.  CDNA has as many again
  * (accumulation registers), so its limits are higher. */
 #define SUMS_MAX 128u
 #define SUMS_MAX_RDNA 64u

@@ -12,7 +12,7 @@
  */
 #include "engine/solver/solver.h"
 
-/* Members mean the same as those of struct solver with the same names. None is NULL. */
+/* Members mean the same as those of struct solver with the same names.  None is NULL. */
 struct igemm_path {
     const char *name; /* "vector", "mma", "mfma": for tests and docs */
     bool (*applies)(const struct problem *problem, const struct target *target);
@@ -33,7 +33,7 @@ extern const struct igemm_path igemm_path_vector;
 
 extern const struct igemm_path *const igemm_paths[]; /* NULL-terminated, best first */
 
-/* Whether the vector path copies to shared memory without going through registers. It does so in
+/* Whether the vector path copies to shared memory without going through registers.  It does so in
  * fp32 where the GPU can (cp.async of sm_80 and later). */
 bool igemm_vector_copies_are_async(enum data_type type, const struct target *target);
 

@@ -12,8 +12,8 @@
  * It is blocked twice, as in any fast matrix product.  A work group computes TILE_M x TILE_N
  * results: it copies TILE_K columns of one operand and TILE_K rows of the other into shared memory,
  * multiplies them, and goes on.  Up to STAGES such steps are in shared memory, so copies overlap
- * with products. An item keeps ITEM_M x ITEM_N sums in registers.  Where M x N has too few tiles to
- * fill the GPU, SPLITS work groups share one tile's sum, and split_reduce.h adds up their parts.
+ * with products.  An item keeps ITEM_M x ITEM_N sums in registers.  Where M x N has too few tiles
+ * to fill the GPU, SPLITS work groups share one tile's sum, and split_reduce.h adds up their parts.
  * PREPARE rearranges the weights once, so that they are copied in 16-byte pieces.
  *
  * Example: 64 x 64 tiles with 8 x 4 results each need 128 items; one value of K costs an item 12
@@ -36,10 +36,8 @@
 #define SHARED_AMDGPU 65536u
 #define SHARED_OPENCL 32768u
 #define WORKSPACE_MAX (512ull << 20)
-#define ASYNC_FROM 80u /* compute capability 8.0 */
-#define TAP_BITS_MAX                                                                            \
-    31u                       /* filter sizes of all axes together: each tap coordinate takes a \
-                               * bit of a 32-bit mask */
+#define ASYNC_FROM 80u        /* compute capability 8.0 */
+#define TAP_BITS_MAX 31u      /* filter sizes of all axes: a bit of a mask for each */
 #define PLACES_MAX 1024u      /* entries of a flat sum's table, which is in shared memory */
 #define PREPARE_TAPS_MAX 128u /* taps of a block of weights that is being rearranged */
 #define PREPARE_ITEMS 256u
@@ -61,13 +59,13 @@ enum axis { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROW
         [ROWS_FIRST] = { "rows_first", PERF_VALUES(0, 1) },                                     \
     }
 
-/* First index: whether copies bypass registers. Second: whether weights can be rearranged. */
+/* First index: whether copies bypass registers.  Second: whether weights can be rearranged. */
 static const struct perf_axis spaces[2][2][AXES] = {
     { SPACE(PERF_VALUES(1, 2), PERF_VALUES(0)), SPACE(PERF_VALUES(1, 2), PERF_VALUES(0, 1)) },
     { SPACE(PERF_VALUES(2, 3, 4), PERF_VALUES(0)), SPACE(PERF_VALUES(2, 3, 4), PERF_VALUES(0, 1)) },
 };
 
-/* The product: |m| rows and |n| columns. The columns fall into |classes|, each of which has its
+/* The product: |m| rows and |n| columns.  The columns fall into |classes|, each of which has its
  * own tiles (see classes_of). */
 #define CLASSES_MAX 64u
 struct product {
@@ -203,7 +201,7 @@ static bool copies_are_async(const struct problem *p, const struct target *targe
     return igemm_vector_copies_are_async((enum data_type)p->type, target);
 }
 
-/* Whether the sum treats channels and taps as one flat dimension. Otherwise each tap's channels
+/* Whether the sum treats channels and taps as one flat dimension.  Otherwise each tap's channels
  * are padded to a multiple of |tile_k|; a flat sum pays off when that padding exceeds a quarter. */
 static bool is_flat(const struct problem *p, uint32_t tile_k)
 {
@@ -325,7 +323,7 @@ static bool tiles_suit(const struct product *product, const uint16_t *v, bool fl
            (v[TILE_K] <= SMALL_K || v[TILE_K] < 2 * depth);
 }
 
-/* With more tiles than TILES_TO_SPLIT the GPU is full without splits. A split must sum at least
+/* With more tiles than TILES_TO_SPLIT the GPU is full without splits.  A split must sum at least
  * four steps. */
 #define TILES_TO_SPLIT 1024u
 #define GROUPS_OF_SPLITS 8192u
@@ -389,16 +387,12 @@ static const struct tiling other_tilings[] = {
     { { 32, 32, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },   { { 64, 16, 8, 4, 4, 2 }, 8, 30.0F, 30.0F },
     { { 64, 16, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },
 };
-#define FIRST_SMALL                                                            \
-    8 /* from here on, tilings of about 64 items with 4 x 4 results each: best \
-       * for CPUs */
+#define FIRST_SMALL 8 /* from here on about 64 items with 4 x 4 results each: for CPUs */
 
-#define UNITS 132.0         /* compute units, of the H200 */
-#define ITEMS_TO_FILL 288.0 /* items that keep a unit busy */
-#define STEPS_OF_BEGIN_AND_END                                                           \
-    20                   /* overhead of filling the stages and storing results, as steps \
-                          * of the sum */
-#define BYTES_A_US 3.5e6 /* for partial sums, written and read again */
+#define UNITS 132.0               /* compute units, of the H200 */
+#define ITEMS_TO_FILL 288.0       /* items that keep a unit busy */
+#define STEPS_OF_BEGIN_AND_END 20 /* overhead to fill the stages and to store, in steps */
+#define BYTES_A_US 3.5e6          /* for partial sums, written and read again */
 #define US_A_LAUNCH 3.0
 /* Weights that were not rearranged are copied 4 bytes at a time. */
 #define SLOWER_BY_WEIGHTS 0.97
@@ -465,7 +459,7 @@ static void consider(const struct problem *p, const struct target *target,
     }
 }
 
-/* Backward data with strides has classes with short and with long sums. Given enough rounds,
+/* Backward data with strides has classes with short and with long sums.  Given enough rounds,
  * they run side by side, so that the long ones do not finish alone. */
 #define ROUNDS_TO_MIX 4
 #define ITEMS_AT_A_TIME 512

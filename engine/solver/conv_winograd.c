@@ -42,7 +42,7 @@
 #define WORKSPACE_OF_SPLITS (512ull << 20) /* the part of it that the product's path may use */
 #define WORKSPACE_ALIGNMENT 256u
 /* Work items of a group, for the transforms of tiles, of filters (with the channels that a group
- * covers) and of the filter's gradient. Measured on an H200: 64, 128 and 256 differ by less than
+ * covers) and of the filter's gradient.  Measured on an H200: 64, 128 and 256 differ by less than
  * 1 %. */
 #define TRANSFORM_GROUP_SIZE 128u
 #define FILTER_GROUP_SIZE 256u
@@ -54,7 +54,7 @@
 enum axis { TILE, OWN_AXES, STAGES = OWN_AXES + 5 };
 
 /* After this solver's own axis come those of the product, with the names that the vector path
- * gives them. Axes of that path that are missing here take their first value; they made no
+ * gives them.  Axes of that path that are missing here take their first value; they made no
  * measurable difference. */
 #define SPACE(item_values, ...)                                                             \
     {                                                                                       \
@@ -69,7 +69,7 @@ enum axis { TILE, OWN_AXES, STAGES = OWN_AXES + 5 };
 #define WEIGHT_ITEMS (4, 8, 16)
 #define AXES_MAX 8
 
-/* First index: pixels, or backward weights, which alone have splits. Second: whether the
+/* First index: pixels, or backward weights, which alone have splits.  Second: whether the
  * product's copies are asynchronous. */
 static const struct perf_axis axes[2][2][AXES_MAX] = {
     { SPACE(PIXEL_ITEMS, 1, 2), SPACE(PIXEL_ITEMS, 2, 3, 4) },
@@ -118,9 +118,9 @@ static struct shape shape_of(const struct problem *p, uint32_t tile)
     return s;
 }
 
-/* The problem between the transforms. For each point and group it is a product of transformed
- * filters [from][to] with pixels. All of them together are one 1x1 convolution with points *
- * groups groups. It runs as backward data, because that matches the layout of the filters. For
+/* The problem between the transforms.  For each point and group it is a product of transformed
+ * filters [from][to] with pixels.  All of them together are one 1x1 convolution with points *
+ * groups groups.  It runs as backward data, because that matches the layout of the filters.  For
  * backward weights it is a product of pixels with pixels, which is the backward weights of such
  * a convolution. */
 static struct problem product_of(const struct problem *p, const struct shape *s)
@@ -225,7 +225,7 @@ static uint32_t best_tile(const struct problem *p)
 }
 
 /* Favoured only where the direct solution would run on the vector units: matrix cores gain
- * nothing from fewer fp32 products. For OpenCL devices the gain is unknown. */
+ * nothing from fewer fp32 products.  For OpenCL devices the gain is unknown. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     const struct igemm_path *direct = igemm_path_for(p, target);
@@ -291,7 +291,7 @@ static const struct tiling tilings[] = {
 #define STAGES_WANTED 2
 
 /* Chooses the first tiling that wastes at most a fifth of its rows and leaves enough work
- * groups. The last tiling is always valid. */
+ * groups.  The last tiling is always valid. */
 static void choose_tiling(const struct problem *p, const struct target *target,
                           struct perf_config *config)
 {

@@ -9,17 +9,17 @@
 #include "common/problem.h"
 #include "common/target.h"
 
-/* Whether dilated filters, and inputs with padding and a stride, are shorter than 2^30. Kernels
+/* Whether dilated filters, and inputs with padding and a stride, are shorter than 2^30.  Kernels
  * compute coordinates of the padded input in signed 32-bit integers. */
 bool geometry_fits_30_bits(const struct problem *p);
 
-/* Whether |groups| work groups of |items| items, all along x, fit one launch. CUDA and the
+/* Whether |groups| work groups of |items| items, all along x, fit one launch.  CUDA and the
  * kernels' 32-bit counters allow 2^31 - 1 groups; AMD's GPUs also limit a launch to 2^32 - 1
  * work items. */
 bool geometry_is_launchable(const struct target *target, uint64_t groups, uint64_t items);
 
 /* Distance from a tap of the filter to the next one that meets the same residue class of x
- * modulo the stride: stride / gcd(stride, dilation). Stride 2, dilation 1: every second tap. */
+ * modulo the stride: stride / gcd(stride, dilation).  Stride 2, dilation 1: every second tap. */
 uint32_t geometry_tap_step(uint32_t stride, uint32_t dilation);
 
 /* Number of elements of the tensor that the problem's direction computes. */

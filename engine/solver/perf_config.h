@@ -30,7 +30,7 @@ struct perf_axis {
 struct perf_space {
     const struct perf_axis *axes; /* static; each axis has all values that a config may have */
     uint32_t count;               /* number of axes; 0: nothing to tune */
-    /* Static; |count| axes for each part. With 0 parts the product of |axes| is the only part.
+    /* Static; |count| axes for each part.  With 0 parts the product of |axes| is the only part.
      * Otherwise each part is a product of some of the values, and no point is in two parts.
      * Parts serve spaces where the value of one axis restricts the others. */
     const struct perf_axis *parts;
@@ -55,7 +55,7 @@ uint32_t perf_space_size(const struct perf_space *space);
 /* Number of parts: 1 where the space is one product, 0 where there is nothing to tune. */
 uint32_t perf_space_parts(const struct perf_space *space);
 uint32_t perf_part_size(const struct perf_space *space, uint32_t part);
-/* The point with number |index|. Parts follow one another; within a part the last axis varies
+/* The point with number |index|.  Parts follow one another; within a part the last axis varies
  * fastest. */
 void perf_space_at(const struct perf_space *space, uint32_t index, struct perf_config *ret_config);
 bool perf_axis_has(const struct perf_axis *axis, uint16_t value);

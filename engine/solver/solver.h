@@ -61,11 +61,11 @@ struct solver {
     const char *algorithm; /* MIOpen's name for its family: "Direct", "ImplicitGEMM", "Winograd",
                             * ... */
     bool (*applies)(const struct problem *problem, const struct target *target);
-    /* Whether it is likely the fastest solver when nothing was measured. NULL: always when it
+    /* Whether it is likely the fastest solver when nothing was measured.  NULL: always when it
      * applies. */
     bool (*is_favoured)(const struct problem *problem, const struct target *target);
 
-    /* The tuning space: the valid points of these axes. NULL: nothing to tune. The functions
+    /* The tuning space: the valid points of these axes.  NULL: nothing to tune.  The functions
      * below may only be called for problems to which the solver applies. */
     struct perf_space (*space)(const struct problem *problem, const struct target *target);
     bool (*config_is_valid)(const struct problem *problem, const struct target *target,
@@ -85,7 +85,7 @@ extern const struct solver *const solvers[]; /* NULL-terminated, best first */
 
 /* Returns NULL when no solver has that name. */
 const struct solver *solver_find(struct bytes name);
-/* The solver of that name, if it applies to the (valid) problem. KILN_NOT_FOUND and
+/* The solver of that name, if it applies to the (valid) problem.  KILN_NOT_FOUND and
  * KILN_UNSUPPORTED as in solver_solve. */
 KILN_MUST_CHECK enum kiln_code solver_take(const struct problem *problem,
                                            const struct target *target, struct bytes name,
@@ -105,8 +105,8 @@ struct solver_wish {
     struct bytes config; /* in the format of perf_config_write; empty: chosen by heuristic */
 };
 
-/* KILN_UNSUPPORTED when no solver applies. KILN_NOT_FOUND when no solver has that name; the
- * message lists the names. KILN_INVALID for a config that is not in the solver's space. */
+/* KILN_UNSUPPORTED when no solver applies.  KILN_NOT_FOUND when no solver has that name; the
+ * message lists the names.  KILN_INVALID for a config that is not in the solver's space. */
 KILN_MUST_CHECK enum kiln_code solver_solve(const struct problem *problem,
                                             const struct target *target,
                                             const struct solver_wish *wish,

@@ -11,7 +11,7 @@
 
 static const char *const header_names[] = { "kiln/prelude.h" };
 
-/* How many items share the parts of one output. With few outputs and many parts, one item for
+/* How many items share the parts of one output.  With few outputs and many parts, one item for
  * each output would leave most of the GPU idle. */
 static uint32_t slices_for(const struct split_reduce *r)
 {

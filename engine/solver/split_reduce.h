@@ -18,6 +18,6 @@ struct split_reduce {
     uint32_t splits;
 };
 
-/* Adds the kernel after the last one. It always sums in the same order, so results are
+/* Adds the kernel after the last one.  It always sums in the same order, so results are
  * reproducible. */
 void split_reduce_add(const struct split_reduce *reduce, struct solution *solution);

@@ -20,7 +20,7 @@
 #define LEASES_MAX 4096u
 #define LEASES_MAX_UID 512u
 #define LEASE_WAITERS_MAX 1024u /* of one lease */
-#define LEASE_PARAMS_MAX 1024u  /* letters */
+#define LEASE_PARAMS_MAX 1024u  /* characters */
 #define LEASE_CANDIDATES_MAX (1u << 20)
 #define LEASE_NAME_MAX 128u /* characters of a solver's name or of a database id */
 
@@ -62,8 +62,8 @@ KILN_MUST_CHECK enum kiln_code lease_table_create(struct lease_table **ret_table
 void lease_table_destroy(struct lease_table *table); /* requires that nobody waits */
 KILN_DEFINE_AUTO(lease_table)
 
-/* A holder that asks again gets the share that it already holds. KILN_INVALID if the number of
- * candidates differs from the lease's, or a name is too long. KILN_BUSY if a limit is reached. */
+/* A holder that asks again gets the share that it already holds.  KILN_INVALID if the number of
+ * candidates differs from the lease's, or a name is too long.  KILN_BUSY if a limit is reached. */
 KILN_MUST_CHECK enum kiln_code lease_ask(struct lease_table *table, const void *holder,
                                          const struct lease_request *request,
                                          struct lease_answer *ret_answer, struct kiln_err *err);
@@ -72,7 +72,7 @@ struct lease_waiter { /* owned by the caller; linked while it waits */
     struct lease_waiter *next;
     struct lease *lease;
     /* Called once, after the waiter was unlinked, never from within the call that links it.
-     * LEASE_DONE: finished. LEASE_TAKEN: the lease is free again or has shares, so ask again.
+     * LEASE_DONE: finished.  LEASE_TAKEN: the lease is free again or has shares, so ask again.
      * The callback must not call the table. */
     void (*reported)(struct lease_waiter *waiter, enum lease_state state);
 };
@@ -82,18 +82,22 @@ bool lease_wait(struct lease_table *table, const struct lease_request *request,
                 struct lease_waiter *waiter, bool *ret_full);
 void lease_unwait(struct lease_waiter *waiter); /* accepts a waiter that does not wait */
 
-/* Completes the holder's share that begins with |first|. GRANTED the holder's next share. If it
- * still holds another one (two of its threads measured the same share, and one has reported),
- * that one is granted again and nothing else happens TAKEN no share is left, but others still
- * measure DONE it was the last share: ret_answer->best is the best of all, and the caller must
- * call lease_finish KILN_NOT_FOUND: the holder has no such share of that lease. */
+/*
+ * Completes the holder's share that begins with |first|.  The answer:
+ *   - GRANTED: the holder's next share.  If it still holds another one (two of its threads measured
+ *     the same share, and one has reported), that one is granted again and nothing else happens.
+ *   - TAKEN: no share is left, but others still measure.
+ *   - DONE: it was the last share.  ret_answer->best is the best of all, and the caller must call
+ *     lease_finish.
+ * KILN_NOT_FOUND: the holder has no such share of that lease.
+ */
 KILN_MUST_CHECK enum kiln_code lease_report(struct lease_table *table, const void *holder,
                                             uint64_t lease, uint32_t first,
                                             const struct lease_best *best,
                                             struct lease_answer *ret_answer, struct kiln_err *err);
-/* The request that a lease is for; borrowed. False if there is no such lease. */
+/* The request that a lease is for; borrowed.  False if there is no such lease. */
 bool lease_show(const struct lease_table *table, uint64_t lease, struct lease_request *ret_request);
-/* Reports LEASE_DONE to its waiters and removes it. Call it after the best result is on disk, or
+/* Reports LEASE_DONE to its waiters and removes it.  Call it after the best result is on disk, or
  * could not be stored. */
 void lease_finish(struct lease_table *table, uint64_t id);
 /* The holder's connection was closed: its shares become free, and leases without other holders

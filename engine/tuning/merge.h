@@ -37,7 +37,7 @@ struct merge {
     char why[256]; /* for a conflict: both times, and what decided */
 };
 
-/* |into| becomes the result. It borrows from |from| what it takes over, including the id. Both
+/* |into| becomes the result.  It borrows from |from| what it takes over, including the id.  Both
  * must have the same id or, for find, the same solver. */
 struct merge measurement_merge(enum tuning_kind kind, struct tuning_row *into,
                                const struct tuning_row *from);

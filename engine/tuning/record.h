@@ -25,7 +25,7 @@ struct record_list { /* owns its records */
     struct record **records;
     size_t count, most;
 };
-/* Takes ownership of |record|, even on failure (KILN_NO_MEMORY). A NULL record counts as out of
+/* Takes ownership of |record|, even on failure (KILN_NO_MEMORY).  A NULL record counts as out of
  * memory. */
 KILN_MUST_CHECK enum kiln_code record_list_add(struct record_list *list, struct record *record,
                                                struct kiln_err *err);

@@ -19,6 +19,6 @@ struct shared_texts {
 /* |key|: users choose the texts, so the hash must be keyed. */
 void shared_texts_init(struct shared_texts *t, const struct hash_key *key);
 void shared_texts_done(struct shared_texts *t); /* also frees texts that were not given back */
-/* Returns NULL when out of memory. A |text| of NULL counts as "". */
+/* Returns NULL when out of memory.  A |text| of NULL counts as "". */
 const char *shared_texts_take(struct shared_texts *t, const char *text);
 void shared_texts_give_back(struct shared_texts *t, const char *text); /* accepts NULL */

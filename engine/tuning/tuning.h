@@ -37,7 +37,7 @@ struct tuning_options {
 KILN_MUST_CHECK enum kiln_code tuning_open(const struct tuning_options *options,
                                            struct tuning **ret_tuning, char ret_notice[512],
                                            struct kiln_err *err);
-/* Applies the limits and the stale policy of |options|; ignores its directory. Jobs in progress
+/* Applies the limits and the stale policy of |options|; ignores its directory.  Jobs in progress
  * may finish under the limits with which they began. */
 void tuning_set_limits(struct tuning *tuning, const struct tuning_options *options);
 void tuning_destroy(struct tuning *tuning);
@@ -58,7 +58,7 @@ struct tuning_question {
 
 struct tuning_answer {
     enum tuning_tier tier;
-    const char *database_id; /* of the record. Without a system database for the client's device
+    const char *database_id; /* of the record.  Without a system database for the client's device
                               * it is the same arch with the nearest number of compute units
                               * (MIOpen's rule) */
     struct bytes key;        /* of the record; differs from the key asked for when it is a
@@ -73,7 +73,7 @@ struct tuning_answer {
     double batch_ratio;   /* larger divided by smaller; 1 when equal */
     double spatial_ratio; /* the same for the areas (volumes) of the inputs */
 };
-/* Whether it was measured with another driver or toolchain than these. A side that is unknown
+/* Whether it was measured with another driver or toolchain than these.  A side that is unknown
  * ("" or NULL) does not make it stale. */
 bool tuning_is_stale(const struct tuning_origin *origin, const char *driver, const char *toolchain);
 /* On a miss KILN_NOT_FOUND, without a message. */
@@ -81,7 +81,7 @@ KILN_MUST_CHECK enum kiln_code tuning_find(struct tuning *tuning,
                                            const struct tuning_question *question,
                                            struct tuning_answer *ret_answer, struct kiln_err *err);
 
-/* Looks in one tier only, for a question without |nearest|; not counted in statistics. False on
+/* Looks in one tier only, for a question without |nearest|; not counted in statistics.  False on
  * a miss. */
 bool tuning_find_tier(struct tuning *tuning, const struct tuning_question *question,
                       enum tuning_tier tier, struct tuning_answer *ret_answer);
@@ -149,9 +149,9 @@ KILN_MUST_CHECK enum kiln_code tuning_job_import(struct tuning *tuning,
                                                  const struct tuning_import *import,
                                                  struct tuning_job **ret_job, struct kiln_err *err);
 #define TUNING_FIGURE_MAX 1e9 /* ms, 11 days: longer times are rejected */
-/* Stores measured entries of one record; entries of other solvers stay. If the same solver was
+/* Stores measured entries of one record; entries of other solvers stay.  If the same solver was
  * measured before on the same device, driver and toolchain, the two are merged
- * (engine/tuning/merge.h); otherwise the old entry is replaced. |rows| are untrusted:
+ * (engine/tuning/merge.h); otherwise the old entry is replaced.  |rows| are untrusted:
  * KILN_INVALID names what cannot be stored. */
 KILN_MUST_CHECK enum kiln_code tuning_job_put(struct tuning *tuning, const struct tuning_row *rows,
                                               size_t count, struct tuning_job **ret_job,
@@ -160,7 +160,7 @@ KILN_MUST_CHECK enum kiln_code tuning_job_put(struct tuning *tuning, const struc
  * succeeds without effect and counts no records. */
 void tuning_job_once(struct tuning_job *job, const struct tuning_put_token *token);
 /* Copies records of the user tier to the host tier in the order in which they were stored,
- * merged by engine/tuning/merge.h. The users' records stay. */
+ * merged by engine/tuning/merge.h.  The users' records stay. */
 KILN_MUST_CHECK enum kiln_code tuning_job_promote(struct tuning *tuning,
                                                   const struct tuning_selection *selection,
                                                   struct tuning_job **ret_job,
@@ -181,12 +181,12 @@ KILN_MUST_CHECK enum kiln_code tuning_job_backup(struct tuning *tuning, const ch
                                                  struct tuning_job **ret_job, struct kiln_err *err);
 void tuning_job_destroy(struct tuning_job *job);
 KILN_DEFINE_AUTO(tuning_job)
-/* Executes the job, on the work queue. When it returns, the change is on disk completely or not
+/* Executes the job, on the work queue.  When it returns, the change is on disk completely or not
  * at all. */
 KILN_MUST_CHECK enum kiln_code tuning_job_work(struct tuning_job *job,
                                                const struct tuning_job_events *events,
                                                struct kiln_err *err);
-/* Makes the change visible to look-ups. Call it on the engine's thread after the work succeeded,
+/* Makes the change visible to look-ups.  Call it on the engine's thread after the work succeeded,
  * until it returns true; each call takes over a few thousand records. */
 bool tuning_job_take(struct tuning *tuning, struct tuning_job *job);
 /* Frees what was replaced (perhaps an index of many megabytes), on the work queue, after that.
@@ -224,7 +224,7 @@ struct tuning_stats {
 struct tuning_stats tuning_stats_of(const struct tuning *tuning);
 uint64_t tuning_count_of(const struct tuning *tuning,
                          uint32_t uid); /* number of the user's records */
-/* Runs SQLite's integrity check on tuning.db, on the tuning work queue. KILN_CORRUPT says what
+/* Runs SQLite's integrity check on tuning.db, on the tuning work queue.  KILN_CORRUPT says what
  * is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_check_db(struct tuning *tuning, struct kiln_err *err);
 
@@ -239,13 +239,13 @@ struct tuning_export {
     bool converts; /* convert records from another dialect */
     enum find_dialect dialect; /* with |converts|; the old dialect keeps only the fastest solver of
                                 * each algorithm */
-    /* Called before the first record and about every megabyte. Any code but KILN_OK ends the
-     * export. May be NULL. */
+    /* Called before the first record and about every megabyte.  Any code but KILN_OK ends the
+     * export.  May be NULL. */
     enum kiln_code (*room)(void *context, uint64_t bytes, struct kiln_err *err);
     void *context;
 };
-/* Writes |path|, which must not exist. A system database that is exported unchanged has the same
- * bytes as its source. KILN_NOT_FOUND when there is nothing to write. Blocks, so call it on a
+/* Writes |path|, which must not exist.  A system database that is exported unchanged has the same
+ * bytes as its source.  KILN_NOT_FOUND when there is nothing to write.  Blocks, so call it on a
  * work queue, while no job is taken over. */
 KILN_MUST_CHECK enum kiln_code tuning_export_file(struct tuning *tuning,
                                                   const struct tuning_export *what,

@@ -28,7 +28,7 @@ struct tuning_origin {       /* where a measurement was made; texts are borrowed
     const char *driver;      /* version text */
     const char *toolchain;   /* identity text */
     const char *library;     /* "libkiln 0.1.0", "MIOpen 2.17.0" */
-    uint32_t clock_mhz;      /* 0: not known */
+    uint32_t clock_mhz;      /* 0: unknown */
 };
 
 struct tuning_measurement { /* statistics of one entry */
@@ -152,7 +152,7 @@ KILN_MUST_CHECK enum kiln_code tuning_change_add_put(struct tuning_change *chang
 
 /* ---- care ---- */
 
-/* Writes a consistent, synced copy to |path|, which must not exist. The store stays usable
+/* Writes a consistent, synced copy to |path|, which must not exist.  The store stays usable
  * meanwhile. */
 KILN_MUST_CHECK enum kiln_code tuning_db_backup(struct tuning_db *db, const char *path,
                                                 struct kiln_err *err);
