@@ -16,13 +16,11 @@
 #include <stdint.h>
 
 /* Constants that older kernel headers lack: */
-#define LANDLOCK_TRUNCATE (1ull << 14)   /* since version 3 */
-#define LANDLOCK_BIND_TCP (1ull << 0)    /* version 4; in |network| */
-#define LANDLOCK_CONNECT_TCP (1ull << 1) /* version 4 */
-#define LANDLOCK_ABSTRACT_SOCKETS                                                     \
-    (1ull << 0)                      /* version 6; in |scoped|: only those of its own \
-                                      * domain */
-#define LANDLOCK_SIGNALS (1ull << 1) /* version 6: only to processes of its own domain */
+#define LANDLOCK_TRUNCATE (1ull << 14)        /* since version 3 */
+#define LANDLOCK_BIND_TCP (1ull << 0)         /* version 4; in |network| */
+#define LANDLOCK_CONNECT_TCP (1ull << 1)      /* version 4 */
+#define LANDLOCK_ABSTRACT_SOCKETS (1ull << 0) /* version 6; in |scoped|: only its own domain */
+#define LANDLOCK_SIGNALS (1ull << 1)          /* version 6: only its own domain */
 
 struct landlock_rights { /* handled rights: forbidden unless a rule allows them; rules exist only
                           * for files */

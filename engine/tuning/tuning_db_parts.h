@@ -8,11 +8,8 @@
 
 #define TUNING_FILE "tuning.db"
 #define TUNING_FILE_NEW "tuning.db.new"           /* being written; incomplete until renamed */
-#define TUNING_FILE_SALVAGED "tuning.db.salvaged" /* complete; about to replace the damaged file \
-                                                   */
-#define TUNING_FILE_WHOLE                                           \
-    "tuning.db.whole" /* copy of the damaged file with its log, for \
-                       * salvage */
+#define TUNING_FILE_SALVAGED "tuning.db.salvaged" /* complete; replaces the damaged file */
+#define TUNING_FILE_WHOLE "tuning.db.whole"       /* the damaged file and its log, for salvage */
 
 enum tuning_statement {
 #define TUNING_STATEMENT(name, text) TUNING_##name,
