@@ -11,7 +11,7 @@
 #include "common/err.h"
 
 struct arguments {
-    char **items; /* owned, NULL-terminated once there is one */
+    char **items; /* owned, NULL-terminated when not empty */
     size_t count;
     size_t capacity;
     bool failed; /* out of memory */
@@ -21,11 +21,11 @@ void arguments_done(struct arguments *a);
 #define ARGUMENTS_AUTO __attribute__((cleanup(arguments_done)))
 
 void arguments_add(struct arguments *a, const char *fmt, ...) KILN_PRINTF(2, 3);
-/* Each option of a canonical options text; |translate| (NULL: as they are) adds what the
- * compiler calls it. */
+/* Adds each option of a canonical options text.  |translate| adds the compiler's spelling of an
+ * option;  NULL adds options unchanged. */
 void arguments_add_options(struct arguments *a, struct bytes options,
                            void (*translate)(struct arguments *a, const char *option));
-/* Whether one of the options begins with |start|. */
+/* Whether an option begins with |start|. */
 bool options_name(struct bytes options, const char *start);
-/* One text with blanks between; NULL when out of memory. */
+/* The arguments as one text, separated by blanks;  NULL when out of memory. */
 char *arguments_join(const struct arguments *a);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Finds the newest clang here that can build AMD code objects: it must know amdgcn and have an
- * lld beside it.  Looks in PATH (clang-NN, clang), /usr/lib/llvm-NN/bin and ROCm's llvm/bin.
+ * Finds the newest installed clang that can build AMD code objects: it must support amdgcn and have
+ * an lld next to it.  Looks in PATH (clang-NN, clang), /usr/lib/llvm-NN/bin and ROCm's llvm/bin.
  * Threading: one thread.
  */
 #include "common/err.h"
@@ -12,7 +12,7 @@
 
 #define CLANG_PATH_MAX 256
 
-/* KILN_UNAVAILABLE with what was looked for. */
+/* KILN_UNAVAILABLE, listing what was looked for. */
 KILN_MUST_CHECK enum kiln_code clang_find(char path[CLANG_PATH_MAX], struct kiln_err *err);
 /* The first line of `clang --version`. */
 KILN_MUST_CHECK enum kiln_code clang_version(const char *path, char *text, size_t size,

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Checks on what a compiler produced, without loading it: is it the kind of object that the
- * target needs, and for that very target?
+ * Checks a compiler's output without loading it: is it the kind of object that the target needs,
+ * and for exactly that target?
  *
  *   AMD     ELF64, machine EM_AMDGPU, e_flags' processor number of the target's arch
  *   NVIDIA  ELF64, machine EM_CUDA, the SM number of the target
@@ -11,15 +11,16 @@
  */
 #include "common/target.h"
 
-/* KILN_CORRUPT, saying what was expected and what is there. */
+/* KILN_CORRUPT, with what was expected and what was found. */
 KILN_MUST_CHECK enum kiln_code code_object_check(struct bytes object, const struct target *target,
                                                  struct kiln_err *err);
 
-/* Whether an object that passed its check for the arch runs where |target| says how features are
- * set: one that was made for either state of a feature does. */
+/* Whether an object that passed the check for the arch also runs with |target|'s feature
+ * settings.  An object built for either state of a feature does. */
 bool code_object_suits(struct bytes object, const struct target *target);
 
-/* Calls |each| with every kernel entry point's name (AMD: symbols NAME.kd; NVIDIA: sections
- * .text.NAME); returns how many there were, 0 where the format does not say (OpenCL). */
+/* Calls |each| with the name of every kernel entry point (AMD: symbols NAME.kd;  NVIDIA:
+ * sections .text.NAME).  Returns how many there are, or 0 where the format does not say
+ * (OpenCL). */
 size_t code_object_kernels(struct bytes object, const struct target *target,
                            void (*each)(void *context, struct bytes name), void *context);

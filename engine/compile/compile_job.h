@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * One piece of work for a kiln-compiler process, and how it ended.
+ * One job for a kiln-compiler process, and its result.
  *
- * Role       what the engine asks for and what it gets back; who carries it (a worker
- *            process, or this process in the embedded build) is the executor's business
- * Ownership  a job borrows everything; an outcome owns its descriptors and log
+ * Role       what the engine requests and receives; the executor decides where it runs (a worker
+ *            process, or this process in the embedded build)
+ * Ownership  a job borrows everything; a result owns its descriptors and log
  *            (compile_result_done)
  * Threading  plain values
  */
@@ -19,48 +19,50 @@
 enum compile_kind {
     COMPILE_KERNEL,   /* source -> code object */
     COMPILE_PROBE,    /* can |toolchain| build a one-line kernel for |target|? no object kept */
-    COMPILE_DESCRIBE, /* which toolchains are here? the object is JSON (compile/toolchain.h) */
+    COMPILE_DESCRIBE, /* which toolchains are installed? The object is JSON (compile/toolchain.h) */
 };
 
-/* Who chose what the compiler will read.  A source can take over the process that compiles it, and
- * so may the name of a target that the compiler does not know: of one that came from outside
- * nothing may come after it. */
+/* The origin of what the compiler reads.  Source code can exploit a bug and take over the
+ * compiler process, and so may the name of a target that the compiler does not know.  So no
+ * other job may follow a job of outside origin in the same process. */
 enum compile_origin {
-    COMPILE_OF_CLIENT, /* source, headers or options came from outside, or a target not yet tried */
-    COMPILE_OF_KILN,   /* a source that is built in; options that are numbers, which were checked */
+    COMPILE_OF_CLIENT, /* source, headers or options came from outside, or the target was never
+                        * tried */
+    COMPILE_OF_KILN,   /* built-in source; options are numbers that were checked */
 };
 
 struct compile_job {
     enum compile_kind kind;
-    enum compile_origin origin; /* not told to the compiler */
-    bool target_works;          /* a probe of this very compiler made a kernel for it; likewise */
+    enum compile_origin origin; /* not sent to the worker */
+    bool target_works;          /* a probe of this compiler built a kernel for the target; not
+                                 * sent either */
     struct bytes toolchain;     /* name: "hiprtc", "clang", "nvrtc", "opencl"; unused by DESCRIBE */
     struct bytes target;        /* canonical text */
     struct bytes program;       /* "ConvDirectNaive.cl" */
-    struct bytes options;       /* already through the allow-list and canonical */
+    struct bytes options;       /* canonical, and checked against the allow-list */
     struct bytes source;
     uint32_t header_count;
     struct bytes headers; /* header_count x message_header */
-    /* What the kernel's key says it is made with: a compiler that is another one (upgraded
-     * meanwhile) refuses the job as unavailable.  All zero: whichever is there will do. */
+    /* The toolchain that is part of the kernel's key.  A worker whose compiler differs (because
+     * it was upgraded meanwhile) refuses the job with COMPILE_OUTDATED.  All zero: any. */
     struct digest toolchain_id;
 };
 
-/* How a job ended; everything but COMPILE_DONE is a failure. */
+/* How a job ended; everything except COMPILE_DONE is a failure. */
 enum compile_end {
     COMPILE_DONE,
     COMPILE_REFUSED,     /* the compiler reported errors: see the log */
-    COMPILE_CRASHED,     /* the worker died of a signal or exited in mid-job */
+    COMPILE_CRASHED,     /* the worker was killed by a signal or exited during the job */
     COMPILE_TIMED_OUT,   /* wall clock or CPU time */
     COMPILE_MEMORY,      /* the memory limit */
     COMPILE_OUTPUT,      /* the object exceeded its limit */
-    COMPILE_UNAVAILABLE, /* no such toolchain here, or no worker could be started */
-    COMPILE_OUTDATED,    /* the toolchain is another one than the job's toolchain_id */
+    COMPILE_UNAVAILABLE, /* the toolchain is not installed, or no worker could be started */
+    COMPILE_OUTDATED,    /* the toolchain differs from the job's toolchain_id */
 };
 
 struct compile_result {
     enum compile_end end;
-    struct kiln_err err;  /* code and sentence; KILN_OK when COMPILE_DONE */
+    struct kiln_err err;  /* code and message;  KILN_OK when COMPILE_DONE */
     int object_fd;        /* owned memfd, fully sealed; -1 unless COMPILE_DONE */
     uint64_t object_size; /* bytes */
     char *log;            /* owned, terminated, at most LIMIT_COMPILE_LOG; NULL when empty */

@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * The sandbox of a compiler process: nothing of the host but the files that a compiler needs.
+ * The sandbox of a compiler process: it sees only the host files that a compiler needs.
  *
- * Role       a source may say #include "/etc/shadow", and the error message would quote it; it may
- *            break the compiler and go on from there.  Each layer (engine/sandbox/layers.def) is
- *            taken where this system gives it, and looked at once it is there
+ * Role       A source may say #include "/etc/shadow", and the error message would quote it.  It may
+ *            also exploit a compiler bug.  Each layer (engine/sandbox/layers.def) is enabled where
+ *            the system supports it, and verified afterwards
  * Ownership  holds for this process and all that it starts, for ever
- * Threading  before any thread is started
+ * Threading  call before any thread is started
  *
- *     confine_begin   namespaces, and what is mounted in them: while there are privileges for it
- *     (the caller becomes another user, gives up capabilities, enters its directory)
- *     confine_finish  Landlock, the number of processes, system calls; looks at all layers
+ *     confine_begin   namespaces and their mounts, while the process still has privileges for them
+ *     (the caller switches user, drops capabilities, enters its directory)
+ *     confine_finish  Landlock, the limit of processes, system calls; then verifies all layers
  */
 #include "common/err.h"
 #include "engine/sandbox/layers.h"
@@ -22,21 +22,21 @@
 #define CONFINE_REASON_MAX 120
 
 struct confinement {
-    struct namespace_ids outside;            /* that must not be ours */
-    char reason[LAYERS][CONFINE_REASON_MAX]; /* why it could not be taken; "" */
-    bool is_workers_user; /* for the caller to say: this user has no processes but workers */
-    uint64_t room;        /* likewise: bytes for what it writes; 0: what its disk has */
-    bool has_own_user;    /* in a user namespace of this worker's, which counts them */
+    struct namespace_ids outside;            /* namespaces that this process must not share */
+    char reason[LAYERS][CONFINE_REASON_MAX]; /* why a layer could not be enabled; "" */
+    bool is_workers_user;                    /* set by the caller: only workers run as this user */
+    uint64_t room;     /* set by the caller: bytes it may write; 0: limited only by the disk */
+    bool has_own_user; /* in a private user namespace, which counts processes */
     struct sandbox_report report;
 };
 
-/* |outside|: kilnd's, as words (namespaces_to_text); NULL: this process's own until now.
- * |directory| is the one that stays writable.  Returns in the process that goes on, as a child
- * where there is a process namespace; |give_up| is for the two that stay behind (supervisor.h).
- * What cannot be had is noted. */
+/* |outside|: kilnd's namespaces (namespaces_to_text);  NULL: those of this process so far.  Only
+ * |directory| stays writable.  With a process namespace it returns in a child;  |give_up| runs
+ * in the two processes that stay behind (supervisor.h).  Layers that cannot be enabled are
+ * recorded. */
 KILN_MUST_CHECK enum kiln_code confine_begin(struct confinement *c, const char *outside,
                                              const char *directory, supervisor_give_up *give_up,
                                              void *context, struct kiln_err *err);
-/* |directory| may be written to; system directories and what PATH, LD_LIBRARY_PATH,
- * OCL_ICD_VENDORS, KILN_CUDA_PATH and KILN_ROCM_PATH name may be read.  Fills |report|. */
+/* Grants write access to |directory|, and read access to system directories and to what PATH,
+ * LD_LIBRARY_PATH, OCL_ICD_VENDORS, KILN_CUDA_PATH and KILN_ROCM_PATH name.  Fills |report|. */
 void confine_finish(struct confinement *c, const char *directory);

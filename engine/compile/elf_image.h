@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * A 64-bit little-endian ELF file in memory, read with every bound checked.
+ * A 64-bit little-endian ELF file in memory, read with bounds checks.
  *
- * Role       code objects are ELF files made by a process that may have gone wrong
+ * Role       reads code objects, which come from an untrusted process
  * Ownership  borrows the bytes; views are borrowed from them
  * Threading  plain values
  */
@@ -17,19 +17,18 @@ struct elf_image {
     Elf64_Ehdr header;
 };
 
-/* False unless |content| starts with a 64-bit little-endian ELF header whose section table, if
- * it has one, lies within it. */
+/* False unless |content| starts with a 64-bit little-endian ELF header, and the section table,
+ * if any, is within the content. */
 bool elf_image_open(struct bytes content, struct elf_image *ret_image);
 size_t elf_section_count(const struct elf_image *image);
-/* False when there is no such section, or when it does not lie within the file. */
+/* False when there is no such section, or when it is not within the file. */
 bool elf_section(const struct elf_image *image, size_t index, Elf64_Shdr *ret_section,
                  struct bytes *ret_content);
-/* The text at |offset| of the string table |strings|, without its NUL; empty when there is
- * none. */
+/* The text at |offset| of the string table |strings|, without its NUL; empty when missing. */
 struct bytes elf_text(struct bytes strings, size_t offset);
-/* The name of |section|; empty when there is none. */
+/* The name of |section|; empty when it has none. */
 struct bytes elf_section_name(const struct elf_image *image, const Elf64_Shdr *section);
-/* The build id's bytes; empty when there is none. */
+/* The bytes of the build id; empty when missing. */
 struct bytes elf_build_id(const struct elf_image *image);
-/* The build id among the notes of one note section or segment; empty when there is none. */
+/* The build id in one note section or segment; empty when missing. */
 struct bytes elf_notes_build_id(struct bytes notes);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Names that come with a source: its own and those of its headers.  They become names of files
- * in a compiler's private directory, so nothing that could leave that directory is let through.
+ * Names of a source and of its headers.  They become file names in a compiler's private directory,
+ * so names that could refer outside that directory are rejected.
  */
 #include "common/bytes.h"
 #include "common/err.h"
@@ -12,10 +12,11 @@
 /* |name| is a relative path without '.', '..' or empty parts, of letters, digits and _ . + - */
 bool header_name_is_fine(struct bytes name);
 
-/* A program's name: as a header's, without directories.  KILN_INVALID with the name. */
+/* Checks a program's name: like a header's, but without directories.  KILN_INVALID with the
+ * name. */
 KILN_MUST_CHECK enum kiln_code program_name_check(struct bytes name, struct kiln_err *err);
 
-/* |records| holds exactly |count| message_header, at most LIMIT_HEADERS, each with a fine name
- * that no other has.  KILN_INVALID naming the header. */
+/* |records| must hold exactly |count| message_header, at most LIMIT_HEADERS, with valid and
+ * distinct names.  KILN_INVALID names the header. */
 KILN_MUST_CHECK enum kiln_code headers_check(struct bytes records, uint32_t count,
                                              struct kiln_err *err);

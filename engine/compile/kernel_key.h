@@ -12,14 +12,14 @@
 #include "engine/compile/compile_job.h"
 #include "engine/compile/headers.h"
 
-/* The fixed options and defines that the back ends add; raise it when one of them changes, so
- * that objects made with the old ones are not found any more. */
+/* Version of the fixed options and defines that the back ends add.  Raise it when one of them
+ * changes, so that objects made with the old ones are no longer found. */
 #define COMPILE_ABI 1u
 
-/* |job|'s headers must have passed headers_check, its options options_canonicalise. */
+/* The job's headers must have passed headers_check, its options options_canonicalise. */
 struct digest kernel_key(const struct compile_job *job, const struct digest *toolchain_identity);
 
-/* Parts of a key by themselves, to tell what differs: SHA-256 over the source, and over the headers
- * in the order of their names. */
+/* Hashes of parts of a key, to find out what differs:  SHA-256 over the source, and over the
+ * headers sorted by name. */
 struct digest kernel_source_id(const struct compile_job *job);
 struct digest kernel_headers_id(const struct compile_job *job);

@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 struct library_search {
-    const char *what;               /* "the HIP runtime compiler", for sentences */
+    const char *what;               /* "the HIP runtime compiler", for messages */
     const char *const *directories; /* "" is the system's own search; NULL-terminated */
     const char *const *names;       /* without directories, best first; NULL-terminated */
     const char *advice;             /* what to install or to set */
@@ -25,7 +25,7 @@ struct library_symbol {
     bool required;
 };
 
-/* Opens the first that loads; |ret_path| receives the file it came from.  KILN_UNAVAILABLE with
+/* Opens the first library that loads;  |ret_path| receives its file.  KILN_UNAVAILABLE lists
  * what was tried. */
 KILN_MUST_CHECK enum kiln_code library_open(const struct library_search *search, void **ret_dl,
                                             char *ret_path, size_t path_size, struct kiln_err *err);

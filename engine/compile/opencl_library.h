@@ -37,11 +37,11 @@ struct opencl_device { /* borrowed from the driver */
     void *platform;
     void *device;
     char target[LIMIT_TARGET_TEXT];
-    char version[192]; /* for people */
+    char version[192]; /* for users */
 };
 
 KILN_MUST_CHECK enum kiln_code opencl_library_open(struct opencl_library *ret_library,
                                                    struct kiln_err *err);
-/* The first device of each platform, CPUs before others; at most |most|. */
+/* The first device of each platform, CPUs before others; at most |most| devices. */
 size_t opencl_devices(const struct opencl_library *library, struct opencl_device *ret_devices,
                       size_t most);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Resource limits of a kiln-compiler process, which sets them itself before it does anything else:
- * a kilnd that may not change those of another user's process (a container's root) needs no more
- * rights for it.
+ * Resource limits of a kiln-compiler process, which sets them itself before anything else.  So a
+ * kilnd that may not change limits of other users' processes (root in a container) needs no extra
+ * rights.
  */
 #include "common/err.h"
 
@@ -14,13 +14,13 @@ struct process_limits {
     uint64_t cpu_s;  /* processor time of one job */
     uint64_t memory; /* bytes of address space */
     uint64_t output; /* bytes of one file */
-    unsigned jobs;   /* in a worker's life: bounds the processor time of all; 0: no end */
+    unsigned jobs;   /* jobs in a worker's life, which bounds their total CPU time; 0: unlimited */
 };
 
-/* To this process and all that it starts.  Also makes it nice and the kernel's first choice when
- * memory runs out. */
+/* Applies to this process and all that it starts.  Also lowers its priority and makes it the
+ * kernel's first choice to kill when memory runs out. */
 KILN_MUST_CHECK enum kiln_code process_limits_apply(const struct process_limits *limits,
                                                     struct kiln_err *err);
-/* Before each job: the system counts the processor time of a whole life, so the bound moves with
- * what was used.  Never beyond that of all jobs. */
+/* Call it before each job.  The system limits the CPU time of a whole process, so the limit
+ * moves with the time already used, but never beyond that of all jobs. */
 void process_limits_next_job(uint64_t cpu_s);

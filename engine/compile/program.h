@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Programs that a compiler process runs: clang, and itself to look at a back end.
+ * Programs that a compiler process runs: clang, and itself to describe a back end.
  *
- * Role       start, wait; children die with the compiler process that started them and live
- *            within what is left of its CPU time
+ * Role       starts and waits; children die with the compiler process that started them, and share
+ *            the rest of its CPU time
  * Ownership  a child belongs to its caller until program_wait
  * Threading  one thread
  */
@@ -16,9 +16,9 @@
 
 struct program {
     const char *const *argv; /* argv[0] is a path; NULL-terminated */
-    const char *directory;   /* to run in; NULL: here */
+    const char *directory;   /* working directory;  NULL: unchanged */
     const char *environment; /* one NAME=VALUE to set; NULL: none */
-    int out_fd;              /* standard output; -1: ours */
+    int out_fd;              /* standard output; -1: inherited */
     int pass_fd;             /* becomes descriptor 3; -1: none */
 };
 
@@ -26,6 +26,7 @@ KILN_MUST_CHECK enum kiln_code program_start(const struct program *program, pid_
                                              struct kiln_err *err);
 /* |ret_status| is waitpid's. */
 KILN_MUST_CHECK enum kiln_code program_wait(pid_t pid, int *ret_status, struct kiln_err *err);
-/* Runs it to its end and appends its standard output; KILN_UNAVAILABLE unless it exits 0. */
+/* Runs the program to its end and appends its standard output;  KILN_UNAVAILABLE unless it exits
+ * with 0. */
 KILN_MUST_CHECK enum kiln_code program_read(const char *const *argv, const char *environment,
                                             struct buffer *ret_output, struct kiln_err *err);

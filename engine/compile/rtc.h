@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What hiprtc and NVRTC have in common: the same calls under two names.
+ * The common part of hiprtc and NVRTC, which have the same calls under two names.
  *
- * Role       all of both back ends but names, symbols and options
+ * Role       both back ends, except for names, symbols and options
  * Ownership  rtc_open / rtc_close; programs live for one rtc_compile
  * Threading  one thread
  */
@@ -25,25 +25,27 @@ struct rtc_library {
     const char *(*error_text)(int result);
 };
 
-/* What the two do not share. */
+/* The differences between the two. */
 struct rtc_kind {
     const struct compiler_ops *ops;
-    const char *what;          /* "NVRTC": for people */
-    const char *root_variable; /* names where the vendor's software is, and */
-    const char *root;          /* where it is without that */
-    const char *below;         /* the libraries' directory in it */
-    const char *const *names;  /* of the library, as library_search.names */
+    const char *what;          /* "NVRTC": for users */
+    const char *root_variable; /* environment variable with the vendor's installation directory */
+    const char *root;          /* default of that directory */
+    const char *below;         /* directory of the libraries within it */
+    const char *const *names;  /* library names, as library_search.names */
     const char *advice;        /* as library_search.advice */
     const struct library_symbol *symbols;
     size_t symbol_count;
-    const char *const *deciding; /* as identity_put_loaded: libraries that decide the output */
-    const char *first_target;    /* of the compile that makes it load all of them */
-    /* Everything the compiler is to be told, for |job| and |target|. */
+    const char *const *deciding; /* prefixes for identity_put_loaded: libraries that decide the
+                                  * output */
+    const char *first_target;    /* target of a first compile, which makes it load all of them */
+    /* Adds all compiler options for |job| and |target|. */
     void (*add_options)(struct arguments *options, const struct compile_job *job,
                         const struct target *target);
 };
 
-/* |kind| is static.  The back end's open; the others go into its compiler_ops as they are. */
+/* |kind| must be static.  A back end's open calls rtc_open; the others go into its compiler_ops
+ * directly. */
 KILN_MUST_CHECK enum kiln_code rtc_open(const struct rtc_kind *kind, struct compiler **ret_compiler,
                                         struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code rtc_describe(struct compiler *compiler,

@@ -2,22 +2,22 @@
 #pragma once
 
 /*
- * The worker's private directory: a job's files while it runs, gone afterwards.
+ * The worker's private directory, which holds a job's files while it runs.
  *
- * Role       source and headers for compilers that want files; what compilers leave behind
- * Ownership  directories are relative to the working directory of the process
- * Threading  one thread
+ * Role       holds source and headers for compilers that read files, and what compilers leave
+ * behind Ownership  directories are relative to the process's working directory Threading  one
+ * thread
  */
 #include "common/err.h"
 #include "engine/compile/compile_job.h"
 
-/* Where headers are, below the job's directory.  No program's name begins with '-'. */
+/* Directory of the headers, in the job's directory.  No program's name begins with '-'. */
 #define SCRATCH_HEADERS "-headers"
 
-/* An empty file without a name, for what a program that is started says: it is gone with its last
- * descriptor.  In the private directory, as the sandbox lets nobody make memory files. */
+/* An unnamed empty file for the output of a child program, which vanishes with its last
+ * descriptor.  It is in the private directory, because the sandbox forbids memfd_create. */
 KILN_MUST_CHECK enum kiln_code scratch_unnamed(int *ret_fd, struct kiln_err *err);
-/* Makes |directory| and puts the job's source into it, and the headers into its SCRATCH_HEADERS,
- * all under their own names. */
+/* Creates |directory|, and writes the job's source into it and the headers into its
+ * SCRATCH_HEADERS, under their own names. */
 KILN_MUST_CHECK enum kiln_code scratch_fill(const char *directory, const struct compile_job *job,
                                             struct kiln_err *err);

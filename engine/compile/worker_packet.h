@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The bytes of what engine/compile/worker_wire.h describes; both sides build on it.
+ * The encoding of the messages in engine/compile/worker_wire.h, for both sides.
  *
  *   ready packet    u8 WORKER_READY, u32 layers, u32 Landlock's version, sized reasons,
  *                   sized release
@@ -11,7 +11,7 @@
  *   job file        u8 kind, sized toolchain, target, program, options, source, u32 header count,
  *                   sized headers
  *
- * Ownership  a job that was read borrows from the bytes it was read from
+ * Ownership  a decoded job borrows from the bytes it was decoded from
  * Threading  plain values
  */
 #include "common/limits.h"
@@ -20,7 +20,7 @@
 #define WORKER_JOB 1
 #define WORKER_JOB_FILES 3
 #define WORKER_PACKET_MAX 1024
-/* A frame's body holds the source and its headers; the rest is names. */
+/* A frame's body holds the source and its headers; the rest is for names. */
 #define WORKER_JOB_MAX (LIMIT_FRAME_BODY + (64u << 10))
 
 void worker_job_write(struct buffer *b, const struct compile_job *job);
@@ -29,7 +29,7 @@ KILN_MUST_CHECK enum kiln_code worker_job_read(struct bytes content, struct comp
                                                struct kiln_err *err);
 void worker_ready_write(struct buffer *b, const struct sandbox_report *sandbox);
 void worker_result_write(struct buffer *b, const struct worker_result *result);
-/* Both read what follows the message number; KILN_INVALID when it is not that message. */
+/* Both decode what follows the message number;  KILN_INVALID when it is malformed. */
 KILN_MUST_CHECK enum kiln_code worker_ready_read(struct reader *r, struct worker_result *ret_result,
                                                  struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code worker_result_read(struct reader *r,

@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * Linux capabilities: the parts of root's power.
+ * Linux capabilities: root's privileges, divided into parts.
  *
- * Ownership  what is given up is gone for this thread and all that it starts
- * Threading  before any thread is started
+ * Ownership  dropped capabilities are gone for this thread and all that it starts
+ * Threading  call before any thread is started
  */
 #include <stdbool.h>
 
-/* Of the effective set; |capability| is one of <linux/capability.h>. */
+/* Whether the effective set has |capability|, one of <linux/capability.h>. */
 bool has_capability(int capability);
-/* What a program with set-user-id or file capabilities could bring back: bounding and ambient set.
- * Needs CAP_SETPCAP, and leaves the sets as they are without it. */
+/* Clears the bounding and ambient sets, so that no set-user-id program or file capabilities can
+ * restore anything.  Needs CAP_SETPCAP; without it the sets stay as they are. */
 void give_up_future_capabilities(void);
-/* Root without capabilities opens what root owns, and no more. */
+/* Drops all capabilities.  Root without them can open only what root owns. */
 bool give_up_capabilities(void);

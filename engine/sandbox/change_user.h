@@ -2,20 +2,20 @@
 #pragma once
 
 /*
- * Becomes another user for good.
+ * Switches to another user permanently.
  *
- * Role       a process of root's kilnd may open no more than its own user: what root alone may
- *            read cannot be quoted by a source that includes it, nor taken by who breaks a parser
- * Ownership  holds for this process and all that it starts, for ever
- * Threading  before any thread is started
+ * Role       a process that root's kilnd starts may open only what its own user may.  So a source
+ *            cannot include and quote files that only root may read, and a compromised parser
+ * cannot read them either Ownership  holds for this process and all that it starts, for ever
+ * Threading  call before any thread is started
  */
 #include "common/err.h"
 
 #include <sys/types.h>
 
-/* Root becomes |uid| and |gid|, without further groups and capabilities; a process that is that
- * user already stays it.  Either way all of it is verified, and no other process of that user may
- * look into this one.  |setting| is who asks for it, for the sentence.  On failure the process must
- * end: it may be half of each. */
+/* If root, becomes |uid| and |gid|, without supplementary groups and capabilities; a process of
+ * that user stays it.  Either way the result is verified, and other processes of that user may
+ * not inspect this one.  |setting| is the name of the responsible setting, for messages.  After
+ * a failure the process must exit, because it may have switched only partly. */
 KILN_MUST_CHECK enum kiln_code change_user(uid_t uid, gid_t gid, const char *setting,
                                            struct kiln_err *err);

@@ -2,28 +2,28 @@
 #pragma once
 
 /*
- * Linux Landlock: which files this process and all that it starts may open from now on, and whom it
- * may reach by network, abstract sockets and signals.
+ * Linux Landlock: limits which files this process and all that it starts may open, and which
+ * network ports, abstract sockets and processes (by signals) they may reach.
  *
- * Role       the system calls; who may open what is said by engine/compile/confine.c and
- *            engine/transfer/confine.c.  What the kernel's version does not know is left out
- * Ownership  rules are closed by landlock_enforce or landlock_rules_done; what is enforced holds
- *            for ever
- * Threading  before any thread is started
+ * Role       wraps the system calls; engine/compile/confine.c and engine/transfer/confine.c decide
+ *            who may open what.  Rights that the kernel's version does not know are left out
+ * Ownership  landlock_enforce or landlock_rules_done close the rules; an enforced ruleset is
+ * permanent Threading  call before any thread is started
  */
 #include "common/err.h"
 
 #include <linux/landlock.h>
 #include <stdint.h>
 
-/* Not in every header: */
-#define LANDLOCK_TRUNCATE (1ull << 14)        /* since the third version */
-#define LANDLOCK_BIND_TCP (1ull << 0)         /* fourth; of |network| */
-#define LANDLOCK_CONNECT_TCP (1ull << 1)      /* fourth */
-#define LANDLOCK_ABSTRACT_SOCKETS (1ull << 0) /* sixth; of |scoped|: only those of its own kind */
-#define LANDLOCK_SIGNALS (1ull << 1)          /* sixth: only to processes of its own kind */
+/* Constants that older kernel headers lack: */
+#define LANDLOCK_TRUNCATE (1ull << 14)        /* since version 3 */
+#define LANDLOCK_BIND_TCP (1ull << 0)         /* version 4; in |network| */
+#define LANDLOCK_CONNECT_TCP (1ull << 1)      /* version 4 */
+#define LANDLOCK_ABSTRACT_SOCKETS (1ull << 0) /* version 6; in |scoped|: only its own domain */
+#define LANDLOCK_SIGNALS (1ull << 1)          /* version 6: only its own domain */
 
-struct landlock_rights { /* forbidden unless allowed; there are rules for files alone */
+struct landlock_rights { /* handled rights: forbidden unless a rule allows them; rules exist only
+                          * for files */
     uint64_t files;
     uint64_t network;
     uint64_t scoped;
@@ -31,20 +31,20 @@ struct landlock_rights { /* forbidden unless allowed; there are rules for files 
 
 struct landlock_rules {
     int fd;           /* owned; -1 */
-    uint64_t handled; /* of files */
+    uint64_t handled; /* handled file rights */
 };
 
-/* What this kernel has, up from 1; 0 when it has none, or it is switched off. */
+/* The kernel's Landlock version, from 1; 0 if it is missing or disabled. */
 unsigned landlock_version(void);
-/* All rights that the kernel's |version| knows. */
+/* All rights that |version| knows. */
 struct landlock_rights landlock_rights(unsigned version);
 KILN_MUST_CHECK enum kiln_code landlock_begin(const struct landlock_rights *handled,
                                               struct landlock_rules *ret_rules,
                                               struct kiln_err *err);
-/* Accepts ones that are enforced. */
+/* Accepts rules that were enforced. */
 void landlock_rules_done(struct landlock_rules *rules);
-/* |access| to what is there below the directory |path|, or to that file; what is not there, or not
- * ours to open, needs no permission. */
+/* Allows |access| to everything below the directory |path|, or to the file |path|.  Paths that
+ * are missing or that this process cannot open are skipped. */
 void landlock_allow(const struct landlock_rules *rules, const char *path, uint64_t access);
-/* The process must have given up new privileges (PR_SET_NO_NEW_PRIVS). */
+/* The process must have set PR_SET_NO_NEW_PRIVS. */
 KILN_MUST_CHECK enum kiln_code landlock_enforce(struct landlock_rules *rules, struct kiln_err *err);

@@ -20,18 +20,19 @@ enum sandbox_layer {
 
 #define LAYERS_ALL ((1u << LAYERS) - 1)
 
-/* Room for the names of all, and for why each is missing, cut where it is too long. */
+/* Buffer size for the names of all layers, or for why each is missing; longer text is cut off. */
 #define LAYERS_TEXT_MAX 400
 
 struct sandbox_report {
-    uint32_t has;              /* one bit a layer: seen to be in force, not just asked for */
+    uint32_t has;              /* one bit for each layer: verified to be in force, not just
+                                * requested */
     uint32_t landlock;         /* the version in force; 0: none */
     char why[LAYERS_TEXT_MAX]; /* "network: Operation not permitted; ..."; "" when all are there */
 };
 
 /* "no_new_privileges" */
 const char *layer_name(enum sandbox_layer layer);
-/* What compilers can do without it; how to get it. */
+/* What compilers can do without the layer, and how to get it. */
 const char *layer_purpose(enum sandbox_layer layer);
 const char *layer_advice(enum sandbox_layer layer);
 
@@ -42,9 +43,10 @@ static inline bool report_has(const struct sandbox_report *report, enum sandbox_
 
 /* "network, ipc"; "" when none is missing. */
 void report_missing(const struct sandbox_report *report, char text[LAYERS_TEXT_MAX]);
-/* The advice of the first that is missing; "" when none is. */
+/* The advice for the first missing layer; "" when none is missing. */
 const char *report_advice(const struct sandbox_report *report);
-/* |report| of two: what both have, and why of what the |other| alone lacks. */
+/* Combines two reports: keeps only layers that both have, and adds the reasons of |other|'s
+ * missing ones. */
 void report_worsen(struct sandbox_report *report, const struct sandbox_report *other);
 /* Adds why |layer| is missing. */
 void report_add_reason(struct sandbox_report *report, enum sandbox_layer layer, const char *reason);

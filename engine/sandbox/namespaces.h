@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Linux namespaces: what of the host this process and all that it starts can see.
+ * Linux namespaces: which parts of the host this process and all that it starts can see.
  *
- * Role       which ones a process is in; private ones in their place
- * Ownership  what is left stays left
- * Threading  before any thread is started
+ * Role       finds out which namespaces a process is in, and replaces them by private ones
+ * Ownership  leaving a namespace is permanent
+ * Threading  call before any thread is started
  */
 #include "common/err.h"
 
@@ -21,34 +21,37 @@ enum namespace_kind {
     NAMESPACES,
 };
 
-struct namespace_ids { /* inode numbers: two processes with the same share it; 0: not known */
+struct namespace_ids { /* inode numbers: processes with the same number share the namespace; 0:
+                        * unknown */
     uint64_t of[NAMESPACES];
 };
 
-/* Room for the text of them all. */
+/* Buffer size for namespaces_to_text. */
 #define NAMESPACE_TEXT_MAX 128
 
-struct namespace_errors { /* errno; 0: it is private, now or before */
+struct namespace_errors { /* errno for each; 0: it is private now, or was before */
     int of[NAMESPACES];
 };
 
-/* This process's own. */
+/* Reads this process's namespaces. */
 void namespaces_read(struct namespace_ids *ret_ids);
-/* Those that the host began with: their numbers are fixed, on every Linux since 3.8 (networks and
- * mounts since 6.18). */
+/* Whether |id| is an initial namespace of the host.  Their numbers are fixed on every Linux
+ * since 3.8 (for networks and mounts since 6.18). */
 bool namespace_is_hosts(uint64_t id);
-/* This process's network leads nowhere: nothing but the loopback has an address or a route. */
+/* Whether this process's network is isolated: only the loopback device has an address or a
+ * route. */
 bool network_is_empty(void);
-/* By files as /proc/self/net/route and if_inet6 are. */
+/* The same, for given files in the format of /proc/self/net/route and if_inet6. */
 bool network_is_empty_by(const char *routes, const char *addresses);
-/* As words of a command line. */
+/* Conversion to and from a command-line argument. */
 void namespaces_to_text(const struct namespace_ids *ids, char text[NAMESPACE_TEXT_MAX]);
 bool namespaces_from_text(const char *text, struct namespace_ids *ret_ids);
 
-/* Of Linux, whose distributors do not carry back what namespaces do. */
+/* Whether the running Linux is at least this version.  Distributors do not backport these
+ * features. */
 bool kernel_since(unsigned major, unsigned minor);
 
-/* Leaves those that are still |outside|'s or the host's.  Without CAP_SYS_ADMIN a user namespace
- * comes first, in which this user and its group alone exist; then the process has all capabilities
- * within.  The private process namespace is that of the children from now on. */
+/* Leaves the namespaces that are still |outside|'s or the host's.  Without CAP_SYS_ADMIN it
+ * first creates a user namespace that has only this user and group; within it the process has
+ * all capabilities.  Children, but not this process, are in the new process namespace. */
 void namespaces_leave(const struct namespace_ids *outside, struct namespace_errors *ret_errors);

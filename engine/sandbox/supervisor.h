@@ -2,28 +2,28 @@
 #pragma once
 
 /*
- * A process namespace needs a first process, and somebody outside who tells how the one that
- * matters ended.
+ * A process namespace needs a first process (init), and a process outside that reports how the
+ * worker ended.
  *
- *     keeper (the process that calls)          waits; ends as the worker did, by the same signal
- *       +- first process of the namespace      reaps orphans; its end is everybody's
- *       +- worker (what supervisor_fork returns in) an ordinary process there: it can abort, and
- * run out of processor time, which a first process cannot
+ *   supervisor (the caller)      waits; ends as the worker did, by the same signal
+ *     +- init of the namespace   reaps orphans; when it ends, the kernel kills the namespace
+ *     +- worker (in which        an ordinary process there: it can abort and exceed its CPU
+ *        supervisor_fork         limit, which an init cannot
+ *        returns)
  *
- * All three are one process group.  Whoever kills the keeper ends all (PR_SET_PDEATHSIG), and so
- * does the end of the keeper's own parent, from the call of supervisor_fork on.
+ * All three are one process group.  Killing the supervisor ends all of them (PR_SET_PDEATHSIG), and
+ * so does the end of the supervisor's own parent, from the call of supervisor_fork on.
  *
- * Ownership  the keeper keeps no descriptor but standard error
- * Threading  before any thread is started
+ * Ownership  the supervisor keeps no descriptor except standard error
+ * Threading  call before any thread is started
  */
 #include "common/err.h"
 
-/* Whoever may make the namespace gives up what it is able to: in the keeper and in the first
- * process, which go on with less than the worker needs to begin with.  False: it must end. */
+/* Called in the supervisor and in init to drop the privileges that creating the namespace
+ * needed, so both run with fewer than the worker starts with.  False: the process must exit. */
 typedef bool supervisor_give_up(void *context);
 
-/* After unshare(CLONE_NEWPID).  Returns in the worker; the others never do.  On failure it returns
- * in who called, with nobody left in the namespace: KILN_UNAVAILABLE where the first process could
- * not give up what it is able to. */
+/* Call it after unshare(CLONE_NEWPID).  It returns only in the worker.  On failure it returns in
+ * the caller, with the namespace empty.  KILN_UNAVAILABLE if init could not drop its privileges. */
 KILN_MUST_CHECK enum kiln_code supervisor_fork(supervisor_give_up *give_up, void *context,
                                                struct kiln_err *err);

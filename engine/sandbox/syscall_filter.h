@@ -2,18 +2,19 @@
 #pragma once
 
 /*
- * Which system calls this process and all that it starts may make (seccomp).
+ * Limits which system calls this process and all that it starts may make (seccomp).
  *
- * Role       syscalls.def says which; the rest fails with EPERM, so that a library that tries one
- *            goes on without it, and nothing hangs
+ * Role       syscalls.def lists the allowed ones; others fail with EPERM.  So a library that tries
+ *            one continues without it, and nothing hangs
  * Ownership  holds for this process and all that it starts, for ever
- * Threading  before any thread is started; threads that a sanitizer has already are filtered too
+ * Threading  call before any thread is started; threads that a sanitizer already has are filtered
+ * too
  */
 #include "common/err.h"
 
-/* The process must have given up new privileges.  KILN_UNSUPPORTED, saying why, where the kernel
- * has no filters. */
+/* The process must have set PR_SET_NO_NEW_PRIVS.  KILN_UNSUPPORTED, with the reason, if the
+ * kernel has no filters. */
 KILN_MUST_CHECK enum kiln_code syscall_filter_compilers(struct kiln_err *err);
-/* For transfers, which need sockets, names and threads: all calls but those that syscall_filter.c
- * lists as none of theirs. */
+/* For transfers, which need sockets, file names and threads: allows all calls except those that
+ * syscall_filter.c lists. */
 KILN_MUST_CHECK enum kiln_code syscall_filter_transfers(struct kiln_err *err);

@@ -2,21 +2,21 @@
 #pragma once
 
 /*
- * Looks at the layers of a sandbox from within: by what the system says of this process, and by
- * trying what must not work.
+ * Verifies the layers of a sandbox from within: reads what the system reports about this process,
+ * and tries what must fail.
  *
- * Role       what was asked for and what is in force differ where a container or a service manager
- *            stands between
+ * Role       a container or a service manager in between can make the layers in force differ from
+ *            those requested
  * Threading  one thread
  */
 #include "engine/sandbox/layers.h"
 #include "engine/sandbox/namespaces.h"
 
-/* Before the filter of system calls, which would refuse the attempts themselves: all layers but
- * seccomp.  |outside|: namespaces that must not be this process's, and neither may the host's be.
- * |directory|: nothing else may be mounted for writing.  Notes in |report| what there is;
- * |landlock| of it is the version that was enforced. */
+/* Checks all layers except seccomp.  Call it before the system call filter, which would block
+ * the attempts themselves.  This process's namespaces must differ from |outside| and from the
+ * host's; only |directory| may be writable.  Records the result in |report|, whose |landlock| is
+ * the version that was enforced. */
 void verify_surroundings(const struct namespace_ids *outside, const char *directory,
                          struct sandbox_report *report);
-/* After it. */
+/* Checks seccomp, after the filter was installed. */
 void verify_filter(struct sandbox_report *report);

@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/solver/candidates.h"
 
-/* A Feistel network over just enough bits for all points; numbers beyond the last point go through
- * it again until they are one ("cycle walking": under two rounds of it on average, for the bits
- * cover less than twice the points). */
+/*
+ * The order is a pseudo-random permutation that needs no memory: candidate n is computed from n.
+ *
+ * A Feistel network permutes the numbers of b bits, where b is the least with 2^b >= count.  It
+ * splits a number into a left and a right half; each round changes one half by a hash of the other.
+ * Every round can be undone, so the whole is one-to-one.  2^b may exceed count.  A result beyond
+ * the last point goes through the network again until it is a point ("cycle walking": Black and
+ * Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).  As 2^b < 2 * count, fewer than two
+ * passes are needed on average.
+ *
+ * Example: 6 points need 3 bits.  If the network maps 2 to 7 and 7 to 4, candidate 2 is point 4.
+ */
 #define ROUNDS 6u
-#define SAMPLE_MAX 2048u /* points that are looked at for a count: 0.2 to 1.2 ms, as measured */
+#define SAMPLE_MAX 2048u /* points checked for a count: 0.2 to 1.2 ms, as measured */
 
 static unsigned bits_for(uint32_t count)
 {
@@ -27,7 +36,7 @@ static struct candidate_part part_of(const char *solver, const struct perf_space
                                                        (uint64_t)part << 32 | count) };
 }
 
-/* The smaller ones first. */
+/* Keeps the parts sorted by size, smallest first. */
 static void insert(struct candidate_order *order, const struct candidate_part *part)
 {
     uint32_t at = order->part_count++;
@@ -48,7 +57,7 @@ struct candidate_order candidate_order_of(const char *solver, const struct perf_
     return order;
 }
 
-/* A good mix of 64 bits (the finaliser of SplitMix64). */
+/* Mixes 64 bits well: the finaliser of SplitMix64 (Steele, Lea and Flood, 2014). */
 static uint64_t mix(uint64_t x)
 {
     x ^= x >> 30;
@@ -63,8 +72,8 @@ static uint32_t low_bits(uint64_t x, unsigned bits)
     return (uint32_t)(x & (((uint64_t)1 << bits) - 1));
 }
 
-/* One to one among the numbers of left_bits + right_bits bits: each round changes one half by the
- * other alone. */
+/* A permutation of the numbers of left_bits + right_bits bits: each round XORs one half with a
+ * hash of the other half and the round's key. */
 static uint32_t shuffle(const struct candidate_part *p, uint32_t number)
 {
     uint32_t right = low_bits(number, p->right_bits);
@@ -79,7 +88,14 @@ static uint32_t shuffle(const struct candidate_part *p, uint32_t number)
     return (uint32_t)((uint64_t)left << p->right_bits) | right;
 }
 
-/* The parts that have points left take turns, so the smallest leaves first. */
+/*
+ * The part of candidate |index|, and the candidate's number within that part.
+ *
+ * The parts take turns, smallest first, until the smallest has no points left; then the rest go on.
+ * Parts of 2, 3 and 5 points (a, b, c) give: a0 b0 c0 a1 b1 c1 | b2 c2 | c3 c4.  Each pass of the
+ * loop skips one such block: |done| points of every remaining part are used up, |left| parts
+ * remain, and |first| is the smallest of them.
+ */
 static uint32_t part_at(const struct candidate_order *order, uint32_t index, uint32_t *ret_within)
 {
     uint32_t first = 0, done = 0, left = order->part_count;
@@ -104,7 +120,7 @@ uint32_t candidate_point(const struct candidate_order *order, uint32_t index)
 
 /* ---- counting ---- */
 
-struct sample { /* of a part */
+struct sample { /* of one part */
     uint32_t looked_at, valid;
 };
 

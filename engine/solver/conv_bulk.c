@@ -4,25 +4,39 @@
 #include "engine/solver/geometry.h"
 
 #define ELEMENT 2u /* bytes of fp16 and bf16 */
-#define PANEL 64u  /* elements of a row in shared memory, exchanged within 128 bytes */
+#define PANEL 64u  /* elements of a row in shared memory, swizzled in 128 bytes */
 #define RESIDUES_MAX 4u
-#define RESULT_ROWS 64u /* of a box, on its way out */
+#define RESULT_ROWS 64u /* rows of one box of the result when it is written */
 
-/* What 4-dimensional im2col maps and their copies can say. */
+/*
+ * Limits of 4-dimensional im2col tensor maps and of the copies that use them (CUDA driver API,
+ * cuTensorMapEncodeIm2col).
+ *
+ * An im2col map describes a bounding box of the pixels that the filter's first tap meets.  A copy
+ * names a pixel of that box and the offset of a tap, so the hardware does the im2col addressing.
+ * Along one axis, for a 3-tap filter with pad 1 over 5 pixels, stride 1 (forward):
+ *
+ *     x                    .  0  1  2  3  4  .       . is padding, read as zero
+ *     first tap meets     -1  0  1  2  3             lower corner -1, upper corner -1 (3 - 4)
+ *     last tap meets             1  2  3  4  .       reach 2
+ *
+ * The lower corner counts from the tensor's first pixel, the upper corner from its last.  Corners
+ * must fit 8 bits with a sign, tap offsets 8 bits without.
+ */
 #define CORNER_MIN (-128)
 #define CORNER_MAX 127
-#define HOP_MAX 255 /* from the first tap to the last */
-#define STEP_MAX 8u /* the stride of a convolution */
+#define HOP_MAX 255 /* maximum offset of the last tap from the first */
+#define STEP_MAX 8u /* maximum stride of the convolution */
 
-/* One axis of a map of pixels: where the box of pixels under the first tap begins and ends, and how
- * far the last tap is from it. */
+/* One axis of a map of pixels: corners of the bounding box under the first tap, and the offset
+ * of the last tap from the first (see above). */
 struct box {
     int lower, upper, reach;
     uint32_t step;
-    bool is_met; /* else no tap reaches these pixels */
+    bool is_met; /* false: no tap reaches these pixels */
 };
 
-/* Pixel p of y is over x's pixel p * stride - pad + tap * dilation. */
+/* A tap reads pixel p * stride - pad + tap * dilation of x for pixel p of y. */
 static struct box forward_box(uint32_t in, uint32_t out, uint32_t filter, uint32_t pad,
                               uint32_t stride, uint32_t dilation)
 {
@@ -35,7 +49,16 @@ static struct box forward_box(uint32_t in, uint32_t out, uint32_t filter, uint32
                          .is_met = true };
 }
 
-/* Pixels of x of one residue, over pixels of y: as data_axis in kernels/conv_view.h. */
+/*
+ * Backward data, for the pixels of x that have one residue modulo the stride.
+ *
+ * Pixel i of x receives from tap t the pixel (i + pad - t * dilation) / stride of y, if that is
+ * whole.  So pixels of one residue of i + pad share the same taps: the first such tap, then every
+ * stride / gcd(stride, dilation)-th (|tap_step|).  Over these pixels and taps, numbered
+ * consecutively, it is a convolution of stride 1 whose taps are |hop| pixels of y apart.  The taps
+ * run backwards over y, so the last one is at the lower corner.  data_axis in kernels/conv_view.h
+ * computes the same.
+ */
 static struct box data_box(uint32_t in, uint32_t out, uint32_t filter, uint32_t pad,
                            uint32_t stride, uint32_t dilation, uint32_t residue)
 {
@@ -105,8 +128,8 @@ static bool boxes_fit(const struct packing *packing)
     return true;
 }
 
-/* Copies reach over the end of a group into its neighbour, unless there is none; zeros are only
- * outside of the tensor. */
+/* A copy of a whole tile may read beyond the end of a channel group.  The hardware supplies zeros
+ * only outside the tensor, so the group must have no neighbour or end with a whole tile. */
 static bool channels_fit(const struct packing *packing, const struct product_tiling *t)
 {
     const struct problem *q = &packing->problem;
@@ -114,7 +137,9 @@ static bool channels_fit(const struct packing *packing, const struct product_til
     switch (q->direction) {
     case DIRECTION_FORWARD: return q->groups == 1 || c % t->tile_k == 0;
     case DIRECTION_BACKWARD_DATA: return q->groups == 1 || k % t->tile_k == 0;
-    default: return bulk_is_flat(packing) || c % PANEL == 0; /* a panel is one tap's */
+    default:
+        return bulk_is_flat(packing) || c % PANEL == 0; /* a panel must hold channels of one
+                                                         * tap only */
     }
 }
 
@@ -163,7 +188,7 @@ static void add_map(const struct packing_plan *plan, struct solution_kernel *ker
         (struct solution_argument){ ARGUMENT_TENSOR_MAP, s->map_count++ };
 }
 
-/* Rows of pixels of x or y, whose images have |in|. */
+/* Adds the maps of rows of pixels of x or y; their images have the extent |in|. */
 static void add_pixels(const struct packing_plan *plan, struct solution_kernel *kernel, int tensor,
                        uint32_t residue, uint32_t pixels)
 {
@@ -187,7 +212,8 @@ static void add_pixels(const struct packing_plan *plan, struct solution_kernel *
     map.channels = PANEL;
     map.pixels = pixels;
     const struct box boxes[] = { box_of(packing, residue, 0), box_of(packing, residue, 1) };
-    bool is_met = boxes[0].is_met && boxes[1].is_met; /* else nobody reads it */
+    bool is_met = boxes[0].is_met && boxes[1].is_met; /* if not met, the kernel never reads this
+                                                       * map */
     for (int axis = 0; axis < 2; axis++) {
         map.lower[axis] = is_met ? boxes[axis].lower : 0;
         map.upper[axis] = is_met ? boxes[axis].upper : 0;
@@ -196,7 +222,7 @@ static void add_pixels(const struct packing_plan *plan, struct solution_kernel *
     add_map(plan, kernel, &map);
 }
 
-/* The weights: channels of a group, taps, rows. */
+/* Adds the map of the weights: channels of a group, taps, rows. */
 static void add_weights(const struct packing_plan *plan, struct solution_kernel *kernel,
                         uint32_t rows)
 {
@@ -209,7 +235,7 @@ static void add_weights(const struct packing_plan *plan, struct solution_kernel 
     add_map(plan, kernel, &map);
 }
 
-/* All pixels of y, numbered through. */
+/* Adds the map of y as one row of consecutively numbered pixels. */
 static void add_gradient(const struct packing_plan *plan, struct solution_kernel *kernel,
                          uint32_t pixels)
 {
@@ -230,7 +256,7 @@ void bulk_arguments(const struct packing_plan *plan, const struct product_tiling
         add_pixels(plan, kernel, ARGUMENT_X, 0, t->tile_m);
         add_weights(plan, kernel, t->tile_n);
         break;
-    case DIRECTION_BACKWARD_DATA: /* the kernel has one left map, or four */
+    case DIRECTION_BACKWARD_DATA: /* the kernel takes one map of the left operand, or four */
         for (uint32_t i = 0; i < (residues > 1 ? RESIDUES_MAX : 1); i++)
             add_pixels(plan, kernel, ARGUMENT_Y, i < residues ? i : 0, t->tile_m);
         add_weights(plan, kernel, t->tile_k);

@@ -2,23 +2,23 @@
 #pragma once
 
 /*
- * Tensor maps for the product behind a convolution: how bulk copies see its operands
- * (kernels/conv_implicit_gemm_bulk.cl).
+ * Tensor maps for the matrix product behind a convolution: they describe the operands to the bulk
+ * copy hardware of sm_90 (kernels/conv_implicit_gemm_bulk.cl).
  *
- * Role       what can be copied so, and the kernel's arguments
- * Ownership  plain values
- * Threading  pure functions
+ * Role       decides which operands and results bulk copies can transfer, and adds the tensor maps
+ * to the kernel's arguments Ownership  plain values Threading  pure functions
  */
 #include "engine/solver/conv_product.h"
 
-/* Whether the copy hardware can bring the operands of such tiles. */
+/* Whether bulk copies can load the operands of such tiles. */
 bool bulk_fits(const struct packing *packing, const struct product_tiling *tiling);
-/* 1 where pixels are numbered through: 1x1, stride 1, no pads. */
+/* True for 1x1 filters with stride 1 and no padding: pixels can then be numbered consecutively
+ * across rows and images. */
 bool bulk_is_flat(const struct packing *packing);
-/* Whether bulk copies can write such tiles of the result: rows of pixels that all lie one behind
- * the other.  (Backward weights has too few tiles to gain by it.) */
+/* Whether bulk copies can write such tiles of the result: the pixels of its rows must be
+ * contiguous.  Backward weights has too few tiles to gain from it. */
 bool bulk_result_fits(const struct packing *packing, const struct product_tiling *tiling);
-/* Adds the map of the result, which is |tensor|: ARGUMENT_X or ARGUMENT_Y. */
+/* Adds the map of the result |tensor|: ARGUMENT_X or ARGUMENT_Y. */
 void bulk_result(const struct packing_plan *plan, int tensor, struct solution_kernel *kernel);
 /* Adds the maps of both operands, in the kernel's order, to |kernel| and the plan's solution. */
 void bulk_arguments(const struct packing_plan *plan, const struct product_tiling *tiling,

@@ -6,25 +6,40 @@
 #include "engine/solver/sources.h"
 #include "engine/solver/split_reduce.h"
 
-/* Floats that an item keeps at a time, beside addresses: with those it stays below 128 registers,
- * so that two groups of 256 fit a compute unit of any target. */
+/*
+ * A depthwise convolution does few multiply-adds for each element, so memory bandwidth limits it.
+ * The idea is to load each element once and to use it from registers as often as possible:
+ *
+ *   Forward and backward data: a work item computes a block of ROWS x COLUMNS outputs of one
+ * channel (or of VECTOR neighbouring channels, where channels come last).  Neighbouring outputs
+ * share most of their inputs.  For example, a 3x3 filter and a block of 2 x 4 outputs:
+ *
+ *       inputs  4 x 6 = 24 loads instead of 8 * 9 = 72
+ *
+ *   Backward weights: a weight's gradient is a sum over all pixels of all images.  An item walks
+ * over strips of COLUMNS pixels of y and keeps the sums of a block of taps in registers.  SPLITS
+ * work groups each compute a partial sum; split_reduce.h adds the parts up.
+ *
+ * Limits of the blocks, as floats that an item keeps at a time, not counting addresses.  With these
+ * an item stays below 128 registers, so two groups of 256 items fit a compute unit of any target.
+ */
 #define REGISTERS_MAX 104u
-/* Sums of weights that an item keeps: the rest of its registers is for what they are made of. */
+/* Sums of weights that an item keeps.  The rest of its registers hold the inputs of these sums. */
 #define SUMS_MAX 48u
-/* Multiply-adds, and pairs of inputs and outputs, that a kernel's unrolled loops hold: beyond, code
- * outgrows the instruction caches and takes seconds to compile. */
+/* Maximum of multiply-adds, and of pairs of input and output, in a kernel's unrolled loops.
+ * Beyond that, code outgrows the instruction caches and takes seconds to compile. */
 #define UNROLLED_MAX 4096u
-#define WORKSPACE_MAX (512ull << 20) /* of the parts of sums */
-/* Items that fill a large GPU a few times. */
+#define WORKSPACE_MAX (512ull << 20) /* for partial sums */
+/* Enough work items to fill a large GPU a few times. */
 #define ITEMS_WANTED (1u << 17)
-/* Blocks of two columns take more registers and must leave more items. */
+/* Blocks of two columns take more registers, so they need more items to hide latency. */
 #define ITEMS_FOR_WIDE (1u << 19)
-/* Strips that an item sums before another part of the sum pays, where channels come first. */
+/* Strips that an item sums before another split pays off, where channels come first. */
 #define STRIPS_OF_ITEM 7ull
 
 enum axis { COLUMNS, ROWS, VECTOR, WORK_QUEUES, GROUP, AXES, SPLITS = ROWS };
 
-/* Forward and backward data; weights.  Each for channels first, and last. */
+/* First index: forward and backward data, or backward weights.  Second: channels first, or last. */
 static const struct perf_axis axes[2][2][AXES] = {
     { { { "columns", PERF_VALUES(1, 2, 3, 4, 5, 6, 7, 8) },
         { "rows", PERF_VALUES(1, 2, 3, 4, 5, 6, 7, 8, 14) },
@@ -58,7 +73,7 @@ static bool is_last(const struct problem *p) { return p->x_layout == LAYOUT_CHAN
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     (void)target;
-    return p->c > 1; /* one channel in one group is no depthwise convolution */
+    return p->c > 1; /* one channel in one group is an ordinary convolution */
 }
 
 static struct perf_space space(const struct problem *p, const struct target *target)
@@ -69,7 +84,7 @@ static struct perf_space space(const struct problem *p, const struct target *tar
 
 /* ---- what the kernels make of a config ---- */
 
-/* Channels and pixels of what direction 0 or 1 computes. */
+/* Channels and pixels of the output of forward or backward data. */
 static uint32_t output_channels(const struct problem *p)
 {
     return p->direction == DIRECTION_BACKWARD_DATA ? p->c : p->k;
@@ -80,7 +95,8 @@ static struct extent output_extent(const struct problem *p)
     return p->direction == DIRECTION_BACKWARD_DATA ? p->in : problem_output(p);
 }
 
-/* WINDOW of the kernel: what |count| neighbouring outputs meet along an axis. */
+/* WINDOW of the kernel: the number of inputs that |count| neighbouring outputs read along an
+ * axis. */
 static uint64_t window(const struct problem *p, uint64_t count, uint32_t filter, uint32_t stride,
                        uint32_t dilation)
 {
@@ -89,7 +105,7 @@ static uint64_t window(const struct problem *p, uint64_t count, uint32_t filter,
                                                    : (count - 1) * stride + reach + 1;
 }
 
-/* Weights that one item keeps sums of: rows of taps, and columns of each row. */
+/* The block of weights whose sums one item keeps: rows of taps, and columns of each row. */
 struct tap_block {
     uint32_t rows, columns;
 };
@@ -107,7 +123,7 @@ static struct tap_block tap_block_of(const struct problem *p, uint32_t vector)
     return block;
 }
 
-/* Pixels of a row of x that a strip of |columns| outputs meets at a block of taps. */
+/* Pixels of a row of x that a strip of |columns| outputs reads for a block of taps. */
 static uint64_t pixels_met(const struct problem *p, uint32_t columns, struct tap_block taps)
 {
     if (columns == 1)
@@ -131,13 +147,13 @@ static uint64_t strips(const struct problem *p, const struct perf_config *config
     return (uint64_t)p->n * out.d * out.h * ceil_div(out.w, config->values[COLUMNS]);
 }
 
-/* Bytes of the parts of sums. */
+/* Workspace for the partial sums, in bytes. */
 static uint64_t parts_size(const struct problem *p, uint64_t splits)
 {
     return splits > 1 ? splits * problem_w_elements(p) * sizeof(float) : 0;
 }
 
-/* Outputs of F and B in blocks of rows and columns, of one channel. */
+/* Number of blocks of outputs in one channel (forward and backward data). */
 static uint64_t blocks(const struct problem *p, const struct perf_config *config)
 {
     struct extent out = output_extent(p);
@@ -209,7 +225,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
         return false;
     if (work_queues / 2 * vector >= channels &&
         work_queues > axes[0][is_last(p)][WORK_QUEUES].values[0])
-        return false; /* half of them would have nothing to do */
+        return false; /* more than half of the items would be idle */
     if (!is_launchable(p, target, config))
         return false;
     return is_for_weights(p) ? weights_is_valid(p, config) : gather_is_valid(p, config);
@@ -232,15 +248,15 @@ static uint16_t work_queues_for(const struct problem *p, uint32_t vector)
     return work_queues;
 }
 
-/* What a choice begins with: one output, or one part of each sum, for an item.  It is valid
- * wherever it can be launched. */
+/* The starting point of the heuristic: an item computes one output, or one part of each sum.  It
+ * is valid wherever it can be launched. */
 static struct perf_config first_config(const struct problem *p)
 {
     struct perf_config config = { .count = AXES };
     config.values[VECTOR] = widest_vector(p);
     config.values[WORK_QUEUES] = work_queues_for(p, config.values[VECTOR]);
     config.values[GROUP] = 128;
-    config.values[ROWS] = 1; /* or the splits */
+    config.values[ROWS] = 1; /* the same axis is SPLITS for backward weights */
     config.values[COLUMNS] = 1;
     if (is_for_weights(p) && !is_last(p))
         config.values[GROUP] = p->stride.w > 1 ? 256 : 64;
@@ -257,7 +273,8 @@ static bool applies(const struct problem *p, const struct target *target)
     return is_launchable(p, target, &first);
 }
 
-/* Blocks to choose from, best first as measured on an H200, and the items that each must leave. */
+/* Blocks to choose from, best first as measured on an H200, with the minimum number of items
+ * that each must leave. */
 struct wanted_block {
     uint16_t rows, columns;
     uint32_t items;
@@ -293,7 +310,7 @@ static const struct wanted_block last_blocks[BLOCKS_WANTED] = {
 
 static uint64_t round_up(uint64_t whole, uint64_t part) { return ceil_div(whole, part) * part; }
 
-/* A seventh at most of what blocks compute lies outside the plane. */
+/* At most a seventh of what the blocks compute may lie outside the plane. */
 static bool covers_well(uint64_t plane, uint64_t computed) { return computed * 6 <= plane * 7; }
 
 static const struct wanted_block *wanted_blocks(const struct problem *p)
@@ -303,7 +320,8 @@ static const struct wanted_block *wanted_blocks(const struct problem *p)
     return p->stride.h > 1 || p->stride.w > 1 ? first_blocks_strided : first_blocks;
 }
 
-/* The first block that covers the output well and leaves enough items; 1 x 1 is always valid. */
+/* Chooses the first block that covers the output well and leaves enough items; 1 x 1 is always
+ * valid. */
 static void choose_block(const struct problem *p, const struct target *target,
                          struct perf_config *config)
 {
@@ -321,7 +339,7 @@ static void choose_block(const struct problem *p, const struct target *target,
     }
 }
 
-/* Columns of a strip, best first. */
+/* Chooses the columns of a strip from lists that begin with the best. */
 static void choose_columns(const struct problem *p, const struct target *target,
                            struct perf_config *config)
 {
@@ -338,7 +356,8 @@ static void choose_columns(const struct problem *p, const struct target *target,
     }
 }
 
-/* As many parts as fill the GPU, of as many strips for each item as pay for adding up. */
+/* Doubles the splits until the items fill the GPU, or until an item has too few strips to pay
+ * for the extra reduction. */
 static void choose_splits(const struct problem *p, const struct target *target,
                           struct perf_config *config)
 {
@@ -372,7 +391,7 @@ static void choose_config(const struct problem *p, const struct target *target,
 
 static const char *const header_names[] = { "kiln/prelude.h" };
 
-/* Adds the family's program; more options may follow. */
+/* Adds the program; the caller may append more options. */
 static struct option_text add_program(struct solution *solution, const struct problem *p,
                                       const struct perf_config *config)
 {

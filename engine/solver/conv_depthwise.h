@@ -2,12 +2,11 @@
 #pragma once
 
 /*
- * ConvDepthwise: convolutions of which every group holds one input channel
- * (kernels/conv_depthwise.cl).  All directions, 2-D and 3-D, fp32, fp16, bf16; x and y of one
- * layout.
+ * ConvDepthwise: convolutions with one input channel in each group (kernels/conv_depthwise.cl).
+ * It covers all directions, 2-D and 3-D, fp32, fp16 and bf16, if x and y have the same layout.
  *
- * Neither the batch size nor the number of parts that a weight's sum is split into belongs to a
- * program.
+ * Neither the batch size nor the number of partial sums of a weight is compiled into a program, so
+ * changing them compiles nothing.
  */
 #include "engine/solver/solver.h"
 

@@ -5,10 +5,11 @@
 #include "engine/solver/options.h"
 #include "engine/solver/sources.h"
 
-/* One wavefront of AMD's older GPUs, two warps of NVIDIA's; small enough that a small problem
- * still spreads over the compute units. */
+/* One wavefront of AMD's older GPUs, or two warps of NVIDIA's.  The group is small, so that even
+ * small problems spread over the compute units. */
 #define GROUP_SIZE 64u
-/* Outputs of one item: each value read is used that often, and as many sums run side by side. */
+/* Outputs computed by one item: each loaded value is used that often, and the sums are
+ * independent, so they run in parallel. */
 #define BLOCK_MAX 4u
 
 static const char *const header_names[] = { "kiln/prelude.h" };
@@ -32,7 +33,7 @@ static uint32_t block_of(uint32_t channels)
     return block;
 }
 
-/* Neighbouring outputs are those of one group: of y along k, of x and w along c. */
+/* An item's outputs belong to one group of the convolution: along k for y, along c for x and w. */
 static uint32_t block_for(const struct problem *p)
 {
     return block_of((p->direction == DIRECTION_FORWARD ? p->k : p->c) / p->groups);

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * ConvDirectNaive: any convolution, straight from its definition (kernels/conv_direct_naive.cl).
- * The solver that always applies; others are measured against it.
+ * ConvDirectNaive: any convolution, computed directly from its definition
+ * (kernels/conv_direct_naive.cl).  It applies to every problem except int8 and is the reference for
+ * other solvers.
  *
- * The batch size is no part of the program, so a job that changes it compiles nothing.
+ * The batch size is not compiled into the program, so a job that changes it compiles nothing.
  */
 #include "engine/solver/solver.h"
 

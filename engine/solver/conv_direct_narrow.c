@@ -16,23 +16,41 @@ static const struct perf_axis axes[AXES] = {
     { "depth", PERF_VALUES(1, 2, 4) },
 };
 
-/* The least that a target of the family gives a work group without being asked. */
+/*
+ * Backward data, written as a gather: pixel i of x is the sum over the taps t, for which
+ * (i + pad - t * dilation) / stride is whole, of w[t] times that pixel of y.
+ *
+ * x is cut into blocks of stride_h x stride_w pixels.  A tap reaches exactly one pixel of every
+ * block, and takes it from the pixel of y that is a fixed offset away from the block's number.  So
+ * no product with zero is computed.  Example along one axis: stride 2, pad 1, 3 taps, dilation 1.
+ *
+ *     pixel of block b      reached by tap     from pixel of y
+ *     2b                    1                  b
+ *     2b + 1                0                  b + 1
+ *     2b + 1                2                  b
+ *
+ * A work item sums COLUMNS neighbouring blocks in registers, for all channels of x in the group.  A
+ * work group holds ROWS rows of STRIPS such strips.  DEPTH channels of y and their weights are in
+ * shared memory at a time.
+ *
+ * SHARED_MAX is the shared memory that every target grants a work group by default.
+ */
 #define SHARED_MAX 32768u
-#define SUMS_MAX 128u      /* of an item: registers */
-#define UNROLLED_MAX 2048u /* multiply-adds of a channel: what instruction caches hold */
-#define WEIGHTS_MAX 64u    /* of a row of taps: registers */
+#define SUMS_MAX 128u      /* of one item, in registers */
+#define UNROLLED_MAX 2048u /* multiply-adds of one channel: for the instruction caches */
+#define WEIGHTS_MAX 64u    /* of one row of taps, in registers */
 #define ITEMS_MIN 32u
 #define ITEMS_MAX 256u
-/* Groups of at least that many channels are ConvImplicitGemm's. */
+/* ConvImplicitGemm is faster for groups of this many channels or more. */
 #define CHANNELS_TOO_WIDE 8u
 
-/* The same along H and along W. */
+/* Along one axis, H or W. */
 struct reach {
-    uint64_t blocks; /* of x */
-    uint64_t more;   /* pixels of y that a strip meets, beyond one a block */
+    uint64_t blocks; /* number of blocks of x */
+    uint64_t more;   /* pixels of y that a strip reads beyond one for each block */
 };
 
-/* The kernel's OFFSET of the first tap less that of the last. */
+/* |more| is the kernel's OFFSET of the first tap minus that of the last. */
 static struct reach reach_of(uint32_t in, uint32_t filter, uint32_t pad, uint32_t stride,
                              uint32_t dilation)
 {
@@ -59,7 +77,7 @@ static uint64_t weights_in_row(const struct problem *p)
     return round_to_four((uint64_t)p->filter.w * (p->c / p->groups));
 }
 
-/* Bytes, as the kernel's some_y and some_w. */
+/* Bytes of the kernel's arrays some_y and some_w. */
 static uint64_t shared_bytes(const struct problem *p, const uint16_t *v)
 {
     uint64_t columns = (uint64_t)v[STRIPS] * v[COLUMNS] + reach_w(p).more;
@@ -81,14 +99,15 @@ static bool fits(const struct problem *p, const struct target *target, const uin
     uint64_t products = (uint64_t)p->filter.h * p->filter.w * channels * v[COLUMNS];
     if (p->stride.h > SUMS_MAX || p->stride.w > SUMS_MAX || p->filter.h > UNROLLED_MAX ||
         p->filter.w > UNROLLED_MAX)
-        return false; /* the products above may have passed 64 bits */
+        return false; /* the products above may have overflowed 64 bits */
     return items >= ITEMS_MIN && items <= ITEMS_MAX && sums <= SUMS_MAX &&
            products <= UNROLLED_MAX && weights_in_row(p) <= WEIGHTS_MAX &&
            reach_w(p).more <= WEIGHTS_MAX && shared_bytes(p, v) <= SHARED_MAX &&
            geometry_is_launchable(target, tiles_of(p, v), items);
 }
 
-/* The smallest needs.  (The kernel's dialect covers every family.) */
+/* Any problem that fits is valid with these smallest values.  The kernel's dialect covers every
+ * family. */
 static const uint16_t smallest[AXES] = { 4, 8, 4, 1 };
 
 static bool applies(const struct problem *p, const struct target *target)
@@ -111,7 +130,7 @@ static struct perf_space space(const struct problem *p, const struct target *tar
     return (struct perf_space){ .axes = axes, .count = AXES };
 }
 
-/* No work group of which more than half is always idle, unless it is a small one. */
+/* Rejects work groups of which more than half would always be idle, except the smallest. */
 static bool config_is_valid(const struct problem *p, const struct target *target,
                             const struct perf_config *config)
 {
@@ -122,15 +141,16 @@ static bool config_is_valid(const struct problem *p, const struct target *target
            (v[DEPTH] == 1 || v[DEPTH] <= p->k / p->groups);
 }
 
-#define UNITS 132.0 /* of an H200 */
+#define UNITS 132.0 /* compute units of an H200 */
 #define REGISTERS_A_UNIT 65536.0
-#define REGISTERS_BESIDE_SUMS 72.0 /* of an item */
-#define COST_OF_READING 16.0       /* of four floats of shared memory, beside multiply-adds of 1 */
-#define COST_OF_FETCHING 8.0       /* of an element of y into shared memory */
-#define COST_OF_STEP 400.0         /* what an item waits for memory and barriers */
-#define ITEMS_TO_PAY_FOR 64        /* by fewer: a wave of AMD, or two warps */
+#define REGISTERS_BESIDE_SUMS 72.0 /* registers that an item needs for anything but sums */
+#define COST_OF_READING 16.0       /* four floats from shared memory; a multiply-add costs 1 */
+#define COST_OF_FETCHING 8.0       /* copying an element of y to shared memory */
+#define COST_OF_STEP 400.0         /* waiting for memory and barriers, for each step */
+#define ITEMS_TO_PAY_FOR 64        /* a smaller group costs as much: a wave of AMD, or two warps */
 
-/* Of all channels, in multiply-adds. */
+/* Estimated time for all channels, in multiply-adds: rounds of work groups times the cost of
+ * one. */
 static double estimate(const struct problem *p, const uint16_t *v)
 {
     double sums = (double)p->stride.h * p->stride.w * (p->c / p->groups) * v[COLUMNS];

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * ConvDirectNarrow: backward data for few channels of x in a group, without a matrix product
- * (kernels/conv_direct_narrow.cl).
+ * ConvDirectNarrow: backward data where a group has few channels of x, without a matrix product
+ * (kernels/conv_direct_narrow.cl).  The first layer of an image network is the typical case: its
+ * matrix product would have only three rows.
  */
 #include "engine/solver/solver.h"
 

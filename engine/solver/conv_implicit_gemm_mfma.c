@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* On AMD's matrix cores: MFMA of CDNA, WMMA of RDNA 3 and 4. */
+/* ConvImplicitGemm on AMD's matrix cores: MFMA instructions of CDNA, WMMA of RDNA 3 and 4.  The
+ * blocking is that of conv_product.h; here are the machines' limits and a time model. */
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "engine/solver/conv_product.h"
 #include "engine/solver/geometry.h"
@@ -7,24 +8,25 @@
 
 #include <string.h>
 
-#define SHARED_MAX 65536u /* LDS of a work group, bytes */
+#define SHARED_MAX 65536u /* LDS of one work group, in bytes */
 #define THREADS_MAX 512u
-/* Registers of an item: for its sums, and estimated for the rest.  CDNA has as many again. */
+/* Registers of one item: for its sums, and an estimate of all others.  CDNA has as many again
+ * (accumulation registers), so its limits are higher. */
 #define SUMS_MAX 128u
 #define SUMS_MAX_RDNA 64u
 #define OTHERS_MAX 104u
 #define OTHERS_MAX_RDNA 60u
 #define SUMS_MIN 16u
 
-/* As kernels/matrix_cores_amd.h numbers them. */
+/* The numbers are those of kernels/matrix_cores_amd.h. */
 enum cores { CORES_NONE, CORES_MFMA = 2, CORES_WMMA_RDNA3, CORES_WMMA_RDNA4 };
 
 static const struct machine {
     const char *arch;
     enum cores cores;
-    bool takes_pairs;       /* of bf16: v_mfma_f32_16x16x8_bf16 alone */
-    uint16_t compute_units; /* of the largest GPU of the kind */
-    uint16_t multiply_adds; /* of a compute unit, each cycle; data sheets say so */
+    bool takes_pairs;       /* bf16 in pairs: it has only v_mfma_f32_16x16x8_bf16 */
+    uint16_t compute_units; /* of the largest GPU with this arch */
+    uint16_t multiply_adds; /* of one compute unit in a cycle, from data sheets */
 } machines[] = {
     { "gfx908", CORES_MFMA, true, 120, 512 },
     { "gfx90a", CORES_MFMA, false, 110, 512 },
@@ -61,7 +63,7 @@ static const struct perf_axis axes[AXES] = {
     [SPLIT] = { "split_k", VALUES(splits) },  [BAND] = { "band", VALUES(bands) },
 };
 
-/* NULL: it has no matrix cores. */
+/* Returns NULL when the target has no matrix cores that this path supports. */
 static const struct machine *machine_of(const struct target *target)
 {
     char arch[LIMIT_TARGET_TEXT];
@@ -79,7 +81,7 @@ static uint32_t wave_of(const struct machine *machine)
     return machine->cores == CORES_MFMA ? 64 : 32;
 }
 
-/* Tiles that are valid wherever they can be launched. */
+/* Whether the smallest tiles can be launched; they are valid wherever they can. */
 static bool smallest_is_launchable(const struct packing *packing, const struct target *target)
 {
     struct product_tiling t = { .tile_m = 64, .tile_n = 32, .tile_k = 32, .band = 1, .slices = 1 };
@@ -114,8 +116,8 @@ struct cost {
     struct packing packing;
     struct product product;
     struct product_tiling tiling;
-    uint32_t shared;       /* bytes of LDS: a static array */
-    uint32_t sums, others; /* registers of an item, estimated */
+    uint32_t shared;       /* bytes of LDS, as a static array */
+    uint32_t sums, others; /* registers of one item, estimated */
 };
 
 static void cost_of(const struct problem *p, const struct machine *machine, const uint16_t *v,
@@ -137,13 +139,15 @@ static void cost_of(const struct problem *p, const struct machine *machine, cons
     ret->shared = product_tile_bytes(t, v[STAGES]);
     uint32_t wave_m = v[TILE_M] / v[WAVES_M], wave_n = v[TILE_N] / v[WAVES_N];
     uint32_t operand = machine->cores == CORES_WMMA_RDNA3 ? 8 : 4;
-    uint32_t left = v[TILE_M] * v[TILE_K] / 8 / t->threads; /* chunks that an item copies */
+    uint32_t left = v[TILE_M] * v[TILE_K] / 8 / t->threads; /* 16-byte chunks that one item
+                                                             * copies */
     uint32_t right = v[TILE_N] * v[TILE_K] / 8 / t->threads;
     ret->sums = wave_m * wave_n / wave;
     ret->others = operand * (wave_m + wave_n) / 16 + 4 * (left + right) + 2 * left;
 }
 
-/* In an operand that is turned on its way, an item keeps one chunk of a row in all its steps. */
+/* A transposed operand is copied by items that each keep the same chunk of a row in all steps,
+ * so a row must not have more chunks than the group has items. */
 static bool turns_fit(const struct problem *p, const struct cost *c)
 {
     const struct product_tiling *t = &c->tiling;
@@ -177,15 +181,21 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 
 /* ---- the choice without measurements ---- */
 
-#define SHARED_BYTES_PER_CYCLE 128.0 /* of a compute unit's LDS */
+#define SHARED_BYTES_PER_CYCLE 128.0 /* of one compute unit's LDS */
 #define COPY_BYTES_PER_CYCLE 64.0    /* from the L1 cache to a compute unit */
-/* What a work group costs beside its products, as so many tiles of the reduction. */
+/* Start and end of a work group, as tiles along the reduction. */
 #define FILL_TILES 8.0
-/* Writing a partial sum and reading it again, as multiply-adds of all compute units. */
+/* Writing a partial sum and reading it again, as multiply-adds of all compute units together. */
 #define REDUCE_MULTIPLY_ADDS 128.0
 
-/* Cycles, roughly: whole rounds of work groups over the compute units.  From what data sheets say
- * of the machines, not from measurements. */
+/*
+ * Estimated time in cycles, from data sheets rather than measurements (a roofline model).
+ *
+ * For each tile along the reduction three pipes work in parallel: matrix cores, LDS reads and
+ * copies into LDS.  The slowest one bounds the tile.  The total is that time, times the tiles of
+ * one work group (plus its start and end), times the rounds of work groups over the compute units.
+ * Where a sum is cut into slices, the final reduction is added.
+ */
 static double estimate(const struct problem *p, const struct machine *machine, const uint16_t *v)
 {
     struct cost c;

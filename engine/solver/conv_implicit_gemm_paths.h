@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * The paths of ConvImplicitGemm: what multiplies the matrices.
+ * The paths of ConvImplicitGemm: one for each kind of hardware that multiplies matrices.
  *
  * Role       each path is one kernel family with its own tuning space.  A problem on a target has
- *            exactly one path, so that a config's text means one thing there: the first of
- *            igemm_paths[] that applies and is favoured, else the first that applies
+ *            exactly one path, so the text of a perf config has one meaning there.  It is the first
+ *            of igemm_paths[] that applies and is favoured, else the first that applies
  * Ownership  static data
  * Threading  pure functions
  */
 #include "engine/solver/solver.h"
 
-/* As the members of struct solver of the same names; all are there. */
+/* Members mean the same as those of struct solver with the same names.  None is NULL. */
 struct igemm_path {
     const char *name; /* "vector", "mma", "mfma": for tests and docs */
     bool (*applies)(const struct problem *problem, const struct target *target);
@@ -33,9 +33,9 @@ extern const struct igemm_path igemm_path_vector;
 
 extern const struct igemm_path *const igemm_paths[]; /* NULL-terminated, best first */
 
-/* Whether the vector path copies to shared memory past the registers: in fp32, where the GPU can
- * (cp.async of sm_80 and later). */
+/* Whether the vector path copies to shared memory without going through registers.  It does so in
+ * fp32 where the GPU can (cp.async of sm_80 and later). */
 bool igemm_vector_copies_are_async(enum data_type type, const struct target *target);
 
-/* NULL: none applies. */
+/* Returns NULL when no path applies. */
 const struct igemm_path *igemm_path_for(const struct problem *problem, const struct target *target);

@@ -2,8 +2,25 @@
 /*
  * ConvImplicitGemm on the vector units (kernels/conv_implicit_gemm_vector.cl).
  *
- * The batch size, the number of splits and the order of the tiles are arguments: configs that
- * differ in them alone share their programs.
+ * The product has M rows, N columns and a sum over K:
+ *
+ *                       rows (M)   columns (N)          sum (K)
+ *     forward           k          pixels of y          channels of x, taps
+ *     backward data     c          pixels of x          channels of y, taps
+ *     backward weights  k          channels of x, taps  pixels of y
+ *
+ * It is blocked twice, as in any fast matrix product.  A work group computes TILE_M x TILE_N
+ * results: it copies TILE_K columns of one operand and TILE_K rows of the other into shared memory,
+ * multiplies them, and goes on.  Up to STAGES such steps are in shared memory, so copies overlap
+ * with products.  An item keeps ITEM_M x ITEM_N sums in registers.  Where M x N has too few tiles
+ * to fill the GPU, SPLITS work groups share one tile's sum, and split_reduce.h adds up their parts.
+ * PREPARE rearranges the weights once, so that they are copied in 16-byte pieces.
+ *
+ * Example: 64 x 64 tiles with 8 x 4 results each need 128 items; one value of K costs an item 12
+ * loads from shared memory for 32 multiply-adds.
+ *
+ * The batch size, the number of splits and the order of the tiles are kernel arguments.  Configs
+ * that differ only in them share their programs.
  */
 #include "engine/solver/conv_implicit_gemm_paths.h"
 #include "engine/solver/geometry.h"
@@ -13,16 +30,16 @@
 
 #include <math.h>
 
-/* Of shared memory, in bytes: what NVIDIA gives to static arrays; a work group's share of AMD's
- * LDS; the least that OpenCL promises. */
+/* Shared memory in bytes: NVIDIA's limit for static arrays; a work group's share of AMD's LDS;
+ * the least that OpenCL promises. */
 #define SHARED_NVIDIA 49152u
 #define SHARED_AMDGPU 65536u
 #define SHARED_OPENCL 32768u
 #define WORKSPACE_MAX (512ull << 20)
 #define ASYNC_FROM 80u        /* compute capability 8.0 */
-#define TAP_BITS_MAX 31u      /* filter sizes of all axes together: a bit each */
-#define PLACES_MAX 1024u      /* entries of a flat sum's table in shared memory */
-#define PREPARE_TAPS_MAX 128u /* a block of weights while it is rearranged */
+#define TAP_BITS_MAX 31u      /* filter sizes of all axes: a bit of a mask for each */
+#define PLACES_MAX 1024u      /* entries of a flat sum's table, which is in shared memory */
+#define PREPARE_TAPS_MAX 128u /* taps of a block of weights that is being rearranged */
 #define PREPARE_ITEMS 256u
 #define PREPARE_ROWS 32u
 #define ELEMENTS_MAX (1ull << 31)
@@ -42,19 +59,21 @@ enum axis { TILE_M, TILE_N, TILE_K, ITEM_M, ITEM_N, STAGES, SPLITS, PREPARE, ROW
         [ROWS_FIRST] = { "rows_first", PERF_VALUES(0, 1) },                                     \
     }
 
-/* By whether copies bypass registers, and whether there are weights to rearrange. */
+/* First index: whether copies bypass registers.  Second: whether weights can be rearranged. */
 static const struct perf_axis spaces[2][2][AXES] = {
     { SPACE(PERF_VALUES(1, 2), PERF_VALUES(0)), SPACE(PERF_VALUES(1, 2), PERF_VALUES(0, 1)) },
     { SPACE(PERF_VALUES(2, 3, 4), PERF_VALUES(0)), SPACE(PERF_VALUES(2, 3, 4), PERF_VALUES(0, 1)) },
 };
 
-/* The product: |m| rows, |n| columns in |classes| of which each is tiled for itself. */
+/* The product: |m| rows and |n| columns.  The columns fall into |classes|, each of which has its
+ * own tiles (see classes_of). */
 #define CLASSES_MAX 64u
 struct product {
-    uint32_t m, channels, taps; /* of a group; channels that are summed over, F and B */
+    uint32_t m, channels, taps; /* in one group; |channels| and |taps| are summed over, in
+                                 * forward and backward data */
     uint64_t columns[CLASSES_MAX];
     uint32_t classes;
-    uint64_t steps_of_one; /* products summed in one result, at most */
+    uint64_t steps_of_one; /* maximum number of products summed for one result */
 };
 
 static uint32_t taps_of(const struct problem *p) { return p->filter.d * p->filter.h * p->filter.w; }
@@ -66,7 +85,14 @@ static bool is_pointwise(const struct problem *p)
     return taps_of(p) == 1 && !p->pad.d && !p->pad.h && !p->pad.w;
 }
 
-/* Tiles of backward data with strides: one set for each residue. */
+/*
+ * Number of classes of columns: 1, except for backward data with strides.
+ *
+ * There, a pixel of x gets contributions only from taps t with (i + pad - t * dilation) divisible
+ * by the stride.  Pixels with the same residue of i + pad share these taps, so each residue is a
+ * class with its own sum.  Example: stride 2 and a 3x3 filter have 4 classes, with 4, 2, 2 and 1
+ * taps; without classes three quarters of the products would be with zero.
+ */
 static uint64_t classes_of(const struct problem *p)
 {
     if (p->direction != DIRECTION_BACKWARD_DATA || is_pointwise(p))
@@ -74,7 +100,7 @@ static uint64_t classes_of(const struct problem *p)
     return (uint64_t)p->stride.d * p->stride.h * p->stride.w;
 }
 
-/* Rows of fewer than this leave most of the smallest tile idle. */
+/* With fewer rows than this, most of the smallest tile is idle. */
 #define ROWS_FAVOURED 8u
 
 static bool is_favoured(const struct problem *p, const struct target *target)
@@ -84,7 +110,8 @@ static bool is_favoured(const struct problem *p, const struct target *target)
     return m >= ROWS_FAVOURED;
 }
 
-/* Pixels along one axis whose place is |residue| modulo the stride, padding counted. */
+/* Number of pixels along one axis whose place, counting the padding, is |residue| modulo the
+ * stride. */
 static uint64_t class_size(uint32_t residue, uint32_t in, uint32_t pad, uint32_t stride)
 {
     uint32_t first = (residue + stride - pad % stride) % stride;
@@ -142,12 +169,12 @@ static uint64_t tiles_of(const struct product *product, uint32_t groups, const u
     return ceil_div(product->m, v[TILE_M]) * column_tiles_of(product, v[TILE_N]) * groups;
 }
 
-/* Wherever it can be launched, it is valid. */
+/* The smallest tiling is valid wherever it can be launched. */
 static bool smallest_is_launchable(const struct problem *p, const struct target *target)
 {
     static const uint16_t smallest[AXES] = { 16, 64, 4, 4, 4 };
     if (target->family != TARGET_AMDGPU)
-        return true; /* 2^31 results and 2^30 tiles that are mostly empty make fewer groups */
+        return true; /* 2^31 results and 2^30 mostly empty tiles are still few enough work groups */
     struct product product = product_of(p);
     return geometry_is_launchable(target, tiles_of(&product, p->groups, smallest),
                                   items_of(smallest));
@@ -174,8 +201,8 @@ static bool copies_are_async(const struct problem *p, const struct target *targe
     return igemm_vector_copies_are_async((enum data_type)p->type, target);
 }
 
-/* Few channels: the sum runs over channels and taps as one, unless filling the channels up to
- * whole steps costs less than a quarter. */
+/* Whether the sum treats channels and taps as one flat dimension.  Otherwise each tap's channels
+ * are padded to a multiple of |tile_k|; a flat sum pays off when that padding exceeds a quarter. */
 static bool is_flat(const struct problem *p, uint32_t tile_k)
 {
     uint64_t channels = p->c / p->groups;
@@ -200,7 +227,7 @@ static struct perf_space space(const struct problem *p, const struct target *tar
     };
 }
 
-/* As the kernel lays them out: [group][tap][channel][row]. */
+/* Size of the rearranged weights, which the kernel lays out as [group][tap][channel][row]. */
 static uint64_t prepared_elements(const struct problem *p, uint32_t tile_k)
 {
     struct product product = product_of(p);
@@ -215,14 +242,14 @@ static uint64_t prepared_bytes(const struct problem *p, uint32_t tile_k)
     return prepared_elements(p, tile_k) * data_type_size((enum data_type)p->type);
 }
 
-/* The kernel's DEPTH: channels of a work group's block. */
+/* The kernel's DEPTH: channels in one work group's block. */
 static uint32_t prepare_depth(uint32_t taps)
 {
     uint32_t depth = PREPARE_ROWS / taps;
     return depth > 8 ? 8 : depth ? depth : 1;
 }
 
-/* Work groups that rearrange weights. */
+/* Number of work groups that rearrange the weights. */
 static uint64_t prepare_groups(const struct problem *p, uint32_t tile_k)
 {
     struct product product = product_of(p);
@@ -233,7 +260,7 @@ static uint64_t prepare_groups(const struct problem *p, uint32_t tile_k)
            ceil_div(channels, prepare_depth(product.taps)) * p->groups;
 }
 
-/* Whether there is room for weights once more. */
+/* Whether the workspace can hold a rearranged copy of the weights. */
 static bool prepared_weights_fit(const struct problem *p, const struct target *target,
                                  uint32_t tile_k)
 {
@@ -272,14 +299,14 @@ static bool shared_memory_suffices(const struct problem *p, const struct target 
     static const uint32_t most[] = { [TARGET_AMDGPU] = SHARED_AMDGPU,
                                      [TARGET_NVIDIA] = SHARED_NVIDIA,
                                      [TARGET_OPENCL] = SHARED_OPENCL };
-    uint32_t rows = v[TILE_M] + 4u + v[TILE_N] + 4u; /* the most that padding takes */
+    uint32_t rows = v[TILE_M] + 4u + v[TILE_N] + 4u; /* 4: the maximum padding of a row */
     uint32_t bytes = (uint32_t)v[STAGES] * v[TILE_K] * rows * (uint32_t)sizeof(float);
     if (is_flat(p, v[TILE_K]))
         bytes += PLACES_MAX * 8;
     return bytes <= most[target->family];
 }
 
-/* No tile of which more than half is always idle, unless it is a small one. */
+/* Rejects tiles of which more than half would always be idle, except small ones. */
 #define SMALL_M 32u
 #define SMALL_N 64u
 #define SMALL_K 8u
@@ -296,7 +323,8 @@ static bool tiles_suit(const struct product *product, const uint16_t *v, bool fl
            (v[TILE_K] <= SMALL_K || v[TILE_K] < 2 * depth);
 }
 
-/* So many work groups need no more; a split sums at least four steps. */
+/* With more tiles than TILES_TO_SPLIT the GPU is full without splits.  A split must sum at least
+ * four steps. */
 #define TILES_TO_SPLIT 1024u
 #define GROUPS_OF_SPLITS 8192u
 
@@ -325,13 +353,12 @@ static bool config_is_valid(const struct problem *p, const struct target *target
 
 /* ---- the heuristic: a model of the time that each of a few tilings takes ---- */
 
-/* What a tiling does on one compute unit. */
+/* What a tiling achieves on one compute unit. */
 struct tiling {
     uint16_t values[STAGES + 1];
-    uint16_t resident; /* work groups at a time */
-    float pixels;      /* TFLOP/s of a whole device that is full of them, forward and backward data
-                        */
-    float weights;     /* the same for backward weights; 0: not for it */
+    uint16_t resident; /* work groups resident at a time */
+    float pixels;      /* TFLOP/s of a whole device filled with them, forward and backward data */
+    float weights;     /* the same for backward weights; 0: not used for them */
 };
 
 /* Measured on an H200 over the problems of ResNet-50, in fp32. */
@@ -349,7 +376,7 @@ static const struct tiling async_tilings[] = {
     { { 32, 32, 4, 4, 4, 2 }, 16, 20.0F, 20.0F },
 };
 
-/* Elsewhere: by how often an item reads shared memory. */
+/* On other targets, unmeasured: ranked by how often an item reads shared memory. */
 static const struct tiling other_tilings[] = {
     { { 128, 128, 8, 8, 8, 2 }, 2, 40.0F, 40.0F }, { { 64, 128, 8, 8, 8, 2 }, 4, 40.0F, 40.0F },
     { { 128, 64, 8, 8, 8, 2 }, 4, 40.0F, 40.0F },  { { 64, 64, 8, 8, 4, 2 }, 4, 34.3F, 34.3F },
@@ -360,17 +387,25 @@ static const struct tiling other_tilings[] = {
     { { 32, 32, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },   { { 64, 16, 8, 4, 4, 2 }, 8, 30.0F, 30.0F },
     { { 64, 16, 4, 4, 4, 2 }, 8, 30.0F, 30.0F },
 };
-#define FIRST_SMALL 8 /* of 64 items that compute 4 x 4 each: what a CPU takes best */
+#define FIRST_SMALL 8 /* from here on about 64 items with 4 x 4 results each: for CPUs */
 
 #define UNITS 132.0               /* compute units, of the H200 */
-#define ITEMS_TO_FILL 288.0       /* that keep a unit busy */
-#define STEPS_OF_BEGIN_AND_END 20 /* of the sum: what filling the stages and storing take */
-#define BYTES_A_US 3.5e6          /* parts of split sums, written and read again */
+#define ITEMS_TO_FILL 288.0       /* items that keep a unit busy */
+#define STEPS_OF_BEGIN_AND_END 20 /* overhead to fill the stages and to store, in steps */
+#define BYTES_A_US 3.5e6          /* for partial sums, written and read again */
 #define US_A_LAUNCH 3.0
-/* Weights that are not rearranged come in four bytes at a time. */
+/* Weights that were not rearranged are copied 4 bytes at a time. */
 #define SLOWER_BY_WEIGHTS 0.97
 
-/* In microseconds. */
+/*
+ * Estimated time in microseconds.
+ *
+ * The tiles are distributed over |slots| (compute units times resident work groups) in rounds.  A
+ * full round takes the time of one tile times the resident work groups, as they share the unit. The
+ * last round is partial: |rest| groups on each unit.  If these are too few items to hide latency,
+ * the unit runs at the fraction |busy| of its speed.  Splits add the time of writing and reading
+ * the parts, and splits and preparation add a launch each.
+ */
 static double estimate(const struct problem *p, const struct product *product,
                        const struct tiling *tiling, const uint16_t *v)
 {
@@ -378,13 +413,13 @@ static double estimate(const struct problem *p, const struct product *product,
                    (double)column_tiles_of(product, v[TILE_N]) * v[SPLITS];
     double steps = (double)product->steps_of_one / product->classes / v[SPLITS];
     double rate = p->direction == DIRECTION_BACKWARD_WEIGHTS ? tiling->weights : tiling->pixels;
-    rate *= 1e6 / UNITS; /* of one unit, a microsecond */
+    rate *= 1e6 / UNITS; /* operations of one unit in a microsecond */
     if (p->direction == DIRECTION_FORWARD && !v[PREPARE])
         rate *= SLOWER_BY_WEIGHTS;
     double one = 2.0 * v[TILE_M] * v[TILE_N] * (steps + STEPS_OF_BEGIN_AND_END) / rate;
     double slots = UNITS * tiling->resident, full = floor(tiles / slots);
     double rest =
-        ceil((tiles - full * slots) / UNITS); /* work groups of a unit in the last round */
+        ceil((tiles - full * slots) / UNITS); /* work groups on each unit in the last round */
     double busy = sqrt(rest * items_of(v) / ITEMS_TO_FILL);
     double us = one * (full * tiling->resident + (busy < 1 && rest > 0 ? rest / busy : rest));
     if (v[SPLITS] > 1)
@@ -394,7 +429,7 @@ static double estimate(const struct problem *p, const struct product *product,
 }
 
 struct choice {
-    double us; /* by the model */
+    double us; /* estimated by the model */
     struct perf_config config;
 };
 
@@ -407,7 +442,8 @@ static void consider(const struct problem *p, const struct target *target,
     for (uint32_t axis = 0; axis <= STAGES; axis++)
         config.values[axis] = tiling->values[axis];
     config.values[ROWS_FIRST] = 1;
-    /* Taps lie apart in weights as they come. */
+    /* In the original layout a tap's weights are not contiguous, so rearranging them always pays
+     * off. */
     bool prepares = all.axes[PREPARE].count > 1 && taps_of(p) > 1 &&
                     prepared_weights_fit(p, target, tiling->values[TILE_K]);
     for (uint32_t s = 0; s < all.axes[SPLITS].count; s++) {
@@ -423,8 +459,8 @@ static void consider(const struct problem *p, const struct target *target,
     }
 }
 
-/* Backward data with strides: short and long sums run beside each other when there are rounds
- * enough for the long ones not to end alone. */
+/* Backward data with strides has classes with short and with long sums.  Given enough rounds,
+ * they run side by side, so that the long ones do not finish alone. */
 #define ROUNDS_TO_MIX 4
 #define ITEMS_AT_A_TIME 512
 
@@ -472,7 +508,7 @@ static void write_options(const struct problem *p, const struct target *target, 
     option_define(&text, "PREPARE", 0);
 }
 
-/* Only what rearranging depends on: many configs share it. */
+/* Defines only what rearranging depends on, so that many configs share the program. */
 static void write_prepare_options(const struct problem *p, const uint16_t *v, char *options,
                                   size_t size)
 {

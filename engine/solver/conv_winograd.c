@@ -8,23 +8,54 @@
 
 #include <string.h>
 
-/* What a training job spares for one layer. */
+/*
+ * Winograd's minimal filtering F(m x m, 3x3): Lavin and Gray, "Fast Algorithms for Convolutional
+ * Neural Networks", 2015.
+ *
+ * A tile of m x m outputs needs (m + 2) x (m + 2) inputs.  The computation is a polynomial product,
+ * evaluated at points (a kind of Toom-Cook):
+ *
+ *     to = A' [ (G filter G') . (B' from B) ] A       "." multiplies element by element
+ *
+ * G, B and A are small constant matrices.  Each output tile needs one multiplication for each of
+ * its (m + 2)^2 transformed elements ("points"), summed over channels:
+ *
+ *                 direct convolution    Winograd                saved
+ *     F(2x2)      4 * 9  =  36          4 * 4 = 16              2.25 times
+ *     F(4x4)      16 * 9 = 144          6 * 6 = 36              4 times
+ *
+ * In one dimension, F(2, 3) with inputs d0..d3 and filter g0..g2 takes 4 multiplications, not 6:
+ *
+ *     m1 = (d0 - d2) g0                m2 = (d1 + d2) (g0 + g1 + g2) / 2
+ *     m4 = (d1 - d3) g2                m3 = (d2 - d1) (g0 - g1 + g2) / 2
+ *     y0 = m1 + m2 + m3                y1 = m2 - m3 - m4
+ *
+ * For one point, the sum over channels of all tiles is a matrix product: filters [to][from] times
+ * tiles [from][tile].  So the solution has four steps: transform the filter, transform the input
+ * ("from"), compute one matrix product for each point, transform back ("to").  Backward data is the
+ * same with the filter rotated by half a turn.  Backward weights transforms x and the gradient of y
+ * and sums over tiles instead of channels.
+ *
+ * The constants below bound the workspace: at most what a training job can spare for one layer.
+ */
 #define WORKSPACE_MAX (2ull << 30)
-#define WORKSPACE_OF_SPLITS (512ull << 20) /* of it: what the product's path allows itself */
+#define WORKSPACE_OF_SPLITS (512ull << 20) /* the part of it that the product's path may use */
 #define WORKSPACE_ALIGNMENT 256u
-/* Work items of a group: the transforms of tiles; of filters, with the channels that it takes; of
- * the filters' gradient.  Measured on an H200: 64, 128 and 256 differ by less than 1 %. */
+/* Work items of a group, for the transforms of tiles, of filters (with the channels that a group
+ * covers) and of the filter's gradient.  Measured on an H200: 64, 128 and 256 differ by less than
+ * 1 %. */
 #define TRANSFORM_GROUP_SIZE 128u
 #define FILTER_GROUP_SIZE 256u
 #define FILTER_BLOCK_TO 32u
 #define FILTER_BLOCK_FROM 8u
 #define WEIGHTS_GROUP_SIZE 64u
 
-/* The tile comes first: cli/driver/rounding.c reads it off a config's text. */
+/* The tile must stay first: cli/driver/rounding.c reads it from a config's text. */
 enum axis { TILE, OWN_AXES, STAGES = OWN_AXES + 5 };
 
-/* Behind our own, the product's: by the names that its path has for them.  Axes of the path that
- * are not here take their first value; they were measured to make no difference. */
+/* After this solver's own axis come those of the product, with the names that the vector path
+ * gives them.  Axes of that path that are missing here take their first value; they made no
+ * measurable difference. */
 #define SPACE(item_values, ...)                                                             \
     {                                                                                       \
         { "tile", PERF_VALUES(2, 4) }, { "tile_m", PERF_VALUES(16, 32, 64, 128, 256) },     \
@@ -38,7 +69,8 @@ enum axis { TILE, OWN_AXES, STAGES = OWN_AXES + 5 };
 #define WEIGHT_ITEMS (4, 8, 16)
 #define AXES_MAX 8
 
-/* By direction, splits being backward weights' alone, and by how the product copies. */
+/* First index: pixels, or backward weights, which alone have splits.  Second: whether the
+ * product's copies are asynchronous. */
 static const struct perf_axis axes[2][2][AXES_MAX] = {
     { SPACE(PIXEL_ITEMS, 1, 2), SPACE(PIXEL_ITEMS, 2, 3, 4) },
     { SPACE(WEIGHT_ITEMS, 1, 2), SPACE(WEIGHT_ITEMS, 2, 3, 4) },
@@ -49,7 +81,7 @@ static bool is_for_weights(const struct problem *p)
     return p->direction == DIRECTION_BACKWARD_WEIGHTS;
 }
 
-/* The products are always fp32, whatever the problem. */
+/* The products are always fp32, whatever the problem's type. */
 static struct perf_space space(const struct problem *p, const struct target *target)
 {
     bool weights = is_for_weights(p);
@@ -60,15 +92,15 @@ static struct perf_space space(const struct problem *p, const struct target *tar
 
 /* ---- the shape of things ---- */
 
-struct side { /* one of the two tensors of pixels */
+struct side { /* one of the two tensors with pixels */
     uint32_t channels, layout;
 };
 
 struct shape {
-    struct side from, to; /* what is read, and what is cut into tiles */
-    struct extent out;    /* pixels of the latter */
+    struct side from, to; /* the tensor that is read, and the one that is cut into output tiles */
+    struct extent out;    /* spatial size of |to| */
     uint32_t tile, points;
-    uint64_t tiles; /* places for tiles of an image, in the workspace */
+    uint64_t tiles; /* tile slots for each image in the workspace */
 };
 
 static struct shape shape_of(const struct problem *p, uint32_t tile)
@@ -82,13 +114,15 @@ static struct shape shape_of(const struct problem *p, uint32_t tile)
                        .points = (tile + 2) * (tile + 2) };
     s.tiles = ceil_div(s.out.h, tile) * ceil_div(s.out.w, tile);
     if (x.layout == LAYOUT_CHANNELS_FIRST || y.layout == LAYOUT_CHANNELS_FIRST)
-        s.tiles = ceil_div(s.tiles, 4) * 4; /* so that rows of tiles begin aligned */
+        s.tiles = ceil_div(s.tiles, 4) * 4; /* so that rows of tiles are 16-byte aligned */
     return s;
 }
 
-/* What lies between the transforms: for each point and group a product of transformed filters
- * [from][to] with pixels, all of them one 1x1 convolution, backwards as the filters lie so; or of
- * pixels with pixels, which is one's backward weights. */
+/* The problem between the transforms.  For each point and group it is a product of transformed
+ * filters [from][to] with pixels.  All of them together are one 1x1 convolution with points *
+ * groups groups.  It runs as backward data, because that matches the layout of the filters.  For
+ * backward weights it is a product of pixels with pixels, which is the backward weights of such
+ * a convolution. */
 static struct problem product_of(const struct problem *p, const struct shape *s)
 {
     struct problem product = { .direction = DIRECTION_BACKWARD_DATA,
@@ -115,7 +149,7 @@ static struct problem product_of(const struct problem *p, const struct shape *s)
     return product;
 }
 
-struct workspace { /* bytes: where the tensors of the product lie, and what its kernels need */
+struct workspace { /* offsets of the product's tensors and of its own workspace, in bytes */
     uint64_t x, w, y, product, size;
 };
 
@@ -134,7 +168,7 @@ static struct workspace workspace_of(const struct problem *product, uint64_t pro
     return w;
 }
 
-/* Whether a tiling's tensors can be indexed and its workspace is small enough. */
+/* Whether the transformed tensors can be indexed in 31 bits and fit the workspace. */
 static bool fits(const struct problem *p, uint32_t tile)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -162,15 +196,15 @@ static bool applies(const struct problem *p, const struct target *target)
            (fits(p, 2) || fits(p, 4));
 }
 
-/* Measured on an H200: operations a microsecond of the products, and of a direct convolution on
- * the vector units; bytes a microsecond of the transforms; what a launch costs. */
+/* Measured on an H200, per microsecond: operations of the products and of a direct convolution
+ * on the vector units, and bytes of the transforms; then the time of a launch. */
 #define PRODUCTS_A_US 40e6
 #define DIRECT_A_US 43e6
 #define BYTES_A_US 3.4e6
 #define US_A_LAUNCH 3.0
-#define LAUNCHES_MORE 3 /* than a direct convolution has */
+#define LAUNCHES_MORE 3 /* launches in addition to the one of a direct convolution */
 
-/* In microseconds. */
+/* Estimated time in microseconds. */
 static double cost(const struct problem *p, uint32_t tile)
 {
     struct shape s = shape_of(p, tile);
@@ -190,8 +224,8 @@ static uint32_t best_tile(const struct problem *p)
     return cost(p, 4) < cost(p, 2) ? 4 : 2;
 }
 
-/* Where matrix cores multiply, nothing is gained by fewer products in fp32; what OpenCL devices
- * gain by them is not known. */
+/* Favoured only where the direct solution would run on the vector units: matrix cores gain
+ * nothing from fewer fp32 products.  For OpenCL devices the gain is unknown. */
 static bool is_favoured(const struct problem *p, const struct target *target)
 {
     const struct igemm_path *direct = igemm_path_for(p, target);
@@ -213,7 +247,7 @@ static const struct perf_axis *find_axis(const struct perf_space *in, const char
     return NULL;
 }
 
-/* The product's part of a config; false where its path does not know a value. */
+/* The product's part of a config; false where the vector path does not know one of the values. */
 static bool product_config(const struct problem *product, const struct target *target,
                            const struct perf_config *config, struct perf_config *ret_config)
 {
@@ -242,7 +276,7 @@ static bool config_is_valid(const struct problem *p, const struct target *target
            igemm_path_vector.config_is_valid(&product, target, &theirs);
 }
 
-/* Tilings of the product to choose from, best first; behind each the pieces of an item. */
+/* Tilings of the product, best first; item_m and item_n are the results of one item. */
 struct tiling {
     uint16_t m, n, k, item_m, item_n;
 };
@@ -251,13 +285,13 @@ static const struct tiling tilings[] = {
     { 32, 64, 8, 4, 4 },   { 32, 32, 8, 4, 4 },   { 16, 64, 4, 4, 4 },
 };
 #define TILINGS (sizeof(tilings) / sizeof(tilings[0]))
-#define FIRST_CHANNELS_LAST 1 /* the first was measured to be best only where pixels come last */
-/* So many work groups fill a large GPU twice. */
+#define FIRST_CHANNELS_LAST 1 /* the first is best only where pixels come last, as measured */
+/* Enough work groups to fill a large GPU twice. */
 #define GROUPS_WANTED 264u
 #define STAGES_WANTED 2
 
-/* The best tiling of which little is idle and that leaves work groups enough; the last is always
- * valid. */
+/* Chooses the first tiling that wastes at most a fifth of its rows and leaves enough work
+ * groups.  The last tiling is always valid. */
 static void choose_tiling(const struct problem *p, const struct target *target,
                           struct perf_config *config)
 {
@@ -274,7 +308,8 @@ static void choose_tiling(const struct problem *p, const struct target *target,
     }
 }
 
-/* What the product's own path would choose, each value the next below that our axis has. */
+/* Takes what the vector path would choose for the product; each value is rounded down to one
+ * that the axis here has. */
 static void choose_as_product(const struct problem *p, const struct target *target,
                               struct perf_config *config)
 {
@@ -310,12 +345,12 @@ static void choose_config(const struct problem *p, const struct target *target,
 
 static const char *const header_names[] = { "kiln/prelude.h" };
 
-/* KILN_STEP of the kernels. */
+/* Values of KILN_STEP in the kernels. */
 enum step { STEP_FILTER, STEP_FROM, STEP_TO, STEP_GRADIENT, STEP_WEIGHTS };
 
 static bool is_of_filters(enum step step) { return step == STEP_FILTER || step == STEP_WEIGHTS; }
 
-/* No size of an image, so that layers of other sizes share the program. */
+/* Defines no image sizes, so that layers of different sizes share the program. */
 static void define_filter(struct option_text *text, const struct problem *p)
 {
     option_define(text, "DIRECTION", p->direction);
@@ -350,7 +385,7 @@ static uint32_t add_program(const struct problem *p, const struct shape *s, enum
     return solution->program_count++;
 }
 
-/* Weights to points, or points to weights. */
+/* Adds the kernel that transforms weights to points, or points to weights. */
 static void add_filter(const struct problem *p, const struct shape *s, uint64_t points,
                        struct solution *solution)
 {
@@ -371,7 +406,7 @@ static void add_filter(const struct problem *p, const struct shape *s, uint64_t 
     };
 }
 
-/* Pixels of x or of y to points, or points to pixels. */
+/* Adds the kernel that transforms pixels of x or y to points, or points to pixels. */
 static void add_transform(const struct problem *p, const struct shape *s, enum step step,
                           bool is_of_x, const struct workspace *w, struct solution *solution)
 {
@@ -391,7 +426,8 @@ static void add_transform(const struct problem *p, const struct shape *s, enum s
     };
 }
 
-/* The kernels of a product, each argument where it lies in our workspace. */
+/* Adds the kernels of the product, with each argument moved to its place in this solver's
+ * workspace. */
 static void add_product(const struct solution *product, const struct workspace *w,
                         struct solution *solution)
 {

@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * ConvWinograd: 3x3 convolutions of stride and dilation 1, by Winograd's minimal filtering in tiles
- * of 2x2 or 4x4 outputs (kernels/conv_winograd.cl).  All directions, 2-D; fp32, and fp16 and bf16
- * with fp32 arithmetic.
+ * ConvWinograd: 3x3 convolutions of stride and dilation 1, by Winograd's minimal filtering
+ * (kernels/conv_winograd.cl).  It computes tiles of 2x2 or 4x4 outputs, in all directions, 2-D, in
+ * fp32, and in fp16 and bf16 with fp32 arithmetic.
  *
- * The transforms go through a workspace; the products between them are one grouped 1x1 convolution
- * for ConvImplicitGemm's vector path, whose axes are part of this solver's space.  The batch size
- * belongs to no program.
+ * Transformed tensors go through a workspace.  The products between the transforms are one grouped
+ * 1x1 convolution, which ConvImplicitGemm's vector path solves; the axes of that path are part of
+ * this solver's space.  The batch size is not compiled into any program.
  *
- * It rounds sums of larger terms than direct convolution does: how much more is derived in
- * cli/driver/rounding.c.
+ * It adds larger intermediate terms than direct convolution, so its rounding errors are larger.
+ * cli/driver/rounding.c derives by how much.
  */
 #include "engine/solver/solver.h"
 

@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * Solvers: algorithms that can solve some problems.  One C file each; the registry lists them in
- * order of preference.
+ * Solvers: algorithms that can solve some problems.  Each has its own C file; the registry lists
+ * them in order of preference.
  *
- * Role       problem and target in; programs to compile, launch geometry and arguments out
- * Ownership  a solution owns its option texts (fixed arrays); sources are static data
- * Threading  pure functions
+ * Role       from a problem and a target, makes the programs to compile, the launch geometry and
+ * the kernel arguments Ownership  a solution owns its option texts (fixed arrays); sources are
+ * static data Threading  pure functions
  */
 #include "common/messages.h"
 #include "common/problem.h"
@@ -15,7 +15,7 @@
 #include "common/tensor_map.h"
 #include "engine/solver/perf_config.h"
 
-/* Headers of one program. */
+/* Maximum number of headers of one program. */
 #define SOLUTION_HEADERS_MAX 7
 
 struct solution_program {
@@ -24,7 +24,7 @@ struct solution_program {
     const char *const *header_names; /* static; header i is header_texts[i] */
     struct bytes header_texts[SOLUTION_HEADERS_MAX]; /* static bytes */
     uint32_t header_count;
-    char options[2048]; /* through the allow-list like any client's */
+    char options[2048]; /* checked against the allow-list like any client's options */
 };
 
 struct solution_argument {
@@ -36,15 +36,17 @@ struct solution_kernel {
     const char *name;      /* entry point, static */
     uint32_t program;      /* index into solution.programs */
     uint32_t grid[3];      /* work groups */
-    uint32_t group[3];     /* work items in a group */
-    uint32_t shared_bytes; /* of shared memory (LDS) that the launch gives beside the static */
+    uint32_t group[3];     /* work items in one work group */
+    uint32_t shared_bytes; /* dynamic shared memory (LDS) of the launch, in addition to static
+                            * arrays */
     uint32_t argument_count;
     struct solution_argument arguments[LIMIT_KERNEL_ARGUMENTS];
 };
 
 struct solution {
     const struct solver *solver;
-    struct perf_config config; /* what it was made with; count 0: the solver has no space */
+    struct perf_config config; /* the config that it was made with; count 0: the solver has no
+                                * space */
     uint64_t workspace_size;   /* bytes */
     uint32_t program_count;
     struct solution_program programs[LIMIT_PLAN_KERNELS];
@@ -56,21 +58,24 @@ struct solution {
 
 struct solver {
     const char *name;      /* "ConvDirectNaive" */
-    const char *algorithm; /* MIOpen's family of it: "Direct", "ImplicitGEMM", "Winograd", ... */
+    const char *algorithm; /* MIOpen's name for its family: "Direct", "ImplicitGEMM", "Winograd",
+                            * ... */
     bool (*applies)(const struct problem *problem, const struct target *target);
-    /* Whether it is likely the fastest, where nothing was measured.  NULL: wherever it applies. */
+    /* Whether it is likely the fastest solver when nothing was measured.  NULL: always when it
+     * applies. */
     bool (*is_favoured)(const struct problem *problem, const struct target *target);
 
-    /* The tuning space: the points of these axes that are valid.  NULL: nothing to tune.  All of
-     * these only for problems that apply. */
+    /* The tuning space: the valid points of these axes.  NULL: nothing to tune.  The functions
+     * below may only be called for problems to which the solver applies. */
     struct perf_space (*space)(const struct problem *problem, const struct target *target);
     bool (*config_is_valid)(const struct problem *problem, const struct target *target,
-                            const struct perf_config *config); /* all values lie on their axes */
-    /* By heuristic; valid. */
+                            const struct perf_config *config); /* all values must be on their
+                                                                * axes */
+    /* Chooses a valid config by heuristic. */
     void (*choose_config)(const struct problem *problem, const struct target *target,
                           struct perf_config *ret_config);
 
-    /* |config| is valid. */
+    /* |config| must be valid. */
     enum kiln_code (*solve)(const struct problem *problem, const struct target *target,
                             const struct perf_config *config, struct solution *ret_solution,
                             struct kiln_err *err);
@@ -78,30 +83,30 @@ struct solver {
 
 extern const struct solver *const solvers[]; /* NULL-terminated, best first */
 
-/* NULL: there is none of that name. */
+/* Returns NULL when no solver has that name. */
 const struct solver *solver_find(struct bytes name);
-/* The one of that name, for a valid problem; KILN_NOT_FOUND and KILN_UNSUPPORTED as solver_solve.
- */
+/* The solver of that name, if it applies to the (valid) problem.  KILN_NOT_FOUND and
+ * KILN_UNSUPPORTED as in solver_solve. */
 KILN_MUST_CHECK enum kiln_code solver_take(const struct problem *problem,
                                            const struct target *target, struct bytes name,
                                            const struct solver **ret_solver, struct kiln_err *err);
-/* The first favoured that applies, else the first that applies; NULL: none does.  |problem| is
- * valid. */
+/* The first favoured solver that applies, else the first that applies, else NULL. |problem| must
+ * be valid. */
 const struct solver *solver_choose(const struct problem *problem, const struct target *target);
-/* Says so: KILN_UNSUPPORTED. */
+/* Fails with KILN_UNSUPPORTED and a message that no solver applies. */
 enum kiln_code solver_none(const struct problem *problem, const struct target *target,
                            struct kiln_err *err);
-/* Empty where there is nothing to tune. */
+/* The solver's tuning space; empty when there is nothing to tune. */
 struct perf_space solver_space(const struct solver *solver, const struct problem *problem,
                                const struct target *target);
 
 struct solver_wish {
-    struct bytes solver; /* empty: the first favoured that applies, else the first that applies */
-    struct bytes config; /* as perf_config_write writes it; empty: by heuristic */
+    struct bytes solver; /* empty: as solver_choose */
+    struct bytes config; /* in the format of perf_config_write; empty: chosen by heuristic */
 };
 
-/* KILN_UNSUPPORTED when none applies, KILN_NOT_FOUND when there is no solver of that name (the
- * sentence lists them), KILN_INVALID for a config that is not in the solver's space. */
+/* KILN_UNSUPPORTED when no solver applies.  KILN_NOT_FOUND when no solver has that name; the
+ * message lists the names.  KILN_INVALID for a config that is not in the solver's space. */
 KILN_MUST_CHECK enum kiln_code solver_solve(const struct problem *problem,
                                             const struct target *target,
                                             const struct solver_wish *wish,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The list of solvers: a file of its own, so that a test may bring another one. */
+/* The list of solvers is a separate file so that a test can link another list. */
 #include "engine/solver/conv_depthwise.h"
 #include "engine/solver/conv_direct_naive.h"
 #include "engine/solver/conv_direct_narrow.h"
@@ -13,6 +13,6 @@ const struct solver *const solvers[] = {
     &solver_conv_grouped,
     &solver_conv_winograd,
     &solver_conv_implicit_gemm,
-    &solver_conv_direct_naive, /* solves everything, so it comes last */
+    &solver_conv_direct_naive, /* applies to almost everything, so it comes last */
     NULL,
 };

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The texts of kernels/, as kernels/CMakeLists.txt puts them into the program.
+ * The kernel sources of kernels/, which kernels/CMakeLists.txt embeds into the program.
  *
  * Ownership  static data
  */

@@ -6,12 +6,13 @@
 
 #define GROUP_SIZE 256u
 #define SLICES_MAX 64u
-/* Work groups that keep a large GPU's memory busy: four for each of 132 units. */
+/* Enough work groups to keep a large GPU's memory busy: four for each of 132 units. */
 #define GROUPS_WANTED 528u
 
 static const char *const header_names[] = { "kiln/prelude.h" };
 
-/* Few outputs with many parts: items share an output's parts. */
+/* How many items share the parts of one output.  With few outputs and many parts, one item for
+ * each output would leave most of the GPU idle. */
 static uint32_t slices_for(const struct split_reduce *r)
 {
     uint32_t slices = 1;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The end of a split sum: partial results in the workspace become the output
+ * The end of a split sum: adds up the partial results in the workspace and stores the output
  * (kernels/conv_split_reduce.cl).
  *
  * Role       adds a program and a kernel to a solution under construction
@@ -12,11 +12,12 @@
 
 struct split_reduce {
     uint32_t type;                   /* enum data_type of the output */
-    struct solution_argument parts;  /* where |splits| times |elements| fp32 begin */
-    struct solution_argument output; /* whose layout each part has */
-    uint64_t elements;               /* of the output, fewer than 2^31 */
+    struct solution_argument parts;  /* start of |splits| copies of |elements| fp32 values */
+    struct solution_argument output; /* each part has the same layout */
+    uint64_t elements;               /* elements of the output, fewer than 2^31 */
     uint32_t splits;
 };
 
-/* Behind the last kernel; always sums in the same order. */
+/* Adds the kernel after the last one.  It always sums in the same order, so results are
+ * reproducible. */
 void split_reduce_add(const struct split_reduce *reduce, struct solution *solution);

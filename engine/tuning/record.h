@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A record on its way into tuning.db and the table: a copy of everything, in one block.
+ * A record to be written to tuning.db and to the table: a deep copy in one allocation.
  *
  * Ownership  owns all texts that its place and rows point to
  * Threading  a plain value
@@ -11,7 +11,7 @@
 
 struct record {
     struct tuning_place place;
-    size_t count; /* of rows; 0: the record is to go */
+    size_t count; /* number of rows; 0: the record is to be removed */
     struct tuning_row *rows;
 };
 
@@ -25,7 +25,8 @@ struct record_list { /* owns its records */
     struct record **records;
     size_t count, most;
 };
-/* Takes |record|, also when it fails (KILN_NO_MEMORY); NULL counts as out of memory. */
+/* Takes ownership of |record|, even on failure (KILN_NO_MEMORY).  A NULL record counts as out of
+ * memory. */
 KILN_MUST_CHECK enum kiln_code record_list_add(struct record_list *list, struct record *record,
                                                struct kiln_err *err);
 void record_list_done(struct record_list *list);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Texts that many records have in common, kept once: devices, drivers, toolchains, database ids.
+ * Interned texts that many records share: devices, drivers, toolchains, database ids.
  *
- * Ownership  a text lives until it was given back as often as it was taken
+ * Ownership  texts are reference-counted: each lives until it was given back as often as taken
  * Threading  one thread at a time
  */
 #include "common/hash_table.h"
@@ -13,12 +13,12 @@
 struct shared_texts {
     struct hash_table table;
     struct hash_key key;
-    uint64_t bytes; /* of memory, its buckets aside */
+    uint64_t bytes; /* of memory, without the buckets */
 };
 
-/* |key|: texts are written by anybody. */
+/* |key|: users choose the texts, so the hash must be keyed. */
 void shared_texts_init(struct shared_texts *t, const struct hash_key *key);
-void shared_texts_done(struct shared_texts *t); /* frees what was not given back, too */
-/* NULL: out of memory.  A |text| of NULL is an empty one. */
+void shared_texts_done(struct shared_texts *t); /* also frees texts that were not given back */
+/* Returns NULL when out of memory.  A |text| of NULL counts as "". */
 const char *shared_texts_take(struct shared_texts *t, const char *text);
 void shared_texts_give_back(struct shared_texts *t, const char *text); /* accepts NULL */

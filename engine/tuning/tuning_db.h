@@ -4,14 +4,15 @@
 /*
  * tuning.db: what was measured on this host, and which system databases were imported.
  *
- * Role       the valuable store (state directory): SQLite, WAL, full sync; every call that changes
- * it is one transaction, on the disk when it returns Ownership  rows borrow for the call Threading
- * one thread at a time (the tuning lane), also for tuning_db_each On disk
- * docs/formats/tuning-db.md; schema in db/schema/tuning/
+ * Role       the persistent store (in the state directory): SQLite, WAL, full sync.  Each call that
+ *            changes it is one transaction, which is on disk when the call returns
+ * Ownership  rows are borrowed for the duration of a call
+ * Threading  one thread at a time (the tuning work queue), also for tuning_db_each
+ * On disk    docs/formats/tuning-db.md; schema in db/schema/tuning/
  *
- * A damaged file is moved aside (tuning.db.damaged-<time>, kept), what is readable in it is
- * salvaged row by row into a new one, counted and told.  A network filesystem is refused
- * (KILN_UNSUPPORTED).
+ * A damaged file is renamed to tuning.db.damaged-<time> and kept.  What is readable in it is
+ * salvaged row by row into a new file, and the losses are counted and reported.  Network
+ * filesystems are refused (KILN_UNSUPPORTED).
  */
 #include "common/digest.h"
 #include "common/tuning_text.h"
@@ -19,36 +20,36 @@
 enum tuning_tier { TUNING_TIER_NONE, TUNING_TIER_SYSTEM, TUNING_TIER_HOST, TUNING_TIER_USER };
 const char *tuning_tier_name(enum tuning_tier tier); /* "system", "host", "user" */
 
-#define TUNING_NOBODY 0xffffffffu /* owner of what is in the host tier */
+#define TUNING_NOBODY 0xffffffffu /* owner of host-tier records */
 
-struct tuning_origin {       /* where measurements come from; texts borrowed, "" when not known */
+struct tuning_origin {       /* where a measurement was made; texts are borrowed, "" when unknown */
     const char *device_uuid; /* "GPU-..." */
     const char *device;      /* "gfx90a:sramecc+:xnack-" */
     const char *driver;      /* version text */
     const char *toolchain;   /* identity text */
     const char *library;     /* "libkiln 0.1.0", "MIOpen 2.17.0" */
-    uint32_t clock_mhz;      /* 0: not known */
+    uint32_t clock_mhz;      /* 0: unknown */
 };
 
-struct tuning_measurement { /* of one entry */
+struct tuning_measurement { /* statistics of one entry */
     struct tuning_origin origin;
-    uint32_t samples; /* 0: not known, as of imported files */
-    double median_ms; /* of the samples; 0: not known */
-    double spread_ms; /* half of what lies between the 25th and the 75th percentile; 0: not known */
+    uint32_t samples;     /* 0: unknown, as for imported files */
+    double median_ms;     /* of the samples; 0: unknown */
+    double spread_ms;     /* half the distance between the 25th and 75th percentiles; 0: unknown */
     uint64_t measured_at; /* seconds since the epoch; 0: not known */
-    uint32_t uid;         /* who measured it */
+    uint32_t uid;         /* the user that measured it */
 };
 
-struct tuning_place {      /* which record */
+struct tuning_place {      /* identifies a record */
     enum tuning_tier tier; /* host or user */
     uint32_t uid;          /* owner; TUNING_NOBODY for host */
     enum tuning_kind kind;
     const char *database_id; /* "gfx90a68" */
     const char *backend;     /* "HIP", "CUDA", "OpenCL"; "" for perf */
-    struct bytes key;        /* as engine/miopen/problem_key.h, or verbatim */
+    struct bytes key;        /* in the format of engine/miopen/problem_key.h, or verbatim */
 };
 
-struct tuning_row { /* an entry of a record, in the order of its place in it */
+struct tuning_row { /* one entry of a record; rows are in the order of the record */
     struct tuning_place place;
     struct bytes id, values; /* verbatim, common/tuning_text.h */
     struct tuning_measurement measured;
@@ -58,8 +59,10 @@ struct tuning_db;
 
 struct tuning_db_options {
     const char *directory;    /* holds tuning.db; made if absent, mode 0700 */
-    uint64_t records_per_uid; /* a user's, beyond which put is KILN_FULL; 0: no limit */
-    uint64_t bytes_per_uid;   /* the same; as packed, with keys, and TUNING_ENTRY_COST an entry */
+    uint64_t records_per_uid; /* limit for each user, beyond which put fails with KILN_FULL; 0:
+                               * no limit */
+    uint64_t bytes_per_uid;   /* the same in bytes: packed size with keys, plus TUNING_ENTRY_COST
+                               * for each entry */
     bool allow_network_fs;    /* only tests set it */
 };
 struct tuning_salvage { /* what happened at opening */
@@ -73,7 +76,7 @@ KILN_MUST_CHECK enum kiln_code tuning_db_open(const struct tuning_db_options *op
                                               struct kiln_err *err);
 void tuning_db_destroy(struct tuning_db *db);
 KILN_DEFINE_AUTO(tuning_db)
-/* From the next put on; any thread. */
+/* Applies from the next put on; any thread may call it. */
 void tuning_db_set_limits(struct tuning_db *db, uint64_t records_per_uid, uint64_t bytes_per_uid);
 
 /* Every record, in the order in which they were first stored. */
@@ -86,11 +89,11 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each(struct tuning_db *db,
 
 /* ---- changes: begin, any number of them, commit ---- */
 
-struct tuning_change; /* one transaction; not committed: never happened */
+struct tuning_change; /* one transaction; it has no effect unless committed */
 KILN_MUST_CHECK enum kiln_code tuning_change_begin(struct tuning_db *db,
                                                    struct tuning_change **ret_change,
                                                    struct kiln_err *err);
-/* The whole record as it is to be: |count| rows of one place; 0 removes it. */
+/* Replaces the whole record by |count| rows, all of one place; 0 removes it. */
 KILN_MUST_CHECK enum kiln_code tuning_change_record(struct tuning_change *change,
                                                     const struct tuning_place *place,
                                                     const struct tuning_row *rows, size_t count,
@@ -106,13 +109,13 @@ struct tuning_system_file {
     enum tuning_kind kind;
     const char *database_id, *backend;
     const char *source;                  /* name of the file that was imported */
-    const char *index_file;              /* name of the index beside tuning.db */
+    const char *index_file;              /* name of the index file next to tuning.db */
     struct digest digest;                /* of the index's content */
     uint64_t records, entries, rejected; /* lines that were no records */
     uint64_t imported_at;
     uint32_t uid;
 };
-/* One for (kind, database id, backend): a later import replaces it. */
+/* There is one for each (kind, database id, backend): a later import replaces it. */
 KILN_MUST_CHECK enum kiln_code tuning_change_system(struct tuning_change *change,
                                                     const struct tuning_system_file *file,
                                                     struct kiln_err *err);
@@ -128,13 +131,13 @@ KILN_MUST_CHECK enum kiln_code tuning_db_each_system(
 /* ---- puts that may come again ---- */
 
 /*
- * A client whose connection was lost cannot know whether its put was recorded, and sends it again,
- * with the same token.  The latest of each user are remembered, in the transaction that records
- * them: more than may be under way at a time.
+ * A client that lost its connection cannot know whether its put was recorded, so it sends the put
+ * again with the same token.  The latest tokens of each user are stored in the transaction of their
+ * put.  The limits exceed the number of puts that can be in progress at a time.
  */
 #define TUNING_PUT_TOKEN 16u   /* bytes */
-#define TUNING_PUTS_UID 256u   /* remembered of one user */
-#define TUNING_PUTS_MAX 65536u /* of all */
+#define TUNING_PUTS_UID 256u   /* remembered for each user */
+#define TUNING_PUTS_MAX 65536u /* for all users */
 
 struct tuning_put_token {
     uint8_t bytes[TUNING_PUT_TOKEN];
@@ -142,18 +145,19 @@ struct tuning_put_token {
 KILN_MUST_CHECK enum kiln_code tuning_db_has_put(struct tuning_db *db, uint32_t uid,
                                                  const struct tuning_put_token *token,
                                                  bool *ret_has, struct kiln_err *err);
-/* One that it has not; forgets the oldest. */
+/* Adds a token that is not stored yet; removes the oldest. */
 KILN_MUST_CHECK enum kiln_code tuning_change_add_put(struct tuning_change *change, uint32_t uid,
                                                      const struct tuning_put_token *token,
                                                      struct kiln_err *err);
 
 /* ---- care ---- */
 
-/* A consistent copy at |path|, which must not exist, while the store goes on; synced. */
+/* Writes a consistent, synced copy to |path|, which must not exist.  The store stays usable
+ * meanwhile. */
 KILN_MUST_CHECK enum kiln_code tuning_db_backup(struct tuning_db *db, const char *path,
                                                 struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_db_vacuum(struct tuning_db *db, uint64_t *ret_freed,
                                                 struct kiln_err *err);
-/* SQLite's own check of the whole file; KILN_CORRUPT says what is wrong. */
+/* SQLite's integrity check of the whole file; KILN_CORRUPT says what is wrong. */
 KILN_MUST_CHECK enum kiln_code tuning_db_verify(struct tuning_db *db, struct kiln_err *err);
 uint64_t tuning_db_bytes(const struct tuning_db *db); /* of the file and its log */

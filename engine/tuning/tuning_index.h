@@ -2,19 +2,18 @@
 #pragma once
 
 /*
- * An imported system database as one read-only file: mapped, not parsed
+ * An imported system database as one read-only file that is mapped rather than parsed
  * (docs/formats/tuning-index.md).
  *
- * Role       compiled once from MIOpen's file, then ready at once after a restart; one physical
- *            copy for the host.  Holds the records verbatim in the order of their source, a hash
- *            table over keys, a second one over families (for the nearest), and the ids of SQLite's
- *            rows
- * Ownership  an index owns its mapping, or borrows an image; what look-ups return is borrowed from
- * it Threading  building: one thread; reading: any thread, at the same time
+ * Role       compiled once from MIOpen's file, then usable at once after a restart, with one
+ * physical copy for the host.  Holds the records verbatim in source order, a hash table over keys,
+ *            a second one over families (for the nearest record), and the ids of SQLite's rows
+ * Ownership  an index owns its mapping, or borrows an image; look-ups return data borrowed from it
+ * Threading  building: one thread; reading: any number of threads
  *
- * Hostile: a file that is shortened while mapped would kill the reader, so only files that belong
- * to us or to root, and that nobody else may write, are mapped; every offset is checked against the
- * mapping when it is followed.  A record that fails its checksum is a miss.
+ * The file is untrusted.  Truncating a mapped file would kill the reader, so only files that belong
+ * to this user or to root, and that no other user may write, are mapped.  Every offset is checked
+ * against the mapping before use.  A record that fails its checksum is a miss.
  */
 #include "common/digest.h"
 #include "common/err.h"
@@ -28,7 +27,7 @@ struct tuning_index_record {
     struct bytes key, value; /* as in the source */
     struct kinship kin;
     uint64_t number;     /* line or config id */
-    const uint64_t *ids; /* of SQLite's rows, one an entry; NULL for text */
+    const uint64_t *ids; /* row ids of SQLite, one for each entry;  NULL for text files */
     size_t id_count;
 };
 
@@ -38,14 +37,14 @@ KILN_MUST_CHECK enum kiln_code tuning_index_builder_create(
     enum tuning_kind kind, struct tuning_index_builder **ret_builder, struct kiln_err *err);
 void tuning_index_builder_destroy(struct tuning_index_builder *builder);
 KILN_DEFINE_AUTO(tuning_index_builder)
-/* Copies it.  KILN_INVALID, with the builder as before: longer than a record may be.  Of two equal
- * keys the first answers. */
+/* Copies the record.  KILN_INVALID, leaving the builder unchanged, if the record is too long.
+ * Of two equal keys the first one answers. */
 KILN_MUST_CHECK enum kiln_code tuning_index_builder_add(struct tuning_index_builder *builder,
                                                         const struct tuning_index_record *record,
                                                         struct kiln_err *err);
-/* Written beside |path| (|path|.XXXXXX, which a crash leaves behind), synced, renamed: whole or not
- * at all. |ret_digest| of its content, which the file's own header holds too: the same records give
- * the same. */
+/* Writes a temporary file next to |path| (|path|.XXXXXX, which a crash leaves behind), syncs and
+ * renames it, so |path| is complete or unchanged.  |ret_digest| is the digest of its content,
+ * which the header also holds.  The same records give the same digest. */
 KILN_MUST_CHECK enum kiln_code tuning_index_builder_write(struct tuning_index_builder *builder,
                                                           const char *path,
                                                           struct digest *ret_digest,
@@ -53,19 +52,19 @@ KILN_MUST_CHECK enum kiln_code tuning_index_builder_write(struct tuning_index_bu
 
 /* ---- reading ---- */
 
-/* Maps it and checks header, size and tables' bounds: a few pages are read, however large it is.
- * KILN_NOT_FOUND with a sentence; KILN_DENIED: not ours alone; KILN_CORRUPT; KILN_UNSUPPORTED: of
- * another version. */
+/* Maps the file and checks header, size and bounds of the tables.  Reads only a few pages,
+ * whatever its size.  KILN_NOT_FOUND with a message;  KILN_DENIED: others may write it;
+ * KILN_CORRUPT;  KILN_UNSUPPORTED: another version. */
 KILN_MUST_CHECK enum kiln_code tuning_index_open(const char *path, struct tuning_index **ret_index,
                                                  struct kiln_err *err);
-/* One that lies in memory, at a multiple of 8, and stays there unchanged longer than the index
- * does. Codes as above. */
+/* Opens an index in memory.  The image must be aligned to 8 bytes and stay unchanged for the
+ * index's lifetime.  Codes as for tuning_index_open. */
 KILN_MUST_CHECK enum kiln_code tuning_index_open_image(struct bytes image, const char *name,
                                                        struct tuning_index **ret_index,
                                                        struct kiln_err *err);
 void tuning_index_destroy(struct tuning_index *index);
 KILN_DEFINE_AUTO(tuning_index)
-/* Reads it all and compares the digest; for `db verify`. */
+/* Reads the whole file and compares the digest; for `db verify`. */
 KILN_MUST_CHECK enum kiln_code tuning_index_verify(const struct tuning_index *index,
                                                    struct kiln_err *err);
 enum tuning_kind tuning_index_kind(const struct tuning_index *index);
@@ -73,15 +72,15 @@ struct digest tuning_index_digest(const struct tuning_index *index);
 uint64_t tuning_index_count(const struct tuning_index *index);   /* records */
 uint64_t tuning_index_entries(const struct tuning_index *index); /* entries of all records */
 uint64_t tuning_index_bytes(const struct tuning_index *index);   /* of the file */
-/* Damaged records and families that reading met so far, each as often as it was met. */
+/* How often reading has met a damaged record or family. */
 uint64_t tuning_index_damaged(const struct tuning_index *index);
 /* False on a miss. */
 bool tuning_index_find(struct tuning_index *index, struct bytes key, struct bytes *ret_value);
-/* Records by their place in the source, 0 to count - 1; false: damaged.  |ret->ids| are the file's
- * little-endian numbers. */
+/* The record at |place| in source order, 0 to count - 1; false: damaged.  |ret->ids| are the
+ * file's little-endian numbers. */
 bool tuning_index_at(struct tuning_index *index, uint64_t place, struct tuning_index_record *ret);
-/* Every record of the family of this name (struct kinship), in the order of the source, until
- * |each| returns false. */
+/* Calls |each| for the records of the named family (struct kinship), in source order, until it
+ * returns false. */
 void tuning_index_family(struct tuning_index *index, struct bytes family,
                          bool (*each)(void *context, const struct tuning_index_record *record),
                          void *context);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The bytes of an index file, for its writer and its reader: docs/formats/tuning-index.md explains
- * them. Numbers are little-endian, parts begin at multiples of 8.
+ * The layout of an index file, for its writer and its reader; docs/formats/tuning-index.md explains
+ * it.  Numbers are little-endian; parts begin at multiples of 8.
  */
 #include "engine/tuning/checksum.h"
 #include "engine/tuning/family.h"
@@ -15,12 +15,12 @@
 #define INDEX_VERSION 1u
 #define INDEX_NONE UINT32_MAX /* no family */
 
-/* What tuning_file.h lets through; an index that says more is damaged. */
+/* Limits of tuning_file.h; an index that exceeds them is damaged. */
 #define INDEX_KEY_MAX (1u << 10)
 #define INDEX_VALUE_MAX (64u << 10)
 #define INDEX_IDS_MAX 256u
-/* 40 times what the largest of AMD's databases holds, so that damage or malice cannot ask for more
- * memory than a machine has. */
+/* 40 times the records of AMD's largest database.  The limits keep a damaged or malicious file
+ * from requesting more memory than a machine has. */
 #define INDEX_RECORDS_MAX (8u << 20)
 #define INDEX_TEXT_MAX (2ull << 30)
 
@@ -37,7 +37,7 @@ enum index_part {
 };
 
 struct index_extent {
-    uint64_t offset, size; /* of the file; bytes */
+    uint64_t offset, size; /* in bytes, within the file */
 };
 
 struct index_header {
@@ -57,21 +57,21 @@ struct index_header {
 _Static_assert(sizeof(struct index_header) == 256, "as documented");
 
 struct index_record {
-    uint64_t text; /* where the key stands in PART_TEXT; its value follows at once */
+    uint64_t text; /* offset of the key in PART_TEXT; the value follows immediately */
     uint32_t key_size, value_size;
     uint64_t batch, volume, number;
     uint32_t first_id, id_count;
     uint32_t families[FAMILIES];
-    uint64_t check; /* of all above, key, value, ids */
+    uint64_t check; /* checksum of all above, key, value and ids */
 };
 _Static_assert(sizeof(struct index_record) == 64, "as documented");
 
 struct index_family {
-    uint64_t name; /* where it stands in PART_NAMES */
+    uint64_t name; /* offset in PART_NAMES */
     uint32_t name_size;
     uint32_t first, count; /* in PART_MEMBERS */
     uint32_t zero;
-    uint64_t check; /* of all above and the name */
+    uint64_t check; /* checksum of all above and the name */
 };
 _Static_assert(sizeof(struct index_family) == 32, "as documented");
 
@@ -80,7 +80,7 @@ struct index_slot {
     uint32_t place; /* plus one; 0: free */
 };
 
-/* |record| and |family| as they stand in the file. */
+/* The checksums of |record| and |family| as stored in the file. */
 static inline uint64_t index_record_check(const struct index_record *record, struct bytes text,
                                           struct bytes ids)
 {

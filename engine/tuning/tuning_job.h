@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The inside of a change, shared by tuning_job.c, tuning_blend.c and tuning_import.c.  Not for
- * other directories.
+ * The internals of a change, shared by tuning_job.c, tuning_blend.c and tuning_import.c; private to
+ * this directory.
  */
 #include "engine/tuning/merge.h"
 #include "engine/tuning/record.h"
@@ -28,28 +28,31 @@ struct tuning_job {
     struct tuning_selection selection; /* so are these */
     enum tuning_kind kind;             /* of a system database to remove */
     char *path;                        /* owned; of the backup */
-    struct record_list given;          /* of put: what was measured */
-    struct tuning_put_token token;     /* of put, where |is_once| */
+    struct record_list given;          /* for put: the measured rows */
+    struct tuning_put_token token;     /* for put, if |is_once| */
     bool is_once;
-    struct record_list changes;   /* as they are to be; in tuning.db once work ended well */
-    struct tuning_table *pending; /* owned; the same by place, where one may come twice */
-    bool is_on_disk;              /* they are */
-    size_t taken;                 /* of them, in the table */
+    struct record_list changes;   /* new contents of records; in tuning.db once the work
+                                   * succeeded */
+    struct tuning_table *pending; /* owned;  |changes| by place, for jobs that may meet a place
+                                   * twice */
+    bool is_on_disk;              /* whether |changes| are on disk */
+    size_t taken;                 /* how many of |changes| the table has */
     struct system_slot *slot;     /* owned: the imported system database */
     struct system_slot *old;      /* owned: the one it replaced, once taken */
-    char *new_index;              /* owned; a file that nothing lists yet: removed with the job */
+    char *new_index;              /* owned; a file that nothing refers to yet: removed with the
+                                   * job */
     struct tuning_counts counts;
     const struct tuning_job_events *events; /* borrowed during work */
 };
 
-/* Reads the file: of tier system into |job->slot|, else into |job->changes|. */
+/* Reads the file: for tier system into |job->slot|, otherwise into |job->changes|. */
 KILN_MUST_CHECK enum kiln_code job_read_system(struct tuning_job *job, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code job_read_records(struct tuning_job *job, struct kiln_err *err);
 
-/* |from|'s entries into what is at |place|, by engine/tuning/merge.h, as a change.  With |replace|
- * the record becomes |from|, and keeps what was measured of other solvers.  KILN_FULL, of put
- * alone: the record would be too long; elsewhere what has no room is left out, and told as a
- * conflict. */
+/* Merges |from|'s entries into the record at |place| (engine/tuning/merge.h) and adds the result
+ * to the changes.  With |replace| the record becomes |from|, but keeps measurements of other
+ * solvers.  If the record would be too long, a put fails with KILN_FULL; other jobs leave
+ * entries out and report a conflict. */
 KILN_MUST_CHECK enum kiln_code job_merge_record(struct tuning_job *job,
                                                 const struct tuning_place *place,
                                                 const struct tuning_row *from, size_t count,

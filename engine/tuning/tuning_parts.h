@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * What the files of the facade share.  Not for other directories.
+ * Declarations that the files of tuning.h share; private to this directory.
  *
- *   tuning.c           opening, the list of system databases, numbers
+ *   tuning.c           opening, the list of system databases, statistics
  *   tuning_find.c      look-up by precedence, neighbours
- *   tuning_job_make.c  changes: made, given up
- *   tuning_job.c       worked off, taken over
- *   tuning_blend.c     measurements of one record put together
- *   tuning_import.c    what a job reads from MIOpen's files
- *   tuning_export.c    MIOpen's files out
+ *   tuning_job_make.c  creating and destroying changes
+ *   tuning_job.c       executing changes and taking them over
+ *   tuning_blend.c     combining the measurements of one record
+ *   tuning_import.c    reading MIOpen's files for a job
+ *   tuning_export.c    writing MIOpen's files
  */
 #include "engine/miopen/problem_key.h"
 #include "engine/tuning/family.h"
@@ -20,64 +20,65 @@
 
 struct system_slot {
     struct tuning_system_file file; /* its texts are owned */
-    struct database_id id;          /* |device| is "" where the database id is none of MIOpen's */
+    struct database_id id;          /* |device| is "" if the database id is not one of MIOpen's */
     struct tuning_index *index;     /* owned; NULL: damaged or gone */
     struct engine_item *item;       /* borrowed: it is built into the program; else NULL */
     char why[320];
 };
 
-struct scratch {               /* of one thread's look-ups */
-    char key[PROBLEM_KEY_MAX]; /* of the question */
+struct scratch {               /* for the look-ups of one thread */
+    char key[PROBLEM_KEY_MAX]; /* the question's key */
     struct buffer fresh;       /* a value without its stale entries */
-    struct tuning_row *kept;   /* owned; those entries */
+    struct tuning_row *kept;   /* owned; the entries of |fresh| */
     size_t kept_max;
-    struct buffer joined;           /* a value put together from several tiers */
-    struct tuning_row *joined_rows; /* owned; of its entries, but for the system's at its end */
+    struct buffer joined;           /* a value joined from several tiers */
+    struct tuning_row *joined_rows; /* owned; rows of its entries, except the system's at its end */
     size_t joined_count, joined_max;
     enum tuning_stale stale;
-    bool left_some_out; /* in the look-up at hand: entries that are stale */
+    bool left_some_out; /* the current look-up left out stale entries */
     uint64_t hits[3], misses, near, stale_hits, ignored;
 };
 void scratch_init(struct scratch *scratch, enum tuning_stale stale);
 void scratch_done(struct scratch *scratch);
 
 struct tuning {
-    char *directory;      /* owned; NULL: nothing is on the disk */
-    struct tuning_db *db; /* with |directory| */
+    char *directory;      /* owned;  NULL: nothing is stored on disk */
+    struct tuning_db *db; /* NULL without |directory| */
     bool without_user, without_system;
     struct tuning_table *table;
     struct system_slot *systems[SYSTEMS_MAX]; /* owned */
     unsigned system_count;
-    struct scratch scratch; /* the engine's thread's */
-    uint64_t left_out;      /* records that memory had no room for */
-    bool has_job;           /* one is on its way */
-    /* These may change at any time: tuning_set_limits. */
+    struct scratch scratch; /* for the engine's thread */
+    uint64_t left_out;      /* records for which memory was short */
+    bool has_job;           /* a job exists */
+    /* tuning_set_limits may change these at any time. */
     _Atomic uint64_t records_per_uid, bytes_per_uid; /* 0: no limit */
-    _Atomic enum tuning_stale stale;                 /* for scratches to come */
+    _Atomic enum tuning_stale stale;                 /* for future scratches */
 };
 
-/* As tuning_find; on the tuning lane, while no job is taken over, with a scratch of its own. */
+/* As tuning_find, for the tuning work queue: uses the caller's scratch.  No job may be taken
+ * over meanwhile. */
 KILN_MUST_CHECK enum kiln_code find_with(struct tuning *t, struct scratch *scratch,
                                          const struct tuning_question *question,
                                          struct tuning_answer *ret_answer, struct kiln_err *err);
-/* Also where the index's file is damaged or gone. */
+/* Succeeds even if the index file is damaged or missing. */
 enum kiln_code system_slot_open(struct tuning *t, const struct tuning_system_file *file,
                                 struct system_slot **ret_slot, struct kiln_err *err);
-/* False where it must not be used: its file is damaged or gone, or what is built in is damaged. */
+/* False if it must not be used: its file is damaged or missing, or the built-in data is damaged. */
 bool system_slot_is_usable(const struct system_slot *slot);
 void system_slot_destroy(struct system_slot *slot);
 KILN_DEFINE_AUTO(system_slot)
-/* That of the database id; else, by MIOpen's rule, of the same arch with the nearest compute units;
- * else NULL. */
+/* The slot of the database id; else, by MIOpen's rule, that of the same arch with the nearest
+ * number of compute units; else NULL. */
 struct system_slot *system_slot_for(struct tuning *t, enum tuning_kind kind,
                                     const char *database_id, const char *backend);
-/* Exactly this one, or NULL. */
+/* The slot with exactly this id, or NULL. */
 struct system_slot *system_slot_find(const struct tuning *t, enum tuning_kind kind,
                                      const char *database_id, const char *backend);
-/* Where a find names none, the device's own: common/device_database_id.h. */
+/* For a find without a backend, the device's own: common/device_database_id.h. */
 const char *tuning_backend(enum tuning_kind kind, const char *database_id, const char *backend);
 bool tuning_is_selected(const struct tuning_selection *selection, const struct tuning_held *held);
-/* By solver and age; the rest is its record's. */
+/* Checks solver and age; tuning_is_selected checks the record. */
 bool tuning_row_is_selected(const struct tuning_selection *selection, const struct tuning_row *row);
-/* The entry of its id and values, which it borrows; false where they are none. */
+/* Makes an entry that borrows the row's id and values; false if they are malformed. */
 bool tuning_row_entry(const struct tuning_row *row, struct tuning_entry *ret_entry);

@@ -4,8 +4,8 @@
 /*
  * The records of the user and host tiers in memory, so that a look-up is one probe of a hash table.
  *
- * Role       mirrors tuning.db; filled at opening, changed when a change was committed
- * Ownership  owns copies of everything; what look-ups return is borrowed until the next change
+ * Role       mirrors tuning.db; loaded at opening, updated after each committed change
+ * Ownership  owns copies of everything; look-up results are borrowed until the next change
  * Threading  one thread (the engine's)
  */
 #include "engine/tuning/family.h"
@@ -23,29 +23,30 @@ struct tuning_held {           /* one record */
     struct bytes value;        /* MIOpen's text of all entries, in order */
     const struct tuning_row *rows;
     size_t row_count;
-    struct kinship kin; /* zeroed when the key is no problem's */
+    struct kinship kin; /* zeroed when the key is not a problem */
 };
 
-/* Replaces the record of that place; no rows: removes it.  |place| and |rows| may be the table's
- * own. KILN_NO_MEMORY leaves what was there. */
+/* Replaces the record of that place; without rows, removes it.  |place| and |rows| may point
+ * into the table.  KILN_NO_MEMORY leaves the old record. */
 KILN_MUST_CHECK enum kiln_code tuning_table_put(struct tuning_table *table,
                                                 const struct tuning_place *place,
                                                 const struct tuning_row *rows, size_t count,
                                                 struct kiln_err *err);
-/* NULL on a miss. */
+/* Returns NULL on a miss. */
 const struct tuning_held *tuning_table_find(const struct tuning_table *table,
                                             const struct tuning_place *place);
-/* Records of |filter|'s kind whose other set fields match (NULL, empty, TUNING_TIER_NONE: any; uid
- * counts with tier user only), in no order, until |each| returns false.  |filter| NULL: all. */
+/* Calls |each| for the records of |filter|'s kind whose other set fields match, in no order,
+ * until it returns false.  NULL, empty and TUNING_TIER_NONE match anything; uid counts only with
+ * tier user.  |filter| NULL: all records. */
 void tuning_table_each(const struct tuning_table *table, const struct tuning_place *filter,
                        bool (*each)(void *context, const struct tuning_held *held), void *context);
-/* Records of |place| (its key aside) in the family of this name (struct kinship), in no order,
- * until |each| returns false. */
+/* Calls |each| for the records of |place| (ignoring its key) in the named family (struct
+ * kinship), in no order, until it returns false. */
 void tuning_table_family(const struct tuning_table *table, const struct tuning_place *place,
                          struct bytes family,
                          bool (*each)(void *context, const struct tuning_held *held),
                          void *context);
 uint64_t tuning_table_count(const struct tuning_table *table, enum tuning_tier tier);
-/* Of the user tier, those of one user. */
+/* Number of one user's records in the user tier. */
 uint64_t tuning_table_count_of(const struct tuning_table *table, uint32_t uid);
 uint64_t tuning_table_bytes(const struct tuning_table *table); /* of memory */
