@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What whoever serves adds to administrative answers of its connections and compilers.
+ * Adds connections and compilers to the answers of administrative requests.
  *
  * Ownership  borrows everything
  * Threading  the loop's thread
@@ -10,7 +10,7 @@
 #include "daemon/server/server.h"
 #include "daemon/workers/pool.h"
 
-/* To 'status': the member "workers"; none where |pool| is NULL. */
+/* Adds the member "workers" to 'status'; nothing if |pool| is NULL. */
 void describe_workers(const struct pool *pool, struct json *status);
-/* To 'stats'; both may be NULL. */
+/* Adds counts to 'stats'; |server| and |pool| may be NULL. */
 void describe_counts(const struct server *server, const struct pool *pool, struct json *stats);

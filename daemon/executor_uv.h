@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The executor of what serves: lanes for blocking work, processes for compiles and transfers,
- * threads that close clients' files.
+ * The executor that runs the engine's work: work queues for blocking tasks, processes for compiles
+ * and transfers, threads that close clients' files.
  *
- * Ownership  borrows all; embed it.  executor_uv_close ends its timer, when nothing is out
+ * Ownership  borrows all parts; embed it.  Call executor_uv_close when no work is outstanding
  * Threading  the loop's thread
  */
 #include "daemon/loop/timer.h"
@@ -19,7 +19,8 @@ struct executor_uv_parts { /* all borrowed */
     struct loop *loop;
     struct loop_owner *owner; /* of the executor's handle */
     struct work_queues *work_queues;
-    struct pool *pool; /* NULL: every compile ends as COMPILE_UNAVAILABLE, saying |no_pool| */
+    struct pool
+        *pool; /* NULL: every compile ends as COMPILE_UNAVAILABLE with the message |no_pool| */
     const char *no_pool;
     struct transfers *transfers; /* NULL: nothing can be fetched */
     struct closer *closer;
@@ -28,10 +29,10 @@ struct executor_uv_parts { /* all borrowed */
 struct executor_uv {
     struct executor base; /* first: hand out its address */
     struct executor_uv_parts parts;
-    struct loop_timer turn; /* runs where there is a task for the end of the turn */
+    struct loop_timer turn; /* runs tasks deferred to the next loop iteration */
     struct task *later, **last_later;
     struct executor_ops ops;
-    struct compile_task *refused; /* where there is no pool: until the end of the turn */
+    struct compile_task *refused; /* jobs to refuse in the next iteration, as there is no pool */
 };
 
 void executor_uv_init(struct executor_uv *executor, const struct executor_uv_parts *parts);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What kilnd itself adds to administrative answers: configuration, paths, pool, its own counters.
+ * Adds kilnd's configuration, paths, pool and counters to the answers of administrative requests.
  *
  * Ownership  borrows everything; embed it
  */

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * kilnd's settings, each with where it came from.
+ * kilnd's settings, each with its origin.  The table is daemon/config/config.def.
  *
- * Role       with --private: private_directories.h says where things are, and neither kilnd.json
- * nor its drop-ins are read; else later sources win: the default; kilnd.json, then the .json files
- * of kilnd.json.d in the order of their names (in /etc/kiln for root, else $XDG_CONFIG_HOME/kiln),
- * or the one file of --config instead; the variables KILND_(KEY); the flags.  The table is
- * daemon/config/config.def Ownership  a plain value Threading  loaded by one thread; the one in
- * force is changed on the loop (daemon/config/reload.h)
+ * Role       reads all sources; later ones win: the default; kilnd.json, then the .json files of
+ *            kilnd.json.d by name (in /etc/kiln for root, else $XDG_CONFIG_HOME/kiln), or only the
+ *            file of --config; the variables KILND_(KEY); the flags.  With --private, neither
+ *            kilnd.json nor its drop-ins are read, and private_directories.h sets the directories
+ * Ownership  a plain value
+ * Threading  loaded by one thread; the active one is changed on the loop (daemon/config/reload.h)
  */
 #include "daemon/config/config_value.h"
 
@@ -38,17 +38,17 @@ struct config {
 
 extern const struct setting config_table[CONFIG_KEYS];
 
-/* |environment| as environ(7).  The sentence names the source, the key and what is wrong. */
+/* |environment|: as in environ(7).  The message names the source, the key and what is wrong. */
 KILN_MUST_CHECK enum kiln_code config_load(int argc, const char *const *argv,
                                            const char *const *environment,
                                            struct config *ret_config, struct kiln_err *err);
-/* Nothing set it: it has its default. */
+/* True if no source set |key|. */
 bool config_is_default(const struct config *config, enum config_key key);
 uint64_t config_number(const struct config *config, enum config_key key);
 /* Borrowed from |config|. */
 const char *config_text(const struct config *config, enum config_key key);
-/* The socket that is really listened on: one that the service manager opened takes the place of the
- * setting, and temporary files go beside it where nothing else was set. */
+/* Sets the socket that is really used: one that the service manager opened replaces the setting.
+ * Unless set, the directory of temporary files moves next to it. */
 KILN_MUST_CHECK enum kiln_code config_use_socket(struct config *config, const char *path,
                                                  bool inherited, struct kiln_err *err);
 /* {"value": text, "origin": text}; owned by the caller. */

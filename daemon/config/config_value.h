@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Values of settings: from text and JSON, and back to text.
+ * Parses and prints the values of settings.
  *
  * Threading  pure functions
  */
@@ -34,7 +34,7 @@ struct setting_value {
     char text[PATH_TEXT_MAX]; /* PATH, TEXT, CHOICE */
 };
 
-/* The sentence says what a value of that type looks like; the caller adds where it came from. */
+/* The message says what a value of that type looks like; the caller adds its origin. */
 KILN_MUST_CHECK enum kiln_code setting_parse(const struct setting *setting, const char *text,
                                              struct setting_value *ret_value, struct kiln_err *err);
 /* Text as above, or a number: bytes, seconds, a count. */

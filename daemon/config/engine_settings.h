@@ -19,6 +19,7 @@ struct engine_settings {
     const char *directories[PACKAGE_DIRECTORIES_MAX + 1];
 };
 
-/* All but executor, host and readers.  |hot_count|: what descriptors there are for. */
+/* Fills all options but executor, host and readers.  |hot_count|: how many descriptors the hot
+ * set may use. */
 void engine_settings_of(const struct config *config, unsigned hot_count,
                         struct engine_settings *ret_settings);

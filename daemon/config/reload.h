@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * SIGHUP: the configuration read anew.
+ * Reloads the configuration on SIGHUP.
  *
- * Role       reads every source again, off the loop; takes over what config.def says may change NOW
- *            all at once, or nothing where any source is wrong; remembers what waits for a restart
+ * Role       reads every source again, off the loop.  Applies all changes that config.def marks
+ *            NOW, or nothing if any source is wrong.  Remembers the changes that need a restart
  * Ownership  borrows its parts; embed it
  * Threading  the loop's thread
  */
@@ -37,14 +37,14 @@ struct reload {
     bool again;               /* asked for meanwhile */
 };
 
-/* Before the loop runs, with the configuration as config_load gave it. */
+/* Call before the loop runs, with the configuration as config_load returned it. */
 KILN_MUST_CHECK enum kiln_code reload_init(struct reload *reload, const struct reload_parts *parts,
                                            struct kiln_err *err);
 void reload_begin(struct reload *reload);
-/* One that is under way ends, one that waits for it does not begin. */
+/* Lets the current reload finish and drops a pending one. */
 void reload_cancel(struct reload *reload);
 bool reload_is_under_way(const struct reload *reload);
-/* What |key| will be after a restart; NULL when it is that already. */
+/* The value of |key| after a restart; NULL if it does not change. */
 const struct config_entry *reload_waiting(const struct reload *reload, enum config_key key);
-/* None may be under way. */
+/* Call only when no reload is under way. */
 void reload_done(struct reload *reload);

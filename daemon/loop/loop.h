@@ -2,14 +2,15 @@
 #pragma once
 
 /*
- * The event loop; libuv is known to this directory alone, and has a stand-in here (job_uv.c) for
- * the processes of jobs, where it cannot be.
+ * The event loop.  Only this directory uses libuv.
  *
- * Role       runs callbacks on one thread: timers, descriptors, signals, processes; work_queues.h
- * runs blocking work beside it Ownership  a handle (struct loop_timer, loop_watch, ...) is embedded
- * in its owner.  Closing is asynchronous: the owner's |gone| runs after its last handle reports
- * closed, and only then may the owner be freed Threading  one thread makes every call and runs
- * every callback; no callback runs from within a call
+ * Role       runs callbacks on one thread: timers, descriptors, signals, processes. work_queues.h
+ *            runs blocking work on other threads
+ * Ownership  a handle (struct loop_timer, loop_watch, ...) is embedded in its owner.  Closing is
+ *            asynchronous: the owner's |gone| runs after its last handle reports closed, and only
+ *            then may the owner be freed
+ * Threading  one thread makes every call and runs every callback; no callback runs from within a
+ *            call
  */
 #include "common/err.h"
 
@@ -23,12 +24,13 @@ struct loop_owner {
     void (*gone)(struct loop_owner *owner); /* may free the owner; NULL for one that stays */
 };
 
-/* Room for any libuv handle, so that uv.h stays in this directory (checked at build time). */
+/* Storage large enough for any libuv handle, so that uv.h stays in this directory (checked at
+ * build time). */
 #define LOOP_HANDLE_ROOM 192
 
 struct loop_handle {
     struct loop_owner *owner; /* borrowed; NULL once closing, or never opened */
-    struct loop_owner *count; /* borrowed; told when closed */
+    struct loop_owner *count; /* borrowed; counts this handle until it is closed */
     _Alignas(16) unsigned char uv[LOOP_HANDLE_ROOM];
 };
 
@@ -36,11 +38,11 @@ KILN_MUST_CHECK enum kiln_code loop_create(struct loop **ret_loop, struct kiln_e
 /* Every handle must have reported closed.  Accepts NULL. */
 void loop_destroy(struct loop *loop);
 
-/* Until no handle is open. */
+/* Runs callbacks until no handle is open. */
 void loop_run(struct loop *loop);
 /* Waits for at least one event and runs its callbacks; false when nothing is open. */
 bool loop_iteration(struct loop *loop);
-/* Milliseconds of the monotonic clock as of the current turn: no system call. */
+/* The monotonic clock in milliseconds, as of this loop iteration: no system call. */
 uint64_t loop_now_ms(const struct loop *loop);
 
 /* True between init and close. */

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Threads that no signal is delivered to but those of their own faults.
+ * Threads with all signals blocked but those that report the thread's own faults.
  *
- * Threading  any thread; what such a thread starts is as quiet
+ * Threading  any thread; threads that such a thread starts inherit its signal mask
  */
 #include <pthread.h>
 
-/* 0, or an errno. */
+/* Returns 0 or an errno. */
 int masked_thread_start(pthread_t *ret_thread, void *(*run)(void *context), void *context);

@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * What a new process begins with: a session and process group of its own; its standard input and
- * output are /dev/null, it has no descriptors but those named here, its signals are at their
- * defaults and none is blocked.
+ * Starts a process in a clean state: a new session and process group, standard input and output on
+ * /dev/null, only the descriptors named here, default signal handlers, no signal blocked.
  *
  * Threading  any thread
  */
@@ -18,10 +17,10 @@ struct loop_spawn {
     int fd_3;                     /* borrowed: becomes the child's descriptor 3 */
 };
 
-/* posix_spawn, or what does as it does. */
+/* posix_spawn, or a function with the same contract. */
 typedef int spawner(pid_t *ret_pid, const char *program, const posix_spawn_file_actions_t *actions,
                     const posix_spawnattr_t *attributes, char *const *arguments,
                     char *const *environment);
 
-/* 0, or an errno. */
+/* Starts the process with |run|.  Returns 0 or an errno. */
 int spawn_process(const struct loop_spawn *spawn, spawner *run, pid_t *ret_pid);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Timers.  After zero milliseconds means: on the next turn of the loop, never within the call. */
+/* Timers.  A delay of zero milliseconds means the next loop iteration, never within the call. */
 #include "daemon/loop/loop.h"
 
 struct loop_timer {
@@ -9,13 +9,13 @@ struct loop_timer {
     struct loop *loop; /* borrowed */
     void (*fire)(struct loop_timer *timer);
     uint64_t due_ms, repeat_ms;
-    bool waits;              /* among the loop's timers */
-    struct loop_timer *next; /* of these; borrowed */
+    bool waits;              /* is in the loop's list of pending timers */
+    struct loop_timer *next; /* the next timer of that list; borrowed */
 };
 
 void loop_timer_init(struct loop *loop, struct loop_timer *timer, struct loop_owner *owner,
                      void (*fire)(struct loop_timer *timer));
-/* |repeat_ms| 0: once.  Starting anew replaces the old time. */
+/* |repeat_ms| 0: fires once.  Starting a running timer again replaces its time. */
 void loop_timer_start(struct loop_timer *timer, uint64_t after_ms, uint64_t repeat_ms);
 void loop_timer_stop(struct loop_timer *timer);
 bool loop_timer_is_running(const struct loop_timer *timer);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* What the files of this directory share: the storage of handles as libuv sees it. */
+/* Shared by the files of this directory: handle storage as libuv sees it. */
 #include "daemon/loop/loop.h"
 
 #include <uv.h>
 
 struct loop {
     uv_loop_t uv;
-    /* timer.c's own: */
+    /* used by timer.c only: */
     uv_poll_t alarm;           /* of |alarm_fd| */
-    int alarm_fd;              /* owned timerfd: when the first of |timers| is due */
-    uv_check_t level;          /* runs once what came beside the alarm has been handled */
-    struct loop_timer *timers; /* borrowed: those that wait, in the order of their times */
+    int alarm_fd;              /* owned timerfd: fires when the first of |timers| is due */
+    uv_check_t level;          /* runs after the events that arrived together with the alarm */
+    struct loop_timer *timers; /* borrowed: the pending timers, earliest first */
 };
 
 #define LOOP_UV(type, handle) ((type *)(void *)(handle)->uv)
@@ -20,11 +20,11 @@ struct loop {
     _Static_assert(sizeof(type) <= LOOP_HANDLE_ROOM, "LOOP_HANDLE_ROOM too small " \
                                                      "for " #type)
 
-/* Right after uv_X_init: from now on the handle counts. */
+/* Call right after uv_X_init: from now on the owner counts the handle. */
 void loop_handle_opened(struct loop_handle *handle, struct loop_owner *owner, void *self);
 /* Accepts a handle that is closed, closing or was never opened. */
 void loop_handle_close(struct loop_handle *handle);
-/* With the loop's making and end; the latter ends with a turn of the loop. */
+/* Called when the loop is created and destroyed; loop_timers_close runs one loop iteration. */
 KILN_MUST_CHECK enum kiln_code loop_timers_open(struct loop *loop, struct kiln_err *err);
 void loop_timers_close(struct loop *loop);
 /* The code for a libuv status, which is a negated errno on this platform. */

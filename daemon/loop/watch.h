@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Waiting for a descriptor to be readable or writable (level-triggered).  The descriptor stays
- * the caller's and is closed after loop_watch_close.
+ * Waits until a descriptor is readable or writable (level-triggered).  The caller keeps the
+ * descriptor and closes it after loop_watch_close.
  */
 #include "daemon/loop/loop.h"
 
@@ -21,7 +21,7 @@ struct loop_watch {
 KILN_MUST_CHECK enum kiln_code loop_watch_init(
     struct loop *loop, struct loop_watch *watch, struct loop_owner *owner, int fd,
     void (*ready)(struct loop_watch *watch, unsigned events), struct kiln_err *err);
-/* WATCH_READ | WATCH_WRITE, or 0 to rest; no cost when unchanged. */
+/* WATCH_READ | WATCH_WRITE, or 0 to pause.  Costs nothing when unchanged. */
 void loop_watch_want(struct loop_watch *watch, unsigned events);
 /* Accepts a zeroed watch. */
 void loop_watch_close(struct loop_watch *watch);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads of our own, not libuv's pool: that one is the whole process's, sized by a variable of its
- * environment, and its threads have the signals and the descriptors of whoever used it first.
+ * Private threads instead of libuv's pool.  That pool belongs to the whole process and is sized by
+ * an environment variable, and its threads inherit the signal mask of the first user.
  */
 #include "daemon/loop/work_queues.h"
 
@@ -40,7 +40,7 @@ struct work_queues {
     pthread_mutex_t mutex; /* of what follows, and of each slot's |tasks| until they are done */
     struct slot *done, **last_done;
     bool ending;
-    struct slot slots[]; /* readers, then one of each lane that keeps an order */
+    struct slot slots[]; /* readers, then one for each ordered work queue */
 };
 
 static void start_waiting(struct work_queues *work_queues, enum work_queue work_queue);
@@ -142,7 +142,7 @@ static void start_waiting(struct work_queues *work_queues, enum work_queue work_
     }
 }
 
-/* Lanes that run one task at a time. */
+/* Work queues that run one task at a time. */
 #define ORDERED (WORK_QUEUES - 1)
 
 /* ---- life ---- */

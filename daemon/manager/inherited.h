@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Descriptors that the service manager started us with (sd_listen_fds(3)): sockets it opened, and
+ * Descriptors inherited from the service manager (sd_listen_fds(3)): sockets that it opened, and
  * what an earlier kilnd gave it to keep.
  *
- * Ownership  owns those that nobody has taken (inherited_done closes them)
+ * Ownership  owns those that no caller has taken (inherited_done closes them)
  * Threading  at start, before anything else opens a descriptor
  */
 #include "common/err.h"
@@ -25,8 +25,8 @@ struct inherited {
     struct inherited_fd items[INHERITED_MAX];
 };
 
-/* None where LISTEN_PID is another process.  All are close-on-exec from here on, and the variables
- * are gone. */
+/* Takes none if LISTEN_PID names another process.  Sets close-on-exec on all and unsets the
+ * variables. */
 KILN_MUST_CHECK enum kiln_code inherited_take(struct inherited *ret_inherited,
                                               struct kiln_err *err);
 /* The first whose name begins with |prefix| from item |from| on; NULL when there is none. */

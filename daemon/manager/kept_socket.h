@@ -2,24 +2,24 @@
 #pragma once
 
 /*
- * Which socket kilnd listens on: the service manager's own, else the one that an earlier kilnd made
- * and the manager kept, else a new one.
+ * Chooses the socket that kilnd listens on: the service manager's own, else the one that an earlier
+ * kilnd made and the manager kept, else a new one.
  *
  * Threading  before the loop runs
  */
 #include "daemon/manager/inherited.h"
 #include "daemon/server/listener.h"
 
-/* |path| and |group| are for a socket of our own. */
+/* |path| and |group| apply to a socket that kilnd makes. */
 KILN_MUST_CHECK enum kiln_code kept_socket_open(struct inherited *inherited, const char *path,
                                                 const char *group, struct listener *ret_listener,
                                                 struct kiln_err *err);
-/* Of `kilnd --private`: the socket that libkiln made (private_kilnd.c) and handed down as
- * descriptor 3, and in 4 the lock, which stays locked until this process ends; else, started by
- * hand, a new one. */
+/* For `kilnd --private`: adopts the socket that libkiln made (private_kilnd.c) and passed as
+ * descriptor 3.  Descriptor 4 is the lock, held until this process ends.  If kilnd was started
+ * by hand, makes a new socket. */
 KILN_MUST_CHECK enum kiln_code kept_socket_open_private(const char *path,
                                                         struct listener *ret_listener,
                                                         struct kiln_err *err);
-/* Has the manager close what an earlier kilnd left with it and this one does not use; then closes
- * all that nobody has taken. */
+/* Asks the manager to close what an earlier kilnd stored and this one does not use; then closes
+ * all descriptors that were not taken. */
 void kept_socket_drop(struct inherited *inherited);

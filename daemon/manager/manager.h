@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The service manager, while kilnd serves.
+ * Talks to the service manager while kilnd serves.
  *
- * Role       sends it the status line and the watchdog's signal; gives the listening socket to its
- *            descriptor store (decision 12)
+ * Role       sends the status line and the watchdog's signal; gives the listening socket to the
+ *            manager's descriptor store (decision 12)
  * Ownership  borrows all; embed it
  * Threading  the loop's thread
  */
@@ -29,16 +29,16 @@ struct manager {
 /* |setting|: descriptor_store, "auto", "on" or "off". */
 void manager_init(struct manager *manager, struct loop *loop, struct loop_owner *owner,
                   struct listener *listener, const char *setting);
-/* Has it close what it keeps under |name|. */
+/* Asks the manager to close what it keeps under |name|. */
 void manager_forget(const char *name);
 
-/* kilnd serves: READY=1.  Gives it the socket and starts the watchdog. */
+/* Sends READY=1, gives the manager the socket and starts the watchdog. */
 void manager_ready(struct manager *manager);
-/* About once a second: sends the status line where it changed. */
+/* Call about once a second: sends the status line if it changed. */
 void manager_tick(struct manager *manager);
-/* Around a reload; |note| is for the status line, "" for nothing. */
+/* Call around a reload; |note| is for the status line, "" for nothing. */
 void manager_reloading(struct manager *manager);
 void manager_reloaded(struct manager *manager, const char *note);
-/* What runs may take |timeout_ms|. */
+/* Announces the stop; running work may take |timeout_ms|. */
 void manager_stopping(struct manager *manager, uint64_t timeout_ms);
 void manager_close(struct manager *manager);

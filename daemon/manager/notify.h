@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Tells the service manager how we do: one datagram a message to $NOTIFY_SOCKET (sd_notify(3)),
- * nothing where that is not set.
+ * Notifies the service manager: one datagram to $NOTIFY_SOCKET for each message (sd_notify(3)),
+ * nothing if that is not set.
  *
  * Threading  the main thread
  */
@@ -11,14 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Takes what it asks for from the environment, so that compilers do not speak in our name; call it
- * before any starts. */
+/* Takes the notify variables from the environment, so that compilers cannot send in kilnd's
+ * name.  Call it before any compiler starts. */
 void notify_adopt(void);
-/* Whether anybody is told. */
+/* True if a service manager listens. */
 bool notify_is_on(void);
-/* How often it must be told WATCHDOG=1, by WATCHDOG_USEC and WATCHDOG_PID; 0: never. */
+/* The interval of WATCHDOG=1, from WATCHDOG_USEC and WATCHDOG_PID; 0: never. */
 uint64_t notify_watchdog_ms(void);
-/* By FDSTORE: how many descriptors it keeps for us; -1 when it does not say. */
+/* The size of the manager's descriptor store, from FDSTORE; -1 if unknown. */
 int notify_store_size(void);
 
 enum notify_urgency {
@@ -32,7 +32,7 @@ struct notify_files { /* borrowed descriptors that go along */
     size_t count; /* NOTIFY_FILES_MAX at most */
 };
 
-/* "READY=1"; several lines are allowed.  |files| may be NULL.  False when it could not be sent,
- * which was said in the log; true where nobody wants to hear. */
+/* Sends |state|, for example "READY=1"; several lines are allowed.  |files| may be NULL.
+ * Returns false, after logging, when it could not be sent; true if no manager listens. */
 bool notify_manager(const char *state, const struct notify_files *files,
                     enum notify_urgency urgency);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What one user holds of the daemon: connections, and bytes of unfinished frames and unsent
+ * Limits what one user holds of the daemon: connections, and bytes of unfinished frames and unsent
  * replies.  Sessions of the same uid share an account.
  *
  * Ownership  counted by its sessions; the list owns it
@@ -21,14 +21,14 @@ struct account {
 };
 
 struct accounts {
-    struct account *first; /* owned list: a user with no connection has none */
+    struct account *first; /* owned list, only of users with a connection */
     unsigned connections_max;
     size_t bytes_max;
 };
 
-/* One connection more; NULL when the user has as many as allowed, or memory is out. */
+/* Counts one more connection.  NULL when the user has as many as allowed, or memory is out. */
 struct account *account_join(struct accounts *accounts, uid_t uid);
 void account_leave(struct accounts *accounts, struct account *account);
-/* False when the user would hold more than allowed; then nothing is counted. */
+/* Charges |bytes|.  Returns false, charging nothing, if the user would exceed the limit. */
 bool account_take(struct account *account, size_t bytes);
 void account_give(struct account *account, size_t bytes);

@@ -4,13 +4,14 @@
 /*
  * Closes descriptors that clients sent, off the loop.
  *
- * Role       close(2) of a file on FUSE or on a network filesystem may wait for whoever serves it,
- *            for ever.  A few threads close them fairly by user, at most one thread for each user:
- * a user whose files hang when closed holds up neither the loop nor the executors nor other users.
- * A user's files count from the moment they are received, and closer_join allocates what all of
- * them need, so closer_take cannot fail Ownership  owns what it was given; closer_destroy does not
- * wait for a close that hangs: what its thread still needs is freed by that thread Threading  any
- * thread; nothing blocks
+ * Role       close(2) of a file on FUSE or on a network filesystem can wait for its server for
+ *            ever.  A few threads close them fairly, at most one thread for each user.  So a user
+ *            whose files hang holds up neither the loop nor the executors nor other users.  A
+ *            user's files count from the moment they are received. closer_join allocates all the
+ *            memory that they need, so closer_take cannot fail
+ * Ownership  owns the descriptors it takes. closer_destroy does not wait for a hanging close: that
+ *            thread frees the memory it still needs
+ * Threading  any thread; nothing blocks
  */
 #include "common/err.h"
 #include "common/limits.h"
@@ -21,8 +22,8 @@
 struct closer;
 
 struct closer_limits {
-    unsigned threads;       /* at most; they end when there is nothing to do */
-    unsigned held_most_uid; /* files of one user: at least as many as one message may bring */
+    unsigned threads;       /* maximum; threads end when idle */
+    unsigned held_most_uid; /* files of one user; no smaller than what one message may bring */
 };
 #define CLOSER_LIMITS_DEFAULT \
     ((struct closer_limits){ .threads = 16, .held_most_uid = LIMIT_FRAME_DESCRIPTORS + 67 })
@@ -31,24 +32,24 @@ KILN_MUST_CHECK enum kiln_code closer_create(const struct closer_limits *limits,
                                              struct closer **ret_closer, struct kiln_err *err);
 /* Accepts NULL. */
 void closer_destroy(struct closer *closer);
-/* A connection of |uid| from which files may come; it leaves when it is closed. */
+/* Registers a connection of |uid| that may send files.  Call closer_leave when it is closed. */
 KILN_MUST_CHECK enum kiln_code closer_join(struct closer *closer, uid_t uid, struct kiln_err *err);
 void closer_leave(struct closer *closer, uid_t uid);
-/* One more message could bring more than this user may have: read nothing from him. */
+/* True when one more message could exceed the user's limit: read nothing from this user. */
 bool closer_is_full(struct closer *closer, uid_t uid);
 enum closer_room {
     CLOSER_HAS_ROOM,
-    CLOSER_IS_FULL,  /* ask again soon: closing takes microseconds, where nothing hangs */
-    CLOSER_IS_STUCK, /* has been full for a while, each time that it was asked */
+    CLOSER_IS_FULL,  /* check again soon: closing takes microseconds unless a file hangs */
+    CLOSER_IS_STUCK, /* has been full for |grace_ms| at every check */
 };
 enum closer_room closer_room(struct closer *closer, uid_t uid, uint64_t grace_ms);
-/* |count| files of |uid| came; each is counted until closer_take has closed it.  Only for one who
- * joined and is not full. */
+/* Counts |count| received files of |uid| until closer_take has closed each.  The user must have
+ * joined and must not be full. */
 void closer_charge(struct closer *closer, uid_t uid, unsigned count);
 /* Takes |fd|, which |uid| sent and which was charged. */
 void closer_take(struct closer *closer, uid_t uid, int fd);
-/* Takes a connection of |uid| that nobody reads any more.  One with nothing unread, in which there
- * can be no descriptors, is closed at once. */
+/* Takes a connection of |uid| that is no longer read.  One without unread data, which cannot
+ * contain descriptors, is closed at once. */
 void closer_take_socket(struct closer *closer, uid_t uid, int fd);
-/* The sentence for it. */
+/* Fills |err| with the message for a user that is full. */
 enum kiln_code closer_refuse(uid_t uid, struct kiln_err *err);

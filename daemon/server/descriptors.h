@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Divides the process's descriptors between connections and the hot set, and raises their limit
- * as far as it goes.  The main thread's. */
+/* Raises the process's descriptor limit as far as allowed and divides it between connections,
+ * workers and the hot set.  Main thread only. */
 #include <stddef.h>
 
-/* What a compiler process costs at most: its socket, its pidfd, what it prints, and the object and
- * the log of the job in hand.  Then three of one that had its last job and is ending, of which
- * there may be as many. */
+/* The most descriptors that one compiler process costs.  Five while it runs: its socket, its
+ * pidfd, its output, and the job's object and log.  Three for an earlier process that is still
+ * ending, of which there may be as many. */
 #define DESCRIPTORS_A_WORKER 8u
 
 struct descriptor_shares {
     unsigned connections;
     unsigned hot_count;
-    unsigned workers; /* get what they need first */
+    unsigned workers; /* served first */
 };
 
-/* What can be had of |wanted|; says in the log when that is less. */
+/* Returns the part of |wanted| that is available; logs when that is less. */
 struct descriptor_shares descriptors_share(struct descriptor_shares wanted);

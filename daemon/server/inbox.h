@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * Frames out of a byte stream.
+ * Cuts a byte stream into frames.
  *
- * Role       cuts what was received into frames; whole frames are handed out where they lie, only
- *            the beginning of an unfinished one is copied and kept
- * Ownership  owns the unfinished frame, at most header and LIMIT_FRAME_BODY; its memory grows with
- *            what arrived, not with what the header promises, and is charged to the account
+ * Role       hands out whole frames in place; copies and keeps only the beginning of an unfinished
+ *            one
+ * Ownership  owns the unfinished frame, at most a header and LIMIT_FRAME_BODY.  Its memory grows
+ *            with the bytes received, not with the size in the header, and is charged to the
+ *            account
  * Threading  the loop's thread
  */
 #include "common/frame.h"
@@ -20,7 +21,7 @@ struct inbox {
     uint8_t *data;           /* owned; NULL between frames */
     size_t size;
     size_t capacity;
-    size_t wanted; /* of the frame in hand; FRAME_HEADER_SIZE until its header is here */
+    size_t wanted; /* of the current frame; FRAME_HEADER_SIZE until its header is complete */
     struct frame_header header;
     bool handed_out; /* data is the body that the last inbox_next returned */
 };
@@ -28,13 +29,13 @@ struct inbox {
 void inbox_init(struct inbox *inbox, struct account *account);
 /* Accepts a zeroed inbox. */
 void inbox_done(struct inbox *inbox);
-/* True while a frame has begun and not ended. */
+/* True while a frame is incomplete. */
 bool inbox_is_partial(const struct inbox *inbox);
 
-/* Where to receive to: room for the rest of the frame in hand, so that big bodies are not copied
- * twice, then |scratch|.  Returns how many of |iov| are used. */
+/* Buffers for the next read: first space for the rest of the current frame, so that large bodies
+ * are not copied twice, then |scratch|.  Returns how many of |iov| are used. */
 int inbox_room(struct inbox *inbox, struct bytes scratch, struct iovec iov[2]);
-/* |received| bytes came into that room; returns those of them that lie in |scratch|. */
+/* Call after |received| bytes arrived in those buffers.  Returns the part that is in |scratch|. */
 struct bytes inbox_received(struct inbox *inbox, struct bytes scratch, size_t received);
 /* The next frame, taking from |from| what it needs.  The body is valid until the next call.
  *   KILN_NOT_FOUND  no whole frame yet; all of |from| was taken

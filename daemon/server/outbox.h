@@ -2,16 +2,15 @@
 #pragma once
 
 /*
- * Replies on their way into a socket.
+ * Sends replies into a socket and queues what it does not take.
  *
- * Role       sends at once where the socket takes it; copies and queues a frame that it does not
- *            take whole
- * Ownership  a queued frame owns its bytes and holds references to its objects and inlays; all are
- *            charged to the account
+ * Role       sends at once if possible; copies and queues the rest of a frame otherwise
+ * Ownership  a queued frame owns its bytes and holds references to its objects and zero-copy
+ *            segments; all are charged to the account
  * Threading  the loop's thread
  *
- * A frame's descriptors go with its first byte, so a frame that has some starts a sendmsg of its
- * own; frames without are gathered behind it.
+ * A frame's descriptors travel with its first byte.  So a frame with descriptors starts a new
+ * sendmsg; frames without are appended to it.
  */
 #include "common/frame.h"
 #include "daemon/server/account.h"
@@ -22,17 +21,17 @@ struct outbox {
     struct chunk *first;     /* owned queue */
     struct chunk *last;
     size_t bytes;    /* queued, references counted as OUTBOX_OBJECT_COST each */
-    size_t limit;    /* of bytes: beyond it the peer is given up */
-    bool starved;    /* the kernel has too many descriptors of ours on their way: try later */
+    size_t limit;    /* of bytes: the connection is dropped beyond it */
+    bool starved;    /* too many of kilnd's descriptors are in transit: retry later */
     bool progressed; /* something was sent since the owner last cleared this */
 };
 
-/* What a queued reference is worth: its descriptor and its share of bookkeeping. */
+/* The charge for a queued reference: its descriptor and its bookkeeping. */
 #define OUTBOX_OBJECT_COST 512
 
 struct outgoing { /* one frame; everything borrowed */
     struct frame_header header;
-    struct bytes body; /* without its inlays */
+    struct bytes body; /* without its zero-copy segments */
     const struct segment *segments;
     size_t segment_count;
     struct object *const *objects;
@@ -42,13 +41,12 @@ struct outgoing { /* one frame; everything borrowed */
 void outbox_init(struct outbox *outbox, struct account *account, size_t limit);
 /* Accepts a zeroed outbox. */
 void outbox_done(struct outbox *outbox);
-/* With |hold| a small frame waits for outbox_flush, so that several go in one call.
- *   KILN_OK           sent or queued
- *   KILN_FULL         too much is queued, for this connection or for this user
- *   KILN_UNAVAILABLE  the peer is gone */
+/* With |hold|, a small frame waits for outbox_flush, so that several go in one call.  KILN_OK:
+ * sent or queued.  KILN_FULL: too much is queued for this connection or user.  KILN_UNAVAILABLE:
+ * the peer is gone. */
 KILN_MUST_CHECK enum kiln_code outbox_send(struct outbox *outbox, int fd,
                                            const struct outgoing *frame, bool hold,
                                            struct kiln_err *err);
-/* Sends what is queued until the socket takes no more; KILN_UNAVAILABLE when the peer is gone. */
+/* Sends queued frames until the socket takes no more.  KILN_UNAVAILABLE when the peer is gone. */
 KILN_MUST_CHECK enum kiln_code outbox_flush(struct outbox *outbox, int fd, struct kiln_err *err);
 bool outbox_is_empty(const struct outbox *outbox);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Who is at the other end, as the kernel says (SO_PEERCRED, SO_PEERGROUPS): no name service is
- * asked while the daemon serves.
+ * Identifies the peer of a connection by what the kernel says (SO_PEERCRED, SO_PEERGROUPS).  No
+ * name service is asked while the daemon serves.
  *
  * Threading  pure system calls; any thread
  */
@@ -16,9 +16,10 @@
 struct peer {
     uid_t uid;
     gid_t gid;
-    pid_t pid; /* 0 when it lives in a process namespace that we do not see */
+    pid_t pid; /* 0 when the peer is in a process namespace that kilnd cannot see */
     enum role role;
-    bool is_anonymous; /* |uid| stands for everybody whom the kernel cannot name here */
+    bool is_anonymous; /* |uid| is the overflow uid, shared by all users whom the kernel cannot map
+                          here */
 };
 
 #define PEER_NO_GROUP ((gid_t)-1)
@@ -26,27 +27,27 @@ struct peer {
 /* The group whose members are administrators; PEER_NO_GROUP when the host has none.  Asks the name
  * service: at start only. */
 gid_t peer_admin_group(void);
-/* That of this name, whose members may change what all users share: PEER_NO_GROUP for NULL, "" and
- * one that the host has not.  Asks the name service too. */
+/* The group |name|, whose members may change what all users share.  PEER_NO_GROUP for NULL, ""
+ * and a group that the host lacks.  Asks the name service: at start only. */
 gid_t peer_publish_group(const char *name);
 
 struct peer_groups {
     gid_t admin, publish; /* PEER_NO_GROUP: nobody */
 };
 
-/* The numbers that the kernel shows in place of users and groups that have none in our user
+/* The ids that the kernel shows for users and groups that are not mapped into this user
  * namespace; also those of 'nobody' and 'nogroup'. */
 struct peer_overflow {
     uid_t uid;
     gid_t gid;
 };
-/* As the kernel is set up (/proc/sys/kernel/overflowuid); 65534 where that cannot be read. */
+/* Reads /proc/sys/kernel/overflowuid and overflowgid; 65534 if that fails. */
 struct peer_overflow peer_overflow(void);
 
-/* ADMIN for root, for our own user and for members of |groups.admin|; PUBLISH for members of
- * |groups.publish|; USE for others, and for whoever is anonymous. */
+/* ADMIN for root, for kilnd's own user and for members of |groups.admin|; PUBLISH for members of
+ * |groups.publish|; USE for all others, and for anonymous peers. */
 KILN_MUST_CHECK enum kiln_code peer_of(int fd, const struct peer_groups *groups,
                                        const struct peer_overflow *overflow, struct peer *ret_peer,
                                        struct kiln_err *err);
-/* The pid at the other end; 0 when it cannot be told. */
+/* The pid of the peer; 0 if unknown. */
 pid_t peer_pid(int fd);

@@ -4,13 +4,13 @@
 /*
  * Descriptors that come with a request (a package to install).
  *
- * Role       takes them off a received message, keeps them until their frame is whole; what it does
- *            not keep goes to the closer, as a close may block
+ * Role       takes them off a received message and keeps them until their frame is complete.
+ *            Passes the others to the closer, as close(2) may block
  * Ownership  owns those it keeps; embed it
  * Threading  the loop's thread
  *
- * The kernel ends a read behind the message that brought descriptors, so they are always those of
- * the last frame that began in it.
+ * The kernel ends a read after a message that brought descriptors, so they always belong to the
+ * last frame that began in it.
  */
 #include "common/limits.h"
 #include "daemon/server/closer.h"
@@ -22,25 +22,26 @@
 struct request_files {
     int fds[LIMIT_REQUEST_FILES];
     unsigned count;
-    bool is_cut; /* more came than may, or than we could take: they are not what was announced */
+    bool is_cut; /* too many came, or some could not be received: they do not match the frame */
     struct closer *closer; /* borrowed */
     uid_t uid;             /* who sends them */
 };
 
-/* As many as a message may have: what did not fit the kernel would close, on the loop. */
+/* Space for as many descriptors as a message may have: the kernel would close the others on the
+ * loop. */
 struct request_files_room {
     _Alignas(struct cmsghdr) char bytes[CMSG_SPACE(LIMIT_FRAME_DESCRIPTORS * sizeof(int))];
 };
 
-/* |uid| has joined the closer, and is not full whenever a message is received. */
+/* |uid| must have joined the closer, and must not be full whenever a message is received. */
 void request_files_init(struct request_files *files, struct closer *closer, uid_t uid);
-/* Lets |message| receive them; |room| is used until request_files_received. */
+/* Prepares |message| to receive them; |room| is used until request_files_received. */
 void request_files_expect(struct request_files_room *room, struct msghdr *message);
-/* After recvmsg.  False when more came than may. */
+/* Call after recvmsg.  False when more came than allowed. */
 bool request_files_received(struct request_files *files, const struct msghdr *message);
-/* Whether just |announced| came. */
+/* True if exactly |announced| descriptors came. */
 bool request_files_are(const struct request_files *files, unsigned announced);
-/* They are somebody else's from now on. */
+/* The caller has taken the descriptors. */
 void request_files_give(struct request_files *files);
-/* Closes what is kept. */
+/* Closes the kept descriptors. */
 void request_files_drop(struct request_files *files);

@@ -21,11 +21,11 @@ struct server_limits {
     unsigned connections_per_uid;
     uint64_t hello_ms;        /* until the first hello */
     uint64_t frame_ms;        /* from a frame's first byte to its last */
-    uint64_t stuck_ms;        /* without reading anything that waits for it */
+    uint64_t stuck_ms;        /* with replies waiting that the peer does not read */
     uint64_t full_ms;         /* with as many files to be closed as a user may have */
     size_t bytes_per_session; /* of unread replies */
     size_t bytes_per_uid;     /* of unread replies and unfinished requests */
-    size_t pause_bytes;       /* of unread replies, beyond which requests are not read */
+    size_t pause_bytes;       /* of unread replies; beyond it, requests are not read */
 };
 
 #define SERVER_LIMITS_DEFAULT           \
@@ -48,27 +48,28 @@ struct server_counts {
     uint64_t slow_peers_closed;
 };
 
-/* Bytes received at once, shared by all sessions: a request is handled before the next read. */
+/* Bytes received in one read; all sessions share the buffer, as each request is handled before
+ * the next read. */
 #define SERVER_SCRATCH (64u << 10)
 
 struct server {
     struct loop *loop;         /* borrowed */
     struct engine *engine;     /* borrowed */
     struct closer *closer;     /* borrowed */
-    struct listener *listener; /* borrowed; NULL where, or once, none are accepted */
+    struct listener *listener; /* borrowed; NULL when not accepting */
     struct server_limits limits;
     struct server_counts counts;
     struct accounts accounts;
     struct session *sessions; /* owned list */
     struct peer_groups groups;
     struct peer_overflow overflow;
-    int spare_fd; /* owned: given up for a moment when descriptors run out, to refuse politely */
+    int spare_fd; /* owned: released when descriptors run out, to refuse a connection politely */
     bool draining, own_user_only;
     struct loop_owner owner;
     struct loop_watch watch;  /* of the listener */
-    struct loop_timer sweep;  /* once a second: who is slow? */
-    struct loop_timer reaper; /* next turn: close who ended */
-    struct loop_timer retry;  /* soon: the kernel, or the closer, had no room */
+    struct loop_timer sweep;  /* once a second: find slow peers */
+    struct loop_timer reaper; /* next iteration: close ended sessions */
+    struct loop_timer retry;  /* soon: the kernel or the closer was full */
     void (*closed)(void *context);
     void *context;
     uint8_t scratch[SERVER_SCRATCH];
@@ -77,33 +78,34 @@ struct server {
 struct server_options {
     struct loop *loop; /* borrowed, like all that follow */
     struct engine *engine;
-    struct listener *listener;          /* NULL: connections come by server_take alone */
+    struct listener *listener;          /* NULL: connections come by server_take only */
     struct closer *closer;              /* until the loop has ended */
     const char *publish_group;          /* its name; NULL, "": none */
-    bool own_user_only;                 /* who is not our user is refused; no group counts */
+    bool own_user_only;                 /* refuse all other users; groups do not count */
     const struct server_limits *limits; /* copied */
 };
 
 KILN_MUST_CHECK enum kiln_code server_create(const struct server_options *options,
                                              struct server **ret_server, struct kiln_err *err);
-/* A connected socket in place of one that was accepted: takes |fd|, also to refuse it. */
+/* Takes the connected socket |fd| as if it had just been accepted; closes it if refused. */
 void server_take(struct server *server, int fd);
-/* For connections to come: those that are there stay. */
+/* Applies to new connections; existing ones stay. */
 void server_set_limits(struct server *server, unsigned connections, unsigned connections_per_uid);
 void server_set_groups(struct server *server, const struct peer_groups *groups);
-/* Accepts no more, reads no more requests; answers what was asked.  Sessions end as they become
- * idle. */
+/* Accepts no more connections and reads no more requests.  Pending requests are answered;
+ * sessions end as they become idle. */
 void server_drain(struct server *server);
 /* True when no session is left. */
 bool server_is_empty(const struct server *server);
 /* Closes every session at once. */
 void server_drop_sessions(struct server *server);
-/* After that: |closed| is called, never from within, once the server is freed. */
+/* Call after server_drop_sessions.  |closed| is called, never from within, once the server is
+ * freed. */
 void server_close(struct server *server, void (*closed)(void *context), void *context);
 struct server_counts server_counts(const struct server *server);
 
 /* For sessions. */
 void server_reap_soon(struct server *server);
 void server_retry_soon(struct server *server);
-/* For the sweep, and for tests with a clock of their own. */
+/* For the sweep, and for tests with their own clock. */
 void server_check_times(struct server *server, uint64_t now_ms);

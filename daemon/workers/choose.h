@@ -2,26 +2,27 @@
 #pragma once
 
 /*
- * Which compiler process gets a job.
+ * Chooses the compiler process for a job.
  *
- * Role       any that is idle may: none of those had a client's source.  Libraries that are loaded
- *            already say which is best
+ * Role       any idle process may run it, as none of them has seen a client's source.  The
+ *            libraries that a process has loaded decide which one is best
  * Ownership  borrows
  * Threading  the loop's thread
  */
 #include "daemon/workers/worker.h"
 
-enum loaded {               /* the better for a job the later */
-              LOADED_STALE, /* its compiler as it was before somebody upgraded it */
+enum loaded {               /* from worst to best for a job */
+              LOADED_STALE, /* an older version of its compiler, since upgraded */
               LOADED_OTHER, /* another compiler */
               LOADED_NOTHING,
               LOADED_IT,
 };
 
 bool worker_is_idle(const struct worker *worker);
-/* What the worker's last job had it load, seen from one for |toolchain|; an |id| of zeros: any. */
+/* Compares the libraries that the worker has loaded with |toolchain|; an |id| of zeros matches
+ * any. */
 enum loaded worker_loaded(const struct worker *worker, struct bytes toolchain,
                           const struct digest *id);
-/* The one of |workers| that has the libraries of the job's toolchain loaded, else one with none,
- * else another; NULL when none is idle. */
+/* Prefers an idle worker with the job's toolchain loaded, then one with nothing loaded, then any
+ * other.  NULL when no worker is idle. */
 struct worker *worker_choose(struct worker *workers, const struct compile_task *task);

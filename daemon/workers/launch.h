@@ -2,18 +2,19 @@
 #pragma once
 
 /*
- * What passes between kilnd and kiln-launch.
+ * The messages between kilnd and kiln-launch.
  *
- * Role       one SOCK_SEQPACKET connection a process, each message one packet:
+ * Role       one SOCK_SEQPACKET connection for each process, one packet for each message:
  *
- *   kilnd -> kiln-launch   request   the arguments, with what becomes the process's descriptor 3
- *                                    and, if it is given one, the directory to start it in
+ *   kilnd -> kiln-launch   request   the arguments, the process's descriptor 3 and, optionally, its
+ *                                    working directory
  *   kiln-launch -> kilnd   started   its pid, and the user that it runs as
  *   kiln-launch -> kilnd   ended     its exit status, and the signal that ended it
  *
- *            That kilnd shuts down its side, by whatever end, asks for SIGKILL; "ended" still comes
+ *            When kilnd shuts down or closes its end, kiln-launch sends SIGKILL to the process;
+ *            "ended" still follows
  * Ownership  see each call
- * Threading  one thread a connection
+ * Threading  one thread for each connection
  */
 #include "common/err.h"
 
@@ -25,10 +26,11 @@
 
 struct launch_request {
     const char *const *arguments; /* NULL-terminated, with the program's name first */
-    int fd_3, directory;          /* borrowed; directory -1: where kiln-launch is */
+    int fd_3, directory;          /* borrowed; directory -1: that of kiln-launch */
 };
 
-/* Does not wait: KILN_UNAVAILABLE, saying what to look at, where nobody listens. */
+/* Does not wait.  KILN_UNAVAILABLE when nothing listens at |service|; the message says what to
+ * check. */
 KILN_MUST_CHECK enum kiln_code launch_connect(const char *service, int *ret_control,
                                               struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code launch_send_request(int control,
@@ -40,7 +42,8 @@ struct launch_received {
     char *arguments[LAUNCH_ARGUMENTS_MAX + 1]; /* into |text| */
     int fd_3, directory;                       /* owned by the receiver; directory -1: none */
 };
-/* Waits.  KILN_NOT_FOUND, without a sentence, when kilnd went before it asked for anything. */
+/* Waits.  KILN_NOT_FOUND, without a message, when kilnd closed the connection before any
+ * request. */
 KILN_MUST_CHECK enum kiln_code launch_receive_request(int control,
                                                       struct launch_received *ret_request,
                                                       struct kiln_err *err);
@@ -51,8 +54,8 @@ struct launch_report {
     uint32_t pid, uid;       /* of LAUNCH_STARTED */
     int32_t status, signal_; /* of LAUNCH_ENDED */
 };
-/* Lost when kilnd is gone: then nobody wants to know. */
+/* The report is dropped if kilnd is gone. */
 void launch_send_report(int control, const struct launch_report *report);
-/* Does not wait: KILN_BUSY when there is none now, KILN_UNAVAILABLE when none will come,
- * KILN_INVALID for nonsense, all without a sentence. */
+/* Does not wait.  Never sets a message: KILN_BUSY when no report is here yet, KILN_UNAVAILABLE
+ * when none will come, KILN_INVALID for a malformed one. */
 KILN_MUST_CHECK enum kiln_code launch_receive_report(int control, struct launch_report *ret_report);

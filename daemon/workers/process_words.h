@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * What a worker's process prints on standard error.
+ * Logs what a worker process prints on standard error.
  *
- * Role       its standard error is a pipe of ours: our own may be a terminal, a file or the
- *            journal, which what a stranger's source took over may neither read nor write to.  Each
- *            line is a record worker_said, cut where it is long, and written as often as records of
- *            that kind may be.  Of many short lines that come at once most are only counted
+ * Role       the process's standard error is a pipe that kilnd reads. kilnd's own may be a
+ *            terminal, a file or the journal, which a process taken over by hostile source must not
+ *            reach.  Each line becomes a rate-limited record worker_said; long lines are cut.  When
+ *            many short lines come at once, most are only counted
  * Ownership  embedded in its owner, which may be freed once all its handles have closed
  * Threading  the loop's thread
  */
@@ -18,17 +18,18 @@
 
 struct process_words {
     struct loop_watch watch;
-    struct loop_timer rest; /* between two looks: it does not keep us busy, however much it says */
-    const char *who;        /* borrowed: the program's name */
-    int fd;                 /* owned while |watch| is open */
-    bool is_cut;            /* the rest of this line is left out */
+    struct loop_timer
+        rest;        /* pause between two reads, so that a noisy process cannot keep kilnd busy */
+    const char *who; /* borrowed: the program's name */
+    int fd;          /* owned while |watch| is open */
+    bool is_cut;     /* the rest of this line is left out */
     size_t used;
     char line[WORDS_LINE_MAX + 1];
 };
 
-/* |ret_fd| is for the process, and the caller's to close.  On failure nothing is open. */
+/* |ret_fd| is for the process; the caller closes it.  On failure nothing is open. */
 KILN_MUST_CHECK enum kiln_code process_words_open(struct loop *loop, struct process_words *words,
                                                   struct loop_owner *owner, const char *who,
                                                   int *ret_fd, struct kiln_err *err);
-/* What is there is still told.  Accepts a zeroed one. */
+/* Logs what is left in the pipe.  Accepts a zeroed one. */
 void process_words_close(struct process_words *words);

@@ -69,7 +69,7 @@ static bool is_mark_or_link(const char *name)
     return strcmp(name, MARKER) == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* Of a directory of ours, open as |fd|: all but its mark. */
+/* Removes the content of kilnd's directory |fd| except its marker. */
 static enum kiln_code remove_content(int fd, struct kiln_err *err)
 {
     fchmod(fd, 0700); /* whoever filled it may have taken that away */

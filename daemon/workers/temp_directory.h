@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * Private temporary directories for compilers: one directory a daemon, below it one a worker.
+ * Private temporary directories for compilers: one for each daemon, and in it one for each worker.
  *
- * Role       makes them, removes them whatever they hold, and sweeps up after a daemon that was
- *            killed.  All are for kilnd's user alone; where compilers run as another, a worker's
- *            own is that user's and the ones above it can be passed through, not listed
- * Ownership  a root holds a lock on its directory while it is open, so that no other daemon takes
- * it for a leftover, in whatever process namespace that one runs Threading  a root on one thread
+ * Role       creates them, removes them with any content, and removes those of a killed daemon.
+ *            They belong to kilnd's user alone.  If compilers run as another user, that user owns
+ *            the worker's directory and may pass through the ones above it, but not list them
+ * Ownership  an open root holds a lock on its directory.  The lock shows other daemons, in any
+ *            process namespace, that the directory is in use
+ * Threading  a root on one thread
  */
 #include "common/err.h"
 #include "common/paths.h"
@@ -21,18 +22,19 @@ struct temp_root {
     struct worker_user user; /* owns the directories below it */
 };
 
-/* Of a directory made to hold temporary ones. */
+/* The mode of a directory that holds temporary directories. */
 static inline mode_t temp_base_mode(const struct worker_user *user)
 {
     return user->other ? 0711 : 0700;
 }
 
-/* Makes <base>/kilnd-temp-XXXXXX after removing those of dead daemons of this user.  Says what to
- * do where |user| may not enter it (KILN_DENIED) and where its filesystem is full (KILN_FULL). */
+/* Makes <base>/kilnd-temp-XXXXXX after removing those of this user's dead daemons.  The message
+ * says what to do if |user| may not enter it (KILN_DENIED) or the filesystem is full
+ * (KILN_FULL). */
 KILN_MUST_CHECK enum kiln_code temp_root_open(const char *base, const struct worker_user *user,
                                               struct temp_root *ret_root, struct kiln_err *err);
-/* Removes it with all that is in it. */
+/* Removes the directory and its content. */
 void temp_root_close(struct temp_root *root);
-/* A new directory below it. */
+/* Makes a new directory in |root|. */
 KILN_MUST_CHECK enum kiln_code temp_directory_make(struct temp_root *root, char path[PATH_TEXT_MAX],
                                                    struct kiln_err *err);

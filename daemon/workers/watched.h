@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A process whose end is waited for, be it a child or not.
+ * Detects the end of a process, whether it is a child or not.
  *
- * Role       by a descriptor of it (pidfd_open); where that is not to be had (an old kernel, a
- *            container's filter, no descriptor left) it is looked at again and again
+ * Role       uses a pidfd.  Without one (old kernel, container filter, no free descriptor) the
+ *            caller polls the process
  * Ownership  watched_begin / watched_end
  * Threading  one thread
  */
@@ -14,16 +14,16 @@
 
 struct watched {
     pid_t pid;               /* 0: by |fd| alone */
-    int fd;                  /* owned, for poll: POLLIN when it has ended; -1: look at it */
-    unsigned long long born; /* tells it from a later one of that number; 0: not known */
+    int fd;                  /* owned, for poll: POLLIN when it has ended; -1: poll by pid */
+    unsigned long long born; /* start time, as pids are reused; 0: unknown */
 };
 
-/* False, with errno set, where there is none. */
+/* False, with errno set, if there is no such process. */
 bool watched_begin(struct watched *ret_watched, pid_t pid);
-/* The same for whoever is at the other end of |socket|. */
+/* The same for the peer of |socket|. */
 bool watched_begin_peer(struct watched *ret_watched, int socket);
-/* How long poll may wait until the next look. */
+/* The time-out for poll until the next check. */
 int watched_pause_ms(const struct watched *watched);
-/* |revents| of its descriptor.  A child that has ended is left to be reaped. */
+/* |revents|: what poll returned for |fd|.  Does not reap a child that has ended. */
 bool watched_has_ended(const struct watched *watched, short revents);
 void watched_end(struct watched *watched);

@@ -4,12 +4,12 @@
 /*
  * One kiln-compiler process.
  *
- * Role       starts it with its limits and its user, gives it one job at a time, watches the clock,
- *            and turns whatever it does, dying included, into an outcome
- * Ownership  frees itself after its |gone| event; borrows options and the job in hand
+ * Role       starts it with its limits and its user, gives it one job at a time, enforces the
+ *            time-out, and turns every end of a job, crashes included, into a result
+ * Ownership  frees itself after its |gone| event; borrows options and the current job
  * Threading  the loop's thread; events never come from within a call on the same worker
  *
- * States and moves: worker_state.h.  What passes over the socket: engine/compile/worker_wire.h.
+ * States and transitions: worker_state.h.  Socket protocol: engine/compile/worker_wire.h.
  */
 #include "daemon/loop/work_queues.h"
 #include "daemon/workers/temp_directory.h"
@@ -22,13 +22,13 @@
 struct worker;
 
 struct worker_events {
-    /* |sandbox|: what confines it. */
+    /* |sandbox|: the layers that confine it. */
     void (*ready)(struct worker *worker, const struct sandbox_report *sandbox);
-    /* The job's outcome is filled; the worker may take another when it is IDLE, which it never is
-     * again after a job of a client's. */
+    /* The job's result is filled.  The worker may take another job when it is IDLE; after a
+     * client's job it never is again. */
     void (*finished)(struct worker *worker, struct compile_task *task);
-    /* The process is no more; |err| says why.  Comes before |finished| of a job that died with it.
-     */
+    /* The process ended; |err| says why.  Comes before |finished| of a job that was running in
+     * it. */
     void (*exited)(struct worker *worker, const struct kiln_err *err);
     void (*gone)(struct worker *worker); /* freed after this */
 };
@@ -41,13 +41,14 @@ struct worker_options {
     const char *service;             /* borrowed: of the unit that starts it; "": there is none */
     const char *outside;             /* borrowed: namespaces that it must not be in */
     bool require_sandbox;            /* one that lacks a layer is not used */
-    struct process_limits limits;    /* it sets them; limits.jobs: how many before it is replaced */
-    uint64_t timeout_ms;             /* wall clock of one job */
-    uint64_t start_timeout_ms;       /* until it says that it is ready */
+    struct process_limits
+        limits; /* the process sets them itself; limits.jobs: how many before it is replaced */
+    uint64_t timeout_ms;       /* wall clock of one job */
+    uint64_t start_timeout_ms; /* until it reports ready */
     struct worker_events events;
 };
 
-enum worker_blame { /* why we killed it */
+enum worker_blame { /* why kilnd killed it */
                     BLAME_NOTHING,
                     BLAME_SLOW_START,
                     BLAME_UNCONFINED,
@@ -61,7 +62,7 @@ enum worker_blame { /* why we killed it */
 
 struct worker {
     const struct worker_options *options; /* borrowed */
-    void *context;                        /* whoever listens to the events */
+    void *context;                        /* for the receiver of the events */
     struct loop_owner owner;
     struct worker_process process;
     struct loop_watch watch;
@@ -73,15 +74,15 @@ struct worker {
     bool hung_up;                       /* its end of the socket is closed: no more jobs for it */
     int socket;                         /* owned; -1 when closed */
     unsigned jobs;                      /* given so far */
-    bool is_spent;                      /* it has, or had, a client's source: its last job */
+    bool is_spent;                      /* it has run a client's source, so this job is its last */
     char toolchain[TOOLCHAIN_NAME_MAX]; /* the last job's: its libraries are loaded */
     struct digest toolchain_id;         /* likewise; zeros: not known */
     struct compile_task *task;          /* borrowed: the job in hand */
-    struct warmup warmup;               /* its owner's */
+    struct warmup warmup;               /* filled by the pool */
     struct worker_files files;          /* owned while a job is in hand */
-    struct sandbox_report sandbox;      /* once it said so */
+    struct sandbox_report sandbox;      /* filled once it is ready */
     uint64_t started_ns;                /* the job in hand */
-    uint64_t time_ms;                   /* that it may take */
+    uint64_t time_ms;                   /* wall-clock limit of this job */
     char temp[PATH_TEXT_MAX];           /* "": the unit has one */
     struct worker *next;                /* its owner's list */
 };
@@ -89,7 +90,7 @@ struct worker {
 /* Compilers take seconds to load, whatever one kernel is allowed. */
 #define WORKER_PROBE_MIN_MS 60000u
 
-/* The wall clock of one job; a probe or a description has a minute at least. */
+/* The wall-clock limit of one job; a probe or a description gets at least a minute. */
 static inline uint64_t worker_time_ms(const struct worker_options *options, enum compile_kind kind)
 {
     bool probes = kind != COMPILE_KERNEL && options->timeout_ms < WORKER_PROBE_MIN_MS;
@@ -98,11 +99,11 @@ static inline uint64_t worker_time_ms(const struct worker_options *options, enum
 
 KILN_MUST_CHECK enum kiln_code worker_start(const struct worker_options *options, void *context,
                                             struct worker **ret_worker, struct kiln_err *err);
-/* Only when IDLE.  On failure the job is still the caller's.  KILN_UNAVAILABLE: the process is
- * gone, or is being killed; for all else the worker is as before: what failed is our own. */
+/* Call only when IDLE.  On failure the caller keeps the job.  KILN_UNAVAILABLE: the process is
+ * gone or being killed.  Any other failure is kilnd's own and leaves the worker as it was. */
 KILN_MUST_CHECK enum kiln_code worker_give(struct worker *worker, struct compile_task *task,
                                            struct kiln_err *err);
-/* Kills one that is IDLE and not to be used any more. */
+/* Kills an IDLE worker that is no longer useful. */
 void worker_retire(struct worker *worker);
-/* Kills it; a job in hand ends as COMPILE_UNAVAILABLE. */
+/* Kills it; its current job ends as COMPILE_UNAVAILABLE. */
 void worker_stop(struct worker *worker);

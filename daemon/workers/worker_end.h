@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Why a worker ended, in words, and what that means for the job it had. */
+/* Explains why a worker ended, and what that means for its job. */
 #include "daemon/workers/worker.h"
 
-/* |status| and |signal| as the process left them.  The sentence is complete: it names the program
- * compiled, the target and the toolchain, the limit and its setting. */
+/* |status| and |signal| as the process left them.  |text| is a complete message: it names the
+ * program compiled, the target and toolchain, the limit and its setting. */
 enum compile_end worker_end_of_job(const struct worker *worker, int status, int signal, char *text,
                                    size_t size);
 /* For a worker without a job. */

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Calls of libc that fail when a test says so.
+ * Makes libc calls fail on demand.
  *
- * Role       the linker puts these in place of libc's for what the test links of ours (--wrap), so
- *            a call that fails is one that the code under test makes, never libc's own or a
- * library's Threading  one call is chosen at a time, for all threads; it is struck once, or from
- * then on
+ * Role       the linker replaces libc's functions in kiln's own code (--wrap), so only calls that
+ *            the code under test makes fail, never those inside libc or another library
+ * Threading  one function is chosen at a time, for all threads; one call of it fails, or all from
+ *            then on
  *
- * The calls are those of failing_calls.c; one that is not there aborts the test.
+ * failing_calls.c lists the functions; naming another one aborts the test.
  */
 #include "common/err.h"
 
