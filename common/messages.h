@@ -42,8 +42,7 @@ enum argument_kind {
     ARGUMENT_U32,        /* the low 32 bits of value */
     ARGUMENT_U64,        /* value */
     ARGUMENT_F32,        /* the low 32 bits of value, as a float */
-    ARGUMENT_TENSOR_MAP, /* a tensor map, encoded at launch; plans store the maps after the
-                            arguments */
+    ARGUMENT_TENSOR_MAP, /* a tensor map, encoded at launch; stored after the arguments */
 };
 
 #define SOLUTION_FAVOURED 1u  /* likely to be the fastest, if nothing was measured */
@@ -62,22 +61,18 @@ enum plan_source {
 #define FETCH_NO_CACHE 2u  /* compile it: use nothing stored, and store nothing */
 #define PLAN_HEURISTIC 4u  /* for plan: ignore all records */
 
-#define TUNING_NEAREST \
-    1u /* for tuning_get: if there is no record, return a neighbour's (see the ratios) */
+#define TUNING_NEAREST 1u      /* for tuning_get: without a record, return a neighbour's */
 #define TUNING_MEASUREMENTS 2u /* also return who measured each entry, where and when */
-#define TUNING_STALE \
-    1u /* in an answer: measured with another driver or toolchain than the client's */
-#define TUNING_NEAR 2u /* it is the record of another problem, with another batch or spatial size \
-                        */
-#define TUNING_TOKEN_SIZE 16u /* bytes; recognises a tuning_put that is sent twice */
-#define LEASE_SHARE 1u        /* for tuning_lease: take a share of a search that has begun */
-#define LEASE_WAIT 2u         /* if nothing can be granted now, answer later */
+#define TUNING_STALE 1u        /* in an answer: measured with another driver or toolchain */
+#define TUNING_NEAR 2u         /* the record of a problem with another batch or spatial size */
+#define TUNING_TOKEN_SIZE 16u  /* bytes; recognises a tuning_put that is sent twice */
+#define LEASE_SHARE 1u         /* for tuning_lease: take a share of a search that has begun */
+#define LEASE_WAIT 2u          /* if nothing can be granted now, answer later */
 
 enum lease_result {
     LEASE_RESULT_GRANTED, /* measure the share, then report */
-    LEASE_RESULT_TAKEN, /* others tune it, and no share is left: the client may use what is recorded
-                         */
-    LEASE_RESULT_DONE,  /* every candidate was measured; the best is recorded, if any ran */
+    LEASE_RESULT_TAKEN,   /* others tune it; no share is left: use what is recorded */
+    LEASE_RESULT_DONE,    /* every candidate was measured; the best is recorded, if any ran */
 };
 
 /* Capabilities, exchanged in hello.  Either side may rely on a bit once both have set it. */

@@ -39,10 +39,11 @@ struct module_table {
 };
 
 void module_table_init(struct module_table *table);
-/* Unloads everything; no module is in use.  |abandon|: only forgets it. */
+/* Unloads everything; no module may be in use.  |abandon|: forgets the modules without
+ * unloading. */
 void module_table_done(struct module_table *table, struct kiln_device *device, bool abandon);
 
-/* The module of |kernel|'s key, loaded unless it is.  In use until module_put. */
+/* Returns the module of |kernel|'s key, and loads it if needed.  It is in use until module_put. */
 KILN_MUST_CHECK enum kiln_code module_get(struct kiln_device *device, struct kiln_kernel *kernel,
                                           struct device_module **ret_module, struct kiln_err *err);
 void module_put(struct kiln_device *device, struct device_module *module); /* accepts NULL */
