@@ -4,16 +4,16 @@
 /*
  * The search for a solver's best perf config, by trials.
  *
- * Role       which configs are tried, how long each is timed and which are dropped; what a trial
- *            costs in compilers and devices is behind struct search_ops, of which tests have a fake
+ * Role       Decides which configs to try, how long to time each and which to drop.  struct
+ *            search_ops hides compilers and devices, so that tests can use a fake
  *
- *   try     many configs, each timed shortly; one that is hopeless beside the best is cut short
- *   halve   of the fastest sixteen the better half is timed twice as long, until two are left; a
- *           result is checked before it may win, and a wrong one goes
+ *   try     many configs, each timed briefly; one that is far slower than the best is cut short
+ *   halve   of the fastest sixteen, the better half is timed twice as long, until two are left; a
+ *           result is checked before it may win, and a wrong one is dropped
  *   refine  the neighbours of the best along each axis are tried, as long as one of them is better
  *
- * Ownership  a search owns its trials and their texts; what a trial holds of compiled and loaded
- *            things is the ops'
+ * Ownership  a search owns its trials and their texts; the ops own what a trial has compiled and
+ *            loaded
  * Threading  one thread
  */
 #include "common/bytes.h"

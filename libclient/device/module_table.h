@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Loaded code objects of one device, by key.
+ * The cache of a device's loaded code objects, by key.
  *
- * Role       the second run with a kernel finds it loaded already, in whatever thread
- * Ownership  modules are counted; one that nobody uses stays loaded until MODULES_IDLE_MAX others
- *            were used after it, or until the device goes.  A module keeps its kernel's bytes: HIP
- *            reads them after loading, too
- * Threading  any thread; one that asks for what another is loading waits for it
+ * Role       a second run with the same kernel finds it loaded, on any thread
+ * Ownership  Modules are reference-counted.  An unused module stays loaded until MODULES_IDLE_MAX
+ *            others were used after it, or until the device is closed.  A module keeps its kernel's
+ *            bytes, because HIP also reads them after loading
+ * Threading  any thread; a thread that needs a module waits while another thread loads it
  */
 #include "common/hash_table.h"
 #include "common/list.h"
