@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * Byte views, a growing buffer and a checked reader; all numbers little-endian.
+ * Byte views, a growing buffer and a checked reader.  All numbers are little-endian.
  *
- * Role       everything that goes into or comes out of a frame passes through here
+ * Role       encodes and decodes the contents of every frame
  * Ownership  struct bytes borrows; struct buffer owns its memory (buffer_done)
  * Threading  plain values, no shared state
  *
- * Failure is sticky: after one failed append or read, further calls do nothing and
- * the caller checks |failed| once at the end.
+ * Failure is sticky: after one failed append or read, further calls do nothing.  The caller checks
+ * |failed| once at the end.
  */
 #include "common/cleanup.h"
 
@@ -33,7 +33,7 @@ struct buffer {
 struct reader {
     const uint8_t *at; /* borrowed */
     const uint8_t *end;
-    bool failed; /* something was asked for that is not there */
+    bool failed; /* a read went beyond the end */
 };
 
 /* Views. */
@@ -43,11 +43,11 @@ static inline struct bytes bytes_of(const void *data, size_t size)
 }
 struct bytes bytes_of_text(const char *text);
 bool bytes_equal(struct bytes a, struct bytes b);
-/* As memcmp, the shorter first where one begins the other. */
+/* Compares like memcmp; if one is a prefix of the other, the shorter comes first. */
 int bytes_compare(struct bytes a, struct bytes b);
 bool bytes_equal_text(struct bytes a, const char *text);
-/* 64-bit FNV-1a: for hash tables, and part of the text of OpenCL targets
- * (common/opencl_target.h), so it stays as it is.  Never for trust. */
+/* 64-bit FNV-1a, for hash tables; never for security.  The text of OpenCL targets contains it
+ * (common/opencl_target.h), so the function must not change. */
 uint64_t bytes_hash(struct bytes b, uint64_t seed);
 /* A heap copy with a terminating NUL; NULL when out of memory. */
 char *bytes_to_text(struct bytes b);
@@ -77,7 +77,7 @@ uint8_t reader_u8(struct reader *r);
 uint16_t reader_u16(struct reader *r);
 uint32_t reader_u32(struct reader *r);
 uint64_t reader_u64(struct reader *r);
-/* Borrowed from the bytes the reader was made of. */
+/* Borrows from the bytes that the reader was made of. */
 struct bytes reader_take(struct reader *r, size_t size);
 struct bytes reader_sized(struct reader *r);
 size_t reader_left(const struct reader *r);

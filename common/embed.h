@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * The way from libkiln to the engine that is linked into the same program (KILN_EMBED_BUILD).
+ * The interface between libkiln and the engine that is linked into the same program
+ * (KILN_EMBED_BUILD).
  *
- * Role       the two are one archive of two objects whose other names are hidden from each other:
- *            this is all that passes between them, and what the program has built in
+ * Role       The archive has two objects, which hide their other names from each other.  Only this
+ *            connection, and the program's built-in data, pass between them
  * Threading  any thread
  */
 #include "common/transport.h"
@@ -14,8 +15,8 @@ struct engine_data;
 /* What was built into the program (db/embed). */
 __attribute__((visibility("default"))) extern const struct engine_data kiln_built_in;
 
-/* A connection to the engine in this process, which opens with the first and closes with the last.
- * |compiles|: what is not built in is compiled by a kiln-compiler of this host.
+/* Connects to the engine in this process, which opens with the first connection and closes with the
+ * last.  |compiles|: a kiln-compiler of this host compiles what is not built in.
  *   KILN_UNAVAILABLE  this process was forked while another thread was inside the engine */
 __attribute__((visibility("default"))) KILN_MUST_CHECK enum kiln_code kiln_embed_connect(
     bool compiles, struct transport **ret_transport, struct kiln_err *err);

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Errors: a code for programs, a sentence for people.
+ * Errors: a code for programs, a message for people.
  *
- * A call that can fail returns enum kiln_code; its last parameter is a
- * caller-owned struct kiln_err, never NULL, that receives the sentence.  Nothing
- * here allocates, so errors survive running out of memory, and a kiln_err may be
- * copied by value into a request, across a thread, or onto the wire.
+ * A call that can fail returns enum kiln_code.  Its last parameter is a caller-owned struct
+ * kiln_err, never NULL, that receives the message.  Nothing here allocates, so errors can be
+ * reported when memory is exhausted.  A kiln_err may be copied by value into a request, across a
+ * thread, or onto the wire.
  *
- * Expected answers (KILN_NOT_FOUND from a lookup) carry a code and no sentence:
- * the caller asked a question and got "no".  Thread-safe: no shared state.
+ * Expected answers (KILN_NOT_FOUND from a look-up) have a code and no message.  Thread-safe: there
+ * is no shared state.
  */
 #include <stdarg.h>
 #include <stdbool.h>
@@ -31,7 +31,8 @@ struct kiln_err {
 
 #define KILN_ERR_INIT ((struct kiln_err){ .code = KILN_OK })
 
-/* The same without clearing all of the text, for what every request passes. */
+/* The same as KILN_ERR_INIT, but does not clear the whole text; for code that every request
+ * runs. */
 static inline void kiln_err_init(struct kiln_err *err)
 {
     err->code = KILN_OK;

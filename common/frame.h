@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Frames: how messages lie on the socket (docs/protocol.md).
+ * Frames: the layout of messages on the socket (docs/protocol.md).
  *
  *   offset size
  *        0    4  magic 'K' 'I' 'L' 'N'
@@ -19,11 +19,11 @@
 
 #define FRAME_HEADER_SIZE 24
 #define FRAME_MAGIC 0x4e4c494bu /* "KILN", little-endian */
-#define FRAME_VERSION 1         /* the newest that this code speaks */
-#define FRAME_VERSION_OLDEST 1  /* the oldest that it still understands */
+#define FRAME_VERSION 1         /* the newest that this code supports */
+#define FRAME_VERSION_OLDEST 1  /* the oldest that this code supports */
 
 #define FRAME_MORE 1u     /* another frame with the same request id follows (streamed replies) */
-#define FRAME_STOPPING 2u /* kilnd is stopping: it answers what it has and reads no more */
+#define FRAME_STOPPING 2u /* kilnd is stopping: it answers pending requests and reads no more */
 
 struct frame_header {
     uint16_t version;
@@ -36,7 +36,7 @@ struct frame_header {
 
 void frame_header_write(uint8_t raw[FRAME_HEADER_SIZE], const struct frame_header *h);
 /* KILN_INVALID, with the offending value, for a wrong magic, an oversized body or too many
- * descriptors.  The version is not judged here: hello does that, with a better answer. */
+ * descriptors.  Does not check the version: hello does, and returns a better message. */
 KILN_MUST_CHECK enum kiln_code frame_header_read(const uint8_t raw[FRAME_HEADER_SIZE],
                                                  struct frame_header *ret_header,
                                                  struct kiln_err *err);

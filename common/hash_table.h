@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Hash tables whose links are members of what they hold, as those of list.h are.
+ * Hash tables whose links are members of the items, as in list.h.
  *
  * Role       the one hash table: kernels in memory, tuning records, in-flight requests
- * Ownership  owns its buckets alone; an item must leave its table before it is freed.  A table
- *            that has items must not move in memory
- * Threading  plain values; whoever owns the table guards it
+ * Ownership  owns only its buckets; an item must leave its table before it is freed.  A table with
+ *            items must not move in memory
+ * Threading  plain values; the owner of the table synchronises access
  *
- * Hashes come from the caller: the first bytes of a digest, or a keyed hash where somebody else
- * writes what is hashed.  Two items may have one hash, so a caller compares what it finds:
+ * The caller supplies hashes: the first bytes of a digest, or a keyed hash if untrusted parties
+ * choose the hashed bytes.  Two items may have the same hash, so the caller compares each match:
  *
  *     struct user { struct hash_link link; uint32_t uid; };
  *
@@ -29,20 +29,20 @@ struct hash_link {
 
 struct hash_table {             /* zeroed: empty */
     struct hash_link **buckets; /* owned */
-    struct hash_link *single;   /* the only bucket while there is no memory for |buckets| */
-    size_t mask;                /* buckets, a power of two, less one; 0: |single| */
+    struct hash_link *single;   /* the only bucket if there is no memory for |buckets| */
+    size_t mask;                /* number of buckets (a power of two) minus one; 0: use |single| */
     size_t count;               /* items */
 };
 
-/* Leaves it empty, to be used again. */
+/* Leaves an empty table that can be used again. */
 void hash_table_done(struct hash_table *table);
-/* Cannot fail: without memory for more buckets a look-up takes longer. */
+/* Cannot fail: without memory for more buckets, look-ups get slower. */
 void hash_table_add(struct hash_table *table, struct hash_link *link, uint64_t hash);
-/* Nothing happens to one that is in no table. */
+/* Does nothing if |link| is in no table. */
 void hash_table_remove(struct hash_table *table, struct hash_link *link);
-/* What |table| takes beside itself and its items. */
+/* Memory that |table| uses, without itself and its items. */
 size_t hash_table_bytes(const struct hash_table *table);
-/* All items, in no order: the first one, then the one behind |link|; NULL: no more. */
+/* All items, in no particular order: the first one, then the one after |link|; NULL at the end. */
 struct hash_link *hash_table_begin(const struct hash_table *table);
 struct hash_link *hash_table_behind(const struct hash_table *table, const struct hash_link *link);
 
@@ -60,7 +60,7 @@ static inline struct hash_link *const *hash_table_buckets(const struct hash_tabl
     return table->mask ? table->buckets : &table->single;
 }
 
-/* Items of this hash, then the next one of |link|'s hash; NULL: no more. */
+/* Items with this hash: the first one, then the next one with |link|'s hash; NULL at the end. */
 static inline struct hash_link *hash_table_first(const struct hash_table *table, uint64_t hash)
 {
     return hash_table_same(hash_table_buckets(table)[hash & table->mask], hash);
@@ -76,12 +76,12 @@ static inline void *hash_table_item(struct hash_link *link, size_t offset)
     return link ? (char *)link - offset : NULL;
 }
 
-/* |item| is declared by the loop and must stay in the table, unless the loop ends with it. */
+/* The loop declares |item|, which must stay in the table unless the body ends the loop. */
 #define HASH_EACH(table, wanted, type, member, item)                                            \
     for (type *item = hash_table_item(hash_table_first(table, wanted), offsetof(type, member)); \
          item; item = hash_table_item(hash_table_next(&item->member), offsetof(type, member)))
 
-/* Every item of the table; the body may remove and free it, and nothing else. */
+/* Every item of the table; the body may remove and free |item|, but no other item. */
 #define HASH_ALL(table, type, member, item)                                              \
     for (type *item = hash_table_item(hash_table_begin(table), offsetof(type, member)),  \
               *item##_next;                                                              \

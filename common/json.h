@@ -2,27 +2,27 @@
 #pragma once
 
 /*
- * JSON values; the only place that knows cJSON.  A library of its own (kiln_json): libkiln does
- * not link it.
+ * JSON values; the only user of cJSON.  A separate library (kiln_json), which libkiln does not
+ * link.
  *
- * Role       administration's bodies, configuration files
- * Ownership  json_parse and json_object/json_array return owned trees (json_destroy); adding a
- *            value to a parent gives it away; getters borrow from the tree
- * Threading  one tree, one thread
+ * Role       bodies of administration requests, configuration files
+ * Ownership  json_parse, json_object and json_array return owned trees (json_destroy); adding a
+ *            value to a parent transfers ownership; getters borrow from the tree
+ * Threading  one thread per tree
  *
- * Building never fails visibly: out of memory makes a tree that json_print refuses.
+ * Building reports no errors: if memory runs out, json_print rejects the tree.
  */
 #include "common/bytes.h"
 #include "common/err.h"
 
 struct json;
 
-/* The sentence names |origin| and the offset where parsing stopped.  Depth is bounded. */
+/* The message names |origin| and the offset where parsing stopped.  Depth is bounded. */
 KILN_MUST_CHECK enum kiln_code json_parse(struct bytes text, const char *origin,
                                           struct json **ret_json, struct kiln_err *err);
 void json_destroy(struct json *json);
 KILN_DEFINE_AUTO(json)
-/* An owned heap text, one line (indent false) or for people; NULL when out of memory. */
+/* Returns an owned heap text, indented or on one line; NULL if out of memory. */
 char *json_print(const struct json *json, bool indent);
 
 /* Building. */
@@ -31,17 +31,19 @@ struct json *json_array(void);
 struct json *json_text(const char *text);
 struct json *json_number(double value);
 struct json *json_bool(bool value);
-void json_set(struct json *object, const char *name, struct json *value); /* takes value */
+void json_set(struct json *object, const char *name,
+              struct json *value); /* takes ownership of |value| */
 void json_set_text(struct json *object, const char *name, const char *text);
 /* Up to its first NUL. */
 void json_set_bytes(struct json *object, const char *name, struct bytes text);
-void json_set_u64(struct json *object, const char *name, uint64_t value);     /* exact to 2^53 */
-void json_replace_u64(struct json *object, const char *name, uint64_t value); /* or adds it */
+void json_set_u64(struct json *object, const char *name, uint64_t value); /* exact to 2^53 */
+void json_replace_u64(struct json *object, const char *name,
+                      uint64_t value); /* adds it if absent */
 void json_set_number(struct json *object, const char *name, double value);
 void json_set_bool(struct json *object, const char *name, bool value);
-void json_append(struct json *array, struct json *value); /* takes value */
+void json_append(struct json *array, struct json *value); /* takes ownership of |value| */
 
-/* Reading: borrowed results; wrong type or absent gives the default. */
+/* Reading: results are borrowed; an absent member or a wrong type gives the default. */
 bool json_is_object(const struct json *json);
 bool json_is_array(const struct json *json);
 bool json_is_text(const struct json *json);

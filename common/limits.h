@@ -2,40 +2,39 @@
 #pragma once
 
 /*
- * Every bound that both ends of the socket must agree on, in one place.  Limits that
- * only one module knows stand at the top of that module's file.
+ * Every limit that both ends of the socket must agree on.  A limit that only one module needs is at
+ * the top of that module's file.
  */
 
-/* A frame's body.  Sources of real kernels with all their headers stay under 2 MiB
- * (Composable Kernel's largest preprocessed unit is about that). */
+/* A frame's body.  Sources of real kernels with all their headers stay under 2 MiB, about the size
+ * of Composable Kernel's largest preprocessed unit. */
 #define LIMIT_FRAME_BODY (8u << 20)
 /* Linux passes at most 253 descriptors in one message (SCM_MAX_FD). */
 #define LIMIT_FRAME_DESCRIPTORS 253u
-/* Files that come with one request: a package and its manifest. */
+/* Files that are passed with one request: a package and its manifest. */
 #define LIMIT_REQUEST_FILES 2u
-/* Requests that one connection may have unanswered. */
+/* Unanswered requests of one connection. */
 #define LIMIT_REQUESTS_IN_FLIGHT 1024u
 /* Items in one batch. */
 #define LIMIT_BATCH_ITEMS 4096u
 /* One code object.  The largest in AMD's packages is 19 MiB. */
 #define LIMIT_CODE_OBJECT (256u << 20)
-/* A compiler's log as it is kept and sent; the middle is cut out beyond this. */
+/* A stored or sent compiler log; the middle of a longer one is cut out. */
 #define LIMIT_COMPILE_LOG (64u << 10)
-/* An object that may come inside the frame: up to here a copy costs less than passing,
- * checking and mapping a descriptor
- * (docs/decisions/0004-small-objects-inline.md). */
+/* An object sent inside the frame.  Up to this size, a copy costs less than passing, checking and
+ * mapping a descriptor (docs/decisions/0004-small-objects-inline.md). */
 #define LIMIT_INLINE_OBJECT (16u << 10)
-/* A target's text, with room for a terminating NUL. */
+/* A target's text, including the terminating NUL. */
 #define LIMIT_TARGET_TEXT 160u
-/* A program's or a header's name, bytes. */
+/* The name of a program or a header, in bytes. */
 #define LIMIT_PROGRAM_NAME 255u
-/* The options of one kernel, bytes. */
+/* The options of one kernel, in bytes. */
 #define LIMIT_OPTIONS_TEXT (16u << 10)
-/* How many headers a source may bring. */
+/* Headers of one source. */
 #define LIMIT_HEADERS 256u
 /* Kernels in one plan. */
 #define LIMIT_PLAN_KERNELS 8u
 /* Arguments of one kernel. */
 #define LIMIT_KERNEL_ARGUMENTS 32u
-/* Tensor maps of one plan.  Backward data with a stride of two has five. */
+/* Tensor maps of one plan.  Backward data with a stride of two needs five. */
 #define LIMIT_PLAN_MAPS 8u

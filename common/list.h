@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Doubly linked lists whose links are members of what they hold.
+ * Doubly linked lists whose links are members of the items.
  *
- * Role       one list for everything: no allocation, removal without a search
+ * Role       the one list: no allocation, removal without a search
  * Ownership  a list owns nothing; an item must leave its list before it is freed
- * Threading  plain values; whoever owns the list guards it
+ * Threading  plain values; the owner of the list synchronises access
  *
  *     struct job { struct list_link link; int number; };
  *
@@ -45,7 +45,7 @@ struct list {
 #define LIST_LAST(list, type, member) \
     (list_is_empty(list) ? NULL : LIST_ENTRY((list)->head.previous, type, member))
 
-/* |item| is declared by the loop; the body may remove and free it, and nothing else. */
+/* The loop declares |item|; the body may remove and free it, but no other item. */
 #define LIST_EACH(list, type, member, item)                               \
     for (type *item = LIST_ENTRY((list)->head.next, type, member),        \
               *item##_next = LIST_ENTRY(item->member.next, type, member); \
@@ -67,7 +67,7 @@ static inline void list_init(struct list *list)
 static inline bool list_is_empty(const struct list *list) { return list->head.next == &list->head; }
 static inline bool list_holds(const struct list_link *link) { return link->next != NULL; }
 
-/* Puts |link| behind |place|, which is in a list or is its head. */
+/* Inserts |link| after |place|, which is in a list or is its head. */
 static inline void list_insert_behind(struct list_link *place, struct list_link *link)
 {
     link->previous = place;
@@ -86,7 +86,7 @@ static inline void list_append(struct list *list, struct list_link *link)
     list_insert_behind(list->head.previous, link);
 }
 
-/* Nothing happens to one that is in no list. */
+/* Does nothing if |link| is in no list. */
 static inline void list_remove(struct list_link *link)
 {
     if (!link->next)

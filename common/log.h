@@ -4,10 +4,10 @@
 /*
  * Log lines of kilnd (libkiln never logs).
  *
- * Role       one record an event of common/log_events.def: a line of text or an object of JSON on
- *            standard error, or journald's own fields.  Engine code does not log above debug; the
- *            daemon logs each failure once, where it decides what to do about it.  Events that
- *            others may cause any number of are limited, each kind by itself
+ * Role       writes one record per event of common/log_events.def: a line of text or a JSON object
+ *            on standard error, or journald's native fields.  Engine code does not log above debug;
+ *            the daemon logs each failure once, where it decides what to do about it.  Events that
+ *            clients can cause are rate-limited, each kind separately
  * Format     docs/operations/logs.md
  * Threading  any thread; a record is one system call
  */
@@ -16,7 +16,7 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
-/* AUTO: journald's fields where standard error is a stream of the journal, else text. */
+/* AUTO: journald's fields if standard error is a stream of the journal, else text. */
 enum log_format { LOG_FORMAT_AUTO, LOG_FORMAT_TEXT, LOG_FORMAT_JSON, LOG_FORMAT_JOURNAL };
 
 enum log_event {
@@ -26,9 +26,9 @@ enum log_event {
     LOG_EVENTS
 };
 
-/* What a record has beside its sentence; all borrowed, NULL and 0 where it does not apply. */
+/* The fields of a record besides its message; all borrowed, NULL or 0 if they do not apply. */
 struct log_fields {
-    const char *event; /* another name than the event's own: of one that the table lacks */
+    const char *event; /* overrides the event's name, for an event that is not in the table */
     const struct digest *key;
     const uint32_t *uid;
     const char *target;
@@ -36,20 +36,21 @@ struct log_fields {
 };
 
 void log_set_level(enum log_level most);
-/* Text before the first call.  On failure (JOURNAL, and no journald) all stays as it was; AUTO does
- * with lines of text where it cannot be reached, and says so. */
+/* The format is text before the first call.  On failure (JOURNAL without a journald), the old
+ * format stays.  AUTO falls back to text if journald cannot be reached, and logs that. */
 KILN_MUST_CHECK enum kiln_code log_set_format(enum log_format format, struct kiln_err *err);
 
-/* From now on every record goes to |sink| and nowhere else, on the thread that it comes from: for a
- * process whose standard error is not ours. */
+/* From now on every record goes only to |sink|, on the thread that logs it.  For processes whose
+ * standard error belongs to somebody else. */
 void log_set_sink(void (*sink)(enum log_level level, const char *message));
 
 /* |fields| may be NULL. */
 void log_event(enum log_event event, const struct log_fields *fields, const char *fmt, ...)
     KILN_PRINTF(3, 4);
-/* A line without an event, for whoever looks for a fault. */
+/* A line without an event, for debugging. */
 void log_debug(const char *fmt, ...) KILN_PRINTF(1, 2);
-/* The event of that name; LOG_EVENT_notice where the table lacks it. */
+/* The event with that name; LOG_EVENT_notice if the table has none. */
 enum log_event log_event_named(const char *name);
-/* Now and then: says how many lines were withheld of kinds that may be written again. */
+/* Call this periodically: logs how many lines were withheld of each kind that may be written
+ * again. */
 void log_report_withheld(void);

@@ -26,7 +26,7 @@ enum kiln_code journal_open(const char *path, int *ret_fd, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* journald takes only what nobody can change any more. */
+/* journald only accepts a sealed memfd. */
 static bool send_as_file(int socket, struct bytes record)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

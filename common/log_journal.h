@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * journald, spoken to natively: a datagram a record, a sealed memfd where that is too large.
+ * journald's native protocol: one datagram per record, or a sealed memfd for a large record.
  *
  * Threading  any thread
  */
@@ -11,10 +11,10 @@
 
 #define JOURNAL_SOCKET "/run/systemd/journal/socket"
 
-/* A socket that journal_send takes; KILN_UNAVAILABLE or what the system says when nobody listens at
- * |path|. */
+/* Opens a socket for journal_send.  KILN_UNAVAILABLE, or the code of the system's error, if nothing
+ * listens at |path|. */
 KILN_MUST_CHECK enum kiln_code journal_open(const char *path, int *ret_fd, struct kiln_err *err);
-/* False when it was not taken.  Does not wait for a journald that reads nothing. */
+/* False if journald did not accept the record.  Never blocks on a stalled journald. */
 bool journal_send(int fd, struct bytes record);
-/* Whether |variable| (JOURNAL_STREAM, "device:inode"; may be NULL) names what |fd| is. */
+/* Whether |variable| (JOURNAL_STREAM, "device:inode"; may be NULL) refers to |fd|. */
 bool journal_is_stream(const char *variable, int fd);

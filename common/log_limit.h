@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * How often lines of one kind are written: a burst, then one every few seconds.
+ * A rate limit for log lines of one kind: a burst, then one line every few seconds.
  *
- * Ownership  a plain value; zeroed, it has its whole burst
- * Threading  none of its own
+ * Ownership  a plain value; a zeroed one has its whole burst
+ * Threading  the caller synchronises access
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,11 +15,12 @@
 
 struct log_limit {
     unsigned used;     /* of the burst */
-    uint64_t since_ns; /* until then what was earned back is counted */
-    uint64_t withheld; /* since it was last told */
+    uint64_t since_ns; /* time up to which earned lines are counted */
+    uint64_t withheld; /* since the last report */
 };
 
-/* Whether one more may be written now; else it is counted as withheld. */
+/* Whether one more line may be written now; if not, it is counted as withheld. */
 bool log_limit_take(struct log_limit *limit, uint64_t now_ns);
-/* How many were withheld, and forgets them; 0 also while no line may be written about it. */
+/* Returns the number of withheld lines and resets it.  Returns 0 while no line may be written about
+ * it. */
 uint64_t log_limit_report(struct log_limit *limit, uint64_t now_ns);

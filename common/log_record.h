@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * One log record in each of the forms that it is written in.  What it quotes may come from anybody:
- * no byte of it begins another line, field or object.
+ * Formats one log record in each of the output formats.  Quoted values may be hostile: no byte of
+ * them can begin another line, field or object.
  *
  * Threading  pure functions
  */
@@ -20,9 +20,9 @@ struct log_record {
     const struct log_fields *fields; /* NULL: none */
 };
 
-/* "warning: MESSAGE" and a line end; |for_stream|: "<4>MESSAGE", as journald reads a stream. */
+/* "warning: MESSAGE" with a newline; |for_stream|: "<4>MESSAGE", journald's format for streams. */
 void log_record_text(struct buffer *line, const struct log_record *record, bool for_stream);
-/* An object on one line, with a line end. */
+/* An object on one line, with a newline. */
 void log_record_json(struct buffer *line, const struct log_record *record);
-/* journald's native form: NAME=value lines, or NAME, a size and bytes. */
+/* journald's native format: NAME=value lines, or NAME, a size and bytes. */
 void log_record_journal(struct buffer *out, const struct log_record *record);

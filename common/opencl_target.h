@@ -4,14 +4,15 @@
 /*
  * The target text of an OpenCL device: opencl:<cpu>:<platform>-<driver version>-<hash>.
  *
- * Role       a program binary is tied to the device and to the driver build that made it, so
- *            compiler (engine/compile) and client (libclient/device) name both the same way
+ * Role       A program binary only works with the device and the driver build that made it.
+ *            Compiler (engine/compile) and client (libclient/device) must therefore name both in
+ *            the same way
  * Ownership  none; a pure function
  * Threading  any thread
  */
 #include "common/limits.h"
 
-/* The strings clGetPlatformInfo and clGetDeviceInfo return; NULL counts as empty. */
+/* The strings that clGetPlatformInfo and clGetDeviceInfo return; NULL counts as empty. */
 struct opencl_names {
     const char *platform_name;    /* CL_PLATFORM_NAME */
     const char *platform_version; /* CL_PLATFORM_VERSION */
@@ -20,5 +21,5 @@ struct opencl_names {
     const char *driver_version;   /* CL_DRIVER_VERSION */
 };
 
-/* Canonical text, letters of [A-Za-z0-9_.:+-] only; the hash covers all five strings. */
+/* Canonical text, with the characters [A-Za-z0-9_.:+-] only; the hash covers all five strings. */
 void opencl_target_text(const struct opencl_names *names, char text[LIMIT_TARGET_TEXT]);

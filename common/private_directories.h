@@ -2,12 +2,13 @@
 #pragma once
 
 /*
- * The directories of a user's private kilnd.  libkiln, which starts it, and `kilnd --private` work
- * them out the same way.
+ * The directories of a user's private kilnd.  libkiln, which starts it, and `kilnd --private` use
+ * this code to find the same ones.
  *
- * Role       cache: $XDG_CACHE_HOME/kiln/private, else ~/.cache/kiln/private; state likewise with
- *            XDG_STATE_HOME and ~/.local/state.  Where one cannot be used (no home, not writable,
- *            not this user's, a network filesystem, too long for a socket), it is below
+ * Role       The cache is $XDG_CACHE_HOME/kiln/private, else ~/.cache/kiln/private; the state
+ *            likewise with XDG_STATE_HOME and ~/.local/state.  A directory cannot be used if there
+ *            is no home, if it is not writable or belongs to another user, if it is on a network
+ *            filesystem, or if its path is too long for a socket.  Then it is placed below
  *            kiln-private-UID in $TMPDIR, else in /tmp
  * Threading  pure functions of the environment and the filesystem; may block
  */
@@ -18,11 +19,11 @@
 struct private_directories {
     char cache[PATH_TEXT_MAX], state[PATH_TEXT_MAX];
     char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* in |cache| */
-    char why_temporary[sizeof(
-        ((struct kiln_err *)0)->text)]; /* why one is below $TMPDIR or /tmp; "": none is */
+    char why_temporary[sizeof(((struct kiln_err *)0)->text)]; /* why a directory is below $TMPDIR or
+                                                                 /tmp; "" if none is */
 };
 
-/* Makes them, mode 0700.  A directory `embedded`, which earlier releases used in place of
- * `private`, is renamed. */
+/* Creates them with mode 0700.  Renames a directory `embedded`, which earlier releases used instead
+ * of `private`. */
 KILN_MUST_CHECK enum kiln_code private_directories_find(struct private_directories *ret_directories,
                                                         struct kiln_err *err);

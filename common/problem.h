@@ -4,17 +4,17 @@
 /*
  * One convolution: direction, sizes, pads, strides, dilations, groups, layouts, types.
  *
- * Role       the question that a plan answers; travels on the wire as fixed numbers
+ * Role       the input of a plan request; sent as fixed numbers
  * Ownership  a plain value
  * Threading  no shared state
  *
- * Tensors keep their forward names whatever the direction: x is N,C,D,H,W; w is
- * K,C/groups,Z,Y,X; y is N,K,Do,Ho,Wo.  FORWARD computes y, BACKWARD_DATA computes x,
- * BACKWARD_WEIGHTS computes w.  A 2-D problem has spatial_dims 2 and its depth fields
- * are in.d = filter.d = stride.d = dilation.d = 1, pad.d = 0.
+ * Tensors keep their forward names in every direction: x is N,C,D,H,W; w is K,C/groups,Z,Y,X; y is
+ * N,K,Do,Ho,Wo.  FORWARD computes y, BACKWARD_DATA computes x, BACKWARD_WEIGHTS computes w.  A 2-D
+ * problem has spatial_dims 2, and its depth fields are in.d = filter.d = stride.d = dilation.d = 1,
+ * pad.d = 0.
  *
- * A transposed convolution (MIOpenDriver's -m trans) is the same arithmetic with x and y
- * exchanged, so it has no representation of its own: common/driver_line.c exchanges.
+ * A transposed convolution (MIOpenDriver's -m trans) is the same arithmetic with x and y exchanged.
+ * It has no representation of its own: common/driver_line.c exchanges them.
  */
 #include "common/bytes.h"
 #include "common/err.h"
@@ -39,8 +39,8 @@ struct problem {
 /* Spatial size of y, from x, filter, pad, stride and dilation.  Valid problems only. */
 struct extent problem_output(const struct problem *p);
 
-/* Refuses sizes of zero, groups that do not divide c and k, an empty output, tensors of
- * 2^31 elements and more; the sentence names the field and its value. */
+/* Rejects zero sizes, groups that do not divide c and k, an empty output, and tensors of 2^31
+ * elements or more.  The message names the field and its value. */
 KILN_MUST_CHECK enum kiln_code problem_check(const struct problem *p, struct kiln_err *err);
 
 /* Elements of each tensor.  Valid problems only. */
@@ -58,11 +58,11 @@ const char *layout_name(enum layout layout, uint32_t spatial_dims);
 
 bool problem_equal(const struct problem *a, const struct problem *b);
 
-/* One line for people and logs: the MIOpenDriver command that states this problem. */
+/* One line for people and logs: the MIOpenDriver command for this problem. */
 void problem_to_driver(const struct problem *p, char *text, size_t size);
 
-/* The wire form: every field as u32 in declaration order (25 numbers, 100 bytes).
- * Reading does not check the values; problem_check does. */
+/* The wire format: every field as u32 in declaration order (25 numbers, 100 bytes).  Reading does
+ * not check the values; problem_check does. */
 #define PROBLEM_WIRE_SIZE 100
 void problem_write(struct buffer *b, const struct problem *p);
 struct problem problem_read(struct reader *r);

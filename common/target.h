@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * What code is compiled for.
+ * The targets of compilation.
  *
  *   AMD      gfx90a, gfx90a:sramecc+:xnack-, gfx1030      (features in HIP's order)
  *   NVIDIA   sm_90, sm_90a
  *   OpenCL   opencl:<cpu>:<platform>-<driver version>-<hash>    (common/opencl_target.h)
  *
- * The text is the identity: two targets are the same when their canonical texts are.
+ * Two targets are the same if and only if their canonical texts are equal.
  */
 #include "common/bytes.h"
 #include "common/err.h"
@@ -19,20 +19,20 @@ enum target_family { TARGET_AMDGPU, TARGET_NVIDIA, TARGET_OPENCL };
 struct target {
     enum target_family family;
     char text[LIMIT_TARGET_TEXT]; /* canonical, terminated */
-    /* Not of the text; target_parse clears them. */
-    bool has_tensor_maps; /* who launches can encode them */
+    /* Not part of the text; target_parse clears them. */
+    bool has_tensor_maps; /* the client that launches can encode tensor maps */
     uint32_t processors;  /* multiprocessors (compute units) of the device; 0: not known */
 };
 
-/* Parses and canonicalises: AMD features are sorted (sramecc before xnack), letters checked.
- * The sentence says what a target looks like. */
+/* Parses and canonicalises: sorts AMD features (sramecc before xnack) and checks the characters.
+ * The error message describes the form of a target. */
 KILN_MUST_CHECK enum kiln_code target_parse(struct bytes text, struct target *ret_target,
                                             struct kiln_err *err);
-/* "gfx90a" of gfx90a:sramecc+:xnack-; the whole text of others. */
+/* "gfx90a" for gfx90a:sramecc+:xnack-; the whole text for other families. */
 void target_arch(const struct target *t, char *arch, size_t size);
-/* Of NVIDIA's: 86 of sm_86, 90 of sm_90a.  0 of others. */
+/* For NVIDIA: 86 for sm_86, 90 for sm_90a.  0 for other families. */
 unsigned target_capability(const struct target *t);
-/* What find records of such devices are under: "HIP", "CUDA", "OpenCL". */
+/* The backend of find records for such devices: "HIP", "CUDA", "OpenCL". */
 const char *target_backend(enum target_family family);
-/* Whether it is one of them. */
+/* Whether |word| is one of these backends. */
 bool target_is_backend(struct bytes word);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Tensor maps: how the copy hardware of a GPU (NVIDIA's TMA) shall see a tensor.
+ * Tensor maps: how the copy hardware of a GPU (NVIDIA's TMA) reads a tensor.
  *
- * Role       the daemon plans them, without an address; libkiln encodes them for the address of a
- *            launch.  Both check them with the same rules, which are CUDA's and ours
+ * Role       The daemon plans a map without an address; libkiln encodes it for the addresses of a
+ *            launch. Both check maps with the same rules, which are CUDA's and kiln's
  * Ownership  plain values
  * Threading  pure functions
  */
@@ -14,14 +14,14 @@
 
 #define TENSOR_MAP_DIMS_MAX 5u
 #define TENSOR_MAP_SPATIAL_MAX 3u
-/* Bytes on the wire: four u8, rank, offset; dims, stride, step, box of each dimension; corners of
- * each spatial one; channels, pixels. */
+/* Bytes on the wire: four u8, rank, offset; dims, stride, step and box of each dimension; corners
+ * of each spatial dimension; channels, pixels. */
 #define TENSOR_MAP_WIRE_SIZE \
     (4u + 4u + 8u + TENSOR_MAP_DIMS_MAX * 20u + TENSOR_MAP_SPATIAL_MAX * 8u + 8u)
 
 enum tensor_map_mode {
     TENSOR_MAP_TILED,  /* a box of each dimension */
-    TENSOR_MAP_IM2COL, /* channels of a row of pixels, image after image */
+    TENSOR_MAP_IM2COL, /* channels of a row of pixels, one image after another */
 };
 
 enum tensor_map_swizzle { /* how 16-byte chunks of a row are exchanged in shared memory */
@@ -31,30 +31,30 @@ enum tensor_map_swizzle { /* how 16-byte chunks of a row are exchanged in shared
                           TENSOR_MAP_SWIZZLE_128, /* bytes of a row */
 };
 
-/* Dimensions are numbered from the innermost on: an image's are c, w, h, n. */
+/* Dimensions are numbered from the innermost: an image has c, w, h, n. */
 struct tensor_map {
     uint8_t operand; /* enum argument_kind: ARGUMENT_X to ARGUMENT_WORKSPACE */
-    uint8_t type;    /* enum data_type; 2 bytes an element */
+    uint8_t type;    /* enum data_type; 2 bytes per element */
     uint8_t mode;    /* enum tensor_map_mode */
     uint8_t swizzle; /* enum tensor_map_swizzle */
     uint32_t rank;
     uint64_t offset; /* in bytes, from the operand's beginning */
     uint32_t dims[TENSOR_MAP_DIMS_MAX];
     uint64_t strides[TENSOR_MAP_DIMS_MAX]; /* in bytes; [0] is the element's size */
-    uint32_t steps[TENSOR_MAP_DIMS_MAX];   /* from an element that is copied to the next */
-    uint32_t box[TENSOR_MAP_DIMS_MAX];     /* tiled: elements of a copy */
-    /* im2col: corners of the box of pixels, w first, from those of the image; a copy's channels and
-     * pixels */
+    uint32_t steps[TENSOR_MAP_DIMS_MAX];   /* distance between copied elements, in elements */
+    uint32_t box[TENSOR_MAP_DIMS_MAX];     /* tiled: elements per copy */
+    /* im2col: corners of the pixel box, w first, relative to those of the image; channels and
+     * pixels per copy */
     int32_t lower[TENSOR_MAP_SPATIAL_MAX], upper[TENSOR_MAP_SPATIAL_MAX];
     uint32_t channels, pixels;
 };
 
-/* What is not used of the arrays, or by the mode, is zero. */
+/* Unused array members, and members that the mode does not use, are zero. */
 void tensor_map_write(struct buffer *b, const struct tensor_map *map);
-/* Any bits: check it. */
+/* Accepts any bits: check the result. */
 struct tensor_map tensor_map_read(struct reader *r);
-/* KILN_INVALID names what no copy hardware, or none of ours, takes. */
+/* KILN_INVALID names the value that the copy hardware, or kiln, does not support. */
 KILN_MUST_CHECK enum kiln_code tensor_map_check(const struct tensor_map *map, struct kiln_err *err);
-/* Of a map that was checked: bytes of the operand, from its beginning, that copies may read;
- * UINT64_MAX where they do not fit. */
+/* For a checked map: the number of bytes, from the operand's beginning, that copies may read;
+ * UINT64_MAX on overflow. */
 uint64_t tensor_map_reach(const struct tensor_map *map);

@@ -2,15 +2,15 @@
 #pragma once
 
 /*
- * Sizes and times, read from people and written for them: the one grammar of kilnctl, kiln-driver
- * and kilnd's settings.
+ * Sizes and times, parsed from users' input and formatted for output: the one grammar of kilnctl,
+ * kiln-driver and kilnd's settings.
  *
  *   sizes      4096, 20GB, 1.5GiB, 64K.  kB, MB, GB and TB are powers of 1000; KiB, MiB, GiB and
  *              TiB powers of 1024, and so are K, M, G and T, as in systemd's settings.  Upper and
  *              lower case mean the same: 5g is 5G.
  *   times      90 (seconds), 500ms, 90s, 30m or 30min, 12h, 30d, 2w, and sums: 1d12h.  Lower case.
  *
- * A fraction has at most six digits.  Spaces may stand before a unit.
+ * A fraction has at most six digits.  Spaces are allowed before a unit.
  *
  * Threading  pure functions
  */
@@ -20,19 +20,19 @@
 
 #define UNITS_TEXT_MAX 32
 
-/* For messages: "'x' is not " and one of these. */
+/* For messages: "'x' is not " followed by one of these. */
 #define UNITS_SIZE_FORM                                                                          \
     "a size such as 20GB: a number and B, kB, MB, GB, TB (powers of 1000), or K, M, G, T, KiB, " \
     "MiB, GiB, TiB (powers of 1024)"
 #define UNITS_TIME_FORM "a time such as 90s or 1d12h: numbers, each with ms, s, m or min, h, d or w"
 
-/* False, leaving the result alone, unless all of |text| is a size. */
+/* Returns false and leaves the result unchanged unless all of |text| is a size. */
 bool units_parse_size(const char *text, uint64_t *ret_bytes);
-/* The same for a time.  Parts of a millisecond are cut off. */
+/* The same for a time.  Fractions of a millisecond are truncated. */
 bool units_parse_time(const char *text, uint64_t *ret_ms);
-/* Rounded up, so that "older than" never takes more than was meant. */
+/* Rounds up, so that "older than" never includes more than the user meant. */
 uint64_t units_whole_seconds(uint64_t ms);
-/* Decimal digits only, at most |most|. */
+/* Accepts only decimal digits, with a value of at most |most|. */
 bool units_parse_number(const char *text, uint64_t most, uint64_t *ret_number);
 
 /* Each returns |text|. */
@@ -40,7 +40,7 @@ const char *units_size(uint64_t bytes, char text[UNITS_TEXT_MAX]);    /* "1.5 Mi
 const char *units_seconds(double seconds, char text[UNITS_TEXT_MAX]); /* "12.3 ms", "2 h 05 m" */
 const char *units_count(uint64_t count, char text[UNITS_TEXT_MAX]);   /* "148 096" */
 const char *units_kernels(uint64_t count, char text[UNITS_TEXT_MAX]); /* "1 kernel" */
-/* As units_parse_... would read it, without loss: "512MiB", "20GB", "5m"; "0" and "0s". */
+/* In the form that units_parse_... reads, without loss: "512MiB", "20GB", "5m"; "0" and "0s". */
 const char *units_exact_size(uint64_t bytes, char text[UNITS_TEXT_MAX]);
 const char *units_exact_time(uint64_t ms, char text[UNITS_TEXT_MAX]);
 /* Seconds since the epoch, in local time: "2026-01-31 14:05"; "-" for 0. */

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Failures on their way out of libkiln: the internal error, and the compiler's log with it.
+ * Failures that libkiln returns: the internal error, with the compiler's log.
  *
- * Role       struct kiln_err plus what only kilnd can add, and its form in the public headers
- * Ownership  a failure owns its log (failure_done); FAILURE_INIT is a legal, empty one
+ * Role       struct kiln_err plus the log that only kilnd can add, and the conversion to the public
+ *            struct
+ * Ownership  a failure owns its log (failure_done); FAILURE_INIT is a valid, empty failure
  * Threading  plain values
  */
 #include "common/bytes.h"
@@ -15,12 +16,12 @@
 
 struct failure {
     struct kiln_err err;
-    char *log; /* owned, terminated; NULL where no compiler was at work */
+    char *log; /* owned, terminated; NULL if no compiler ran */
 };
 
 #define FAILURE_INIT ((struct failure){ .err = KILN_ERR_INIT })
 
-/* The same without clearing all of the text. */
+/* The same as FAILURE_INIT, but does not clear the whole text. */
 static inline void failure_init(struct failure *f)
 {
     kiln_err_init(&f->err);
@@ -34,16 +35,15 @@ static inline void failure_done(struct failure *f)
 }
 #define FAILURE_AUTO __attribute__((cleanup(failure_done)))
 
-/* What kilnd said: its code, sentence and log.  A code that is not in the table, or that says
- * that all is well, becomes KILN_CORRUPT. */
+/* Stores kilnd's code, message and log.  An unknown code, or KILN_OK, becomes KILN_CORRUPT. */
 enum kiln_code failure_said(struct failure *f, unsigned code, struct bytes text, struct bytes log);
 
-/* To the caller: fills |ret_error| (may be NULL) unless |code| is KILN_OK, and returns |code| as
+/* Fills |ret_error| (may be NULL) for the caller unless |code| is KILN_OK.  Returns |code| as
  * KILN_E_*. */
 int failure_return(const struct failure *f, enum kiln_code code, struct kiln_error *ret_error);
-/* The same where there is no log. */
+/* The same without a log. */
 int error_return(const struct kiln_err *err, enum kiln_code code, struct kiln_error *ret_error);
-/* The other way, inside libkiln: what one of its own calls failed with. */
+/* The opposite conversion, for libkiln's uses of its own public calls. */
 enum kiln_code error_take(int code, const struct kiln_error *error, struct kiln_err *err);
-/* Refuses an argument: KILN_E_INVALID with the sentence. */
+/* Rejects an argument: returns KILN_E_INVALID with the message. */
 int error_argument(struct kiln_error *ret_error, const char *fmt, ...) KILN_PRINTF(2, 3);

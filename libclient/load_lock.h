@@ -2,21 +2,20 @@
 #pragma once
 
 /*
- * The lock under which libkiln opens libraries, one after the other.
+ * The lock under which libkiln opens libraries, one at a time.
  *
- * Role       fork waits for who holds it, so that no child has a library of which its parent had
- *            loaded half: that library's code and data, and the dynamic linker's word on both, are
- *            nothing that a child could mend or load anew
- * Threading  any thread; a constructor that is run under it may fork.  Nothing is closed (dlclose)
- *            under it: some releases of the C library close a library and fork by one lock, which
- *            fork would hold while it waits for ours
+ * Role       fork() waits for the holder, so that no child inherits a half-loaded library.  A child
+ *            could neither repair nor reload such a library, nor the dynamic linker's state
+ * Threading  Any thread.  A constructor that runs under the lock may fork.  Nobody may call dlclose
+ *            under it: in some releases of the C library, dlclose and fork share a lock, which fork
+ *            would hold while it waits for this one
  */
 #include "common/err.h"
 
-/* From now on fork waits; for programs that fork while their first library is loaded. */
+/* Makes fork wait from now on; for programs that fork while their first library is being loaded. */
 void load_lock_watch(void);
 void load_lock(void);
 void load_unlock(void);
-/* With the lock held.  KILN_UNAVAILABLE in a child whose parent did not wait for the end of a load,
- * as that took too long: nothing may be loaded here any more. */
+/* Call it with the lock held.  KILN_UNAVAILABLE in a child that was forked during a load, because
+ * the load took longer than fork waits: such a child cannot load any library. */
 KILN_MUST_CHECK enum kiln_code load_check(struct kiln_err *err);

@@ -4,16 +4,16 @@
 /*
  * Structs of the public API, which begin with the size that the caller knows (<kiln/error.h>).
  *
- * Role       one rule for all: at least what the first release had, missing members are zero
+ * Role       one rule for all: at least the size of the first release; missing members are zero
  * Threading  plain values
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-/* No struct of ours is larger: more than this was never set. */
+/* No struct of libkiln is larger, so a larger size was never initialised. */
 #define SIZED_MAX 65536u
-/* What |type| took when |last| was its last member. */
+/* The size of |type| when |last| was its last member. */
 #define SIZED_TO(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
 
 static inline bool sized_is_fine(size_t given, size_t least)

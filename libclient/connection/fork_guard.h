@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Fork guard: tells a process from the children that it forked, without a system call.
+ * Fork guard: detects, without a system call, that this process is a child of the one that made it.
  *
- * Role       a page that the kernel wipes in children; where it cannot, the process id
+ * Role       a page that the kernel wipes in children; if it cannot, the process id
  * Ownership  fork_guard_init / fork_guard_done
  * Threading  fork_guard_holds from any thread
  */

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Links: getting a connection that was greeted, patiently where that makes sense.
+ * Links: open a connection and complete its handshake, with retries where they make sense.
  *
  * Role       connect, hello, and the pauses between attempts
- * Ownership  the transport returned is the caller's
- * Threading  blocks the calling thread until the deadline at most
+ * Ownership  the caller owns the returned transport
+ * Threading  blocks the calling thread, at most until the deadline
  */
 #include "libclient/connection/handshake.h"
 
@@ -16,16 +16,18 @@ struct link_wish {
                               struct kiln_err *err);
     void *context;
     const char *software; /* for hello */
-    bool reached_before;  /* a daemon was there once: it is waited for */
-    /* How a greeting went; KILN_TIMED_OUT: there is no answer for |grace_ns|.  True: |connect|
-     * leads elsewhere now, and is called at once.  NULL: it never does. */
+    bool reached_before;  /* a daemon was reachable once: wait for it to return */
+    /* Called after each handshake with its result; KILN_TIMED_OUT means no answer for |grace_ns|.
+     * Returns true if |connect| now leads to another server and shall be called at once.  NULL: it
+     * never does. */
     bool (*greeted)(void *context, enum kiln_code rc, const struct kiln_err *err);
-    uint64_t grace_ns; /* 0: as long as there is time */
+    uint64_t grace_ns; /* 0: until the deadline */
 };
 
-/* Attempts until one succeeds.  A daemon that was never there is not waited for
- * (KILN_UNAVAILABLE); one that was, that dies while it greets us or that is busy, is
- * (KILN_TIMED_OUT in the end).  A refusal is final.  *ret_reached: some connection came about. */
+/* Tries until one attempt succeeds.  Does not wait for a daemon that was never reachable
+ * (KILN_UNAVAILABLE).  Waits for one that was reachable before, that exits during the handshake, or
+ * that is busy (at the deadline, KILN_TIMED_OUT).  A rejection is final.  *ret_reached is true if
+ * any attempt connected. */
 KILN_MUST_CHECK enum kiln_code link_open(const struct link_wish *wish, uint64_t deadline_ns,
                                          struct transport **ret_transport,
                                          struct handshake *ret_handshake, bool *ret_reached,

@@ -2,22 +2,23 @@
 #pragma once
 
 /*
- * A look whether a kilnd is back and would serve us: a connection of its own that says hello.
+ * Checks whether a kilnd is back and accepts this client, on a separate connection that says hello.
  *
- * Role       one that takes connections but refuses ours, or that is stopped, is not back
+ * Role       a kilnd that accepts connections but rejects this client, or that is stopped, is not
+ *            back
  * Ownership  zero it; look_end
- * Threading  one at a time; waits for some milliseconds at most, and only for one that has taken
- *            the connection just now
+ * Threading  One thread at a time.  Waits for some milliseconds at most, and only after a daemon
+ *            has just accepted the connection
  */
 #include "common/transport.h"
 
 struct look {
-    struct transport *transport; /* owned: it has not answered yet; NULL: none is asked */
-    uint64_t begun_ns;           /* the last time that one was asked */
+    struct transport *transport; /* owned: not answered yet; NULL: no check is in progress */
+    uint64_t begun_ns;           /* when the last check began */
 };
 
-/* True once one at |path| has welcomed us.  Asks one every few seconds at most. */
+/* True once a daemon at |path| has accepted us.  Connects at most once every few seconds. */
 bool look_again(struct look *look, const char *path, const char *software);
-/* The next one is some seconds away. */
+/* Postpones the next check by some seconds. */
 void look_later(struct look *look);
 void look_end(struct look *look);

@@ -163,7 +163,7 @@ enum kiln_code multiplexer_wait(struct multiplexer *multiplexer, struct waiter *
     return rc;
 }
 
-/* The leader of the next wait connects anew; nothing is lost. */
+/* The leader of the next wait reconnects; nothing is lost. */
 static void leave_for_better(struct multiplexer *x)
 {
     bool is_at_rest = x->transport && !x->broken && !x->first && !x->leading;

@@ -14,7 +14,7 @@ static enum kiln_code read_error_frame(const struct reply *reply, struct failure
     return failure_said(failure, m.code, m.text, m.log);
 }
 
-/* The daemon answered that it will not do |rq| any more: the next one is asked. */
+/* The daemon answered that it will not do |rq|: send it to the next one. */
 static void put_back(struct multiplexer *x, struct request *rq)
 {
     multiplexer_unlink(x, rq);

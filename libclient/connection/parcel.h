@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * Parcels: frames that one thread read for another, copied so that they may lie a while.
+ * Stored frames: copies of frames that one thread read for another.
  *
- * Ownership  a parcel owns its bytes and the descriptors not yet taken (parcel_destroy)
- * Threading  handed over under the exchange's mutex
+ * Ownership  a parcel owns its bytes and the descriptors that were not taken (parcel_destroy)
+ * Threading  passed between threads under the multiplexer's mutex
  */
 #include "libclient/connection/multiplexer.h"
 
 struct parcel {
     struct parcel *next;
     struct request *request;  /* borrowed */
-    unsigned long generation; /* of the connection it came by */
+    unsigned long generation; /* of the connection that carried it */
     uint64_t capabilities;
     struct frame_header header;
     size_t descriptor_count;
@@ -20,6 +20,6 @@ struct parcel {
     uint8_t body[];
 };
 
-/* Takes the frame's descriptors.  NULL when out of memory. */
+/* Takes the frame's descriptors.  NULL if out of memory. */
 struct parcel *parcel_create(struct transport_frame *frame);
 void parcel_destroy(struct parcel *parcel);

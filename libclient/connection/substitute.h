@@ -2,24 +2,24 @@
 #pragma once
 
 /*
- * What serves where the host's kilnd does not: a private kilnd of this user (private_kilnd.c), or,
- * in a program that is built with the engine inside (KILN_EMBED_BUILD), that engine
- * (built_in.c).  A program has one of the two.
+ * The server that a client uses in place of the host's kilnd.  It is a private kilnd of this user
+ * (private_kilnd.c) or, in a program that is built with the engine inside (KILN_EMBED_BUILD), that
+ * engine (built_in.c).  A program has one of the two.
  *
  * Threading  any thread
  */
 #include "common/transport.h"
 
 struct substitute {
-    const char *word; /* that names it in KILN_FALLBACK */
+    const char *word; /* its name in KILN_FALLBACK */
     int level;        /* KILN_LEVEL_* */
-    bool is_first;    /* no kilnd is asked for, unless KILN_FALLBACK is off */
-    /* KILN_TIMED_OUT: not by |deadline_ns|. */
+    bool is_first;    /* use it without looking for a kilnd, unless KILN_FALLBACK is off */
+    /* KILN_TIMED_OUT: not ready by |deadline_ns|. */
     enum kiln_code (*connect)(uint64_t deadline_ns, struct transport **ret_transport,
                               struct kiln_err *err);
-    /* How the handshake on its last connection went. */
+    /* Reports the result of the handshake on its last connection. */
     void (*greeted)(enum kiln_code rc);
-    /* What serves, and where that keeps what it makes: a clause. */
+    /* Writes what serves, and where it stores its files, as a clause of a message. */
     void (*describe)(char *text, size_t size);
 };
 

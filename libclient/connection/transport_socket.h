@@ -4,23 +4,23 @@
 /*
  * The transport to kilnd: an AF_UNIX stream socket, descriptors by SCM_RIGHTS.
  *
- * Role       one sendmsg out and one recvmsg in for a request that the daemon answers at once
- * Ownership  the transport owns its socket and every descriptor received but not yet taken
- * Threading  as common/transport.h says
+ * Role       one sendmsg and one recvmsg for a request that the daemon answers at once
+ * Ownership  the transport owns its socket and every received descriptor that was not taken
+ * Threading  as documented in common/transport.h
  */
 #include "common/transport.h"
 
-/* Whether |path| can be a socket's at all: KILN_INVALID, with the limit, when it is too long. */
+/* Whether |path| can be a socket's path: KILN_INVALID, with the limit, if it is too long. */
 KILN_MUST_CHECK enum kiln_code transport_socket_check(const char *path, struct kiln_err *err);
-/* Connects, without waiting.
- *   KILN_UNAVAILABLE  nothing listens there; the sentence says how to start kilnd
- *   KILN_BUSY         a daemon is there, its queue of new connections is full
- *   KILN_DENIED       this user may not */
+/* Connects without waiting.
+ *   KILN_UNAVAILABLE  nothing listens there; the message says how to start kilnd
+ *   KILN_BUSY         a daemon listens, but its queue of new connections is full
+ *   KILN_DENIED       this user has no permission */
 KILN_MUST_CHECK enum kiln_code transport_socket_connect(const char *path,
                                                         struct transport **ret_transport,
                                                         struct kiln_err *err);
-/* Whether somebody takes connections there now; does not wait. */
+/* Whether a process accepts connections there now; does not wait. */
 bool transport_socket_answers(const char *path);
-/* Around a connected stream socket, which it takes over, also on failure. */
+/* Wraps a connected stream socket, and takes it over, even on failure. */
 KILN_MUST_CHECK enum kiln_code transport_socket_adopt(int fd, struct transport **ret_transport,
                                                       struct kiln_err *err);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The socket transport's inside, shared by transport_socket.c, which reads, and
+ * The internals of the socket transport, shared by transport_socket.c, which reads, and
  * transport_socket_send.c.
  *
- * Threading  as common/transport.h says
+ * Threading  as documented in common/transport.h
  */
 #include "common/transport.h"
 
@@ -16,18 +16,20 @@
 struct transport_socket {
     struct transport base;
     int fd;                  /* owned */
-    int wake_fd;             /* owned eventfd: output began to wait while a thread was in poll */
-    ino_t inode, wake_inode; /* of the two: who closed them has other files of the same numbers */
+    int wake_fd;             /* owned eventfd: signals a thread in poll that output waits */
+    ino_t inode, wake_inode; /* of the two: reveal that the caller closed them and other files have
+                                their numbers */
 
-    /* The reader's own. */
+    /* Only for the reader: */
     uint8_t *input; /* owned */
     size_t capacity, begin, end;
-    size_t consumed;                              /* size of the frame handed out last */
+    size_t consumed;                              /* size of the frame that was returned last */
     int descriptors[2 * LIMIT_FRAME_DESCRIPTORS]; /* owned, in the order they came */
-    size_t descriptor_count, descriptors_out;     /* _out: handed out with the last frame */
+    size_t descriptor_count,
+        descriptors_out; /* |descriptors_out|: those of the frame that was returned last */
 
-    pthread_mutex_t mutex; /* of what follows */
-    struct buffer output;  /* what the socket had no room for */
+    pthread_mutex_t mutex; /* protects what follows */
+    struct buffer output;  /* what the socket has not accepted yet */
     size_t output_sent;
     atomic_bool is_sending;
 };
@@ -43,5 +45,5 @@ enum kiln_code socket_send(struct transport *base, struct bytes frame, struct ki
 enum kiln_code socket_send_files(struct transport *base, struct bytes frame, const int *files,
                                  size_t count, struct kiln_err *err);
 bool socket_is_sending(struct transport *base);
-/* What the socket had no room for, as far as it has now. */
+/* Sends waiting output, as far as the socket accepts it. */
 KILN_MUST_CHECK enum kiln_code socket_send_rest(struct transport_socket *s, struct kiln_err *err);

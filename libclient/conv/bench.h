@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * A problem on the device, ready to be solved again and again: tensors, reference result, clock.
+ * A bench: one problem on the device with its tensors, reference result and clock.
  *
- * Role       loads a plan, says how long it takes and whether its result is right.  Right is what
- *            the reference solver computes of the same operands: on data of libkiln's own to the
- *            last bit (but for Winograd's), see operands.h
- * Ownership  a bench owns memories and events but those that the caller gave; subjects are freed
- *            before it
+ * Role       Loads a plan, measures its time and checks its result against that of the reference
+ *            solver on the same operands.  On libkiln's own data the two must be equal to the last
+ *            bit (except for Winograd's); see operands.h
+ * Ownership  a bench owns its memories and events, except those that the caller passed; free
+ *            subjects before their bench
  * Threading  one thread
  *
- * Operands are held twice, where there is memory for it: those that results are checked on, whose
- * sums are exact, and those that time is taken with, as training has them.
+ * If there is enough memory, the bench keeps two sets of operands.  Results are checked on one
+ * whose sums are exact, and times are measured on one that resembles training data.
  */
 #include "common/problem.h"
 #include "libclient/conv/operands.h"
@@ -37,11 +37,13 @@ KILN_MUST_CHECK enum kiln_code bench_create(const struct bench_wish *wish, struc
 void bench_destroy(struct bench *bench); /* accepts NULL */
 static inline void bench_auto(struct bench **bench) { bench_destroy(*bench); }
 
-/* Computes what is right with |plan|, of the reference solver.  Before the first bench_check. */
+/* Computes the reference result with |plan|, a plan of the reference solver.  Call it before any
+ * check. */
 KILN_MUST_CHECK enum kiln_code bench_refer(struct bench *bench, struct kiln_plan *plan,
                                            struct kiln_err *err);
 
-/* Loads |plan|, which it holds; what is loaded fails before anything runs. */
+/* Loads |plan| and holds a reference to it; objects that cannot be loaded fail here, before any
+ * launch. */
 KILN_MUST_CHECK enum kiln_code subject_create(struct bench *bench, struct kiln_plan *plan,
                                               bool is_winograd, struct subject **ret_subject,
                                               struct kiln_err *err);
@@ -51,9 +53,9 @@ struct kiln_plan *subject_plan(const struct subject *subject);
 KILN_MUST_CHECK enum kiln_code subject_time(struct subject *subject,
                                             const struct timing_limits *limits,
                                             struct timing *ret_timing, struct kiln_err *err);
-/* KILN_CORRUPT with a sentence where the result is wrong; else |ret_checked| elements agree, all or
- * the first 256 MiB of them. */
+/* KILN_CORRUPT with a message if the result is wrong.  Otherwise |ret_checked| elements agree: all
+ * of them, or the first 256 MiB. */
 KILN_MUST_CHECK enum kiln_code subject_check(struct subject *subject, uint64_t *ret_checked,
                                              struct kiln_err *err);
-/* Whether the device still works after a failure: one of CUDA's or HIP's that faulted does not. */
+/* Whether the device still works after a failure; a CUDA or HIP device that faulted does not. */
 bool bench_is_alive(struct bench *bench);

@@ -2,10 +2,9 @@
 #pragma once
 
 /*
- * Numbers for find and tune: what tensors are filled with, and how far two right results may
- * differ.
+ * Test data for find and tune: the contents of tensors, and how far two correct results may differ.
  *
- * Ownership  every array is the caller's
+ * Ownership  the caller owns every array
  * Threading  pure functions
  */
 #include "common/problem.h"
@@ -14,27 +13,27 @@
 #include <stdint.h>
 
 enum operands {
-    /* Odd multiples of a power of two, so few bits that 32-bit sums of their products are exact in
-     * any order: two right results are equal, to the last bit. */
+    /* Odd multiples of a power of two, with so few bits that 32-bit sums of their products are
+     * exact in any order.  Two correct results are then equal to the last bit. */
     OPERANDS_EXACT,
-    /* All the bits that the type has, as training has them: what a GPU's power, and with it its
-     * clock, depends on. */
+    /* Values that use all bits of the type, like training data.  A GPU's power, and with it its
+     * clock, depends on them. */
     OPERANDS_GENERAL,
 };
 
-/* Floats alone: KILN_INT8 has no such data.  All are below 1 in magnitude. */
+/* Only for floats: KILN_INT8 has no such data.  All magnitudes are below 1. */
 void operands_fill(enum operands kind, const struct problem *problem, void *data, uint64_t count,
                    uint64_t seed);
 
-/* The largest magnitude; infinity where there is something that is no number. */
+/* The largest magnitude; infinity if an element is not a number. */
 double operands_largest(enum data_type type, const void *data, uint64_t count);
 
-struct agreement { /* how far apart two results may be, before they are rounded for storage */
+struct agreement { /* how far two results may differ, before they are rounded for storage */
     enum data_type type;
-    double bound; /* 0: not at all */
+    double bound; /* 0: they must be equal */
 };
-/* |is_winograd|: one of them computed with transforms.  |largest|: the product of the operands'
- * largest magnitudes; 0: they are OPERANDS_EXACT. */
+/* |is_winograd|: one of the results was computed with transforms.  |largest|: the product of the
+ * operands' largest magnitudes; 0: the operands are OPERANDS_EXACT. */
 struct agreement agreement_of(const struct problem *problem, bool is_winograd, double largest);
 
 struct disagreement {

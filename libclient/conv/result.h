@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * What find and tune found: entries with texts of their own.
+ * The result of find and tune: entries that own their texts.
  *
- * Ownership  a result owns its entries and holds its plan; a list owns its entries' texts
+ * Ownership  a result owns its entries and holds a reference to its plan; a list owns its entries'
+ *            texts
  * Threading  built by one thread, then immutable
  */
 #include "common/err.h"
@@ -13,26 +14,27 @@
 #include <kiln/conv.h>
 
 struct conv_list {
-    struct kiln_conv_entry *entries; /* owned, and the texts in them */
+    struct kiln_conv_entry *entries; /* owned, with their texts */
     unsigned count, room;
 };
 
 struct kiln_conv_result {
     struct conv_list solvers, trials;
     struct kiln_plan *plan;       /* counted; NULL: none */
-    struct kiln_err not_recorded; /* code KILN_OK: all of it was, or nothing was to be */
+    struct kiln_err not_recorded; /* KILN_OK: all was recorded, or there was nothing to record */
 };
 
-/* NULL when out of memory. */
+/* NULL if out of memory. */
 struct kiln_conv_result *conv_result_create(void);
 static inline void kiln_conv_result_auto(struct kiln_conv_result **result)
 {
     kiln_conv_result_free(*result);
 }
 
-/* A copy of |entry| and its texts (NULL: "") at the end. */
+/* Appends a copy of |entry| and its texts (NULL: ""). */
 KILN_MUST_CHECK enum kiln_code conv_list_add(struct conv_list *list,
                                              const struct kiln_conv_entry *entry,
                                              struct kiln_err *err);
-/* By time: those timed or recorded first, then those cut short, then the rest as they were. */
+/* Sorts by time: entries that were timed or recorded, then those cut short, then the rest in their
+ * order. */
 void conv_list_sort(struct conv_list *list);

@@ -4,16 +4,16 @@
 /*
  * The search for a solver's best perf config, by trials.
  *
- * Role       which configs are tried, how long each is timed and which are dropped; what a trial
- *            costs in compilers and devices is behind struct search_ops, of which tests have a fake
+ * Role       Decides which configs to try, how long to time each and which to drop.  struct
+ *            search_ops hides compilers and devices, so that tests can use a fake
  *
- *   try     many configs, each timed shortly; one that is hopeless beside the best is cut short
- *   halve   of the fastest sixteen the better half is timed twice as long, until two are left; a
- *           result is checked before it may win, and a wrong one goes
+ *   try     many configs, each timed briefly; one that is far slower than the best is cut short
+ *   halve   of the fastest sixteen, the better half is timed twice as long, until two are left; a
+ *           result is checked before it may win, and a wrong one is dropped
  *   refine  the neighbours of the best along each axis are tried, as long as one of them is better
  *
- * Ownership  a search owns its trials and their texts; what a trial holds of compiled and loaded
- *            things is the ops'
+ * Ownership  a search owns its trials and their texts; the ops own what a trial has compiled and
+ *            loaded
  * Threading  one thread
  */
 #include "common/bytes.h"
@@ -27,12 +27,12 @@ enum trial_place { TRIAL_UNTRIED, TRIAL_ASKED, TRIAL_HELD, TRIAL_DONE };
 
 struct search_trial {
     char *config;           /* owned */
-    int state;              /* KILN_CONV_TIMED, ...; KILN_CONV_UNTIMED until then */
+    int state;              /* KILN_CONV_TIMED, ...; KILN_CONV_UNTIMED before that */
     enum trial_place place; /* HELD: loaded; DONE: tried, and nothing is held */
     struct timing timing;
     uint64_t checked;     /* elements */
     char *reason;         /* owned; NULL: none */
-    void *held;           /* the ops'; not looked at */
+    void *held;           /* opaque; belongs to the ops */
     unsigned value_count; /* 0: the config is not of the form "1,2,3" */
     uint16_t values[SEARCH_AXES_MAX];
 };
@@ -41,61 +41,62 @@ struct search;
 
 struct search_ops {
     uint64_t (*now_ns)(void *context);
-    /* Room for another ask. */
+    /* Whether another ask is allowed. */
     bool (*has_room)(void *context);
     KILN_MUST_CHECK enum kiln_code (*ask)(void *context, size_t trial, struct kiln_err *err);
-    /* The next that is compiled and loaded; |ret_code| and |why| say what was wrong with it, with
-     * KILN_COMPILE_FAILED for its compiler.  A failure: KILN_TIMED_OUT when none came by then. */
+    /* Waits for the next trial that is compiled and loaded.  |ret_code| and |why| report its
+     * failure, with KILN_COMPILE_FAILED if the compiler failed.  The call itself fails with
+     * KILN_TIMED_OUT if no trial came by the deadline. */
     KILN_MUST_CHECK enum kiln_code (*next)(void *context, uint64_t deadline_ns, size_t *ret_trial,
                                            enum kiln_code *ret_code, struct kiln_err *why,
                                            struct kiln_err *err);
-    /* Forgets what was asked and did not come. */
+    /* Abandons all trials in flight. */
     void (*clear)(void *context);
     KILN_MUST_CHECK enum kiln_code (*time)(void *context, size_t trial,
                                            const struct timing_limits *limits,
                                            struct timing *ret_timing, struct kiln_err *err);
-    /* KILN_CORRUPT: its result is wrong. */
+    /* KILN_CORRUPT if the result is wrong. */
     KILN_MUST_CHECK enum kiln_code (*check)(void *context, size_t trial, uint64_t *ret_checked,
                                             struct kiln_err *err);
     bool (*is_alive)(void *context); /* the device, after a failure */
     void (*drop)(void *context, size_t trial);
-    /* A trial has its result, or another one than was told of it.  True: enough. */
+    /* Called when a trial has a result, or its result changes.  Returns true to stop the search. */
     bool (*reported)(void *context, const struct search_trial *trial);
 };
 
 struct search {
-    const struct search_ops *ops; /* borrowed, as the next */
+    const struct search_ops *ops; /* borrowed, like the next member */
     void *context;
-    uint64_t give_up_ns; /* until when the first trial is waited for, whatever the budget */
+    uint64_t give_up_ns; /* wait for the first trial until this time, whatever the budget */
 
     struct search_trial *trials; /* owned */
     size_t count, room;
     size_t *slots; /* owned: hash table of index + 1, by config */
     size_t slot_count;
-    size_t best; /* the fastest that was timed and found right; SIZE_MAX: none yet */
-    size_t open; /* asked and not come */
+    size_t best; /* the fastest that was timed and is correct; SIZE_MAX: none yet */
+    size_t open; /* trials in flight */
     unsigned tried, failed;
-    bool has_enough; /* told() said so */
+    bool has_enough; /* reported() asked to stop */
 };
 
 void search_init(struct search *search, const struct search_ops *ops, void *context);
-void search_done(struct search *search); /* drops what trials hold */
+void search_done(struct search *search); /* releases what trials hold */
 
-/* Another config to try, unless it is known; |ret_index| is its trial. */
+/* Adds a config to try, unless it is known; |ret_index| is its trial. */
 KILN_MUST_CHECK enum kiln_code search_add(struct search *search, const char *config,
                                           size_t *ret_index, struct kiln_err *err);
-/* SIZE_MAX: none has that config. */
+/* SIZE_MAX if there is no trial of that config. */
 size_t search_find(const struct search *search, const char *config);
 
-/* Tries |indexes|, those that are untried, until |until_ns|; but waits for the first of all.  What
- * did not come by then is tried whenever it comes.  A failure ends the search: no kilnd, or the
- * device is lost. */
+/* Tries the untried ones of |indexes| until |until_ns|; it waits longer only for the very first
+ * trial. Trials that come later are tried when they come.  A failure ends the search: no kilnd, or
+ * the device is lost. */
 KILN_MUST_CHECK enum kiln_code search_try(struct search *search, const size_t *indexes,
                                           size_t count, uint64_t until_ns, struct kiln_err *err);
-/* Ends with search->best timed long, and nothing else held. */
+/* Ends with a long timing of search->best; no other trial holds anything. */
 KILN_MUST_CHECK enum kiln_code search_halve(struct search *search, uint64_t until_ns,
                                             struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code search_refine(struct search *search, uint64_t until_ns,
                                              struct kiln_err *err);
-/* Whether time is left, and nobody had enough. */
+/* Whether time is left and nobody asked to stop. */
 bool search_goes_on(const struct search *search, uint64_t until_ns);

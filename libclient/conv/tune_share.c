@@ -90,7 +90,7 @@ static enum kiln_code report_and_take(struct sharing *s, struct kiln_err *err)
 {
     const struct tuner *t = s->tuner;
     enum kiln_code rc = report(s, err);
-    if (rc == KILN_NOT_FOUND) { /* kilnd was started anew */
+    if (rc == KILN_NOT_FOUND) { /* kilnd was restarted */
         *err = KILN_ERR_INIT;
         return take(s, 0, err);
     }

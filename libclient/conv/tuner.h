@@ -20,17 +20,17 @@ struct tuner {
     struct plan_window *window;
     struct journal *journal; /* NULL: none is kept */
     unsigned known;          /* configs that were known before the search */
-    unsigned remembered;     /* trials of a journal that are not repeated */
-    bool is_passing;         /* what came last failed, and may not when it is asked for again */
-    size_t *queue;           /* trials in the order in which they are tried */
+    unsigned remembered;     /* trials from the journal, which are not repeated */
+    bool is_passing;         /* the last failure may be temporary */
+    size_t *queue;           /* trials, in the order to try them */
     size_t queued, room;
 };
 
-/* Behind the others in the queue. */
+/* Appends |config| to the queue. */
 KILN_MUST_CHECK enum kiln_code tuner_queue(struct tuner *tuner, const char *config,
                                            struct kiln_err *err);
-/* The valid ones of candidates |first| to |first| + |count| - 1. */
+/* Appends the valid candidates from |first| to |first| + |count| - 1. */
 KILN_MUST_CHECK enum kiln_code tuner_queue_range(struct tuner *tuner, uint32_t first,
                                                  uint32_t count, struct kiln_err *err);
-/* All configs of the space, or a sample of it, for search_refine to choose among. */
+/* Adds all configs of the space, or a sample of it, from which search_refine chooses neighbours. */
 KILN_MUST_CHECK enum kiln_code tuner_know_neighbours(struct tuner *tuner, struct kiln_err *err);

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * One call of find or tune: what it was asked, the solvers that apply, and how far it is.
+ * One call of find or tune: its arguments, the solvers that apply, and its progress.
  *
- * Role       find.c fills it solver by solver, tune.c improves on that, and find.c records and
- *            hands out what came of it
- * Ownership  work_done releases all but what the caller gave
+ * Role       find.c fills it solver by solver, tune.c improves the entries, and find.c records and
+ *            returns the result
+ * Ownership  work_done releases everything except what the caller passed
  * Threading  one thread
  */
 #include "libclient/client.h"
@@ -28,49 +28,49 @@ struct work_solver {
     char config[WORK_CONFIG_MAX];
     char reason[512];
     struct kiln_plan *plan; /* counted; NULL: none */
-    bool is_measured;       /* in this call: to be recorded */
-    bool is_tuned;          /* |config| is what a search found */
+    bool is_measured;       /* by this call, so it must be recorded */
+    bool is_tuned;          /* a search found |config| */
 };
 
 struct work {
-    struct kiln_client *client; /* borrowed, as the device and what is in |options| */
+    struct kiln_client *client; /* borrowed, like the device and the members of |options| */
     struct kiln_device *device;
     const struct kiln_problem *public_problem;
     struct problem problem;
     struct kiln_conv_options options; /* with defaults filled in */
-    int timeout_ms;                   /* of a question to kilnd */
+    int timeout_ms;                   /* of a request to kilnd */
     uint64_t start_ns, end_ns;        /* UINT64_MAX: no end */
     struct kiln_solutions *list;      /* owned */
     struct work_solver solvers[WORK_SOLVERS_MAX];
     unsigned count;
     struct bench *bench;             /* owned; NULL until something is measured */
-    struct kiln_err unchecked;       /* why results are compared with nothing; OK: they are */
-    char toolchain[512];             /* identity, of the reference's plan */
-    bool has_enough;                 /* the caller said so */
+    struct kiln_err unchecked;       /* why results are not checked; OK: they are */
+    char toolchain[512];             /* the identity from the reference's plan */
+    bool has_enough;                 /* the caller asked to stop */
     struct kiln_conv_result *result; /* owned */
 };
 
-/* Checks and copies what was given, and asks which solvers apply. */
+/* Checks and copies the arguments, and asks kilnd which solvers apply. */
 KILN_MUST_CHECK enum kiln_code work_init(struct work *work, const struct kiln_conv_options *options,
                                          struct kiln_err *err);
 void work_done(struct work *work);
-/* Times every solver with the best config that is known of it. */
+/* Times every solver with its best known config. */
 KILN_MUST_CHECK enum kiln_code work_find(struct work *work, struct kiln_err *err);
 /* Searches each tuning space that is worth it. */
 KILN_MUST_CHECK enum kiln_code work_tune(struct work *work, struct kiln_err *err);
 
-/* What plans are asked with. */
+/* The options for plan requests. */
 struct kiln_plan_options work_plan_options(const struct work *work, const char *solver,
                                            const char *config);
-/* When a question that is asked now ends. */
+/* The deadline of a request that begins now. */
 uint64_t work_deadline(const struct work *work);
 bool work_has_time(const struct work *work);
 bool work_is_winograd(const struct kiln_solution *solution);
-/* The fastest of the solvers that are timed and right; NULL: none. */
+/* The fastest solver with a time and a correct result; NULL: none. */
 struct work_solver *work_fastest(struct work *work);
-/* Tells the caller. */
+/* Reports progress to the caller. */
 void work_report(struct work *work, struct kiln_conv_progress *progress);
-/* Another plan of |solver|; the old one goes. */
+/* Replaces the plan of |solver|. */
 void work_take_plan(struct work_solver *solver, struct kiln_plan *plan);
 /* A recording on this device with |measurement|, made with |plan|'s toolchain. */
 struct kiln_recording work_recording(const struct work *work, const struct kiln_plan *plan,

@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * Devices inside libkiln: one vtable, one implementation a GPU runtime.
+ * Devices inside libkiln: one vtable, with one implementation per GPU runtime.
  *
  * Role       memory, copies, streams, events, loading code objects, launching; names and targets
- * Ownership  a device is counted: memories, streams, events and modules hold a reference, so that
- *            closing one in the wrong order is harmless.  What a runtime gave ("native": a
- *            CUdeviceptr, a cl_mem, a CUstream, ...) is passed as void * and owned by whoever holds
- *            it: struct kiln_memory, struct kiln_stream, struct kiln_event, struct device_module
- * Threading  as <kiln/device.h> says: any call from any thread
- * Forks      a GPU runtime does not survive one: in a child every call fails and nothing is
- *            given back to the runtime
+ * Ownership  Devices are reference-counted.  Memories, streams, events and modules hold a
+ *            reference, so the order of closing does not matter.  Handles of a runtime ("native": a
+ *            CUdeviceptr, a cl_mem, a CUstream, ...) are passed as void *.  The struct kiln_memory,
+ *            kiln_stream, kiln_event or device_module that holds a handle owns it
+ * Threading  any call from any thread, as in <kiln/device.h>
+ * Forks      GPU runtimes do not survive a fork: in a child every call fails, and nothing is
+ *            released to the runtime
  */
 #include "common/bytes.h"
 #include "common/err.h"
@@ -63,14 +63,14 @@ struct device_launch {
 };
 
 struct device_ops {
-    bool memory_is_address; /* else native memory is an object of the runtime's */
+    bool memory_is_address; /* else native memory is an object of the runtime */
     enum kiln_code (*create_memory)(struct kiln_device *device, uint64_t bytes, void **ret_memory,
                                     struct kiln_err *err);
-    /* Checks the job's own memory, and holds it where the runtime counts. */
+    /* Checks the job's own memory, and retains it if the runtime counts references. */
     enum kiln_code (*adopt_memory)(struct kiln_device *device, void *memory, uint64_t bytes,
                                    struct kiln_err *err);
     void (*drop_memory)(struct kiln_device *device, void *memory, bool is_ours);
-    /* Both on the device's own stream, and done when they return. */
+    /* Both use the device's own stream, and return when the copy is complete. */
     enum kiln_code (*write)(struct kiln_device *device, void *memory, const void *from,
                             uint64_t bytes, struct kiln_err *err);
     enum kiln_code (*read)(struct kiln_device *device, void *memory, void *to, uint64_t bytes,
@@ -100,12 +100,12 @@ struct device_ops {
     enum kiln_code (*find)(struct kiln_device *device, void *module, const char *name,
                            uint32_t shared_bytes, void **ret_function, struct kiln_err *err);
     void (*forget)(struct kiln_device *device, void *function); /* before unload; accepts NULL */
-    /* |map|, which was checked, at |address|; KILN_UNSUPPORTED where kernels take none. */
+    /* Encodes |map|, which was checked, for |address|; KILN_UNSUPPORTED if kernels take no maps. */
     enum kiln_code (*encode)(struct kiln_device *device, const struct tensor_map *map,
                              void *address, struct device_map *ret_map, struct kiln_err *err);
     enum kiln_code (*launch)(struct kiln_device *device, void *function,
                              const struct device_launch *launch, struct kiln_err *err);
-    /* Closes the runtime's side, if it is open; what was given out is back by now. */
+    /* Closes the runtime's side if it is open; everything obtained from it was released before. */
     void (*close)(struct kiln_device *device);
 };
 
@@ -129,31 +129,31 @@ struct kiln_device { /* first member of each implementation's */
 /* A zeroed implementation of |size| bytes with one reference; NULL when out of memory. */
 struct kiln_device *device_create(size_t size, const struct device_ops *ops);
 struct kiln_device *device_ref(struct kiln_device *device);
-void device_unref(struct kiln_device *device); /* accepts NULL, and what is half open */
+void device_unref(struct kiln_device *device); /* accepts NULL and half-open devices */
 static inline void device_auto(struct kiln_device **device) { device_unref(*device); }
 
 /* KILN_INVALID in a child of the process that opened |device|. */
 KILN_MUST_CHECK enum kiln_code device_enter(const struct kiln_device *device, struct kiln_err *err);
-/* The runtime's stream that |stream| stands for; NULL is the device's own.  KILN_INVALID where it
- * is another device's. */
+/* The runtime's stream for |stream|; NULL means the device's own.  KILN_INVALID if |stream| belongs
+ * to another device. */
 KILN_MUST_CHECK enum kiln_code device_stream(const struct kiln_device *device,
                                              const struct kiln_stream *stream, void **ret_stream,
                                              struct kiln_err *err);
 
 /* Fills |database_id| from target and compute units. */
 void device_set_database_id(struct kiln_device *device);
-/* Tells |found| about a device as far as it is described; |why_not| NULL: it can be opened. */
+/* Calls |found| with what is known of a device; |why_not| is NULL if it can be opened. */
 void device_report(const struct kiln_device *device, const struct kiln_err *why_not,
                    kiln_device_found *found, void *context);
 
-/* What to open. */
+/* The device to open. */
 struct device_wish {
     struct device_uri uri;
-    void *context; /* the job's own, borrowed; NULL: its current one, or one of ours */
+    void *context; /* the job's context, borrowed; NULL: its current one, or a new one */
 };
 
-/* What each runtime offers.  |found| is called for every device it sees, with why_not where it
- * cannot be opened; a failure says why the runtime is of no use at all. */
+/* What each runtime offers.  |found| is called for every device that it sees, with |why_not| if the
+ * device cannot be opened.  A failure says why the whole runtime is unusable. */
 struct device_runtime {
     const char *kind; /* "opencl" */
     enum kiln_code (*open)(const struct device_wish *wish, struct kiln_device **ret_device,

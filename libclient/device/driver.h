@@ -2,17 +2,18 @@
 #pragma once
 
 /*
- * What HIP and CUDA devices share: HIP's functions have the shapes and the numbers of CUDA's
+ * Code that HIP and CUDA devices share.  HIP's functions have the signatures and numbers of CUDA's
  * driver, so memory, streams, events, modules and launches are written once.
  *
- * Role       all of struct device_ops over a table of calls; what differs is a struct driver_kind
+ * Role       all of struct device_ops over a table of calls; struct driver_kind holds the
+ *            differences
  * Ownership  a driver_device owns its own stream; its context belongs to the kind
- * Threading  any thread.  The thread's current context (device) is as it was when a call returns
+ * Threading  any thread; a call leaves the thread's current context (or device) unchanged
  */
 #include "libclient/device/device.h"
 
-/* Each returns 0 on success.  Pointers into the device are void * here: they are 64-bit numbers for
- * CUDA, which are passed in the same way. */
+/* Each returns 0 on success.  Device pointers are void * here; CUDA's are 64-bit numbers, which are
+ * passed in the same way. */
 struct driver_calls {
     int (*memory_create)(void **ret_memory, size_t bytes);
     int (*memory_destroy)(void *memory);
@@ -43,7 +44,7 @@ struct driver_device {
     int ordinal;                      /* among the devices that this process sees */
 };
 
-/* A call's stay in the device's context. */
+/* The time that a call spends in the device's context. */
 struct driver_scope {
     struct driver_device *device; /* NULL: nothing to undo */
     int previous;                 /* HIP's device */
@@ -57,10 +58,10 @@ struct driver_kind {
     void (*leave)(struct driver_scope *scope);
     const char *(*status_name)(int status); /* may return NULL */
     void (*forget_failure)(void);           /* after a call that failed; NULL: nothing to do */
-    /* Allows that much dynamic shared memory; NULL: launches need no leave. */
+    /* Allows that much dynamic shared memory; NULL: launches need no permission. */
     enum kiln_code (*allow_shared)(struct driver_device *d, void *function, const char *name,
                                    uint32_t bytes, struct kiln_err *err);
-    /* As device_ops has it, returning a status; NULL: kernels take no tensor maps. */
+    /* As in device_ops, but returns a status; NULL: kernels take no tensor maps. */
     int (*encode)(struct driver_device *d, const struct tensor_map *map, void *address,
                   struct device_map *ret_map);
     void (*close)(struct driver_device *d);
@@ -73,7 +74,7 @@ static inline struct driver_device *driver_of(struct kiln_device *device)
     return (struct driver_device *)device;
 }
 
-/* Makes the device's own stream; its context exists. */
+/* Creates the device's own stream; its context must exist. */
 KILN_MUST_CHECK enum kiln_code driver_start(struct driver_device *d, struct kiln_err *err);
 
 /* "cannot <what>: CUDA_ERROR_INVALID_VALUE (1)". */
@@ -87,6 +88,6 @@ static inline void driver_leave(struct driver_scope *scope)
     if (scope->device)
         scope->device->kind->leave(scope);
 }
-/* A scope that has not been entered, and is left with the block. */
+/* A scope that is not entered yet; the end of the block leaves it. */
 #define DRIVER_SCOPE(name) \
     __attribute__((cleanup(driver_leave))) struct driver_scope name = { .device = NULL }

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A look at a code object before a GPU runtime gets it: runtimes are given a pointer without a
- * size and believe the headers, so that a cut object would make them read what is not ours.
+ * Checks a code object before a GPU runtime loads it.  Runtimes get a pointer without a size and
+ * trust the headers, so a truncated object would make them read beyond its end.
  *
  * Threading  pure functions
  */

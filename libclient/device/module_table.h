@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Loaded code objects of one device, by key.
+ * The cache of a device's loaded code objects, by key.
  *
- * Role       the second run with a kernel finds it loaded already, in whatever thread
- * Ownership  modules are counted; one that nobody uses stays loaded until MODULES_IDLE_MAX others
- *            were used after it, or until the device goes.  A module keeps its kernel's bytes: HIP
- *            reads them after loading, too
- * Threading  any thread; one that asks for what another is loading waits for it
+ * Role       a second run with the same kernel finds it loaded, on any thread
+ * Ownership  Modules are reference-counted.  An unused module stays loaded until MODULES_IDLE_MAX
+ *            others were used after it, or until the device is closed.  A module keeps its kernel's
+ *            bytes, because HIP also reads them after loading
+ * Threading  any thread; a thread that needs a module waits while another thread loads it
  */
 #include "common/hash_table.h"
 #include "common/list.h"
@@ -39,10 +39,11 @@ struct module_table {
 };
 
 void module_table_init(struct module_table *table);
-/* Unloads everything; no module is in use.  |abandon|: only forgets it. */
+/* Unloads everything; no module may be in use.  |abandon|: forgets the modules without
+ * unloading. */
 void module_table_done(struct module_table *table, struct kiln_device *device, bool abandon);
 
-/* The module of |kernel|'s key, loaded unless it is.  In use until module_put. */
+/* Returns the module of |kernel|'s key, and loads it if needed.  It is in use until module_put. */
 KILN_MUST_CHECK enum kiln_code module_get(struct kiln_device *device, struct kiln_kernel *kernel,
                                           struct device_module **ret_module, struct kiln_err *err);
 void module_put(struct kiln_device *device, struct device_module *module); /* accepts NULL */

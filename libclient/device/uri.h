@@ -17,15 +17,15 @@ enum device_kind { DEVICE_AUTO, DEVICE_HIP, DEVICE_CUDA, DEVICE_OPENCL };
 
 struct device_uri {
     enum device_kind kind;
-    unsigned index;              /* 0 where the name has none */
+    unsigned index;              /* 0 if the name has no number */
     char uuid[DEVICE_UUID_SIZE]; /* "GPU-..." or "MIG-...": then |index| says nothing; "" without
                                     one */
 };
 
-/* KILN_INVALID for anything else; the sentence says what a name looks like. */
+/* KILN_INVALID for any other form; the message describes a valid name. */
 KILN_MUST_CHECK enum kiln_code device_uri_parse(const char *name, struct device_uri *ret_uri,
                                                 struct kiln_err *err);
 
-/* Cuts the first name off |*names|, a list with commas.  False when there is none left; a name that
- * is too long is cut, which device_uri_parse refuses. */
+/* Removes the first name from |*names|, a comma-separated list.  False if the list is empty.  A
+ * name that is too long is truncated, and device_uri_parse then rejects it. */
 bool device_uri_next(const char **names, char ret_name[DEVICE_NAME_MAX]);

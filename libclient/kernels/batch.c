@@ -74,7 +74,7 @@ static void ready_done(struct ready *r)
     free(r->failure);
 }
 
-/* On the caller's thread and outside the exchange, so that it may call the library. */
+/* On the caller's thread and without the multiplexer's mutex, so that it may call the library. */
 static void report_queued(struct batch *b)
 {
     for (size_t i = 0; i < b->queued; i++) {

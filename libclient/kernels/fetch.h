@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * What single fetches and batches share: outcomes in, kernels out, the table in between.
+ * Code that single fetches and batches share: it turns results into kernels, with the in-process
+ * cache in between.
  *
  * Threading  the caller's thread
  */
@@ -14,16 +15,16 @@
 KILN_MUST_CHECK enum kiln_code fetch_key(const char *hex, struct digest *ret_key,
                                          struct kiln_err *err);
 
-/* Out of the table: a new reference, or NULL. */
+/* Looks into the cache: returns a new reference, or NULL. */
 struct kiln_kernel *fetch_known_key(struct kiln_client *client, const struct digest *key);
 struct kiln_kernel *fetch_known_source(struct kiln_client *client,
                                        const struct kiln_kernel_source *source);
-/* Into the table; |source| is NULL for a fetch by key. */
+/* Adds to the cache; |source| is NULL for a fetch by key. */
 void fetch_remember(struct kiln_client *client, const struct kiln_kernel_source *source,
                     struct kiln_kernel *kernel);
 
-/* One outcome of |reply|: a kernel, or the failure that it states.  |ret_damaged| tells
- * what kilnd may not send from what it reports. */
+/* Reads one result of |reply|: a kernel, or the failure that it reports.  |ret_damaged| separates a
+ * reply that kilnd may not send from a failure that it reports. */
 KILN_MUST_CHECK enum kiln_code fetch_result(const struct message_result *result,
                                             const struct reply *reply,
                                             struct kiln_kernel **ret_kernel, bool *ret_damaged,

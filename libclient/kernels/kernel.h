@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Kernels inside libkiln: bytes that came from kilnd, checked and counted.
+ * Kernels inside libkiln: bytes from kilnd, checked and reference-counted.
  *
- * Role       turns one outcome of a reply into a kernel; nothing in it is trusted
- * Ownership  a kernel owns its mapping or its copy; two handles share one count
+ * Role       turns one result of a reply into a kernel; nothing in the reply is trusted
+ * Ownership  a kernel owns its mapping or its copy; two handles share one reference count
  * Threading  counted atomically; immutable otherwise
  */
 #include "libclient/connection/multiplexer.h"
@@ -17,41 +17,42 @@ struct kernel_content;
 
 struct kiln_kernel { /* a handle; lives inside its content */
     struct kernel_content *content;
-    int tier; /* KILN_TIER_*: of the answer that this handle is */
+    int tier; /* KILN_TIER_* of the answer that this handle represents */
 };
 
 struct kernel_content {
-    atomic_uint references;    /* of both handles together */
-    struct kiln_kernel answer; /* as it came */
-    struct kiln_kernel again;  /* as the table gives it out: KILN_TIER_TABLE */
+    atomic_uint references;    /* sum for both handles */
+    struct kiln_kernel answer; /* the handle for the original answer */
+    struct kiln_kernel again;  /* the handle that the cache returns: KILN_TIER_TABLE */
     const void *data;
     size_t size;
     bool mapped;                /* |data| is a mapping; else it points to |copy| */
-    struct kernel_block *block; /* counted: where this lies; NULL when it has memory of its own */
+    struct kernel_block *block; /* counted: the memory of this kernel; NULL if it has its own */
     uint64_t compile_ns;
     struct digest key;
     char hex[DIGEST_HEX_SIZE];
-    _Alignas(16) uint8_t copy[]; /* as loaders like their ELF headers */
+    _Alignas(16) uint8_t copy[]; /* aligned as loaders expect ELF headers */
 };
 
-/* Memory for many small kernels, given back with the last of them.  A huge page where the system
- * has them: touching fresh pages one by one costs ten times as much as copying kernels into them.
- * One thread fills a block. */
+/* Memory for many small kernels, freed with the last of them.  It is a huge page if the system has
+ * them: touching new pages one by one costs ten times as much as copying kernels into them.  Only
+ * one thread fills a block. */
 #define KERNEL_BLOCK_SIZE ((size_t)2 << 20)
-/* NULL when out of memory: then each kernel has its own. */
+/* NULL if out of memory: then each kernel has its own. */
 struct kernel_block *kernel_block_create(void);
 bool kernel_block_has_room(const struct kernel_block *block, size_t size); /* accepts NULL */
 void kernel_block_unref(struct kernel_block *block);                       /* accepts NULL */
 
-/* The object of one outcome that says KILN_OK.  Takes the descriptor it names from |reply|:
- * KILN_CORRUPT unless that is a memfd of the stated size, sealed against every change. */
+/* Creates the kernel of a result that says KILN_OK.  Takes the descriptor that the result names
+ * from |reply|: KILN_CORRUPT unless that is a memfd of the stated size, sealed against every
+ * change. */
 KILN_MUST_CHECK enum kiln_code kernel_create(const struct message_result *result,
                                              const struct reply *reply,
                                              struct kiln_kernel **ret_kernel, struct kiln_err *err);
 void kernel_destroy(struct kiln_kernel *kernel); /* kiln_kernel_unref */
 static inline void kernel_auto(struct kiln_kernel **kernel) { kernel_destroy(*kernel); }
 
-/* The same kernel as an answer out of the table; no new reference. */
+/* The handle of the same kernel for an answer from the cache; no new reference. */
 struct kiln_kernel *kernel_again(struct kiln_kernel *kernel);
 
 extern const struct table_value_ops kernel_value_ops;

@@ -2,15 +2,16 @@
 #pragma once
 
 /*
- * The in-process table: what this process was answered before, by what it asked.
+ * The in-process cache: answers that this process has received, by the identity of the request.
  *
- * Role       the second look-up of a kernel or plan never leaves the process
- * Ownership  the table holds a reference to each value and hands out further ones; identities
- *            are copied
+ * Role       a second look-up of a kernel or plan never leaves the process
+ * Ownership  the cache holds a reference to each value and returns further ones; it copies
+ *            identities
  * Threading  any number of threads
  *
- * A question's identity is a kind and a list of byte strings.  It is compared whole: a hash only
- * says where to look.  Bounded in entries and in bytes, least recently used first to go.
+ * An identity is a kind and a list of byte strings.  Look-ups compare all of it; the hash only
+ * finds candidates.  The cache is limited in entries and in bytes, and evicts the least recently
+ * used.
  */
 #include "common/bytes.h"
 #include "common/err.h"
@@ -32,8 +33,8 @@ struct table_value_ops {
 struct table;
 
 struct table_options {
-    size_t limit_entries; /* 0: nothing is kept */
-    size_t limit_bytes;   /* of identities and of the values' stated sizes */
+    size_t limit_entries; /* 0: the cache is disabled */
+    size_t limit_bytes;   /* sum of the identities and of the values' stated sizes */
 };
 
 KILN_MUST_CHECK enum kiln_code table_create(const struct table_options *options,
@@ -41,20 +42,20 @@ KILN_MUST_CHECK enum kiln_code table_create(const struct table_options *options,
 void table_destroy(struct table *table);
 KILN_DEFINE_AUTO(table)
 
-/* A new reference, or NULL. */
+/* Returns a new reference, or NULL. */
 void *table_get(struct table *table, const struct table_identity *identity);
-/* Adds a reference of its own; |bytes| is the value's size.  Replaces an older answer.  Running
- * out of memory only means that it is not kept. */
+/* Adds a value, with a new reference to it; |bytes| is its size.  Replaces an older answer.  If
+ * memory runs out, the value is not cached. */
 void table_put(struct table *table, const struct table_identity *identity, void *value,
                const struct table_value_ops *ops, size_t bytes);
 
-/* What was true when a question was asked may not be when its answer comes: note the epoch before
- * asking, and the answer is only kept if nothing was forgotten since. */
+/* A request's answer may be outdated when it arrives.  Read the epoch before the request:
+ * table_put_of_epoch only adds the answer if nothing was forgotten since. */
 uint64_t table_epoch(struct table *table);
 void table_put_of_epoch(struct table *table, uint64_t epoch, const struct table_identity *identity,
                         void *value, const struct table_value_ops *ops, size_t bytes);
-/* Drops every value of |kind| whose identity's first part is |first| (empty: any), and begins a new
- * epoch.  Looks at the whole table. */
+/* Drops every value of |kind| whose identity begins with the part |first| (empty: any), and begins
+ * a new epoch.  Scans the whole cache. */
 void table_forget(struct table *table, enum table_kind kind, struct bytes first);
 
 uint64_t table_hits(struct table *table);

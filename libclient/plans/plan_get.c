@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Of one batch; the exchange holds back what the daemon does not take yet. */
+/* Of one batch; the multiplexer holds back what the daemon does not take yet. */
 #define WINDOW_MAX 512
 
 /* ---- questions ---- */

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Plans of one problem, several in flight: what a search for the best perf config asks for.
+ * Plans of one problem, several in flight: used by the search for the best perf config.
  *
- * Role       the caller decides plan by plan what to ask; what compiles does so while the caller
- *            measures what came
- * Ownership  a window owns what is under way; plans are the caller's once they are handed out
+ * Role       the caller decides plan by plan what to request; kilnd compiles while the caller
+ *            measures earlier plans
+ * Ownership  a window owns its in-flight requests; the caller owns returned plans
  * Threading  one thread
  */
 #include "libclient/failure.h"
@@ -14,29 +14,32 @@
 
 struct plan_window;
 
-/* |room|: plans in flight at a time. */
+/* |room|: the maximum of plans in flight. */
 KILN_MUST_CHECK enum kiln_code plan_window_create(struct kiln_client *client,
                                                   const struct problem *problem, unsigned room,
                                                   struct plan_window **ret_window,
                                                   struct kiln_err *err);
-void plan_window_destroy(struct plan_window *window); /* accepts NULL; abandons what is open */
+void plan_window_destroy(
+    struct plan_window *window); /* accepts NULL; abandons in-flight requests */
 KILN_DEFINE_AUTO(plan_window)
 
 bool plan_window_is_full(const struct plan_window *window);
-/* Only while it is not full.  |options->target| must live as long as the window; |tag| names it. */
+/* Only allowed while the window is not full.  |options->target| must live as long as the window;
+ * |tag| identifies the plan. */
 KILN_MUST_CHECK enum kiln_code plan_window_ask(struct plan_window *window,
                                                const struct kiln_plan_options *options, size_t tag,
                                                struct kiln_err *err);
 
 struct planned {
     size_t tag;
-    struct kiln_plan *plan; /* the caller's; NULL: */
-    enum kiln_code code;    /* why there is none, which |failure| says */
+    struct kiln_plan *plan; /* owned by the caller; NULL on failure */
+    enum kiln_code code;    /* why there is no plan; details in |failure| */
 };
-/* Waits for the next.  KILN_NOT_FOUND where none is open; another failure means that the rest will
- * not come in time: it stays open, and may be waited for again. */
+/* Waits for the next plan.  KILN_NOT_FOUND if no request is in flight.  Any other failure means
+ * that the remaining plans will not come in time; they stay in flight, and the caller may wait
+ * again. */
 KILN_MUST_CHECK enum kiln_code plan_window_next(struct plan_window *window, uint64_t deadline_ns,
                                                 struct planned *ret_planned,
                                                 struct failure *failure);
-/* Takes everything back that is open. */
+/* Abandons all in-flight requests. */
 void plan_window_clear(struct plan_window *window);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What find and tune ask kilnd for, inside libkiln: solvers, and perf configs to try.
+ * The requests of find and tune: solvers that apply, and perf configs to try.
  *
- * Role       asks, and checks what comes; nothing in it is trusted
+ * Role       sends the request and checks the reply; nothing in the reply is trusted
  * Ownership  lists own their texts
  * Threading  calls: any thread; lists are plain values
  */
@@ -13,13 +13,13 @@
 #include <kiln/solutions.h>
 
 struct solutions_question {
-    const struct problem *problem;                       /* borrowed, as the texts */
-    struct bytes target, database_id, driver, toolchain; /* all but the first may be empty */
+    const struct problem *problem;                       /* borrowed, like the texts */
+    struct bytes target, database_id, driver, toolchain; /* all except |target| may be empty */
 };
 
 struct kiln_solutions {
     unsigned count;             /* at least 1 */
-    struct kiln_solution *list; /* behind this, in the same allocation, as the texts */
+    struct kiln_solution *list; /* after this struct, in the same allocation, like the texts */
 };
 
 KILN_MUST_CHECK enum kiln_code solutions_ask(struct kiln_client *client,
@@ -29,22 +29,22 @@ KILN_MUST_CHECK enum kiln_code solutions_ask(struct kiln_client *client,
                                              struct failure *failure);
 
 /*
- * Candidates of a solver are numbered 0 .. kiln_solution.candidates - 1, in an order that looks
- * random and is the same in every process; a lease's share (kiln_lease.first, count) counts them.
- * Not every candidate is valid: a range has fewer configs than candidates, none perhaps.
+ * A solver's candidates are numbered 0 .. kiln_solution.candidates - 1, in a pseudo-random order
+ * that is the same in every process.  A lease's share (kiln_lease.first, count) refers to these
+ * numbers. Not every candidate is valid: a range has fewer configs than candidates, possibly none.
  */
 struct configs_question {
-    const struct problem *problem; /* borrowed, as the texts */
+    const struct problem *problem; /* borrowed, like the texts */
     struct bytes target, solver;
-    uint32_t first, count; /* candidates first .. first + count - 1, at least one */
+    uint32_t first, count; /* candidates first .. first + count - 1; |count| is at least 1 */
 };
 
 struct config {         /* a valid candidate */
     uint32_t candidate; /* its number */
-    size_t at;          /* of its text */
+    size_t at;          /* offset of its text */
 };
 struct config_list {
-    struct config *configs; /* owned; by number */
+    struct config *configs; /* owned; sorted by number */
     uint32_t count, room;
     struct buffer texts; /* owned */
 };
@@ -55,7 +55,8 @@ static inline const char *config_text(const struct config_list *list, uint32_t i
 void config_list_done(struct config_list *list); /* accepts a zeroed one */
 #define CONFIG_LIST_AUTO __attribute__((cleanup(config_list_done)))
 
-/* The valid ones of the range, into a zeroed |ret_list|, which is to be released in any case. */
+/* Adds the valid candidates of the range to a zeroed |ret_list|, which the caller must release even
+ * on failure. */
 KILN_MUST_CHECK enum kiln_code configs_ask(struct kiln_client *client,
                                            const struct configs_question *question,
                                            uint64_t deadline_ns, struct config_list *ret_list,

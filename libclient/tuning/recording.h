@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What the caller measured, checked before it goes to kilnd.
+ * Checks a caller's measurements before they are sent to kilnd.
  *
- * Ownership  what is read borrows from the caller's structs
+ * Ownership  results borrow from the caller's structs
  * Threading  pure functions
  */
 #include "common/messages.h"
@@ -12,12 +12,13 @@
 
 #include <kiln/tuning.h>
 
-/* A copy with all members, |library| set. */
+/* Returns a complete copy, with |library| set. */
 KILN_MUST_CHECK enum kiln_code recording_read(const struct kiln_recording *recording,
                                               struct kiln_recording *ret_recording,
                                               struct kiln_err *err);
-/* The |index|-th measurement of what recording_read() gave: names that can stand in a record,
- * finite times, at least one sample.  Of perf the parameter text may be empty. */
+/* The |index|-th measurement of the copy from recording_read().  Checks that names can be part of a
+ * record, times are finite, and there is at least one sample.  For perf the parameters may be
+ * empty. */
 KILN_MUST_CHECK enum kiln_code recording_measurement(const struct kiln_recording *recording,
                                                      enum tuning_kind kind, size_t index,
                                                      struct message_tuning_entry *ret_entry,

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Tuning records inside libkiln: what kilnd answered for one problem, taken apart.
+ * Tuning records inside libkiln: kilnd's answer for one problem, parsed.
  *
- * Role       one block a record: the entries, then all of their texts; nothing in an answer is
+ * Role       one allocation per record: the entries, then all their texts; nothing in an answer is
  *            trusted
  * Ownership  tuned_create / kiln_tuned_free
  * Threading  immutable
@@ -14,7 +14,7 @@
 
 #include <kiln/tuning.h>
 
-/* KILN_CORRUPT for anything that does not fit together. */
+/* KILN_CORRUPT if the answer is inconsistent. */
 KILN_MUST_CHECK enum kiln_code tuned_create(enum tuning_kind kind,
                                             const struct message_tuning_answer *answer,
                                             struct kiln_tuned **ret_tuned, struct kiln_err *err);

@@ -10,7 +10,7 @@
 /* Problems in one message: kilnd looks up the next ones while the answers to these are read. */
 #define MESSAGE_PROBLEMS 256u
 _Static_assert(MESSAGE_PROBLEMS <= LIMIT_BATCH_ITEMS, "what kilnd takes in one message");
-/* Messages of one batch; the exchange holds back what kilnd does not take yet. */
+/* Messages of one batch; the multiplexer holds back what kilnd does not take yet. */
 #define WINDOW_MAX 8u
 
 /* ---- one ---- */

@@ -2,49 +2,49 @@
 #pragma once
 
 /*
- * One message that asks for records, and their answers.
+ * One message that requests records, and its answers.
  *
- * Role       the options as the wire has them; every problem of a message answered exactly once
- * Ownership  an ask borrows its question and the places of its records; the records are of who owns
- *            the places
- * Threading  as requests (libclient/connection/multiplexer.h)
+ * Role       encodes the options; checks that every problem of a message is answered exactly once
+ * Ownership  an ask borrows its question and the array for its records; the array's owner owns the
+ *            records
+ * Threading  as for requests (libclient/connection/multiplexer.h)
  */
 #include "libclient/connection/multiplexer.h"
 #include "libclient/tuning/tuned.h"
 
-/* Bytes of each text in the options.  kilnd allows fewer, and says so. */
+/* Bytes of each text in the options.  kilnd allows less, and its error says so. */
 #define QUESTION_TEXT_MAX 1024u
-/* A whole frame that asks for |count| problems, at most. */
+/* The largest frame that requests |count| problems. */
 #define ASK_FRAME_MAX(count) \
     (FRAME_HEADER_SIZE + 2 + 4 * (4 + QUESTION_TEXT_MAX) + 8 + (count)*PROBLEM_WIRE_SIZE)
 
 struct question {
     enum tuning_kind kind;
-    struct message_tuning_get message; /* but for the problems */
+    struct message_tuning_get message; /* without the problems */
 };
 KILN_MUST_CHECK enum kiln_code question_read(enum tuning_kind kind,
                                              const struct kiln_tuning_options *options,
                                              struct question *ret_question, struct kiln_err *err);
 
 struct ask {
-    struct buffer frame;             /* the caller's to init, and to free where it is on the heap */
+    struct buffer frame; /* initialised by the caller, who frees it if it is on the heap */
     const struct question *question; /* borrowed */
-    struct kiln_tuned **tuned;       /* borrowed; NULL where nothing is recorded */
+    struct kiln_tuned **tuned;       /* borrowed; NULL for problems without a record */
     uint32_t count, answered;
     bool used;
-    enum kiln_code code; /* why kilnd could not answer for one of them */
+    enum kiln_code code; /* why kilnd could not answer for one of the problems */
     struct failure failure;
     struct request request;
 };
 
-/* What a place holds that has no answer yet. */
+/* Marks an array element that has no answer yet. */
 struct kiln_tuned *ask_unanswered(void);
 
 void ask_init(struct ask *ask, const struct question *question, struct kiln_tuned **tuned,
               struct waiter *waiter);
-/* |problems| is |count| of them as the wire has them; all become unanswered. */
+/* |problems| is |count| encoded problems; marks all of them unanswered. */
 void ask_write(struct ask *ask, struct bytes problems, uint32_t count);
-/* What became of it, after its request ended with |code|; the failure moves to |failure|. */
+/* The result, after the request ended with |code|; moves the failure to |failure|. */
 KILN_MUST_CHECK enum kiln_code ask_end(struct ask *ask, enum kiln_code code,
                                        struct failure *failure);
 void ask_done(struct ask *ask);

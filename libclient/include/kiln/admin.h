@@ -3,10 +3,14 @@
 #define KILN_ADMIN_H
 
 /*
- * Administration: JSON in, JSON out, by request name (docs/protocol.md lists them: "stats",
- * "status", "config", "toolchains", "kernel_list", "kernel_show", "kernel_remove", "clear").
- * kiln_admin asks whoever serves: without a daemon the engine in this process, or in the one that
- * serves it.  kiln_admin_call and kiln_events speak to a daemon alone: KILN_E_UNAVAILABLE.
+ * Administration: requests by name, with JSON in and JSON out.
+ *
+ * The names are those of docs/protocol.md: "stats", "status", "config", "toolchains",
+ * "kernel_list", "kernel_show", "kernel_remove", "clear" and others.
+ *
+ * kiln_admin sends its request to the server that the client uses: the host's daemon, the user's
+ * private daemon, or the engine linked into the program.  kiln_admin_call and kiln_events need the
+ * host's daemon; without it they return KILN_E_UNAVAILABLE.
  */
 #include <kiln/client.h>
 
@@ -15,34 +19,35 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* |json| may be NULL for {}.  KILN_E_INVALID for a name that is no JSON request, KILN_E_DENIED
- * where it needs an administrator.  |ret_json| is a terminated text to be released with kiln_free.
- */
+/* |json| may be NULL, which means {}.  KILN_E_INVALID if |request| does not name a JSON request.
+ * KILN_E_DENIED if the request needs an administrator.  |ret_json| is a terminated text; release it
+ * with kiln_free. */
 int kiln_admin(struct kiln_client *client, const char *request, const char *json, int timeout_ms,
                char **ret_json, struct kiln_error *err);
-/* A request with more to it: files that go with it or come back, progress meanwhile. */
+/* A request that passes files, returns files, or reports progress. */
 struct kiln_admin_call {
     size_t size; /* sizeof(struct kiln_admin_call) */
     const char
         *request; /* "package_install", "package_build", "kernel_import", "kernel_export", ... */
-    const char *json;  /* NULL: {} */
-    int timeout_ms;    /* 0: the client's; negative: none, for what takes as long as it takes */
-    const int *files;  /* open files that go with it, borrowed */
+    const char *json;  /* NULL means {} */
+    int timeout_ms;    /* 0: the client's default; negative: no limit, for long requests */
+    const int *files;  /* borrowed; open files to send with the request */
     size_t file_count; /* at most 2 */
-    /* Called on the calling thread with a JSON text now and then; NULL: no interest.  Not 0 ends
-     * the call with KILN_E_CANCELLED. */
+    /* May be NULL.  Called on the calling thread with a JSON text each time kilnd reports progress.
+     * If it returns anything but 0, the call ends with KILN_E_CANCELLED. */
     int (*progress)(void *context, const char *json);
     void *context;
-    int *ret_files; /* receives what comes back, the caller's to close; open for reading */
+    int *ret_files; /* receives the files of the reply, open for reading; the caller closes them */
     size_t ret_files_max;
     size_t *ret_file_count;
 };
-/* Uses a connection of its own.  Otherwise as kiln_admin. */
+/* Opens a separate connection for this call.  Otherwise works like kiln_admin. */
 int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
                     struct kiln_error *err);
-/* Subscribes and calls |each| with one JSON text an event, until it returns not 0 (then KILN_E_OK),
- * the daemon goes (KILN_E_UNAVAILABLE), or |timeout_ms| pass (KILN_E_TIMED_OUT); negative: no
- * limit.  Uses a connection of its own, so other calls of the client go on meanwhile. */
+/* Subscribes to events and calls |each| with one JSON text per event.  Returns KILN_E_OK when
+ * |each| returns anything but 0, KILN_E_UNAVAILABLE when the daemon exits, and KILN_E_TIMED_OUT
+ * after |timeout_ms|; a negative |timeout_ms| means no limit.  Opens a separate connection, so
+ * other calls of the client are not blocked. */
 int kiln_events(struct kiln_client *client, int timeout_ms,
                 int (*each)(void *context, const char *json), void *context,
                 struct kiln_error *err);

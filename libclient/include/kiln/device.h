@@ -3,24 +3,26 @@
 #define KILN_DEVICE_H
 
 /*
- * Devices: where kernels run, in this process.
+ * Devices: the GPUs on which this process runs kernels.
  *
  * Names      "hip", "hip:0", "hip://GPU-<uuid>", "cuda:0", "cuda://GPU-<uuid>",
- *            "cuda://MIG-<uuid>", "opencl:0"; a kind without a number means number 0; "auto" takes
- *            the first that works of hip, cuda, opencl.  Numbers and uuids are among the devices
- *            that the runtime shows this process:
- *            ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES hide others.
- * Runtimes   opened by dlopen when first asked for, never closed: libamdhip64 (ROCm 5 to 7),
- *            libcuda, libOpenCL.  docs/devices.md says where they are looked for.
- * Contexts   libkiln makes none where the job has one: on CUDA it works in the calling thread's
- *            current context if that is one of the device, else in the primary one, which the CUDA
- *            runtime uses, too; on HIP in the device's one; on OpenCL in the job's if it is given
- *            to kiln_device_open_in.  A thread's current context (device) is the same after a call
- *            as before.  A context that is not the primary one must outlive the device.
- * Threads    any call from any thread; an event in one at a time.
- * Forks      a device is of no use in a child of the process that opened it: every call there is
- *            KILN_E_INVALID, and giving things back only frees memory.
- * Ownership  memories, streams and events keep their device: closing that first is allowed.
+ *            "cuda://MIG-<uuid>", "opencl:0".  A kind without a number means number 0.  "auto"
+ *            tries hip, cuda and opencl and uses the first that works.  Numbers and uuids refer to
+ *            the devices that the runtime shows this process: ROCR_VISIBLE_DEVICES,
+ *            HIP_VISIBLE_DEVICES and CUDA_VISIBLE_DEVICES hide others.
+ * Runtimes   libkiln opens libamdhip64 (ROCm 5 to 7), libcuda and libOpenCL with dlopen at their
+ *            first use and never closes them.  docs/devices.md lists where it searches for them.
+ * Contexts   libkiln creates no context if the job has one.  On CUDA it uses the calling thread's
+ *            current context if that belongs to the device, else the primary context, which the
+ *            CUDA runtime also uses.  On HIP it uses the device's context.  On OpenCL it uses the
+ *            job's context if that was passed to kiln_device_open_in.  Calls leave a thread's
+ *            current context (or device) unchanged.  A context that is not the primary one must
+ *            outlive the device.
+ * Threads    Any thread may make any call, but only one thread at a time may use an event.
+ * Forks      A device is unusable in a child of the process that opened it: every call returns
+ *            KILN_E_INVALID, and destroying objects only frees memory.
+ * Ownership  Memories, streams and events hold a reference to their device, so the device may be
+ *            closed before them.
  */
 #include <kiln/error.h>
 
@@ -34,91 +36,93 @@ extern "C" {
 
 struct kiln_device;
 struct kiln_memory; /* device memory */
-struct kiln_stream; /* a queue of work that is done in order */
-struct kiln_event;  /* a moment in a stream */
+struct kiln_stream; /* a queue of work, executed in order */
+struct kiln_event;  /* a point in a stream */
 
-/* KILN_E_INVALID for a name of another form, KILN_E_NOT_FOUND for a number or uuid that no visible
- * device has, KILN_E_UNAVAILABLE where the runtime is absent, too old, or finds no device. */
+/* KILN_E_INVALID if |name| has no known form, KILN_E_NOT_FOUND if no visible device has the number
+ * or uuid, KILN_E_UNAVAILABLE if the runtime is absent, too old, or finds no device. */
 int kiln_device_open(const char *name, struct kiln_device **ret_device, struct kiln_error *err);
-/* In the job's own |context|: a cl_context, which is held and must have the device, or a CUcontext;
- * NULL: as kiln_device_open.  Not with "auto". */
+/* Opens a device in the job's |context|: a cl_context, which is retained and must contain the
+ * device, or a CUcontext.  NULL: like kiln_device_open.  "auto" is not allowed. */
 int kiln_device_open_in(const char *name, void *context, struct kiln_device **ret_device,
                         struct kiln_error *err);
-/* Every device of a list, "cuda:0,cuda:1", in its order; |room| is how many fit.  No device may be
- * in it twice.  On failure none is open. */
+/* Opens every device of a list, "cuda:0,cuda:1", in its order; |room| is the capacity of
+ * |ret_devices|.  No device may be listed twice.  On failure, no device is open. */
 int kiln_device_open_list(const char *names, struct kiln_device **ret_devices, size_t room,
                           size_t *ret_count, struct kiln_error *err);
 void kiln_device_close(struct kiln_device *device);               /* accepts NULL */
 const char *kiln_device_name(const struct kiln_device *device);   /* with a number: "hip:0" */
-const char *kiln_device_model(const struct kiln_device *device);  /* as its runtime calls it */
+const char *kiln_device_model(const struct kiln_device *device);  /* the runtime's name for it */
 const char *kiln_device_target(const struct kiln_device *device); /* for plans and kernels */
-/* What its tuning records are kept by: "gfx90a68", "sm_90_132", "opencl_1a2b3c4d". */
+/* The id under which its tuning records are stored: "gfx90a68", "sm_90_132", "opencl_1a2b3c4d". */
 const char *kiln_device_database_id(const struct kiln_device *device);
-/* Multiprocessors on CUDA; on HIP of gfx10 and later work group processors. */
+/* Multiprocessors on CUDA; work group processors on HIP with gfx10 and later. */
 unsigned kiln_device_compute_units(const struct kiln_device *device);
-/* "" or 0 where the runtime does not tell. */
+/* "" or 0 if the runtime does not report it. */
 const char *kiln_device_uuid(const struct kiln_device *device);   /* "GPU-...", "MIG-..." */
 const char *kiln_device_driver(const struct kiln_device *device); /* "HIP 6.2.41133, amdgpu ..." */
 const char *kiln_device_pci(const struct kiln_device *device);    /* "0000:63:00.0" */
 unsigned kiln_device_clock_mhz(const struct kiln_device *device); /* the highest */
 uint64_t kiln_device_memory(const struct kiln_device *device);    /* bytes */
 
-/* What there is to know of a device without opening it: as the functions above, "" or 0 where it is
- * not known. */
+/* What is known about a device without opening it: as the functions above, "" or 0 if not known. */
 struct kiln_device_info {
-    size_t size;      /* of what libkiln fills: members behind it are of a newer header */
-    const char *name; /* "hip:0"; of a kind that has no device: "hip" */
+    size_t size;      /* of the struct that libkiln fills; a newer header may have more members */
+    const char *name; /* "hip:0"; "hip" for a kind without a device */
     const char *model, *target, *database_id, *uuid, *driver, *pci;
     unsigned compute_units, clock_mhz;
     uint64_t memory; /* bytes */
 };
 
-/* |why_not| is NULL where the device can be opened.  All is borrowed for the call. */
+/* |why_not| is NULL if the device can be opened.  All arguments are borrowed for the call. */
 typedef void kiln_device_found(void *context, const struct kiln_device_info *info,
                                const struct kiln_error *why_not);
-/* Every device that is here, then every kind that has none, with the reason.  Opens none and makes
- * no context. */
+/* Reports every device of this host, then every kind without a device, with the reason.  Opens no
+ * device and creates no context. */
 int kiln_device_list(kiln_device_found *found, void *context, struct kiln_error *err);
 
-/* Where to look for the runtime of |kind| ("hip", "cuda", "opencl") before the places that the
- * dynamic loader knows: directories, absolute, with ':' between them; NULL: none.  Before the first
- * device is opened or listed: later it is KILN_E_INVALID. */
+/* Sets where to look for the runtime of |kind| ("hip", "cuda", "opencl") before the dynamic
+ * loader's own places: absolute directories, separated by ':'; NULL: none.  Call it before the
+ * first device is opened or listed; later it returns KILN_E_INVALID. */
 int kiln_library_path_set(const char *kind, const char *path, struct kiln_error *err);
-/* The file that the runtime of |kind| was loaded from; NULL: it was not.  Static storage. */
+/* The file that the runtime of |kind| was loaded from; NULL if it is not loaded.  Static
+ * storage. */
 const char *kiln_library_file(const char *kind);
 
 /* ---- memory ---- */
 
 int kiln_memory_create(struct kiln_device *device, uint64_t bytes, struct kiln_memory **ret_memory,
                        struct kiln_error *err);
-/* The job's own memory: a device pointer of CUDA or HIP, which must outlive the result, or a cl_mem
- * of the device's context, which is held.  KILN_E_INVALID for what is not memory of the device. */
+/* Wraps the job's own memory: a device pointer of CUDA or HIP, which must outlive the result, or a
+ * cl_mem of the device's context, which is retained.  KILN_E_INVALID if it is not memory of the
+ * device. */
 int kiln_memory_wrap(struct kiln_device *device, void *native, uint64_t bytes,
                      struct kiln_memory **ret_memory, struct kiln_error *err);
 void kiln_memory_destroy(struct kiln_memory *memory); /* accepts NULL */
 void *kiln_memory_native(const struct kiln_memory *memory);
 uint64_t kiln_memory_bytes(const struct kiln_memory *memory);
-/* Writing and reading wait for the device's own stream, and return when the copy is done. */
+/* Reading and writing wait for the device's own stream, and return when the copy is complete. */
 int kiln_memory_write(struct kiln_memory *memory, const void *from, uint64_t bytes,
                       struct kiln_error *err);
 int kiln_memory_read(struct kiln_memory *memory, void *to, uint64_t bytes, struct kiln_error *err);
-/* Sets every byte to |value|, in |stream|'s order; does not wait. */
+/* Sets every byte to |value|, in the order of |stream|; does not wait. */
 int kiln_memory_fill(struct kiln_memory *memory, unsigned char value, struct kiln_stream *stream,
                      struct kiln_error *err);
 
-/* ---- streams: wherever one is asked for, NULL is the device's own ---- */
+/* ---- streams: NULL always means the device's own stream ---- */
 
 int kiln_stream_create(struct kiln_device *device, struct kiln_stream **ret_stream,
                        struct kiln_error *err);
-/* The job's own: a CUstream or hipStream_t, which must outlive the result (NULL: the default
- * stream), or an in-order cl_command_queue of the device and its context, which is held. */
+/* Wraps the job's own stream: a CUstream or hipStream_t, which must outlive the result (NULL: the
+ * default stream), or an in-order cl_command_queue of the device and its context, which is
+ * retained. */
 int kiln_stream_wrap(struct kiln_device *device, void *native, struct kiln_stream **ret_stream,
                      struct kiln_error *err);
 void kiln_stream_destroy(struct kiln_stream *stream); /* accepts NULL */
 void *kiln_stream_native(const struct kiln_stream *stream);
-/* Waits for everything put on the stream so far; its failures come to light here. */
+/* Waits for all work submitted to the stream so far, and reports its failures. */
 int kiln_stream_finish(struct kiln_stream *stream, struct kiln_error *err);
-/* Waits for everything put on the device's own stream so far; its failures come to light here. */
+/* Waits for all work submitted to the device's own stream so far, and reports its failures. */
 int kiln_device_finish(struct kiln_device *device, struct kiln_error *err);
 
 /* ---- events ---- */
@@ -126,11 +130,11 @@ int kiln_device_finish(struct kiln_device *device, struct kiln_error *err);
 int kiln_event_create(struct kiln_device *device, struct kiln_event **ret_event,
                       struct kiln_error *err);
 void kiln_event_destroy(struct kiln_event *event); /* accepts NULL */
-/* Marks what has been put on |stream| so far; recording again forgets the earlier time.  A queue of
- * the job's needs CL_QUEUE_PROFILING_ENABLE for kiln_event_elapsed. */
+/* Marks the work submitted to |stream| so far; recording again replaces the earlier mark.
+ * kiln_event_elapsed needs CL_QUEUE_PROFILING_ENABLE on a command queue of the job. */
 int kiln_event_record(struct kiln_event *event, struct kiln_stream *stream, struct kiln_error *err);
 int kiln_event_wait(struct kiln_event *event, struct kiln_error *err);
-/* The device's time from |begin| to |end|, for which it waits. */
+/* Waits for both events; |ret_ms| receives the device's time from |begin| to |end|. */
 int kiln_event_elapsed(struct kiln_event *begin, struct kiln_event *end, double *ret_ms,
                        struct kiln_error *err);
 

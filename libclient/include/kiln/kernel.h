@@ -3,13 +3,13 @@
 #define KILN_KERNEL_H
 
 /*
- * Kernels: compiled code objects, ready to hand to a GPU runtime.
+ * Kernels: compiled code objects, ready to be loaded by a GPU runtime.
  *
- * Ownership  a kernel is counted: whoever got one calls kiln_kernel_unref.  Its bytes are a
- *            private copy up to 16 KiB, and above that a read-only mapping of a sealed memfd that
- *            all processes of the host share.  Either way they stay valid and unchanged until the
- *            last unref, also after the client was closed.
- * Threads    kernels may be shared between threads.
+ * Ownership  Kernels are reference-counted: a caller that obtains one releases it with
+ *            kiln_kernel_unref.  Its bytes are a private copy up to 16 KiB, and above that a
+ *            read-only mapping of a sealed memfd that all processes of the host share.  The bytes
+ *            stay valid and unchanged until the last unref, even after the client was closed.
+ * Threads    Kernels may be shared between threads.
  */
 #include <kiln/client.h>
 
@@ -20,63 +20,66 @@ extern "C" {
 
 struct kiln_kernel;
 
-/* Who had it. */
+/* Where the kernel came from. */
 enum {
     KILN_TIER_NONE = 0,
     KILN_TIER_HOT = 1,
     KILN_TIER_DISK = 2,
     KILN_TIER_PACKAGE = 3,
     KILN_TIER_COMPILED = 5, /* 4 is reserved */
-    KILN_TIER_TABLE = 6     /* this process's own table */
+    KILN_TIER_TABLE = 6     /* this process's in-process cache */
 };
 
 enum { KILN_INTERACTIVE = 0, KILN_PREFETCH = 1 };
 
 struct kiln_header {
-    const char *name; /* as it stands in #include "name" */
+    const char *name; /* as in #include "name" */
     const char *text;
-    size_t text_size; /* bytes; 0: text is terminated */
+    size_t text_size; /* bytes; 0: |text| is terminated */
 };
 
 struct kiln_kernel_source {
     size_t size;           /* sizeof(struct kiln_kernel_source) */
     const char *target;    /* "gfx90a:sramecc+:xnack-", "gfx1030", "sm_90", "opencl:..." */
     const char *toolchain; /* NULL: the daemon chooses; else "hiprtc", "clang", "nvrtc", "opencl" */
-    const char *program;   /* names the unit: "MyConv.cpp"; no path */
-    const char *options;   /* "-DTILE=16 -O3"; NULL: none.  An allow-list applies */
+    const char *program;   /* names the translation unit: "MyConv.cpp"; not a path */
+    const char *options;   /* "-DTILE=16 -O3"; NULL: none. Only allow-listed options are accepted */
     const char *source;
-    size_t source_size; /* bytes; 0: source is terminated */
+    size_t source_size; /* bytes; 0: |source| is terminated */
     const struct kiln_header *headers;
     size_t header_count;
     int priority; /* KILN_INTERACTIVE or KILN_PREFETCH */
 };
 
-/* A kernel by its key (64 hexadecimal digits).  Never compiles: KILN_E_NOT_FOUND on a miss. */
+/* Fetches a kernel by its key (64 hexadecimal digits).  Never compiles: KILN_E_NOT_FOUND on a
+ * miss. */
 int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_ms,
                       struct kiln_kernel **ret_kernel, struct kiln_error *err);
-/* A kernel by what it is made of; compiled by the daemon when nobody has it. */
+/* Fetches the kernel of a source with its target and options.  The daemon compiles it if it is not
+ * cached. */
 int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kernel_source *source,
                              int timeout_ms, struct kiln_kernel **ret_kernel,
                              struct kiln_error *err);
 
-/* A kernel by MIOpen's name for it: a database id ("gfx906_60", "gfx90a68", "gfx90a"), the kernel's
- * name
- * ("conv3x3.s.o") and its arguments, verbatim.  What this user imported comes first, then what was
- * imported for everyone, then packages of that id, then those of its plain arch.  KILN_E_NOT_FOUND
- * on a miss. */
+/* Fetches a kernel by MIOpen's name for it.  The name consists of a database id ("gfx906_60",
+ * "gfx90a68", "gfx90a"), the kernel's name ("conv3x3.s.o") and its arguments, verbatim.  The search
+ * order is: this user's imports, imports for everyone, packages of that id, packages of its plain
+ * architecture.  KILN_E_NOT_FOUND on a miss. */
 int kiln_kernel_fetch_named(struct kiln_client *client, const char *database_id, const char *name,
                             const char *args, int timeout_ms, struct kiln_kernel **ret_kernel,
                             struct kiln_error *err);
 
-/* Called once for each item of a batch, in the order they are ready, on the calling thread.
- * |kernel| (borrowed: ref it to keep it) is NULL on failure, |err| then says why; |err| is NULL
- * otherwise.  May call the library with the same client.  Not 0: stop, no more calls. */
+/* Called once for each item of a batch, as items become ready, on the calling thread.  On success,
+ * |kernel| is borrowed (ref it to keep it) and |err| is NULL.  On failure, |kernel| is NULL and
+ * |err| says why.  The callback may call the library with the same client.  If it returns anything
+ * but 0, the batch stops and the callback is not called again. */
 typedef int kiln_kernel_ready(void *context, size_t index, struct kiln_kernel *kernel,
                               const struct kiln_error *err);
 
-/* Many at once.  |keys| or |sources| has |count| members, the other is NULL.  Returns KILN_E_OK
- * when every item was answered, failed ones included; KILN_E_CANCELLED when |ready| stopped it;
- * another error only when the rest will never come.  The time-out is for the whole. */
+/* Fetches many kernels at once.  Exactly one of |keys| and |sources| is set; it has |count|
+ * members. Returns KILN_E_OK when every item was answered, including items that failed, and
+ * KILN_E_CANCELLED when |ready| stopped the batch.  Any other error means that the remaining items
+ * cannot be obtained. The time-out is for the whole batch. */
 int kiln_kernel_fetch_batch(struct kiln_client *client, const char *const *keys,
                             const struct kiln_kernel_source *sources, size_t count, int timeout_ms,
                             kiln_kernel_ready *ready, void *context, struct kiln_error *err);
@@ -86,8 +89,9 @@ void kiln_kernel_unref(struct kiln_kernel *kernel); /* accepts NULL */
 const void *kiln_kernel_data(const struct kiln_kernel *kernel);
 size_t kiln_kernel_size(const struct kiln_kernel *kernel);     /* bytes */
 const char *kiln_kernel_key(const struct kiln_kernel *kernel); /* 64 hexadecimal digits */
-int kiln_kernel_tier(const struct kiln_kernel *kernel);        /* KILN_TIER_* of this answer */
-/* Wall-clock nanoseconds that compiling it took when it was made; 0 when not known. */
+int kiln_kernel_tier(
+    const struct kiln_kernel *kernel); /* KILN_TIER_*: where this answer came from */
+/* Wall-clock nanoseconds that its compilation took; 0 if not known. */
 uint64_t kiln_kernel_compile_ns(const struct kiln_kernel *kernel);
 
 #pragma GCC visibility pop

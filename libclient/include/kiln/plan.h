@@ -3,11 +3,11 @@
 #define KILN_PLAN_H
 
 /*
- * Plans: how to solve a problem on a device, with the kernels to do it.
+ * Plans: how to solve a problem on a device, with the kernels that do it.
  *
- * Ownership  a plan is counted (kiln_plan_unref) and owns its kernels; strings and kernels
- *            asked of it are borrowed and live as long as it does.
- * Threads    plans are immutable and may be shared.
+ * Ownership  Plans are reference-counted (kiln_plan_unref) and own their kernels.  Strings and
+ *            kernels that a plan returns are borrowed and stay valid as long as the plan.
+ * Threads    Plans are immutable and may be shared.
  */
 #include <kiln/kernel.h>
 #include <kiln/problem.h>
@@ -19,44 +19,49 @@ extern "C" {
 
 struct kiln_plan;
 
-/* What decided on a plan's solver and perf config. */
+/* What determined a plan's solver and perf config. */
 enum {
-    KILN_PLAN_FORCED,    /* the options named both */
-    KILN_PLAN_PERF,      /* a perf record the config; the options or the heuristic the solver */
-    KILN_PLAN_FIND,      /* a find record the solver; a perf record its config where there is one */
-    KILN_PLAN_HEURISTIC, /* nothing recorded was of use */
+    KILN_PLAN_FORCED, /* the options specified both */
+    KILN_PLAN_PERF, /* a perf record set the config; the options or the heuristic set the solver */
+    KILN_PLAN_FIND, /* a find record set the solver; a perf record set its config, if there is one
+                     */
+    KILN_PLAN_HEURISTIC, /* no record applied */
 };
 
 struct kiln_plan_options {
     size_t size;             /* sizeof(struct kiln_plan_options) */
-    const char *target;      /* what to compile for; see kiln_device_target() */
-    const char *database_id; /* kiln_device_database_id() ("gfx90a68"): what was recorded for this
-                                device counts, and its packages; NULL: nothing recorded does */
-    const char *solver;      /* NULL: the best that applies; else a name to force */
+    const char *target;      /* the target to compile for; see kiln_device_target() */
+    const char *database_id; /* kiln_device_database_id() ("gfx90a68"): use the records and packages
+                                of this device; NULL: use no records */
+    const char *solver;      /* NULL: the best that applies; else the name of a solver to force */
     const char *toolchain;   /* NULL: the daemon chooses */
     int priority;            /* KILN_INTERACTIVE or KILN_PREFETCH */
-    int no_objects;          /* 1: have the kernels made and kept, but not sent (prefetch) */
+    int no_objects;          /* 1: compile and cache the kernels, but do not send them (prefetch) */
     const char *config;      /* with |solver|: a perf config to force; NULL: the best known */
-    int heuristic;           /* 1: as if nothing were recorded */
-    const char *driver;      /* version here, to tell which records are stale; NULL: none is */
+    int heuristic;           /* 1: ignore all records */
+    const char
+        *driver; /* the device's driver version, to detect stale records; NULL: none is stale */
 };
 
-/* One plan, with its code objects, compiled by the daemon where nobody had them.  The same question
- * asked again is answered in this process (not with no_objects or a config), until this client
- * records something for the problem or asks for a lease to tune it (<kiln/tuning.h>).  What others
- * record meanwhile counts for clients that open later. */
+/* Returns a plan with its code objects; the daemon compiles those that are not cached.  An
+ * identical request is answered from the in-process cache, except with no_objects or a config.
+ * A cached answer is dropped when this client records something for the problem, or takes a
+ * lease to tune it (<kiln/tuning.h>).  Records of other clients only affect clients that are
+ * opened later. */
 int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
                   const struct kiln_plan_options *options, int timeout_ms,
                   struct kiln_plan **ret_plan, struct kiln_error *err);
 
-/* Called once for each problem, in the order they are ready, on the calling thread.  |plan|
- * (borrowed) is NULL on failure, |err| then says why; |err| is NULL otherwise.  May call the
- * library with the same client.  Not 0: stop, no more calls. */
+/* Called once for each problem, as plans become ready, on the calling thread.  On success, |plan|
+ * is borrowed and |err| is NULL.  On failure, |plan| is NULL and |err| says why.  The callback may
+ * call the library with the same client.  If it returns anything but 0, the batch stops and the
+ * callback is not called again. */
 typedef int kiln_plan_ready(void *context, size_t index, struct kiln_plan *plan,
                             const struct kiln_error *err);
-/* Many at once, all in flight together as far as the daemon allows.  KILN_E_OK when every problem
- * was answered, failed ones included; KILN_E_CANCELLED when |ready| stopped it; another error only
- * when the rest will never come.  The time-out is for the whole. */
+/* Requests many plans at once, with as many in flight as the daemon allows.  Returns KILN_E_OK when
+ * every problem was answered, including those that failed, and KILN_E_CANCELLED when |ready|
+ * stopped the batch.  Any other error means that the remaining plans cannot be obtained.  The
+ * time-out is for the whole batch. */
 int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *problems, size_t count,
                     const struct kiln_plan_options *options, int timeout_ms, kiln_plan_ready *ready,
                     void *context, struct kiln_error *err);
@@ -64,23 +69,26 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *probl
 struct kiln_plan *kiln_plan_ref(struct kiln_plan *plan);
 void kiln_plan_unref(struct kiln_plan *plan); /* accepts NULL */
 const char *kiln_plan_solver(const struct kiln_plan *plan);
-/* The solver's perf config, as <kiln/tuning.h> records it ("128,64,8"); "": nothing to tune. */
+/* The solver's perf config, in the form that <kiln/tuning.h> records ("128,64,8"); "": nothing to
+ * tune. */
 const char *kiln_plan_config(const struct kiln_plan *plan);
 int kiln_plan_source(const struct kiln_plan *plan); /* KILN_PLAN_FORCED, ... */
-/* What was recorded for this solver and config, milliseconds; 0 where nothing was. */
+/* The time recorded for this solver and config, in milliseconds; 0 if none is recorded. */
 double kiln_plan_expected_ms(const struct kiln_plan *plan);
 const char *kiln_plan_toolchain(const struct kiln_plan *plan);
-/* The compiler's name, version and identity, as kiln_recording.toolchain should have it and
- * kiln_tuning_options.toolchain asks for; "" where a package had the kernels. */
+/* The compiler's name, version and identity, for kiln_recording.toolchain and
+ * kiln_tuning_options.toolchain; "" if the kernels came from a package. */
 const char *kiln_plan_toolchain_identity(const struct kiln_plan *plan);
-uint64_t kiln_plan_workspace(const struct kiln_plan *plan); /* bytes to be given at launch */
-uint64_t kiln_plan_ns(const struct kiln_plan *plan);        /* what planning cost the daemon */
+uint64_t kiln_plan_workspace(
+    const struct kiln_plan *plan); /* bytes that the caller must pass at launch */
+uint64_t kiln_plan_ns(
+    const struct kiln_plan *plan); /* nanoseconds that the daemon spent on planning */
 
-/* Distinct code objects, and the launches that use them, in order. */
+/* The distinct code objects, and the launches that use them in order. */
 unsigned kiln_plan_object_count(const struct kiln_plan *plan);
 /* Borrowed; NULL with no_objects. */
 struct kiln_kernel *kiln_plan_object(const struct kiln_plan *plan, unsigned index);
-/* Key and tier, known also with no_objects. */
+/* Key and tier are known even with no_objects. */
 const char *kiln_plan_object_key(const struct kiln_plan *plan, unsigned index);
 int kiln_plan_object_tier(const struct kiln_plan *plan, unsigned index);
 uint64_t kiln_plan_object_size(const struct kiln_plan *plan, unsigned index);
@@ -92,7 +100,7 @@ struct kiln_plan_launch {
     unsigned object;       /* index of its code object */
     uint32_t grid[3];      /* work groups (blocks) */
     uint32_t group[3];     /* work items (threads) in a group */
-    uint32_t shared_bytes; /* of shared memory (LDS) to be given at launch, beside the static */
+    uint32_t shared_bytes; /* dynamic shared memory (LDS) that the launch must request */
 };
 unsigned kiln_plan_launch_count(const struct kiln_plan *plan);
 int kiln_plan_launch(const struct kiln_plan *plan, unsigned index,

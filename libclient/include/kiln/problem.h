@@ -6,7 +6,7 @@
  * One convolution.  Tensors keep their forward names in every direction:
  *   x  n, c, [d,] h, w           w  k, c/groups, [z,] y, x           y  n, k, [do,] ho, wo
  * FORWARD computes y from x and w; BACKWARD_DATA x from y and w; BACKWARD_WEIGHTS w from x and y.
- * All arithmetic is in 32-bit floating point whatever the storage type.
+ * All arithmetic is in 32-bit floating point, whatever the storage type.
  */
 #include <kiln/error.h>
 
@@ -29,43 +29,47 @@ struct kiln_problem {
     uint32_t type;                         /* KILN_FLOAT32, ...: of x, w and y */
     uint32_t x_layout, w_layout, y_layout; /* KILN_CHANNELS_FIRST or _LAST */
     uint32_t n, c, k, groups;
-    /* Depth, height, width.  For 2-D: in, filter, stride, dilation have depth 1, pad 0. */
+    /* Depth, height, width.  In 2-D, in, filter, stride and dilation have depth 1; pad has depth
+     * 0. */
     uint32_t in[3], filter[3], pad[3], stride[3], dilation[3];
 };
 
-/* One MIOpenDriver command line, understood. */
+/* One parsed MIOpenDriver command line. */
 struct kiln_driver_line {
-    size_t size;                     /* in: sizeof(struct kiln_driver_line) */
-    struct kiln_problem problems[3]; /* forward, data, weights, as far as -F asks for them */
-    unsigned count;                  /* of them: 1 to 3 */
-    unsigned iterations;             /* -i, at least 1 */
-    int verify, time, wall, search;  /* -V -t -w -s: 0 or 1 */
-    int transposed;                  /* -m trans: in |problems|, x and y have changed places */
-    char solver[64];                 /* -S as given, a name or MIOpen's number; "": the best */
+    size_t size; /* in: sizeof(struct kiln_driver_line) */
+    struct kiln_problem
+        problems[3];                /* those that -F selects, in the order forward, data, weights */
+    unsigned count;                 /* of |problems|: 1 to 3 */
+    unsigned iterations;            /* -i, at least 1 */
+    int verify, time, wall, search; /* -V -t -w -s: 0 or 1 */
+    int transposed;                 /* -m trans: in |problems|, x and y are exchanged */
+    char solver[64]; /* -S as given, a name or MIOpen's number; "": the best solver */
 };
 
-/* Reads "conv -n 64 -c 3 ...", with anything in front of conv, convfp16, convbfp16 or convint8: a
- * path to the program, or what MIOPEN_ENABLE_LOGGING_CMD=1 logs there.  What is not given has
- * MIOpenDriver's default, flags that mean nothing here are skipped; an unknown flag, a bad value
- * and an impossible problem are KILN_E_INVALID (or _UNSUPPORTED) and named.  KILN_E_NOT_FOUND for a
- * blank line or a comment (#). */
+/* Parses a MIOpenDriver command line, such as "conv -n 64 -c 3 ...".  Text before conv, convfp16,
+ * convbfp16 or convint8 is skipped: a path to the program, or the prefix that
+ * MIOPEN_ENABLE_LOGGING_CMD=1 logs.  Missing values have MIOpenDriver's defaults, and flags without
+ * a meaning for kiln are ignored.  An unknown flag, a bad value or an impossible problem is
+ * KILN_E_INVALID or KILN_E_UNSUPPORTED; the message names it.  KILN_E_NOT_FOUND for a blank line or
+ * a comment (#). */
 int kiln_driver_line_parse(const char *line, struct kiln_driver_line *ret_line,
                            struct kiln_error *err);
-/* Reads what kiln_driver_line_parse reads from words that are taken apart already, such as a
+/* Like kiln_driver_line_parse, for a command line that is already split into words, such as a
  * program's arguments. */
 int kiln_driver_words_parse(const char *const *words, size_t count,
                             struct kiln_driver_line *ret_line, struct kiln_error *err);
-/* MIOpenDriver's flags, for help texts: what the |index|-th one means, its letter (0: none) and its
- * long name.  NULL after the last.  Static storage. */
+/* MIOpenDriver's flags, for help texts.  Returns the description of the |index|-th flag, with its
+ * letter (0: none) and its long name; NULL after the last.  Static storage. */
 const char *kiln_driver_flag(unsigned index, char *ret_letter, const char **ret_name);
 
-/* What kiln_driver_line_parse() reads, the problems alone. */
+/* Like kiln_driver_line_parse(), but returns only the problems. */
 int kiln_problem_from_driver(const char *line, struct kiln_problem ret_problems[3],
                              unsigned *ret_count, struct kiln_error *err);
-/* The problem as one MIOpenDriver command line, terminated, cut at |size|. */
+/* Writes the problem as one MIOpenDriver command line, terminated and truncated to |size|. */
 int kiln_problem_to_driver(const struct kiln_problem *problem, char *text, size_t size,
                            struct kiln_error *err);
-/* Refuses what no solver could mean: zero sizes, groups that do not divide, an empty output. */
+/* Rejects problems that no solver could solve: zero sizes, groups that do not divide the channels,
+ * an empty output. */
 int kiln_problem_check(const struct kiln_problem *problem, struct kiln_error *err);
 /* Depth, height and width of y. */
 int kiln_problem_output(const struct kiln_problem *problem, uint32_t ret_output[3],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""python3 -m kiln: whether libkiln is found, and whether kilnd answers or what serves instead.
+"""python3 -m kiln: reports whether libkiln is found, and what serves: kilnd or its fallback.
 
 The exit status is 0 when the host's kilnd serves, 3 when it does not, as kilnctl's, and 1 for anything else.
 """

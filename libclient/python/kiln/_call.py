@@ -15,7 +15,7 @@ _UINT64_MOST = 2**64 - 1
 
 
 def to_bytes(text: Optional[str], what: str) -> Optional[bytes]:
-    """None stays None.  A NUL would cut the text short unnoticed."""
+    """None stays None.  A NUL would silently truncate the text."""
     if text is None:
         return None
     if not isinstance(text, str):
@@ -30,12 +30,12 @@ def to_bytes(text: Optional[str], what: str) -> Optional[bytes]:
 
 
 def to_text(encoded: Optional[bytes]) -> str:
-    """Whatever it holds, to_bytes() makes the same bytes of it again."""
+    """For any bytes, to_bytes() of the result returns the same bytes."""
     return encoded.decode("utf-8", "surrogateescape") if encoded else ""
 
 
 def to_milliseconds(timeout: Optional[float]) -> int:
-    """None: 0, which stands for the default.  Rounded up, so that nothing becomes 0."""
+    """None becomes 0, the default.  Rounds up, so that no other time becomes 0."""
     if timeout is None:
         return 0
     seconds = float(timeout)
@@ -53,7 +53,7 @@ def _to_unsigned(value: SupportsIndex, most: int, what: str) -> int:
 
 
 def to_uint32(value: SupportsIndex, what: str) -> int:
-    """ctypes would wrap what does not fit."""
+    """Rejects what does not fit: ctypes would wrap it."""
     return _to_unsigned(value, _UINT32_MOST, what)
 
 
@@ -62,13 +62,13 @@ def to_uint64(value: SupportsIndex, what: str) -> int:
 
 
 def to_error(err: _abi.Error) -> KilnError:
-    """A copy: |err| is the library's."""
+    """Copies |err|, because libkiln owns it."""
     return error_of(err.code, err.text.decode("utf-8", "replace"),
                     err.log.decode("utf-8", "replace"))
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Calls a function whose last parameter is the error; raises what it says."""
+    """Calls a function whose last parameter is the error; raises that error."""
     err = _abi.Error()
     code: int = getattr(library(), name)(*arguments, ctypes.byref(err))
     if code:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Python functions that libkiln calls, and what becomes of exceptions there."""
+"""Python functions that libkiln calls, and the handling of their exceptions."""
 import sys
 import threading
 from typing import Any, Callable, Optional
@@ -15,7 +15,7 @@ def _is_of(unraisable: Any, entry: object) -> bool:
 
 
 def lost() -> RuntimeError:
-    """No KilnError: programs take these for answers of the daemon's."""
+    """Not a KilnError: programs treat a KilnError as an answer of the daemon."""
     return RuntimeError("an exception that was raised on entering libkiln's callback is lost; "
                         "sys.unraisablehook was told of it")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where libkiln.so.0 comes from: one for the process, loaded when it is first needed."""
+"""Finds libkiln.so.0: one per process, loaded at its first use."""
 import ctypes
 import os
 from typing import List, Optional, Union
@@ -89,6 +89,6 @@ def _same(one: str, other: str) -> bool:
 
 
 def version() -> str:
-    """Of libkiln: "0.1.0"."""
+    """The version of libkiln, such as "0.1.0"."""
     text: bytes = library().kiln_version()
     return text.decode()

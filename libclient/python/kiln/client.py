@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A client: this process's way to kilnd."""
+"""A client: this process's connection to kilnd."""
 import ctypes
 import json
 import os
@@ -24,7 +24,7 @@ Path = Union[str, "os.PathLike[str]"]
 
 @dataclass(frozen=True)
 class Status:
-    """Which level served, and how much."""
+    """What serves the client, with counters."""
 
     level: Level  #: of the last answer; NONE before the first
     socket_path: str  #: where the daemon is looked for
@@ -42,7 +42,7 @@ _MISSING = object()
 
 
 class _Gathering:
-    """What a batch's callback brings, by index."""
+    """The results that a batch's callback receives, by index."""
 
     def __init__(self, count: int, take: Callable[[int], Any],
                  ready: Optional[Callable[[int, Any], object]]) -> None:
@@ -57,7 +57,7 @@ class _Gathering:
             self._ready(index, result)
 
     def run(self, call_batch: Callable[..., None], prototype: Any, *arguments: Any) -> List[Any]:
-        """The results, once |call_batch| has brought them."""
+        """Returns the results of |call_batch|."""
         Callback(self._on_ready).run(call_batch, prototype, *arguments)
         if any(result is _MISSING for result in self._results):
             raise lost()
@@ -65,7 +65,7 @@ class _Gathering:
 
 
 class Client:
-    """One process's way to kilnd, with a table of what it already got.
+    """A process's connection to kilnd, with an in-process cache of answers.
 
     Threads  any number at once; calls let other Python threads run.
     Fork     a child opens a client of its own: this one's calls raise InvalidError there.  Kernels
@@ -84,7 +84,7 @@ class Client:
     def __init__(self, socket_path: Optional[Path] = None, *, timeout: Optional[float] = None,
                  name: Optional[str] = None, table_entries: int = 0,
                  fallback: Optional[str] = None) -> None:
-        """Does not connect yet, so it does not fail when no daemon runs.
+        """Does not connect yet, so it succeeds even if no daemon is running.
 
         |socket_path|: None for $KILN_SOCKET, else the usual places.  |table_entries|: answers that
         this process remembers; 0: 8192; negative: none.  |fallback|: what serves where no daemon is
@@ -105,7 +105,7 @@ class Client:
     # ---- life ----
 
     def close(self) -> None:
-        """Kernels and plans already handed out stay valid.  Closing twice is allowed."""
+        """Kernels and plans obtained from the client stay valid.  Closing twice is allowed."""
         self._handle = None
 
     def __enter__(self) -> "Client":
@@ -119,7 +119,7 @@ class Client:
         raise TypeError("a client cannot be pickled or copied: another process opens its own")
 
     def _call(self, name: str, *arguments: Any) -> None:
-        """Calls a function of the client's."""
+        """Calls a function of libkiln with this client."""
         handle = self._handle  # held meanwhile: another thread may close
         if handle is None:
             raise invalid("the client is closed")
@@ -137,13 +137,13 @@ class Client:
     # ---- the daemon ----
 
     def ping(self, timeout: Optional[float] = None) -> float:
-        """Asks the daemon for a sign of life; the round trip in seconds."""
+        """Checks that the daemon answers; returns the round-trip time in seconds."""
         took = ctypes.c_uint64()
         self._call("kiln_client_ping", to_milliseconds(timeout), ctypes.byref(took))
         return took.value / 1e9
 
     def status(self) -> Status:
-        """Which level served, and how much; never blocks."""
+        """Reports what serves the client, with counters; never blocks."""
         s = _abi.Status(size=ctypes.sizeof(_abi.Status))
         self._call("kiln_client_status", ctypes.byref(s))
         return Status(level=Level(s.level), socket_path=to_text(s.socket_path),
@@ -174,7 +174,7 @@ class Client:
                                 to_milliseconds(timeout)))
 
     def fetch_source(self, source: KernelSource, timeout: Optional[float] = None) -> Kernel:
-        """A kernel by what it is made of; compiled by the daemon when nobody has it."""
+        """A kernel by its source.  The daemon compiles it if it is not cached."""
         return Kernel(self._ask("kiln_kernel_fetch_source", "kiln_kernel_unref",
                                 kernels.to_array([source]), to_milliseconds(timeout)))
 
@@ -267,7 +267,7 @@ class Client:
     def solutions(self, problem: Problem, target: str, *, database_id: Optional[str] = None,
                   toolchain: Optional[str] = None, driver: Optional[str] = None,
                   timeout: Optional[float] = None) -> List[Solution]:
-        """Every solver that applies, in order of preference.  UnsupportedError where none does."""
+        """Every solver that applies, in order of preference.  UnsupportedError if none applies."""
         options = plans.to_options(target, database_id=database_id, toolchain=toolchain,
                                    driver=driver)
         return plans.from_solutions(
@@ -281,7 +281,7 @@ class Client:
                  driver: Optional[str] = None, toolchain: Optional[str] = None,
                  nearest: bool = False, measurements: bool = False,
                  timeout: Optional[float] = None) -> Tuned:
-        """Which solver took how long.  NotFoundError where nobody knows.
+        """How long each solver took.  NotFoundError if there is no record.
 
         |driver| and |toolchain|: versions here, to tell which records are stale.  |nearest|: else a
         neighbour's.  |measurements|: with who measured it, and how.
@@ -294,7 +294,7 @@ class Client:
     def perf_get(self, problem: Problem, database_id: str, *, driver: Optional[str] = None,
                  toolchain: Optional[str] = None, nearest: bool = False, measurements: bool = False,
                  timeout: Optional[float] = None) -> Tuned:
-        """Solvers' best perf configs.  Otherwise as find_get()."""
+        """Solvers' best perf configs.  Otherwise like find_get()."""
         options = tuning.to_options(database_id, backend=None, driver=driver, toolchain=toolchain,
                                     nearest=nearest, measurements=measurements)
         return self._tuned("kiln_perf_get", problem, options, timeout)
@@ -304,7 +304,7 @@ class Client:
                        toolchain: Optional[str] = None, nearest: bool = False,
                        measurements: bool = False, timeout: Optional[float] = None,
                        ) -> List[Optional[Tuned]]:
-        """Many at once: None where nobody knows."""
+        """Many at once: None for problems without a record."""
         options = tuning.to_options(database_id, backend=backend, driver=driver,
                                     toolchain=toolchain, nearest=nearest,
                                     measurements=measurements)
@@ -314,19 +314,19 @@ class Client:
                        driver: Optional[str] = None, toolchain: Optional[str] = None,
                        nearest: bool = False, measurements: bool = False,
                        timeout: Optional[float] = None) -> List[Optional[Tuned]]:
-        """Many at once: None where nobody knows."""
+        """Many at once: None for problems without a record."""
         options = tuning.to_options(database_id, backend=None, driver=driver, toolchain=toolchain,
                                     nearest=nearest, measurements=measurements)
         return self._tuned_batch("kiln_perf_get_batch", problems, options, timeout)
 
     def find_put(self, problem: Problem, recording: Recording,
                  timeout: Optional[float] = None) -> None:
-        """Records how long solvers took.  On the disk when it returns."""
+        """Records how long solvers took.  The record is on disk when this returns."""
         self._put("kiln_find_put", problem, recording, timeout)
 
     def perf_put(self, problem: Problem, recording: Recording,
                  timeout: Optional[float] = None) -> None:
-        """Records solvers' perf configs.  On the disk when it returns."""
+        """Records solvers' perf configs.  The record is on disk when this returns."""
         self._put("kiln_perf_put", problem, recording, timeout)
 
     def _tuned(self, name: str, problem: Problem, options: _abi.TuningOptions,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The devices of this process: what plans and tuning look-ups are asked for."""
+"""The devices of this process, for plans and tuning look-ups."""
 import ctypes
 from dataclasses import dataclass
 from typing import Any, List, Optional
@@ -12,7 +12,7 @@ from .errors import KilnError
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """What there is to know of a device without opening it; "" or 0 where it is not known."""
+    """What is known about a device without opening it; "" or 0 if not known."""
 
     name: str  #: "hip:0"; of a kind that has no device: "hip"
     model: str
@@ -28,7 +28,7 @@ class DeviceInfo:
 
 
 def devices() -> List[DeviceInfo]:
-    """Every device that is here, then every kind that has none, with the reason."""
+    """Every device of this host, then every kind without a device, with the reason."""
     found: List[DeviceInfo] = []
 
     def on_device(info: Any, why_not: Any) -> None:

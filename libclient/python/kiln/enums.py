@@ -24,7 +24,7 @@ class ErrorCode(IntEnum):
 
 
 class Level(IntEnum):
-    """KILN_LEVEL_*: which fallback level served."""
+    """KILN_LEVEL_*: what serves the client."""
 
     NONE = 0
     DAEMON = 1
@@ -41,7 +41,7 @@ class Role(IntEnum):
 
 
 class Tier(IntEnum):
-    """KILN_TIER_*: who had a kernel."""
+    """KILN_TIER_*: where a kernel came from."""
 
     NONE = 0
     HOT = 1
@@ -91,7 +91,7 @@ class Tensor(IntEnum):
 
 
 class PlanSource(IntEnum):
-    """KILN_PLAN_*: what decided on a plan's solver and perf config."""
+    """KILN_PLAN_*: what determined a plan's solver and perf config."""
 
     FORCED = 0
     PERF = 1

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Errors: a code for programs, a sentence for people, and the compiler's log where there is one."""
+"""Errors: a code for programs, a message for people, and the compiler's log if one ran."""
 from typing import Dict, Tuple, Type, Union
 
 from .enums import ErrorCode
 
 
 class KilnError(Exception):
-    """What libkiln could not do; str() is the sentence.
+    """A failed call of libkiln; str() is the message.
 
     Each code has a class of its own below; a code that this package does not know is a plain
     KilnError with an int.
@@ -60,7 +60,7 @@ class FullError(KilnError):
 
 
 class BusyError(KilnError):
-    """In progress, or too much asked at once."""
+    """In progress, or too many requests at once."""
 
 
 class CorruptError(KilnError):
@@ -96,15 +96,15 @@ class CancelledError(KilnError):
 
 
 class TimedOutError(KilnError, TimeoutError):
-    """Not done within the time allowed."""
+    """Not done within the time-out."""
 
 
 class CompileFailedError(KilnError):
-    """The compiler refused, crashed or was stopped; |log| is what it said."""
+    """The compiler failed, crashed or was stopped; |log| is its output."""
 
 
 class UnsupportedError(KilnError):
-    """No solver, toolchain or device here can do it."""
+    """No solver, toolchain or device here can do this."""
 
 
 _CLASSES: Dict[int, Type[KilnError]] = {
@@ -126,10 +126,10 @@ _CLASSES: Dict[int, Type[KilnError]] = {
 
 
 def error_of(code: int, text: str, log: str = "") -> KilnError:
-    """The exception of |code|'s class."""
+    """An exception of the class for |code|."""
     return _CLASSES.get(code, KilnError)(code, text, log)
 
 
 def invalid(text: str) -> InvalidError:
-    """What is refused before libkiln is asked."""
+    """An error that is found before libkiln is called."""
     return InvalidError(ErrorCode.INVALID, text)

@@ -16,7 +16,7 @@ Text = Union[str, bytes]
 
 @dataclass(frozen=True)
 class KernelSource:
-    """What a kernel is made of."""
+    """The source of a kernel, with its target and options."""
 
     target: str  #: "gfx90a:sramecc+:xnack-", "gfx1030", "sm_90", "opencl:..."
     program: str  #: names the unit: "MyConv.cpp"; no path
@@ -37,7 +37,7 @@ class Kernel:
                  "__weakref__")
 
     def __init__(self, handle: Handle) -> None:
-        """Of kernels that libkiln handed out: Client makes them."""
+        """Only for Client, which wraps kernels that libkiln returned."""
         lib = library()
         self._handle: Optional[Handle] = handle
         self._key = to_text(lib.kiln_kernel_key(handle.pointer))
@@ -53,12 +53,12 @@ class Kernel:
 
     @property
     def tier(self) -> Tier:
-        """Who had it, for this answer."""
+        """Where this answer came from."""
         return self._tier
 
     @property
     def compile_ns(self) -> int:
-        """Wall-clock nanoseconds that compiling it took when it was made; 0: not known."""
+        """Wall-clock nanoseconds that its compilation took; 0 if not known."""
         return self._compile_ns
 
     @property
@@ -74,7 +74,7 @@ class Kernel:
         return memoryview(self._bytes)
 
     def close(self) -> None:
-        """Lets go of the code object; views of it stay.  Closing twice is allowed."""
+        """Releases the code object; views of it stay valid.  Closing twice is allowed."""
         self._handle = None
         self._bytes = None
 
@@ -105,7 +105,7 @@ class Kernel:
 
 
 def held(pointer: int) -> Kernel:
-    """A kernel of its own for one that is only borrowed."""
+    """A new kernel with its own reference, from a borrowed one."""
     return Kernel(Handle("kiln_kernel_unref", library().kiln_kernel_ref(pointer)))
 
 

@@ -51,7 +51,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Solution:
-    """One solver that applies to a problem, and what is recorded of it."""
+    """One solver that applies to a problem, with its records."""
 
     solver: str
     algorithm: str  #: MIOpen's
@@ -103,7 +103,7 @@ def _launch(plan: int, index: int) -> PlanLaunch:
 
 
 def from_pointer(plan: int) -> Plan:
-    """A copy, with references of its own to the kernels; |plan| is only borrowed."""
+    """Copies the borrowed |plan|, with new references to its kernels."""
     lib = library()
     return Plan(solver=to_text(lib.kiln_plan_solver(plan)),
                 config=to_text(lib.kiln_plan_config(plan)),

@@ -81,7 +81,7 @@ class Problem:
 
     @classmethod
     def from_driver(cls, line: str) -> "List[Problem]":
-        """Those of one MIOpenDriver command line, forward, data, weights as -F says."""
+        """The problems of one MIOpenDriver command line: forward, data, weights as -F selects."""
         return list(DriverLine.parse(line).problems)
 
     def to_driver(self) -> str:
@@ -91,7 +91,7 @@ class Problem:
         return to_text(text.value)
 
     def check(self) -> None:
-        """Raises InvalidError for what no solver could mean."""
+        """Raises InvalidError for problems that no solver could solve."""
         call("kiln_problem_check", ctypes.byref(to_struct(self)))
 
     @property
@@ -111,7 +111,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class DriverLine:
-    """One MIOpenDriver command line, understood."""
+    """One parsed MIOpenDriver command line."""
 
     problems: Tuple[Problem, ...]
     iterations: int
@@ -124,7 +124,7 @@ class DriverLine:
 
     @classmethod
     def parse(cls, line: Union[str, Sequence[str]]) -> "DriverLine":
-        """A line, or its words.  NotFoundError for a blank one or a comment."""
+        """Parses a line or its words.  NotFoundError for a blank line or a comment."""
         parsed = _abi.DriverLine(size=ctypes.sizeof(_abi.DriverLine))
         if isinstance(line, str):
             call("kiln_driver_line_parse", to_bytes(line, "line"), ctypes.byref(parsed))

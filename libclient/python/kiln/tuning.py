@@ -12,7 +12,7 @@ from .enums import TuningTier
 
 @dataclass(frozen=True)
 class TunedEntry:
-    """What a record says of one solver.  Those from |samples| on only with measurements=True."""
+    """One solver in a record.  Members from |samples| on are only set with measurements=True."""
 
     solver: str
     algorithm: str  #: of find
@@ -48,7 +48,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One solver's, to be recorded."""
+    """A measurement of one solver, to be recorded."""
 
     solver: str
     median_ms: float
@@ -61,7 +61,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Recording:
-    """Measurements with where and by what they were made."""
+    """Measurements, with the device and the software that made them."""
 
     database_id: str  #: "gfx90a68", "sm_90_132"
     measurements: Sequence[Measurement]  #: at most 256
