@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the programs exit with; the same numbers in kilnctl and kiln-driver, shown by --help.
+ * Exit statuses, the same in kilnctl and kiln-driver; --help lists them.
  */
 
 enum exit_status {
@@ -14,9 +14,9 @@ enum exit_status {
     EXIT_NOT_FOUND = 5,
 };
 
-/* For one of the KILN_E_ codes. */
+/* The exit status for a KILN_E_ code. */
 enum exit_status exit_status_of(int code);
-/* What the user may do about |code|; NULL where the sentence itself has to do. */
+/* What the user can do about |code|; NULL when there is no general advice. */
 const char *exit_status_advice(int code);
-/* A block of --help. */
+/* The section of --help that lists the exit statuses. */
 const char *exit_status_help(void);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Failing in the programs: the same codes and the same struct as libkiln's, so that what the
- * library reports and what a program found out itself go up the same way.
+ * Error reporting in the programs.  It uses libkiln's codes and error struct, so the library's
+ * errors and the programs' own errors propagate the same way.
  *
  * Threading  no shared state; nothing allocates
  */
@@ -14,7 +14,8 @@
 
 /* Records the failure and returns |code|, so that failing is one statement. */
 int cli_fail(struct kiln_error *err, int code, const char *fmt, ...) CLI_PRINTF(3, 4);
-/* As cli_fail, with the text of |errnum| appended: KILN_E_DENIED, KILN_E_NO_MEMORY or KILN_E_IO. */
+/* Like cli_fail, with the text of |errnum| appended.  Returns KILN_E_DENIED, KILN_E_NO_MEMORY or
+ * KILN_E_IO. */
 int cli_fail_errno(struct kiln_error *err, int errnum, const char *fmt, ...) CLI_PRINTF(3, 4);
-/* Puts "what we were doing: " in front of an error on its way up; returns its code. */
+/* Prefixes an error with the operation that failed ("<operation>: "); returns its code. */
 int cli_while(struct kiln_error *err, const char *fmt, ...) CLI_PRINTF(2, 3);

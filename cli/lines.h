@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * A text file's lines, blank ones and comments ('#') left out.
+ * The lines of a text file, without blank lines and comments ('#').
  *
  * Ownership  line_file_read fills, line_file_done releases; lines point into the file's text
  * Threading  one file, one thread
@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 struct line {
-    const char *text; /* terminated, without the blanks around it */
+    const char *text; /* NUL-terminated, without surrounding blanks */
     unsigned number;  /* from 1 */
 };
 

@@ -4,10 +4,10 @@
 /*
  * Command-line options from tables.
  *
- * Role       one table says how an option is written, what it takes, where its value goes and
- *            what --help says about it
+ * Role       one table defines each option: its name, its value's type and destination, and its
+ *            --help text
  * Forms      --name VALUE, --name=VALUE, -n VALUE, -nVALUE; "--" ends the options
- * Ownership  texts are borrowed from the command line; lists and words own their arrays
+ * Ownership  strings are borrowed from the command line; lists own their arrays
  * Threading  no shared state
  */
 #include "cli/fail.h"
@@ -24,7 +24,7 @@ enum option_kind {
     OPTION_NUMBER,   /* struct option_number, within least..most */
     OPTION_SIZE,     /* struct option_number, bytes; units_parse_size */
     OPTION_TIME,     /* struct option_number, milliseconds; units_parse_time */
-    OPTION_LIST, /* struct option_list: the value and the words after it, up to the next option */
+    OPTION_LIST,     /* struct option_list: the value and the arguments up to the next option */
 };
 
 struct option_number {
@@ -33,7 +33,7 @@ struct option_number {
 };
 
 struct option_list {
-    const char **words; /* owned; the texts are borrowed */
+    const char **words; /* owned; the strings are borrowed */
     size_t count;
 };
 
@@ -42,9 +42,9 @@ struct option {
     char letter;      /* 0: none */
     enum option_kind kind;
     size_t offset;     /* of the value in the table's struct */
-    const char *value; /* what --help calls the value; NULL for flags */
+    const char *value; /* name of the value in --help; NULL for flags */
     const char *help;
-    uint64_t least, most; /* of a number */
+    uint64_t least, most; /* range of a number */
 };
 
 /* A table and the zeroed or preset struct that its offsets point into. */
@@ -57,16 +57,17 @@ struct option_table {
 struct option_parser {
     const struct option_table *tables;
     size_t table_count;
-    bool stop_at_word; /* from the first word that is no option, everything is a word */
-    bool pass_unknown; /* unknown options are words, too */
+    bool stop_at_word; /* the first argument that is not an option ends the options */
+    bool pass_unknown; /* keep unknown options as plain arguments */
 };
 
-/* Letters to change, leave out or put in between |a| (up to a '=') and |b|: for "did you mean".
- * 24 where |b| has more than 24. */
+/* The edit distance between |a| (up to a '=') and |b|, for "did you mean".  Counts characters to
+ * change, remove or insert.  Returns 24 when |b| has more than 24 characters. */
 size_t options_distance(const char *a, const char *b);
 
-/* Words that are no options.  KILN_E_INVALID names the option at fault and, where there is one,
- * the option that was probably meant.  What was filled is to be released even on failure. */
+/* Parses the options and fills |words| with the other arguments.  KILN_E_INVALID names the option
+ * at fault and, if one is similar, the option probably meant.  The caller releases |words| and the
+ * tables' values even on failure. */
 CLI_MUST_CHECK int options_parse(const struct option_parser *parser, int argc,
                                  const char *const *argv, struct option_list *words,
                                  struct kiln_error *err);
@@ -74,5 +75,5 @@ CLI_MUST_CHECK int options_parse(const struct option_parser *parser, int argc,
 void options_done(const struct option_table *tables, size_t table_count);
 void option_list_done(struct option_list *list);
 
-/* One or more lines an option: "  -c, --count N   pings to send". */
+/* Prints one or more lines per option: "  -c, --count N   pings to send". */
 void options_print_help(const struct option_table *table, FILE *out);

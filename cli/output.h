@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What people read: aligned tables, colours on terminals only, no control characters from
- * elsewhere.
+ * Output for people: aligned tables, colours on terminals only, and no control characters from
+ * untrusted text.
  *
  * Ownership  a table owns copies of its cells
  * Threading  one table, one thread
@@ -19,18 +19,18 @@ struct json;
 
 enum colour { COLOUR_NONE, COLOUR_BOLD, COLOUR_GREEN, COLOUR_RED, COLOUR_YELLOW };
 
-/* A terminal, NO_COLOR unset or empty, TERM not "dumb". */
+/* True for a terminal, if NO_COLOR is unset or empty and TERM is not "dumb". */
 bool output_has_colour(FILE *out);
-/* Overwrites every control byte (terminal escapes among them) and what is no UTF-8 with '?'; line
- * feeds stay where |keep_lines|. */
+/* Overwrites every control byte (including terminal escapes) and invalid UTF-8 with '?'.
+ * |keep_lines| keeps line feeds. */
 void output_clean(char *text, bool keep_lines);
 /* Prints |text| cleaned, each line after |indent|. */
 void output_lines(FILE *out, const char *indent, const char *text);
-/* "<program>: <sentence>", the compiler's log if there is one, then |advice| unless NULL. */
+/* Prints "<program>: <message>", the compiler's log if there is one, then |advice| unless NULL. */
 void output_error(FILE *out, const char *program, const struct kiln_error *err, const char *advice);
-/* One line of JSON on standard output; bytes that are no UTF-8 become '?'. */
+/* Prints one line of JSON on standard output; invalid UTF-8 becomes '?'. */
 CLI_MUST_CHECK int output_json(const struct json *json, struct kiln_error *err);
-/* The same of a text that was put together elsewhere; changes it. */
+/* Like output_json, for JSON that is already text; modifies |text|. */
 void output_json_text(char *text);
 
 enum align { ALIGN_LEFT, ALIGN_RIGHT };
@@ -45,14 +45,14 @@ struct table;
 /* |columns| is borrowed and must outlive the table.  NULL when out of memory. */
 struct table *table_create(const struct column *columns, size_t count);
 void table_destroy(struct table *table); /* accepts NULL */
-/* The next cell, row by row.  Failure is sticky: table_print reports it. */
+/* Adds the next cell, row by row.  A failure is sticky: table_print reports it. */
 void table_cell(struct table *table, const char *fmt, ...) CLI_PRINTF(2, 3);
-/* The same in a colour, where there are colours. */
+/* Like table_cell, in a colour if the output has colours. */
 void table_cell_in(struct table *table, enum colour colour, const char *fmt, ...) CLI_PRINTF(3, 4);
-/* Two cells: |name|, and a number as people read it. */
+/* Adds two cells: |name|, and a number formatted for people. */
 void table_count(struct table *table, const char *name, uint64_t count);
 void table_seconds(struct table *table, const char *name, double seconds);
-/* Accepts NULL: then out of memory is the failure. */
+/* Accepts NULL, which it reports as out of memory. */
 CLI_MUST_CHECK int table_print(const struct table *table, FILE *out, struct kiln_error *err);
 
 static inline void table_auto(struct table **table) { table_destroy(*table); }

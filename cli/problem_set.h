@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Problems without repeats, in the order they came.
+ * A set of distinct problems, in insertion order.
  *
- * Ownership  plain arrays of the set's own; problem_set_done accepts a zeroed set
+ * Ownership  the set owns its arrays; problem_set_done accepts a zeroed set
  * Threading  one set, one thread
  */
 #include "cli/fail.h"
@@ -13,9 +13,9 @@
 
 struct problem_set {
     struct kiln_problem *problems; /* owned */
-    unsigned *lines;               /* owned: the line each problem was first seen in */
+    unsigned *lines;               /* owned: the first line with each problem */
     size_t count, capacity;
-    size_t repeats; /* problems that were there already */
+    size_t repeats; /* problems added again and ignored */
     size_t *slots;  /* owned: hash table of index + 1 */
     size_t slot_count;
 };

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * How a program ends: one sentence on standard error, with --json one object on standard output,
- * and the exit status that belongs to the code.
+ * How a program reports its result: one message on standard error, with --json one object on
+ * standard output, and the exit status for the code.
  *
  * Threading  main thread
  */
@@ -14,21 +14,21 @@
 
 struct json;
 
-/* Whether --json is among the words: also known where the command line was not understood. */
+/* Whether --json is among the arguments.  Works even if the command line cannot be parsed. */
 bool result_wants_json(int argc, const char *const *argv);
-/* {"code": "NOT_FOUND", "text": "..."} and, where a compiler was at work, "log".  The caller owns
+/* Returns {"code": "NOT_FOUND", "text": "..."} and, for a compile error, "log".  The caller owns
  * the tree. */
 struct json *result_error_json(const struct kiln_error *err);
 
-/* What --version prints. */
+/* Prints the output of --version. */
 void result_version(const char *program, bool json);
 
 struct result {
     const char *program;
     bool json;
-    bool reported;       /* what was printed already holds "error": one document is enough */
-    bool daemon_answers; /* so that what is unavailable is something else */
+    bool reported;       /* the printed JSON already has "error"; do not print another document */
+    bool daemon_answers; /* kilnd answers, so KILN_E_UNAVAILABLE concerns something else */
 };
 
-/* Says what became of |rc| and returns what to exit with.  Nothing is said of success. */
+/* Reports a failure |rc| and returns the exit status.  Prints nothing on success. */
 enum exit_status result_end(const struct result *result, int rc, struct kiln_error *err);

@@ -2,16 +2,16 @@
 #pragma once
 
 /*
- * What every command of every program takes, and the client made of it.
+ * The options that all commands of all programs share, and the client they configure.
  *
- * Ownership  texts are borrowed from the command line; the client is the caller's
+ * Ownership  strings are borrowed from the command line; the caller owns the client
  */
 #include "cli/options.h"
 
 #include <kiln/client.h>
 
 struct session_options {
-    const char *socket; /* NULL: where libkiln looks */
+    const char *socket; /* NULL: libkiln's default */
     struct option_number timeout;
     bool json;
     bool help;
@@ -21,9 +21,9 @@ struct session_options {
 #define SESSION_OPTION_COUNT 5
 extern const struct option session_option_table[SESSION_OPTION_COUNT];
 
-/* The time one request may take, for libkiln: 0 (its own default) unless --timeout was given. */
+/* libkiln's timeout for one request: 0 (libkiln's default) unless --timeout was given. */
 int session_timeout_ms(const struct session_options *options);
-/* Does not connect yet.  |fallback| as in kiln_client_options. */
+/* Opens a client without connecting.  |fallback| is as in kiln_client_options. */
 CLI_MUST_CHECK int session_open(const struct session_options *options, const char *program,
                                 const char *fallback, struct kiln_client **ret_client,
                                 struct kiln_error *err);

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Who had the kernels: counted, and shown in tables and in JSON the same way by every program.
+ * Counts kernels by the tier that served them, and shows the counts in tables and JSON the same way
+ * in every program.
  *
  * Ownership  plain values
  * Threading  one count, one thread
@@ -17,12 +18,12 @@ const char *tier_name(int tier);
 
 struct tier_counts {
     size_t kernels, compiles;
-    size_t hits[KILN_TIER_TABLE + 1]; /* by who had it; nothing for KILN_TIER_COMPILED */
+    size_t hits[KILN_TIER_TABLE + 1]; /* by tier; always 0 for KILN_TIER_COMPILED */
 };
 
 void tier_count(struct tier_counts *counts, int tier);
-size_t tier_hits(const struct tier_counts *counts); /* all together */
-/* Rows of two cells: kernels, compiles, hits, and one for each tier that had some. */
+size_t tier_hits(const struct tier_counts *counts); /* the sum over all tiers */
+/* Adds rows of two cells: kernels, compiles, hits, and one row for each tier with hits. */
 void tier_rows(const struct tier_counts *counts, struct table *table);
 /* Adds "kernels", "compiles", "hits" and "hits_by_tier". */
 void tier_json(const struct tier_counts *counts, struct json *json);

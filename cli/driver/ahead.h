@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * Asking ahead: every kernel of a file is asked for at once, so that all compilers have work while
- * the first problems run.
+ * Requests kernels ahead of time: a background thread requests every kernel of a file at once, so
+ * that all compilers have work while the first problems run.
  *
- * Role       only makes things sooner: kilnd joins these questions with those of the run and lets
- *            the latter go first.  What fails here fails again in the run, which reports it
+ * Role       an optimization only.  kilnd coalesces these requests with those of the run and
+ *            serves the run's first.  Errors are ignored: the run meets them again and reports them
  * Ownership  device, toolchain and session are borrowed until ahead_stop
- * Threading  a thread of its own with a client of its own; start and stop on one thread
+ * Threading  runs a private thread with a private client; start and stop on one thread
  */
 #include "cli/driver/measure.h"
 #include "cli/lines.h"
@@ -16,9 +16,10 @@
 
 struct ahead;
 
-/* NULL when there is nothing to ask, or no memory or thread to ask with: the run goes without. */
+/* Returns NULL when there is nothing to request, or when memory or a thread cannot be allocated:
+ * the run then proceeds without it. */
 struct ahead *ahead_start(const struct bench *bench, const struct session_options *session,
                           const struct line_file *file);
-/* Accepts NULL.  After a run whose problems were all answered there is nothing left to wait for;
- * otherwise this takes until the next answer, or until kilnd's time is up. */
+/* Accepts NULL.  Returns at once after a run whose problems were all answered.  Otherwise blocks
+ * until the next reply arrives or the request times out. */
 void ahead_stop(struct ahead *ahead);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Find and tune, before a problem runs: how it is asked for, how far it is, what came of it.
+ * Find and tune before a problem runs: the options, the run itself, and the printed results.
  *
- * Ownership  options are plain values, their texts borrowed; results are libkiln's
+ * Ownership  options are plain values with borrowed strings; results belong to libkiln
  * Threading  one thread
  */
 #include "cli/driver/options.h"
@@ -15,7 +15,8 @@
 
 struct json;
 
-/* From the flags; where one is not given from MIOPEN_FIND_MODE, MIOPEN_FIND_ENFORCE; else hybrid.
+/* Reads the options from the flags.  A flag that is not given is read from MIOPEN_FIND_MODE or
+ * MIOPEN_FIND_ENFORCE; the default mode is hybrid.
  * KILN_E_INVALID names the flag or variable at fault. */
 CLI_MUST_CHECK int find_options_read(const struct driver_options *options,
                                      struct kiln_conv_options *ret_options, struct kiln_error *err);
@@ -24,20 +25,21 @@ struct find_call {
     struct kiln_client *client;
     struct kiln_device *device;
     const struct kiln_problem *problem;
-    const struct kiln_conv_options *options; /* the flags'; solver and progress are filled in */
+    const struct kiln_conv_options *options; /* from the flags; find_run sets solver, progress */
     const char *solver;                      /* "": all */
     bool tunes;
-    FILE *progress; /* NULL: none is shown */
+    FILE *progress; /* NULL: progress is not shown */
 };
 CLI_MUST_CHECK int find_run(const struct find_call *call, struct kiln_conv_result **ret_result,
                             struct kiln_error *err);
 
-/* The solvers as a table, and those that failed with their reasons. */
+/* Prints the solvers as a table, then each solver that failed and why. */
 CLI_MUST_CHECK int find_print(const struct kiln_conv_result *result, FILE *out,
                               struct kiln_error *err);
-/* Where what was measured could not be recorded: says so; once, where the reference's kernels are
- * not built into the program, for that is so for one problem like for the next.  Main thread. */
+/* Warns when the measurements could not be recorded.  If the cause is that the reference kernels
+ * are not built into the program, warns only once: every problem has the same cause.
+ * Main thread only. */
 void find_warn(const struct kiln_conv_result *result, FILE *out);
-/* {"solvers": [...], "trials": [...], "recorded": true}, or false and "not_recorded": why; the
- * caller owns the tree. */
+/* Returns {"solvers": [...], "trials": [...], "recorded": true}.  If nothing was recorded,
+ * "recorded" is false and "not_recorded" gives the reason.  The caller owns the tree. */
 struct json *find_json(const struct kiln_conv_result *result);

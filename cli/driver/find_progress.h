@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * How far find or tune is: a line that redraws itself on a terminal, else a plain line at each
- * tenth of the time.
+ * Progress of find or tune: on a terminal a line that redraws itself, otherwise a plain line after
+ * each tenth of the time.
  *
  * Ownership  a plain value; the stream is borrowed
  * Threading  one thread
@@ -17,12 +17,12 @@ struct find_progress {
     const char *label;
     unsigned width; /* of the terminal; 0: none */
     uint64_t drawn_ns;
-    unsigned tenths; /* plain lines so far, of the solver */
-    char solver[64]; /* that they are of */
+    unsigned tenths; /* plain lines printed so far for |solver| */
+    char solver[64]; /* the solver that is running */
 };
 
 void find_progress_init(struct find_progress *progress, FILE *out, const char *label);
-/* For struct kiln_conv_options; never has enough. */
+/* Progress callback for struct kiln_conv_options; never asks to stop. */
 int find_progress_reported(void *context, const struct kiln_conv_progress *reported);
-/* Takes the line away. */
+/* Erases the line. */
 void find_progress_done(struct find_progress *progress);

@@ -2,14 +2,16 @@
 #pragma once
 
 /*
- * Memory that this process may still take: Linux hands out more than there is and kills later,
- * so a large problem has to be refused beforehand.
+ * Memory that this process may still allocate.  Linux overcommits memory and kills processes later,
+ * so a problem that is too large must be refused before it allocates.
  */
 #include "cli/fail.h"
 
 #include <stdint.h>
 
-/* Bytes; the smaller of the machine's and the control group's; UINT64_MAX when neither tells. */
+/* Bytes available: the smaller of the machine's and the control group's limits, or UINT64_MAX when
+ * neither is known. */
 uint64_t host_memory_available(void);
-/* KILN_E_NO_MEMORY with both figures when |bytes| for |purpose| are more than there is. */
+/* Returns KILN_E_NO_MEMORY, with both numbers, when |bytes| for |purpose| exceed what is available.
+ */
 CLI_MUST_CHECK int host_memory_check(uint64_t bytes, const char *purpose, struct kiln_error *err);

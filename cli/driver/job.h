@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A command line of MIOpenDriver's as a job: libkiln says what it means, this what kiln-driver
- * cannot do of it.
+ * An MIOpenDriver command line as a job.  libkiln parses it; this file rejects the parts that
+ * kiln-driver cannot run.
  *
  * Ownership  a job is a plain value
  * Threading  pure functions
@@ -12,7 +12,7 @@
 
 #include <kiln/problem.h>
 
-/* As kiln_driver_line_parse(); also KILN_E_INVALID for a number as solver. */
+/* Like kiln_driver_line_parse(), but returns KILN_E_INVALID when the solver is a number. */
 CLI_MUST_CHECK int job_parse(const char *line, struct kiln_driver_line *ret_job,
                              struct kiln_error *err);
 CLI_MUST_CHECK int job_parse_words(const char *const *words, size_t count,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* One problem's outcome in lines like MIOpenDriver's, then where the time went. */
+/* Prints one problem's result in MIOpenDriver's format, then how the time was spent. */
 #include "cli/driver/report.h"
 
 #include <stdio.h>

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * One problem: planned, fetched, loaded, launched, timed and checked.
+ * Measures one problem: plans, fetches, loads, launches, times and checks it.
  *
- * Ownership  a measurement is a plain value but for |found| (measurement_done); the bench borrows
- *            client and device
- * Threading  one thread; the reference starts its own
+ * Ownership  a measurement is a plain value except for |found|, which measurement_done releases;
+ *            the bench borrows client and device
+ * Threading  one thread; the reference starts threads of its own
  */
 #include "cli/fail.h"
 
@@ -19,28 +19,28 @@ struct bench {
     struct kiln_client *client;
     struct kiln_device *device;
     const char *toolchain;                /* NULL: the daemon chooses */
-    const struct kiln_conv_options *find; /* how to choose a solver; NULL: as kilnd plans */
-    FILE *progress;                       /* of find and tune; NULL: not shown */
+    const struct kiln_conv_options *find; /* how to choose a solver; NULL: kilnd's plan */
+    FILE *progress;                       /* for find and tune; NULL: not shown */
 };
 
-/* What plans are asked with: for the bench's device; |solver| "" leaves the choice. */
+/* The plan options for the bench's device.  An empty |solver| leaves the choice to kilnd. */
 struct kiln_plan_options bench_plan_options(const struct bench *bench, const char *solver);
 
-/* Seconds; 0 for what was not reached or not asked for. */
+/* Seconds; 0 for phases that were not reached or not requested. */
 struct phases {
-    double find;    /* find or tune, with all that they compile */
+    double find;    /* find or tune, including their compiles */
     double plan;    /* the daemon's planning */
-    double fetch;   /* until the code objects were here, planning aside */
-    double compile; /* of that, the compilers' time as recorded */
-    double load;    /* into the device's runtime */
-    double first;   /* first launch, waited for */
+    double fetch;   /* fetching the code objects, without planning */
+    double compile; /* part of |fetch|: the recorded time of the compilers */
+    double load;    /* loading into the device's runtime */
+    double first;   /* first launch, until it completes */
     double timed;   /* all launches for -t and -w */
     double steady;  /* median of -i launches, by the device's clock */
-    double wall;    /* mean of -i launches waited for together */
+    double wall;    /* mean of -i launches that are waited for together */
     double check;   /* tensors and reference: this program's own work */
 };
 
-#define MEASURE_OBJECTS_MAX 8 /* as many as a plan may have */
+#define MEASURE_OBJECTS_MAX 8 /* the most objects a plan may have */
 
 struct measured_object {
     char key[65];
@@ -51,17 +51,17 @@ struct measured_object {
 
 struct measurement {
     struct kiln_problem problem;
-    bool transposed; /* asked with -m trans: |problem| has x and y exchanged */
+    bool transposed; /* requested with -m trans: |problem| has x and y exchanged */
     uint64_t seed;
-    struct kiln_error err; /* code KILN_E_OK: all that was asked for was done */
+    struct kiln_error err; /* code KILN_E_OK: everything requested was done */
     char solver[64], toolchain[64];
-    char config[1032];              /* of the solver; "": nothing to tune */
+    char config[1032];              /* the solver's perf config; "": nothing to tune */
     struct kiln_conv_result *found; /* owned; NULL: neither find nor tune ran */
     uint64_t workspace;
     struct measured_object objects[MEASURE_OBJECTS_MAX];
     unsigned object_count;
     struct phases time;
-    unsigned iterations; /* that |steady| is the median of */
+    unsigned iterations; /* |steady| is their median */
     double flops;        /* multiply-adds times two */
     uint64_t bytes_read, bytes_written;
     bool checked; /* the result was compared */
@@ -69,11 +69,12 @@ struct measurement {
     double largest_error;
 };
 
-/* Runs |problem| as |flags| say (their problems are not looked at).
- * Fills |ret_measurement| whatever happens; its |err| says what did. */
+/* Runs |problem| with the settings in |flags|; ignores the problem inside |flags|.
+ * Always fills |ret_measurement|; its |err| holds the result. */
 void measure(const struct bench *bench, const struct kiln_problem *problem,
              const struct kiln_driver_line *flags, uint64_t seed,
              struct measurement *ret_measurement);
 void measurement_done(struct measurement *measurement);
-/* KILN_FORWARD, ...: as the command line had it; forward and data change places with x and y. */
+/* The direction (KILN_FORWARD, ...) that the command line requested.  With -m trans, x and y are
+ * exchanged, and with them the forward and data directions. */
 unsigned measure_asked_direction(const struct measurement *measurement);

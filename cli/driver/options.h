@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * kiln-driver's own command line: everything that is not MIOpenDriver's.
+ * kiln-driver's own command-line options, as opposed to MIOpenDriver's flags.
  *
- * Ownership  texts are borrowed from the command line
+ * Ownership  strings are borrowed from the command line
  */
 #include "cli/session.h"
 
@@ -21,14 +21,15 @@ enum driver_command { DRIVER_CONV, DRIVER_RUN, DRIVER_DEVICES, DRIVER_NOTHING };
 struct driver_call {
     struct driver_options options;
     enum driver_command command;
-    struct option_list words; /* owned: for conv, MIOpenDriver's words; for run, the file */
-    bool reported;            /* it failed and what was printed as JSON says so */
+    struct option_list words; /* owned: for conv, MIOpenDriver's arguments; for run, the file */
+    bool reported;            /* the command failed, and its printed JSON says so */
 };
 
-/* KILN_E_INVALID says what was not understood.  Release with driver_call_done even then. */
+/* KILN_E_INVALID names what was not understood.  Call driver_call_done even after a failure. */
 CLI_MUST_CHECK int driver_call_parse(int argc, const char *const *argv,
                                      struct driver_call *ret_call, struct kiln_error *err);
 void driver_call_done(struct driver_call *call);
-/* Its own options, beside those of every program; without values.  Static storage. */
+/* The options of kiln-driver only, without those that all programs share.  The table has no
+ * values.  Static storage. */
 struct option_table driver_option_table(void);
 void driver_print_help(FILE *out);

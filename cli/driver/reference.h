@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The reference: convolutions in double precision on the CPU, and how far from it a kernel that
- * accumulates in 32-bit floating point may be.
+ * The reference: convolutions in double precision on the CPU.  A kernel that accumulates in 32-bit
+ * floating point is compared with it within an error bound.
  *
- * Role       says of each element of a kernel's result whether it can be right; shares no code
- *            and no loop order with the kernels
- * Ownership  every array is the caller's
+ * Role       decides for each element of a kernel's result whether it can be right.  Shares no
+ *            code and no loop order with the kernels
+ * Ownership  every array belongs to the caller
  * Threading  pure functions; reference_run starts threads of its own and joins them
  *
  *     storage_fill(type, x, ...); storage_widen(type, x, ..., wide_x);       // likewise w
@@ -20,22 +20,22 @@
  */
 #include "cli/driver/rounding.h"
 
-/* All in the problem's own layouts; the direction's output needs no operand. */
+/* All arrays have the problem's own layouts. */
 struct reference_tensors {
-    const double *x, *w, *y; /* the two that the direction reads; the third is not looked at */
+    const double *x, *w, *y; /* the direction reads two of these and ignores the third */
     double *result;          /* the third tensor */
-    double *magnitude;       /* as |result|: the sum of |a * b| behind each element; or NULL */
+    double *magnitude;       /* laid out like |result|: each element's sum of |a * b|; or NULL */
 };
 
-/* |threads| 0: as many as the machine has cores.  Only for problems that pass
- * kiln_problem_check.  KILN_E_NO_MEMORY when its copies of the operands do not fit. */
+/* Computes the reference with |threads| threads; 0 means one for each core.  The problem must pass
+ * kiln_problem_check.  Returns KILN_E_NO_MEMORY when its copies of the operands do not fit. */
 int reference_run(const struct kiln_problem *problem, const struct reference_tensors *tensors,
                   unsigned threads, struct kiln_error *err);
 
 struct reference_verdict {
     uint64_t wrong; /* elements beyond their bound, NaN included */
-    uint64_t index; /* of the worst one: the furthest beyond its bound, else the furthest off */
-    double got, want, bound; /* there */
+    uint64_t index; /* the worst element: furthest beyond its bound, else with the largest error */
+    double got, want, bound; /* at |index| */
     double error;            /* largest |got - want| */
 };
 

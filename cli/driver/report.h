@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What came of the problems: lines like MIOpenDriver's as they are done, and at the end a table
- * or one JSON document.
+ * Reports the results of a run: lines in MIOpenDriver's format as each problem completes, and at
+ * the end a table or one JSON document.
  *
- * Ownership  a report owns its JSON; init and done as usual
+ * Ownership  a report owns its JSON, from report_init to report_done
  * Threading  one thread
  */
 #include "cli/driver/measure.h"
@@ -13,11 +13,11 @@
 
 struct totals {
     size_t problems, failed, verified;
-    struct kiln_error first; /* of the failures */
-    bool mixed;              /* not all failures have the code of the first */
+    struct kiln_error first; /* the first failure */
+    bool mixed;              /* some failures have another code than the first */
     struct tier_counts tiers;
     struct phases time;
-    double seconds; /* wall clock, all together */
+    double seconds; /* wall clock of the whole run */
 };
 
 struct report {
@@ -26,7 +26,9 @@ struct report {
     struct totals totals;
 };
 
-/* A problem of line |line| (0: of the command line), that |command| stated. */
+/* Where a problem came from: line |line| of the file (0: the command line), with the text
+ * |command|.
+ */
 struct report_place {
     unsigned line;
     const char *command;
@@ -36,14 +38,16 @@ void report_init(struct report *report, bool json);
 void report_done(struct report *report);
 void report_add(struct report *report, const struct report_place *place,
                 const struct measurement *measurement);
-/* A line that is no problem. */
+/* Adds a line that is not a valid problem. */
 void report_add_failure(struct report *report, const struct report_place *place,
                         const struct kiln_error *err);
-/* Not KILN_E_OK when any problem failed: the code of the failures where they have one. */
+/* Returns KILN_E_OK only when no problem failed.  Returns the first failure's code if every problem
+ * failed with that code, or if that code exits with EXIT_FAILED; otherwise KILN_E_UNSUPPORTED. */
 CLI_MUST_CHECK int report_judge(const struct report *report, struct kiln_error *err);
-/* The table of --summary. */
+/* Prints the table of --summary. */
 void report_print_summary(const struct report *report, FILE *out);
-/* The whole document; |device| may be NULL, and so may |failure|, of the run as a whole. */
+/* Prints the whole document.  |device| may be NULL.  |failure| is a failure of the run as a whole,
+ * or NULL. */
 CLI_MUST_CHECK int report_print_json(struct report *report, const struct kiln_device *device,
                                      uint64_t seed, const struct kiln_error *failure,
                                      struct kiln_error *err);

@@ -2,27 +2,28 @@
 #pragma once
 
 /*
- * How far a kernel that computes in 32-bit floating point may be from the true result.
+ * Error bounds for kernels that compute in 32-bit floating point.
  *
- * Role       the tolerances of every comparison with the reference, with their derivation
- *            (rounding.c); what a result is stored as comes on top, exactly (reference_compare)
+ * Role       the tolerance of every comparison with the reference; rounding.c derives it.
+ *            reference_compare adds the exact rounding of the storage type
  * Ownership  plain values
  * Threading  pure functions
  */
 #include <kiln/problem.h>
 
 struct rounding {
-    double relative;    /* of the magnitude, the sum of |a b| behind an element */
-    double absolute;    /* beside that */
-    double exact_below; /* a magnitude up to which nothing is rounded; below 0: none */
+    double relative;    /* factor of the magnitude, an element's sum of |a b| */
+    double absolute;    /* added to the relative part */
+    double exact_below; /* up to this magnitude nothing is rounded; negative: never exact */
 };
 
 /*
- * |solver| by its name (NULL, or one that is not known here: it sums products of operands), with
- * |config| as plans and databases have it (NULL: any).  |quantum|: every product of operands is a
- * multiple of it; 0 for any data.  Operands are below 1 in magnitude, with signs at random.
+ * The bounds for |solver|.  NULL, or an unknown name, means a solver that sums products of
+ * operands. |config| is the perf config as plans and databases write it (NULL: any). Every product
+ * of operands must be a multiple of |quantum|; 0 allows any data. Operands must be below 1 in
+ * magnitude, with random signs.
  */
 struct rounding rounding_of(const struct kiln_problem *problem, const char *solver,
                             const char *config, double quantum);
-/* Before the result is rounded to the storage type. */
+/* The largest error allowed before the result is rounded to the storage type. */
 double rounding_bound(const struct rounding *rounding, double magnitude);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A problem's tensors: random operands and a poisoned output on the device, and what the
- * reference needs of them on the host.
+ * A problem's tensors: random operands and a poisoned output on the device, and copies of the
+ * operands on the host for the reference.
  *
- * Ownership  tensors own their memory on both sides; destroy them before closing the device
+ * Ownership  tensors own their memory on device and host; destroy them before closing the device
  * Threading  one thread
  */
 #include "cli/fail.h"
@@ -16,21 +16,21 @@
 #include <stdbool.h>
 
 struct tensors {
-    struct kiln_memory *memory[3]; /* owned; by KILN_TENSOR_X, _W, _Y */
+    struct kiln_memory *memory[3]; /* owned; indexed by KILN_TENSOR_X, _W, _Y */
     double *wide[3];               /* owned: the operands' values; NULL without verification */
     uint64_t elements[3], bytes[3];
     struct kiln_memory *workspace; /* owned; NULL when none is needed */
-    int output;                    /* which of the three the direction computes */
+    int output;                    /* index of the tensor that the direction computes */
 };
 
 struct tensors_options {
-    uint64_t seed;      /* the same seed, the same values */
+    uint64_t seed;      /* the same seed gives the same values */
     uint64_t workspace; /* bytes */
     bool verify;        /* keep the values for the reference */
 };
 
-/* KILN_E_NO_MEMORY when tensors, workspace and (to verify) the reference do not fit: to be asked
- * before anything is compiled in vain. */
+/* Returns KILN_E_NO_MEMORY when tensors, workspace and (to verify) the reference do not fit.  Call
+ * it before compiling, so that no compile is wasted. */
 CLI_MUST_CHECK int tensors_check(const struct kiln_problem *problem,
                                  const struct tensors_options *options, struct kiln_error *err);
 /* Checks, then creates. */
@@ -39,5 +39,5 @@ CLI_MUST_CHECK int tensors_create(struct kiln_device *device, const struct kiln_
                                   struct tensors **ret_tensors, struct kiln_error *err);
 void tensors_destroy(struct tensors *tensors); /* accepts NULL */
 static inline void tensors_auto(struct tensors **tensors) { tensors_destroy(*tensors); }
-/* Which tensor |problem| computes. */
+/* The index of the tensor that |problem| computes. */
 int tensors_output(const struct kiln_problem *problem);

@@ -2,40 +2,40 @@
 #pragma once
 
 /*
- * Administration requests of kilnctl's commands: a tree out, a tree back.
+ * Administration requests of kilnctl's commands: a JSON tree is sent and a JSON tree returned.
  *
- * Ownership  the caller owns the tree that comes back, and the tree it sent
+ * Ownership  the caller owns both trees
  */
 #include "cli/kilnctl/call_progress.h"
 #include "cli/kilnctl/command.h"
 
-/* |request| with |arguments| (NULL: none).  A tree that is no object is KILN_E_CORRUPT. */
+/* Sends |request| with |arguments| (NULL: none).  KILN_E_CORRUPT if the reply is not an object. */
 CLI_MUST_CHECK int admin_ask(const struct invocation *invocation, const char *request,
                              const struct json *arguments, struct json **ret_reply,
                              struct kiln_error *err);
 
-/* The same with a time of its own: 0 is the client's. */
+/* Like admin_ask, with its own timeout; 0 means the client's. */
 CLI_MUST_CHECK int admin_ask_within(const struct invocation *invocation, const char *request,
                                     const struct json *arguments, int timeout_ms,
                                     struct json **ret_reply, struct kiln_error *err);
 
-/* A request with more to it. */
+/* A request with files, progress or a timeout. */
 struct db_progress;
 struct admin_call {
     const char *request;
     const struct json *arguments;    /* NULL: none */
-    int file;                        /* goes with it; -1: none */
+    int file;                        /* sent with the request; -1: none */
     int second_file;                 /* likewise */
     struct call_progress *progress;  /* NULL: not shown */
     struct db_progress *db_progress; /* instead of |progress|; NULL */
-    int *ret_files;                  /* what comes back, the caller's to close */
+    int *ret_files;                  /* returned descriptors; the caller closes them */
     size_t ret_files_max;
     size_t *ret_file_count;
-    int timeout_ms; /* where --timeout does not say; 0: none */
+    int timeout_ms; /* if --timeout is not given; 0: no limit */
 };
 #define ADMIN_CALL_INIT .file = -1, .second_file = -1
 
-/* Takes as long as it takes, unless --timeout says else.  Otherwise as admin_ask; on failure no
- * files came back. */
+/* Like admin_ask, but waits without limit unless |call| or --timeout sets one.  On failure no files
+ * are returned. */
 CLI_MUST_CHECK int admin_call(const struct invocation *invocation, const struct admin_call *call,
                               struct json **ret_reply, struct kiln_error *err);

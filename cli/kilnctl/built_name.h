@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What a package that is built is called: it applies by its name alone.
+ * File names of packages that kilnctl builds.  The name alone decides where a package applies.
  *
  * Threading  pure functions
  */
@@ -15,19 +15,21 @@ struct built_name {
     const char *file;        /* without directories: "gfx90a68.kdb" */
     const char *target;      /* "gfx90a:xnack+", "sm_90" */
     const char *database_id; /* NULL: none was given */
-    bool kilns;              /* kiln's own format; else MIOpen's */
+    bool kilns;              /* in kiln's own format; else in MIOpen's */
 };
 
-/* KILN_E_INVALID where |database_id| is none, or another device's than |target|.  NULL is fine. */
+/* KILN_E_INVALID if |database_id| is malformed or belongs to a device other than |target|.
+ * Accepts NULL. */
 CLI_MUST_CHECK int device_id_check(const char *database_id, const char *target,
                                    struct kiln_error *err);
 
-/* Whether it is one that MIOpen knows nothing of: "sm_90_132".  Of |size| letters. */
+/* Whether only kiln, not MIOpen, knows the id: "sm_90_132".  |size| is its length. */
 bool device_id_is_kilns(const char *database_id, size_t size);
 
-/* What the name of a package for a device begins with: its database id, but of NVIDIA's GPUs, whose
- * code objects are for a target, that.  NULL of OpenCL devices: for an embedded build alone. */
+/* How the name of a device's package begins: with the database id, or for NVIDIA GPUs with the
+ * target, because their code objects belong to a target.  NULL for OpenCL devices, whose packages
+ * serve only an embedded build. */
 const char *built_name_stem(const char *database_id, const char *target);
-/* KILN_E_INVALID, with what to type instead, where no GPU would ever use the package.  A package
- * with a database id may have any name: 'pkg install --name' can give it the right one. */
+/* KILN_E_INVALID, with a better command, if no GPU would ever use the package.  A package with a
+ * database id may have any name, because 'pkg install --name' can correct it. */
 CLI_MUST_CHECK int built_name_check(const struct built_name *name, struct kiln_error *err);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * How far kilnd is with a long request, from what it says meanwhile:
+ * Shows the progress of a long request, from the messages that kilnd sends meanwhile:
  * {"progress": {"stage", "done", "total", "attempt", "note"}}.
  *
- * Ownership  a plain value; the name of what is at work is borrowed
+ * Ownership  a plain value; |what| is borrowed
  * Threading  one thread
  */
 #include "cli/progress.h"
@@ -15,15 +15,15 @@ struct call_progress {
     uint64_t started_ns;
     struct progress bar;
     char label[128]; /* "gfx90a68.kdb: fetching" */
-    char stage[32];  /* "" before the first word of it */
+    char stage[32];  /* "" before the first message */
     uint64_t attempt;
 };
 
-/* The time that is shown begins here. */
+/* The displayed time starts at this call. */
 void call_progress_init(struct call_progress *progress, const char *what);
-/* For kiln_admin_call.progress, with a struct call_progress as its context.  Returns 0. */
+/* Callback for kiln_admin_call.progress; the context is a struct call_progress.  Returns 0. */
 int call_progress_on(void *context, const char *json);
-/* Takes the bar away. */
+/* Erases the bar. */
 void call_progress_end(struct call_progress *progress);
-/* The same when the request was done, and with it its last stage. */
+/* Like call_progress_end, after a request that succeeded: first marks the last stage as done. */
 void call_progress_finish(struct call_progress *progress);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What a command of kilnctl is: one file, one const entry, nothing about it elsewhere.
+ * A kilnctl command: one file with one const entry that holds everything about it.
  *
- * Ownership  an invocation borrows everything for the length of run()
+ * Ownership  an invocation borrows everything while run() executes
  * Threading  main thread
  */
 #include "cli/session.h"
@@ -12,24 +12,24 @@
 
 struct invocation {
     const struct session_options *common;
-    const void *options;      /* the command's own, filled */
-    const char *const *words; /* what follows the command and is no option */
+    const void *options;      /* the command's own options, filled in */
+    const char *const *words; /* arguments after the command that are not options */
     size_t word_count;
     struct kiln_client *client; /* not connected yet */
-    bool *reported; /* set by a command that failed and whose JSON says so in a member "error" */
-    bool *refused;  /* set where kilnd itself said KILN_E_DENIED */
+    bool *reported; /* set by a failed command whose printed JSON has a member "error" */
+    bool *refused;  /* set when kilnd itself answered KILN_E_DENIED */
 };
 
 struct command {
     const char *name;    /* "kernel ls" */
-    const char *words;   /* as usage writes them: "FILE", or "" */
-    const char *summary; /* one line of the list of commands */
+    const char *words;   /* arguments as in the usage line: "FILE", or "" */
+    const char *summary; /* one line in the list of commands */
     const char *help;    /* paragraphs of the command's own --help */
     size_t least_words, most_words;
     const struct option *options;
     size_t option_count;
     size_t options_size; /* of the struct that the options point into */
-    /* Returns a KILN_E_ code with a sentence, which main prints. */
+    /* Returns a KILN_E_ code with a message, which main prints. */
     int (*run)(const struct invocation *invocation, struct kiln_error *err);
 };
 
@@ -46,10 +46,11 @@ extern const struct command command_status, command_stats, command_metrics, comm
 
 /* NULL after the last. */
 const struct command *command_at(size_t index);
-/* The command that |words| begin with and how many of them are its name; NULL: none. */
+/* Finds the command whose name |words| begin with, and the number of words in that name.
+ * NULL: none. */
 const struct command *command_find(const char *const *words, size_t count, size_t *ret_used);
 void command_print_help(const struct command *command, FILE *out);
 void command_print_list(FILE *out);
-/* Whether a command's name has more words than |group|, and begins with it. */
+/* Whether any command's name begins with |group| and has more words. */
 bool command_is_group(const char *group);
 void command_print_group(const char *group, FILE *out);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Asking before stored kernels are dropped.
+ * Asks for confirmation before stored kernels are dropped.
  *
- * An answer that is shown here has "kernels" and "bytes": what was, or would be, dropped.
+ * The replies shown here have "kernels" and "bytes": the amounts that were, or would be, dropped.
  */
 #include "cli/fail.h"
 
@@ -13,9 +13,9 @@
 
 struct json;
 
-/* KILN_E_INVALID, with what to add, where there is nobody to ask. */
+/* KILN_E_INVALID, naming the missing option, if no user can be asked. */
 CLI_MUST_CHECK int confirm_possible(bool yes, bool dry_run, struct kiln_error *err);
-/* Says what is at stake and waits for the word; KILN_E_CANCELLED unless it is yes. */
+/* Shows the amounts and waits for an answer; KILN_E_CANCELLED unless the answer is yes. */
 CLI_MUST_CHECK int confirm_drop(const struct json *dry_run_answer, struct kiln_error *err);
 /* "<before>3 kernels, 4.0 KiB<after>" */
 void confirm_say(FILE *out, const char *before, const struct json *answer, const char *after);

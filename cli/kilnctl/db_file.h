@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * MIOpen's tuning files as kilnctl meets them: by their names, in directories, open.
+ * Finds and opens MIOpen's tuning files, and parses their names.
  *
- * Role       all that kilnctl knows of engine/miopen: what the name of a tuning file tells
- * Ownership  db_files owns its paths; descriptors are the caller's
+ * Role       kilnctl's only use of engine/miopen, which defines the names of tuning files
+ * Ownership  db_files owns its paths; the caller owns descriptors
  * Threading  one thread; blocks
  */
 #include "cli/fail.h"
@@ -13,34 +13,34 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a file's name tells. */
+/* The parts of a tuning file's name. */
 struct db_file_name {
     char kind[8];         /* "find", "perf" */
     char database_id[64]; /* "gfx90a68" */
-    char backend[16];     /* "HIP"; "" of perf */
+    char backend[16];     /* "HIP"; "" for perf */
     bool is_user;
     bool is_sqlite;
-    bool is_miopens; /* else of a device that kiln alone knows: "sm_90_132" */
+    bool is_miopens; /* MIOpen knows the device; else only kiln does: "sm_90_132" */
 };
-/* False where |name| (a path will do) is not the name of a tuning file. */
+/* Parses |name|, which may be a path.  False if it is not the name of a tuning file. */
 bool db_file_name(const char *name, struct db_file_name *ret_name);
-/* How MIOpen calls the system's file of the same content as the file |name|:
- * "gfx90a68.HIP.fdb.txt". False as above. */
+/* MIOpen's name for the system file with the same kind of content as |name|:
+ * "gfx90a68.HIP.fdb.txt".  False if |name| is not the name of a tuning file. */
 bool db_file_system_name(const char *name, char ret_name[128]);
 
 struct db_files {
-    char **paths; /* owned, and so is each */
+    char **paths; /* owned, as is each path */
     size_t count;
 };
-/* |word| itself; of a directory, all tuning files in it, in order of their names.  KILN_E_NOT_FOUND
- * when it has none. */
+/* Lists |word| itself, or if it is a directory, its tuning files in order of their names.
+ * KILN_E_NOT_FOUND if the directory has none. */
 CLI_MUST_CHECK int db_files_of(const char *word, struct db_files *ret_files,
                                struct kiln_error *err);
 void db_files_done(struct db_files *files); /* accepts a zeroed one */
 #define DB_FILES_AUTO __attribute__((cleanup(db_files_done)))
 
 #define DB_NOTE_MAX 512
-/* As it stands; of a database that MIOpen has open a copy with its log in it.  |ret_note|: what
- * of it cannot be had; "" as a rule. */
+/* Opens the file itself, or for a database that MIOpen has open, a copy that includes its log.
+ * |ret_note| says what could not be read; usually "". */
 CLI_MUST_CHECK int db_file_open(const char *path, int *ret_fd, char ret_note[DB_NOTE_MAX],
                                 struct kiln_error *err);

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * What kilnd says while it works on tuning databases: how far it is, and lists of what it met
- * (bad lines, conflicts, differences), many to a message.
+ * Messages from kilnd while it works on tuning databases: its progress, and lists of items
+ * (bad lines, conflicts, differences), with many items in a message.
  *
- * Role       shows the bar; an item of a list is printed at once, or kept for --json
+ * Role       shows the bar; prints each list item at once, or keeps it for --json
  * Ownership  owns the items it keeps
  * Threading  one thread
  */
@@ -15,13 +15,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Items that --json lists of one list; more are counted. */
+/* The most items that --json prints of one list; further items are only counted. */
 #define DB_KEPT_MAX 100000u
 
 struct db_list {
-    const char *name; /* of the member: "bad" */
+    const char *name; /* the JSON member: "bad" */
     void (*print)(void *context, const struct json *item);
-    bool even_with_json; /* printed as well as kept: it goes to standard error */
+    bool even_with_json; /* with --json, print to standard error as well as keep */
 };
 
 struct db_progress {
@@ -39,9 +39,9 @@ void db_progress_init(struct db_progress *progress, const char *what, const stru
                       size_t list_count, void *context, bool json);
 void db_progress_done(struct db_progress *progress);
 #define DB_PROGRESS_AUTO __attribute__((cleanup(db_progress_done)))
-/* For kiln_admin_call.progress, with a struct db_progress as its context.  Returns 0. */
+/* Callback for kiln_admin_call.progress; the context is a struct db_progress.  Returns 0. */
 int db_progress_on(void *context, const char *json);
-/* Gives the items kept of list |index| to |object| as |name|, and how many did not fit as
- * |name|_left_out. */
+/* Moves the kept items of list |index| into |object| as |name|.  The number of items that did not
+ * fit becomes |name|_left_out. */
 void db_progress_give(struct db_progress *progress, size_t index, struct json *object,
                       const char *name);

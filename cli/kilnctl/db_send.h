@@ -2,35 +2,35 @@
 #pragma once
 
 /*
- * One tuning file on its way to kilnd, and what it says of it: bad lines, keys that are kept as
- * they are, conflicts, counts.
+ * Sends one tuning file to kilnd and shows the reply: bad lines, keys that are kept unchanged,
+ * conflicts and counts.
  *
- * Ownership  everything in db_sending is borrowed; the answer is the caller's
+ * Ownership  everything in db_sending is borrowed; the caller owns the reply
  * Threading  main thread
  */
 #include "cli/kilnctl/admin.h"
 
 struct db_sending {
-    bool merges;      /* by statistics into what is recorded; else taken over */
-    const char *path; /* what messages call it */
-    const char *name; /* what kilnd goes by: kind, format, database id, backend; NULL with |url| */
+    bool merges;      /* merge into recorded values by statistics; else replace them */
+    const char *path; /* the file's name in messages */
+    const char *name; /* tells kilnd kind, format, database id and backend; NULL with |url| */
     const char *url;  /* instead of |fd|; NULL */
     const char *sha256;
     int fd;
-    const char *database_id, *kind, *backend, *tier; /* NULL: as the name says */
+    const char *database_id, *kind, *backend, *tier; /* NULL: from the name */
     bool strict;
-    bool verbose;             /* prints all keys that are kept as they are, not the first alone */
-    const char *verbose_name; /* of the option that does so, for a sentence */
-    uint64_t listed_keys;     /* out: of these, those that were printed */
+    bool verbose;             /* print all keys that are kept unchanged, not only the first */
+    const char *verbose_name; /* the option for |verbose|, for a message */
+    uint64_t listed_keys;     /* out: the number of such keys that were printed */
 };
 
-/* Bad lines are printed on standard error as they come, "file:line: why"; keys that are kept as
- * they are, "file:line: key: why", and conflicts on standard output.  With --json all are in the
- * answer, as "bad_lines", "verbatim_keys" and "conflicting". */
+/* Prints bad lines on standard error as they arrive ("file:line: why").  Prints keys that are kept
+ * unchanged ("file:line: key: why") and conflicts on standard output.  With --json the reply has
+ * all of them, as "bad_lines", "verbatim_keys" and "conflicting". */
 CLI_MUST_CHECK int db_send(const struct invocation *invocation, struct db_sending *sending,
                            struct json **ret_answer, struct kiln_error *err);
-/* What is printed of an answer. */
+/* Prints the reply for people. */
 void db_send_print(const struct db_sending *sending, const struct json *answer);
-/* Lines that were left out are a failure of that file, though the rest of it is in. */
+/* Fails if lines of the file were left out, although the rest was imported. */
 CLI_MUST_CHECK int db_send_judge(const struct db_sending *sending, const struct json *answer,
                                  struct kiln_error *err);

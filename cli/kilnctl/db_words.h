@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the commands about tuning databases say alike: tiers, kinds, who measured.
+ * Shared wording of the tuning-database commands: tiers, kinds, and the user who measured.
  *
  * Threading  one thread
  */
@@ -14,7 +14,7 @@
 
 struct json;
 
-/* Choices of an option, separated by blanks. */
+/* An option's choices, separated by blanks. */
 #define DB_TIERS "system host user"
 #define DB_OWN_TIERS "host user"
 #define DB_KINDS "find perf"
@@ -24,14 +24,14 @@ struct json;
 
 /* Whether |word| is one of |choices|. */
 bool db_word_is(const char *word, const char *choices);
-/* KILN_E_INVALID, with the choices, unless |given| is one of them; NULL is fine. */
+/* KILN_E_INVALID, listing the choices, unless |given| is one of them or NULL. */
 CLI_MUST_CHECK int db_check_word(const char *option, const char *given, const char *choices,
                                  struct kiln_error *err);
-/* Nothing where |text| is NULL. */
+/* Does nothing if |text| is NULL. */
 void db_set_text(struct json *json, const char *name, const char *text);
 
 #define DB_WHO_MAX 64
-/* The user's name, or the number of one that has none here.  Returns |text|. */
+/* The user's name, or their number if this host has no name for them.  Returns |text|. */
 const char *db_who(const struct json *json, char text[DB_WHO_MAX]);
 /* "1 record", "193 590 records".  Returns |text|. */
 const char *db_count(uint64_t count, const char *noun, char text[DB_WHO_MAX]);

@@ -2,25 +2,26 @@
 #pragma once
 
 /*
- * What is judged of a kilnd that answers: its answers in, findings out.
+ * Judges a running kilnd by its replies, and adds findings.
  *
- * Ownership  answers are borrowed; they may lack anything, or hold anything
+ * Ownership  replies are borrowed; any member may be missing or malformed
  * Threading  one thread
  */
 #include "cli/kilnctl/doctor_findings.h"
 
 #include <stdint.h>
 
-/* The two ends' versions: other builds of kiln understand each other, but should be the same. */
+/* Compares the client's and kilnd's versions.  Different builds of kiln interoperate, but should be
+ * the same. */
 void daemon_judge_version(const char *ours, const char *daemons, struct findings *findings);
-/* Answer of `status`: the store's and the tuning database's state, compilers, confinement. */
+/* Judges the reply to `status`: the state of store and tuning database, compilers, confinement. */
 void daemon_judge_status(const struct json *status, struct findings *findings);
-/* Whether that answer says that no compiler may run. */
+/* Whether the reply to `status` says that no compiler may run. */
 bool daemon_runs_no_compiler(const struct json *status);
-/* Answer of `health`.  |now|: this end's clock. */
+/* Judges the reply to `health`.  |now| is the client's clock. */
 void daemon_judge_health(const struct json *health, uint64_t now, struct findings *findings);
-/* Answers of `package_list` and `package_coverage`. */
+/* Judges the replies to `package_list` and `package_coverage`. */
 void daemon_judge_packages(const struct json *list, const struct json *coverage,
                            struct findings *findings);
-/* Answer of `tuning_verify`. */
+/* Judges the reply to `tuning_verify`. */
 void daemon_judge_tuning(const struct json *verified, struct findings *findings);

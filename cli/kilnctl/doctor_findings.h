@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What kilnctl doctor found: a line each, with what to do about it.
+ * The findings of kilnctl doctor: one line each, with advice.
  *
- * Ownership  plain values; sentences that are too long are cut
+ * Ownership  plain values; messages that are too long are truncated
  * Threading  one thread
  */
 #include "cli/fail.h"
@@ -18,28 +18,28 @@ enum verdict {
     VERDICT_OK,
     VERDICT_WARN, /* it works, but not as well as it could */
     VERDICT_FAIL,
-    VERDICT_UNSEEN, /* who asked may not see it, or there is no kilnd to ask */
+    VERDICT_UNSEEN, /* the caller may not see it, or no kilnd is running */
 };
 
 struct finding {
     char check[32];
     enum verdict verdict;
     char what[512];
-    char advice[768]; /* "": nothing is to be done */
+    char advice[768]; /* "": no action is needed */
 };
 
 #define FINDINGS_MAX 96 /* fixed checks, and two for each of 8 toolchains and some GPUs */
 
 struct findings {
     struct finding items[FINDINGS_MAX];
-    size_t count; /* what does not fit is left out */
+    size_t count; /* findings that do not fit are dropped */
 };
 
 /* Returns the finding, for findings_advise. */
 struct finding *findings_add(struct findings *findings, const char *check, enum verdict verdict,
                              const char *fmt, ...) CLI_PRINTF(4, 5);
 void findings_advise(struct finding *finding, const char *fmt, ...) CLI_PRINTF(2, 3);
-/* What failed among those from |from| on is the cause of what is before: it comes first. */
+/* The failures at index |from| and later caused the earlier findings: moves them to the front. */
 void findings_causes_first(struct findings *findings, size_t from);
 size_t findings_count(const struct findings *findings, enum verdict verdict);
 /* "ok", "warn", "fail", "unseen". */

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * May the caller reach kilnd's socket, and does something listen there?
+ * Checks whether the caller may reach kilnd's socket and whether a process listens there.
  *
- * Role       facts are gathered from the system, then judged: the second part needs no system
+ * Role       gathers facts from the system, then judges them; judging makes no system calls
  * Ownership  plain values
  * Threading  one thread
  */
@@ -15,24 +15,24 @@
 
 struct socket_facts {
     char path[256];
-    bool is_system;      /* the system's kilnd listens there, not one of the caller's own */
+    bool is_system;      /* the path belongs to the system's kilnd, not to a private one */
     bool has_unit;       /* its kilnd.socket is installed, and systemd runs */
-    char elsewhere[256]; /* another of the usual places where there is a socket; "": none */
-    char own[256];       /* where one of the caller's own would be */
-    bool no_runtime;     /* and there is no directory for it: XDG_RUNTIME_DIR is not set */
-    int stat_errno;      /* 0: there is something */
+    char elsewhere[256]; /* another standard path that has a socket; "": none */
+    char own[256];       /* where the caller's private socket would be */
+    bool no_runtime;     /* XDG_RUNTIME_DIR is not set, so |own| has no directory */
+    int stat_errno;      /* 0: the path exists */
     mode_t mode;
-    uid_t uid; /* its owner's */
+    uid_t uid; /* the owner's */
     gid_t gid;
     char owner[64], group[64];
-    bool has_group; /* this host has the group that lets users in */
+    bool has_group; /* this host has the group that grants access */
     uid_t euid;
     char user[64];      /* the caller's name */
     bool in_group;      /* the caller's process has the socket's group */
-    bool in_group_file; /* the caller's account has it: it counts from the next login */
-    int connect_errno;  /* of connect(2); 0: it worked */
+    bool in_group_file; /* the caller's account has the group, effective from the next login */
+    int connect_errno;  /* of connect(2); 0: connected */
 };
 
 void socket_facts_gather(const char *path, struct socket_facts *ret_facts);
-/* Adds one finding or two; whether a kilnd can be asked. */
+/* Adds one or two findings.  Returns whether kilnd can be queried. */
 bool socket_judge(const struct socket_facts *facts, struct findings *findings);

@@ -2,13 +2,14 @@
 #pragma once
 
 /*
- * What systemd says of kilnd's units.
+ * Checks the state of kilnd's systemd units.
  *
  * Threading  one thread
  */
 #include "cli/kilnctl/doctor_findings.h"
 
-/* |is_system|: the system's manager, else the caller's own. */
+/* Asks the system's manager if |is_system|, else the caller's user manager. */
 void units_check(bool is_system, struct findings *findings);
-/* |text|: what `systemctl show` prints of kilnd.socket and kilnd.service, an empty line between. */
+/* |text| is the output of `systemctl show` for kilnd.socket and kilnd.service, separated by an
+ * empty line. */
 void units_judge(const char *text, bool is_system, struct findings *findings);

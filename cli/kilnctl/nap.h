@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Waiting before something is asked again; a file of its own so that tests need not wait. */
+/* Sleeps between two requests.  It has its own file so that tests can replace it. */
 void nap_ms(unsigned ms);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Files that a command writes: whole and on the disk, or not there at all.
+ * Writes a command's output files atomically: each file is complete and synced, or does not exist.
  *
- * Role       written beside their place under another name, synced, then moved there
+ * Role       writes under a temporary name in the same directory, syncs, then renames
  * Threading  one thread
  */
 #include "cli/fail.h"
@@ -14,9 +14,9 @@
 
 struct new_file {
     const char *path;
-    bool replace; /* else KILN_E_IO where there is one already */
-    mode_t mode;  /* 0: what the umask leaves of 0666 */
-    int from;     /* a file whose content it gets; -1: |data| */
+    bool replace; /* else KILN_E_IO if the file exists */
+    mode_t mode;  /* 0: 0666 less the umask */
+    int from;     /* a descriptor to copy the content from; -1: use |data| */
     const void *data;
     size_t size; /* bytes of |data| */
 };
