@@ -26,7 +26,7 @@ struct direct_executor {
     struct embed_compiler *compiler; /* NULL: nothing is compiled */
 };
 
-void direct_executor_init(struct direct_executor *executor, struct embed_compiler *compiler);
+void direct_executor_init(struct direct_executor *x, struct embed_compiler *compiler);
 /* Runs one waiting step: begins a compile or runs a task. An iteration runs the tasks that were
  * waiting when it began, then those that were put off (later). Tasks that these add belong to the
  * next iteration. False: nothing is left to run; the compiler may still be busy. */
@@ -34,4 +34,4 @@ bool direct_executor_step(struct direct_executor *executor);
 /* Whether a compile has begun and not ended, so that the caller may wait for the compiler. */
 bool direct_executor_compiles(const struct direct_executor *executor);
 /* Call it when the compile has ended: runs its done callback. */
-void direct_executor_end_compile(struct direct_executor *executor);
+void direct_executor_end_compile(struct direct_executor *x);

@@ -85,7 +85,7 @@ class CheckManualTest(unittest.TestCase):
         self.assert_says(self.complaints(check_manual.check_library, {"kiln_version"}), "NAME")
 
     def test_a_description_that_goes_on_from_another_page_is_found(self):
-        self.edit("man/man3/kiln_stream_finish.3", "Waits for everything", "The same for everything")
+        self.edit("man/man3/kiln_stream_finish.3", "Waits for all work", "The same for all work")
         self.assert_says(self.complaints(check_manual.check_library, {"kiln_stream_finish"}),
                          "kiln_stream_finish.3", "'The same'")
 

@@ -34,4 +34,4 @@ KILN_MUST_CHECK enum kiln_code name_key_copy(struct engine *e, uid_t uid,
                                              const struct kernel_name *name,
                                              struct name_key **ret_name_key, struct kiln_err *err);
 /* Accepts NULL. */
-void name_key_destroy(struct name_key *name_key);
+void name_key_destroy(struct name_key *a);
