@@ -37,7 +37,7 @@
 /* Strips that an item sums before another split pays off, where channels come first. */
 #define STRIPS_OF_ITEM 7ull
 
-enum axis { COLUMNS, ROWS, VECTOR, WORK_QUEUES, GROUP, AXES, SPLITS = ROWS };
+enum axis { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
 
 /* First index: forward and backward data, or backward weights.  Second: channels first, or last. */
 static const struct perf_axis axes[2][2][AXES] = {
@@ -133,12 +133,12 @@ static uint64_t pixels_met(const struct problem *p, uint32_t columns, struct tap
 
 static uint64_t channel_blocks(uint32_t channels, const struct perf_config *config)
 {
-    return ceil_div(channels, (uint64_t)config->values[WORK_QUEUES] * config->values[VECTOR]);
+    return ceil_div(channels, (uint64_t)config->values[LANES] * config->values[VECTOR]);
 }
 
 static uint32_t places(const struct perf_config *config)
 {
-    return config->values[GROUP] / config->values[WORK_QUEUES];
+    return config->values[GROUP] / config->values[LANES];
 }
 
 static uint64_t strips(const struct problem *p, const struct perf_config *config)
@@ -219,12 +219,11 @@ static bool weights_is_valid(const struct problem *p, const struct perf_config *
 static bool config_is_valid(const struct problem *p, const struct target *target,
                             const struct perf_config *config)
 {
-    uint32_t vector = config->values[VECTOR], work_queues = config->values[WORK_QUEUES];
+    uint32_t vector = config->values[VECTOR], lanes = config->values[LANES];
     uint32_t channels = is_for_weights(p) ? p->k : output_channels(p);
     if (channels % vector || p->c % vector)
         return false;
-    if (work_queues / 2 * vector >= channels &&
-        work_queues > axes[0][is_last(p)][WORK_QUEUES].values[0])
+    if (lanes / 2 * vector >= channels && lanes > axes[0][is_last(p)][LANES].values[0])
         return false; /* more than half of the items would be idle */
     if (!is_launchable(p, target, config))
         return false;
@@ -241,11 +240,11 @@ static uint16_t widest_vector(const struct problem *p)
 
 static uint16_t work_queues_for(const struct problem *p, uint32_t vector)
 {
-    uint16_t work_queues = is_last(p) ? 32 : 1;
+    uint16_t lanes = is_last(p) ? 32 : 1;
     uint32_t channels = is_for_weights(p) ? p->k : output_channels(p);
-    while (work_queues > 4 && work_queues / 2 * vector >= channels)
-        work_queues /= 2;
-    return work_queues;
+    while (lanes > 4 && lanes / 2 * vector >= channels)
+        lanes /= 2;
+    return lanes;
 }
 
 /* The starting point of the heuristic: an item computes one output, or one part of each sum.  It
@@ -254,7 +253,7 @@ static struct perf_config first_config(const struct problem *p)
 {
     struct perf_config config = { .count = AXES };
     config.values[VECTOR] = widest_vector(p);
-    config.values[WORK_QUEUES] = work_queues_for(p, config.values[VECTOR]);
+    config.values[LANES] = work_queues_for(p, config.values[VECTOR]);
     config.values[GROUP] = 128;
     config.values[ROWS] = 1; /* the same axis is SPLITS for backward weights */
     config.values[COLUMNS] = 1;
@@ -407,7 +406,7 @@ static struct option_text add_program(struct solution *solution, const struct pr
     option_define_problem(&text, p);
     option_define(&text, "COLUMNS", config->values[COLUMNS]);
     option_define(&text, "VECTOR", config->values[VECTOR]);
-    option_define(&text, "LANES", config->values[WORK_QUEUES]);
+    option_define(&text, "LANES", config->values[LANES]);
     option_define(&text, "GROUP_SIZE", config->values[GROUP]);
     return text;
 }

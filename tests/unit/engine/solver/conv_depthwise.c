@@ -10,7 +10,7 @@ static const char *const targets[] = { "gfx906",  "gfx908",  "gfx90a", "gfx942",
                                        "gfx1100", "gfx1201", "sm_90",  NULL };
 
 /* Places on the axes; backward weights have splits for rows. */
-enum { COLUMNS, ROWS, VECTOR, WORK_QUEUES, GROUP, AXES, SPLITS = ROWS };
+enum { COLUMNS, ROWS, VECTOR, LANES, GROUP, AXES, SPLITS = ROWS };
 
 struct fixture {
     struct problem problem; /* MobileNet's 3x3 at 28x28, batch 32 */
