@@ -105,7 +105,7 @@ void fs_write_pid(int fd)
         return;
 }
 
-/* Of the directory that |path| lies in: so that the new name is there after a power cut. */
+/* Syncs the directory of |path|, so that a new name in it survives a power cut. */
 static enum kiln_code sync_directory_of(const char *path, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *copy = strdup(path);

@@ -37,7 +37,7 @@ static void take_over_earlier(const char *path)
     int base = (int)(strrchr(path, '/') - path);
     int size = snprintf(earlier, sizeof(earlier), "%.*s/embedded", base, path);
     if (size > 0 && (size_t)size < sizeof(earlier) && access(path, F_OK) != 0)
-        (void)rename(earlier, path); /* as a rule there is none */
+        (void)rename(earlier, path); /* usually it does not exist */
 }
 
 static enum kiln_code make_in_home(enum kiln_code (*find)(char *, struct kiln_err *),

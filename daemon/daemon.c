@@ -136,8 +136,7 @@ static void on_hang_up(struct loop_signal *signal, int number)
 
 /* ---- start ---- */
 
-/* Whoever has connected by then, and is not accepted yet, has its connection broken and connects
- * anew. */
+/* Connections that are not accepted by then are broken; their clients connect again. */
 static void end_when_idle(struct daemon *d)
 {
     uint64_t limit_ms = config_number(d->config, CONFIG_idle_exit);

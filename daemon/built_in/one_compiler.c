@@ -347,7 +347,7 @@ static void read_message(struct one_compiler *c)
         give_job(c);
     } else if (!rc && message == WORKER_RESULT && c->state == PROCESS_BUSY) {
         take_result(c, &result);
-    } else if (rc == KILN_UNAVAILABLE) { /* most likely it is dying: how, is told soon */
+    } else if (rc == KILN_UNAVAILABLE) { /* it is probably ending; its exit status follows */
         c->has_hung_up = true;
         c->deadline_ns = in_ms(END_MS);
     } else if (c->state == PROCESS_STARTING) {

@@ -17,7 +17,7 @@
  * use (earlier ones gave it the hot set). */
 #define OURS_PREFIX "kiln-"
 
-/* The manager's own socket, NULL when there is none. */
+/* The socket that the service manager opened; NULL: it opened none. */
 static enum kiln_code find_given(struct inherited *in, struct inherited_fd **ret_item,
                                  struct kiln_err *err)
 {

@@ -17,8 +17,7 @@
 #define PREFIX "kilnd-temp-"
 #define RANDOM_LETTERS 6 /* mkdtemp's */
 #define NAME_LETTERS (sizeof(PREFIX) - 1 + RANDOM_LETTERS)
-/* A directory that is not empty was made here only with this in it: a user's own is none of ours.
- */
+/* The sweep removes a directory with files only if this marker is in it: others belong to users. */
 #define MARKER ".made-by-kilnd"
 /* Against a sweep that wins the race between making a directory and locking it. */
 #define TRIES_MAX 8

@@ -52,7 +52,7 @@ static bool may_start_item(void *context, const struct fair_item *item)
     return t->stopping || may_start(t, LIST_ENTRY(item, struct transfer_task, item));
 }
 
-/* The next that may run now; NULL when there is none. */
+/* The next transfer that may run now, or NULL. */
 static struct transfer_task *pop_waiting(struct transfers *t)
 {
     struct fair_item *item = fair_queue_pop_if(&t->waiting, may_start_item, t);
