@@ -196,7 +196,7 @@ static bool strike(const struct fault_case *c, const struct daemon_operation *o,
     snprintf(c->report->where, sizeof(c->report->where), "%s", s->plan->where);
     struct attempt attempt = { s, o };
     bool may_fail = struck && !fault_is_harmless(c->kind);
-    if (!done && !may_fail && (struck || !wait_until(succeeds, &attempt)))
+    if (!done && !may_fail && (struck || !holds_in_time(succeeds, &attempt)))
         fail_msg("it fails without a fault that could: '%s', '%s'", s->why, s->result.output);
     /* A child of kilnd's that was not yet another program is none of it. */
     if (struck && fault_is_deadly(c->kind) && s->plan->pid == s->daemon.pid)

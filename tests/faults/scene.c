@@ -277,8 +277,7 @@ void scene_stop(struct scene *s)
     }
     expect_ended(s, status);
     assert_int_equal(status, 0);
-    if (!wait_until(scene_has_no_child, NULL))
-        fail_msg("a process outlives kilnd");
+    wait_until("the processes of kilnd to end", scene_has_no_child, NULL);
 }
 
 void scene_close(struct scene *s) { daemon_process_remove(&s->daemon); }
@@ -551,9 +550,9 @@ void scene_is_sound(struct scene *s)
         say_log(s);
         fail_msg("kilnd ended with wait status 0x%x", (unsigned)status);
     }
-    if (!wait_until(is_sound, s))
+    if (!holds_in_time(is_sound, s))
         fail_msg("%s: %.3000s", s->why, s->result.output);
-    if (!wait_until(puts_have_ended, s))
+    if (!holds_in_time(puts_have_ended, s))
         fail_msg("what was to be stored is neither kept nor lost: %.3000s", s->result.output);
 }
 
@@ -575,7 +574,7 @@ static void serves_kernels(struct scene *s, struct kiln_client *client)
     assert_non_null(client);
     for (unsigned i = 1; i <= SCENE_WARM + 1; i++) {
         struct wish wish = { s, client, i <= SCENE_WARM ? i : ++s->kernel };
-        if (!wait_until(comes, &wish))
+        if (!holds_in_time(comes, &wish))
             fail_msg("kernel %u does not come: '%s'", wish.number, s->why);
     }
 }
@@ -654,8 +653,8 @@ static void serves_leases(struct scene *s, struct kiln_client *client)
     if (s->tuned_kept > 0)
         must(kiln_perf_get(client, &problem, &options, 0, &tuned, &err), err);
     kiln_tuned_free(tuned);
-    if (s->tuned > 0 && !wait_until(lease_is_free, s))
-        fail_msg("the lease of problem %u is left", s->tuned);
+    if (s->tuned > 0)
+        wait_until("the lease to be released", lease_is_free, s);
 }
 
 /* ---- kernels that nobody waits for ---- */

@@ -429,7 +429,7 @@ static bool nobody_is_left(void *context)
 static void run_rounds(struct fixture *f, uint64_t from, uint64_t count, uint64_t until_ns)
 {
     for (uint64_t i = from; i - from < count || clock_monotonic_ns() < until_ns; i++) {
-        assert_true(wait_until(most_is_closed, f));
+        wait_until("kilnd to close most descriptors", most_is_closed, f);
         run_round(f, i);
         f->rounds++;
         if (i % CHECK_EVERY == 0)
@@ -441,7 +441,7 @@ TEST(plain, serves_others_and_keeps_nothing_after_mutated_conversations)
 {
     struct fixture *f = *state;
     run_rounds(f, wish.from, WARM_ROUNDS, 0);
-    assert_true(wait_until(nobody_is_left, f));
+    wait_until("the last client to leave", nobody_is_left, f);
     f->descriptors = count_descriptors(f);
     f->memory = daemon_process_memory(&f->daemon, "VmRSS");
     printf("descriptors: %ld at the start, %ld after the warm rounds\n", f->at_start,
@@ -450,8 +450,8 @@ TEST(plain, serves_others_and_keeps_nothing_after_mutated_conversations)
 
     run_rounds(f, wish.from + WARM_ROUNDS, wish.seconds ? 0 : wish.rounds, until_ns);
 
-    assert_true(wait_until(nobody_is_left, f));
-    assert_true(wait_until(descriptors_are_back, f));
+    wait_until("the last client to leave", nobody_is_left, f);
+    wait_until("kilnd to close all descriptors", descriptors_are_back, f);
     assert_in_range(daemon_process_memory(&f->daemon, "VmRSS"), 0, f->memory + MEMORY_SLACK_KB);
     int other = raw_greeted(&f->daemon);
     raw_expect_pong(other);

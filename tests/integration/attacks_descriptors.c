@@ -72,7 +72,7 @@ static bool is_as_few(void *context)
 static void no_more_than(const struct arena *a, unsigned most)
 {
     struct count count = { .arena = a, .most = most };
-    if (!wait_until(is_as_few, &count))
+    if (!holds_in_time(is_as_few, &count))
         fail_msg("kilnd has %u descriptors open, %u before", attack_descriptors(a), most);
     raw_expect_pong(a->victim);
 }

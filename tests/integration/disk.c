@@ -87,7 +87,7 @@ static bool is_as_wanted(void *context)
 static void expect_health(struct fixture *f, const char *wanted)
 {
     struct health health = { .f = f, .wanted = wanted };
-    if (!wait_until(is_as_wanted, &health))
+    if (!holds_in_time(is_as_wanted, &health))
         fail_msg("the store's health is %s and stays it, not %s", health.is, wanted);
 }
 
@@ -121,7 +121,7 @@ static void expect_kept(struct fixture *f, unsigned number)
 {
     struct kernel_kept kept = { f, number };
     assert_int_equal(numbered_tier(&f->daemon, number), KILN_TIER_COMPILED);
-    assert_true(wait_until(is_kept, &kept));
+    wait_until("the kernel to be stored", is_kept, &kept);
 }
 
 /* Also what was compiled while the disk was full. */

@@ -401,7 +401,7 @@ TEST(doctor, a_full_disk_is_reported_ok_once_it_has_free_space)
     doctor_fails(f, "the disk is full", "make room on that filesystem");
 
     shell(cache, "rm filler");
-    if (!wait_until(is_content, f)) /* kilnd tries again by itself */
+    if (!holds_in_time(is_content, f)) /* kilnd tries again by itself */
         fail_msg("doctor is not content: %s", f->result.output);
 }
 
@@ -526,7 +526,7 @@ static bool shows(void *context)
 static void expect_shown(struct terminal *t, const char *words)
 {
     t->wanted = words;
-    if (!wait_until(shows, t))
+    if (!holds_in_time(shows, t))
         fail_msg("top does not show '%s' in %zu bytes", words, t->used);
     t->used = 0;
 }
@@ -556,7 +556,7 @@ TEST(doctor, top_sorts_resizes_outlives_a_restart_and_quits)
     expect_shown(&t, pid);
 
     assert_int_equal(write(t.fd, "q", 1), 1);
-    assert_true(wait_until(has_ended, &t));
+    wait_until("top to end", has_ended, &t);
     close(t.fd);
     assert_int_equal(wait_program(t.pid), 0);
 }

@@ -257,7 +257,8 @@ TEST(find, a_tune_that_was_killed_goes_on_where_it_was)
     int out;
     pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", PROBLEM,
                               "-s", "1", "-S", TUNED, "--budget", "10m", NULL);
-    assert_true(wait_until(has_results, f) || wait_until(has_results, f)); /* two compiles */
+    if (!holds_in_time(has_results, f)) /* two compiles: twice the time */
+        wait_until("two results in the journals", has_results, f);
     kill(pid, SIGKILL);
     wait_program(pid);
     close(out);
@@ -307,7 +308,8 @@ TEST(find, a_search_outlives_the_daemon_that_it_began_with)
     int out;
     pid_t pid = start_program(&f->daemon, &out, "kiln-driver", "--device", "opencl:0", PROBLEM,
                               "-s", "1", "-S", TUNED, "--budget", "10s", "--share", NULL);
-    assert_true(wait_until(has_results, f) || wait_until(has_results, f));
+    if (!holds_in_time(has_results, f))
+        wait_until("two results in the journals", has_results, f);
     daemon_process_stop(&f->daemon);
     daemon_process_start(&f->daemon);
     expect_good_end(pid, out);

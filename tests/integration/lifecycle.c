@@ -329,7 +329,7 @@ TEST(lifecycle, the_status_shows_how_compilers_are_confined)
 {
     struct fixture *f = *state;
     daemon_process_start(&f->daemon);
-    assert_true(wait_until(has_idle_workers, f));
+    wait_until("an idle compiler", has_idle_workers, f);
     KILN_AUTO(json) struct json *status = result_json(&f->result);
     const struct json *workers = json_get(status, "workers");
     assert_true(json_is_bool(json_get(workers, "landlock")));
@@ -398,7 +398,7 @@ static int waiting_client(struct fixture *f)
     daemon_process_signal_workers(&f->daemon, SIGSTOP);
     int fd = raw_greeted(&f->daemon);
     raw_send_source(fd, 5, "gfx90a", "", bytes_of_text(source));
-    assert_true(wait_until(is_compiling, &f->daemon));
+    wait_until("a compile to start", is_compiling, &f->daemon);
     return fd;
 }
 

@@ -60,8 +60,7 @@ static void hold_compilers(struct fixture *f)
 {
     run_program(&f->daemon, &f->result, "kilnctl", "toolchain", "ls", "--probe", TARGET, NULL);
     assert_int_equal(f->result.status, 0);
-    if (!wait_until(all_are_idle, f))
-        fail_msg("the compilers do not become idle");
+    wait_until("all compilers to become idle", all_are_idle, f);
     daemon_process_signal_workers(&f->daemon, SIGSTOP);
 }
 
@@ -206,7 +205,7 @@ TEST(limits, tries_of_made_up_targets_are_bounded_and_end_with_their_client)
 
     close(f->client);
     f->client = raw_greeted(&f->daemon);
-    if (!wait_until(none_waits, f))
+    if (!holds_in_time(none_waits, f))
         fail_msg("%u compiles wait for nobody", compiles_that_wait(f));
     release_compilers(f);
 }

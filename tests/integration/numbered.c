@@ -79,6 +79,6 @@ static bool are_stored(void *context)
 void numbered_stored(struct daemon_process *d, unsigned count)
 {
     struct wish wish = { d, count };
-    if (!wait_until(are_stored, &wish))
+    if (!holds_in_time(are_stored, &wish))
         fail_msg("%llu kernels are stored, not %u", daemon_stat(d, "store_objects"), count);
 }

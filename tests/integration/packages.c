@@ -476,7 +476,7 @@ static bool is_as_wanted(void *context)
 static void expect_listed(struct fixture *f, const char *name, bool wanted)
 {
     struct listing listing = { f, name, wanted };
-    if (!wait_until(is_as_wanted, &listing))
+    if (!holds_in_time(is_as_wanted, &listing))
         fail_msg("'%s' is %s: %s", name, wanted ? "not listed" : "still listed", f->result.output);
 }
 

@@ -80,7 +80,7 @@ static int tear_down(void **state)
     int pid = holder_of_lock(f);
     if (pid > 1)
         kill(pid, SIGKILL);
-    assert_true(wait_until(is_unlocked, f));
+    wait_until("the lock of the private kilnd", is_unlocked, f);
     daemon_process_remove(&f->daemon);
     munmap(f->shared, sizeof(*f->shared));
     return 0;
@@ -245,8 +245,7 @@ static int race(struct fixture *f)
     struct kiln_client *client;
     int me = atomic_fetch_add(&f->shared->ready, 1);
     NEED(1, open_client(f, &client) == 0);
-    while (!atomic_load(&f->shared->go))
-        usleep(100);
+    WAIT_FOR(atomic_load(&f->shared->go));
     NEED(2, ping(f, client, 0) == 0);
     atomic_store(&f->shared->servers[me], look(client).daemon_pid);
     kiln_client_close(client);
@@ -259,8 +258,7 @@ TEST(private_kilnd, processes_that_start_together_share_one)
     pid_t pids[RACERS];
     for (int i = 0; i < RACERS; i++)
         pids[i] = start_job(f, race);
-    while (atomic_load(&f->shared->ready) < RACERS)
-        usleep(1000);
+    WAIT_FOR(atomic_load(&f->shared->ready) >= RACERS);
     atomic_store(&f->shared->go, 1);
     for (int i = 0; i < RACERS; i++) {
         int status = wait_program(pids[i]);
@@ -377,8 +375,7 @@ static int notice_nothing(struct fixture *f)
     close(pipe_ends[1]);
     NEED(8, read(pipe_ends[0], text, 1) == 0); /* nobody else holds the other end */
     kill(pid, SIGKILL);
-    for (int i = 0; i < OFTEN && !is_unlocked(f); i++)
-        usleep(LOOK_US);
+    NEED(16, holds_in_time(is_unlocked, f));
     NEED(9, waitpid(-1, &status, WNOHANG) == -1 && errno == ECHILD);
     NEED(10, atomic_load(&signals_seen) == 0);
     NEED(11, atomic_load(&forks_seen) == 0);
@@ -416,7 +413,7 @@ TEST(private_kilnd, a_job_without_standard_files_or_signals_has_one_that_sigterm
     struct fixture *f = *state;
     run_job(f, block_and_close);
     assert_int_equal(kill(holder_of_lock(f), SIGTERM), 0);
-    assert_true(wait_until(has_ended, f));
+    wait_until("the private kilnd to end", has_ended, f);
 }
 
 TEST(private_kilnd, a_program_that_unloads_libkiln_may_use_it_again)
@@ -452,7 +449,7 @@ TEST(private_kilnd, a_private_kilnd_ends_some_time_after_its_last_client)
 {
     struct fixture *f = *state;
     run_job(f, stay_for_a_while);
-    assert_true(wait_until(has_ended, f));
+    wait_until("the private kilnd to end", has_ended, f);
     run_job(f, use_once); /* and may be started again */
 }
 
@@ -479,8 +476,7 @@ static int go_over(struct fixture *f)
     NEED(1, open_client(f, &client) == 0);
     NEED(2, ping(f, client, 0) == 0 && look(client).level == KILN_LEVEL_PRIVATE);
     atomic_store(&f->shared->ready, 1);
-    while (!atomic_load(&f->shared->go))
-        usleep(LOOK_US);
+    WAIT_FOR(atomic_load(&f->shared->go));
     for (int i = 0; i < OFTEN && look(client).level != KILN_LEVEL_DAEMON; i++) {
         NEED(3, ping(f, client, 0) == 0);
         usleep(LOOK_US);
@@ -494,8 +490,7 @@ TEST(private_kilnd, a_private_kilnd_gives_way_to_a_kilnd_of_the_host)
 {
     struct fixture *f = *state;
     pid_t job = start_job(f, go_over);
-    while (!atomic_load(&f->shared->ready))
-        usleep(LOOK_US);
+    WAIT_FOR(atomic_load(&f->shared->ready));
     daemon_process_start(&f->daemon);
     atomic_store(&f->shared->go, 1);
     int status = wait_program(job);
@@ -531,15 +526,15 @@ TEST(private_kilnd, a_private_kilnd_ends_with_the_cgroup_of_its_job)
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     bool is_moved = fd >= 0 && write(fd, pid_text, strlen(pid_text)) > 0;
     close(fd);
-    while (is_moved && !atomic_load(&f->shared->ready))
-        usleep(LOOK_US);
+    if (is_moved)
+        WAIT_FOR(atomic_load(&f->shared->ready));
     snprintf(path, sizeof(path), "%s/cgroup.kill", group);
     fd = open(path, O_WRONLY | O_CLOEXEC);
     bool is_killed = fd >= 0 && write(fd, "1", 1) == 1;
     close(fd);
     kill(job, SIGKILL);
     wait_program(job);
-    bool has_gone = wait_until(has_ended, f);
+    bool has_gone = holds_in_time(has_ended, f);
     for (int i = 0; i < OFTEN && rmdir(group) != 0; i++)
         usleep(LOOK_US);
     assert_true(is_moved && is_killed && has_gone);

@@ -68,7 +68,7 @@ static void reload(struct fixture *f, const char *configuration, const char *wor
     write_file(f->file, configuration);
     assert_int_equal(kill(f->daemon.pid, SIGHUP), 0);
     f->awaited = words;
-    if (!wait_until(log_has, f))
+    if (!holds_in_time(log_has, f))
         fail_msg("the log never said '%s'", words);
 }
 

@@ -212,10 +212,10 @@ TEST(restart, the_service_manager_is_notified_of_start_reload_and_stop)
     service_manager_status(&f->manager, text);
     assert_says(text, "0 kernels asked for");
     fetch_all(f);
-    assert_true(wait_until(has_status, &f->manager));
+    wait_until("the status to count 3 kernels", has_status, &f->manager);
 
     assert_int_equal(kill(f->daemon.pid, SIGHUP), 0);
-    assert_true(wait_until(has_reloaded, &f->manager));
+    wait_until("the second READY=1", has_reloaded, &f->manager);
     assert_int_equal(service_manager_counts(&f->manager).reloading, 1);
 
     assert_int_equal(daemon_process_stop(&f->daemon), 0);
@@ -233,7 +233,7 @@ TEST(restart, the_watchdog_is_notified_while_the_loop_runs)
     service_manager_open(&f->manager, &f->daemon, true);
     f->manager.watchdog_us = "100000";
     service_manager_start(&f->manager);
-    assert_true(wait_until(is_fed, &f->manager));
+    wait_until("three WATCHDOG=1", is_fed, &f->manager);
 
     assert_int_equal(kill(f->daemon.pid, SIGSTOP), 0); /* as one whose loop is stuck */
     service_manager_settle(&f->manager);
@@ -453,14 +453,14 @@ TEST(restart, sixteen_clients_at_work_do_not_notice_restarts)
         if (pids[i] == 0)
             _exit(work(f));
     }
-    assert_true(wait_until(all_ready, load));
+    wait_until("all clients to connect", all_ready, load);
     for (unsigned i = 0; i < restarts; i++) {
         struct progress progress = { load, atomic_load(&load->requests) + REQUESTS_BETWEEN };
-        assert_true(wait_until(has_come_so_far, &progress));
+        wait_until("more requests to be answered", has_come_so_far, &progress);
         service_manager_restart(&f->manager, SIGTERM);
     }
     struct progress progress = { load, atomic_load(&load->requests) + REQUESTS_BETWEEN };
-    assert_true(wait_until(has_come_so_far, &progress));
+    wait_until("more requests to be answered", has_come_so_far, &progress);
     atomic_store(&load->over, true);
     for (int i = 0; i < CLIENTS; i++)
         assert_int_equal(wait_program(pids[i]), 0);

@@ -250,7 +250,7 @@ TEST(sandbox, a_compile_without_end_is_ended)
     assert_int_equal(ask(f, "-DVALUE=1", endless_source, text), KILN_COMPILE_FAILED);
     assert_says(text, "compile_timeout");
     assert_int_equal(daemon_stat(&f->daemon, "worker_timeouts"), 1);
-    assert_true(wait_until(all_are_idle, f)); /* another has taken its place */
+    wait_until("all compilers to become idle", all_are_idle, f); /* another has taken its place */
 }
 
 /* ---- what a compiler process works for ---- */
@@ -301,7 +301,7 @@ static void spend_compiler(struct fixture *f, int fd)
     static int number = 1000;
     static struct raw_frame frame;
     char options[32], text[512];
-    assert_true(wait_until(has_one_compiler, f));
+    wait_until("exactly one compiler", has_one_compiler, f);
     struct successor s = { .f = f, .before = only_compiler(f) };
     snprintf(options, sizeof(options), "-DVALUE=%d", ++number);
     raw_send_source(fd, 5, "gfx90a", options, bytes_of_text(KERNEL));
@@ -310,7 +310,7 @@ static void spend_compiler(struct fixture *f, int fd)
     raw_close_descriptors(&frame);
     if (code)
         fail_msg("no kernel: %s", text);
-    assert_true(wait_until(has_come, &s));
+    wait_until("the next compiler", has_come, &s);
 }
 
 static void start_one_compiler(struct fixture *f)
@@ -353,14 +353,14 @@ TEST(sandbox, kilns_own_sources_are_compiled_by_one_process)
 {
     struct fixture *f = *state;
     start_one_compiler(f);
-    assert_true(wait_until(has_one_compiler, f));
+    wait_until("exactly one compiler", has_one_compiler, f);
     struct successor s = { .f = f, .before = only_compiler(f) };
     run_program(&f->daemon, &f->result, "kilnctl", "prefetch",
                 KILN_SOURCE "/scripts/networks/smoke.txt", "--target", "gfx90a", "--solver",
                 "ConvDirectNaive", NULL);
     assert_int_equal(f->result.status, 0);
     assert_true(daemon_stat(&f->daemon, "compiles") > 1);
-    assert_true(wait_until(has_come, &s)); /* after those that tried the target */
+    wait_until("the next compiler", has_come, &s); /* after those that tried the target */
     assert_int_equal(daemon_stat(&f->daemon, "worker_starts"),
                      1 + daemon_stat(&f->daemon, "probes"));
     spend_compiler(f, f->fd); /* may be its last */
@@ -385,7 +385,7 @@ TEST(sandbox, but_not_those_for_a_target_that_no_compiler_knows)
     assert_int_not_equal(f->result.status, 0);
     assert_true(daemon_stat(&f->daemon, "probes") > 0);
     assert_true(daemon_stat(&f->daemon, "compiles") > 0);
-    assert_true(wait_until(each_job_had_a_process, f));
+    wait_until("one compiler start for each job", each_job_had_a_process, f);
 }
 
 TEST(sandbox, a_queue_of_sources_gets_a_process_for_each)
@@ -409,7 +409,7 @@ TEST(sandbox, a_queue_of_sources_gets_a_process_for_each)
     assert_int_equal(daemon_stat(&f->daemon, "compiles"), SOURCES);
     assert_true(daemon_stat(&f->daemon, "worker_starts") >= SOURCES);
     assert_int_equal(daemon_stat(&f->daemon, "worker_crashes"), 0);
-    assert_true(wait_until(all_are_idle, f));
+    wait_until("all compilers to become idle", all_are_idle, f);
 }
 
 /* ---- hosts that give less ---- */
@@ -541,13 +541,13 @@ static bool is_in_log(void *context)
 static void expect_said(const struct fixture *f, const char *what)
 {
     struct saying saying = { f, what };
-    assert_true(wait_until(is_in_log, &saying));
+    wait_until(what, is_in_log, &saying);
 }
 
 static void expect_missing(struct fixture *f, const char *layer)
 {
     KILN_AUTO(json) struct json *status = NULL;
-    assert_true(wait_until(has_said, f));
+    wait_until("the report of the sandbox", has_said, f);
     const struct json *sandbox = sandbox_of(f, &status);
     assert_false(json_get_bool(json_get(sandbox, "layers"), layer, true));
     assert_says(json_get_text(sandbox, "missing", ""), layer);
@@ -584,7 +584,7 @@ TEST(sandbox, the_sandbox_layers_of_this_host_are_shown)
     struct fixture *f = *state;
     KILN_AUTO(json) struct json *status = NULL;
     start(f);
-    assert_true(wait_until(has_said, f));
+    wait_until("the report of the sandbox", has_said, f);
     const struct json *sandbox = sandbox_of(f, &status);
     assert_string_equal(json_get_text(sandbox, "policy", ""), "warn");
     assert_true(json_get_bool(json_get(sandbox, "layers"), "no_new_privileges", false));
@@ -740,7 +740,7 @@ TEST(sandbox, where_every_layer_is_required_and_there_compilers_do_their_work)
     f->daemon.arguments[0] = "--sandbox";
     f->daemon.arguments[1] = "require";
     start(f);
-    assert_true(wait_until(has_said, f));
+    wait_until("the report of the sandbox", has_said, f);
     if (json_get(sandbox_of(f, &status), "missing")) {
         print_message("skipped: this host does not give all layers\n");
         json_auto(&status);

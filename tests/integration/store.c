@@ -123,7 +123,7 @@ TEST(store, a_full_store_stays_within_its_limit_and_keeps_pinned_kernels)
     fill(f, first, all, LIMIT + BESIDE);
 
     struct settling settling = { f, all };
-    assert_true(wait_until(has_settled, &settling));
+    wait_until("all kernels to be stored or evicted", has_settled, &settling);
     unsigned long long evictions = daemon_stat(&f->daemon, "evictions");
     assert_in_range(evictions, all - LIMIT / NUMBERED_BYTES, all - 8);
     assert_int_equal(daemon_stat(&f->daemon, "store_errors"), 0);

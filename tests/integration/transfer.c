@@ -135,8 +135,7 @@ static void prepare(struct fixture *f, struct transfer *t, uint16_t port, const 
 static const struct transfer_result *run(struct fixture *f, struct transfer *t)
 {
     transfers_start(f->transfers, &t->task);
-    while (!t->ended)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, t->ended);
     http_script_stop(&f->line);
     return &t->task.result;
 }
@@ -343,8 +342,7 @@ TEST(transfer, a_transfer_process_runs_as_a_user_without_privileges)
     http_script_start(&f->line);
     prepare(f, &t, f->line.port, PACKAGE);
     transfers_start(f->transfers, &t.task);
-    while (!t.attempts)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, t.attempts);
 
     snprintf(path, sizeof(path), "/proc/%d/status", (int)find_transfer());
     FILE *file = fopen(path, "r");
@@ -352,8 +350,7 @@ TEST(transfer, a_transfer_process_runs_as_a_user_without_privileges)
     assert_true(fread(status, 1, sizeof(status) - 1, file) > 0);
     fclose(file);
     transfers_cancel(f->transfers, &t.task);
-    while (!t.ended)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, t.ended);
 
     assert_true(has_line(status, "\nUid:\t65534\t65534\t65534\t65534\n"));
     assert_true(has_line(status, "\nGid:\t65534\t65534\t65534\t65534\n"));
@@ -371,13 +368,11 @@ TEST(transfer, a_process_killed_in_the_middle_leaves_no_trace)
     http_script_start(&f->line);
     prepare(f, &t, f->line.port, PACKAGE);
     transfers_start(f->transfers, &t.task);
-    while (!t.attempts)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, t.attempts);
     assert_int_equal(entries_in(f->p.staging), 1);
 
     assert_int_equal(kill(find_transfer(), SIGKILL), 0);
-    while (!t.ended)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, t.ended);
 
     assert_int_equal(t.task.result.err.code, KILN_IO);
     assert_string_equal(t.task.result.err.text,
@@ -392,12 +387,10 @@ TEST(transfer, a_cancelled_transfer_leaves_no_trace)
     http_script_start(&f->line);
     prepare(f, &t, f->line.port, PACKAGE);
     transfers_start(f->transfers, &t.task);
-    while (!t.attempts)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, t.attempts);
 
     transfers_cancel(f->transfers, &t.task);
-    while (!t.ended)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, t.ended);
 
     assert_int_equal(t.task.result.err.code, KILN_CANCELLED);
 }
@@ -476,7 +469,7 @@ TEST(transfer, a_transfer_process_whose_kilnd_dies_leaves_nothing)
 
     assert_int_equal(wait_program(parent), 128 + SIGKILL);
 
-    assert_true(wait_until(is_empty, directory));
+    wait_until("the staging directory to become empty", is_empty, directory);
     assert_int_equal(rmdir(directory), 0);
 }
 

@@ -138,7 +138,7 @@ static bool run_rank(struct fixture *f, struct kiln_client *client, struct kiln_
     if (kiln_client_ping(client, 0, NULL, err))
         return false;
     atomic_fetch_add(&f->job->joined, 1);
-    bool good = wait_until(all_joined, f->job);
+    bool good = holds_in_time(all_joined, f->job);
     for (unsigned n = 0; n < f->job->kernels && good; n++) {
         char options[64];
         struct kiln_kernel_source source = numbered_source(f, n, options);
@@ -233,7 +233,7 @@ static bool has_come(void *context)
 static bool kill_at(struct fixture *f, unsigned long long compiles)
 {
     struct moment m = { .fd = raw_greeted(&f->daemon), .job = f->job, .compiles = compiles };
-    assert_true(wait_until(has_come, &m));
+    wait_until("a compile under way", has_come, &m);
     close(m.fd);
     assert_int_equal(m.quarantined, 0);
     if (job_is_served(f->job))
@@ -254,7 +254,8 @@ TEST(work, ranks_that_wait_are_served_after_kills_and_restarts)
     strcpy(f->target, "gfx942");
     daemon_process_start(&f->daemon);
     start_ranks(f, KERNELS_MAX, pids);
-    assert_true(wait_until(all_joined, f->job)); /* who never reached a daemon need not wait */
+    wait_until("all ranks to connect", all_joined,
+               f->job); /* who never reached a daemon need not wait */
     for (size_t i = 0; i < sizeof(moments) / sizeof(moments[0]); i++)
         kills += kill_at(f, moments[i]);
     expect_all_served(f, pids);

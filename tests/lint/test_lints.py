@@ -158,6 +158,12 @@ class Size(Tree):
         self.assertEqual(self.parameters(six, {"common/a.c f": 6}), [])
         self.assertTrue(self.parameters(six.replace("int g", "int g, int h"), {"common/a.c f": 6}))
 
+    def test_a_signature_that_libc_defines_does_not_count(self):
+        body = "(void *a, int b, int c, int d, int e, long f)\n{\n    return a;\n}\n"
+        self.assertEqual(self.parameters("void *mmap" + body, {}), [])
+        self.assertEqual(self.parameters("void *__wrap_mmap" + body, {}), [])
+        self.assertTrue(self.parameters("void *__wrap_store_map" + body, {}))
+
     def test_a_function_that_got_better_must_leave_the_list(self):
         found = self.parameters("int f(int a)\n{\n    return a;\n}\n", {"common/a.c f": 6})
         self.assertIn("stale", found[0])

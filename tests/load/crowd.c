@@ -138,7 +138,7 @@ void crowd_open(struct crowd *c, const char *socket, unsigned clients, unsigned 
         if (c->members[i].manner != DYING)
             start_thread(&c->members[i]);
     }
-    if (!wait_until(have_joined, c) || atomic_load(&c->counts->wrong) > 0)
+    if (!holds_in_time(have_joined, c) || atomic_load(&c->counts->wrong) > 0)
         fail_msg("%u of %u clients have joined: %s", atomic_load(&c->counts->joined), clients,
                  c->counts->why);
 }
@@ -153,7 +153,7 @@ static bool all_are_in_it(void *context)
 
 static void kill_the_dying(struct crowd *c)
 {
-    if (!wait_until(all_are_in_it, c))
+    if (!holds_in_time(all_are_in_it, c))
         crowd_complain(c, "only %u of %u were ready to die", atomic_load(&c->counts->ready),
                        c->of[DYING]);
     for (unsigned i = 0; i < c->clients; i++) {

@@ -100,8 +100,7 @@ static void stop_compilers(struct fixture *f)
     char path[64];
     int child = 0;
     unsigned count = 0;
-    if (!wait_until(all_are_idle, f))
-        fail_msg("the compilers do not become idle");
+    wait_until("all compilers to become idle", all_are_idle, f);
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)f->daemon.pid,
              (int)f->daemon.pid);
     FILE *file = fopen(path, "re");
@@ -167,7 +166,7 @@ static bool has_come(void *context)
 static void expect(struct fixture *f, const char *series, uint64_t least)
 {
     struct wish wish = { f, series, least };
-    if (!wait_until(has_come, &wish))
+    if (!holds_in_time(has_come, &wish))
         fail_msg("'%s' does not become %llu", series, (unsigned long long)least);
 }
 

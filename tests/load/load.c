@@ -77,7 +77,7 @@ static bool has_nothing_to_do(void *context)
 
 static void expect_rest(struct fixture *f)
 {
-    if (!wait_until(has_nothing_to_do, f))
+    if (!holds_in_time(has_nothing_to_do, f))
         fail_msg("%s clients, %s requests, %s compiles and %s that wait, %s bytes, %llu leases, "
                  "%llu kernels to write are left",
                  metrics_page_number(&f->now, "kiln_clients"),
@@ -100,7 +100,7 @@ static bool has_few_files(void *context)
 
 static void expect_few_files(struct fixture *f)
 {
-    if (wait_until(has_few_files, f))
+    if (holds_in_time(has_few_files, f))
         return;
     struct process_figures now = process_figures_of(f->daemon.pid);
     fail_msg("kilnd has %u descriptors, %u objects in memory and %u children; it had %u, %u, %u",

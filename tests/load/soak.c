@@ -274,7 +274,7 @@ TEST(soak, a_day_leaves_memory_and_descriptors_flat)
     assert_int_equal(atomic_load(&s->done_lives), plan.lives);
     report(s, took);
     expect_flat(s);
-    assert_true(wait_until(adds_up, s));
+    wait_until("the counters of kilnd to add up", adds_up, s);
 }
 
 static int setup(void **state)

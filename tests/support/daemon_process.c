@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/support/daemon_process.h"
 
-#include "common/clock.h"
 #include "common/fs.h"
 #include "tests/support/raw_client.h"
 
@@ -17,12 +16,9 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 48
-#define WAIT_MAX_NS 60000000000u /* sanitizers on a loaded machine */
-#define POLL_NS 2000000
 
 static void set(const char *name, const char *directory, const char *below)
 {
@@ -70,18 +66,6 @@ static bool answers(const char *path)
     bool ok = connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0;
     close(fd);
     return ok;
-}
-
-bool wait_until(bool (*holds)(void *context), void *context)
-{
-    const struct timespec pause = { .tv_nsec = POLL_NS };
-    uint64_t end = clock_monotonic_ns() + WAIT_MAX_NS;
-    while (!holds(context)) {
-        if (clock_monotonic_ns() > end)
-            return false;
-        nanosleep(&pause, NULL);
-    }
-    return true;
 }
 
 static void log_to_file(const struct daemon_process *d)
@@ -136,8 +120,7 @@ void daemon_process_begin(struct daemon_process *d)
 void daemon_process_start(struct daemon_process *d)
 {
     daemon_process_begin(d);
-    if (!wait_until(has_started, d))
-        fail_msg("kilnd does not answer on '%s'", d->socket);
+    wait_until("kilnd to answer on its socket", has_started, d);
     close(raw_greeted(d)); /* a socket takes connections before its daemon looks at them */
 }
 
@@ -205,8 +188,8 @@ static bool none_starts(void *context)
 /* One that is stopped between fork and exec would hold whoever started it. */
 void daemon_process_signal_workers(struct daemon_process *d, int signal)
 {
-    if (signal == SIGSTOP && !wait_until(none_starts, d))
-        fail_msg("there is always a compiler that starts");
+    if (signal == SIGSTOP)
+        wait_until("all compilers to have started", none_starts, d);
     assert_true(signal_children((int)d->pid, signal) > 0);
 }
 
@@ -345,7 +328,7 @@ void daemon_process_start_in_whole_sandbox(struct daemon_process *d)
     d->arguments[0] = "--sandbox";
     d->arguments[1] = "require";
     daemon_process_start(d);
-    assert_true(wait_until(is_sandbox_known, &s));
+    wait_until("the report of the sandbox", is_sandbox_known, &s);
     if (!*s.missing)
         return;
     print_message("not in a whole sandbox: there is no '%s' here\n", s.missing);

@@ -9,6 +9,7 @@
  */
 #include "common/json.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -71,6 +72,3 @@ struct json *result_json(const struct program_result *result);
 unsigned long long stats_number(const struct json *stats, const char *name);
 /* The same, by `kilnctl stats --json`. */
 unsigned long long daemon_stat(struct daemon_process *d, const char *name);
-
-/* Asks every few milliseconds until |holds| says yes; false when it did not within a minute. */
-bool wait_until(bool (*holds)(void *context), void *context);

@@ -89,7 +89,7 @@ static bool try_to_start(struct nginx *n, const char *program)
     assert_true(n->pid >= 0);
     if (n->pid == 0)
         exec_program(program, n);
-    return wait_until(is_settled, n) && n->pid > 0;
+    return holds_in_time(is_settled, n) && n->pid > 0;
 }
 
 bool nginx_start(struct nginx *n, const char *directory, const char *files, const char *certificate,
@@ -151,6 +151,6 @@ static bool are_logged(void *context)
 unsigned nginx_answers(const struct nginx *n, int status, unsigned least)
 {
     struct answers wanted = { n, status, least };
-    wait_until(are_logged, &wanted);
+    holds_in_time(are_logged, &wanted);
     return count_answers(n, status);
 }

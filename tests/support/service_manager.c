@@ -217,7 +217,7 @@ void service_manager_start(struct service_manager *m)
 {
     struct ready ready = { .m = m, .before = service_manager_counts(m).ready };
     daemon_process_start(m->daemon);
-    assert_true(wait_until(is_ready, &ready));
+    wait_until("READY=1", is_ready, &ready);
 }
 
 static bool is_settled(void *context)
@@ -240,7 +240,7 @@ void service_manager_settle(struct service_manager *m)
     assert_int_equal(sendto(fd, "X_SETTLE=1", 10, 0, (struct sockaddr *)&address, sizeof(address)),
                      10);
     close(fd);
-    assert_true(wait_until(is_settled, m));
+    wait_until("the messages to the service manager", is_settled, m);
 }
 
 void service_manager_restart(struct service_manager *m, int signal)

@@ -4,6 +4,7 @@
 #include "cli/driver/ahead.h"
 
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 #include <kiln/solutions.h>
 
 #include <sched.h>
@@ -280,8 +281,7 @@ TEST(driver_ahead, stopping_takes_until_the_next_answer)
     struct fixture *f = *state;
     fake.endless = true;
     start(f, "conv -n 1 -F 1\nconv -n 1 -F 1 -S ConvDirectNaive\n");
-    while (atomic_load(&fake.answers) < 10)
-        sched_yield();
+    WAIT_FOR(atomic_load(&fake.answers) >= 10);
 
     ahead_stop(f->ahead);
     f->ahead = NULL;

@@ -6,6 +6,7 @@
 #include "common/fs.h"
 #include "tests/support/launch_service.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -96,8 +97,7 @@ static void launch(struct fixture *f, const char *script)
 
 static void wait_for_end(struct fixture *f)
 {
-    while (!f->exits)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, f->exits);
     worker_process_close(&f->process);
 }
 

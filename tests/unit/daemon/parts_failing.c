@@ -15,6 +15,7 @@
 #include "daemon/server/server.h"
 #include "tests/support/failing_calls.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -194,11 +195,7 @@ static int unread_socket(int *ret_far)
     return ends[0];
 }
 
-static void wait_until_closed(int fd)
-{
-    while (fcntl(fd, F_GETFD) >= 0)
-        sched_yield();
-}
+static void wait_until_closed(int fd) { WAIT_FOR(fcntl(fd, F_GETFD) < 0); }
 
 TEST(clear, connections_are_closed_though_there_is_no_memory_to_note_them)
 {

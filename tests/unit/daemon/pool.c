@@ -64,8 +64,7 @@ TEST(pool, the_descriptors_that_a_worker_needs_are_set_aside)
         jobs[i] = kernel("hang");
         pool_compile(f->pool, &jobs[i].task);
     }
-    while (pool_counts(f->pool).busy < WORKERS)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, pool_counts(f->pool).busy >= WORKERS);
     unsigned busy = open_files() - before;
     assert_int_equal((busy + idle) / WORKERS, DESCRIPTORS_A_WORKER);
     pool_stop(f->pool);
@@ -581,8 +580,7 @@ TEST(pool, one_that_hangs_at_its_start_is_waited_for_by_no_job)
     wait_until_idle(f, 2);
     setenv("FAKE_WORKER", "silent", 1);
     assert_int_equal(run(f, &first)->end, COMPILE_DONE);
-    while (pool_counts(f->pool).starting == 0)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, pool_counts(f->pool).starting != 0);
     setenv("FAKE_WORKER", "dies", 1); /* in the other place */
     assert_int_equal(run(f, &second)->end, COMPILE_DONE);
     expect_refused(f, "a");
@@ -615,8 +613,8 @@ TEST(pool, a_job_waits_for_one_that_is_at_work_for_kiln)
     pool_compile(f->pool, &slow.task);
     assert_int_equal(run(f, &spends)->end, COMPILE_DONE);
     pool_compile(f->pool, &next.task);
-    while (pool_counts(f->pool).worker_starts < 2 + 4) /* three failed, one more begins */
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop,
+               pool_counts(f->pool).worker_starts >= 2 + 4); /* three failed, one more begins */
     assert_false(next.ended);
     continue_children();
     wait_for(f, &next);

@@ -120,11 +120,7 @@ struct job source(const char *program)
     return job;
 }
 
-void wait_for(struct fixture *f, const struct job *job)
-{
-    while (!job->ended)
-        loop_iteration(f->loop);
-}
+void wait_for(struct fixture *f, const struct job *job) { LOOP_UNTIL(f->loop, job->ended); }
 
 struct compile_result *run(struct fixture *f, struct job *job)
 {
@@ -166,8 +162,7 @@ void start(struct fixture *f)
 
 void wait_until_idle(struct fixture *f, unsigned workers)
 {
-    while (pool_counts(f->pool).idle < workers)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, pool_counts(f->pool).idle >= workers);
 }
 
 void on_closed(void *context) { ((struct fixture *)context)->closed = true; }

@@ -4,6 +4,7 @@
 /* A pool of workers that do what each job's program says (fake_worker.c). */
 #include "daemon/workers/pool.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 /* What a worker said last; a job is its program's name, an answer one word. */
 extern char last_answer[256];

@@ -174,15 +174,10 @@ TEST(pool, a_source_fails_when_no_fresh_worker_can_be_started)
 
 static void wait_until_prepared(struct fixture *f, unsigned count)
 {
-    while (warmups < count || pool_counts(f->pool).idle < f->options.workers)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, warmups >= count && pool_counts(f->pool).idle >= f->options.workers);
 }
 
-static void wait_until_one_prepares(struct fixture *f)
-{
-    while (warmups < 1)
-        loop_iteration(f->loop);
-}
+static void wait_until_one_prepares(struct fixture *f) { LOOP_UNTIL(f->loop, warmups >= 1); }
 
 TEST(pool, the_next_source_finds_a_worker_prepared)
 {
@@ -277,8 +272,7 @@ TEST(pool, a_failed_warm_up_is_not_retried_soon)
         }
         for (unsigned i = 0; i < AT_ONCE; i++)
             wait_for(f, &jobs[i]);
-        while (probes_failed < 1)
-            loop_iteration(f->loop);
+        LOOP_UNTIL(f->loop, probes_failed >= 1);
         wait_until_idle(f, WORKERS);
         assert_int_equal(warmups, 1);
         assert_int_equal(pool_counts(f->pool).worker_starts, WORKERS + round * AT_ONCE + 1);
@@ -391,8 +385,8 @@ TEST(pool, an_old_burst_of_sources_keeps_no_workers_warm)
     assert_int_equal(pool_counts(f->pool).worker_starts, 6 + 2);
 
     wanted_now = 1;
-    while (pool_counts(f->pool).worker_starts < 6 + 3) /* in the place of one of the two */
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop,
+               pool_counts(f->pool).worker_starts >= 6 + 3); /* in the place of one of the two */
     wait_until_idle(f, 6);
     assert_int_equal(warmups, 2);
     assert_int_equal(jobs_before_a_source(f), 1); /* the other is still there */
@@ -423,8 +417,8 @@ TEST(pool, a_worker_warmed_up_for_a_compiler_before_its_upgrade_is_replaced)
 
     wait_until_prepared(f, 4);
     assert_int_equal(prepared_for, 7);
-    while (pool_counts(f->pool).worker_starts < starts + 3) /* its own, and the two */
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop,
+               pool_counts(f->pool).worker_starts >= starts + 3); /* its own, and the two */
     upgraded = of_toolchain(source("how many"), 7);
     assert_int_equal(run(f, &upgraded)->end, COMPILE_DONE);
     assert_string_equal(upgraded.answer, "done after 1");

@@ -3,6 +3,7 @@
 
 #include "common/log.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,8 +78,7 @@ TEST(words, each_line_of_a_process_is_a_log_record_with_its_name)
     loop_iteration(f->loop);
     assert_string_equal(reported, "kiln-compiler: one\nkiln-compiler: two\n");
     say(f, "ee\n");
-    while (!strstr(reported, "three"))
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, strstr(reported, "three"));
 }
 
 TEST(words, an_unfinished_last_line_is_logged_at_the_end)
@@ -126,8 +126,7 @@ TEST(words, of_very_many_lines_at_once_most_are_only_counted)
     assert_int_equal(count_of("kiln-compiler: (18 lines left out)\n"), 1);
     reported[0] = '\0';
     say(f, "ou see\n"); /* what a later look finds is told again */
-    while (!reported[0])
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, reported[0]);
     assert_string_equal(reported, "kiln-compiler: you see\n");
 }
 
@@ -142,8 +141,7 @@ TEST(words, a_process_that_prints_very_much_is_read_in_portions)
     assert_true(left > 50000);
     assert_int_equal(f->words.watch.events, 0); /* it rests */
     assert_true(loop_timer_is_running(&f->words.rest));
-    while (ioctl(f->fd, FIONREAD, &left) == 0 && left > 0)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, ioctl(f->fd, FIONREAD, &left) != 0 || left <= 0);
     assert_string_equal(reported, "");
 }
 

@@ -80,8 +80,7 @@ TEST(session, a_body_of_the_largest_size_arrives_whole_and_is_freed)
         else
             loop_iteration(f->loop);
     }
-    while (service.handled == 0)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, service.handled != 0);
 
     assert_int_equal(service.last_body, LIMIT_FRAME_BODY);
     assert_int_equal(f->server->sessions->account->bytes, 0);
@@ -176,8 +175,7 @@ TEST(session, an_object_comes_with_the_first_byte_of_its_frame)
 {
     struct fixture *f = *state;
     ask(f->client, MESSAGE_fetch, 1, "body");
-    while (service.handled == 0)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, service.handled != 0);
 
     uint8_t raw[FRAME_HEADER_SIZE];
     char content[4];
@@ -198,8 +196,7 @@ TEST(session, queued_replies_keep_their_order_and_their_objects)
     struct fixture *f = *state;
     service.reply_size = 1u << 20;
     ask(f->client, MESSAGE_ping, 1, "");
-    while (service.handled == 0)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, service.handled != 0);
     service.reply_size = 0;
     answer(&f->server->sessions->caller, 2, MESSAGE_pong, bytes_of("ab", 2), NULL);
     answer(&f->server->sessions->caller, 3, MESSAGE_kernels, bytes_of("cd", 2), &f->object);

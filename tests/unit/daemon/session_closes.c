@@ -138,8 +138,7 @@ TEST(hung, a_close_that_hangs_keeps_nobody_waiting)
 
     send_hung(f->client, 1, file);
     assert_true(is_answered(f, f->client, 1));
-    while (look(&hung.hanging) == 0)
-        sched_yield();
+    WAIT_FOR(look(&hung.hanging) != 0);
     ask(other, MESSAGE_ping, 2, "");
     assert_true(is_answered(f, other, 2));
     ask(f->client, MESSAGE_ping, 3, "");
@@ -148,8 +147,7 @@ TEST(hung, a_close_that_hangs_keeps_nobody_waiting)
     assert_int_equal(look(&hung.hanging), 1); /* one at a time of one user */
     assert_int_equal(look(&hung.on_the_loop), 0);
     let_go(2);
-    while (look(&hung.closed) < 2)
-        sched_yield();
+    WAIT_FOR(look(&hung.closed) >= 2);
     forget(file);
 }
 
@@ -166,8 +164,7 @@ TEST(hung, a_user_who_sends_too_many_descriptors_is_refused_and_others_are_not)
         send_hung(f->client, id, file);
         assert_true(is_answered(f, f->client, id));
     }
-    while (look(&hung.hanging) == 0)
-        sched_yield();
+    WAIT_FOR(look(&hung.hanging) != 0);
     send_hung(f->client, 1000, file);
     assert_refused(f, f->client, 0, TOO_MANY);
     assert_true(is_closed(f, f->client));
@@ -177,15 +174,12 @@ TEST(hung, a_user_who_sends_too_many_descriptors_is_refused_and_others_are_not)
     assert_true(is_answered(f, other, 7));
     send_hung(other, 8, file); /* a thread of its own */
     assert_true(is_answered(f, other, 8));
-    while (look(&hung.hanging) < 2)
-        sched_yield();
+    WAIT_FOR(look(&hung.hanging) >= 2);
 
     assert_int_equal(look(&hung.on_the_loop), 0);
     let_go(10000);
-    while (look(&hung.closed) < (most / 2 + 1) * 2 + 2)
-        sched_yield();
-    while (closer_is_full(f->closer, 0)) /* the last is counted a moment longer */
-        sched_yield();
+    WAIT_FOR(look(&hung.closed) >= (most / 2 + 1) * 2 + 2);
+    WAIT_FOR(!closer_is_full(f->closer, 0)); /* the last is counted a moment longer */
     KILN_AUTO(fd) int later = join(f);
     ask(later, MESSAGE_ping, 9, "");
     assert_true(is_answered(f, later, 9));
@@ -239,8 +233,7 @@ TEST(hung, a_user_who_is_full_only_now_and_then_is_not_stuck)
     unsigned taken = fill(f, file);
     assert_int_equal(closer_room(f->closer, 0, grace_ms), CLOSER_IS_FULL);
     let_go(10000);
-    while (closer_is_full(f->closer, 0))
-        sched_yield();
+    WAIT_FOR(!closer_is_full(f->closer, 0));
     while (sem_trywait(&hung.gate) == 0) {
     }
     hours_passed = 1;
@@ -249,8 +242,7 @@ TEST(hung, a_user_who_is_full_only_now_and_then_is_not_stuck)
     hours_passed = 2;
     assert_int_equal(closer_room(f->closer, 0, grace_ms), CLOSER_IS_STUCK);
     let_go(10000);
-    while (look(&hung.closed) < taken)
-        sched_yield();
+    WAIT_FOR(look(&hung.closed) >= taken);
     forget(file);
 }
 
@@ -284,15 +276,13 @@ TEST(hung, files_of_unfinished_frames_count_and_are_not_closed_on_the_loop)
     assert_int_equal(held, (most / 2 + 1) * 2); /* and from nobody beyond them anything is read */
     for (int i = 0; i < CONNECTIONS; i++)
         __real_close(clients[i]);
-    while (service.left < CONNECTIONS)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, service.left >= CONNECTIONS);
     ask(other, MESSAGE_ping, 3, "");
     assert_true(is_answered(f, other, 3));
 
     assert_int_equal(look(&hung.on_the_loop), 0);
     let_go(10000);
-    while (look(&hung.closed) < held)
-        sched_yield();
+    WAIT_FOR(look(&hung.closed) >= held);
     forget(file);
 }
 
@@ -308,8 +298,7 @@ TEST(hung, a_connection_with_unread_files_is_not_closed_on_the_loop)
     __atomic_store_n(&hung.inode, seen.st_ino, __ATOMIC_SEQ_CST);
 
     server_drop_sessions(f->server);
-    while (look(&hung.hanging) + look(&hung.on_the_loop) == 0)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, look(&hung.hanging) + look(&hung.on_the_loop) > 0);
 
     assert_int_equal(look(&hung.on_the_loop), 0);
     let_go(1);
@@ -323,8 +312,7 @@ TEST(hung, descriptors_left_at_the_end_do_not_block_the_end_of_the_closer)
     int file = make_hung_file();
     send_hung(f->client, 1, file);
     assert_true(is_answered(f, f->client, 1));
-    while (look(&hung.hanging) == 0)
-        sched_yield();
+    WAIT_FOR(look(&hung.hanging) != 0);
 
     closer_destroy(f->closer); /* returns */
 
@@ -336,7 +324,6 @@ TEST(hung, descriptors_left_at_the_end_do_not_block_the_end_of_the_closer)
         must(closer_join(f->closer, s->caller.uid, &f->err), f->err);
     f->server->closer = f->closer;
     let_go(2);
-    while (look(&hung.closed) < 1)
-        sched_yield();
+    WAIT_FOR(look(&hung.closed) >= 1);
     forget(file);
 }

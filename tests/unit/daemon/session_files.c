@@ -286,8 +286,7 @@ TEST(session, a_client_that_leaves_mid_frame_leaves_no_file_open)
     assert_true(is_held(&sent));
     close(other);
     other = -1;
-    while (service.left == 0)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, service.left != 0);
     assert_true(is_closed_everywhere(&sent));
     close(sent.reading);
 }

@@ -116,8 +116,7 @@ int join(struct fixture *f)
 {
     unsigned before = service.joined;
     int fd = dial(f);
-    while (service.joined == before)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, service.joined != before);
     return fd;
 }
 

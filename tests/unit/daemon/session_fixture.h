@@ -8,6 +8,7 @@
  */
 #include "daemon/server/server.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 struct fake_service {
     unsigned joined, left, handled;

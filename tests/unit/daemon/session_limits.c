@@ -47,8 +47,7 @@ TEST(session, a_peer_that_never_reads_is_closed_after_its_time)
     loop_iteration(f->loop);
     assert_int_equal(server_counts(f->server).clients, 1);
     server_check_times(f->server, s->moved_ms + 30001);
-    while (service.left == 0)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, service.left != 0);
 
     assert_int_equal(server_counts(f->server).slow_peers_closed, 1);
     assert_int_equal(server_counts(f->server).clients, 0);
@@ -74,8 +73,7 @@ TEST(session, a_peer_that_does_not_finish_its_frame_is_closed)
     struct session *s = f->server->sessions;
     s->caller.greeted = true;
     send_raw(f->client, "KILN", 4);
-    while (!inbox_is_partial(&s->inbox))
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, inbox_is_partial(&s->inbox));
     uint64_t began = s->frame_ms;
     send_raw(f->client, "x", 1); /* more of it does not buy more time */
     loop_iteration(f->loop);
@@ -100,8 +98,7 @@ TEST(session, a_peer_that_said_hello_may_rest_for_ever)
     struct fixture *f = *state;
     struct session *s = f->server->sessions;
     ask(f->client, MESSAGE_hello, 1, "");
-    while (!s->caller.greeted)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, s->caller.greeted);
     server_check_times(f->server, s->joined_ms + 86400000);
     ask(f->client, MESSAGE_ping, 2, "");
     assert_int_equal(take_header(f, f->client).request_id, 2);
@@ -183,12 +180,10 @@ TEST(session, a_peer_that_goes_leaves_the_service)
 {
     struct fixture *f = *state;
     ask(f->client, MESSAGE_plan, 1, "");
-    while (!service.waiting)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, service.waiting);
 
     shutdown(f->client, SHUT_RDWR);
-    while (service.left == 0)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, service.left != 0);
 
     assert_null(service.waiting);
     assert_int_equal(server_counts(f->server).clients, 0);
@@ -199,8 +194,7 @@ TEST(session, draining_answers_pending_requests_and_then_closes)
     struct fixture *f = *state;
     KILN_AUTO(fd) int idle = join(f);
     ask(f->client, MESSAGE_plan, 8, "");
-    while (!service.waiting)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, service.waiting);
 
     server_drain(f->server);
 

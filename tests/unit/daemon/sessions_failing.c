@@ -66,8 +66,7 @@ TEST(session, a_connection_that_breaks_is_closed)
         int fd = join(f);
         fail_call(calls[i], i == 1 ? 2 : 1, ECONNRESET); /* the first to send is the test */
         ask(fd, i == 2 ? MESSAGE_fetch : MESSAGE_ping, 5, "x");
-        while (service.left < i + 1)
-            loop_iteration(f->loop);
+        LOOP_UNTIL(f->loop, service.left >= i + 1);
         assert_true(calls_failed());
         close(fd);
         expect_others_served(f);

@@ -4,6 +4,7 @@
 #include "daemon/loop/uv_handle.h"
 #include "daemon/loop/watch.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 #include <errno.h>
 #include <string.h>
@@ -74,8 +75,7 @@ FIXTURE(timers, set_up, tear_down);
 
 static void run_until_fired(struct fixture *f, const struct probe *probe, unsigned times)
 {
-    while (probe->fired < times)
-        assert_true(loop_iteration(f->loop));
+    LOOP_UNTIL(f->loop, probe->fired >= times);
 }
 
 /* ---- */

@@ -156,8 +156,7 @@ TEST(transfers, a_unit_that_ends_it_is_named)
     start_unit(f);
     open_transfers(f);
     transfers_start(f->transfers, &t.task);
-    while (!t.reported)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, t.reported);
 
     launch_service_end_units(&f->unit);
     wait_for(f, &t);
@@ -283,8 +282,7 @@ TEST(transfers, a_running_transfer_can_be_cancelled)
     struct transfer t = transfer_of(f, "hangs");
     open_transfers(f);
     transfers_start(f->transfers, &t.task);
-    while (!t.reported)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, t.reported);
 
     transfers_cancel(f->transfers, &t.task);
     wait_for(f, &t);
@@ -316,15 +314,14 @@ TEST(transfers, a_transfer_that_is_being_started_can_be_cancelled)
         work_queues_run(f->work_queues, WORK_QUEUE_READ, &blockers[i]);
     }
     transfers_start(f->transfers, &t.task);
-    while (work_queues_out(f->work_queues) <= READERS) /* until its directory waits to be made */
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, work_queues_out(f->work_queues) >
+                            READERS); /* until its directory waits to be made */
 
     transfers_cancel(f->transfers, &t.task);
     for (size_t i = 0; i < READERS; i++)
         sem_post(&gate);
     wait_for(f, &t);
-    while (work_queues_out(f->work_queues) > 0)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, work_queues_out(f->work_queues) <= 0);
 
     assert_int_equal(t.task.result.err.code, KILN_CANCELLED);
     assert_int_equal(t.reported, 0);
@@ -341,8 +338,7 @@ TEST(transfers, transfers_beyond_the_limit_wait_and_can_be_cancelled)
     transfers_start(f->transfers, &first.task);
     transfers_start(f->transfers, &second.task);
     transfers_start(f->transfers, &third.task);
-    while (!first.reported)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, first.reported);
     assert_int_equal(transfers_out(f->transfers), 3);
 
     transfers_cancel(f->transfers, &second.task);
@@ -366,8 +362,7 @@ TEST(transfers, several_run_at_once)
     transfers_start(f->transfers, &first.task);
     transfers_start(f->transfers, &second.task);
 
-    while (!first.reported || !second.reported)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, first.reported && second.reported);
 
     transfers_stop(f->transfers);
     wait_for(f, &first);
@@ -382,8 +377,7 @@ TEST(transfers, one_user_leaves_a_process_to_the_others)
     open_transfers(f);
     transfers_start(f->transfers, &own[0].task);
     transfers_start(f->transfers, &own[1].task);
-    while (!own[0].reported)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, own[0].reported);
     other.task.uid = 7;
 
     struct transfer_result *o = &other.task.result;
@@ -394,8 +388,7 @@ TEST(transfers, one_user_leaves_a_process_to_the_others)
     take_result(o, "package");
     assert_int_equal(own[1].reported, 0);
     end(f, &own[0]);
-    while (!own[1].reported)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, own[1].reported);
     end(f, &own[1]);
 }
 
@@ -410,17 +403,14 @@ TEST(transfers, a_users_first_transfer_goes_before_the_seconds_of_another)
     open_transfers(f);
     for (size_t i = 0; i < 3; i++)
         transfers_start(f->transfers, &own[i].task);
-    while (!own[0].reported)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, own[0].reported);
     transfers_start(f->transfers, &other.task);
     end(f, &own[0]);
-    while (!other.reported) /* before the second, which came before it */
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, other.reported); /* before the second, which came before it */
     assert_int_equal(own[1].reported + own[2].reported, 0);
     end(f, &other);
     for (size_t i = 1; i < 3; i++) {
-        while (!own[i].reported)
-            loop_iteration(f->loop);
+        LOOP_UNTIL(f->loop, own[i].reported);
         end(f, &own[i]);
     }
 }
@@ -446,8 +436,7 @@ TEST(transfers, a_stop_ends_running_and_waiting_transfers)
     open_transfers(f);
     transfers_start(f->transfers, &first.task);
     transfers_start(f->transfers, &second.task);
-    while (!first.reported)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, first.reported);
 
     transfers_stop(f->transfers);
     wait_for(f, &first);
@@ -466,8 +455,7 @@ TEST(transfers, closing_waits_for_running_transfers)
     struct transfer t = transfer_of(f, "hangs");
     open_transfers(f);
     transfers_start(f->transfers, &t.task);
-    while (!t.reported)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, t.reported);
 
     close_transfers(f);
 

@@ -71,8 +71,7 @@ static void begin(struct fixture *f, struct transfer *t)
     start_unit(f);
     open_transfers(f);
     transfers_start(f->transfers, &t->task);
-    while (sem_trywait(&copying.begun) != 0)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, sem_trywait(&copying.begun) == 0);
 }
 
 static void assert_dropped(struct fixture *f, const struct transfer *t, enum kiln_code code,

@@ -144,11 +144,7 @@ int tear_down(void **state)
     return 0;
 }
 
-void wait_for(struct fixture *f, const struct transfer *t)
-{
-    while (!t->ended)
-        loop_iteration(f->loop);
-}
+void wait_for(struct fixture *f, const struct transfer *t) { LOOP_UNTIL(f->loop, t->ended); }
 
 struct transfer_result *run(struct fixture *f, struct transfer *t)
 {

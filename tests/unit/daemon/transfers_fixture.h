@@ -5,6 +5,7 @@
 #include "daemon/workers/transfer.h"
 #include "tests/support/launch_service.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 
 struct fixture {
     struct loop *loop;

@@ -39,8 +39,7 @@ TEST(transfers, a_process_that_survives_its_kill_gives_its_place_back)
     must(next->err.code, next->err);
     take_result(next, "package");
     let_them_die();
-    while (files_in_staging(f) > 0) /* its directory goes when it went */
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, files_in_staging(f) <= 0); /* its directory goes when it went */
     assert_int_equal(stuck.ended, 1);
 }
 
@@ -52,8 +51,7 @@ TEST(transfers, a_cancelled_one_that_survives_its_kill_is_cancelled_all_the_same
     f->options.silence_ms = 60000;
     open_transfers(f);
     transfers_start(f->transfers, &t.task);
-    while (!t.reported)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, t.reported);
 
     transfers_cancel(f->transfers, &t.task);
     wait_for(f, &t);
@@ -80,10 +78,8 @@ TEST(transfers, a_user_with_several_stuck_transfers_is_refused_until_they_end)
     must(others->err.code, others->err);
     take_result(others, "package");
     let_them_die();
-    while (files_in_staging(f) > 0)
-        loop_iteration(f->loop);
-    while (work_queues_out(f->work_queues) > 0)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, files_in_staging(f) <= 0);
+    LOOP_UNTIL(f->loop, work_queues_out(f->work_queues) <= 0);
     struct transfer_result *again = run(f, &later);
     must(again->err.code, again->err);
     take_result(again, "package");
@@ -96,8 +92,7 @@ TEST(transfers, closing_does_not_wait_for_a_stuck_transfer)
     make_immortal(f);
     run(f, &before);
     transfers_start(f->transfers, &during.task);
-    while (!during.reported)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, during.reported);
 
     close_transfers(f);
 
@@ -175,8 +170,7 @@ TEST(transfers, a_place_is_kept_for_administrators)
     open_transfers(f);
     transfers_start(f->transfers, &users[0].task);
     transfers_start(f->transfers, &users[1].task);
-    while (!users[0].reported)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, users[0].reported);
 
     struct transfer_result *o = &admin.task.result;
     transfers_start(f->transfers, &admin.task);
@@ -186,7 +180,6 @@ TEST(transfers, a_place_is_kept_for_administrators)
     take_result(o, "package");
     assert_int_equal(users[1].reported, 0);
     end(f, &users[0]);
-    while (!users[1].reported)
-        loop_iteration(f->loop);
+    LOOP_UNTIL(f->loop, users[1].reported);
     end(f, &users[1]);
 }

@@ -5,6 +5,7 @@
 
 #include "libclient/device/device.h"
 #include "tests/support/test.h"
+#include "tests/support/wait.h"
 #include "tests/unit/libclient/fake_daemon.h"
 
 #include <string.h>
@@ -28,8 +29,7 @@ static enum kiln_code load(struct kiln_device *device, struct bytes object, void
                            struct kiln_err *err)
 {
     (void)device;
-    while (atomic_load(&f.asking) < f.wait_for)
-        sched_yield();
+    WAIT_FOR(atomic_load(&f.asking) >= f.wait_for);
     atomic_fetch_add(&f.loads, 1);
     if (f.failures) { /* one load at a time, as all are of one key */
         f.failures--;

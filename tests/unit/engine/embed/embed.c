@@ -7,6 +7,7 @@
 #include "common/messages.h"
 #include "engine/data/engine_data.h"
 #include "engine/embed/embed.h"
+#include "tests/support/wait.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -52,8 +53,7 @@ static void fake_begin(struct embed_compiler *base, const struct compile_job *jo
     c->job = job;
     c->result = result;
     atomic_store(&c->is_in_begin, true);
-    while (atomic_load(&c->stays_in_begin))
-        poll(NULL, 0, 1);
+    WAIT_FOR(!atomic_load(&c->stays_in_begin));
 }
 
 static bool fake_wait(struct embed_compiler *base, uint64_t deadline_ns)
@@ -498,8 +498,7 @@ TEST(compiler, a_child_that_was_forked_while_a_thread_was_inside_is_reported)
     atomic_store(&f->compiler.is_in_begin, false);
     atomic_store(&f->compiler.stays_in_begin, true);
     assert_int_equal(pthread_create(&inside, NULL, open_once, f), 0);
-    while (!atomic_load(&f->compiler.is_in_begin))
-        poll(NULL, 0, 1);
+    WAIT_FOR(atomic_load(&f->compiler.is_in_begin));
     pid_t child = fork();
     if (child == 0)
         _exit(connect_in_lost_child(f));

@@ -5,6 +5,7 @@
 #include "tuning_db_fixture.h"
 
 #include "common/fs.h"
+#include "tests/support/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -302,8 +303,7 @@ TEST(tuning_db, a_backup_is_one_consistent_state_while_a_writer_goes_on)
 
     for (unsigned i = 0; i < 10; i++) {
         unsigned before = atomic_load(&w.done);
-        while (atomic_load(&w.done) < before + 20)
-            sched_yield();
+        WAIT_FOR(atomic_load(&w.done) >= before + 20);
         before = atomic_load(&w.done);
         snprintf(path, sizeof(path), "%s/copy-%u.db", f->directory, i);
         must(tuning_db_backup(f->db, path, &f->err), f->err);

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/support/wait.h"
+
+#include "tests/support/test.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAUSE_MS 2
+
+static pid_t test_process;
+static const char *awaited; /* of LOOP_UNTIL */
+
+static void __attribute__((constructor)) note_process(void) { test_process = getpid(); }
+
+/* cmocka's fail jumps to the test, which only the test's own thread may do. */
+static void fail_wait(const char *what)
+{
+    if (getpid() == test_process && gettid() == test_process)
+        fail_msg("waited %d s for %s", WAIT_MAX_S, what);
+    fprintf(stderr, "process %d waited %d s for %s\n", (int)getpid(), WAIT_MAX_S, what);
+    abort();
+}
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Not by nanosleep, which a test replaces. */
+static void pause_briefly(void)
+{
+    const struct timespec pause = { .tv_nsec = PAUSE_MS * 1000000L };
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
+bool holds_in_time(bool (*holds)(void *context), void *context)
+{
+    double end = seconds_now() + WAIT_MAX_S;
+    while (!holds(context)) {
+        if (seconds_now() > end)
+            return false;
+        pause_briefly();
+    }
+    return true;
+}
+
+void wait_until(const char *what, bool (*holds)(void *context), void *context)
+{
+    if (!holds_in_time(holds, context))
+        fail_wait(what);
+}
+
+void wait_a_little(unsigned waited, const char *what)
+{
+    if (waited > WAIT_MAX_S * 1000 / PAUSE_MS)
+        fail_wait(what);
+    pause_briefly();
+}
+
+static void on_alarm(int number)
+{
+    static const char head[] = "the loop was run for a minute to get: ";
+    (void)number;
+    if (write(STDERR_FILENO, head, sizeof(head) - 1) > 0 &&
+        write(STDERR_FILENO, awaited, strlen(awaited)) > 0)
+        abort();
+    abort();
+}
+
+void wait_begin(const char *what)
+{
+    awaited = what;
+    signal(SIGALRM, on_alarm);
+    alarm(WAIT_MAX_S);
+}
+
+void wait_end(void) { alarm(0); }
