@@ -120,8 +120,14 @@ static bool is_empty(struct db *db)
     return empty;
 }
 
+static const char *synchronous_of(const struct db_options *o)
+{
+    return o->full_sync ? "full" : "normal";
+}
+
 /* page_size and auto_vacuum count only for a file that has no table yet, and before WAL; on any
- * other auto_vacuum writes its header anew, with two syncs. */
+ * other auto_vacuum writes its header anew, with two syncs.  A new file is not synced until its
+ * schema is complete: nothing is in it that could be lost. */
 static enum kiln_code configure(struct db *db, const struct db_options *o, struct kiln_err *err)
 {
     unsigned log_pages = o->log_pages ? o->log_pages : LOG_PAGES;
@@ -134,7 +140,15 @@ static enum kiln_code configure(struct db *db, const struct db_options *o, struc
         "pragma mmap_size = %d; pragma cache_size = -%u; pragma synchronous = %s;"
         "pragma journal_size_limit = %llu; pragma wal_autocheckpoint = %u",
         fresh ? "pragma page_size = 4096; pragma auto_vacuum = incremental;" : "", MMAP_BYTES,
-        o->cache_kib, o->full_sync ? "full" : "normal", log_bytes, log_pages);
+        o->cache_kib, fresh ? "off" : synchronous_of(o), log_bytes, log_pages);
+    return db_exec(db, sql, "set up", err);
+}
+
+static enum kiln_code sync_from_now_on(struct db *db, const struct db_options *o,
+                                       struct kiln_err *err)
+{
+    char sql[40];
+    snprintf(sql, sizeof(sql), "pragma synchronous = %s", synchronous_of(o));
     return db_exec(db, sql, "set up", err);
 }
 
@@ -201,6 +215,8 @@ enum kiln_code db_open(const struct db_options *options, struct db **ret_db, str
     if (!rc && options->schema)
         rc = options->read_only ? db_check_schema(db, options->schema, err)
                                 : db_migrate(db, options->schema, err);
+    if (!rc && options->schema && !options->read_only)
+        rc = sync_from_now_on(db, options, err);
     if (!rc && options->read_only)
         rc = db_exec(db, "pragma query_only = on", "set up", err);
     if (!rc && options->table)
