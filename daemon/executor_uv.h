@@ -19,10 +19,8 @@ struct executor_uv_parts { /* all borrowed */
     struct loop *loop;
     struct loop_owner *owner; /* of the executor's handle */
     struct work_queues *work_queues;
-    struct pool
-        *pool; /* NULL: every compile ends as COMPILE_UNAVAILABLE with the message |no_pool| */
-    const char *no_pool;
-    struct transfers *transfers; /* NULL: nothing can be fetched */
+    struct pool *pool;
+    struct transfers *transfers;
     struct closer *closer;
 };
 
@@ -31,8 +29,6 @@ struct executor_uv {
     struct executor_uv_parts parts;
     struct loop_timer turn; /* runs tasks deferred to the next loop iteration */
     struct task *later, **last_later;
-    struct executor_ops ops;
-    struct compile_task *refused; /* jobs to refuse in the next iteration, as there is no pool */
 };
 
 void executor_uv_init(struct executor_uv *executor, const struct executor_uv_parts *parts);

@@ -3,8 +3,6 @@
 
 #include "engine/jobs/transfer_limits.h"
 
-#include <stdio.h>
-
 #define TICK_MS 1000
 /* While stopping: how often we look whether what runs has ended. */
 #define DRAIN_TICK_MS 10
@@ -136,8 +134,6 @@ enum kiln_code serving_begin(struct serving *s, struct kiln_err *err)
 static enum kiln_code open_pool(struct serving *s, const struct serving_options *o,
                                 struct kiln_err *err)
 {
-    if (!o->pool)
-        return KILN_OK;
     struct pool_options options = *o->pool;
     options.loop = s->loop;
     options.work_queues = s->work_queues;
@@ -147,8 +143,6 @@ static enum kiln_code open_pool(struct serving *s, const struct serving_options 
 static enum kiln_code open_transfers(struct serving *s, const struct serving_options *o,
                                      struct kiln_err *err)
 {
-    if (!o->transfers)
-        return KILN_OK;
     struct transfers_options options = *o->transfers;
     options.loop = s->loop;
     options.work_queues = s->work_queues;
@@ -161,7 +155,6 @@ static void init_executor(struct serving *s)
                                              .owner = &s->owner,
                                              .work_queues = s->work_queues,
                                              .pool = s->pool,
-                                             .no_pool = s->no_pool,
                                              .transfers = s->transfers,
                                              .closer = s->closer };
     executor_uv_init(&s->executor, &parts);
@@ -192,7 +185,6 @@ static enum kiln_code open_server(struct serving *s, const struct serving_option
 enum kiln_code serving_open(struct serving *s, const struct serving_options *options,
                             struct kiln_err *err)
 {
-    snprintf(s->no_pool, sizeof(s->no_pool), "%s", options->no_pool ? options->no_pool : "");
     enum kiln_code rc = work_queues_create(s->loop, options->readers, &s->work_queues, err);
     if (!rc)
         rc = open_pool(s, options, err);

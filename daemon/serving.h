@@ -16,9 +16,9 @@
  *   serving_start    clients are served once loop_run is called
  *   serving_drain    refuses connections and requests, lets running work finish for a while, then
  *                    calls serving_close
- *   serving_close    notifies the host (|closing|) and closes at once; also when one of
- *                    the above failed. loop_run returns once all handles are closed, the host's
- * included serving_end      frees what is left
+ *   serving_close    notifies the host (|closing|) and closes at once; also when one of the above
+ *                    failed.  loop_run returns once all handles are closed, including the host's
+ *   serving_end      frees what is left
  */
 #include "daemon/executor_uv.h"
 #include "daemon/server/closer.h"
@@ -31,16 +31,14 @@ extern const struct transfers_options TRANSFERS_STANDARD;
 enum serving_phase { SERVING_RUNS, SERVING_DRAINS, SERVING_CLOSES };
 
 struct serving_options {
-    unsigned readers; /* threads that read the stores */
-    /* NULL: no compiler can be started; |no_pool| is the message that explains why to clients. */
+    unsigned readers;                          /* threads that read the stores */
     const struct pool_options *pool;           /* loop and work queues are filled in here */
-    const struct transfers_options *transfers; /* likewise; NULL: there are none */
+    const struct transfers_options *transfers; /* likewise */
     const struct engine_options *engine;       /* executor and readers are filled in */
     const struct server_limits *limits;
-    struct listener *listener; /* NULL: accept no connections */
+    struct listener *listener;
     const char *publish_group;
     bool own_user_only; /* of the server, as in server_options */
-    const char *no_pool;
 };
 
 struct serving {
@@ -56,7 +54,6 @@ struct serving {
     struct loop_timer tick;
     enum serving_phase phase;
     uint64_t deadline_ms; /* of draining */
-    char no_pool[512];
 
     /* Callbacks of the host; set them before serving_start. */
     void (*ticked)(struct serving *serving);  /* once a second while it runs; may be NULL */

@@ -121,15 +121,12 @@ static void refuse_for_want_of_descriptors(struct server *server)
     log_event(LOG_EVENT_descriptors_none, NULL, "%s", err.text);
 }
 
-void server_take(struct server *server, int fd)
+static void take_connection(struct server *server, int fd)
 {
     struct kiln_err err = KILN_ERR_INIT;
     uid_t uid = geteuid(); /* until it is known */
-    if (server->draining)
-        kiln_fail(&err, KILN_UNAVAILABLE, "kilnd is stopping");
-    else if (welcome(server, fd, &uid, &err) == KILN_OK)
-        return;
-    refuse(server, fd, uid, &err);
+    if (welcome(server, fd, &uid, &err) != KILN_OK)
+        refuse(server, fd, uid, &err);
 }
 
 static bool accept_one(struct server *server)
@@ -140,7 +137,7 @@ static bool accept_one(struct server *server)
     if (fd < 0)
         return false;
     keep_spare(server);
-    server_take(server, fd);
+    take_connection(server, fd);
     return true;
 }
 
@@ -257,7 +254,6 @@ enum kiln_code server_create(const struct server_options *options, struct server
                              struct kiln_err *err)
 {
     struct loop *loop = options->loop;
-    struct listener *listener = options->listener;
     const struct server_limits *limits = options->limits;
     KILN_AUTO(mem) struct server *server = calloc(1, sizeof(*server));
     if (!server)
@@ -272,7 +268,7 @@ enum kiln_code server_create(const struct server_options *options, struct server
     server->own_user_only = options->own_user_only;
     know_peers(server, options);
     server->owner.gone = on_closed;
-    enum kiln_code rc = listener ? listen_on(server, listener, err) : KILN_OK;
+    enum kiln_code rc = listen_on(server, options->listener, err);
     if (rc)
         return rc;
     loop_timer_init(loop, &server->sweep, &server->owner, on_sweep);

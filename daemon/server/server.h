@@ -78,7 +78,7 @@ struct server {
 struct server_options {
     struct loop *loop; /* borrowed, like all that follow */
     struct engine *engine;
-    struct listener *listener;          /* NULL: connections come by server_take only */
+    struct listener *listener;
     struct closer *closer;              /* until the loop has ended */
     const char *publish_group;          /* its name; NULL, "": none */
     bool own_user_only;                 /* refuse all other users; groups do not count */
@@ -87,8 +87,6 @@ struct server_options {
 
 KILN_MUST_CHECK enum kiln_code server_create(const struct server_options *options,
                                              struct server **ret_server, struct kiln_err *err);
-/* Takes the connected socket |fd| as if it had just been accepted; closes it if refused. */
-void server_take(struct server *server, int fd);
 /* Applies to new connections; existing ones stay. */
 void server_set_limits(struct server *server, unsigned connections, unsigned connections_per_uid);
 void server_set_groups(struct server *server, const struct peer_groups *groups);

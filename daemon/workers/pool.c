@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "daemon/workers/choose.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ struct pool {
     struct temp_root temp;
     struct worker_options options;
     unsigned wanted;
+    unsigned starting_max;                      /* workers that may be starting at once */
     struct worker *workers;                     /* processes that live */
     unsigned living, leaving;                   /* in that list; not freed yet though exited */
     unsigned failures;                          /* starts that failed, in a row */
@@ -412,14 +414,27 @@ static uint64_t pause_ms(const struct pool *p)
     return pause < PAUSE_MAX_MS ? pause : PAUSE_MAX_MS;
 }
 
-/* One that was retired is not waited for, as it does nothing any more but end; where they do not,
- * they are still not more than the others. */
+/* One worker per processor: more would only delay each other and kilnd's first answers.  At least
+ * two, so that one worker that hangs does not delay all others. */
+static unsigned count_starting_max(void)
+{
+    cpu_set_t allowed;
+    int count = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
+    return count > 2 ? (unsigned)count : 2;
+}
+
+/* Starts the next worker, if one is missing.  A retired worker is not counted, because it only has
+ * to end; at most |wanted| of them are left out, in case they do not end.  The pool calls this
+ * again when a worker is ready or has ended. */
 static void keep_up(struct pool *p)
 {
-    unsigned retired = 0;
-    for (const struct worker *w = p->workers; w; w = w->next)
+    unsigned retired = 0, starting = 0;
+    for (const struct worker *w = p->workers; w; w = w->next) {
         retired += w->blame == BLAME_RETIRED && retired < p->wanted;
-    if (!p->stopping && p->living - retired < p->wanted && !loop_timer_is_running(&p->restart))
+        starting += w->state == WORKER_STARTING;
+    }
+    if (!p->stopping && p->living - retired < p->wanted && starting < p->starting_max &&
+        !loop_timer_is_running(&p->restart))
         loop_timer_start(&p->restart, pause_ms(p), 0);
 }
 
@@ -559,6 +574,7 @@ enum kiln_code pool_create(const struct pool_options *options, struct pool **ret
     p->last = &p->first;
     p->last_ending = &p->ending;
     p->wanted = options->workers;
+    p->starting_max = count_starting_max();
     p->owner.gone = on_closed;
     p->program = strdup(options->program);
     p->service = strdup(options->service ? options->service : "");

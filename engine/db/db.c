@@ -120,22 +120,44 @@ static bool is_empty(struct db *db)
     return empty;
 }
 
-/* page_size and auto_vacuum count only for a file that has no table yet, and before WAL; on any
- * other auto_vacuum writes its header anew, with two syncs. */
-static enum kiln_code configure(struct db *db, const struct db_options *o, struct kiln_err *err)
+static const char *synchronous_of(const struct db_options *o)
+{
+    return o->full_sync ? "full" : "normal";
+}
+
+/* SQLite obeys page_size and auto_vacuum only before the first table and before WAL; in an older
+ * file auto_vacuum rewrites the header, with two syncs.  A new file contains nothing that could be
+ * lost, so it is not synced until complete_new_file. */
+static enum kiln_code configure(struct db *db, const struct db_options *o, bool *ret_fresh,
+                                struct kiln_err *err)
 {
     unsigned log_pages = o->log_pages ? o->log_pages : LOG_PAGES;
     unsigned long long log_bytes = o->log_pages ? o->log_pages * LOG_PAGE_BYTES : 16ull << 20;
     bool fresh = o->schema && !o->read_only && is_empty(db);
     char sql[500];
-    snprintf(
-        sql, sizeof(sql),
-        "%s pragma cell_size_check = on; pragma secure_delete = off; pragma temp_store = memory;"
-        "pragma mmap_size = %d; pragma cache_size = -%u; pragma synchronous = %s;"
-        "pragma journal_size_limit = %llu; pragma wal_autocheckpoint = %u",
-        fresh ? "pragma page_size = 4096; pragma auto_vacuum = incremental;" : "", MMAP_BYTES,
-        o->cache_kib, o->full_sync ? "full" : "normal", log_bytes, log_pages);
-    return db_exec(db, sql, "set up", err);
+    snprintf(sql, sizeof(sql),
+             "pragma synchronous = %s; %s pragma cell_size_check = on; pragma secure_delete = off; "
+             "pragma temp_store = memory;"
+             "pragma mmap_size = %d; pragma cache_size = -%u;"
+             "pragma journal_size_limit = %llu; pragma wal_autocheckpoint = %u",
+             fresh ? "off" : synchronous_of(o),
+             fresh ? "pragma page_size = 4096; pragma auto_vacuum = incremental;" : "", MMAP_BYTES,
+             o->cache_kib, log_bytes, log_pages);
+    enum kiln_code rc = db_exec(db, sql, "set up", err);
+    if (!rc)
+        *ret_fresh = fresh;
+    return rc;
+}
+
+/* The checkpoint syncs the header and the schema before the first commit that must survive a power
+ * cut: SQLite discards the write-ahead log of a database file that is empty. */
+static enum kiln_code complete_new_file(struct db *db, const struct db_options *o,
+                                        struct kiln_err *err)
+{
+    char sql[40];
+    snprintf(sql, sizeof(sql), "pragma synchronous = %s", synchronous_of(o));
+    enum kiln_code rc = db_exec(db, sql, "set up", err);
+    return rc || !o->full_sync ? rc : db_checkpoint(db, err);
 }
 
 /* Answers with the mode now in force, so a refusal is no error of SQLite's. */
@@ -193,14 +215,17 @@ enum kiln_code db_open(const struct db_options *options, struct db **ret_db, str
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open '%s': out of memory", options->path);
     db->read_only = options->read_only;
 
+    bool fresh = false;
     enum kiln_code rc = open_file(db, options, err);
     if (!rc)
-        rc = configure(db, options, err);
+        rc = configure(db, options, &fresh, err);
     if (!rc && options->schema && !options->read_only)
         rc = use_wal(db, err);
     if (!rc && options->schema)
         rc = options->read_only ? db_check_schema(db, options->schema, err)
                                 : db_migrate(db, options->schema, err);
+    if (!rc && fresh)
+        rc = complete_new_file(db, options, err);
     if (!rc && options->read_only)
         rc = db_exec(db, "pragma query_only = on", "set up", err);
     if (!rc && options->table)

@@ -16,8 +16,8 @@ import sys
 
 import report
 
-PROGRAMS = ("fetch", "batch", "cold", "compile", "start", "store", "disk", "sandbox",
-            "tuning")
+PROGRAMS = ("fetch", "batch", "cold", "compile", "first", "start", "store", "disk",
+            "sandbox", "tuning")
 PROGRAM_MOST_S = 360
 
 

@@ -60,7 +60,8 @@ static unsigned count_children(pid_t pid)
 struct process_figures process_figures_of(pid_t pid)
 {
     struct process_figures figures = { .rss_kb = number_in(pid, "smaps_rollup", "Rss"),
-                                       .pss_kb = number_in(pid, "smaps_rollup", "Pss"),
+                                       .pss_kb = number_in(pid, "smaps_rollup", "Pss_Anon") +
+                                                 number_in(pid, "smaps_rollup", "Pss_Shmem"),
                                        .own_kb = number_in(pid, "status", "RssAnon"),
                                        .threads = (unsigned)number_in(pid, "status", "Threads"),
                                        .children = count_children(pid) };

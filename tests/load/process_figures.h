@@ -5,7 +5,10 @@
 #include <sys/types.h>
 
 struct process_figures {
-    long rss_kb, pss_kb;   /* PSS: what is shared counts in parts */
+    long rss_kb;
+    /* The proportional share (PSS), without mapped files: their share grows by megabytes when
+     * another process that has mapped libc or kilnd ends. */
+    long pss_kb;
     long own_kb;           /* of RSS: neither of files nor of objects in memory */
     unsigned files;        /* descriptors but those of objects in memory */
     unsigned memory_files; /* those */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The kiln-compiler process of a program with the engine linked in. */
-#include "tests/support/test.h"
+#include "tests/support/daemon_process.h"
 
 #include "common/clock.h"
 #include "common/fs.h"
@@ -128,6 +128,13 @@ static pid_t find_process(const char *text)
     return found;
 }
 
+/* A killed process keeps its command line until it has been reaped. */
+static bool has_no_process(void *context)
+{
+    const struct fixture *f = context;
+    return find_process(f->directory) == 0;
+}
+
 /* ---- what works ---- */
 
 TEST(compiler, one_process_does_several_jobs_of_kilns_own)
@@ -156,7 +163,7 @@ TEST(compiler, after_stop_nothing_is_left)
     f->compiler->ops->stop(f->compiler);
     assert_int_equal(count_files("/proc/self/fd"), files);
     assert_int_equal(count_files(getenv("TMPDIR")), 0);
-    assert_int_equal(find_process(f->directory), 0);
+    assert_true(wait_until(has_no_process, f));
     describe(f); /* and it can begin anew */
 }
 
@@ -165,7 +172,7 @@ TEST(compiler, a_process_is_replaced_after_a_clients_source)
     struct fixture *f = *state;
     f->job.origin = COMPILE_OF_CLIENT;
     describe(f);
-    assert_int_equal(find_process(f->directory), 0);
+    assert_true(wait_until(has_no_process, f));
     describe(f);
 }
 

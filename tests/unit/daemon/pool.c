@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,29 @@ TEST(pool, workers_are_started_ahead_of_work)
     start(f);
     wait_until_idle(f, 3);
     assert_int_equal(pool_counts(f->pool).worker_starts, 3);
+}
+
+static unsigned count_processors(void)
+{
+    cpu_set_t allowed;
+    assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+    return (unsigned)CPU_COUNT(&allowed);
+}
+
+TEST(pool, no_more_workers_start_at_once_than_there_are_processors)
+{
+    struct fixture *f = *state;
+    unsigned processors = count_processors(), max = processors > 2 ? processors : 2, seen = 0;
+    f->options.workers = 3 * max;
+    start(f);
+    for (struct pool_counts now = pool_counts(f->pool); now.idle < f->options.workers;
+         now = pool_counts(f->pool)) {
+        assert_in_range(now.starting, 0, max);
+        seen = now.starting > seen ? now.starting : seen;
+        loop_iteration(f->loop);
+    }
+    assert_true(seen > 0);
+    assert_int_equal(pool_counts(f->pool).worker_starts, 3 * max);
 }
 
 TEST(pool, a_job_is_answered_and_the_worker_kept)

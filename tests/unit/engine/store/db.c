@@ -4,6 +4,7 @@
 #include "store_fixture.h"
 #include "tests/support/test.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -48,6 +49,22 @@ static enum kiln_code open_db(struct fixture *f, const struct db_schema *schema,
     return db_open(&options, db, &f->err);
 }
 
+/* As open_db; each commit is synced. */
+static enum kiln_code open_durable(struct fixture *f, const struct db_schema *schema,
+                                   struct db **db)
+{
+    char path[160];
+    snprintf(path, sizeof(path), "%s/durable.db", f->directory);
+    struct db_options options = { .path = path,
+                                  .schema = schema,
+                                  .statements = statements,
+                                  .statement_count = 3,
+                                  .value_max = 1 << 20,
+                                  .cache_kib = 64,
+                                  .full_sync = true };
+    return db_open(&options, db, &f->err);
+}
+
 static void add(struct db *db, const char *name)
 {
     QUERY_AUTO struct query q = query_of(db, ADD);
@@ -83,6 +100,50 @@ TEST(store, applies_only_the_migrations_that_are_missing)
     db_destroy(db);
     assert_int_equal(open_db(f, &new, 3, &db), KILN_OK);
     db_destroy(db);
+}
+
+TEST(store, a_new_file_is_not_synced_while_it_gets_its_schema)
+{
+    struct fixture *f = *state;
+    struct db *db = NULL;
+    struct db_schema schema = schema_of(good, 2);
+    syncs = 0;
+    assert_int_equal(open_db(f, &schema, 3, &db), KILN_OK);
+    assert_int_equal(syncs, 0);
+    assert_int_equal(db_checkpoint(db, &f->err), KILN_OK);
+    assert_true(syncs > 0); /* from now on it is */
+    db_destroy(db);
+}
+
+TEST(store, a_new_durable_file_is_synced_once_its_schema_is_complete)
+{
+    struct fixture *f = *state;
+    struct db *db = NULL;
+    struct db_schema schema = schema_of(good, 2);
+    char log[180];
+    struct stat seen;
+    syncs = 0;
+    assert_int_equal(open_durable(f, &schema, &db), KILN_OK);
+    assert_in_range(syncs, 2, 4); /* the log, its directory, the file */
+    snprintf(log, sizeof(log), "%s/durable.db-wal", f->directory);
+    assert_int_equal(stat(log, &seen), 0);
+    assert_int_equal(seen.st_size, 0); /* the file itself has the schema */
+    syncs = 0;
+    add(db, "kept");
+    assert_true(syncs > 0);
+    db_destroy(db);
+}
+
+TEST(store, a_new_durable_file_that_cannot_be_synced_is_refused)
+{
+    struct fixture *f = *state;
+    struct db *db = NULL;
+    struct db_schema schema = schema_of(good, 2);
+    sync_fails_with = EIO;
+    enum kiln_code rc = open_durable(f, &schema, &db);
+    sync_fails_with = 0;
+    assert_int_equal(rc, KILN_IO);
+    assert_null(db);
 }
 
 TEST(store, a_failed_migration_leaves_nothing_behind)

@@ -20,6 +20,7 @@ struct fixture {
 
 /* fdatasync(2) fails with it; 0: it does nothing. */
 extern int sync_fails_with;
+extern unsigned syncs; /* calls of fdatasync(2) */
 
 /* An open, empty store without a limit that matters. */
 int fixture_setup(void **state);
