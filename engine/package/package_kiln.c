@@ -114,7 +114,8 @@ enum kiln_code kpkg_check_claim(const struct query *q, struct kiln_err *err)
 enum kiln_code kpkg_unpack(struct kpkg *kpkg, uint64_t codec, struct bytes stored,
                            uint64_t raw_size, struct bytes *ret_raw, struct kiln_err *err)
 {
-    enum kiln_code rc = codec_unpack(kpkg->codec, codec, stored, raw_size, ret_raw, err);
+    const struct packed_object packed = { .codec = codec, .raw_size = raw_size, .stored = stored };
+    enum kiln_code rc = codec_unpack(kpkg->codec, &packed, ret_raw, err);
     if (rc == KILN_NOT_FOUND)
         return kiln_fail(err, KILN_UNSUPPORTED,
                          "form %llu is not known to this version of kiln: install a newer one, or "

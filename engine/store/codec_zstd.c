@@ -16,25 +16,25 @@
  *      15     6506     2.8  ms        21 us
  *      19     6435     7.9  ms        22 us
  *
- * 15 has nearly all there is to gain and costs a hundredth of the compile it follows.  Larger
- * objects would hold up the one writer at its 15 MB/s: they get level 6, 170 MB/s, and no
- * dictionary, which is little beside them.
+ * Level 15 gains nearly as much as 19 and costs a hundredth of the compile before it. At 15 MB/s,
+ * larger objects would delay the only writer for too long. They get level 6 (170 MB/s) and no
+ * dictionary, which would save little of a large object.
  *
- * A dictionary (docs/benchmarks.md) leaves 37 to 51 % of what ResNet-50's kernels take without and
- * 90 % of MIOpen's, and unpacking is no slower.  None of 3396 objects was smaller without; still
- * both are tried, so that nothing that somebody brings gets larger by it.
+ * With a dictionary (docs/benchmarks.md), ResNet-50's kernels take 37 to 51 % of their size without
+ * one, and MIOpen's 90 %. Unpacking is equally fast. None of 3396 objects was smaller without a
+ * dictionary. Both forms are tried anyway, so that a dictionary never makes an object larger.
  *
- * Memory: a reader has 94 KiB, and 59 KiB for each dictionary it met; the writer 0.6 to 2.8 MiB by
- * the size of the objects, and 1.1 MiB for each dictionary it met.
+ * Memory: a reader uses 94 KiB, plus 59 KiB for each dictionary it has used. The writer uses 0.6 to
+ * 2.8 MiB, depending on the size of the objects, plus 1.1 MiB for each dictionary it has used.
  */
 #define LEVEL_SMALL 15
 #define LEVEL_LARGE 6
 #define SMALL_MAX (128u << 10)
-/* Memory kept between calls; what a larger object took is given back by the next call. */
+/* Memory kept between calls. The next call frees the larger memory of a larger object. */
 #define SCRATCH_KEPT (1u << 20)
 
 struct codec {
-    ZSTD_CCtx *packer;   /* owned; made when first needed: readers never pack */
+    ZSTD_CCtx *packer;   /* owned; created at the first use: readers never pack */
     ZSTD_DCtx *unpacker; /* owned; likewise */
     struct digested {
         ZSTD_CDict *pack;   /* owned; likewise */
@@ -48,7 +48,7 @@ enum kiln_code codec_create(struct codec **ret_codec, struct kiln_err *err)
 {
     struct codec *codec = calloc(1, sizeof(*codec));
     if (!codec)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot make a codec: out of memory");
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot create a codec: out of memory");
     *ret_codec = codec;
     return KILN_OK;
 }
@@ -67,7 +67,7 @@ void codec_destroy(struct codec *codec)
     free(codec);
 }
 
-static enum kiln_code reserve(struct codec *codec, size_t size, struct kiln_err *err)
+static enum kiln_code reserve_scratch(struct codec *codec, size_t size, struct kiln_err *err)
 {
     if (size <= codec->capacity && (codec->capacity <= SCRATCH_KEPT || size > SCRATCH_KEPT))
         return KILN_OK;
@@ -93,18 +93,21 @@ static void keep_smaller(struct packed *best, enum codec_id id, const uint8_t *d
         *best = (struct packed){ id, bytes_of(data, size) };
 }
 
-static enum kiln_code pack_with(struct codec *codec, size_t dictionary, struct bytes raw,
-                                uint8_t *room, struct packed *best, struct kiln_err *err)
+/* Compresses into the second half of the scratch memory, because |best| may use the first half. */
+static enum kiln_code pack_with_dictionary(struct codec *codec, size_t dictionary, struct bytes raw,
+                                           struct packed *best, struct kiln_err *err)
 {
+    size_t bound = ZSTD_compressBound(raw.size);
+    uint8_t *target = codec->scratch + bound;
     ZSTD_CDict **digested = &codec->digested[dictionary].pack;
     struct bytes content = dictionary_content(dictionary);
     if (!*digested)
         *digested = ZSTD_createCDict(content.data, content.size, LEVEL_SMALL);
     if (!*digested)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot compress a code object: out of memory");
-    size_t size = ZSTD_compress_usingCDict(codec->packer, room, ZSTD_compressBound(raw.size),
-                                           raw.data, raw.size, *digested);
-    keep_smaller(best, dictionary_codec(dictionary), room, size);
+    size_t size =
+        ZSTD_compress_usingCDict(codec->packer, target, bound, raw.data, raw.size, *digested);
+    keep_smaller(best, dictionary_codec(dictionary), target, size);
     return KILN_OK;
 }
 
@@ -114,7 +117,8 @@ enum kiln_code codec_pack(struct codec *codec, struct bytes raw, struct bytes *r
     bool small = raw.size <= SMALL_MAX;
     size_t bound = ZSTD_compressBound(raw.size);
     size_t dictionary = small ? dictionary_for(raw) : DICTIONARY_COUNT;
-    enum kiln_code rc = reserve(codec, dictionary < DICTIONARY_COUNT ? 2 * bound : bound, err);
+    enum kiln_code rc =
+        reserve_scratch(codec, dictionary < DICTIONARY_COUNT ? 2 * bound : bound, err);
     if (rc)
         return rc;
     if (!codec->packer)
@@ -126,7 +130,7 @@ enum kiln_code codec_pack(struct codec *codec, struct bytes raw, struct bytes *r
                                     small ? LEVEL_SMALL : LEVEL_LARGE);
     keep_smaller(&best, CODEC_ZSTD, codec->scratch, size);
     if (dictionary < DICTIONARY_COUNT)
-        rc = pack_with(codec, dictionary, raw, codec->scratch + bound, &best, err);
+        rc = pack_with_dictionary(codec, dictionary, raw, &best, err);
     if (rc)
         return rc;
     *ret_stored = best.stored;
@@ -136,7 +140,7 @@ enum kiln_code codec_pack(struct codec *codec, struct bytes raw, struct bytes *r
 
 /* ---- unpacking ---- */
 
-/* NULL in |ret_digested| for a form without dictionary. */
+/* |ret_digested| is NULL for a codec without a dictionary. */
 static enum kiln_code find_digested(struct codec *codec, uint64_t id,
                                     const ZSTD_DDict **ret_digested, struct kiln_err *err)
 {
@@ -154,28 +158,30 @@ static enum kiln_code find_digested(struct codec *codec, uint64_t id,
     return KILN_OK;
 }
 
-static enum kiln_code prepare(struct codec *codec, uint64_t id, uint64_t raw_size,
-                              const ZSTD_DDict **ret_digested, struct kiln_err *err)
+static enum kiln_code prepare_unpacking(struct codec *codec, const struct packed_object *packed,
+                                        const ZSTD_DDict **ret_digested, struct kiln_err *err)
 {
-    enum kiln_code rc = reserve(codec, raw_size, err);
+    enum kiln_code rc = reserve_scratch(codec, packed->raw_size, err);
     if (rc)
         return rc;
     if (!codec->unpacker)
         codec->unpacker = ZSTD_createDCtx();
     if (!codec->unpacker)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot unpack a code object: out of memory");
-    return find_digested(codec, id, ret_digested, err);
+    return find_digested(codec, packed->codec, ret_digested, err);
 }
 
-static enum kiln_code unpack_zstd(struct codec *codec, uint64_t id, struct bytes stored,
-                                  uint64_t raw_size, struct bytes *ret_raw, struct kiln_err *err)
+static enum kiln_code unpack_zstd(struct codec *codec, const struct packed_object *packed,
+                                  struct bytes *ret_raw, struct kiln_err *err)
 {
-    /* Before memory is taken: a damaged size must not ask for a quarter of a gigabyte. */
+    const struct bytes stored = packed->stored;
+    const uint64_t raw_size = packed->raw_size;
+    /* Check before allocating: a damaged size could be a quarter of a gigabyte. */
     if (ZSTD_getFrameContentSize(stored.data, stored.size) != raw_size)
-        return kiln_fail(err, KILN_CORRUPT, "a stored code object is not one of %llu bytes",
+        return kiln_fail(err, KILN_CORRUPT, "a stored code object does not unpack to %llu bytes",
                          (unsigned long long)raw_size);
     const ZSTD_DDict *digested = NULL;
-    enum kiln_code rc = prepare(codec, id, raw_size, &digested, err);
+    enum kiln_code rc = prepare_unpacking(codec, packed, &digested, err);
     if (rc)
         return rc;
     size_t size = ZSTD_decompress_usingDDict(codec->unpacker, codec->scratch, raw_size, stored.data,
@@ -195,19 +201,19 @@ bool codec_knows(uint64_t id)
     return id == CODEC_RAW || id == CODEC_ZSTD || dictionary_of(id) < DICTIONARY_COUNT;
 }
 
-enum kiln_code codec_unpack(struct codec *codec, uint64_t id, struct bytes stored,
-                            uint64_t raw_size, struct bytes *ret_raw, struct kiln_err *err)
+enum kiln_code codec_unpack(struct codec *codec, const struct packed_object *packed,
+                            struct bytes *ret_raw, struct kiln_err *err)
 {
-    if (!codec_knows(id))
+    if (!codec_knows(packed->codec))
         return KILN_NOT_FOUND;
-    if (raw_size == 0 || raw_size > LIMIT_CODE_OBJECT)
+    if (packed->raw_size == 0 || packed->raw_size > LIMIT_CODE_OBJECT)
         return kiln_fail(err, KILN_CORRUPT, "a stored code object claims %llu bytes",
-                         (unsigned long long)raw_size);
-    if (id != CODEC_RAW)
-        return unpack_zstd(codec, id, stored, raw_size, ret_raw, err);
-    if (stored.size != raw_size)
+                         (unsigned long long)packed->raw_size);
+    if (packed->codec != CODEC_RAW)
+        return unpack_zstd(codec, packed, ret_raw, err);
+    if (packed->stored.size != packed->raw_size)
         return kiln_fail(err, KILN_CORRUPT, "a stored code object has %zu bytes, not %llu",
-                         stored.size, (unsigned long long)raw_size);
-    *ret_raw = stored;
+                         packed->stored.size, (unsigned long long)packed->raw_size);
+    *ret_raw = packed->stored;
     return KILN_OK;
 }

@@ -36,9 +36,14 @@ bool codec_knows(uint64_t id);
 KILN_MUST_CHECK enum kiln_code codec_pack(struct codec *codec, struct bytes raw,
                                           struct bytes *ret_stored, enum codec_id *ret_id,
                                           struct kiln_err *err);
-/* KILN_CORRUPT unless |stored| is a complete |id| form of exactly |raw_size| bytes.
- * KILN_NOT_FOUND when codec_knows(id) is false: a miss for this build, not damage. |ret_raw| is
- * borrowed as above. */
-KILN_MUST_CHECK enum kiln_code codec_unpack(struct codec *codec, uint64_t id, struct bytes stored,
-                                            uint64_t raw_size, struct bytes *ret_raw,
-                                            struct kiln_err *err);
+
+struct packed_object { /* an object in its stored form, as read from disk; not yet checked */
+    uint64_t codec;    /* enum codec_id, or a number that only a newer kiln knows */
+    uint64_t raw_size; /* bytes of the object when unpacked */
+    struct bytes stored;
+};
+/* KILN_CORRUPT unless |packed| is complete and unpacks to exactly |raw_size| bytes. KILN_NOT_FOUND
+ * if codec_knows is false for its codec: a miss for this build, not damage. |ret_raw| is borrowed
+ * as above. */
+KILN_MUST_CHECK enum kiln_code codec_unpack(struct codec *codec, const struct packed_object *packed,
+                                            struct bytes *ret_raw, struct kiln_err *err);

@@ -310,7 +310,7 @@ struct kernel_gc {
     const struct digest *toolchains; /* identities of the toolchains that are still installed */
     size_t toolchain_count;
     bool shrink;       /* evict the least valuable kernels until at most |to_bytes| are taken */
-    uint64_t to_bytes; /* disk blocks, without the emergency reserve */
+    uint64_t to_bytes; /* disk blocks */
     bool dry_run;      /* only count; the result for |shrink| is an estimate */
 };
 

@@ -17,7 +17,7 @@ void store_claim(const struct digest *key, const struct digest *object, uint8_t 
 
 /* Through write(2): half the time of filling a mapping, which faults in page by page (20 KB: 17
  * against 35 us, 1 MiB: 525 against 935 us), and a full memory is an error, not SIGBUS. */
-static enum kiln_code to_object(struct bytes raw, const struct digest *digest, uint64_t compile_ns,
+static enum kiln_code to_object(struct bytes raw, const struct digest *digest,
                                 struct object **ret_object, struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = -1;
@@ -30,7 +30,7 @@ static enum kiln_code to_object(struct bytes raw, const struct digest *digest, u
         return kiln_while(err, "reading a stored code object");
     int given = fd;
     fd = -1;
-    return object_from_checked(given, raw.size, digest, compile_ns, ret_object, err);
+    return object_from_checked(given, raw.size, digest, ret_object, err);
 }
 
 enum kiln_code store_check_row(const struct stored_row *row, struct codec *codec,
@@ -48,7 +48,10 @@ enum kiln_code store_check_row(const struct stored_row *row, struct codec *codec
 
     *ret_damage = DAMAGE_CONTENT;
     struct bytes raw;
-    enum kiln_code rc = codec_unpack(codec, row->codec, row->stored, row->raw_size, &raw, err);
+    const struct packed_object packed = { .codec = row->codec,
+                                          .raw_size = row->raw_size,
+                                          .stored = row->stored };
+    enum kiln_code rc = codec_unpack(codec, &packed, &raw, err);
     if (rc)
         return rc;
     struct digest sum = sha256_of(raw);
@@ -95,10 +98,11 @@ static enum kiln_code check_found(struct query *q, struct codec *codec, const st
     struct bytes raw;
     enum kiln_code rc = store_check_row(&row, codec, key, &digest, &raw, ret_damage, err);
     if (!rc)
-        rc = to_object(raw, &digest, query_u64(q, 5), ret_object, err);
+        rc = to_object(raw, &digest, ret_object, err);
     if (rc)
         return rc;
     int64_t scope = query_i64(q, 6);
+    (*ret_object)->compile_ns = query_u64(q, 5);
     (*ret_object)->is_private = scope != -1;
     (*ret_object)->owner = (uint32_t)scope;
     note_origin(*ret_object, query_text(q, 7), query_text(q, 8));

@@ -50,17 +50,14 @@ static enum kiln_code digest_of_fd(int fd, uint64_t size, struct digest *ret_dig
 }
 
 enum kiln_code object_from_checked(int fd, uint64_t size, const struct digest *digest,
-                                   uint64_t compile_ns, struct object **ret_object,
-                                   struct kiln_err *err)
+                                   struct object **ret_object, struct kiln_err *err)
 {
     struct object *object = malloc(sizeof(*object));
     if (!object) {
         close(fd);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot hold a code object: out of memory");
     }
-    *object = (struct object){
-        .references = 1, .fd = fd, .size = size, .digest = *digest, .compile_ns = compile_ns
-    };
+    *object = (struct object){ .references = 1, .fd = fd, .size = size, .digest = *digest };
     void *mapping = NULL;
     enum kiln_code rc = KILN_OK;
     if (size <= OBJECT_INLINE_MAX)
@@ -86,7 +83,10 @@ enum kiln_code object_from_memfd(int fd, uint64_t compile_ns, struct object **re
     if (rc)
         return rc;
     owned = -1;
-    return object_from_checked(fd, size, &digest, compile_ns, ret_object, err);
+    rc = object_from_checked(fd, size, &digest, ret_object, err);
+    if (!rc)
+        (*ret_object)->compile_ns = compile_ns;
+    return rc;
 }
 
 enum kiln_code object_from_bytes(struct bytes content, uint64_t compile_ns,

@@ -31,7 +31,7 @@ struct object {
     int fd;               /* owned memfd, sealed: shrink, grow, write, seal */
     uint64_t size;        /* bytes */
     struct digest digest; /* SHA-256 of the bytes */
-    uint64_t compile_ns;  /* wall-clock time of the compile */
+    uint64_t compile_ns;  /* wall-clock time of the compile; 0: unknown */
     const uint8_t *data;  /* owned mapping; NULL when size > OBJECT_INLINE_MAX */
     bool is_private;      /* only |owner| may fetch it */
     bool is_named;        /* public, and in the hot set under a name that |owner| requested */
@@ -49,10 +49,10 @@ KILN_MUST_CHECK enum kiln_code object_from_memfd(int fd, uint64_t compile_ns,
 KILN_MUST_CHECK enum kiln_code object_from_bytes(struct bytes content, uint64_t compile_ns,
                                                  struct object **ret_object, struct kiln_err *err);
 /* Like object_from_memfd for content whose digest the caller has just checked: takes ownership
- * of the sealed |fd|, also on failure. An unsealed file is acceptable too, if nobody writes to
- * it and it is only passed on as a descriptor. */
+ * of the sealed |fd|, also on failure. compile_ns is 0 until the caller sets it. An unsealed file
+ * is acceptable too, if nobody writes to it and it is only passed on as a descriptor. */
 KILN_MUST_CHECK enum kiln_code object_from_checked(int fd, uint64_t size,
-                                                   const struct digest *digest, uint64_t compile_ns,
+                                                   const struct digest *digest,
                                                    struct object **ret_object,
                                                    struct kiln_err *err);
 struct object *object_ref(struct object *object);

@@ -141,9 +141,12 @@ static enum kiln_code unpack_zstd(struct packer *p, struct bytes packed, size_t 
 enum kiln_code packer_unpack(struct packer *p, enum packing packing, const struct packed *packed,
                              size_t raw_size, struct bytes *ret_raw, struct kiln_err *err)
 {
+    const struct packed_object object = { .codec = packed->codec,
+                                          .raw_size = raw_size,
+                                          .stored = packed->bytes };
     switch (packing) {
     case PACKING_BZIP2: return unpack_bzip2(p, packed->bytes, raw_size, ret_raw, err);
     case PACKING_ZSTD: return unpack_zstd(p, packed->bytes, raw_size, ret_raw, err);
-    default: return codec_unpack(p->codec, packed->codec, packed->bytes, raw_size, ret_raw, err);
+    default: return codec_unpack(p->codec, &object, ret_raw, err);
     }
 }

@@ -14,7 +14,7 @@ enum kiln_code object_of_file(const char *path, struct object **ret_object, stru
         return kiln_fail_errno(err, errno, "cannot read '%s'", path);
     int given = fd;
     fd = -1;
-    enum kiln_code rc = object_from_checked(given, (uint64_t)seen.st_size, &unknown,
-                                            /* compile_ns= */ 0, ret_object, err);
+    enum kiln_code rc =
+        object_from_checked(given, (uint64_t)seen.st_size, &unknown, ret_object, err);
     return rc ? kiln_while(err, "handing over '%s'", path) : KILN_OK;
 }

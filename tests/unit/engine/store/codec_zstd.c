@@ -73,8 +73,10 @@ static enum kiln_code unpack_as(struct packed *p, uint64_t id, size_t stored_siz
 {
     struct bytes raw;
     struct kiln_err err = KILN_ERR_INIT;
-    enum kiln_code rc =
-        codec_unpack(p->codec, id, bytes_of(p->stored, stored_size), raw_size, &raw, &err);
+    const struct packed_object packed = { .codec = id,
+                                          .raw_size = raw_size,
+                                          .stored = bytes_of(p->stored, stored_size) };
+    enum kiln_code rc = codec_unpack(p->codec, &packed, &raw, &err);
     if (!rc)
         assert_true(bytes_equal(raw, bytes_of(p->raw, p->size)));
     return rc;
@@ -230,8 +232,10 @@ TEST(plain, any_flipped_bit_gives_an_error_or_as_many_bytes)
         struct bytes raw = { 0 };
         struct kiln_err err = KILN_ERR_INIT;
         p.stored[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        enum kiln_code rc =
-            codec_unpack(p.codec, p.id, bytes_of(p.stored, p.stored_size), p.size, &raw, &err);
+        const struct packed_object packed = { .codec = p.id,
+                                              .raw_size = p.size,
+                                              .stored = bytes_of(p.stored, p.stored_size) };
+        enum kiln_code rc = codec_unpack(p.codec, &packed, &raw, &err);
         p.stored[bit / 8] ^= (uint8_t)(1u << bit % 8);
         refused += rc == KILN_CORRUPT;
         assert_true(rc == KILN_CORRUPT || (rc == KILN_OK && raw.size == p.size));
@@ -248,10 +252,12 @@ TEST(plain, a_form_of_a_newer_kiln_is_a_miss_without_a_message)
     for (size_t i = 0; i < 3; i++) {
         struct bytes raw;
         struct kiln_err err = KILN_ERR_INIT;
-        struct bytes stored = bytes_of(p.stored, p.stored_size);
+        const struct packed_object packed = { .codec = newer[i],
+                                              .raw_size = 2000,
+                                              .stored = bytes_of(p.stored, p.stored_size) };
 
         assert_false(codec_knows(newer[i]));
-        assert_int_equal(codec_unpack(p.codec, newer[i], stored, 2000, &raw, &err), KILN_NOT_FOUND);
+        assert_int_equal(codec_unpack(p.codec, &packed, &raw, &err), KILN_NOT_FOUND);
         assert_int_equal(err.code, KILN_OK);
         assert_string_equal(err.text, "");
     }
