@@ -8,9 +8,10 @@ static const struct library_symbol symbols[] = {
 #include "engine/compile/hiprtc_symbols.def"
 #undef RTC_SYMBOL
 #undef REQUIRED
+    { .name = NULL },
 };
 
-/* hiprtc left the HIP runtime for a library of its own in ROCm 5.3. */
+/* Before ROCm 5.3, hiprtc was part of the HIP runtime, libamdhip64. */
 static const char *const names[] = {
     "libhiprtc.so.7",   "libhiprtc.so.6",   "libhiprtc.so.5", "libhiprtc.so", "libamdhip64.so.7",
     "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so", NULL,
@@ -39,9 +40,8 @@ static const struct rtc_kind kind = {
     .names = names,
     .advice = "install ROCm or Debian's libamdhip64-5, or set KILN_ROCM_PATH",
     .symbols = symbols,
-    .symbol_count = sizeof(symbols) / sizeof(symbols[0]),
     .deciding = deciding,
-    .first_target = "gfx1030", /* every hiprtc up to now knows it */
+    .first_target = "gfx1030", /* known to every hiprtc so far */
     .add_options = add_options,
 };
 

@@ -10,29 +10,30 @@ static const struct library_symbol symbols[] = {
 #include "engine/compile/nvrtc_symbols.def"
 #undef RTC_SYMBOL
 #undef REQUIRED
+    { .name = NULL },
 };
 
 static const char *const names[] = {
     "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so.11.1", "libnvrtc.so", NULL,
 };
 
-static const char *const deciding[] = { "libnvrtc", NULL }; /* and libnvrtc-builtins */
+static const char *const deciding[] = { "libnvrtc", NULL }; /* also libnvrtc-builtins */
 
-/* NVRTC knows clang's words for few things. */
-static void translate(struct arguments *a, const char *option)
+/* NVRTC spells some of clang's options differently. */
+static void add_translated(struct arguments *a, const char *option)
 {
     static const struct {
-        const char *ours;
-        const char *theirs;
-    } words[] = {
+        const char *clang;
+        const char *nvrtc;
+    } spellings[] = {
         { "-O0", "--ptxas-options=-O0" },      { "-O1", "--ptxas-options=-O1" },
         { "-O2", "--ptxas-options=-O2" },      { "-O3", "--ptxas-options=-O3" },
         { "-ffast-math", "--use_fast_math" },  { "-ffp-contract=off", "--fmad=false" },
         { "-ffp-contract=on", "--fmad=true" }, { "-ffp-contract=fast", "--fmad=true" },
     };
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strcmp(option, words[i].ours) == 0)
-            option = words[i].theirs;
+    for (size_t i = 0; i < sizeof(spellings) / sizeof(spellings[0]); i++) {
+        if (strcmp(option, spellings[i].clang) == 0)
+            option = spellings[i].nvrtc;
     }
     arguments_add(a, "%s", option);
 }
@@ -42,10 +43,10 @@ static void add_options(struct arguments *options, const struct compile_job *job
 {
     arguments_add(options, "--gpu-architecture=%s", target->text);
     arguments_add(options, "-DKILN_CUDA=1");
-    /* NVRTC refuses a second standard, so the default steps aside for the job's. */
+    /* NVRTC refuses two -std options, so add the default only when the job has none. */
     if (!options_name(job->options, "-std=") && !options_name(job->options, "--std="))
         arguments_add(options, "-std=c++17");
-    arguments_add_options(options, job->options, translate);
+    arguments_add_options(options, job->options, add_translated);
 }
 
 static const struct rtc_kind kind = {
@@ -55,9 +56,9 @@ static const struct rtc_kind kind = {
     .root = "/usr/local/cuda",
     .below = "lib64",
     .names = names,
+    .builtins = "libnvrtc-builtins.so",
     .advice = "install CUDA's NVRTC, or set KILN_CUDA_PATH",
     .symbols = symbols,
-    .symbol_count = sizeof(symbols) / sizeof(symbols[0]),
     .deciding = deciding,
     .first_target = "sm_80",
     .add_options = add_options,

@@ -8,8 +8,9 @@
 
 #define PATH_LENGTH_MAX 512
 
-/* A file that is there but does not load (a library it needs is missing) explains more than all
- * the files that are not there; of those dlerror() speaks first of |path| itself. */
+/* Keeps dlerror()'s first message about a file that exists but does not load, for example because
+ * a library that it needs is missing.  Messages about absent files explain nothing; they begin with
+ * |path| itself. */
 static void keep_reason(const char *path, char *reason, size_t size)
 {
     const char *text = dlerror();
@@ -44,7 +45,7 @@ enum kiln_code library_open(const struct library_search *search, void **ret_dl, 
     char reason[160] = "";
     void *dl = open_first(search, reason, sizeof(reason));
     if (!dl)
-        return kiln_fail(err, KILN_UNAVAILABLE, "%s is not here: no %s loads%s%s%s; %s",
+        return kiln_fail(err, KILN_UNAVAILABLE, "%s is not installed: cannot load '%s'%s%s%s; %s",
                          search->what, search->names[0], *reason ? " (" : "", reason,
                          *reason ? ")" : "", search->advice);
     struct link_map *map = NULL;
@@ -55,13 +56,14 @@ enum kiln_code library_open(const struct library_search *search, void **ret_dl, 
 }
 
 enum kiln_code library_bind(void *dl, const char *what, const struct library_symbol *symbols,
-                            size_t count, void *table, struct kiln_err *err)
+                            void *table, struct kiln_err *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        void *address = dlsym(dl, symbols[i].name);
-        if (!address && symbols[i].required)
-            return kiln_fail(err, KILN_UNAVAILABLE, "%s lacks '%s'", what, symbols[i].name);
-        memcpy((char *)table + symbols[i].slot, &address, sizeof(address));
+    for (const struct library_symbol *symbol = symbols; symbol->name; symbol++) {
+        void *address = dlsym(dl, symbol->name);
+        if (!address && symbol->required)
+            return kiln_fail(err, KILN_UNAVAILABLE, "%s lacks the function '%s'", what,
+                             symbol->name);
+        memcpy((char *)table + symbol->slot, &address, sizeof(address));
     }
     return KILN_OK;
 }

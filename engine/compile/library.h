@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Compiler libraries, opened by dlopen and bound through a table of their symbols.
+ * Opens a compiler library with dlopen, and binds its functions through a table of symbols.
  *
  * Ownership  a library stays open for the life of the process: most cannot be unloaded safely
  *            (threads, exit handlers), and the process is recycled anyway
@@ -14,14 +14,14 @@
 
 struct library_search {
     const char *what;               /* "the HIP runtime compiler", for messages */
-    const char *const *directories; /* "" is the system's own search; NULL-terminated */
-    const char *const *names;       /* without directories, best first; NULL-terminated */
+    const char *const *directories; /* "": the dynamic linker searches; NULL-terminated */
+    const char *const *names;       /* file names, best first; NULL-terminated */
     const char *advice;             /* what to install or to set */
 };
 
 struct library_symbol {
-    const char *name;
-    size_t slot; /* offset of the pointer inside the table */
+    const char *name; /* NULL ends an array of them */
+    size_t slot;      /* offset of the pointer inside the table */
     bool required;
 };
 
@@ -31,5 +31,5 @@ KILN_MUST_CHECK enum kiln_code library_open(const struct library_search *search,
                                             char *ret_path, size_t path_size, struct kiln_err *err);
 /* Fills |table|; KILN_UNAVAILABLE naming the first required symbol that is missing. */
 KILN_MUST_CHECK enum kiln_code library_bind(void *dl, const char *what,
-                                            const struct library_symbol *symbols, size_t count,
-                                            void *table, struct kiln_err *err);
+                                            const struct library_symbol *symbols, void *table,
+                                            struct kiln_err *err);

@@ -16,6 +16,7 @@ static const struct library_symbol symbols[] = {
 #include "engine/compile/opencl_symbols.def"
 #undef OPENCL_SYMBOL
 #undef REQUIRED
+    { .name = NULL },
 };
 
 enum kiln_code opencl_library_open(struct opencl_library *ret_library, struct kiln_err *err)
@@ -33,8 +34,7 @@ enum kiln_code opencl_library_open(struct opencl_library *ret_library, struct ki
     enum kiln_code rc = library_open(&search, &dl, path, sizeof(path), err);
     if (rc)
         return rc;
-    return library_bind(dl, "OpenCL", symbols, sizeof(symbols) / sizeof(symbols[0]), ret_library,
-                        err);
+    return library_bind(dl, "OpenCL", symbols, ret_library, err);
 }
 
 static void device_text(const struct opencl_library *cl, void *device, unsigned what,
@@ -57,7 +57,7 @@ static void platform_text(const struct opencl_library *cl, void *platform, unsig
     text[NAME_LENGTH_MAX - 1] = '\0';
 }
 
-static void name(const struct opencl_library *cl, struct opencl_device *d)
+static void name_device(const struct opencl_library *cl, struct opencl_device *d)
 {
     char platform_name[NAME_LENGTH_MAX], platform_version[NAME_LENGTH_MAX],
         device_name[NAME_LENGTH_MAX];
@@ -97,8 +97,8 @@ size_t opencl_devices(const struct opencl_library *library, struct opencl_device
                 library->clGetDeviceIDs(platforms[i], types[t], 1, &d.device, &found) != 0 ||
                 !found)
                 continue;
-            platforms[i] = NULL; /* one device of each */
-            name(library, &d);
+            platforms[i] = NULL; /* one device of each platform */
+            name_device(library, &d);
             ret_devices[count++] = d;
         }
     }

@@ -4,47 +4,66 @@
 #include "engine/compile/identity.h"
 
 #include <stdio.h>
+#include <string.h>
 
-/* Both libraries number these alike. */
+/* Result codes, which have the same numbers in both libraries. */
 #define RTC_OUT_OF_MEMORY 1
 #define RTC_INVALID_OPTION 5
 #define RTC_COMPILATION 6
+#define RTC_BUILTIN_OPERATION 7 /* the library cannot use its builtins, whatever the source */
 
 struct rtc {
     struct compiler base;
     const struct rtc_kind *kind; /* borrowed */
     struct rtc_library library;
     char path[256];
-    bool has_compiled; /* so it has opened all its libraries */
+    struct kiln_err builtins_err; /* why the builtins library could not be loaded */
+    bool has_compiled;            /* the library has loaded all the libraries that it needs */
 };
 
-struct rtc_headers { /* terminated copies; NULL-terminated arrays are not needed */
-    char *names[LIMIT_HEADERS];
-    char *texts[LIMIT_HEADERS];
-    uint32_t count;
+/* A job as the library takes it: terminated copies of its texts. */
+struct rtc_input {
+    struct arguments options;
+    char *source;
+    char *name;
+    char *header_names[LIMIT_HEADERS];
+    char *header_texts[LIMIT_HEADERS];
+    uint32_t header_count;
 };
 
-static void headers_done(struct rtc_headers *h)
+static void input_done(struct rtc_input *input)
 {
-    for (uint32_t i = 0; i < h->count; i++) {
-        free(h->names[i]);
-        free(h->texts[i]);
+    arguments_done(&input->options);
+    free(input->source);
+    free(input->name);
+    for (uint32_t i = 0; i < input->header_count; i++) {
+        free(input->header_names[i]);
+        free(input->header_texts[i]);
     }
-    h->count = 0;
 }
 
-static bool headers_copy(const struct compile_job *job, struct rtc_headers *h)
+static bool copy_headers(const struct compile_job *job, struct rtc_input *input)
 {
     struct reader r = reader_of(job->headers);
     for (uint32_t i = 0; i < job->header_count; i++) {
         struct message_header header = message_header_read(&r);
-        h->names[i] = bytes_to_text(header.name);
-        h->texts[i] = bytes_to_text(header.text);
-        h->count++;
-        if (!h->names[i] || !h->texts[i])
+        input->header_names[i] = bytes_to_text(header.name);
+        input->header_texts[i] = bytes_to_text(header.text);
+        input->header_count++;
+        if (!input->header_names[i] || !input->header_texts[i])
             return false;
     }
     return true;
+}
+
+/* False when out of memory. */
+static bool make_input(const struct rtc_kind *kind, const struct compile_job *job,
+                       const struct target *target, struct rtc_input *input)
+{
+    kind->add_options(&input->options, job, target);
+    input->source = bytes_to_text(job->source);
+    input->name = bytes_to_text(job->program);
+    return !input->options.failed && input->source && input->name && copy_headers(job, input);
 }
 
 static enum compile_end no_memory(struct kiln_err *err)
@@ -63,59 +82,71 @@ static void write_log(const struct rtc_library *library, void *program)
         compiler_log(log, size - 1);
 }
 
-static enum compile_end judge(const struct rtc_library *library, int result, struct kiln_err *err)
+/* A missing library or file of the compiler is not the source's fault.  COMPILE_UNAVAILABLE keeps
+ * the failure from being remembered for the kernel. */
+static enum compile_end fail_builtins(const struct rtc *rtc, struct kiln_err *err)
+{
+    if (rtc->builtins_err.code)
+        *err = rtc->builtins_err;
+    else
+        kiln_fail(err, KILN_UNAVAILABLE, "%s cannot use its builtins (%s); %s", rtc->kind->what,
+                  rtc->library.error_text(RTC_BUILTIN_OPERATION), rtc->kind->advice);
+    return COMPILE_UNAVAILABLE;
+}
+
+static enum compile_end judge_result(const struct rtc *rtc, int result, struct kiln_err *err)
 {
     if (result == RTC_OUT_OF_MEMORY)
         return no_memory(err);
+    if (result == RTC_BUILTIN_OPERATION)
+        return fail_builtins(rtc, err);
     if (result == RTC_COMPILATION)
         kiln_fail(err, KILN_COMPILE_FAILED, "the compiler reports errors");
     else if (result == RTC_INVALID_OPTION)
-        kiln_fail(err, KILN_COMPILE_FAILED, "the compiler does not take these options");
+        kiln_fail(err, KILN_COMPILE_FAILED, "the compiler does not accept these options");
     else
-        kiln_fail(err, KILN_COMPILE_FAILED, "the compiler failed: %s", library->error_text(result));
+        kiln_fail(err, KILN_COMPILE_FAILED, "the compiler failed: %s",
+                  rtc->library.error_text(result));
     return COMPILE_REFUSED;
 }
 
-static enum compile_end take_code(const struct rtc_library *library, void *program,
-                                  struct buffer *ret_object, struct kiln_err *err)
+static enum compile_end take_code(const struct rtc *rtc, void *program, struct buffer *ret_object,
+                                  struct kiln_err *err)
 {
     size_t size = 0;
-    int result = library->code_size(program, &size);
+    int result = rtc->library.code_size(program, &size);
     if (result)
-        return judge(library, result, err);
+        return judge_result(rtc, result, err);
     if (size > LIMIT_CODE_OBJECT) {
-        kiln_fail(err, KILN_COMPILE_FAILED, "the code object of %zu bytes exceeds %u", size,
-                  LIMIT_CODE_OBJECT);
+        kiln_fail(err, KILN_COMPILE_FAILED, "the code object has %zu bytes, at most %u are allowed",
+                  size, LIMIT_CODE_OBJECT);
         return COMPILE_OUTPUT;
     }
     KILN_AUTO(mem) char *code = malloc(size + 1);
     if (!code)
         return no_memory(err);
-    result = library->code(program, code);
+    result = rtc->library.code(program, code);
     if (result)
-        return judge(library, result, err);
+        return judge_result(rtc, result, err);
     buffer_put(ret_object, code, size);
     return ret_object->failed ? no_memory(err) : COMPILE_DONE;
 }
 
-static enum compile_end compile(const struct rtc_library *library, const struct compile_job *job,
-                                const struct arguments *options, const struct rtc_headers *headers,
-                                struct buffer *ret_object, struct kiln_err *err)
+static enum compile_end compile_input(const struct rtc *rtc, const struct rtc_input *input,
+                                      struct buffer *ret_object, struct kiln_err *err)
 {
-    KILN_AUTO(mem) char *source = bytes_to_text(job->source);
-    KILN_AUTO(mem) char *name = bytes_to_text(job->program);
+    const struct rtc_library *library = &rtc->library;
     void *program = NULL;
-    if (!source || !name)
-        return no_memory(err);
-    int result =
-        library->create(&program, source, name, (int)headers->count,
-                        (const char *const *)headers->texts, (const char *const *)headers->names);
+    int result = library->create(&program, input->source, input->name, (int)input->header_count,
+                                 (const char *const *)input->header_texts,
+                                 (const char *const *)input->header_names);
     if (result)
-        return judge(library, result, err);
-    result = library->compile(program, (int)options->count, (const char *const *)options->items);
+        return judge_result(rtc, result, err);
+    result = library->compile(program, (int)input->options.count,
+                              (const char *const *)input->options.items);
     write_log(library, program);
     enum compile_end end =
-        result ? judge(library, result, err) : take_code(library, program, ret_object, err);
+        result ? judge_result(rtc, result, err) : take_code(rtc, program, ret_object, err);
     library->destroy(&program);
     return end;
 }
@@ -125,30 +156,34 @@ enum compile_end rtc_compile(struct compiler *compiler, const struct compile_job
                              struct kiln_err *err)
 {
     struct rtc *rtc = (struct rtc *)compiler;
-    ARGUMENTS_AUTO struct arguments options = { 0 };
-    __attribute__((cleanup(headers_done))) struct rtc_headers headers = { .count = 0 };
-    rtc->kind->add_options(&options, job, target);
-    if (options.failed || !headers_copy(job, &headers))
+    __attribute__((cleanup(input_done))) struct rtc_input input = { .header_count = 0 };
+    if (!make_input(rtc->kind, job, target, &input))
         return no_memory(err);
-    enum compile_end end = compile(&rtc->library, job, &options, &headers, ret_object, err);
+    enum compile_end end = compile_input(rtc, &input, ret_object, err);
     rtc->has_compiled |= end == COMPILE_DONE;
     return end;
 }
 
-/* ---- which one is here ---- */
+/* ---- the installed version ---- */
 
-/* Further libraries (comgr, the built-in headers) are opened by the first compile, and only then
- * can be seen. */
-static void load_everything(struct rtc *rtc)
+/* Compiles a probe, because the library loads further libraries (comgr, builtins) only with the
+ * first compile, and identity_put_loaded sees only what is loaded.  A library that refuses
+ * |first_target| has loaded them.  Any other failure must not pass: an identity without one of the
+ * libraries looks like another version of the compiler. */
+static enum kiln_code load_everything(struct rtc *rtc, struct kiln_err *err)
 {
     const struct rtc_kind *kind = rtc->kind;
     struct compile_job job = compiler_probe_job(kind->ops->family);
     struct target target = { .family = kind->ops->family };
-    struct kiln_err ignored = KILN_ERR_INIT;
+    struct kiln_err failure = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer object;
     buffer_init(&object, LIMIT_CODE_OBJECT);
     snprintf(target.text, sizeof(target.text), "%s", kind->first_target);
-    (void)rtc_compile(&rtc->base, &job, &target, &object, &ignored);
+    enum compile_end end = rtc_compile(&rtc->base, &job, &target, &object, &failure);
+    if (end == COMPILE_DONE || end == COMPILE_REFUSED)
+        return KILN_OK;
+    *err = failure;
+    return err->code;
 }
 
 enum kiln_code rtc_describe(struct compiler *compiler, struct toolchain *ret_toolchain,
@@ -157,14 +192,15 @@ enum kiln_code rtc_describe(struct compiler *compiler, struct toolchain *ret_too
     struct rtc *rtc = (struct rtc *)compiler;
     struct identity id;
     int major = 0, minor = 0;
-    if (!rtc->has_compiled)
-        load_everything(rtc);
+    enum kiln_code rc = rtc->has_compiled ? KILN_OK : load_everything(rtc, err);
+    if (rc)
+        return rc;
     rtc->library.version(&major, &minor);
     snprintf(ret_toolchain->version, sizeof(ret_toolchain->version), "%s %d.%d", rtc->kind->what,
              major, minor);
     snprintf(ret_toolchain->path, sizeof(ret_toolchain->path), "%s", rtc->path);
     identity_init(&id, compiler->ops->name, ret_toolchain->version);
-    enum kiln_code rc = identity_put_loaded(&id, rtc->kind->deciding, err);
+    rc = identity_put_loaded(&id, rtc->kind->deciding, err);
     ret_toolchain->identity = identity_end(&id);
     return rc;
 }
@@ -186,7 +222,33 @@ static enum kiln_code open_library(struct rtc *rtc, struct kiln_err *err)
     enum kiln_code rc = library_open(&search, &dl, rtc->path, sizeof(rtc->path), err);
     if (rc)
         return rc;
-    return library_bind(dl, kind->what, kind->symbols, kind->symbol_count, &rtc->library, err);
+    return library_bind(dl, kind->what, kind->symbols, &rtc->library, err);
+}
+
+/* NVRTC loads its builtins library by bare name at the first compile.  The dynamic linker looks the
+ * name up in /etc/ld.so.cache.  Every ldconfig (that is, every package installation) replaces this
+ * file, and Landlock lets a process read only the file that existed when the process was confined.
+ * So load the builtins early from NVRTC's own directory: the dynamic linker then answers NVRTC's
+ * request with the loaded library, which has that name.  A failure is reported only if NVRTC misses
+ * the library. */
+static void load_builtins(struct rtc *rtc)
+{
+    char directory[sizeof(rtc->path)], name[64], path[sizeof(rtc->path)];
+    char *slash = strrchr(strcpy(directory, rtc->path), '/');
+    int major = 0, minor = 0;
+    void *dl = NULL;
+    if (!rtc->kind->builtins || !slash)
+        return;
+    *slash = '\0';
+    rtc->library.version(&major, &minor);
+    snprintf(name, sizeof(name), "%s.%d.%d", rtc->kind->builtins, major, minor);
+    struct library_search search = {
+        .what = "the builtins library of NVRTC",
+        .directories = (const char *const[]){ directory, NULL },
+        .names = (const char *const[]){ name, NULL },
+        .advice = rtc->kind->advice,
+    };
+    (void)!library_open(&search, &dl, path, sizeof(path), &rtc->builtins_err);
 }
 
 enum kiln_code rtc_open(const struct rtc_kind *kind, struct compiler **ret_compiler,
@@ -200,6 +262,7 @@ enum kiln_code rtc_open(const struct rtc_kind *kind, struct compiler **ret_compi
     enum kiln_code rc = open_library(rtc, err);
     if (rc)
         return rc;
+    load_builtins(rtc);
     *ret_compiler = &KILN_TAKE(rtc)->base;
     return KILN_OK;
 }

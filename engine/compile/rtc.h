@@ -33,9 +33,10 @@ struct rtc_kind {
     const char *root;          /* default of that directory */
     const char *below;         /* directory of the libraries within it */
     const char *const *names;  /* library names, as library_search.names */
+    const char *builtins;      /* "NAME.so": NAME.so.MAJOR.MINOR, in the library's directory, must
+                                * be loaded first;  NULL: none */
     const char *advice;        /* as library_search.advice */
     const struct library_symbol *symbols;
-    size_t symbol_count;
     const char *const *deciding; /* prefixes for identity_put_loaded: libraries that decide the
                                   * output */
     const char *first_target;    /* target of a first compile, which makes it load all of them */
@@ -44,8 +45,8 @@ struct rtc_kind {
                         const struct target *target);
 };
 
-/* |kind| must be static.  A back end's open calls rtc_open; the others go into its compiler_ops
- * directly. */
+/* |kind| must be static.  A back end's open calls rtc_open;  rtc_describe, rtc_compile and
+ * rtc_close are members of its compiler_ops. */
 KILN_MUST_CHECK enum kiln_code rtc_open(const struct rtc_kind *kind, struct compiler **ret_compiler,
                                         struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code rtc_describe(struct compiler *compiler,

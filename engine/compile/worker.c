@@ -15,10 +15,10 @@
 #include <sys/socket.h>
 
 #define EXIT_DONE 0
-#define EXIT_WIRE 3 /* the daemon sent what is no job, or cannot be answered */
+#define EXIT_WIRE 3 /* the daemon sent something other than a job, or sending the result failed */
 #define ARGUMENTS_MAX 12
 
-struct job_files {
+struct job_files { /* owned descriptors; -1: none */
     int job_fd;
     int object_fd;
     int log_fd;
@@ -29,11 +29,19 @@ struct job_files {
 struct worker {
     const struct compiler_worker_options *options; /* borrowed */
     struct compiler *opened[COMPILERS];            /* owned; in the order of compilers[] */
-    struct digest identity[COMPILERS];             /* of those opened */
+    struct digest identity[COMPILERS];             /* valid where |identified| */
     bool identified[COMPILERS];
-    bool afresh;          /* this process was started for the job being served */
-    int own_out, own_err; /* owned: where output goes between jobs */
-    unsigned jobs_left;   /* with the one being served; 0: no end */
+    bool restarted;             /* this process replaced itself for the current job */
+    int worker_out, worker_err; /* owned: standard output and error between jobs */
+    unsigned jobs_left;         /* including the current one; 0: unlimited */
+};
+
+/* One job while it runs. */
+struct current_job {
+    const struct job_files *files; /* borrowed */
+    struct compile_job job;        /* borrows its texts */
+    struct target target;
+    size_t place; /* index of its back end in compilers[] */
 };
 
 static void worker_done(struct worker *w)
@@ -42,8 +50,8 @@ static void worker_done(struct worker *w)
         if (w->opened[i])
             w->opened[i]->ops->close(w->opened[i]);
     }
-    fd_auto(&w->own_out);
-    fd_auto(&w->own_err);
+    fd_auto(&w->worker_out);
+    fd_auto(&w->worker_err);
 }
 
 static void files_done(struct job_files *f)
@@ -63,7 +71,7 @@ static void take_files(struct msghdr *message, struct job_files *ret_files)
     *ret_files = (struct job_files){ fds[0], fds[1], fds[2] };
 }
 
-/* KILN_NOT_FOUND when the daemon closed its end: there is nothing left to do. */
+/* KILN_NOT_FOUND when the daemon closed its end: the worker is no longer needed. */
 static enum kiln_code wait_for_job(int socket_fd, struct job_files *ret_files, struct kiln_err *err)
 {
     uint8_t packet[2];
@@ -82,7 +90,7 @@ static enum kiln_code wait_for_job(int socket_fd, struct job_files *ret_files, s
         return kiln_fail_errno(err, errno, "cannot wait for a job");
     take_files(&message, ret_files);
     if (got != 1 || packet[0] != WORKER_JOB || ret_files->job_fd < 0)
-        return kiln_fail(err, KILN_INVALID, "the daemon sent %zd bytes that are no job", got);
+        return kiln_fail(err, KILN_INVALID, "the daemon sent %zd bytes that are not a job", got);
     return KILN_OK;
 }
 
@@ -92,7 +100,7 @@ static enum kiln_code send_packet(int socket_fd, const struct buffer *packet, st
     do
         sent = send(socket_fd, packet->data, packet->size, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
-    return sent < 0 ? kiln_fail_errno(err, errno, "cannot answer the daemon") : KILN_OK;
+    return sent < 0 ? kiln_fail_errno(err, errno, "cannot send to the daemon") : KILN_OK;
 }
 
 static void direct_output(int out_fd, int err_fd)
@@ -103,7 +111,8 @@ static void direct_output(int out_fd, int err_fd)
     dup2(err_fd, STDERR_FILENO);
 }
 
-static bool is_taken(const struct worker *w, const struct compiler_ops *ops)
+/* Whether |ops| cannot share this process with a back end that is already open. */
+static bool needs_restart(const struct worker *w, const struct compiler_ops *ops)
 {
     for (size_t i = 0; i < COMPILERS; i++) {
         if (w->opened[i] && compilers[i] != ops && compilers[i]->needs_own_process)
@@ -112,16 +121,16 @@ static bool is_taken(const struct worker *w, const struct compiler_ops *ops)
     return false;
 }
 
-/* What the wrong compiler said. */
-static void forget_log(int log_fd)
+/* Drops the output of a compiler that was not the one asked for. */
+static void clear_log(int log_fd)
 {
     if (ftruncate(log_fd, 0) == 0)
         lseek(log_fd, 0, SEEK_SET);
 }
 
-static bool hand_down(int fd) { return fcntl(fd, F_SETFD, 0) == 0; }
+static bool keep_across_exec(int fd) { return fcntl(fd, F_SETFD, 0) == 0; }
 
-/* Behind those that are there; the last place stays free for the end. */
+/* Appends |flag| and |value| unless |value| is NULL; the last element stays NULL. */
 static void add_argument(const char *arguments[ARGUMENTS_MAX], const char *flag, const char *value)
 {
     size_t count = 0;
@@ -133,10 +142,10 @@ static void add_argument(const char *arguments[ARGUMENTS_MAX], const char *flag,
     arguments[count + 1] = value;
 }
 
-/* Becomes a new kiln-compiler that does this job first: same process, same socket, none of the
- * libraries.  Returns only when that fails. */
-static enum compile_end start_afresh(const struct worker *w, const struct job_files *files,
-                                     struct kiln_err *err)
+/* Replaces this process's program by a new kiln-compiler that runs this job first.  Process, socket
+ * and sandbox stay; the loaded libraries are gone.  Returns only on failure. */
+static enum compile_end restart_worker(const struct worker *w, const struct job_files *files,
+                                       struct kiln_err *err)
 {
     char jobs[16], numbers[48];
     const char *arguments[ARGUMENTS_MAX] = { "kiln-compiler", "--temp", ".", "--max-jobs", jobs,
@@ -145,13 +154,14 @@ static enum compile_end start_afresh(const struct worker *w, const struct job_fi
     snprintf(numbers, sizeof(numbers), "%d,%d,%d", files->job_fd, files->object_fd, files->log_fd);
     add_argument(arguments, "--limits", w->options->limits);
     add_argument(arguments, "--user", w->options->user);
-    forget_log(files->log_fd);
-    direct_output(w->own_out, w->own_err);
-    /* By this path: the user that we became may not enter the directories of the real one. */
-    if (hand_down(w->options->socket_fd) && hand_down(files->job_fd) &&
-        hand_down(files->object_fd) && hand_down(files->log_fd))
+    clear_log(files->log_fd);
+    direct_output(w->worker_out, w->worker_err);
+    /* The worker's user may not be able to enter the directory of the program file, so use the
+     * link in /proc. */
+    if (keep_across_exec(w->options->socket_fd) && keep_across_exec(files->job_fd) &&
+        keep_across_exec(files->object_fd) && keep_across_exec(files->log_fd))
         execv("/proc/self/exe", (char *const *)(uintptr_t)arguments);
-    kiln_fail_errno(err, errno, "kiln-compiler cannot start afresh for another toolchain");
+    kiln_fail_errno(err, errno, "kiln-compiler cannot restart itself for another toolchain");
     return COMPILE_UNAVAILABLE;
 }
 
@@ -168,7 +178,7 @@ static enum kiln_code open_compiler(struct worker *w, size_t place, struct kiln_
     return w->opened[place] ? KILN_OK : compilers[place]->open(&w->opened[place], err);
 }
 
-static enum kiln_code identify(struct worker *w, size_t place, struct kiln_err *err)
+static enum kiln_code identify_compiler(struct worker *w, size_t place, struct kiln_err *err)
 {
     struct toolchain tc = { 0 };
     if (w->identified[place])
@@ -181,29 +191,33 @@ static enum kiln_code identify(struct worker *w, size_t place, struct kiln_err *
     return KILN_OK;
 }
 
-static bool any_will_do(const struct compile_job *job)
+static bool accepts_any_version(const struct compile_job *job)
 {
     static const struct digest any;
     return digest_equal(&job->toolchain_id, &any);
 }
 
-/* A library that was upgraded stays as it was in a process that has it loaded: that process starts
- * afresh.  When even the new one is not what the daemon knows of, the daemon must ask again. */
-static enum compile_end check_identity(struct worker *w, const struct job_files *files,
-                                       const struct compile_job *job, size_t place,
+/* Compares the compiler with the version that kilnd expects.  A process keeps the libraries that it
+ * has loaded even after an upgrade, so on a difference it restarts once.  If the restarted process
+ * differs as well, kilnd's description is outdated, and kilnd must ask for a new one.  A compiler
+ * that cannot be identified is unavailable, not upgraded: |err| says why. */
+static enum compile_end check_identity(struct worker *w, const struct current_job *current,
                                        struct kiln_err *err)
 {
-    if (any_will_do(job))
+    if (accepts_any_version(&current->job))
         return COMPILE_DONE;
-    if (identify(w, place, err))
+    if (identify_compiler(w, current->place, err)) {
+        kiln_while(err, "identifying the installed %s", compilers[current->place]->name);
         return COMPILE_UNAVAILABLE;
-    if (digest_equal(&job->toolchain_id, &w->identity[place]))
+    }
+    if (digest_equal(&current->job.toolchain_id, &w->identity[current->place]))
         return COMPILE_DONE;
-    if (!w->afresh)
-        return start_afresh(w, files, err);
+    if (!w->restarted)
+        return restart_worker(w, current->files, err);
     kiln_fail(err, KILN_UNAVAILABLE,
-              "%s was upgraded since kilnd looked at it: ask again in a moment",
-              compilers[place]->name);
+              "the installed %s is not the version that kilnd found earlier: repeat the request in "
+              "a few seconds",
+              compilers[current->place]->name);
     return COMPILE_OUTDATED;
 }
 
@@ -214,7 +228,7 @@ static enum kiln_code check_job(const struct compile_job *job, const struct comp
     if (rc)
         return rc;
     if (ret_target->family != ops->family)
-        return kiln_fail(err, KILN_UNSUPPORTED, "%s does not build for %s", ops->name,
+        return kiln_fail(err, KILN_UNSUPPORTED, "%s does not compile for %s", ops->name,
                          ret_target->text);
     if (job->kind == COMPILE_PROBE)
         return KILN_OK;
@@ -222,69 +236,66 @@ static enum kiln_code check_job(const struct compile_job *job, const struct comp
     return rc ? rc : headers_check(job->headers, job->header_count, err);
 }
 
-/* A probe's log is read by nobody, and not every failure has one. */
-static void point_to_log(const struct compile_job *job, int log_fd, struct kiln_err *err)
+/* Only for kernels whose log is not empty: the log of a probe is never shown. */
+static void refer_to_log(const struct compile_job *job, int log_fd, struct kiln_err *err)
 {
     size_t used = strlen(err->text);
     if (job->kind == COMPILE_KERNEL && lseek(log_fd, 0, SEEK_END) > 0)
         snprintf(err->text + used, sizeof(err->text) - used, ": see the log");
 }
 
-static enum compile_end compile_with(struct compiler *compiler, const struct job_files *files,
-                                     const struct compile_job *job, const struct target *target,
+static enum compile_end compile_with(struct compiler *compiler, const struct current_job *current,
                                      struct buffer *object, struct kiln_err *err)
 {
     const struct compile_job probe = compiler_probe_job(compiler->ops->family);
-    enum compile_end end = compiler->ops->compile(
-        compiler, job->kind == COMPILE_PROBE ? &probe : job, target, object, err);
+    const struct compile_job *job = current->job.kind == COMPILE_PROBE ? &probe : &current->job;
+    enum compile_end end = compiler->ops->compile(compiler, job, &current->target, object, err);
     if (end == COMPILE_REFUSED || end == COMPILE_CRASHED)
-        point_to_log(job, files->log_fd, err);
-    if (end == COMPILE_DONE && code_object_check(buffer_view(object), target, err))
+        refer_to_log(&current->job, current->files->log_fd, err);
+    if (end == COMPILE_DONE && code_object_check(buffer_view(object), &current->target, err))
         return COMPILE_REFUSED;
     return end;
 }
 
-/* Which compiler it is can be told once its libraries are open.  The first job of a process opens
- * them, so there it is told afterwards: before, it would cost a compile for that alone. */
-static enum compile_end compile_checked(struct worker *w, const struct job_files *files,
-                                        const struct compile_job *job, const struct target *target,
+/* Compiles, and makes sure that the compiler is the one that kilnd expects.  Its identity is known
+ * only once all its libraries are loaded, which takes a compile.  So the first job of a process is
+ * compiled first and checked afterwards; every later job is checked first. */
+static enum compile_end compile_checked(struct worker *w, const struct current_job *current,
                                         struct buffer *object, struct kiln_err *err)
 {
-    size_t place = place_of(compiler_find(job->toolchain));
-    enum compile_end known = COMPILE_DONE;
-    bool is_first = !w->identified[place];
+    enum compile_end checked = COMPILE_DONE;
+    bool is_first = !w->identified[current->place];
     if (!is_first)
-        known = check_identity(w, files, job, place, err);
-    if (known != COMPILE_DONE)
-        return known;
-    enum compile_end end = compile_with(w->opened[place], files, job, target, object, err);
+        checked = check_identity(w, current, err);
+    if (checked != COMPILE_DONE)
+        return checked;
+    enum compile_end end = compile_with(w->opened[current->place], current, object, err);
     if (!is_first || (end != COMPILE_DONE && end != COMPILE_REFUSED && end != COMPILE_CRASHED))
-        return end; /* short of memory or time, which looking takes, too */
-    struct kiln_err other = KILN_ERR_INIT;
-    known = check_identity(w, files, job, place, &other);
-    if (known == COMPILE_DONE)
+        return end; /* short of memory or time, which identifying would need as well */
+    struct kiln_err mismatch = KILN_ERR_INIT;
+    checked = check_identity(w, current, &mismatch);
+    if (checked == COMPILE_DONE)
         return end;
-    *err = other; /* nobody knows whose failure it would be */
-    return known;
+    *err = mismatch; /* the expected compiler may well accept this source */
+    return checked;
 }
 
-static enum compile_end compile(struct worker *w, const struct job_files *files,
-                                const struct compile_job *job, struct buffer *object,
-                                struct kiln_err *err)
+static enum compile_end compile_job(struct worker *w, struct current_job *current,
+                                    struct buffer *object, struct kiln_err *err)
 {
-    const struct compiler_ops *ops = compiler_find(job->toolchain);
-    struct target target;
+    const struct compiler_ops *ops = compiler_find(current->job.toolchain);
     if (!ops) {
         kiln_fail(err, KILN_UNAVAILABLE, "this kiln-compiler has no such toolchain");
         return COMPILE_UNAVAILABLE;
     }
-    if (check_job(job, ops, &target, err))
+    if (check_job(&current->job, ops, &current->target, err))
         return COMPILE_REFUSED;
-    if (is_taken(w, ops))
-        return start_afresh(w, files, err);
-    if (open_compiler(w, place_of(ops), err))
+    if (needs_restart(w, ops))
+        return restart_worker(w, current->files, err);
+    current->place = place_of(ops);
+    if (open_compiler(w, current->place, err))
         return COMPILE_UNAVAILABLE;
-    return compile_checked(w, files, job, &target, object, err);
+    return compile_checked(w, current, object, err);
 }
 
 static enum compile_end write_object(const struct buffer *object, int object_fd,
@@ -298,52 +309,52 @@ static enum compile_end write_object(const struct buffer *object, int object_fd,
         return COMPILE_OUTPUT;
     }
     if (fs_write_all(object_fd, buffer_view(object), err)) {
-        kiln_while(err, "handing over the code object");
-        return COMPILE_MEMORY; /* a memfd takes what it is given, but for lack of memory */
+        kiln_while(err, "writing the code object");
+        return COMPILE_MEMORY; /* writing to a memfd fails only when memory is short */
     }
     return COMPILE_DONE;
 }
 
-static enum compile_end perform(struct worker *w, const struct job_files *files,
+static enum compile_end run_job(struct worker *w, const struct job_files *files,
                                 struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer content, object;
-    struct compile_job job;
+    struct current_job current = { .files = files };
     buffer_init(&content, WORKER_JOB_MAX);
     buffer_init(&object, LIMIT_CODE_OBJECT);
     enum kiln_code rc = fs_read_fd(files->job_fd, WORKER_JOB_MAX, &content, err);
     if (!rc)
-        rc = worker_job_read(buffer_view(&content), &job, err);
+        rc = worker_job_read(buffer_view(&content), &current.job, err);
     if (rc)
         return rc == KILN_NO_MEMORY ? COMPILE_MEMORY : COMPILE_REFUSED;
     enum compile_end end = COMPILE_DONE;
-    if (job.kind != COMPILE_DESCRIBE)
-        end = compile(w, files, &job, &object, err);
+    if (current.job.kind != COMPILE_DESCRIBE)
+        end = compile_job(w, &current, &object, err);
     else if (compilers_describe(&object, err))
         end = COMPILE_MEMORY;
-    fs_empty_directory("pocl"); /* PoCL leaves a file or two each time */
-    if (end != COMPILE_DONE || job.kind == COMPILE_PROBE)
+    fs_empty_directory("pocl"); /* PoCL leaves files there after each job */
+    if (end != COMPILE_DONE || current.job.kind == COMPILE_PROBE)
         return end;
     return write_object(&object, files->object_fd, err);
 }
 
-static uint64_t cpu_of(const struct rusage *r)
+static uint64_t cpu_time_ns(const struct rusage *r)
 {
     return ((uint64_t)r->ru_utime.tv_sec + (uint64_t)r->ru_stime.tv_sec) * 1000000000u +
            ((uint64_t)r->ru_utime.tv_usec + (uint64_t)r->ru_stime.tv_usec) * 1000u;
 }
 
-static void usage(uint64_t *ret_cpu_ns, uint64_t *ret_peak_rss)
+static void measure_usage(uint64_t *ret_cpu_ns, uint64_t *ret_peak_rss)
 {
     struct rusage self = { 0 }, children = { 0 };
     getrusage(RUSAGE_SELF, &self);
     getrusage(RUSAGE_CHILDREN, &children);
     long peak = self.ru_maxrss > children.ru_maxrss ? self.ru_maxrss : children.ru_maxrss;
-    *ret_cpu_ns = cpu_of(&self) + cpu_of(&children);
+    *ret_cpu_ns = cpu_time_ns(&self) + cpu_time_ns(&children);
     *ret_peak_rss = (uint64_t)peak * 1024u; /* Linux counts KiB */
 }
 
-static enum kiln_code serve_one(struct worker *w, const struct job_files *files,
+static enum kiln_code serve_job(struct worker *w, const struct job_files *files,
                                 struct kiln_err *err)
 {
     struct worker_result result = { .end = COMPILE_DONE };
@@ -351,11 +362,11 @@ static enum kiln_code serve_one(struct worker *w, const struct job_files *files,
     uint64_t cpu_before, ignored;
     if (w->options->cpu_s)
         process_limits_next_job(w->options->cpu_s);
-    usage(&cpu_before, &ignored);
+    measure_usage(&cpu_before, &ignored);
     direct_output(files->log_fd, files->log_fd);
-    result.end = perform(w, files, &message);
-    direct_output(w->own_out, w->own_err);
-    usage(&result.cpu_ns, &result.peak_rss);
+    result.end = run_job(w, files, &message);
+    direct_output(w->worker_out, w->worker_err);
+    measure_usage(&result.cpu_ns, &result.peak_rss);
     result.cpu_ns -= cpu_before;
     if (result.end != COMPILE_DONE)
         snprintf(result.text, sizeof(result.text), "%s", message.text);
@@ -374,8 +385,8 @@ static enum kiln_code send_ready(const struct compiler_worker_options *options,
     return send_packet(options->socket_fd, &ready, err);
 }
 
-/* |first| is a job that has been received already, or holds no files. */
-static enum kiln_code serve(struct worker *w, struct job_files first, struct kiln_err *err)
+/* |first|: a job that was received before this process restarted, or NO_FILES. */
+static enum kiln_code serve_jobs(struct worker *w, struct job_files first, struct kiln_err *err)
 {
     bool endless = w->jobs_left == 0;
     enum kiln_code rc = KILN_OK;
@@ -385,27 +396,27 @@ static enum kiln_code serve(struct worker *w, struct job_files first, struct kil
         if (files.job_fd < 0)
             rc = wait_for_job(w->options->socket_fd, &files, err);
         if (!rc)
-            rc = serve_one(w, &files, err);
-        w->afresh = false;
+            rc = serve_job(w, &files, err);
+        w->restarted = false;
         w->jobs_left -= endless ? 0 : 1;
     }
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
-/* |first| as for serve; the daemon knows already that whoever has it is ready. */
-static int run(const struct compiler_worker_options *options, struct job_files first)
+/* |first| as for serve_jobs.  A restarted worker does not report ready again. */
+static int run_worker(const struct compiler_worker_options *options, struct job_files first)
 {
     struct kiln_err err = KILN_ERR_INIT;
     __attribute__((cleanup(worker_done))) struct worker w = {
         .options = options,
-        .own_out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0),
-        .own_err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0),
+        .worker_out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0),
+        .worker_err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0),
         .jobs_left = options->max_jobs,
-        .afresh = first.job_fd >= 0,
+        .restarted = first.job_fd >= 0,
     };
-    enum kiln_code rc = w.afresh ? KILN_OK : send_ready(options, &err);
+    enum kiln_code rc = w.restarted ? KILN_OK : send_ready(options, &err);
     if (!rc)
-        rc = serve(&w, first, &err);
+        rc = serve_jobs(&w, first, &err);
     if (!rc)
         return EXIT_DONE;
     fprintf(stderr, "kiln-compiler: %s\n", err.text);
@@ -414,12 +425,12 @@ static int run(const struct compiler_worker_options *options, struct job_files f
 
 int compiler_worker_serve(const struct compiler_worker_options *options)
 {
-    return run(options, NO_FILES);
+    return run_worker(options, NO_FILES);
 }
 
 int compiler_worker_resume(const struct compiler_worker_options *options, const int files[3])
 {
     for (size_t i = 0; i < WORKER_JOB_FILES; i++)
         fcntl(files[i], F_SETFD, FD_CLOEXEC);
-    return run(options, (struct job_files){ files[0], files[1], files[2] });
+    return run_worker(options, (struct job_files){ files[0], files[1], files[2] });
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a compiler process answers when its compiler cannot be told, with a back end that is made
- * up. */
+/* A compiler process whose only back end is a fake: the results of its jobs, by what the back end
+ * reports. */
 #include "engine/compile/compiler.h"
 #include "engine/compile/scratch.h"
 #include "engine/compile/worker_wire.h"
@@ -13,14 +13,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define WAIT_MS 60000
+
 /* ---- the back end ---- */
 
 static struct {
-    enum compile_end end;  /* of every job */
-    bool can_be_described; /* as version 7 */
-} made;
+    enum compile_end end;  /* the result of every job */
+    bool can_be_described; /* its identity is 7 */
+} fake;
 
-static enum kiln_code open_made(struct compiler **ret_compiler, struct kiln_err *err)
+static enum kiln_code open_fake(struct compiler **ret_compiler, struct kiln_err *err)
 {
     static struct compiler compiler;
     (void)err;
@@ -29,16 +31,17 @@ static enum kiln_code open_made(struct compiler **ret_compiler, struct kiln_err 
     return KILN_OK;
 }
 
-static enum kiln_code describe_made(struct compiler *compiler, struct toolchain *ret_toolchain,
+static enum kiln_code describe_fake(struct compiler *compiler, struct toolchain *ret_toolchain,
                                     struct kiln_err *err)
 {
     (void)compiler;
     ret_toolchain->identity.bytes[0] = 7;
-    return made.can_be_described ? KILN_OK
-                                 : kiln_fail(err, KILN_UNAVAILABLE, "its files are half there");
+    return fake.can_be_described
+               ? KILN_OK
+               : kiln_fail(err, KILN_UNAVAILABLE, "half of its files are missing");
 }
 
-static enum compile_end compile_made(struct compiler *compiler, const struct compile_job *job,
+static enum compile_end compile_fake(struct compiler *compiler, const struct compile_job *job,
                                      const struct target *target, struct buffer *ret_object,
                                      struct kiln_err *err)
 {
@@ -47,23 +50,23 @@ static enum compile_end compile_made(struct compiler *compiler, const struct com
     (void)target;
     (void)ret_object;
     kiln_fail(err, KILN_COMPILE_FAILED, "the source is wrong");
-    return made.end;
+    return fake.end;
 }
 
-static void close_made(struct compiler *compiler) { (void)compiler; }
+static void close_fake(struct compiler *compiler) { (void)compiler; }
 
-static const struct compiler_ops ops = { .name = "made",
+static const struct compiler_ops ops = { .name = "fake",
                                          .family = TARGET_AMDGPU,
-                                         .open = open_made,
-                                         .describe = describe_made,
-                                         .compile = compile_made,
-                                         .close = close_made };
+                                         .open = open_fake,
+                                         .describe = describe_fake,
+                                         .compile = compile_fake,
+                                         .close = close_fake };
 
 const struct compiler_ops *const compilers[COMPILERS] = { &ops, &ops, &ops, &ops };
 
 const struct compiler_ops *compiler_find(struct bytes name)
 {
-    return bytes_equal_text(name, "made") ? &ops : NULL;
+    return bytes_equal_text(name, "fake") ? &ops : NULL;
 }
 
 struct compile_job compiler_probe_job(enum target_family family)
@@ -80,37 +83,37 @@ void compiler_log(const char *text, size_t size)
 
 /* ---- a process of one job ---- */
 
-static void serve(int socket_fd)
+static void run_worker(int socket_fd)
 {
     static const struct sandbox_report sandbox = { .has = LAYERS_ALL, .landlock = 7 };
     const struct compiler_worker_options options = { .socket_fd = socket_fd,
                                                      .max_jobs = 1,
                                                      .sandbox = &sandbox };
-    if (chdir("/") == 0) /* there is no directory of PoCL's to empty */
+    if (chdir("/") == 0) /* so that it finds no PoCL directory to empty */
         _exit(compiler_worker_serve(&options));
     _exit(99);
 }
 
-static struct worker_result receive(int socket_fd)
+static struct worker_result receive_message(int socket_fd)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct pollfd wait = { .fd = socket_fd, .events = POLLIN };
     struct worker_result collected = { 0 };
     enum worker_message message;
-    assert_int_equal(poll(&wait, 1, -1), 1);
+    assert_int_equal(poll(&wait, 1, WAIT_MS), 1);
     must(worker_receive(socket_fd, &message, &collected, &err), err);
     return collected;
 }
 
-/* With a compiler of which kilnd knows version |id|; 0: any will do. */
-static struct compile_result run(uint8_t id)
+/* Runs one job that expects a compiler of identity |id|; 0: any. */
+static struct compile_result run_job(uint8_t id)
 {
     struct kiln_err err = KILN_ERR_INIT;
     struct worker_files files;
     struct compile_result result;
     int ends[2], status = 0;
     struct compile_job job = { .kind = COMPILE_KERNEL,
-                               .toolchain = bytes_of_text("made"),
+                               .toolchain = bytes_of_text("fake"),
                                .target = bytes_of_text("gfx942"),
                                .program = bytes_of_text("k.hip"),
                                .source = bytes_of_text("source"),
@@ -119,13 +122,13 @@ static struct compile_result run(uint8_t id)
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
-        close(ends[0]); /* it ends where the test does */
-        serve(ends[1]);
+        close(ends[0]); /* else the worker would not notice the end of the test */
+        run_worker(ends[1]);
     }
     close(ends[1]);
-    receive(ends[0]); /* that it is ready */
+    receive_message(ends[0]); /* WORKER_READY */
     must(worker_send_job(ends[0], &job, &files, &err), err);
-    struct worker_result collected = receive(ends[0]);
+    struct worker_result collected = receive_message(ends[0]);
     worker_collect(&files, COMPILE_CRASHED, "", &collected, &result);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
@@ -133,54 +136,54 @@ static struct compile_result run(uint8_t id)
     return result;
 }
 
-static void expect(uint8_t id, enum compile_end end, const char *text)
+static void expect_end(uint8_t id, enum compile_end end, const char *keyword)
 {
-    struct compile_result result = run(id);
+    struct compile_result result = run_job(id);
     assert_int_equal(result.end, end);
-    assert_says(result.err.text, text);
+    assert_says(result.err.text, keyword);
     compile_result_done(&result);
 }
 
 /* ---- tests ---- */
 
-TEST(plain, a_failure_of_the_known_compiler_is_the_sources)
+TEST(plain, a_failure_of_the_expected_compiler_is_reported_unchanged)
 {
     static const enum compile_end ends[] = { COMPILE_REFUSED, COMPILE_CRASHED };
-    made.can_be_described = true;
+    fake.can_be_described = true;
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-        made.end = ends[i];
-        expect(7, ends[i], "the source is wrong");
+        fake.end = ends[i];
+        expect_end(7, ends[i], "source");
     }
 }
 
-/* It is not remembered for the kernel, which another compiler may well make. */
-TEST(plain, a_failure_of_a_compiler_that_cannot_be_reported_is_the_compilers)
+/* The expected compiler may well accept the source, so the failure must not be remembered. */
+TEST(plain, a_failure_of_an_unidentified_compiler_is_not_blamed_on_the_source)
 {
     static const enum compile_end ends[] = { COMPILE_REFUSED, COMPILE_CRASHED };
-    made.can_be_described = false;
+    fake.can_be_described = false;
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-        made.end = ends[i];
-        expect(7, COMPILE_UNAVAILABLE, "its files are half there");
+        fake.end = ends[i];
+        expect_end(7, COMPILE_UNAVAILABLE, "files");
     }
 }
 
-TEST(plain, where_any_compiler_will_do_none_is_reported)
+TEST(plain, a_job_that_accepts_any_compiler_does_not_identify_it)
 {
-    made.can_be_described = false;
-    made.end = COMPILE_REFUSED;
-    expect(0, COMPILE_REFUSED, "the source is wrong");
+    fake.can_be_described = false;
+    fake.end = COMPILE_REFUSED;
+    expect_end(0, COMPILE_REFUSED, "source");
 }
 
-TEST(plain, a_compiler_short_of_memory_is_not_asked_for_its_description)
+TEST(plain, a_compiler_short_of_memory_is_not_identified)
 {
-    made.can_be_described = false;
-    made.end = COMPILE_MEMORY;
-    expect(7, COMPILE_MEMORY, "the source is wrong");
+    fake.can_be_described = false;
+    fake.end = COMPILE_MEMORY;
+    expect_end(7, COMPILE_MEMORY, "source");
 }
 
-/* ---- what programs that it starts say ---- */
+/* ---- files for the output of child programs ---- */
 
-TEST(plain, a_file_without_a_name_leaves_nothing_and_needs_the_directory)
+TEST(plain, an_unnamed_scratch_file_leaves_no_entry_and_needs_the_directory)
 {
     char directory[] = "/tmp/kiln-test-scratch-XXXXXX", was[512];
     struct kiln_err err = KILN_ERR_INIT;
@@ -194,7 +197,7 @@ TEST(plain, a_file_without_a_name_leaves_nothing_and_needs_the_directory)
     assert_int_equal(close(fd), 0);
 
     assert_int_equal(scratch_unnamed(&none, &err), KILN_NOT_FOUND);
-    assert_says(err.text, "cannot make a file in the compiler's directory");
+    assert_says(err.text, "directory");
     assert_int_equal(none, -1);
     assert_int_equal(chdir(was), 0);
 }

@@ -279,7 +279,7 @@ TEST(worker, a_toolchain_that_is_not_the_one_asked_for_refuses_the_job)
     result = compiler_run(&fixture.worker, &job);
     assert_int_equal(result.end, COMPILE_OUTDATED);
     assert_int_equal(result.err.code, KILN_UNAVAILABLE);
-    assert_says(result.err.text, "clang was upgraded");
+    assert_says(result.err.text, "clang");
     compile_result_done(&result);
     job.toolchain_id = tc->identity;
     result = compiler_run(&fixture.worker, &job);
