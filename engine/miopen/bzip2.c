@@ -177,8 +177,7 @@ static enum kiln_code unpack_input(struct unpacking *u, size_t size, struct kiln
 }
 
 enum kiln_code bzip2_unpack_file(int from_fd, int to_fd, uint64_t limit,
-                                 void (*progress)(void *context, uint64_t read), void *context,
-                                 struct kiln_err *err)
+                                 const struct bzip2_progress *progress, struct kiln_err *err)
 {
     __attribute__((cleanup(unpacking_done))) struct unpacking u = {
         .limit = limit, .to_fd = to_fd, .in = malloc(FILE_CHUNK), .out = malloc(FILE_CHUNK)
@@ -193,7 +192,7 @@ enum kiln_code bzip2_unpack_file(int from_fd, int to_fd, uint64_t limit,
             rc = unpack_input(&u, size, err);
         u.read += rc ? 0 : size;
         if (!rc && size > 0 && progress)
-            progress(context, u.read);
+            progress->report(progress->context, u.read);
     }
     if (!rc && u.read == 0)
         return kiln_fail(err, KILN_CORRUPT, "the compressed file is empty");

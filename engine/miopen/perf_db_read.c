@@ -127,7 +127,8 @@ static enum kiln_code take_config(struct perf_reading *r, const struct query *q,
     r->config_id = id;
     enum kiln_code rc = put_key(texts, q, err);
     if (!rc)
-        rc = tuning_keys_add(&r->keys, texts->data, start, texts->size - start, &known, err);
+        rc = tuning_keys_add(&r->keys, texts->data,
+                             bytes_of(texts->data + start, texts->size - start), &known, err);
     if (!rc && known)
         rc = kiln_fail(err, KILN_INVALID, "there is an earlier row of the same problem");
     if (rc)

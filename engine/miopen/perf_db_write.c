@@ -244,21 +244,20 @@ static enum kiln_code add_rows(struct perf_db_writer *writer, struct bytes value
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
-enum kiln_code perf_db_writer_add(struct perf_db_writer *writer, struct bytes key,
-                                  struct bytes value, uint64_t config_id, const uint64_t *ids,
+enum kiln_code perf_db_writer_add(struct perf_db_writer *writer, const struct tuning_record *record,
                                   struct kiln_err *err)
 {
     struct key_parts parts = { 0 };
-    uint64_t config = config_id ? config_id : writer->last_config + 1;
-    enum kiln_code rc = take_key(key, &parts, err);
+    uint64_t config = record->line ? record->line : writer->last_config + 1;
+    enum kiln_code rc = take_key(record->key, &parts, err);
     if (!rc)
-        rc = check_value(value, ids, err);
+        rc = check_value(record->value, record->ids, err);
     if (!rc && config > INT64_MAX)
         rc = kiln_fail(err, KILN_INVALID, "%llu is no id of a config", (unsigned long long)config);
     if (!rc)
         rc = add_config(writer, &parts, config, err);
     if (!rc)
-        rc = add_rows(writer, value, config, ids, err);
+        rc = add_rows(writer, record->value, config, record->ids, err);
     if (!rc)
         writer->last_config = higher(writer->last_config, config);
     return rc;

@@ -78,26 +78,26 @@ void tuning_keys_done(struct tuning_keys *keys)
     *keys = (struct tuning_keys){ .room = 0 };
 }
 
-enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base, uint64_t offset,
-                               size_t size, bool *ret_known, struct kiln_err *err)
+enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base, struct bytes key,
+                               bool *ret_known, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
     if (keys->count >= keys->room / 2)
         rc = make_room(keys, keys->room * 2, err);
     if (rc)
         return rc;
-    uint32_t hash = tuning_secret_hash(keys->secret, bytes_of(base + offset, size));
+    uint32_t hash = tuning_secret_hash(keys->secret, key);
     size_t at = hash & (keys->room - 1);
     for (; keys->places[at].size; at = (at + 1) & (keys->room - 1)) {
         const struct tuning_key_place *p = &keys->places[at];
-        if (p->hash == hash && p->size == size &&
-            memcmp(base + p->offset, base + offset, size) == 0) {
+        if (p->hash == hash && bytes_equal(bytes_of(base + p->offset, p->size), key)) {
             *ret_known = true;
             return KILN_OK;
         }
     }
-    keys->places[at] =
-        (struct tuning_key_place){ .offset = offset, .size = (uint32_t)size, .hash = hash };
+    keys->places[at] = (struct tuning_key_place){ .offset = (uint64_t)(key.data - base),
+                                                  .size = (uint32_t)key.size,
+                                                  .hash = hash };
     keys->count++;
     *ret_known = false;
     return KILN_OK;

@@ -97,8 +97,7 @@ static enum kiln_code check_line(struct bytes line, struct bytes *ret_key, struc
 static enum kiln_code check_key(struct text_reading *r, struct bytes key, struct kiln_err *err)
 {
     bool known = false;
-    enum kiln_code rc = tuning_keys_add(&r->keys, r->text.data, (uint64_t)(key.data - r->text.data),
-                                        key.size, &known, err);
+    enum kiln_code rc = tuning_keys_add(&r->keys, r->text.data, key, &known, err);
     if (!rc && known)
         rc = kiln_fail(err, KILN_INVALID, "the key '%.*s' comes twice; the first counts",
                        key.size > 120 ? 120 : (int)key.size, (const char *)key.data);

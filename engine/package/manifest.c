@@ -127,9 +127,10 @@ static enum kiln_code not_named(const struct json *files, const char *file_name,
                      signer, file_name, names[0] ? names : "nothing");
 }
 
-/* The text is genuine from here on; what is wrong in it, its signer did. */
-static enum kiln_code find_file(const char *text, const char *file_name, const char *signer,
-                                struct manifest_file *ret_file, struct kiln_err *err)
+/* Fills size and SHA-256 of |file|, whose signer is set. The signature of |text| is valid, so any
+ * error in it is the signer's. */
+static enum kiln_code find_file(const char *text, const char *file_name, struct manifest_file *file,
+                                struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *json = NULL;
     if (json_parse(bytes_of_text(text), "the signed text", &json, err))
@@ -138,7 +139,6 @@ static enum kiln_code find_file(const char *text, const char *file_name, const c
     if (strcmp(json_get_text(json, "format", ""), FORMAT) != 0 || !json_is_array(files) ||
         json_count(files) > FILES_MAX)
         return no_manifest(err, "the signed text is not of the format " FORMAT);
-    struct manifest_file found = { 0 };
     unsigned count = 0;
     for (const struct json *j = json_first(files); j; j = json_next(j)) {
         struct manifest_entry entry;
@@ -147,32 +147,32 @@ static enum kiln_code find_file(const char *text, const char *file_name, const c
         if (strcmp(entry.name, file_name) != 0)
             continue;
         count++;
-        found = (struct manifest_file){ .size = entry.size, .sha256 = entry.sha256 };
+        file->size = entry.size;
+        file->sha256 = entry.sha256;
     }
     if (count > 1)
         return no_manifest(err, "it names the file twice");
     if (count == 0)
-        return not_named(files, file_name, signer, err);
-    *ret_file = found;
+        return not_named(files, file_name, file->signer, err);
     return KILN_OK;
 }
 
 enum kiln_code manifest_check(struct bytes manifest, const struct manifest_trust *trust,
                               const char *file_name, struct manifest_file *ret_file,
-                              char ret_signer[KEY_NAME_MAX], struct kiln_err *err)
+                              struct kiln_err *err)
 {
     struct statement s;
-    char signer[KEY_NAME_MAX];
+    struct manifest_file file = { 0 };
     enum kiln_code rc = statement_read(manifest, &s, err);
     if (!rc) {
-        rc = check_signature(&s, trust, signer, err);
+        rc = check_signature(&s, trust, file.signer, err);
         if (!rc)
-            rc = find_file(s.text, file_name, signer, ret_file, err);
+            rc = find_file(s.text, file_name, &file, err);
         statement_done(&s);
     }
     if (rc)
         return kiln_while(err, "checking the manifest of '%s'", file_name);
-    memcpy(ret_signer, signer, KEY_NAME_MAX);
+    *ret_file = file;
     return KILN_OK;
 }
 

@@ -29,8 +29,8 @@ struct package {
 /* ---- opening ---- */
 
 /* What is built in may be for one OpenCL device: whoever builds it knows where it runs. */
-static enum kiln_code state(struct package *package, const struct package_options *options,
-                            struct kiln_err *err)
+static enum kiln_code set_info(struct package *package, const struct package_options *options,
+                               struct kiln_err *err)
 {
     struct package_info *info = &package->info;
     const char *slash = strrchr(options->path, '/');
@@ -114,14 +114,17 @@ static enum kiln_code open_first(struct package *package, unsigned readers, stru
     return db_pool_open(&package->connections, 1, err);
 }
 
-static enum kiln_code look(struct package *package, uint32_t *ret_application_id,
-                           uint32_t *ret_version, struct kiln_err *err)
+static enum kiln_code read_header(struct package *package, struct kiln_err *err)
 {
     const char *path = package->info.path;
-    return package->item
-               ? package_image_look(engine_item_view(package->item), path, &package->identity,
-                                    ret_application_id, ret_version, err)
-               : package_file_look(path, &package->identity, ret_application_id, ret_version, err);
+    struct file_header header;
+    enum kiln_code rc =
+        package->item ? package_image_header(engine_item_view(package->item), path, &header, err)
+                      : package_file_header(path, &header, err);
+    if (rc)
+        return rc;
+    package->identity = header.identity;
+    return check_marks(package, header.application_id, header.version, err);
 }
 
 enum kiln_code package_open(const struct package_options *options, struct package **ret_package,
@@ -131,12 +134,9 @@ enum kiln_code package_open(const struct package_options *options, struct packag
     if (!package)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", options->path);
     pthread_mutex_init(&package->mutex, NULL);
-    uint32_t application_id = 0, version = 0;
-    enum kiln_code rc = state(package, options, err);
+    enum kiln_code rc = set_info(package, options, err);
     if (!rc)
-        rc = look(package, &application_id, &version, err);
-    if (!rc)
-        rc = check_marks(package, application_id, version, err);
+        rc = read_header(package, err);
     if (!rc)
         rc = open_first(package, options->readers, err);
     if (rc)
@@ -195,9 +195,9 @@ static void note_bad(struct package *package, const struct digest *asked, bool i
     pthread_mutex_unlock(&package->mutex);
 }
 
-void package_shun(struct package *package, struct bytes name, struct bytes args)
+void package_shun(struct package *package, const struct kern_name *name)
 {
-    struct digest asked = damaged_rows_name(name, args);
+    struct digest asked = damaged_rows_name(name);
     note_bad(package, &asked, /* is_damage= */ false);
 }
 
@@ -211,47 +211,43 @@ static bool is_lasting(enum kiln_code rc, bool damaged)
 
 /* ---- answering ---- */
 
-/* What a damaged file does to a look-up is a miss; only this process's own trouble is not. */
-static enum kiln_code settle(const struct package *package, enum kiln_code rc, bool damaged,
-                             bool *ret_damaged, struct kiln_err *err)
+/* A damaged file makes a lookup miss. Only a failure of this process (no memory) stays an error. */
+static enum kiln_code damage_as_miss(const struct package *package, enum kiln_code rc, bool damaged,
+                                     bool *ret_damaged, struct kiln_err *err)
 {
-    bool ours = rc == KILN_OK || rc == KILN_NO_MEMORY;
-    *ret_damaged = damaged || (!ours && rc != KILN_NOT_FOUND);
-    if (ours)
+    bool is_final = rc == KILN_OK || rc == KILN_NO_MEMORY;
+    *ret_damaged = damaged || (!is_final && rc != KILN_NOT_FOUND);
+    if (is_final)
         return rc;
     err->code = KILN_NOT_FOUND;
     return *ret_damaged ? kiln_while(err, "looking into the package '%s'", package->info.name)
                         : KILN_NOT_FOUND;
 }
 
-enum kiln_code package_find_named(struct package *package, struct bytes name, struct bytes args,
-                                  struct buffer *ret_raw, struct package_hit *ret_hit,
-                                  bool *ret_damaged, struct kiln_err *err)
+enum kiln_code package_find_named(struct package *package, const struct kern_name *name,
+                                  struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err)
 {
     bool damaged = false;
     *ret_damaged = false;
     if (package->item && !engine_item_use(package->item))
         return KILN_NOT_FOUND;
     if (knows_bad_rows(package)) {
-        struct digest asked = damaged_rows_name(name, args);
+        struct digest asked = damaged_rows_name(name);
         if (is_known_bad(package, &asked))
             return KILN_NOT_FOUND;
     }
     void *connection = db_pool_take(&package->connections);
-    enum kiln_code rc = package->ops->find_named(connection, name, args, ret_raw, &damaged, err);
+    enum kiln_code rc = package->ops->find_named(connection, name, ret_raw, &damaged, err);
     db_pool_return(&package->connections, connection);
     if (is_lasting(rc, damaged)) {
-        struct digest asked = damaged_rows_name(name, args);
+        struct digest asked = damaged_rows_name(name);
         note_bad(package, &asked, shows_damage(rc, damaged));
     }
-    if (!rc)
-        *ret_hit = (struct package_hit){ 0 };
-    return settle(package, rc, damaged, ret_damaged, err);
+    return damage_as_miss(package, rc, damaged, ret_damaged, err);
 }
 
 enum kiln_code package_find_key(struct package *package, const struct digest *key,
-                                struct buffer *ret_raw, struct package_hit *ret_hit,
-                                bool *ret_damaged, struct kiln_err *err)
+                                struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err)
 {
     bool damaged = false;
     *ret_damaged = false;
@@ -264,17 +260,14 @@ enum kiln_code package_find_key(struct package *package, const struct digest *ke
     db_pool_return(&package->connections, connection);
     if (is_lasting(rc, damaged))
         note_bad(package, key, shows_damage(rc, damaged));
-    if (!rc)
-        *ret_hit = (struct package_hit){ 0 };
-    return settle(package, rc, damaged, ret_damaged, err);
+    return damage_as_miss(package, rc, damaged, ret_damaged, err);
 }
 
-enum kiln_code package_each(struct package *package, uint64_t after, uint64_t count,
-                            bool (*each)(void *context, const struct package_row *row),
-                            void *context, struct kiln_err *err)
+enum kiln_code package_each(struct package *package, const struct package_listing *listing,
+                            struct kiln_err *err)
 {
     void *connection = db_pool_take(&package->connections);
-    enum kiln_code rc = package->ops->each(connection, after, count, each, context, err);
+    enum kiln_code rc = package->ops->each(connection, listing, err);
     db_pool_return(&package->connections, connection);
     return rc;
 }
@@ -301,16 +294,14 @@ enum kiln_code package_rows(struct package *package, uint64_t *ret_rows, struct 
     return KILN_OK;
 }
 
-enum kiln_code package_source_of(struct package *package, uint64_t id, struct buffer *ret_source,
-                                 uint32_t *ret_count, struct buffer *ret_headers,
+enum kiln_code package_source_of(struct package *package, uint64_t id, struct package_text *text,
                                  struct kiln_err *err)
 {
     if (!package->ops->source_of)
         return kiln_fail(err, KILN_UNSUPPORTED, "'%s' does not say what its kernels are made of",
                          package->info.name);
     void *connection = db_pool_take(&package->connections);
-    enum kiln_code rc =
-        package->ops->source_of(connection, id, ret_source, ret_count, ret_headers, err);
+    enum kiln_code rc = package->ops->source_of(connection, id, text, err);
     db_pool_return(&package->connections, connection);
     return rc;
 }

@@ -125,9 +125,15 @@ static enum kiln_code read_header(int fd, const char *path, uint8_t header[HEADE
     return KILN_OK;
 }
 
-enum kiln_code package_file_look(const char *path, struct file_identity *ret_identity,
-                                 uint32_t *ret_application_id, uint32_t *ret_version,
-                                 struct kiln_err *err)
+static struct file_header header_of(const struct file_identity *identity, const uint8_t *bytes)
+{
+    return (struct file_header){ .identity = *identity,
+                                 .version = number_at(bytes, 60),
+                                 .application_id = number_at(bytes, 68) };
+}
+
+enum kiln_code package_file_header(const char *path, struct file_header *ret_header,
+                                   struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat seen;
@@ -143,15 +149,12 @@ enum kiln_code package_file_look(const char *path, struct file_identity *ret_ide
         rc = check_header(path, header, &identity, err);
     if (rc)
         return rc;
-    *ret_identity = identity;
-    *ret_version = number_at(header, 60);
-    *ret_application_id = number_at(header, 68);
+    *ret_header = header_of(&identity, header);
     return KILN_OK;
 }
 
-enum kiln_code package_image_look(struct bytes image, const char *name,
-                                  struct file_identity *ret_identity, uint32_t *ret_application_id,
-                                  uint32_t *ret_version, struct kiln_err *err)
+enum kiln_code package_image_header(struct bytes image, const char *name,
+                                    struct file_header *ret_header, struct kiln_err *err)
 {
     const struct file_identity identity = { .size = image.size };
     if (image.size < HEADER_SIZE)
@@ -160,9 +163,7 @@ enum kiln_code package_image_look(struct bytes image, const char *name,
     enum kiln_code rc = check_header(name, image.data, &identity, err);
     if (rc)
         return rc;
-    *ret_identity = identity;
-    *ret_version = number_at(image.data, 60);
-    *ret_application_id = number_at(image.data, 68);
+    *ret_header = header_of(&identity, image.data);
     return KILN_OK;
 }
 

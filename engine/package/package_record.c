@@ -133,27 +133,27 @@ static enum kiln_code hash_file(const char *directory, const char *name, struct 
     return rc ? kiln_while(err, "checking '%s'", path) : KILN_OK;
 }
 
-/* None of the records states this very file: its content decides. */
-static enum kiln_code recover(const char *directory, const char *name,
-                              const struct file_identity *identity,
-                              const struct stated candidates[2], size_t count,
-                              struct package_record *ret_record, struct kiln_err *err)
+static const struct stated *find_by_digest(const struct stated candidates[2], size_t count,
+                                           const struct digest *sha256)
 {
-    struct digest sha256;
-    enum kiln_code rc = hash_file(directory, name, &sha256, err);
-    if (rc)
-        return rc;
     for (size_t i = 0; i < count; i++) {
-        if (!digest_equal(&candidates[i].record.sha256, &sha256))
-            continue;
-        struct stated right = { .record = candidates[i].record, .identity = *identity };
-        *ret_record = right.record;
-        /* Whether that is written down only decides how soon the next start is over. */
-        struct kiln_err ignored = KILN_ERR_INIT;
-        if (write_record(directory, name, settled, &right, &ignored) == KILN_OK)
-            package_record_withdraw(directory, name);
-        return KILN_OK;
+        if (digest_equal(&candidates[i].record.sha256, sha256))
+            return &candidates[i];
     }
+    return NULL;
+}
+
+/* Saves the next start from hashing the file again; a failure only makes that start slower. */
+static void update_record(const char *directory, const char *name, const struct stated *s)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (write_record(directory, name, settled, s, &ignored) == KILN_OK)
+        package_record_withdraw(directory, name);
+}
+
+static enum kiln_code refuse_other_file(const char *directory, const char *name,
+                                        struct kiln_err *err)
+{
     return kiln_fail(err, KILN_DENIED,
                      "'%s/%s' is not what its record ('%s.json' there) says was installed: kilnctl "
                      "pkg install it again, or kilnctl pkg rm it",
@@ -200,7 +200,18 @@ enum kiln_code package_record_read(const char *directory, const char *name,
     }
     if (count == 0)
         return KILN_NOT_FOUND;
-    return recover(directory, name, identity, candidates, count, ret_record, err);
+    /* No record has this identity: the file's content decides. */
+    struct digest sha256;
+    enum kiln_code rc = hash_file(directory, name, &sha256, err);
+    if (rc)
+        return rc;
+    const struct stated *found = find_by_digest(candidates, count, &sha256);
+    if (!found)
+        return refuse_other_file(directory, name, err);
+    *ret_record = found->record;
+    update_record(directory, name,
+                  &(struct stated){ .record = found->record, .identity = *identity });
+    return KILN_OK;
 }
 
 enum kiln_code package_record_announce(const char *directory, const char *name,

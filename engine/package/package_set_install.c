@@ -128,13 +128,14 @@ static enum kiln_code check_manifest(const struct package_set *set,
     struct manifest_file file;
     struct kiln_err ignored = KILN_ERR_INIT;
     bool packed = unpacked_name(arrival->fetched, name) && arrival->may_be_packed;
-    enum kiln_code rc =
-        manifest_check(arrival->manifest, &trust, arrival->fetched, &file, ret_signer, err);
-    if (!rc)
-        rc = package_names_agree(name, arrival->name, err);
+    enum kiln_code rc = manifest_check(arrival->manifest, &trust, arrival->fetched, &file, err);
+    if (rc)
+        return rc;
+    memcpy(ret_signer, file.signer, KEY_NAME_MAX);
+    rc = package_names_agree(name, arrival->name, err);
     if (rc || digest_equal(&file.sha256, &arrival->sha256))
         return rc;
-    if (packed && (manifest_check(arrival->manifest, &trust, name, &file, ret_signer, &ignored) ||
+    if (packed && (manifest_check(arrival->manifest, &trust, name, &file, &ignored) ||
                    digest_equal(&file.sha256, &arrival->sha256)))
         return KILN_OK;
     return refuse_other("its manifest states", err);
@@ -212,8 +213,8 @@ static enum kiln_code move_in(const struct package_set *set, const struct packag
 }
 
 /* All members but |without|, and |with| (each may be NULL). */
-static enum kiln_code multiplexer(struct package_set *set, const struct member *without,
-                                  struct member *with, struct kiln_err *err)
+static enum kiln_code replace_member(struct package_set *set, const struct member *without,
+                                     struct member *with, struct kiln_err *err)
 {
     struct view *old = set->view;
     struct view *fresh = view_create(old->count + 1);
@@ -265,7 +266,7 @@ static enum kiln_code show_it(struct package_set *set, const char *name,
     if (rc)
         return rc;
     struct package_info info = *package_info(member->package);
-    rc = multiplexer(set, view_find(set->view, OWN, name), member, err);
+    rc = replace_member(set, view_find(set->view, OWN, name), member, err);
     if (rc)
         return rc;
     KILN_TAKE(member); /* the view has it */
@@ -345,7 +346,7 @@ enum kiln_code package_set_remove(struct package_set *set, const char *name,
     enum kiln_code rc = whole_file_sync_directory(set->directories[OWN], err);
     if (member) {
         struct kiln_err why = KILN_ERR_INIT;
-        if (multiplexer(set, member, NULL, &why) && !rc) {
+        if (replace_member(set, member, NULL, &why) && !rc) {
             *err = why;
             rc = why.code;
         }

@@ -30,20 +30,15 @@ bool signer_is_trusted(const struct package_set *set, const char *signer)
            search.found;
 }
 
-/* Only kiln's own directory has records.  A distribution's files are as good as its signatures,
- * which its own package manager has checked, if anybody. */
-static enum kiln_code find_record(const struct package_set *set, size_t directory, const char *name,
-                                  const struct file_identity *identity,
-                                  struct package_record *ret_record, bool *ret_there,
+/* KILN_NOT_FOUND without a message if there is no record. Only kiln's own directory has records.
+ * Signatures of a distribution's files were checked by its package manager, if at all. */
+static enum kiln_code find_record(const struct package_set *set, const struct member *member,
+                                  const char *name, struct package_record *ret_record,
                                   struct kiln_err *err)
 {
-    *ret_there = false;
-    if (directory > 0)
-        return KILN_OK;
-    enum kiln_code rc =
-        package_record_read(set->directories[directory], name, identity, ret_record, err);
-    *ret_there = !rc;
-    return rc == KILN_NOT_FOUND ? KILN_OK : rc;
+    if (member->directory > 0)
+        return KILN_NOT_FOUND;
+    return package_record_read(set->directories[0], name, &member->identity, ret_record, err);
 }
 
 static enum kiln_code check_policy(const struct package_set *set, const char *path, bool trusted,
@@ -86,10 +81,12 @@ enum kiln_code member_open(const struct package_set *set, size_t directory, cons
         return kiln_fail(err, KILN_NOT_FOUND, "'%s' is gone", path);
 
     struct package_record record = { 0 };
-    bool recorded = false;
     enum kiln_code rc = check_permissions(path, err);
     if (!rc)
-        rc = find_record(set, directory, name, &member->identity, &record, &recorded, err);
+        rc = find_record(set, member, name, &record, err);
+    bool recorded = !rc;
+    if (rc == KILN_NOT_FOUND)
+        rc = KILN_OK;
     member->signature_counts = recorded && signer_is_trusted(set, record.signer);
     if (!rc)
         rc = check_policy(set, path, member->signature_counts, record.signer, err);

@@ -135,17 +135,16 @@ static enum kiln_code read_gpu(const char *directory, unsigned node, struct gpu 
     char path[4096];
     struct gpu gpu = { .node = node };
     struct properties p = { 0 };
-    unsigned seen = 0;
+    struct kfd_properties reading = { .rows = properties, .count = PROPERTY_COUNT, .numbers = &p };
     int errnum = 0;
     *ret_gpu = gpu;
     int size = snprintf(path, sizeof(path), "%s/%u/properties", directory, node);
     if (size < 0 || (size_t)size >= sizeof(path))
         return kiln_fail(err, KILN_INVALID, "its path is too long");
-    enum kiln_code rc =
-        kfd_properties_read(path, properties, PROPERTY_COUNT, &p, &seen, &errnum, err);
+    enum kiln_code rc = kfd_properties_read(path, &reading, &errnum, err);
     if (rc)
         return errnum == EPERM ? KILN_OK : rc; /* the cgroup hides this device */
-    if (!(seen & SEEN_SIMD_COUNT))
+    if (!(reading.seen & SEEN_SIMD_COUNT))
         return kiln_fail(err, KILN_INVALID, "no simd_count");
     if (p.simd_count == 0)
         return KILN_OK;
@@ -252,13 +251,13 @@ uint64_t kfd_memory(const char *directory, const struct gpu *gpu)
         char path[4096];
         struct bank bank = { 0 };
         struct kiln_err ignored = KILN_ERR_INIT;
-        unsigned seen = 0;
+        struct kfd_properties reading = { .rows = bank_properties, .count = 2, .numbers = &bank };
         int errnum;
         int size =
             snprintf(path, sizeof(path), "%s/%u/mem_banks/%u/properties", directory, gpu->node, i);
         if (size < 0 || (size_t)size >= sizeof(path) ||
-            kfd_properties_read(path, bank_properties, 2, &bank, &seen, &errnum, &ignored) ||
-            seen != 3u || (is_of_device(&bank) && bank.size_in_bytes > UINT64_MAX - sum))
+            kfd_properties_read(path, &reading, &errnum, &ignored) || reading.seen != 3u ||
+            (is_of_device(&bank) && bank.size_in_bytes > UINT64_MAX - sum))
             return 0; /* part of it would be a wrong number */
         sum += is_of_device(&bank) ? bank.size_in_bytes : 0;
     }

@@ -66,8 +66,7 @@ static enum kiln_code try_often(const struct fetch_request *request, struct part
     unsigned barren = 0;
     char note[sizeof(err->text)] = "";
     for (unsigned number = 1;; number++) {
-        uint64_t wait_s = 0;
-        enum attempt_end end = fetch_attempt(request, number, note, part, &wait_s, err);
+        enum attempt_end end = fetch_attempt(request, number, note, part, err);
         if (end == ATTEMPT_DONE)
             return KILN_OK;
         if (end == ATTEMPT_FINAL)
@@ -77,7 +76,7 @@ static enum kiln_code try_often(const struct fetch_request *request, struct part
         if (barren >= policy->barren_max || number >= policy->attempts_max)
             return give_up(number, err);
         memcpy(note, err->text, sizeof(note));
-        policy->pause(pause_of(policy, barren, wait_s));
+        policy->pause(pause_of(policy, barren, part->wait_s));
     }
 }
 

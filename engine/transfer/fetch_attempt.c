@@ -262,7 +262,7 @@ static bool set_callbacks(struct attempt *a)
 
 /* ---- how it ended ---- */
 
-static void refuse_status(struct attempt *a, uint64_t *ret_wait_s)
+static void refuse_status(struct attempt *a)
 {
     long status = status_of(a);
     curl_off_t wait = 0;
@@ -275,7 +275,7 @@ static void refuse_status(struct attempt *a, uint64_t *ret_wait_s)
     else if (may_repair)
         code = KILN_UNAVAILABLE;
     curl_easy_getinfo(a->curl, CURLINFO_RETRY_AFTER, &wait);
-    *ret_wait_s = wait > 0 ? (uint64_t)wait : 0;
+    a->part->wait_s = wait > 0 ? (uint64_t)wait : 0;
     if (status == 416 && a->part->size > 0) { /* it became shorter */
         forget_part(a->part);
         may_repair = true;
@@ -326,12 +326,12 @@ static void refuse_curl(struct attempt *a, CURLcode failed)
     refuse(a, ATTEMPT_MAY_REPAIR, KILN_IO, "%s", reason); /* all kinds of lost connections */
 }
 
-static enum attempt_end judge(struct attempt *a, CURLcode failed, uint64_t *ret_wait_s)
+static enum attempt_end judge_response(struct attempt *a, CURLcode failed)
 {
     if (a->end != ATTEMPT_DONE)
         return a->end; /* a callback refused */
     if (failed == CURLE_HTTP_RETURNED_ERROR)
-        refuse_status(a, ret_wait_s);
+        refuse_status(a);
     else if (failed && !a->begun && content_length(a) > a->request->size_limit)
         refuse_size(a); /* it was stated, though nothing of it came */
     else if (failed)
@@ -343,8 +343,7 @@ static enum attempt_end judge(struct attempt *a, CURLcode failed, uint64_t *ret_
 }
 
 enum attempt_end fetch_attempt(const struct fetch_request *request, unsigned number,
-                               const char *note, struct part *part, uint64_t *ret_wait_s,
-                               struct kiln_err *err)
+                               const char *note, struct part *part, struct kiln_err *err)
 {
     __attribute__((cleanup(attempt_done))) struct attempt a = {
         .request = request,
@@ -359,9 +358,10 @@ enum attempt_end fetch_attempt(const struct fetch_request *request, unsigned num
         kiln_fail(err, KILN_NO_MEMORY, "libcurl cannot take the request");
         return ATTEMPT_FINAL;
     }
+    part->wait_s = 0;
     on_progress(&a, 0, 0, 0, 0);
     CURLcode failed = curl_easy_perform(a.curl);
     part->status = status_of(&a);
     on_progress(&a, 0, 0, 0, 0);
-    return judge(&a, failed, ret_wait_s);
+    return judge_response(&a, failed);
 }

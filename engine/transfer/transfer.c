@@ -176,8 +176,11 @@ static enum kiln_code get(struct transfer *t)
 static enum kiln_code get_and_verify(struct transfer *t)
 {
     struct digest sha256;
-    enum kiln_code rc = provenance_find(t->job, t->url.text ? &t->url : NULL, fetched_name(t),
-                                        t->policy, &t->provenance, &t->manifest, t->err);
+    const struct provenance_source source = { .job = t->job,
+                                              .url = t->url.text ? &t->url : NULL,
+                                              .fetched_name = fetched_name(t),
+                                              .policy = t->policy };
+    enum kiln_code rc = provenance_find(&source, &t->provenance, &t->manifest, t->err);
     if (!rc)
         rc = check_signed_name(t);
     if (!rc)
@@ -224,7 +227,8 @@ static enum kiln_code unpack(struct transfer *t)
     if (lseek(packed, 0, SEEK_SET) < 0)
         return kiln_fail_errno(t->err, errno, "cannot read what was fetched");
     choose_limit(t); /* what was fetched takes room beside it */
-    rc = bzip2_unpack_file(packed, t->file_fd, t->limit.bytes, on_unpacked, t, t->err);
+    const struct bzip2_progress progress = { on_unpacked, t };
+    rc = bzip2_unpack_file(packed, t->file_fd, t->limit.bytes, &progress, t->err);
     if (rc == KILN_FULL)
         return kiln_while(t->err, "unpacking (the limit is %s)", t->limit.name);
     if (rc)
@@ -253,8 +257,10 @@ static enum kiln_code finish_file(struct transfer *t)
         return kiln_fail_errno(t->err, errno, "cannot write '%s' to the disk", t->result->name);
     if (t->job->unchecked)
         return KILN_OK;
-    return check_rows(t->result->path, t->job->salvage, t->sink, &t->result->rows,
-                      &t->result->damaged, t->err);
+    if (t->job->salvage)
+        return check_salvaged_rows(t->result->path, t->sink, &t->result->rows, &t->result->damaged,
+                                   t->err);
+    return check_package_rows(t->result->path, t->sink, &t->result->rows, t->err);
 }
 
 static enum kiln_code hand_manifest_on(struct transfer *t)

@@ -34,7 +34,6 @@ struct fixture {
     char secret[200];    /* directory/alice.key */
     struct buffer manifest;
     struct manifest_file file;
-    char signer[KEY_NAME_MAX];
     struct kiln_err err;
 };
 
@@ -100,7 +99,7 @@ static void sign_two(struct fixture *f)
 static enum kiln_code check_bytes(struct fixture *f, struct bytes manifest, const char *name)
 {
     const struct manifest_trust trust = { .directory = f->trusted };
-    return manifest_check(manifest, &trust, name, &f->file, f->signer, &f->err);
+    return manifest_check(manifest, &trust, name, &f->file, &f->err);
 }
 
 static enum kiln_code check(struct fixture *f, const char *name)
@@ -127,7 +126,7 @@ TEST(manifest, a_manifest_gives_size_hash_and_signer_of_a_signed_file)
     struct manifest_entry expected = entry_of("gfx906_60.kpkg");
     assert_int_equal(f->file.size, expected.size);
     assert_true(digest_equal(&f->file.sha256, &expected.sha256));
-    assert_string_equal(f->signer, "alice");
+    assert_string_equal(f->file.signer, "alice");
 }
 
 TEST(manifest, the_same_entries_give_the_same_manifest)
@@ -166,7 +165,7 @@ TEST(manifest, refuses_a_key_that_nobody_trusts)
     assert_says(f->err.text, "put its .pub file there");
     trust(f, "mallory");
     must(check(f, "gfx90a68.kdb"), f->err);
-    assert_string_equal(f->signer, "mallory");
+    assert_string_equal(f->file.signer, "mallory");
 }
 
 TEST(manifest, without_trusted_keys_nothing_is_genuine)
@@ -205,7 +204,7 @@ TEST(manifest, no_changed_byte_passes)
             if (rc == KILN_OK) { /* white space, or a letter of JSON that means the same */
                 assert_int_equal(f->file.size, expected.size);
                 assert_true(digest_equal(&f->file.sha256, &expected.sha256));
-                assert_string_equal(f->signer, "alice");
+                assert_string_equal(f->file.signer, "alice");
             } else {
                 assert_true(rc == KILN_DENIED || rc == KILN_CORRUPT);
                 assert_true(strlen(f->err.text) > 20);

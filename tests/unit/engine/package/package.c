@@ -44,12 +44,11 @@ static enum kiln_code find(struct fixture *f, struct package *package, unsigned 
                            bool *damaged)
 {
     struct kernel_text text = text_of(number);
-    struct package_hit hit;
     f->raw.size = 0;
     f->err = KILN_ERR_INIT;
-    enum kiln_code rc =
-        package_find_named(package, bytes_of_text(text.name), bytes_of_text(text.args), &f->raw,
-                           &hit, damaged, &f->err);
+    enum kiln_code rc = package_find_named(
+        package, &(struct kern_name){ bytes_of_text(text.name), bytes_of_text(text.args) }, &f->raw,
+        damaged, &f->err);
     if (!rc) {
         BUFFER_AUTO struct buffer raw = object_of(number);
         assert_true(bytes_equal(buffer_view(&f->raw), buffer_view(&raw)));
@@ -61,10 +60,9 @@ static enum kiln_code find_key(struct fixture *f, struct package *package, unsig
                                bool *damaged)
 {
     struct digest key = key_of(number);
-    struct package_hit hit;
     f->raw.size = 0;
     f->err = KILN_ERR_INIT;
-    enum kiln_code rc = package_find_key(package, &key, &f->raw, &hit, damaged, &f->err);
+    enum kiln_code rc = package_find_key(package, &key, &f->raw, damaged, &f->err);
     if (!rc) {
         BUFFER_AUTO struct buffer raw = object_of(number);
         assert_true(bytes_equal(buffer_view(&f->raw), buffer_view(&raw)));
@@ -119,20 +117,23 @@ TEST(package, names_and_arguments_are_not_normalised)
         struct package *package =
             opened(f, put_package(f, f->directory, both[format], 0, 3), false);
         struct kernel_text text = text_of(1);
-        struct package_hit hit;
         bool damaged = true;
         struct bytes name = bytes_of_text(text.name);
 
-        assert_int_equal(package_find_named(package, name, bytes_of_text(text.args + 1), &f->raw,
-                                            &hit, &damaged, &f->err),
-                         KILN_NOT_FOUND);
+        assert_int_equal(
+            package_find_named(package, &(struct kern_name){ name, bytes_of_text(text.args + 1) },
+                               &f->raw, &damaged, &f->err),
+            KILN_NOT_FOUND);
         text.name[0] = 'k';
-        assert_int_equal(package_find_named(package, name, bytes_of_text(text.args), &f->raw, &hit,
-                                            &damaged, &f->err),
+        assert_int_equal(package_find_named(package,
+                                            &(struct kern_name){ name, bytes_of_text(text.args) },
+                                            &f->raw, &damaged, &f->err),
                          KILN_NOT_FOUND);
-        assert_int_equal(package_find_named(package, bytes_of(NULL, 0), bytes_of("a\0'\xff", 4),
-                                            &f->raw, &hit, &damaged, &f->err),
-                         KILN_NOT_FOUND);
+        assert_int_equal(
+            package_find_named(package,
+                               &(struct kern_name){ bytes_of(NULL, 0), bytes_of("a\0'\xff", 4) },
+                               &f->raw, &damaged, &f->err),
+            KILN_NOT_FOUND);
         assert_false(damaged);
     }
 }
@@ -202,9 +203,12 @@ TEST(package, lists_rows_a_page_at_a_time)
             opened(f, put_package(f, f->directory, both[format], 0, 10), false);
         struct listed listed = { 0 };
 
-        must(package_each(package, 0, 4, list, &listed, &f->err), f->err);
+        must(package_each(package, &(struct package_listing){ 0, 4, list, &listed }, &f->err),
+             f->err);
         assert_int_equal(listed.count, 4);
-        must(package_each(package, listed.last_id, 100, list, &listed, &f->err), f->err);
+        must(package_each(package, &(struct package_listing){ listed.last_id, 100, list, &listed },
+                          &f->err),
+             f->err);
         assert_int_equal(listed.count, 10);
 
         BUFFER_AUTO struct buffer raw = object_of(9);
@@ -220,7 +224,8 @@ TEST(package, lists_rows_a_page_at_a_time)
                                    "hiprtc|Kernel.cl"
                                  : "Kernel00009.cl.o| -DNUMBER=9  -DFP32=1 -mcpu=gfx90a|||");
         listed = (struct listed){ .stop_at = 3 };
-        must(package_each(package, 0, 100, list, &listed, &f->err), f->err);
+        must(package_each(package, &(struct package_listing){ 0, 100, list, &listed }, &f->err),
+             f->err);
         assert_int_equal(listed.count, 3);
     }
 }
@@ -263,27 +268,34 @@ static const char *package_with_headers(struct fixture *f)
     return path;
 }
 
-static enum kiln_code source_of(struct fixture *f, struct package *package, uint64_t id,
-                                struct buffer *source, uint32_t *count, struct buffer *headers)
+static void text_done(struct package_text *text)
 {
-    buffer_init(source, 1 << 20);
-    buffer_init(headers, 1 << 20);
+    buffer_done(&text->source);
+    buffer_done(&text->headers);
+}
+
+#define TEXT_AUTO __attribute__((cleanup(text_done)))
+
+static enum kiln_code source_of(struct fixture *f, struct package *package, uint64_t id,
+                                struct package_text *text)
+{
+    buffer_init(&text->source, 1 << 20);
+    buffer_init(&text->headers, 1 << 20);
     f->err = KILN_ERR_INIT;
-    return package_source_of(package, id, source, count, headers, &f->err);
+    return package_source_of(package, id, text, &f->err);
 }
 
 TEST(package, a_package_states_the_origin_of_each_object)
 {
     struct fixture *f = *state;
     KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
-    BUFFER_AUTO struct buffer source, headers;
-    uint32_t count = 0;
+    TEXT_AUTO struct package_text text;
 
-    must(source_of(f, package, 3, &source, &count, &headers), f->err);
+    must(source_of(f, package, 3, &text), f->err);
 
-    assert_true(bytes_equal_text(buffer_view(&source), "#include <kiln/prelude.h>\n"));
-    assert_int_equal(count, 2);
-    struct reader r = reader_of(buffer_view(&headers));
+    assert_true(bytes_equal_text(buffer_view(&text.source), "#include <kiln/prelude.h>\n"));
+    assert_int_equal(text.header_count, 2);
+    struct reader r = reader_of(buffer_view(&text.headers));
     struct message_header first = message_header_read(&r), second = message_header_read(&r);
     assert_true(bytes_equal_text(first.name, "kiln/prelude.h"));
     assert_true(bytes_equal_text(first.text, "#define TWO 2\n"));
@@ -313,13 +325,13 @@ TEST(package, says_when_there_is_no_source)
     KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
     KILN_AUTO(package)
     struct package *kdb = opened(f, put_package(f, f->directory, "gfx906_60.kdb", 0, 1), false);
-    BUFFER_AUTO struct buffer source, headers;
-    uint32_t count = 0;
+    TEXT_AUTO struct package_text text;
+    TEXT_AUTO struct package_text kdb_text;
 
-    assert_int_equal(source_of(f, package, 99, &source, &count, &headers), KILN_NOT_FOUND);
+    assert_int_equal(source_of(f, package, 99, &text), KILN_NOT_FOUND);
     assert_string_equal(f->err.text, "");
-    assert_int_equal(source_of(f, kdb, 1, &source, &count, &headers), KILN_UNSUPPORTED);
-    assert_says(f->err.text, "does not say what its kernels are made of");
+    assert_int_equal(source_of(f, kdb, 1, &kdb_text), KILN_UNSUPPORTED);
+    assert_says(f->err.text, "gfx906_60.kdb");
 }
 
 /* ---- damage ---- */
@@ -436,7 +448,8 @@ TEST(package, skipping_a_row_does_not_mark_the_package_damaged)
         struct kernel_text text = text_of(2);
         bool damaged = true;
 
-        package_shun(package, bytes_of_text(text.name), bytes_of_text(text.args));
+        package_shun(package,
+                     &(struct kern_name){ bytes_of_text(text.name), bytes_of_text(text.args) });
         assert_int_equal(find(f, package, 2, &damaged), KILN_NOT_FOUND);
         assert_false(damaged);
         assert_int_equal(find(f, package, 9, &damaged), KILN_NOT_FOUND);

@@ -645,11 +645,11 @@ static enum kiln_code remove_while_in_use(void *context, struct package *package
     must(package_set_remove(removal->f->set, "gfx90a68.kpkg", &info, err), *err);
     for (unsigned i = 0; i < 5; i++) {
         struct kernel_text text = text_of(i);
-        struct package_hit hit;
         bool damaged = false;
         removal->f->raw.size = 0;
-        if (!package_find_named(package, bytes_of_text(text.name), bytes_of_text(text.args),
-                                &removal->f->raw, &hit, &damaged, err))
+        if (!package_find_named(
+                package, &(struct kern_name){ bytes_of_text(text.name), bytes_of_text(text.args) },
+                &removal->f->raw, &damaged, err))
             removal->found++;
     }
     return KILN_OK;

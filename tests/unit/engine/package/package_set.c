@@ -120,7 +120,8 @@ TEST(package, a_skipped_kernel_is_a_miss_in_that_package_alone)
     rescan(f);
     struct kernel_text text = text_of(1);
 
-    package_set_shun(f->set, "gfx90a68.kdb", bytes_of_text(text.name), bytes_of_text(text.args));
+    package_set_shun(f->set, "gfx90a68.kdb",
+                     &(struct kern_name){ bytes_of_text(text.name), bytes_of_text(text.args) });
 
     assert_true(has(f, MI210, 1));
     assert_string_equal(f->found.package, "gfx90a.kdb");
