@@ -10,8 +10,8 @@ struct progress {             /* of a listing */
     bool stopped; /* by the caller */
 };
 
-static enum kiln_code number(struct kern_db *db, enum kern_db_statement statement,
-                             uint64_t *ret_number, struct kiln_err *err)
+static enum kiln_code query_number(struct kern_db *db, enum kern_db_statement statement,
+                                   uint64_t *ret_number, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db->db, statement);
     bool row = false;
@@ -28,9 +28,9 @@ static enum kiln_code compare_counts(struct kern_db *db, struct kiln_err *err)
     if (db->compared)
         return KILN_OK;
     db->compared = true;
-    enum kiln_code rc = number(db, KERN_DB_COUNT, &in_index, err);
+    enum kiln_code rc = query_number(db, KERN_DB_COUNT, &in_index, err);
     if (!rc)
-        rc = number(db, KERN_DB_COUNT_ROWS, &in_table, err);
+        rc = query_number(db, KERN_DB_COUNT_ROWS, &in_table, err);
     if (!rc && in_index != in_table)
         rc = kiln_fail(err, KILN_CORRUPT, "the index of '%s' has %llu rows, the table %llu",
                        db->path, (unsigned long long)in_index, (unsigned long long)in_table);
@@ -38,7 +38,8 @@ static enum kiln_code compare_counts(struct kern_db *db, struct kiln_err *err)
 }
 
 /* KILN_CORRUPT when the index does not know the row: one of the two is damaged. */
-static enum kiln_code confirm(struct kern_db *db, const struct kern_row *row, struct kiln_err *err)
+static enum kiln_code confirm_row(struct kern_db *db, const struct kern_row *row,
+                                  struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db->db, KERN_DB_CONFIRM);
     bool known = false;
@@ -58,7 +59,7 @@ static enum kiln_code check_row(struct kern_db *db, const struct progress *p,
     db->listed += row->name.size + row->args.size + row->stored.size;
     if (row->id <= p->left.after || db->listed > LISTED_MAX * db->size)
         return kiln_fail(err, KILN_CORRUPT, "the rows of '%s' overlap", db->path);
-    return db->indexed && kern_row_is_sane(row) ? confirm(db, row, err) : KILN_OK;
+    return db->indexed && kern_row_is_sane(row) ? confirm_row(db, row, err) : KILN_OK;
 }
 
 static enum kiln_code list_by_sqlite(struct kern_db *db, struct progress *p, struct kiln_err *err)

@@ -152,7 +152,7 @@ struct group { /* all that was found of one id */
 };
 
 /* An index entry that cannot be read says nothing against its row. */
-static bool contradicts(const struct group *g, uint64_t hash)
+static bool index_contradicts(const struct group *g, uint64_t hash)
 {
     for (size_t i = 0; i < g->key_count; i++) {
         if (g->keys[i].hash == hash)
@@ -181,7 +181,7 @@ static bool best_row(struct kern_salvage *s, const struct group *g, struct kern_
 {
     for (size_t i = 0; i < g->row_count; i++) {
         if (read_row(s, &g->rows[i], ret_row) &&
-            !contradicts(g, hash_of(ret_row->name, ret_row->args)))
+            !index_contradicts(g, hash_of(ret_row->name, ret_row->args)))
             return true;
     }
     return false;

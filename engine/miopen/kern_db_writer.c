@@ -64,8 +64,8 @@ static enum kiln_code check_text(struct bytes text, const char *what, struct kil
     return KILN_OK;
 }
 
-static enum kiln_code check(struct bytes name, struct bytes args, struct bytes raw,
-                            struct kiln_err *err)
+static enum kiln_code check_kernel(struct bytes name, struct bytes args, struct bytes raw,
+                                   struct kiln_err *err)
 {
     enum kiln_code rc = check_text(name, "name", err);
     if (!rc)
@@ -100,7 +100,7 @@ enum kiln_code kern_db_writer_add(struct kern_db_writer *writer, struct bytes na
     buffer_init(&packed, raw.size);
     char md5[MD5_HEX_SIZE];
     bool fits = false;
-    enum kiln_code rc = check(name, args, raw, err);
+    enum kiln_code rc = check_kernel(name, args, raw, err);
     if (!rc)
         rc = bzip2_pack(raw, &packed, &fits, err);
     if (!rc) {

@@ -24,7 +24,7 @@ struct tuning_key_place { /* in the caller's memory */
 
 struct tuning_keys {
     struct tuning_key_place *places; /* owned; a power of two of them */
-    size_t room, count;
+    size_t capacity, count;
     uint64_t secret[2];
 };
 

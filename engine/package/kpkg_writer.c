@@ -22,7 +22,7 @@ static const char setup[] =
     "create unique index kernel_by_name on kernel (name, args);"
     "create unique index kernel_by_key on kernel (key) where key is not null;"
     "pragma application_id = 1263553351; pragma user_version = 1";
-_Static_assert(KPKG_APPLICATION_ID == 1263553351 && KPKG_VERSION == 1, "as in |setup|");
+_Static_assert(KPKG_APPLICATION_ID == 1263553351 && KPKG_VERSION == 1, "the numbers in |setup|");
 
 enum statement { HAS_OBJECT, PUT_OBJECT, HAS_SOURCE, PUT_SOURCE, HAS_KEY, PUT_KERNEL };
 
@@ -120,7 +120,7 @@ static enum kiln_code put_content(struct kpkg_writer *writer, const struct conte
     return query_run(&q, err);
 }
 
-/* The list of headers as struct kpkg_claim has it; their texts are written. */
+/* Writes the texts of |entry|'s headers and appends the list of them (struct kpkg_claim). */
 static enum kiln_code put_headers(struct kpkg_writer *writer, const struct package_entry *entry,
                                   struct buffer *ret_list, struct kiln_err *err)
 {
@@ -128,7 +128,7 @@ static enum kiln_code put_headers(struct kpkg_writer *writer, const struct packa
     for (uint32_t i = 0; i < entry->header_count; i++) {
         struct message_header header = message_header_read(&r);
         struct digest sha256;
-        enum kiln_code rc = r.failed ? kiln_fail(err, KILN_INVALID, "its headers are cut short")
+        enum kiln_code rc = r.failed ? kiln_fail(err, KILN_INVALID, "its headers are truncated")
                                      : put_content(writer, &sources, header.text, &sha256, err);
         if (rc)
             return rc;
@@ -136,7 +136,7 @@ static enum kiln_code put_headers(struct kpkg_writer *writer, const struct packa
         buffer_put(ret_list, sha256.bytes, sizeof(sha256.bytes));
     }
     if (reader_left(&r))
-        return kiln_fail(err, KILN_INVALID, "something follows the last of its headers");
+        return kiln_fail(err, KILN_INVALID, "there are extra bytes after its last header");
     return ret_list->failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for its headers") : KILN_OK;
 }
 
@@ -167,7 +167,7 @@ enum kiln_code kpkg_writer_add(struct kpkg_writer *writer, const struct package_
     bool repeated = false;
     enum kiln_code rc = key.size ? has_digest(writer, HAS_KEY, key, &repeated, err) : KILN_OK;
     if (!rc && repeated)
-        rc = kiln_fail(err, KILN_INVALID, "its key is another kernel's already");
+        rc = kiln_fail(err, KILN_INVALID, "another kernel has the same key");
     struct digest object, source;
     if (!rc)
         rc = put_content(writer, &objects, entry->raw, &object, err);

@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Signed manifests: which files are genuine, and who says so.  docs/formats/manifest.md.
+ * Signed manifests: the sizes and hashes of genuine files, vouched for by a key
+ * (docs/formats/manifest.md).
  *
  *   PACKAGE.manifest  {"manifest": "<JSON text>", "key_id": "<16 hex>", "signature": "<128 hex>"}
  *                     the signature covers exactly the bytes of the member "manifest", whose
@@ -13,7 +14,7 @@
  *                     mode 0600
  *
  * The key id is the first 8 bytes of the SHA-256 of the public key.
- * Threading  pure functions but for the files they read
+ * Threading  pure functions, except for the files they read
  */
 #include "common/digest.h"
 #include "common/err.h"

@@ -18,17 +18,17 @@ struct package {
     struct file_identity identity;
     struct engine_item *item; /* borrowed; NULL: a file */
     bool trusted;
-    struct db_pool connections; /* the format's; another file of that name gets none */
-    pthread_mutex_t mutex;      /* guards what follows */
+    struct db_pool connections; /* of the format; only to the file with |identity| */
+    pthread_mutex_t mutex;      /* guards the rest */
     bool counted;
     uint64_t rows;
-    struct damaged_rows damaged; /* and those that are shunned */
-    bool has_damage;             /* a look-up found some */
+    struct damaged_rows damaged; /* also rows that are shunned */
+    bool has_damage;             /* a lookup found a damaged row */
 };
 
 /* ---- opening ---- */
 
-/* What is built in may be for one OpenCL device: whoever builds it knows where it runs. */
+/* Only a built-in package may be for an OpenCL device: its builder knows the device. */
 static enum kiln_code set_info(struct package *package, const struct package_options *options,
                                struct kiln_err *err)
 {
@@ -65,17 +65,17 @@ static enum kiln_code check_marks(const struct package *package, uint32_t applic
 {
     const struct package_ops *ops = package->ops;
     if (ops->application_id && application_id != ops->application_id)
-        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a package of kiln's", package->info.path);
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a kiln package", package->info.path);
     if (ops->version && version > ops->version)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "'%s' has format %u, this version of kiln knows up to %u: install a newer "
-                         "kiln, or a package made for this one",
+                         "'%s' has format %u, but this version of kiln supports formats up to %u: "
+                         "install a newer kiln, or a package made for this version",
                          package->info.path, (unsigned)version, (unsigned)ops->version);
     return KILN_OK;
 }
 
-/* A path may lead to another file from one moment to the next; whatever was opened in between
- * counts only if it was still the one. */
+/* The file at the path may be replaced at any moment. A connection counts only if the path still
+ * leads to the same file after it was opened. */
 static bool is_same_file(const struct package *package)
 {
     struct file_identity now;
@@ -97,14 +97,15 @@ static enum kiln_code open_connection(void *context, void **ret_connection, stru
         return rc;
     if (!is_same_file(package)) {
         package->ops->close(connection);
-        return kiln_fail(err, KILN_BUSY, "'%s' was replaced while it was opened: try again",
+        return kiln_fail(err, KILN_BUSY, "'%s' was replaced while kiln opened it: try again",
                          package->info.path);
     }
     *ret_connection = connection;
     return KILN_OK;
 }
 
-/* The others are opened when threads ask at the same time: a host may have hundreds of packages. */
+/* Opens one connection. More are opened when several threads search at once, because a host may
+ * have hundreds of packages. */
 static enum kiln_code open_first(struct package *package, unsigned readers, struct kiln_err *err)
 {
     const struct db_pool_options options = {
@@ -152,7 +153,7 @@ void package_destroy(struct package *package)
 {
     if (!package)
         return;
-    if (package->connections.options.open) /* it came so far */
+    if (package->connections.options.open) /* the pool was initialized */
         db_pool_done(&package->connections);
     pthread_mutex_destroy(&package->mutex);
     free(package);
@@ -160,7 +161,7 @@ void package_destroy(struct package *package)
 
 const struct package_info *package_info(const struct package *package) { return &package->info; }
 
-/* ---- rows that are known to be no good ---- */
+/* ---- rows that are known to be unusable ---- */
 
 bool package_has_damaged_rows(struct package *package)
 {
@@ -170,7 +171,7 @@ bool package_has_damaged_rows(struct package *package)
     return has;
 }
 
-/* False for all where none is known: what was asked for is then not even hashed. */
+/* Spares healthy packages the hashing of each request's name. */
 static bool knows_bad_rows(struct package *package)
 {
     pthread_mutex_lock(&package->mutex);
@@ -203,13 +204,13 @@ void package_shun(struct package *package, const struct kern_name *name)
 
 static bool shows_damage(enum kiln_code rc, bool damaged) { return damaged || rc == KILN_CORRUPT; }
 
-/* The disk may do better the next time; what was read and is wrong stays wrong. */
+/* A failed read may succeed the next time. Content that was read and is wrong stays wrong. */
 static bool is_lasting(enum kiln_code rc, bool damaged)
 {
     return shows_damage(rc, damaged) || rc == KILN_UNSUPPORTED;
 }
 
-/* ---- answering ---- */
+/* ---- lookups ---- */
 
 /* A damaged file makes a lookup miss. Only a failure of this process (no memory) stays an error. */
 static enum kiln_code damage_as_miss(const struct package *package, enum kiln_code rc, bool damaged,
@@ -220,7 +221,7 @@ static enum kiln_code damage_as_miss(const struct package *package, enum kiln_co
     if (is_final)
         return rc;
     err->code = KILN_NOT_FOUND;
-    return *ret_damaged ? kiln_while(err, "looking into the package '%s'", package->info.name)
+    return *ret_damaged ? kiln_while(err, "searching the package '%s'", package->info.name)
                         : KILN_NOT_FOUND;
 }
 
@@ -298,7 +299,7 @@ enum kiln_code package_source_of(struct package *package, uint64_t id, struct pa
                                  struct kiln_err *err)
 {
     if (!package->ops->source_of)
-        return kiln_fail(err, KILN_UNSUPPORTED, "'%s' does not say what its kernels are made of",
+        return kiln_fail(err, KILN_UNSUPPORTED, "'%s' does not contain its kernels' sources",
                          package->info.name);
     void *connection = db_pool_take(&package->connections);
     enum kiln_code rc = package->ops->source_of(connection, id, text, err);
@@ -306,7 +307,7 @@ enum kiln_code package_source_of(struct package *package, uint64_t id, struct pa
     return rc;
 }
 
-/* ---- checking all of it ---- */
+/* ---- checking the whole package ---- */
 
 void package_report_damage(struct package_report *report, const struct kiln_err *why)
 {
@@ -356,9 +357,9 @@ enum kiln_code package_check(struct package *package,
         rc = package->ops->check(connection, &notify, &report, err);
     db_pool_return(&package->connections, connection);
     if (!rc && report.good + report.damaged < report.rows)
-        rc = kiln_fail(err, KILN_CORRUPT, "'%s' has rows that only its index knows",
+        rc = kiln_fail(err, KILN_CORRUPT, "'%s' has rows that are only in its index",
                        package->info.path);
-    if (rc == KILN_CORRUPT) { /* beyond single rows: what could not be reached is lost */
+    if (rc == KILN_CORRUPT) { /* not limited to single rows: unreachable rows are lost */
         package_report_damage(&report, err);
         uint64_t seen = report.good + report.damaged;
         report.damaged += report.rows > seen ? report.rows - seen : 0;

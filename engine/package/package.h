@@ -4,18 +4,17 @@
 /*
  * One installed package of precompiled kernels, opened read-only.
  *
- *   PACKAGE_KDB   MIOpen's kernel database (.kdb, .ukdb): finds by (kernel name, kernel arguments)
- *   PACKAGE_KILN  this project's own (.kpkg, docs/formats/kpkg.md): finds by name too, and by key
- *                 where the package is signed, for it states the source and toolchain of each
- *                 object
+ *   PACKAGE_KDB   MIOpen's kernel database (.kdb, .ukdb): lookup by (kernel name, kernel arguments)
+ *   PACKAGE_KILN  kiln's own format (.kpkg, docs/formats/kpkg.md): lookup by name, and by key if
+ * the package is signed, because it states the source and toolchain of each object
  *
- * Role       answers from a file that anybody may have written or damaged: every object is checked
- *            against the digest beside it, every row against what was asked for
+ * Role       serves a file that anybody may have written or damaged: every object is checked
+ *            against its stored digest, and every row against the request
  * Ownership  the caller owns what is appended to its buffers
  * Threading  find, each, rows, check: any thread, several at once; open and destroy: one thread
  *
- * The file is opened as one that nobody changes.  It may be removed or replaced by another while it
- * is open (a rename, as package managers do): what was opened goes on answering.
+ * The file must not be modified while it is open. It may be removed, or replaced by a rename as
+ * package managers do: the open package continues to serve the old file.
  */
 #include "common/digest.h"
 #include "common/paths.h"
@@ -67,7 +66,7 @@ struct package_options {
     const char *path;                    /* with |item|: the item's name */
     const char *name;                    /* the package's name; NULL: the last part of |path| */
     unsigned readers;                    /* threads that may search concurrently */
-    bool trusted;                        /* the signature was checked: its keys are believed */
+    bool trusted;                        /* the signature was checked: search by key, too */
     const struct package_record *record; /* NULL: kiln did not install it */
 };
 

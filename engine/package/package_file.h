@@ -4,7 +4,7 @@
 /*
  * Identity and completeness of a package's file, without reading its rows.
  *
- * Threading  pure functions, except for the files they look at
+ * Threading  pure functions, except for the files they read
  */
 #include "common/digest.h"
 #include "common/err.h"

@@ -94,7 +94,7 @@ static enum kiln_code check_all(void *connection, const struct package_progress 
         return kiln_fail(err, KILN_CANCELLED, "the check was stopped");
     if (!rc && (lost > 0 || (report->damaged == 0 && kern_db_is_damaged(connection)))) {
         struct kiln_err why = KILN_ERR_INIT;
-        kiln_fail(&why, KILN_CORRUPT, "%llu rows cannot be read, or more",
+        kiln_fail(&why, KILN_CORRUPT, "at least %llu rows cannot be read",
                   (unsigned long long)lost);
         package_report_damage(report, &why);
         report->damaged += lost ? lost - 1 : 0;

@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-/* Of each connection, and there may be many: a look-up reads a handful of pages. */
+/* For each connection. A lookup reads only a few pages, and there may be many connections. */
 #define CACHE_KIB 256
-/* Beside the object a row holds texts, and the object's stored form may have a frame around it. */
+/* A row also holds texts, and compression may add a frame to the object. */
 #define VALUE_MAX (LIMIT_CODE_OBJECT + (1u << 20))
 
 static const char *const statements[] = {
@@ -77,7 +77,7 @@ static enum kiln_code count_rows(void *connection, uint64_t *ret_rows, struct ki
     return rc;
 }
 
-/* ---- a row and what it must be ---- */
+/* ---- checking a row ---- */
 
 static struct kpkg_claim claim_at(const struct query *q)
 {
@@ -106,7 +106,7 @@ enum kiln_code kpkg_check_claim(const struct query *q, struct kiln_err *err)
     struct kpkg_claim claim = claim_at(q);
     struct digest digest = kpkg_claim_of(&claim);
     if (!kpkg_is_digest(query_bytes(q, KPKG_CLAIM), &digest))
-        return kiln_fail(err, KILN_CORRUPT, "row %llu is not what was written",
+        return kiln_fail(err, KILN_CORRUPT, "row %llu was changed after it was written",
                          (unsigned long long)query_u64(q, KPKG_ID));
     return KILN_OK;
 }
@@ -118,8 +118,8 @@ enum kiln_code kpkg_unpack(struct kpkg *kpkg, const struct kpkg_stored *stored,
         codec_unpack(kpkg->codec, stored->codec, stored->bytes, stored->raw_size, ret_raw, err);
     if (rc == KILN_NOT_FOUND)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "form %llu is not known to this version of kiln: install a newer one, or "
-                         "a package made for this one",
+                         "this version of kiln does not know the stored form %llu: install a newer "
+                         "kiln, or a package made for this version",
                          (unsigned long long)stored->codec);
     return rc;
 }
@@ -138,7 +138,7 @@ enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q, struct
         return rc;
     struct digest digest = sha256_of(raw);
     if (!kpkg_is_digest(query_bytes(q, KPKG_OBJECT), &digest))
-        return kiln_fail(err, KILN_CORRUPT, "the object of row %llu is not the one it names",
+        return kiln_fail(err, KILN_CORRUPT, "the object of row %llu does not have its SHA-256",
                          (unsigned long long)query_u64(q, KPKG_ID));
     buffer_put(ret_raw, raw.data, raw.size);
     return ret_raw->failed ? kiln_fail(err, KILN_NO_MEMORY,
@@ -206,8 +206,7 @@ static enum kiln_code find_key(void *connection, const struct digest *key, struc
 enum kiln_code kpkg_next_id(uint64_t id, uint64_t *latest, struct kiln_err *err)
 {
     if (id <= *latest)
-        return kiln_fail(err, KILN_CORRUPT,
-                         "kernel %llu comes behind kernel %llu: the file is damaged",
+        return kiln_fail(err, KILN_CORRUPT, "kernel %llu follows kernel %llu: the file is damaged",
                          (unsigned long long)id, (unsigned long long)*latest);
     *latest = id;
     return KILN_OK;

@@ -25,7 +25,7 @@ static enum kiln_code take_text(struct kpkg *kpkg, struct bytes sha256, struct b
         rc = kpkg_unpack(kpkg, &stored, &text, err);
     struct digest digest = sha256_of(text);
     if (!rc && !kpkg_is_digest(sha256, &digest))
-        rc = kiln_fail(err, KILN_CORRUPT, "a source is not the one that was written");
+        rc = kiln_fail(err, KILN_CORRUPT, "a source does not have its SHA-256");
     if (!rc)
         buffer_put(ret_text, text.data, text.size);
     return rc;
@@ -42,7 +42,7 @@ static enum kiln_code take_headers(struct kpkg *kpkg, struct bytes list,
         BUFFER_AUTO struct buffer text;
         buffer_init(&text, LIMIT_CODE_OBJECT);
         enum kiln_code rc = r.failed
-                                ? kiln_fail(err, KILN_CORRUPT, "a list of headers is cut short")
+                                ? kiln_fail(err, KILN_CORRUPT, "a list of headers is truncated")
                                 : take_text(kpkg, sha256, &text, err);
         if (rc)
             return rc;
@@ -74,7 +74,7 @@ enum kiln_code kpkg_source_of(void *connection, uint64_t id, struct package_text
     return rc;
 }
 
-/* ---- checking all of it ---- */
+/* ---- checking the whole package ---- */
 
 static enum kiln_code check_row(struct kpkg *kpkg, uint64_t id, struct kiln_err *err)
 {

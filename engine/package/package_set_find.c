@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- which packages answer for a database id ---- */
+/* ---- which packages fit a database id ---- */
 
 struct wanted {
     char exact[DATABASE_ID_MAX];
-    char arch[DATABASE_ID_MAX]; /* "" when |exact| is one already */
+    char arch[DATABASE_ID_MAX]; /* "" if |exact| has no compute units */
     char device[DATABASE_ID_MAX];
 };
 
@@ -55,7 +55,8 @@ bool package_set_covers(struct package_set *set, struct bytes database_id)
     return covers;
 }
 
-/* Whole items; one that was found at opening has no member. */
+/* Finds an item that is damaged as a whole. If the damage was found when the set was created, the
+ * item has no member. */
 static const char *damaged_item(const struct package_set *set, const struct wanted *wanted)
 {
     for (size_t i = 0; set->data && i < set->data->count; i++) {
@@ -101,7 +102,7 @@ bool package_set_has_keys(struct package_set *set)
     return has;
 }
 
-/* ---- looking up ---- */
+/* ---- lookups ---- */
 
 struct answer { /* of one package */
     enum kiln_code rc;
@@ -255,7 +256,7 @@ enum package_fit package_set_coverage(struct package_set *set, const char *datab
     return best;
 }
 
-struct others { /* packages for the arch that MIOpen's rule does not ask */
+struct others { /* packages for the same arch that MIOpen's rule does not search */
     char text[160];
     size_t used;
 };
@@ -282,7 +283,7 @@ bool package_set_missing(struct package_set *set, const char *database_id,
              "https://github.com/ROCm/MIOpen#installing-miopen-kernels-package (with kiln: "
              "scripts/install_precompiled_kernels.sh, or kilnctl pkg install PATH|URL)%s%s",
              database_id,
-             others.used ? "; of other compute units, so that they are not used: " : "",
+             others.used ? "; not used, because they are for other compute units: " : "",
              others.text);
     return true;
 }

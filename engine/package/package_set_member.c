@@ -47,14 +47,16 @@ static enum kiln_code check_policy(const struct package_set *set, const char *pa
     if (trusted || !set->require_signature)
         return KILN_OK;
     if (signer[0])
-        return kiln_fail(err, KILN_DENIED,
-                         "'%s' was signed by '%s', whose key is no longer in '%s': put it back, or "
-                         "kilnctl pkg rm the package",
-                         path, signer, set->keys_directory);
-    return kiln_fail(err, KILN_DENIED,
-                     "'%s' is not signed and require-signature is set: kilnctl pkg install it with "
-                     "its manifest, or unset require-signature",
-                     path);
+        return kiln_fail(
+            err, KILN_DENIED,
+            "'%s' was signed by '%s', whose key is no longer in '%s': put the key back, "
+            "or remove the package with kilnctl pkg rm",
+            path, signer, set->keys_directory);
+    return kiln_fail(
+        err, KILN_DENIED,
+        "'%s' is not signed, but require-signature is set: install it with its manifest "
+        "(kilnctl pkg install), or unset require-signature",
+        path);
 }
 
 static enum kiln_code check_permissions(const char *path, struct kiln_err *err)
@@ -62,7 +64,7 @@ static enum kiln_code check_permissions(const char *path, struct kiln_err *err)
     struct stat seen;
     if (stat(path, &seen) == 0 && (seen.st_mode & S_IWOTH))
         return kiln_fail(err, KILN_DENIED,
-                         "'%s' is not opened: everybody may write to it; chmod o-w it", path);
+                         "'%s' is not used, because everybody can write to it: chmod o-w it", path);
     return KILN_OK;
 }
 
@@ -103,7 +105,8 @@ enum kiln_code member_open(const struct package_set *set, size_t directory, cons
     return KILN_OK;
 }
 
-/* NULL where it is damaged.  What was no package when it was built in is told at opening. */
+/* |ret_member| stays NULL if the item is damaged. Fails if the item was not a package when it was
+ * built in. */
 static enum kiln_code open_built_in(const struct package_set *set, struct engine_item *item,
                                     struct member **ret_member, struct kiln_err *err)
 {
@@ -116,7 +119,7 @@ static enum kiln_code open_built_in(const struct package_set *set, struct engine
     enum kiln_code rc =
         engine_item_is_damaged(item) ? KILN_CORRUPT : package_open(&options, &member->package, err);
     if (rc && (rc == KILN_INVALID || rc == KILN_NO_MEMORY || engine_item_is_as_built(item)))
-        return kiln_while(err, "'%s', which is built into this program", item->name);
+        return kiln_while(err, "opening '%s', which is built into this program", item->name);
     if (rc)
         return KILN_OK;
     *member = (struct member){ .refs = 1, /* the set's */

@@ -109,7 +109,8 @@ static void set_target(struct gpu *gpu, const struct properties *p)
                      p->capability & CAPABILITY_SRAMECC ? '+' : '-');
 }
 
-static enum kiln_code describe(const struct properties *p, struct gpu *gpu, struct kiln_err *err)
+static enum kiln_code describe_gpu(const struct properties *p, struct gpu *gpu,
+                                   struct kiln_err *err)
 {
     if (!set_arch(gpu, p))
         return kiln_fail(err, KILN_INVALID,
@@ -148,7 +149,7 @@ static enum kiln_code read_gpu(const char *directory, unsigned node, struct gpu 
         return kiln_fail(err, KILN_INVALID, "no simd_count");
     if (p.simd_count == 0)
         return KILN_OK;
-    rc = describe(&p, &gpu, err);
+    rc = describe_gpu(&p, &gpu, err);
     if (!rc)
         *ret_gpu = gpu;
     return rc;
@@ -187,7 +188,7 @@ static enum kiln_code list_nodes(const char *directory, unsigned nodes[NODES_MAX
 }
 
 KILN_PRINTF(2, 3)
-static void note(char skipped[256], const char *fmt, ...)
+static void note_skipped(char skipped[256], const char *fmt, ...)
 {
     size_t used = strlen(skipped);
     if (used > 0 && used < 254)
@@ -213,16 +214,16 @@ enum kiln_code kfd_gpus(const char *directory, struct gpu ret_gpus[GPUS_MAX], si
         struct kiln_err why = KILN_ERR_INIT;
         rc = read_gpu(directory, nodes[i], &gpu, &why);
         if (rc)
-            note(ret_skipped, "node %u: %s", nodes[i], why.text);
+            note_skipped(ret_skipped, "node %u: %s", nodes[i], why.text);
         else if (gpu.compute_units && count == GPUS_MAX)
             beyond++;
         else if (gpu.compute_units)
             ret_gpus[count++] = gpu;
     }
     if (beyond)
-        note(ret_skipped, "%zu more GPUs than the %d that are looked at", beyond, GPUS_MAX);
+        note_skipped(ret_skipped, "%zu more GPUs than the %d that are looked at", beyond, GPUS_MAX);
     if (more)
-        note(ret_skipped, "more than %d nodes", NODES_MAX);
+        note_skipped(ret_skipped, "more than %d nodes", NODES_MAX);
     *ret_count = count;
     return KILN_OK;
 }

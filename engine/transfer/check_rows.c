@@ -5,7 +5,7 @@
 #include "engine/miopen/kern_db.h"
 #include "engine/package/package.h"
 
-static void report(const struct transfer_sink *sink, uint64_t done, uint64_t total)
+static void report_progress(const struct transfer_sink *sink, uint64_t done, uint64_t total)
 {
     const struct transfer_progress progress = {
         .stage = "checking", .done = done, .total = total, .attempt = 1, .note = ""
@@ -17,7 +17,7 @@ static void report(const struct transfer_sink *sink, uint64_t done, uint64_t tot
 
 static bool on_checked(void *context, uint64_t done, uint64_t rows)
 {
-    report(context, done, rows);
+    report_progress(context, done, rows);
     return true;
 }
 
@@ -59,7 +59,7 @@ static bool on_row(void *context, const struct kern_row *row)
     r->raw.size = 0;
     r->raw.failed = false;
     r->damaged += kern_row_unpack(row, &r->raw, &ignored) != KILN_OK;
-    report(r->sink, ++r->seen, r->total);
+    report_progress(r->sink, ++r->seen, r->total);
     return true;
 }
 

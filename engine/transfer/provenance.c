@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #define MANIFEST_SUFFIX ".manifest"
-enum { HANDED_ON_MAX = TRANSFER_MANIFEST_MAX };
-_Static_assert(HANDED_ON_MAX >= MANIFEST_MAX, "every manifest can be handed on");
+enum { PASSED_ON_MAX = TRANSFER_MANIFEST_MAX };
+_Static_assert(PASSED_ON_MAX >= MANIFEST_MAX, "every manifest can be passed on");
 
 static enum kiln_code read_manifest(int fd, struct buffer *manifest, struct kiln_err *err)
 {

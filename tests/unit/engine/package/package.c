@@ -345,7 +345,7 @@ static void is_a_miss_that_says(struct fixture *f, const char *sql, const char *
     bool damaged = false;
     assert_int_equal(find(f, package, 1, &damaged), KILN_NOT_FOUND);
     assert_true(damaged);
-    assert_says(f->err.text, "looking into the package 'gfx90a68.kpkg'");
+    assert_says(f->err.text, "'gfx90a68.kpkg'");
     assert_says(f->err.text, says);
     damaged = false;
     assert_int_equal(find_key(f, package, 1, &damaged), KILN_NOT_FOUND);
@@ -360,19 +360,18 @@ static void is_a_miss_that_says(struct fixture *f, const char *sql, const char *
 TEST(package, damage_in_a_package_of_kilns_is_a_miss)
 {
     struct fixture *f = *state;
-    is_a_miss_that_says(f, "update kernel set claim = x'00'" OF_1, "row 2 is not what was");
-    is_a_miss_that_says(f, "update kernel set target = 'gfx906'" OF_1, "row 2 is not what was");
-    is_a_miss_that_says(f, "update kernel set options = '-O0'" OF_1, "row 2 is not what was");
-    is_a_miss_that_says(f, "update kernel set source = x'00'" OF_1, "row 2 is not what was");
-    is_a_miss_that_says(f,
-                        "update kernel set object = (select object from kernel where id = 1)" OF_1,
-                        "row 2 is not what was");
+    is_a_miss_that_says(f, "update kernel set claim = x'00'" OF_1, "row 2");
+    is_a_miss_that_says(f, "update kernel set target = 'gfx906'" OF_1, "row 2");
+    is_a_miss_that_says(f, "update kernel set options = '-O0'" OF_1, "row 2");
+    is_a_miss_that_says(f, "update kernel set source = x'00'" OF_1, "row 2");
+    is_a_miss_that_says(
+        f, "update kernel set object = (select object from kernel where id = 1)" OF_1, "row 2");
     is_a_miss_that_says(f, "delete from object" OBJECT_1, "claims 0 bytes");
     is_a_miss_that_says(f, "update object set raw_size = raw_size + 1" OBJECT_1, "");
     is_a_miss_that_says(f, "update object set raw_size = 1000000000000" OBJECT_1, "claims");
     is_a_miss_that_says(f, "update object set codec = 'x', bytes = 7" OBJECT_1, "");
     is_a_miss_that_says(f, "update object set codec = 0, bytes = zeroblob(raw_size)" OBJECT_1,
-                        "the object of row 2 is not the one it names");
+                        "SHA-256");
 }
 
 TEST(package, a_form_of_a_newer_kiln_is_a_plain_miss)
@@ -390,7 +389,7 @@ TEST(package, a_form_of_a_newer_kiln_is_a_plain_miss)
     assert_string_equal(f->err.text, "");
     must(package_check(package, NULL, NULL, &report, &f->err), f->err);
     assert_int_equal(report.damaged, 1);
-    assert_says(report.first, "form 99 is not known to this version of kiln");
+    assert_says(report.first, "form 99");
 }
 
 TEST(package, damage_in_a_database_of_miopens_is_a_miss)
@@ -412,7 +411,7 @@ TEST(package, damage_in_a_database_of_miopens_is_a_miss)
         assert_int_equal(find(f, package, 2, &damaged), KILN_NOT_FOUND);
 
         assert_true(damaged);
-        assert_says(f->err.text, "looking into the package 'gfx90a68.kdb'");
+        assert_says(f->err.text, "'gfx90a68.kdb'");
         must(find(f, package, 1, &damaged), f->err);
         assert_false(damaged);
     }
@@ -575,27 +574,27 @@ TEST(package, a_file_that_is_no_package_is_refused)
 
     assert_int_equal(try_open(f, kdb), KILN_NOT_FOUND);
     assert_int_equal(try_open(f, path_in(f->directory, "gfx90a68.txt")), KILN_INVALID);
-    assert_says(f->err.text, "is not named like a package");
+    assert_says(f->err.text, ".ukdb");
     assert_int_equal(mkdir(kdb, 0700), 0);
     assert_int_equal(try_open(f, kdb), KILN_CORRUPT);
-    assert_says(f->err.text, "it is not a file");
+    assert_says(f->err.text, "regular");
     assert_int_equal(rmdir(kdb), 0);
     write_file(kdb, bytes_of_text(""));
     assert_int_equal(try_open(f, kdb), KILN_BUSY);
-    assert_says(f->err.text, "is not whole: it has 0 bytes");
+    assert_says(f->err.text, "0 bytes");
     uint8_t zeros[4096] = { 0 };
     write_file(kdb, bytes_of(zeros, sizeof(zeros)));
     assert_int_equal(try_open(f, kdb), KILN_CORRUPT);
-    assert_says(f->err.text, "it is not a SQLite file");
+    assert_says(f->err.text, "SQLite");
     assert_int_equal(rename(put_package(f, f->directory, "gfx90a68.kdb", 0, 3), kpkg), 0);
     assert_int_equal(try_open(f, kpkg), KILN_CORRUPT);
-    assert_says(f->err.text, "is not a package of kiln's");
+    assert_says(f->err.text, "kiln");
     assert_int_equal(rename(put_package(f, f->directory, "gfx90a.kpkg", 0, 3), kdb), 0);
     assert_int_equal(try_open(f, kdb), KILN_CORRUPT);
     assert_says(f->err.text, "kern_db");
     write_package(f, path_in(f->directory, "unknown.kdb"), PACKAGE_KDB, 0, 1);
     assert_int_equal(try_open(f, path_in(f->directory, "unknown.kdb")), KILN_INVALID);
-    assert_says(f->err.text, "tells no device");
+    assert_says(f->err.text, "device");
 }
 
 TEST(package, refuses_a_package_of_a_newer_format)
@@ -606,7 +605,7 @@ TEST(package, refuses_a_package_of_a_newer_format)
 
     assert_int_equal(try_open(f, path), KILN_UNSUPPORTED);
 
-    assert_says(f->err.text, "has format 2, this version of kiln knows up to 1");
+    assert_says(f->err.text, "format 2");
 }
 
 TEST(package, a_package_with_foreign_tables_is_refused)
@@ -636,7 +635,7 @@ TEST(package, a_file_that_is_cut_short_is_not_whole)
         for (size_t size = 0; size < content.size; size += 1 + content.size / 50) {
             write_file(path, bytes_of(content.data, size));
             assert_int_equal(try_open(f, path), KILN_BUSY);
-            assert_says(f->err.text, "is not whole");
+            assert_says(f->err.text, "incomplete");
         }
     }
 }
@@ -654,8 +653,8 @@ TEST(package, refuses_a_write_ahead_log_that_counts)
     must(try_open(f, path), f->err);
     write_file(log, bytes_of_text("frames"));
     assert_int_equal(try_open(f, path), KILN_UNSUPPORTED);
-    assert_says(f->err.text, "has a write-ahead log beside it");
-    assert_says(f->err.text, "kilnctl pkg install");
+    assert_says(f->err.text, "write-ahead");
+    assert_says(f->err.text, "kilnctl");
 }
 
 TEST(package, goes_on_answering_when_its_file_is_gone_or_another)
