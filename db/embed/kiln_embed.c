@@ -52,7 +52,7 @@ static enum kiln_code unpack(const char *from, const char *to, struct kiln_err *
     KILN_AUTO(fd) int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (out < 0)
         return kiln_fail_errno(err, errno, "cannot write '%s'", to);
-    enum kiln_code rc = bzip2_unpack_file(in, out, UNPACKED_MAX, NULL, NULL, err);
+    enum kiln_code rc = bzip2_unpack_file(in, out, UNPACKED_MAX, NULL, err);
     return rc ? kiln_while(err, "unpacking '%s'", from) : KILN_OK;
 }
 

@@ -12,7 +12,7 @@
 #define CHUNK (16u << 10)       /* on the stack */
 #define FILE_CHUNK (256u << 10) /* one read or write of a file */
 
-static enum kiln_code unreadable(int rc, struct kiln_err *err)
+static enum kiln_code fail_unpacking(int rc, struct kiln_err *err)
 {
     if (rc == BZ_MEM_ERROR)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot unpack bzip2: out of memory");
@@ -32,7 +32,7 @@ static enum kiln_code unpack_stream(bz_stream *s, uint64_t raw_size, struct buff
         rc = BZ2_bzDecompress(s);
         size_t got = sizeof(chunk) - s->avail_out;
         if (rc != BZ_OK && rc != BZ_STREAM_END)
-            return unreadable(rc, err);
+            return fail_unpacking(rc, err);
         if (got > left)
             return kiln_fail(err, KILN_CORRUPT, "it unpacks to more than the %llu bytes stated",
                              (unsigned long long)raw_size);
@@ -58,7 +58,7 @@ enum kiln_code bzip2_unpack(struct bytes stored, uint64_t raw_size, struct buffe
     size_t before = ret_raw->size;
     int begun = BZ2_bzDecompressInit(&s, 0, 0);
     if (begun != BZ_OK)
-        return unreadable(begun, err);
+        return fail_unpacking(begun, err);
     enum kiln_code rc = unpack_stream(&s, raw_size, ret_raw, err);
     BZ2_bzDecompressEnd(&s);
     if (!rc && ret_raw->failed)
@@ -132,7 +132,7 @@ static enum kiln_code begin_stream(struct unpacking *u, struct kiln_err *err)
     u->stream = next;
     int rc = BZ2_bzDecompressInit(&u->stream, 0, 0);
     if (rc != BZ_OK)
-        return unreadable(rc, err);
+        return fail_unpacking(rc, err);
     u->open = true;
     return KILN_OK;
 }
@@ -150,7 +150,7 @@ static enum kiln_code unpack_some(struct unpacking *u, struct kiln_err *err)
     u->stream.avail_out = FILE_CHUNK;
     int rc = BZ2_bzDecompress(&u->stream);
     if (rc != BZ_OK && rc != BZ_STREAM_END)
-        return unreadable(rc, err);
+        return fail_unpacking(rc, err);
     size_t got = FILE_CHUNK - u->stream.avail_out;
     if (got > u->limit - u->put)
         return kiln_fail(err, KILN_FULL, "it unpacks to more than the %llu bytes allowed",
@@ -177,8 +177,7 @@ static enum kiln_code unpack_input(struct unpacking *u, size_t size, struct kiln
 }
 
 enum kiln_code bzip2_unpack_file(int from_fd, int to_fd, uint64_t limit,
-                                 void (*progress)(void *context, uint64_t read), void *context,
-                                 struct kiln_err *err)
+                                 const struct bzip2_progress *progress, struct kiln_err *err)
 {
     __attribute__((cleanup(unpacking_done))) struct unpacking u = {
         .limit = limit, .to_fd = to_fd, .in = malloc(FILE_CHUNK), .out = malloc(FILE_CHUNK)
@@ -193,7 +192,7 @@ enum kiln_code bzip2_unpack_file(int from_fd, int to_fd, uint64_t limit,
             rc = unpack_input(&u, size, err);
         u.read += rc ? 0 : size;
         if (!rc && size > 0 && progress)
-            progress(context, u.read);
+            progress->report(progress->context, u.read);
     }
     if (!rc && u.read == 0)
         return kiln_fail(err, KILN_CORRUPT, "the compressed file is empty");

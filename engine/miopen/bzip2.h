@@ -17,9 +17,14 @@ KILN_MUST_CHECK enum kiln_code bzip2_unpack(struct bytes stored, uint64_t raw_si
  * longer than |raw|: MIOpen stores such content as it is. */
 KILN_MUST_CHECK enum kiln_code bzip2_pack(struct bytes raw, struct buffer *ret_stored,
                                           bool *ret_fits, struct kiln_err *err);
-/* From where |from_fd| stands to its end: several streams in a row, as bzip2(1) allows, at most
- * |limit| bytes of output (KILN_FULL).  KILN_CORRUPT when it is none, ends early or something else
- * follows.  |progress| (may be NULL) is called now and then with the bytes read so far. */
+struct bzip2_progress {
+    void (*report)(void *context, uint64_t read); /* |read|: compressed bytes so far */
+    void *context;
+};
+/* Unpacks |from_fd| from its current offset to its end into |to_fd|. The file may consist of
+ * several streams, as bzip2(1) allows. KILN_FULL: the output exceeds |limit| bytes. KILN_CORRUPT:
+ * not a bzip2 file, a truncated one, or one with other bytes after its last stream. |progress| may
+ * be NULL. */
 KILN_MUST_CHECK enum kiln_code bzip2_unpack_file(int from_fd, int to_fd, uint64_t limit,
-                                                 void (*progress)(void *context, uint64_t read),
-                                                 void *context, struct kiln_err *err);
+                                                 const struct bzip2_progress *progress,
+                                                 struct kiln_err *err);

@@ -19,7 +19,7 @@ static const struct bytes arches[] = {
 #undef AMDGPU_MACHINE
 };
 
-static enum kiln_code refuse(struct bytes text, const char *why, struct kiln_err *err)
+static enum kiln_code refuse_id(struct bytes text, const char *why, struct kiln_err *err)
 {
     int shown = text.size > 80 ? 80 : (int)text.size;
     return kiln_fail(
@@ -138,18 +138,18 @@ enum kiln_code database_id_parse(struct bytes text, struct database_id *ret_id,
     size_t device = arch_length(text);
     if (device == 0) {
         if (!parse_nvidias(text, &id) && !parse_opencls(text, &id))
-            return refuse(text, "it begins with no arch that kiln knows", err);
+            return refuse_id(text, "it begins with no arch that kiln knows", err);
         *ret_id = id;
         return KILN_OK;
     }
     if (starts_with(bytes_of(text.data + device, text.size - device), bytes_of_text(XNACK_SUFFIX)))
         device += strlen(XNACK_SUFFIX);
     if (text.size >= DATABASE_ID_MAX)
-        return refuse(text, "it is too long", err);
+        return refuse_id(text, "it is too long", err);
     memcpy(id.device, text.data, device);
     if (text.size > device &&
         !units_of(bytes_of(text.data + device, text.size - device), &id.compute_units))
-        return refuse(text, "its compute units are no such number", err);
+        return refuse_id(text, "its compute units are no such number", err);
     *ret_id = id;
     return KILN_OK;
 }

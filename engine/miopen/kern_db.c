@@ -212,8 +212,8 @@ struct kern_row kern_db_row(const struct query *q)
                               .raw_size = raw_size < 0 ? UINT64_MAX : (uint64_t)raw_size };
 }
 
-static enum kiln_code take_row(struct kern_db *db, int64_t id, struct bytes name, struct bytes args,
-                               struct buffer *raw, struct kiln_err *err)
+static enum kiln_code unpack_row(struct kern_db *db, int64_t id, const struct kern_name *name,
+                                 struct buffer *raw, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db->db, KERN_DB_ROW);
     bool there = false;
@@ -225,20 +225,20 @@ static enum kiln_code take_row(struct kern_db *db, int64_t id, struct bytes name
         return kiln_fail(err, KILN_CORRUPT, "the index of '%s' names a row that is not there",
                          db->path);
     struct kern_row row = kern_db_row(&q);
-    if (!bytes_equal(row.name, name) || !bytes_equal(row.args, args))
+    if (!bytes_equal(row.name, name->name) || !bytes_equal(row.args, name->args))
         return kiln_fail(err, KILN_CORRUPT, "the index of '%s' leads to row %llu of another kernel",
                          db->path, (unsigned long long)row.id);
     rc = kern_row_unpack(&row, raw, err);
     return rc ? kiln_while(err, "'%s'", db->path) : KILN_OK;
 }
 
-/* The first row that is right. */
-static enum kiln_code find(struct kern_db *db, struct bytes name, struct bytes args,
-                           struct buffer *raw, struct kiln_err *err)
+/* Unpacks the first row that passes its check. */
+static enum kiln_code find_row(struct kern_db *db, const struct kern_name *name, struct buffer *raw,
+                               struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db->db, KERN_DB_FIND);
-    query_bind_letters(&q, 1, name);
-    query_bind_letters(&q, 2, args);
+    query_bind_letters(&q, 1, name->name);
+    query_bind_letters(&q, 2, name->args);
     bool damaged = false;
     for (int i = 0; i < CANDIDATES_MAX; i++) {
         bool row = false;
@@ -246,7 +246,7 @@ static enum kiln_code find(struct kern_db *db, struct bytes name, struct bytes a
         if (!rc && !row)
             return damaged ? KILN_CORRUPT : KILN_NOT_FOUND;
         if (!rc)
-            rc = take_row(db, query_i64(&q, 0), name, args, raw, err);
+            rc = unpack_row(db, query_i64(&q, 0), name, raw, err);
         if (rc != KILN_CORRUPT || !row)
             return rc;
         damaged = true;
@@ -254,12 +254,12 @@ static enum kiln_code find(struct kern_db *db, struct bytes name, struct bytes a
     return KILN_CORRUPT;
 }
 
-enum kiln_code kern_db_find(struct kern_db *db, struct bytes name, struct bytes args,
+enum kiln_code kern_db_find(struct kern_db *db, const struct kern_name *name,
                             struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_CORRUPT;
     if (db->db)
-        rc = find(db, name, args, ret_raw, err);
+        rc = find_row(db, name, ret_raw, err);
     else
         kiln_fail(err, rc, "'%s' is too damaged to look anything up in it", db->path);
     *ret_damaged = rc == KILN_CORRUPT;

@@ -39,6 +39,10 @@ KILN_MUST_CHECK enum kiln_code kern_db_open_image(struct bytes image, const char
 void kern_db_destroy(struct kern_db *db);
 KILN_DEFINE_AUTO(kern_db)
 
+struct kern_name { /* what a kernel is looked up by; compared byte for byte */
+    struct bytes name, args;
+};
+
 struct kern_row {
     uint64_t id;
     struct bytes name;   /* as stored: "conv3x3.s.o"; may hold any byte but NUL */
@@ -48,23 +52,26 @@ struct kern_row {
     uint64_t raw_size;   /* uncompressed_size; 0: the blob is the object */
 };
 
-/* The raw object of (name, args), appended.  KILN_NOT_FOUND without a sentence on a miss;
- * |ret_damaged| tells that a row was there and failed its check (err says how).  Both arguments are
- * compared byte for byte with the row's own. */
-KILN_MUST_CHECK enum kiln_code kern_db_find(struct kern_db *db, struct bytes name,
-                                            struct bytes args, struct buffer *ret_raw,
-                                            bool *ret_damaged, struct kiln_err *err);
+/* Appends the raw object of the kernel |name|. KILN_NOT_FOUND without a message on a miss. With
+ * |ret_damaged| set, KILN_NOT_FOUND has a message: the row exists and failed its check. */
+KILN_MUST_CHECK enum kiln_code kern_db_find(struct kern_db *db, const struct kern_name *name,
+                                            struct buffer *ret_raw, bool *ret_damaged,
+                                            struct kiln_err *err);
 /* Checks one row as kern_db_find does and appends its object. KILN_CORRUPT says what is wrong. */
 KILN_MUST_CHECK enum kiln_code kern_row_unpack(const struct kern_row *row, struct buffer *ret_raw,
                                                struct kiln_err *err);
-/* Every row that can be read, by id, at most |count| after id |after|.  Where the file is damaged
- * it goes on behind the damage, and leaves out rows that the index contradicts; |ret_lost| is how
- * many ids could not be read as far as that can be known.  |each| returns false to stop; the rows'
- * objects are not checked (kern_row_unpack). */
-KILN_MUST_CHECK enum kiln_code kern_db_each(struct kern_db *db, uint64_t after, uint64_t count,
-                                            bool (*each)(void *context, const struct kern_row *row),
-                                            void *context, uint64_t *ret_lost,
-                                            struct kiln_err *err);
+struct kern_listing { /* which rows to list, and the callback for each of them */
+    uint64_t after;   /* only rows with a higher id */
+    uint64_t count;   /* at most so many */
+    bool (*each)(void *context, const struct kern_row *row); /* returns false to stop */
+    void *context;
+};
+/* Lists the rows that can be read, in the order of their ids. Listing continues after a damaged
+ * part of the file, and skips rows that the index contradicts. |ret_lost| counts the ids whose rows
+ * could not be read, as far as they are known. The rows' objects are not checked
+ * (kern_row_unpack). */
+KILN_MUST_CHECK enum kiln_code kern_db_each(struct kern_db *db, const struct kern_listing *listing,
+                                            uint64_t *ret_lost, struct kiln_err *err);
 /* Reads the whole file once, so that later calls of kern_db_each find no new damage. Call it
  * where it may take long. */
 KILN_MUST_CHECK enum kiln_code kern_db_examine(struct kern_db *db, struct kiln_err *err);

@@ -4,15 +4,14 @@
 /* Rows of an honest file do not overlap; crafted ones could all claim the same pages. */
 #define LISTED_MAX 2
 
-struct listing {
-    uint64_t latest; /* id */
-    uint64_t left;   /* rows that may still be given out */
+struct progress {             /* of a listing */
+    struct kern_listing left; /* the rows that are still to be listed */
     uint64_t lost;
     bool stopped; /* by the caller */
 };
 
-static enum kiln_code number(struct kern_db *db, enum kern_db_statement statement,
-                             uint64_t *ret_number, struct kiln_err *err)
+static enum kiln_code query_number(struct kern_db *db, enum kern_db_statement statement,
+                                   uint64_t *ret_number, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db->db, statement);
     bool row = false;
@@ -29,9 +28,9 @@ static enum kiln_code compare_counts(struct kern_db *db, struct kiln_err *err)
     if (db->compared)
         return KILN_OK;
     db->compared = true;
-    enum kiln_code rc = number(db, KERN_DB_COUNT, &in_index, err);
+    enum kiln_code rc = query_number(db, KERN_DB_COUNT, &in_index, err);
     if (!rc)
-        rc = number(db, KERN_DB_COUNT_ROWS, &in_table, err);
+        rc = query_number(db, KERN_DB_COUNT_ROWS, &in_table, err);
     if (!rc && in_index != in_table)
         rc = kiln_fail(err, KILN_CORRUPT, "the index of '%s' has %llu rows, the table %llu",
                        db->path, (unsigned long long)in_index, (unsigned long long)in_table);
@@ -39,7 +38,8 @@ static enum kiln_code compare_counts(struct kern_db *db, struct kiln_err *err)
 }
 
 /* KILN_CORRUPT when the index does not know the row: one of the two is damaged. */
-static enum kiln_code confirm(struct kern_db *db, const struct kern_row *row, struct kiln_err *err)
+static enum kiln_code confirm_row(struct kern_db *db, const struct kern_row *row,
+                                  struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db->db, KERN_DB_CONFIRM);
     bool known = false;
@@ -53,45 +53,41 @@ static enum kiln_code confirm(struct kern_db *db, const struct kern_row *row, st
     return rc;
 }
 
-static enum kiln_code check_row(struct kern_db *db, const struct listing *l,
+static enum kiln_code check_row(struct kern_db *db, const struct progress *p,
                                 const struct kern_row *row, struct kiln_err *err)
 {
     db->listed += row->name.size + row->args.size + row->stored.size;
-    if (row->id <= l->latest || db->listed > LISTED_MAX * db->size)
+    if (row->id <= p->left.after || db->listed > LISTED_MAX * db->size)
         return kiln_fail(err, KILN_CORRUPT, "the rows of '%s' overlap", db->path);
-    return db->indexed && kern_row_is_sane(row) ? confirm(db, row, err) : KILN_OK;
+    return db->indexed && kern_row_is_sane(row) ? confirm_row(db, row, err) : KILN_OK;
 }
 
-static enum kiln_code list_by_sqlite(struct kern_db *db, struct listing *l,
-                                     bool (*each)(void *context, const struct kern_row *row),
-                                     void *context, struct kiln_err *err)
+static enum kiln_code list_by_sqlite(struct kern_db *db, struct progress *p, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(db->db, KERN_DB_NEXT);
-    query_bind_u64(&q, 1, l->latest);
-    bool there = l->left > 0;
+    query_bind_u64(&q, 1, p->left.after);
+    bool there = p->left.count > 0;
     enum kiln_code rc = KILN_OK;
-    while (!rc && l->left > 0 && !l->stopped) {
+    while (!rc && p->left.count > 0 && !p->stopped) {
         rc = query_step(&q, &there, err);
         if (rc || !there)
             return rc;
         struct kern_row row = kern_db_row(&q);
-        rc = check_row(db, l, &row, err);
+        rc = check_row(db, p, &row, err);
         if (rc)
             return rc;
-        l->latest = row.id;
+        p->left.after = row.id;
         if (!kern_row_is_sane(&row)) {
-            l->lost++;
+            p->lost++;
             continue;
         }
-        l->left--;
-        l->stopped = !each(context, &row);
+        p->left.count--;
+        p->stopped = !p->left.each(p->left.context, &row);
     }
     return rc;
 }
 
-static enum kiln_code list_by_pages(struct kern_db *db, struct listing *l,
-                                    bool (*each)(void *context, const struct kern_row *row),
-                                    void *context, struct kiln_err *err)
+static enum kiln_code list_by_pages(struct kern_db *db, struct progress *p, struct kiln_err *err)
 {
     uint64_t lost = 0;
     enum kiln_code rc = KILN_OK;
@@ -100,8 +96,8 @@ static enum kiln_code list_by_pages(struct kern_db *db, struct listing *l,
     if (!db->salvage)
         rc = kern_salvage_open(db->fd, &db->salvage, err);
     if (!rc)
-        rc = kern_salvage_each(db->salvage, l->latest, l->left, each, context, &lost, err);
-    l->lost += lost;
+        rc = kern_salvage_each(db->salvage, &p->left, &lost, err);
+    p->lost += lost;
     return rc;
 }
 
@@ -113,32 +109,31 @@ static bool pass_over(void *context, const struct kern_row *row)
 
 enum kiln_code kern_db_examine(struct kern_db *db, struct kiln_err *err)
 {
-    struct listing l = { .left = UINT64_MAX };
+    struct progress p = { .left = { .count = UINT64_MAX, .each = pass_over } };
     if (db->salvage)
         return KILN_OK;
     db->listed = 0;
     enum kiln_code rc = compare_counts(db, err);
     if (!rc)
-        rc = list_by_sqlite(db, &l, pass_over, NULL, err);
+        rc = list_by_sqlite(db, &p, err);
     return rc == KILN_CORRUPT && db->fd >= 0 ? kern_salvage_open(db->fd, &db->salvage, err) : rc;
 }
 
-enum kiln_code kern_db_each(struct kern_db *db, uint64_t after, uint64_t count,
-                            bool (*each)(void *context, const struct kern_row *row), void *context,
+enum kiln_code kern_db_each(struct kern_db *db, const struct kern_listing *listing,
                             uint64_t *ret_lost, struct kiln_err *err)
 {
-    struct listing l = { .latest = after, .left = count };
+    struct progress p = { .left = *listing };
     enum kiln_code rc = KILN_OK;
-    if (after == 0)
+    if (listing->after == 0)
         db->listed = 0;
     if (!db->salvage)
         rc = compare_counts(db, err);
     if (!rc && !db->salvage)
-        rc = list_by_sqlite(db, &l, each, context, err);
+        rc = list_by_sqlite(db, &p, err);
     if (rc == KILN_CORRUPT || db->salvage)
-        rc = list_by_pages(db, &l, each, context, err);
+        rc = list_by_pages(db, &p, err);
     if (!rc)
-        *ret_lost = l.lost;
+        *ret_lost = p.lost;
     return rc;
 }
 

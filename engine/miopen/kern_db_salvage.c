@@ -152,7 +152,7 @@ struct group { /* all that was found of one id */
 };
 
 /* An index entry that cannot be read says nothing against its row. */
-static bool contradicts(const struct group *g, uint64_t hash)
+static bool index_contradicts(const struct group *g, uint64_t hash)
 {
     for (size_t i = 0; i < g->key_count; i++) {
         if (g->keys[i].hash == hash)
@@ -181,7 +181,7 @@ static bool best_row(struct kern_salvage *s, const struct group *g, struct kern_
 {
     for (size_t i = 0; i < g->row_count; i++) {
         if (read_row(s, &g->rows[i], ret_row) &&
-            !contradicts(g, hash_of(ret_row->name, ret_row->args)))
+            !index_contradicts(g, hash_of(ret_row->name, ret_row->args)))
             return true;
     }
     return false;
@@ -209,25 +209,24 @@ static bool next_group(const struct kern_salvage *s, size_t *row, size_t *key, s
     return true;
 }
 
-enum kiln_code kern_salvage_each(struct kern_salvage *salvage, uint64_t after, uint64_t count,
-                                 bool (*each)(void *context, const struct kern_row *row),
-                                 void *context, uint64_t *ret_lost, struct kiln_err *err)
+enum kiln_code kern_salvage_each(struct kern_salvage *salvage, const struct kern_listing *listing,
+                                 uint64_t *ret_lost, struct kiln_err *err)
 {
     size_t row = 0, key = 0;
-    uint64_t lost = 0;
+    uint64_t lost = 0, count = listing->count;
     struct group g;
     struct kern_row found;
     bool go_on = count > 0;
-    if (after == 0)
+    if (listing->after == 0)
         page_scan_restart(salvage->scan);
     while (go_on && next_group(salvage, &row, &key, &g)) {
-        if (g.id <= 0 || (uint64_t)g.id <= after)
+        if (g.id <= 0 || (uint64_t)g.id <= listing->after)
             continue;
         if (!best_row(salvage, &g, &found)) {
             lost++;
             continue;
         }
-        go_on = each(context, &found) && --count > 0;
+        go_on = listing->each(listing->context, &found) && --count > 0;
     }
     if (salvage->rows.failed || salvage->keys.failed)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot hold what is in a damaged file");

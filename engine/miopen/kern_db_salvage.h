@@ -22,7 +22,6 @@ KILN_DEFINE_AUTO(kern_salvage)
 /* Different ids of rows. */
 uint64_t kern_salvage_count(const struct kern_salvage *salvage);
 /* As kern_db_each.  Lost are the ids that the index or a page still names. */
-KILN_MUST_CHECK enum kiln_code kern_salvage_each(
-    struct kern_salvage *salvage, uint64_t after, uint64_t count,
-    bool (*each)(void *context, const struct kern_row *row), void *context, uint64_t *ret_lost,
-    struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code kern_salvage_each(struct kern_salvage *salvage,
+                                                 const struct kern_listing *listing,
+                                                 uint64_t *ret_lost, struct kiln_err *err);

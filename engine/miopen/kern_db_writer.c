@@ -64,8 +64,8 @@ static enum kiln_code check_text(struct bytes text, const char *what, struct kil
     return KILN_OK;
 }
 
-static enum kiln_code check(struct bytes name, struct bytes args, struct bytes raw,
-                            struct kiln_err *err)
+static enum kiln_code check_kernel(struct bytes name, struct bytes args, struct bytes raw,
+                                   struct kiln_err *err)
 {
     enum kiln_code rc = check_text(name, "name", err);
     if (!rc)
@@ -78,16 +78,15 @@ static enum kiln_code check(struct bytes name, struct bytes args, struct bytes r
     return rc;
 }
 
-static enum kiln_code insert(struct kern_db_writer *writer, struct bytes name, struct bytes args,
-                             struct bytes stored, const char *md5, uint64_t raw_size,
-                             struct kiln_err *err)
+static enum kiln_code insert_row(struct kern_db_writer *writer, const struct kern_row *row,
+                                 struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(writer->db, 0);
-    query_bind_letters(&q, 1, name);
-    query_bind_letters(&q, 2, args);
-    query_bind_bytes(&q, 3, stored);
-    query_bind_text(&q, 4, md5);
-    query_bind_u64(&q, 5, raw_size);
+    query_bind_letters(&q, 1, row->name);
+    query_bind_letters(&q, 2, row->args);
+    query_bind_bytes(&q, 3, row->stored);
+    query_bind_letters(&q, 4, row->md5);
+    query_bind_u64(&q, 5, row->raw_size);
     enum kiln_code rc = query_run(&q, err);
     if (!rc && db_changes(writer->db) == 0)
         rc = kiln_fail(err, KILN_INVALID, "there is one of the same name and arguments already");
@@ -101,13 +100,17 @@ enum kiln_code kern_db_writer_add(struct kern_db_writer *writer, struct bytes na
     buffer_init(&packed, raw.size);
     char md5[MD5_HEX_SIZE];
     bool fits = false;
-    enum kiln_code rc = check(name, args, raw, err);
+    enum kiln_code rc = check_kernel(name, args, raw, err);
     if (!rc)
         rc = bzip2_pack(raw, &packed, &fits, err);
     if (!rc) {
         md5_hex_of(raw, md5);
-        rc = insert(writer, name, args, fits ? buffer_view(&packed) : raw, md5, fits ? raw.size : 0,
-                    err);
+        const struct kern_row row = { .name = name,
+                                      .args = args,
+                                      .stored = fits ? buffer_view(&packed) : raw,
+                                      .md5 = bytes_of_text(md5),
+                                      .raw_size = fits ? raw.size : 0 };
+        rc = insert_row(writer, &row, err);
     }
     return rc ? kiln_while(err, "adding the kernel '%.*s'", name.size > 120 ? 120 : (int)name.size,
                            (const char *)name.data)

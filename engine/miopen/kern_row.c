@@ -21,7 +21,8 @@ static enum kiln_code check_sizes(const struct kern_row *row, struct kiln_err *e
     return KILN_OK;
 }
 
-static enum kiln_code unpack(const struct kern_row *row, struct buffer *raw, struct kiln_err *err)
+static enum kiln_code unpack_object(const struct kern_row *row, struct buffer *raw,
+                                    struct kiln_err *err)
 {
     if (row->raw_size)
         return bzip2_unpack(row->stored, row->raw_size, raw, err);
@@ -40,7 +41,7 @@ enum kiln_code kern_row_unpack(const struct kern_row *row, struct buffer *ret_ra
     char md5[MD5_HEX_SIZE];
     enum kiln_code rc = check_sizes(row, err);
     if (!rc)
-        rc = unpack(row, ret_raw, err);
+        rc = unpack_object(row, ret_raw, err);
     if (!rc) {
         md5_hex_of(bytes_of(ret_raw->data + before, ret_raw->size - before), md5);
         if (!bytes_equal_text(row->md5, md5)) {

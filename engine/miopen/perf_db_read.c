@@ -52,7 +52,7 @@ struct perf_reading {
     uint64_t ids[TUNING_ENTRIES_MAX]; /* of the rows of those */
 };
 
-static enum kiln_code report(const struct perf_reading *r, uint64_t id, const char *why)
+static enum kiln_code report_bad(const struct perf_reading *r, uint64_t id, const char *why)
 {
     return r->events->bad(r->events->context, id, why) ? KILN_OK : KILN_CANCELLED;
 }
@@ -127,7 +127,8 @@ static enum kiln_code take_config(struct perf_reading *r, const struct query *q,
     r->config_id = id;
     enum kiln_code rc = put_key(texts, q, err);
     if (!rc)
-        rc = tuning_keys_add(&r->keys, texts->data, start, texts->size - start, &known, err);
+        rc = tuning_keys_add(&r->keys, texts->data,
+                             bytes_of(texts->data + start, texts->size - start), &known, err);
     if (!rc && known)
         rc = kiln_fail(err, KILN_INVALID, "there is an earlier row of the same problem");
     if (rc)
@@ -138,7 +139,8 @@ static enum kiln_code take_config(struct perf_reading *r, const struct query *q,
 
 /* ---- rows ---- */
 
-static const char *refusal(const struct perf_reading *r, struct bytes solver, struct bytes params)
+static const char *refusal_of_row(const struct perf_reading *r, struct bytes solver,
+                                  struct bytes params)
 {
     if (tuning_ids_has(&r->solvers, solver))
         return "there is an earlier row of the same problem and solver";
@@ -154,14 +156,14 @@ static enum kiln_code report_row(const struct perf_reading *r, const struct perf
 {
     char text[160];
     snprintf(text, sizeof(text), "row of perf_db: %s", why);
-    return report(r, (uint64_t)row->id, text);
+    return report_bad(r, (uint64_t)row->id, text);
 }
 
 static enum kiln_code take_row(struct perf_reading *r, const struct perf_db_row *row)
 {
     struct bytes solver = perf_db_row_solver(r->rows, row);
     struct bytes params = perf_db_row_params(r->rows, row);
-    const char *why = refusal(r, solver, params);
+    const char *why = refusal_of_row(r, solver, params);
     if (why)
         return report_row(r, row, why);
     tuning_entry_write_perf(&r->value, solver, params);
@@ -185,7 +187,7 @@ static enum kiln_code report_dangling(struct perf_reading *r, int64_t id, bool a
     return rc;
 }
 
-static void progress(struct perf_reading *r, bool end)
+static void report_progress(struct perf_reading *r, bool end)
 {
     const struct tuning_reader_events *e = r->events;
     if (!e->progress || (!end && r->next - r->reported < PROGRESS_EACH))
@@ -194,7 +196,7 @@ static void progress(struct perf_reading *r, bool end)
     r->reported = r->next;
 }
 
-static enum kiln_code give(struct perf_reading *r, struct bytes key, struct kiln_err *err)
+static enum kiln_code emit_record(struct perf_reading *r, struct bytes key, struct kiln_err *err)
 {
     enum kiln_code rc = report_dangling(r, r->config_id, false);
     tuning_ids_clear(&r->solvers);
@@ -215,7 +217,7 @@ static enum kiln_code give(struct perf_reading *r, struct bytes key, struct kiln
                                     .line = (uint64_t)r->config_id,
                                     .ids = r->solvers.count ? r->ids : NULL,
                                     .id_count = r->solvers.count };
-    progress(r, false);
+    report_progress(r, false);
     return r->events->record(r->events->context, &record) ? KILN_OK : KILN_CANCELLED;
 }
 
@@ -228,13 +230,13 @@ static enum kiln_code read_config(struct perf_reading *r, const struct query *q,
     if (rc == KILN_INVALID) {
         char text[200];
         snprintf(text, sizeof(text), "row of config: %.160s", why.text);
-        return report(r, query_u64(q, 0), text);
+        return report_bad(r, query_u64(q, 0), text);
     }
     if (rc) {
         *err = why;
         return rc;
     }
-    return give(r, bytes_of(r->key_texts.data + start, r->key_texts.size - start), err);
+    return emit_record(r, bytes_of(r->key_texts.data + start, r->key_texts.size - start), err);
 }
 
 static enum kiln_code read_configs(struct perf_reading *r, struct db *db, struct kiln_err *err)
@@ -255,7 +257,7 @@ static enum kiln_code read_configs(struct perf_reading *r, struct db *db, struct
     if (!rc)
         rc = report_dangling(r, INT64_MAX, true);
     if (!rc)
-        progress(r, true);
+        report_progress(r, true);
     return rc;
 }
 

@@ -37,7 +37,7 @@ struct bytes perf_db_row_params(const struct perf_db_rows *rows, const struct pe
     return bytes_of(rows->texts.data + row->offset + row->solver_size + 1, row->params_size);
 }
 
-static bool make_room(struct perf_db_rows *rows)
+static bool reserve_row(struct perf_db_rows *rows)
 {
     if (rows->count < rows->capacity)
         return true;
@@ -88,7 +88,7 @@ static enum kiln_code take_row(struct perf_db_rows *rows, const struct query *q,
     *latest = row.id;
     struct bytes solver = query_bytes(q, SOLVER), params = query_bytes(q, PARAMS);
     enum kiln_code rc = put_texts(&rows->texts, solver, params, err);
-    if (!rc && !make_room(rows))
+    if (!rc && !reserve_row(rows))
         rc = kiln_fail(err, KILN_NO_MEMORY, "cannot read a PerfDb: out of memory");
     if (rc)
         return rc;

@@ -153,10 +153,10 @@ static enum kiln_code check_value(struct bytes value, const uint64_t *ids, struc
 
 /* ---- writing ---- */
 
-static uint64_t higher(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t max_of(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-static enum kiln_code run(struct perf_db_writer *writer, struct query *q, bool *ret_changed,
-                          struct kiln_err *err)
+static enum kiln_code run_insert(struct perf_db_writer *writer, struct query *q, bool *ret_changed,
+                                 struct kiln_err *err)
 {
     enum kiln_code rc = query_run(q, err);
     if (!rc)
@@ -176,7 +176,7 @@ static enum kiln_code add_config(struct perf_db_writer *writer, const struct key
         else
             query_bind_letters(&q, (int)i + 2, parts->texts[i]);
     }
-    enum kiln_code rc = run(writer, &q, &added, err);
+    enum kiln_code rc = run_insert(writer, &q, &added, err);
     if (!rc && !added)
         rc = kiln_fail(err, KILN_INVALID, "its key or config id %llu is there already",
                        (unsigned long long)id);
@@ -192,7 +192,7 @@ static enum kiln_code add_row(struct perf_db_writer *writer, const struct tuning
     query_bind_letters(&q, 2, e->solver);
     query_bind_u64(&q, 3, config);
     query_bind_letters(&q, 4, e->params);
-    enum kiln_code rc = run(writer, &q, &added, err);
+    enum kiln_code rc = run_insert(writer, &q, &added, err);
     if (!rc && !added)
         rc = kiln_fail(err, KILN_INVALID, "its solver '%.*s' or row id %llu is there already",
                        e->solver.size > 80 ? 80 : (int)e->solver.size, (const char *)e->solver.data,
@@ -209,8 +209,8 @@ static enum kiln_code remove_row(struct perf_db_writer *writer, size_t statement
 }
 
 /* |why| goes to the caller; a failure to undo does instead, as the file is of no use then. */
-static enum kiln_code undo(struct perf_db_writer *writer, uint64_t config, const uint64_t *ids,
-                           size_t count, struct kiln_err *err)
+static enum kiln_code undo_record(struct perf_db_writer *writer, uint64_t config,
+                                  const uint64_t *ids, size_t count, struct kiln_err *err)
 {
     struct kiln_err why = *err;
     enum kiln_code rc = remove_row(writer, REMOVE_CONFIG, config, err);
@@ -234,33 +234,32 @@ static enum kiln_code add_rows(struct perf_db_writer *writer, struct bytes value
         rc = add_row(writer, &e, config, given[count], err);
         if (rc)
             break;
-        last = higher(last, given[count++]);
+        last = max_of(last, given[count++]);
         rc = tuning_entry_next(TUNING_PERF, &value, &e, err);
     }
     if (rc == KILN_INVALID)
-        return undo(writer, config, given, count, err);
+        return undo_record(writer, config, given, count, err);
     if (rc == KILN_NOT_FOUND)
         writer->last_id = last;
     return rc == KILN_NOT_FOUND ? KILN_OK : rc;
 }
 
-enum kiln_code perf_db_writer_add(struct perf_db_writer *writer, struct bytes key,
-                                  struct bytes value, uint64_t config_id, const uint64_t *ids,
+enum kiln_code perf_db_writer_add(struct perf_db_writer *writer, const struct tuning_record *record,
                                   struct kiln_err *err)
 {
     struct key_parts parts = { 0 };
-    uint64_t config = config_id ? config_id : writer->last_config + 1;
-    enum kiln_code rc = take_key(key, &parts, err);
+    uint64_t config = record->line ? record->line : writer->last_config + 1;
+    enum kiln_code rc = take_key(record->key, &parts, err);
     if (!rc)
-        rc = check_value(value, ids, err);
+        rc = check_value(record->value, record->ids, err);
     if (!rc && config > INT64_MAX)
         rc = kiln_fail(err, KILN_INVALID, "%llu is no id of a config", (unsigned long long)config);
     if (!rc)
         rc = add_config(writer, &parts, config, err);
     if (!rc)
-        rc = add_rows(writer, value, config, ids, err);
+        rc = add_rows(writer, record->value, config, record->ids, err);
     if (!rc)
-        writer->last_config = higher(writer->last_config, config);
+        writer->last_config = max_of(writer->last_config, config);
     return rc;
 }
 

@@ -157,7 +157,7 @@ size_t perf_key_write(const struct problem *p, char text[PROBLEM_KEY_MAX])
 
 static bool is_blank(uint8_t byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
 
-static struct bytes trim(struct bytes text)
+static struct bytes trim_blanks(struct bytes text)
 {
     while (text.size && is_blank(text.data[text.size - 1]))
         text.size--;
@@ -207,7 +207,7 @@ static enum kiln_code named_by_driver(struct bytes text, struct problem ret_prob
 enum kiln_code problem_named(struct bytes text, struct problem ret_problems[3], unsigned *ret_count,
                              struct kiln_err *err)
 {
-    text = trim(text);
+    text = trim_blanks(text);
     char separator = key_separator(text);
     if (!separator)
         return named_by_driver(text, ret_problems, ret_count, err);

@@ -161,8 +161,8 @@ enum kiln_code find_key_parse(struct bytes text, struct problem *ret_problem, st
 }
 
 /* The smallest x that gives |y|, if any does; 0 when it would not fit. */
-static uint32_t smallest(uint32_t y, uint32_t filter, uint32_t pad, uint32_t stride,
-                         uint32_t dilation)
+static uint32_t smallest_input(uint32_t y, uint32_t filter, uint32_t pad, uint32_t stride,
+                               uint32_t dilation)
 {
     if (y == 0 || filter == 0)
         return 1;
@@ -195,9 +195,9 @@ static enum kiln_code complete_perf(const struct key_parts *parts, struct proble
     p->in = parts->in;
     if (p->direction == DIRECTION_FORWARD)
         return check_problem(p, err);
-    p->in.d = smallest(parts->in.d, p->filter.d, p->pad.d, p->stride.d, p->dilation.d);
-    p->in.h = smallest(parts->in.h, p->filter.h, p->pad.h, p->stride.h, p->dilation.h);
-    p->in.w = smallest(parts->in.w, p->filter.w, p->pad.w, p->stride.w, p->dilation.w);
+    p->in.d = smallest_input(parts->in.d, p->filter.d, p->pad.d, p->stride.d, p->dilation.d);
+    p->in.h = smallest_input(parts->in.h, p->filter.h, p->pad.h, p->stride.h, p->dilation.h);
+    p->in.w = smallest_input(parts->in.w, p->filter.w, p->pad.w, p->stride.w, p->dilation.w);
     return check_output(p, parts->in, err);
 }
 

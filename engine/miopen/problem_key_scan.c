@@ -59,7 +59,7 @@ static uint32_t take_number(struct scan *s, const char *field)
     return (uint32_t)value;
 }
 
-static void take(struct scan *s, char wanted, const char *behind)
+static void take_separator(struct scan *s, char wanted, const char *behind)
 {
     if (s->rc)
         return;
@@ -100,7 +100,7 @@ static void check_direction(struct scan *s, const struct key_parts *parts)
                           (const char *)d.data);
 }
 
-static bool begin(struct scan *s)
+static bool check_size(struct scan *s)
 {
     if (s->text.size < PROBLEM_KEY_MAX)
         return true;
@@ -118,12 +118,12 @@ static struct extent take_extent(struct scan *s, uint32_t dims, char between, ch
     struct extent e = { 0 };
     if (dims == 3) {
         e.d = take_number(s, names[0]);
-        take(s, between, names[0]);
+        take_separator(s, between, names[0]);
     }
     e.h = take_number(s, names[1]);
-    take(s, between, names[1]);
+    take_separator(s, between, names[1]);
     e.w = take_number(s, names[2]);
-    take(s, after, names[2]);
+    take_separator(s, after, names[2]);
     return e;
 }
 
@@ -131,22 +131,22 @@ static struct extent take_extent(struct scan *s, uint32_t dims, char between, ch
 static void take_in_and_filter(struct scan *s, struct key_parts *parts)
 {
     uint32_t first = take_number(s, "in_h or in_d");
-    take(s, '-', "in_h or in_d");
+    take_separator(s, '-', "in_h or in_d");
     uint32_t second = take_number(s, "in_w or in_h");
-    take(s, '-', "in_w or in_h");
+    take_separator(s, '-', "in_w or in_h");
     uint32_t third = take_number(s, "fil_h or in_w");
     bool flat = s->at < s->text.size && s->text.data[s->at] == 'x';
     parts->spatial_dims = flat ? 2 : 3;
     if (flat) {
         parts->in = (struct extent){ 0, first, second };
-        take(s, 'x', "fil_h");
+        take_separator(s, 'x', "fil_h");
         parts->filter = (struct extent){ 0, third, take_number(s, "fil_w") };
-        take(s, '-', "fil_w");
+        take_separator(s, '-', "fil_w");
         return;
     }
     static const char *const filter[] = { "fil_d", "fil_h", "fil_w" };
     parts->in = (struct extent){ first, second, third };
-    take(s, '-', "in_w");
+    take_separator(s, '-', "in_w");
     parts->filter = take_extent(s, 3, 'x', '-', filter);
 }
 
@@ -157,18 +157,18 @@ static void take_find_numbers(struct scan *s, struct key_parts *parts)
     static const char *const stride[] = { "conv_stride_d", "conv_stride_h", "conv_stride_w" };
     static const char *const dilation[] = { "dilation_d", "dilation_h", "dilation_w" };
     parts->in_channels = take_number(s, "in_channels");
-    take(s, '-', "in_channels");
+    take_separator(s, '-', "in_channels");
     take_in_and_filter(s, parts);
     parts->out_channels = take_number(s, "out_channels");
-    take(s, '-', "out_channels");
+    take_separator(s, '-', "out_channels");
     parts->out = take_extent(s, parts->spatial_dims, '-', '-', out);
     parts->n = take_number(s, "batchsize");
-    take(s, '-', "batchsize");
+    take_separator(s, '-', "batchsize");
     parts->pad = take_extent(s, parts->spatial_dims, 'x', '-', pad);
     parts->stride = take_extent(s, parts->spatial_dims, 'x', '-', stride);
     parts->dilation = take_extent(s, parts->spatial_dims, 'x', '-', dilation);
     parts->bias = take_number(s, "bias");
-    take(s, '-', "bias");
+    take_separator(s, '-', "bias");
 }
 
 /* LAYOUT-TYPE-DIRECTION or LAYOUT-LAYOUT-LAYOUT-TYPE-DIRECTION. */
@@ -200,18 +200,18 @@ static void take_suffix(struct scan *s, struct key_parts *parts)
     parts->groups = 1;
     if (s->rc || s->at == s->text.size)
         return;
-    take(s, '_', "direction");
+    take_separator(s, '_', "direction");
     if (!s->rc && s->at < s->text.size && s->text.data[s->at] == 'g') {
         s->at++;
         parts->groups = take_number(s, "group_count");
         parts->one_group_stated = parts->groups == 1;
         if (s->rc || s->at == s->text.size)
             return;
-        take(s, '_', "group_count");
+        take_separator(s, '_', "group_count");
     }
     (void)take_word(s, '\0', "optional part");
     while (!s->rc && s->at < s->text.size) {
-        take(s, '_', "optional part");
+        take_separator(s, '_', "optional part");
         (void)take_word(s, '\0', "optional part");
     }
     parts->suffix = bytes_of(s->text.data + start, s->at - start);
@@ -222,7 +222,7 @@ enum kiln_code find_key_take_apart(struct bytes text, struct key_parts *ret_part
 {
     struct scan s = { .text = text, .kind = "FindDb", .err = err };
     struct key_parts parts = { 0 };
-    if (begin(&s)) {
+    if (check_size(&s)) {
         take_find_numbers(&s, &parts);
         take_find_words(&s, &parts);
         take_suffix(&s, &parts);
@@ -237,7 +237,7 @@ enum kiln_code find_key_take_apart(struct bytes text, struct key_parts *ret_part
 static uint32_t take_column(struct scan *s, const char *field)
 {
     uint32_t value = take_number(s, field);
-    take(s, 'x', field);
+    take_separator(s, 'x', field);
     return value;
 }
 
@@ -276,7 +276,7 @@ static void take_perf_words(struct scan *s, struct key_parts *parts)
 {
     parts->layouts[0] = take_word(s, 'x', "layout");
     parts->layout_count = 1;
-    take(s, 'x', "the layout");
+    take_separator(s, 'x', "the layout");
     struct bytes rest = take_word(s, '\0', "data_type");
     if (s->rc)
         return;
@@ -295,7 +295,7 @@ enum kiln_code perf_key_take_apart(struct bytes text, struct key_parts *ret_part
 {
     struct scan s = { .text = text, .kind = "PerfDb", .err = err };
     struct key_parts parts = { 0 };
-    if (begin(&s)) {
+    if (check_size(&s)) {
         take_perf_numbers(&s, &parts);
         take_perf_words(&s, &parts);
     }

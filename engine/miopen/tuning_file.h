@@ -80,12 +80,13 @@ KILN_MUST_CHECK enum kiln_code perf_db_read(const char *path,
 struct perf_db_writer;
 KILN_MUST_CHECK enum kiln_code perf_db_create(const char *path, struct perf_db_writer **ret_writer,
                                               struct kiln_err *err);
-/* |key| is the joined form (a FindDb key must be converted first), with 21 canonical numbers.
- * |config_id| and |ids| (one an entry) may be 0 and NULL: numbered on.  KILN_INVALID: no such key
- * or value, or there already; nothing of it is written then, and the writer goes on. */
-KILN_MUST_CHECK enum kiln_code perf_db_writer_add(struct perf_db_writer *writer, struct bytes key,
-                                                  struct bytes value, uint64_t config_id,
-                                                  const uint64_t *ids, struct kiln_err *err);
+/* Reads |record|'s key, value, line and ids. The key must be a PerfDb key with 21 canonical
+ * numbers; convert a FindDb key first. With line 0, or without ids, the next free ids are used.
+ * KILN_INVALID: the key or value is not valid, or exists already; nothing is written then, and the
+ * writer can be used further. */
+KILN_MUST_CHECK enum kiln_code perf_db_writer_add(struct perf_db_writer *writer,
+                                                  const struct tuning_record *record,
+                                                  struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code perf_db_writer_finish(struct perf_db_writer *writer,
                                                      struct kiln_err *err);
 void perf_db_writer_destroy(struct perf_db_writer *writer); /* removes an unfinished file */

@@ -31,9 +31,9 @@ static bool cut_ending(struct bytes *name, const char *ending)
     return true;
 }
 
-static bool is_word(struct bytes text, size_t room, const char *others)
+static bool is_word(struct bytes text, size_t capacity, const char *others)
 {
-    if (text.size == 0 || text.size >= room)
+    if (text.size == 0 || text.size >= capacity)
         return false;
     for (size_t i = 0; i < text.size; i++) {
         uint8_t c = text.data[i], letter = c | 0x20;
@@ -44,9 +44,9 @@ static bool is_word(struct bytes text, size_t room, const char *others)
     return true;
 }
 
-static bool copy_word(struct bytes text, char *to, size_t room, const char *others)
+static bool copy_word(struct bytes text, char *to, size_t capacity, const char *others)
 {
-    if (!is_word(text, room, others))
+    if (!is_word(text, capacity, others))
         return false;
     memcpy(to, text.data, text.size);
     to[text.size] = '\0';
@@ -84,7 +84,7 @@ static bool read_perf(struct bytes *stem, struct tuning_file_name *n)
     return copy_word(version, n->version, sizeof(n->version), ".-");
 }
 
-static enum kiln_code refuse(const char *name, const char *why, struct kiln_err *err)
+static enum kiln_code refuse_name(const char *name, const char *why, struct kiln_err *err)
 {
     char shown[121];
     size_t size = 0;
@@ -101,22 +101,23 @@ static enum kiln_code read_stem(const char *name, struct bytes stem, struct tuni
     struct kiln_err why = KILN_ERR_INIT;
     bool shaped = n->kind == TUNING_FIND ? read_find(&stem, n) : read_perf(&stem, n);
     if (!shaped)
-        return refuse(name,
-                      n->kind == TUNING_FIND
-                          ? "in front of the ending stand a database id, a backend (HIP, CUDA or "
-                            "OpenCL) and of user files a version: "
-                            "gfx906_60.HIP.2_17_0_a82233c22.ufdb.txt"
-                          : "in front of the ending stand a database id and of user files a "
-                            "version: gfx906_60_1.1.0.udb",
-                      err);
+        return refuse_name(
+            name,
+            n->kind == TUNING_FIND
+                ? "in front of the ending stand a database id, a backend (HIP, CUDA or "
+                  "OpenCL) and of user files a version: "
+                  "gfx906_60.HIP.2_17_0_a82233c22.ufdb.txt"
+                : "in front of the ending stand a database id and of user files a "
+                  "version: gfx906_60_1.1.0.udb",
+            err);
     if (database_id_parse(stem, &id, &why) || !database_id_write(&id, n->database_id))
-        return refuse(name,
-                      "it begins with no database id that kiln knows, as gfx906_60, gfx90a68, "
-                      "sm_90_132 or opencl_1a2b3c4d (name the device otherwise: --db-id)",
-                      err);
+        return refuse_name(name,
+                           "it begins with no database id that kiln knows, as gfx906_60, gfx90a68, "
+                           "sm_90_132 or opencl_1a2b3c4d (name the device otherwise: --db-id)",
+                           err);
     if (n->kind == TUNING_FIND &&
         database_id_backend_check(stem, bytes_of_text(n->backend), &why) != KILN_OK)
-        return refuse(name, why.text, err);
+        return refuse_name(name, why.text, err);
     return KILN_OK;
 }
 
@@ -134,16 +135,17 @@ enum kiln_code tuning_file_name_parse(const char *name, struct tuning_file_name 
     struct tuning_file_name n = { .kind = TUNING_FIND };
     struct bytes stem = bytes_of_text(name);
     if (strchr(name, '/'))
-        return refuse(name, "it is a path", err);
+        return refuse_name(name, "it is a path", err);
     cut_ending(&stem, ".bz2");
     size_t at = 0;
     while (at < ENDINGS && !cut_ending(&stem, endings[at].text))
         at++;
     if (at == ENDINGS)
-        return refuse(name,
-                      "its ending is none of .fdb.txt, .ufdb.txt, .db, .udb, .db.txt, .udb.txt, "
-                      ".cd.pdb.txt and .cd.updb.txt, with .bz2 behind or not",
-                      err);
+        return refuse_name(
+            name,
+            "its ending is none of .fdb.txt, .ufdb.txt, .db, .udb, .db.txt, .udb.txt, "
+            ".cd.pdb.txt and .cd.updb.txt, with .bz2 behind or not",
+            err);
     n.kind = endings[at].kind;
     n.format = endings[at].format;
     n.is_user = endings[at].is_user;

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define ROOM_MIN 1024u
+#define CAPACITY_MIN 1024u
 #define EXPECTED_MAX (1u << 20) /* a guess from a hostile file's size must not cost memory */
 
 enum kiln_code tuning_secret_draw(uint64_t ret_secret[2], struct kiln_err *err)
@@ -18,7 +18,7 @@ enum kiln_code tuning_secret_draw(uint64_t ret_secret[2], struct kiln_err *err)
 }
 
 /* The high half of the product reaches every bit of the low one. */
-static uint64_t mix(uint64_t a, uint64_t b)
+static uint64_t mix_words(uint64_t a, uint64_t b)
 {
     __extension__ unsigned __int128 product = __extension__(unsigned __int128) a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -31,73 +31,73 @@ uint32_t tuning_secret_hash(const uint64_t secret[2], struct bytes text)
     uint64_t h = secret[0] ^ size, word;
     for (; size >= sizeof(word); at += sizeof(word), size -= sizeof(word)) {
         memcpy(&word, at, sizeof(word));
-        h = mix(h ^ word, secret[1]);
+        h = mix_words(h ^ word, secret[1]);
     }
     word = 0;
     if (size > 0)
         memcpy(&word, at, size);
-    return (uint32_t)mix(h ^ word, secret[1]);
+    return (uint32_t)mix_words(h ^ word, secret[1]);
 }
 
-static enum kiln_code make_room(struct tuning_keys *keys, size_t room, struct kiln_err *err)
+static enum kiln_code resize_table(struct tuning_keys *keys, size_t capacity, struct kiln_err *err)
 {
-    struct tuning_key_place *places = calloc(room, sizeof(*places));
+    struct tuning_key_place *places = calloc(capacity, sizeof(*places));
     if (!places)
         return kiln_fail(err, KILN_NO_MEMORY,
                          "cannot keep the keys of a tuning file: out of memory");
-    for (size_t i = 0; i < keys->room; i++) {
+    for (size_t i = 0; i < keys->capacity; i++) {
         const struct tuning_key_place *old = &keys->places[i];
         if (!old->size)
             continue;
-        size_t at = old->hash & (room - 1);
+        size_t at = old->hash & (capacity - 1);
         while (places[at].size)
-            at = (at + 1) & (room - 1);
+            at = (at + 1) & (capacity - 1);
         places[at] = *old;
     }
     free(keys->places);
     keys->places = places;
-    keys->room = room;
+    keys->capacity = capacity;
     return KILN_OK;
 }
 
 enum kiln_code tuning_keys_init(struct tuning_keys *keys, size_t expected, struct kiln_err *err)
 {
-    size_t room = ROOM_MIN;
-    *keys = (struct tuning_keys){ .room = 0 };
+    size_t capacity = CAPACITY_MIN;
+    *keys = (struct tuning_keys){ .capacity = 0 };
     enum kiln_code rc = tuning_secret_draw(keys->secret, err);
     if (rc)
         return rc;
-    while (room < 2 * (expected < EXPECTED_MAX ? expected : EXPECTED_MAX))
-        room *= 2;
-    return make_room(keys, room, err);
+    while (capacity < 2 * (expected < EXPECTED_MAX ? expected : EXPECTED_MAX))
+        capacity *= 2;
+    return resize_table(keys, capacity, err);
 }
 
 void tuning_keys_done(struct tuning_keys *keys)
 {
     free(keys->places);
-    *keys = (struct tuning_keys){ .room = 0 };
+    *keys = (struct tuning_keys){ .capacity = 0 };
 }
 
-enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base, uint64_t offset,
-                               size_t size, bool *ret_known, struct kiln_err *err)
+enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base, struct bytes key,
+                               bool *ret_known, struct kiln_err *err)
 {
     enum kiln_code rc = KILN_OK;
-    if (keys->count >= keys->room / 2)
-        rc = make_room(keys, keys->room * 2, err);
+    if (keys->count >= keys->capacity / 2)
+        rc = resize_table(keys, keys->capacity * 2, err);
     if (rc)
         return rc;
-    uint32_t hash = tuning_secret_hash(keys->secret, bytes_of(base + offset, size));
-    size_t at = hash & (keys->room - 1);
-    for (; keys->places[at].size; at = (at + 1) & (keys->room - 1)) {
+    uint32_t hash = tuning_secret_hash(keys->secret, key);
+    size_t at = hash & (keys->capacity - 1);
+    for (; keys->places[at].size; at = (at + 1) & (keys->capacity - 1)) {
         const struct tuning_key_place *p = &keys->places[at];
-        if (p->hash == hash && p->size == size &&
-            memcmp(base + p->offset, base + offset, size) == 0) {
+        if (p->hash == hash && bytes_equal(bytes_of(base + p->offset, p->size), key)) {
             *ret_known = true;
             return KILN_OK;
         }
     }
-    keys->places[at] =
-        (struct tuning_key_place){ .offset = offset, .size = (uint32_t)size, .hash = hash };
+    keys->places[at] = (struct tuning_key_place){ .offset = (uint64_t)(key.data - base),
+                                                  .size = (uint32_t)key.size,
+                                                  .hash = hash };
     keys->count++;
     *ret_known = false;
     return KILN_OK;

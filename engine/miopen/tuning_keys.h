@@ -24,7 +24,7 @@ struct tuning_key_place { /* in the caller's memory */
 
 struct tuning_keys {
     struct tuning_key_place *places; /* owned; a power of two of them */
-    size_t room, count;
+    size_t capacity, count;
     uint64_t secret[2];
 };
 
@@ -33,7 +33,7 @@ KILN_MUST_CHECK enum kiln_code tuning_keys_init(struct tuning_keys *keys, size_t
                                                 struct kiln_err *err);
 void tuning_keys_done(struct tuning_keys *keys);
 #define TUNING_KEYS_AUTO __attribute__((cleanup(tuning_keys_done)))
-/* |ret_known| when the key of |size| bytes at |base| + |offset| was there already. */
+/* Adds |key|, which lies in the caller's memory at |base|. |ret_known|: it was there already. */
 KILN_MUST_CHECK enum kiln_code tuning_keys_add(struct tuning_keys *keys, const uint8_t *base,
-                                               uint64_t offset, size_t size, bool *ret_known,
+                                               struct bytes key, bool *ret_known,
                                                struct kiln_err *err);

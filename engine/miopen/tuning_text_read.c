@@ -19,7 +19,7 @@ struct text_reading {
     struct tuning_ids ids; /* of the record's entries */
 };
 
-static enum kiln_code report(const struct text_reading *r, const char *why)
+static enum kiln_code report_bad(const struct text_reading *r, const char *why)
 {
     return r->events->bad(r->events->context, r->line, why) ? KILN_OK : KILN_CANCELLED;
 }
@@ -33,10 +33,10 @@ static enum kiln_code leave_out(struct text_reading *r, struct bytes value, size
         buffer_put(&r->value, value.data, offset - 1); /* less the ';' in front */
     snprintf(why, sizeof(why), "'%.*s' comes twice in the record; the first counts",
              id.size > 80 ? 80 : (int)id.size, (const char *)id.data);
-    return report(r, why);
+    return report_bad(r, why);
 }
 
-static void keep(struct text_reading *r, struct bytes entry)
+static void keep_entry(struct text_reading *r, struct bytes entry)
 {
     if (r->value.size == 0)
         return;
@@ -58,7 +58,9 @@ static enum kiln_code read_entries(struct text_reading *r, struct bytes value, s
         if (rc)
             break;
         switch (tuning_ids_add(&r->ids, e.id)) {
-        case TUNING_ID_IS_NEW: keep(r, bytes_of(e.id.data, e.id.size + 1 + e.values.size)); break;
+        case TUNING_ID_IS_NEW:
+            keep_entry(r, bytes_of(e.id.data, e.id.size + 1 + e.values.size));
+            break;
         case TUNING_ID_IS_KNOWN: rc = leave_out(r, value, offset, e.id); break;
         case TUNING_IDS_ARE_FULL:
             return kiln_fail(err, KILN_INVALID, "the record has more than %u entries",
@@ -97,16 +99,15 @@ static enum kiln_code check_line(struct bytes line, struct bytes *ret_key, struc
 static enum kiln_code check_key(struct text_reading *r, struct bytes key, struct kiln_err *err)
 {
     bool known = false;
-    enum kiln_code rc = tuning_keys_add(&r->keys, r->text.data, (uint64_t)(key.data - r->text.data),
-                                        key.size, &known, err);
+    enum kiln_code rc = tuning_keys_add(&r->keys, r->text.data, key, &known, err);
     if (!rc && known)
         rc = kiln_fail(err, KILN_INVALID, "the key '%.*s' comes twice; the first counts",
                        key.size > 120 ? 120 : (int)key.size, (const char *)key.data);
     return rc;
 }
 
-static enum kiln_code give(struct text_reading *r, struct bytes raw, struct bytes key,
-                           struct bytes value, struct kiln_err *err)
+static enum kiln_code emit_record(struct text_reading *r, struct bytes raw, struct bytes key,
+                                  struct bytes value, struct kiln_err *err)
 {
     if (r->value.failed)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot read a tuning file: out of memory");
@@ -130,10 +131,10 @@ static enum kiln_code read_line(struct text_reading *r, struct bytes raw, struct
     if (!rc)
         rc = check_key(r, key, &why);
     if (rc == KILN_INVALID)
-        return report(r, why.text);
+        return report_bad(r, why.text);
     if (rc == KILN_NO_MEMORY)
         *err = why;
-    return rc ? rc : give(r, raw, key, value, err);
+    return rc ? rc : emit_record(r, raw, key, value, err);
 }
 
 static struct bytes without_mark(struct bytes line)

@@ -3,12 +3,12 @@
 
 #include "engine/digest/sha256.h"
 
-struct digest damaged_rows_name(struct bytes name, struct bytes args)
+struct digest damaged_rows_name(const struct kern_name *name)
 {
     struct sha256 s;
     sha256_init(&s);
-    sha256_put_sized(&s, name);
-    sha256_put_sized(&s, args);
+    sha256_put_sized(&s, name->name);
+    sha256_put_sized(&s, name->args);
     return sha256_end(&s);
 }
 

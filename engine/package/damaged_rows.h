@@ -10,6 +10,7 @@
  * Threading  the caller's lock
  */
 #include "common/digest.h"
+#include "engine/miopen/kern_db.h"
 
 #define DAMAGED_ROWS_MAX 256
 
@@ -19,7 +20,7 @@ struct damaged_rows {
 };
 
 /* The identity of a lookup by name. */
-struct digest damaged_rows_name(struct bytes name, struct bytes args);
+struct digest damaged_rows_name(const struct kern_name *name);
 bool damaged_rows_has(const struct damaged_rows *rows, const struct digest *asked);
 /* Does nothing if |asked| is already in the list. */
 void damaged_rows_add(struct damaged_rows *rows, const struct digest *asked);

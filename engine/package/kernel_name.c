@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define NAME_DIGITS 12 /* 48 bits: beside the program's name, enough to tell its versions apart */
+#define NAME_DIGITS 12 /* 48 bits: enough to distinguish the versions of one program */
 
 static bool has_nul(struct bytes text) { return text.size && memchr(text.data, '\0', text.size); }
 
@@ -15,14 +15,15 @@ enum kiln_code package_kernel_name(const struct package_source *source, struct b
 {
     if (source->program.size == 0 || source->program.size > LIMIT_PROGRAM_NAME ||
         has_nul(source->program))
-        return kiln_fail(err, KILN_INVALID, "a program needs a name of 1 to %u letters",
+        return kiln_fail(err, KILN_INVALID,
+                         "the program's name must have 1 to %u bytes, none of them NUL",
                          LIMIT_PROGRAM_NAME);
     struct sha256 s;
     sha256_init(&s);
     sha256_put_sized(&s, bytes_of_text("kiln-kernel-name-1"));
     sha256_put_sized(&s, source->source);
     if (!sha256_put_headers(&s, source->headers, source->header_count))
-        return kiln_fail(err, KILN_INVALID, "the headers of '%.*s' are not %u whole records",
+        return kiln_fail(err, KILN_INVALID, "the headers of '%.*s' are not %u complete records",
                          (int)source->program.size, (const char *)source->program.data,
                          (unsigned)source->header_count);
     sha256_put_number(&s, source->abi);
@@ -42,7 +43,7 @@ enum kiln_code package_kernel_args(const struct package_source *source, const st
                                    struct buffer *ret_args, struct kiln_err *err)
 {
     if (has_nul(source->options))
-        return kiln_fail(err, KILN_INVALID, "the options of '%.*s' have a NUL in them",
+        return kiln_fail(err, KILN_INVALID, "the options of '%.*s' contain a NUL",
                          (int)source->program.size, (const char *)source->program.data);
     buffer_put(ret_args, source->options.data, source->options.size);
     if (target->family == TARGET_AMDGPU) {

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What kiln's own kernels are called in MIOpen's schema.
+ * The names of kiln's own kernels in MIOpen's schema.
  *
  *   name  "<program>.<12 hexadecimal digits>.o"; the digits begin the SHA-256 over the source, its
  *         headers and COMPILE_ABI, so that a package made from an older source never answers for a

@@ -22,7 +22,7 @@ static const char setup[] =
     "create unique index kernel_by_name on kernel (name, args);"
     "create unique index kernel_by_key on kernel (key) where key is not null;"
     "pragma application_id = 1263553351; pragma user_version = 1";
-_Static_assert(KPKG_APPLICATION_ID == 1263553351 && KPKG_VERSION == 1, "as in |setup|");
+_Static_assert(KPKG_APPLICATION_ID == 1263553351 && KPKG_VERSION == 1, "the numbers in |setup|");
 
 enum statement { HAS_OBJECT, PUT_OBJECT, HAS_SOURCE, PUT_SOURCE, HAS_KEY, PUT_KERNEL };
 
@@ -84,31 +84,35 @@ static struct bytes view_if_any(const struct digest *digest)
     return digest_equal(digest, &none) ? bytes_of(NULL, 0) : view_of(digest);
 }
 
-static enum kiln_code has(struct kpkg_writer *writer, enum statement statement, struct bytes digest,
-                          bool *ret_has, struct kiln_err *err)
+static enum kiln_code has_digest(struct kpkg_writer *writer, enum statement statement,
+                                 struct bytes digest, bool *ret_has, struct kiln_err *err)
 {
     QUERY_AUTO struct query q = query_of(writer->db, statement);
     query_bind_bytes(&q, 1, digest);
     return query_step(&q, ret_has, err);
 }
 
-/* Writes |content| unless it is there; |has_it| and |put_it| say into which table. */
-static enum kiln_code put_content(struct kpkg_writer *writer, enum statement has_it,
-                                  enum statement put_it, struct bytes content,
-                                  struct digest *ret_sha256, struct kiln_err *err)
+static const struct content_table { /* a table with one row for each distinct content */
+    enum statement has, put;
+} objects = { HAS_OBJECT, PUT_OBJECT }, sources = { HAS_SOURCE, PUT_SOURCE };
+
+/* Writes |content| into |table| unless it exists there. */
+static enum kiln_code put_content(struct kpkg_writer *writer, const struct content_table *table,
+                                  struct bytes content, struct digest *ret_sha256,
+                                  struct kiln_err *err)
 {
     *ret_sha256 = sha256_of(content);
     bool there = false;
-    enum kiln_code rc = has(writer, has_it, view_of(ret_sha256), &there, err);
+    enum kiln_code rc = has_digest(writer, table->has, view_of(ret_sha256), &there, err);
     if (rc || there)
         return rc;
-    struct bytes stored = content; /* an empty header has no other form */
+    struct bytes stored = content; /* an empty header has no compressed form */
     enum codec_id id = CODEC_RAW;
     if (content.size)
         rc = codec_pack(writer->codec, content, &stored, &id, err);
     if (rc)
         return rc;
-    QUERY_AUTO struct query q = query_of(writer->db, put_it);
+    QUERY_AUTO struct query q = query_of(writer->db, table->put);
     query_bind_bytes(&q, 1, view_of(ret_sha256));
     query_bind_u64(&q, 2, id);
     query_bind_u64(&q, 3, content.size);
@@ -116,7 +120,7 @@ static enum kiln_code put_content(struct kpkg_writer *writer, enum statement has
     return query_run(&q, err);
 }
 
-/* The list of headers as struct kpkg_claim has it; their texts are written. */
+/* Writes the texts of |entry|'s headers and appends the list of them (struct kpkg_claim). */
 static enum kiln_code put_headers(struct kpkg_writer *writer, const struct package_entry *entry,
                                   struct buffer *ret_list, struct kiln_err *err)
 {
@@ -124,16 +128,15 @@ static enum kiln_code put_headers(struct kpkg_writer *writer, const struct packa
     for (uint32_t i = 0; i < entry->header_count; i++) {
         struct message_header header = message_header_read(&r);
         struct digest sha256;
-        enum kiln_code rc =
-            r.failed ? kiln_fail(err, KILN_INVALID, "its headers are cut short")
-                     : put_content(writer, HAS_SOURCE, PUT_SOURCE, header.text, &sha256, err);
+        enum kiln_code rc = r.failed ? kiln_fail(err, KILN_INVALID, "its headers are truncated")
+                                     : put_content(writer, &sources, header.text, &sha256, err);
         if (rc)
             return rc;
         buffer_put_sized(ret_list, header.name);
         buffer_put(ret_list, sha256.bytes, sizeof(sha256.bytes));
     }
     if (reader_left(&r))
-        return kiln_fail(err, KILN_INVALID, "something follows the last of its headers");
+        return kiln_fail(err, KILN_INVALID, "there are extra bytes after its last header");
     return ret_list->failed ? kiln_fail(err, KILN_NO_MEMORY, "no memory for its headers") : KILN_OK;
 }
 
@@ -162,14 +165,14 @@ enum kiln_code kpkg_writer_add(struct kpkg_writer *writer, const struct package_
 {
     struct bytes key = view_if_any(&entry->key);
     bool repeated = false;
-    enum kiln_code rc = key.size ? has(writer, HAS_KEY, key, &repeated, err) : KILN_OK;
+    enum kiln_code rc = key.size ? has_digest(writer, HAS_KEY, key, &repeated, err) : KILN_OK;
     if (!rc && repeated)
-        rc = kiln_fail(err, KILN_INVALID, "its key is another kernel's already");
+        rc = kiln_fail(err, KILN_INVALID, "another kernel has the same key");
     struct digest object, source;
     if (!rc)
-        rc = put_content(writer, HAS_OBJECT, PUT_OBJECT, entry->raw, &object, err);
+        rc = put_content(writer, &objects, entry->raw, &object, err);
     if (!rc)
-        rc = put_content(writer, HAS_SOURCE, PUT_SOURCE, entry->source, &source, err);
+        rc = put_content(writer, &sources, entry->source, &source, err);
     BUFFER_AUTO struct buffer headers;
     buffer_init(&headers, LIMIT_HEADERS * (LIMIT_PROGRAM_NAME + DIGEST_SIZE + 4));
     if (!rc)

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #define FORMAT "kiln-manifest-1"
-/* MANIFEST_MAX holds no more entries of the least length. */
+/* More entries, even of minimal length, do not fit into MANIFEST_MAX. */
 #define FILES_MAX 4096
-#define FILE_NAME_MAX 255 /* bytes; what a directory entry may have */
+#define FILE_NAME_MAX 255 /* bytes; the limit for directory entries */
 
 static bool file_name_is_fine(const char *name)
 {
@@ -20,20 +20,20 @@ static bool file_name_is_fine(const char *name)
 
 /* ---- checking ---- */
 
-struct statement {      /* a manifest before its signature was checked */
+struct statement {      /* a manifest whose signature has not been checked */
     struct json *json;  /* owned */
-    const char *text;   /* borrowed from |json|: what is signed */
+    const char *text;   /* borrowed from |json|: the signed text */
     const char *key_id; /* likewise */
     uint8_t signature[ED25519_SIGNATURE_SIZE];
 };
 
 static void statement_done(struct statement *s) { json_destroy(s->json); }
 
-static enum kiln_code no_manifest(struct kiln_err *err, const char *why)
+static enum kiln_code refuse_manifest(struct kiln_err *err, const char *why)
 {
     return kiln_fail(err, KILN_CORRUPT,
-                     "it is damaged or no manifest: %s; fetch it again, or make one with kilnctl "
-                     "pkg sign",
+                     "the file is damaged or not a manifest: %s; fetch it again, or make one with "
+                     "kilnctl pkg sign",
                      why);
 }
 
@@ -41,11 +41,11 @@ static enum kiln_code statement_read(struct bytes manifest, struct statement *re
                                      struct kiln_err *err)
 {
     if (manifest.size > MANIFEST_MAX)
-        return no_manifest(err, "it is too large");
+        return refuse_manifest(err, "it is too large");
     struct statement s = { 0 };
     if (json_parse(manifest, "the file", &s.json, err)) {
         struct kiln_err why = *err;
-        return no_manifest(err, why.text);
+        return refuse_manifest(err, why.text);
     }
     s.text = json_get_text(s.json, "manifest", NULL);
     s.key_id = json_get_text(s.json, "key_id", NULL);
@@ -53,7 +53,7 @@ static enum kiln_code statement_read(struct bytes manifest, struct statement *re
     bool whole = s.text && s.key_id && hex_read(signature, s.signature, sizeof(s.signature));
     if (!whole) {
         statement_done(&s);
-        return no_manifest(err, "it has no text, no key_id or no signature");
+        return refuse_manifest(err, "it has no text, no key_id or no signature");
     }
     *ret_statement = s;
     return KILN_OK;
@@ -89,15 +89,16 @@ static enum kiln_code check_signature(const struct statement *s, const struct ma
     if (!v.known)
         return kiln_fail(
             err, KILN_DENIED,
-            "it is signed with the key %.16s, which is none of the %u in '%s'%s%s%s: if "
-            "you trust that key, put its .pub file there",
+            "it is signed with the key %.16s, which is not among the %u trusted keys in "
+            "'%s'%s%s%s: if you trust that key, put its .pub file there",
             s->key_id, keys.good, trust->shown ? trust->shown : trust->directory,
-            keys.bad ? " ('" : "", keys.first_bad, keys.bad ? "' holds no key)" : "");
+            keys.bad ? " ('" : "", keys.first_bad, keys.bad ? "' is not a key)" : "");
     if (!v.genuine)
-        return kiln_fail(err, KILN_DENIED,
-                         "the signature is not that of '%s': the manifest was changed after it was "
-                         "signed; fetch it again from where you trust",
-                         v.signer);
+        return kiln_fail(
+            err, KILN_DENIED,
+            "the signature of '%s' is not valid: the manifest was changed after it was "
+            "signed; fetch it again from a source that you trust",
+            v.signer);
     memcpy(signer, v.signer, KEY_NAME_MAX);
     return KILN_OK;
 }
@@ -110,8 +111,8 @@ static bool read_entry(const struct json *entry, struct manifest_entry *ret_entr
            digest_from_hex(json_get_text(entry, "sha256", ""), &ret_entry->sha256);
 }
 
-static enum kiln_code not_named(const struct json *files, const char *file_name, const char *signer,
-                                struct kiln_err *err)
+static enum kiln_code refuse_unlisted(const struct json *files, const char *file_name,
+                                      const char *signer, struct kiln_err *err)
 {
     char names[256] = "";
     size_t used = 0;
@@ -122,57 +123,57 @@ static enum kiln_code not_named(const struct json *files, const char *file_name,
         used += put > 0 ? (size_t)put : 0;
     }
     return kiln_fail(err, KILN_NOT_FOUND,
-                     "the manifest of '%s' does not speak of '%s', but of %s: take the manifest "
-                     "that belongs to the file, and keep the file's name",
+                     "the manifest of '%s' does not list '%s', only %s: use the manifest that "
+                     "belongs to the file, and keep the file's name",
                      signer, file_name, names[0] ? names : "nothing");
 }
 
-/* The text is genuine from here on; what is wrong in it, its signer did. */
-static enum kiln_code find_file(const char *text, const char *file_name, const char *signer,
-                                struct manifest_file *ret_file, struct kiln_err *err)
+/* Fills size and SHA-256 of |file|, whose signer is set. The signature of |text| is valid, so any
+ * error in it is the signer's. */
+static enum kiln_code find_file(const char *text, const char *file_name, struct manifest_file *file,
+                                struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *json = NULL;
     if (json_parse(bytes_of_text(text), "the signed text", &json, err))
-        return no_manifest(err, "the signed text is not JSON");
+        return refuse_manifest(err, "the signed text is not JSON");
     const struct json *files = json_get(json, "files");
     if (strcmp(json_get_text(json, "format", ""), FORMAT) != 0 || !json_is_array(files) ||
         json_count(files) > FILES_MAX)
-        return no_manifest(err, "the signed text is not of the format " FORMAT);
-    struct manifest_file found = { 0 };
+        return refuse_manifest(err, "the signed text does not have the format " FORMAT);
     unsigned count = 0;
     for (const struct json *j = json_first(files); j; j = json_next(j)) {
         struct manifest_entry entry;
         if (!read_entry(j, &entry))
-            return no_manifest(err, "an entry lacks its name, size or sha256");
+            return refuse_manifest(err, "an entry lacks its name, size or sha256");
         if (strcmp(entry.name, file_name) != 0)
             continue;
         count++;
-        found = (struct manifest_file){ .size = entry.size, .sha256 = entry.sha256 };
+        file->size = entry.size;
+        file->sha256 = entry.sha256;
     }
     if (count > 1)
-        return no_manifest(err, "it names the file twice");
+        return refuse_manifest(err, "it lists the file twice");
     if (count == 0)
-        return not_named(files, file_name, signer, err);
-    *ret_file = found;
+        return refuse_unlisted(files, file_name, file->signer, err);
     return KILN_OK;
 }
 
 enum kiln_code manifest_check(struct bytes manifest, const struct manifest_trust *trust,
                               const char *file_name, struct manifest_file *ret_file,
-                              char ret_signer[KEY_NAME_MAX], struct kiln_err *err)
+                              struct kiln_err *err)
 {
     struct statement s;
-    char signer[KEY_NAME_MAX];
+    struct manifest_file file = { 0 };
     enum kiln_code rc = statement_read(manifest, &s, err);
     if (!rc) {
-        rc = check_signature(&s, trust, signer, err);
+        rc = check_signature(&s, trust, file.signer, err);
         if (!rc)
-            rc = find_file(s.text, file_name, signer, ret_file, err);
+            rc = find_file(s.text, file_name, &file, err);
         statement_done(&s);
     }
     if (rc)
         return kiln_while(err, "checking the manifest of '%s'", file_name);
-    memcpy(ret_signer, signer, KEY_NAME_MAX);
+    *ret_file = file;
     return KILN_OK;
 }
 
@@ -182,15 +183,15 @@ static enum kiln_code check_entries(const struct manifest_entry *entries, size_t
                                     struct kiln_err *err)
 {
     if (count == 0 || count > FILES_MAX)
-        return kiln_fail(err, KILN_INVALID, "a manifest speaks of 1 to %d files, not %zu",
-                         FILES_MAX, count);
+        return kiln_fail(err, KILN_INVALID, "a manifest lists 1 to %d files, not %zu", FILES_MAX,
+                         count);
     for (size_t i = 0; i < count; i++) {
         if (!file_name_is_fine(entries[i].name))
-            return kiln_fail(err, KILN_INVALID, "'%.80s' is no file name for a manifest",
+            return kiln_fail(err, KILN_INVALID, "'%.80s' is not a valid file name for a manifest",
                              entries[i].name);
         for (size_t j = 0; j < i; j++) {
             if (strcmp(entries[i].name, entries[j].name) == 0)
-                return kiln_fail(err, KILN_INVALID, "'%s' is there twice", entries[i].name);
+                return kiln_fail(err, KILN_INVALID, "'%s' is listed twice", entries[i].name);
         }
     }
     return KILN_OK;
@@ -230,9 +231,9 @@ static char *print_signed(const char *text, const uint8_t secret[ED25519_KEY_SIZ
     return json_print(json, /* indent= */ true);
 }
 
-static enum kiln_code sign(const uint8_t secret[ED25519_KEY_SIZE],
-                           const struct manifest_entry *entries, size_t count,
-                           struct buffer *ret_manifest, struct kiln_err *err)
+static enum kiln_code sign_entries(const uint8_t secret[ED25519_KEY_SIZE],
+                                   const struct manifest_entry *entries, size_t count,
+                                   struct buffer *ret_manifest, struct kiln_err *err)
 {
     KILN_AUTO(mem) char *text = print_text(entries, count);
     KILN_AUTO(mem) char *whole = text ? print_signed(text, secret) : NULL;
@@ -241,8 +242,8 @@ static enum kiln_code sign(const uint8_t secret[ED25519_KEY_SIZE],
     size_t size = strlen(whole);
     if (size + 1 > MANIFEST_MAX)
         return kiln_fail(err, KILN_FULL,
-                         "a manifest of %zu files would have %zu bytes, at most %u may be: make "
-                         "several",
+                         "a manifest of %zu files would have %zu bytes; the limit is %u: make "
+                         "several manifests",
                          count, size + 1, MANIFEST_MAX);
     buffer_put(ret_manifest, whole, size);
     buffer_put(ret_manifest, "\n", 1);
@@ -258,7 +259,7 @@ enum kiln_code manifest_sign(const char *secret_key_file, const struct manifest_
     if (!rc)
         rc = keys_read_secret(secret_key_file, secret, err);
     if (!rc)
-        rc = sign(secret, entries, count, ret_manifest, err);
+        rc = sign_entries(secret, entries, count, ret_manifest, err);
     explicit_bzero(secret, sizeof(secret));
     return rc ? kiln_while(err, "signing a manifest") : KILN_OK;
 }

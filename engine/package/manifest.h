@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * Signed manifests: which files are genuine, and who says so.  docs/formats/manifest.md.
+ * Signed manifests: the sizes and hashes of genuine files, vouched for by a key
+ * (docs/formats/manifest.md).
  *
  *   PACKAGE.manifest  {"manifest": "<JSON text>", "key_id": "<16 hex>", "signature": "<128 hex>"}
  *                     the signature covers exactly the bytes of the member "manifest", whose
@@ -13,7 +14,7 @@
  *                     mode 0600
  *
  * The key id is the first 8 bytes of the SHA-256 of the public key.
- * Threading  pure functions but for the files they read
+ * Threading  pure functions, except for the files they read
  */
 #include "common/digest.h"
 #include "common/err.h"
@@ -21,9 +22,10 @@
 #define MANIFEST_MAX (256u << 10) /* bytes of a manifest file */
 #define KEY_NAME_MAX 64           /* with the terminating NUL: letters, digits and . _ - */
 
-struct manifest_file { /* a manifest's entry for one file */
+struct manifest_file { /* what a trusted manifest states about one file */
     uint64_t size;
     struct digest sha256;
+    char signer[KEY_NAME_MAX]; /* name of the trusted key */
 };
 
 struct manifest_trust {
@@ -37,7 +39,7 @@ struct manifest_trust {
 KILN_MUST_CHECK enum kiln_code manifest_check(struct bytes manifest,
                                               const struct manifest_trust *trust,
                                               const char *file_name, struct manifest_file *ret_file,
-                                              char ret_signer[KEY_NAME_MAX], struct kiln_err *err);
+                                              struct kiln_err *err);
 struct manifest_entry {
     const char *name; /* a file name, no path */
     uint64_t size;

@@ -23,8 +23,8 @@ static enum kiln_code write_key(const char *directory, const char *file_name, st
     return rc;
 }
 
-static struct json *describe(const char *format, const char *name, const char *member,
-                             const uint8_t key[ED25519_KEY_SIZE], const char *id)
+static struct json *key_to_json(const char *format, const char *name, const char *member,
+                                const uint8_t key[ED25519_KEY_SIZE], const char *id)
 {
     struct json *json = json_object();
     char hex[2 * ED25519_KEY_SIZE + 1];
@@ -37,7 +37,8 @@ static struct json *describe(const char *format, const char *name, const char *m
     return json;
 }
 
-/* The secret half first: a public one without it could get trusted, and would be of no use. */
+/* The secret key is written first: a public key without its secret key could be installed as
+ * trusted, but nothing could ever be signed with it. */
 static enum kiln_code write_both(const char *directory, const char *name,
                                  const uint8_t secret[ED25519_KEY_SIZE], struct kiln_err *err)
 {
@@ -52,17 +53,17 @@ static enum kiln_code write_both(const char *directory, const char *name,
     if (size < 0 || (size_t)size >= sizeof(path))
         return kiln_fail(err, KILN_INVALID, "the directory's path is too long");
     if (access(path, F_OK) == 0)
-        return kiln_fail(err, KILN_BUSY, "there is a '%s' already", path);
+        return kiln_fail(err, KILN_BUSY, "'%s' exists already", path);
 
     KILN_AUTO(json)
-    struct json *hidden = describe(KEY_FORMAT_SECRET, name, "secret", secret, id);
-    KILN_AUTO(json) struct json *open = describe(KEY_FORMAT_PUBLIC, name, "key", pub, id);
+    struct json *hidden = key_to_json(KEY_FORMAT_SECRET, name, "secret", secret, id);
+    KILN_AUTO(json) struct json *open = key_to_json(KEY_FORMAT_PUBLIC, name, "key", pub, id);
     enum kiln_code rc = write_key(directory, secret_name, hidden, /* secret= */ true, err);
     if (rc)
         return rc;
     rc = write_key(directory, public_name, open, /* secret= */ false, err);
     if (rc && snprintf(path, sizeof(path), "%s/%s", directory, secret_name) < (int)sizeof(path))
-        unlink(path); /* half a key would only stand in the way of the next try */
+        unlink(path); /* a secret key alone would make the next attempt fail */
     return rc;
 }
 
@@ -70,8 +71,8 @@ enum kiln_code manifest_keygen(const char *directory, const char *name, struct k
 {
     if (!key_name_is_fine(name))
         return kiln_fail(err, KILN_INVALID,
-                         "'%.80s' cannot name a key: 1 to %d letters, digits and . _ -, not "
-                         "starting with '.' or '-'",
+                         "'%.80s' is not a valid name for a key: use 1 to %d letters, digits and "
+                         ". _ -, not starting with '.' or '-'",
                          name, KEY_NAME_MAX - 1);
     enum kiln_code rc = fs_make_directories(directory, err);
     uint8_t secret[ED25519_KEY_SIZE];

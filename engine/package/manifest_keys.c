@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A directory that an administrator fills by hand; each key costs a file read at each check. */
+/* Administrators fill the directory by hand. Each check reads each key's file. */
 #define TRUSTED_KEYS_MAX 256
 
 void hex_write(const uint8_t *bytes, size_t size, char *hex)
@@ -66,7 +66,7 @@ static enum kiln_code parse_key_file(struct bytes text, const char *format, stru
     if (rc)
         return rc;
     if (strcmp(json_get_text(file, "format", ""), format) != 0)
-        return kiln_fail(err, KILN_INVALID, "it is no key of the format '%s'", format);
+        return kiln_fail(err, KILN_INVALID, "it is not a key of the format '%s'", format);
     if (!key_name_is_fine(json_get_text(file, "name", "")))
         return kiln_fail(err, KILN_INVALID, "it does not name its key");
     *ret_file = KILN_TAKE(file);
@@ -89,11 +89,11 @@ static enum kiln_code read_public(const char *path, struct public_key *ret_key,
         return rc;
     struct public_key key;
     if (!hex_read(json_get_text(file, "key", ""), key.key, sizeof(key.key)))
-        return kiln_fail(err, KILN_INVALID, "its key is not of %d hexadecimal digits",
+        return kiln_fail(err, KILN_INVALID, "its key does not have %d hexadecimal digits",
                          2 * ED25519_KEY_SIZE);
     key_id_of(key.key, key.id);
     if (strcmp(json_get_text(file, "key_id", ""), key.id) != 0)
-        return kiln_fail(err, KILN_INVALID, "its key and its key_id do not belong together");
+        return kiln_fail(err, KILN_INVALID, "its key_id is not that of its key");
     snprintf(key.name, sizeof(key.name), "%s", json_get_text(file, "name", ""));
     *ret_key = key;
     return KILN_OK;
@@ -110,10 +110,10 @@ static int by_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* False when |each| has seen enough. */
-static bool visit(const char *directory, const char *name,
-                  bool (*each)(void *context, const struct public_key *key), void *context,
-                  struct trusted_keys *keys)
+/* Returns false when |each| asks to stop. */
+static bool visit_key_file(const char *directory, const char *name,
+                           bool (*each)(void *context, const struct public_key *key), void *context,
+                           struct trusted_keys *keys)
 {
     char path[4096];
     struct public_key key;
@@ -140,7 +140,7 @@ enum kiln_code keys_each(const char *directory,
     bool more = true;
     for (int i = 0; i < count; i++) {
         more = more && i < TRUSTED_KEYS_MAX &&
-               visit(directory, entries[i]->d_name, each, context, &keys);
+               visit_key_file(directory, entries[i]->d_name, each, context, &keys);
         free(entries[i]);
     }
     free(entries);
@@ -152,13 +152,14 @@ static enum kiln_code check_private(int fd, struct kiln_err *err)
 {
     struct stat seen;
     if (fstat(fd, &seen) != 0)
-        return kiln_fail_errno(err, errno, "cannot look at it");
+        return kiln_fail_errno(err, errno, "cannot examine it");
     if (!S_ISREG(seen.st_mode))
-        return kiln_fail(err, KILN_INVALID, "it is no file");
+        return kiln_fail(err, KILN_INVALID, "it is not a regular file");
     if (seen.st_mode & (S_IRWXG | S_IRWXO))
-        return kiln_fail(err, KILN_DENIED,
-                         "others may read or write it: chmod 600 it if they never did, else make "
-                         "another key with kilnctl pkg keygen");
+        return kiln_fail(
+            err, KILN_DENIED,
+            "other users can read or write it: if they never did, chmod 600 it; otherwise "
+            "make a new key with kilnctl pkg keygen");
     return KILN_OK;
 }
 
@@ -180,7 +181,7 @@ enum kiln_code keys_read_secret(const char *path, uint8_t secret[ED25519_KEY_SIZ
         explicit_bzero(text.data, text.capacity);
     buffer_done(&text);
     if (!rc && !hex_read(json_get_text(file, "secret", ""), secret, ED25519_KEY_SIZE))
-        rc = kiln_fail(err, KILN_INVALID, "its secret is not of %d hexadecimal digits",
+        rc = kiln_fail(err, KILN_INVALID, "its secret does not have %d hexadecimal digits",
                        2 * ED25519_KEY_SIZE);
     return rc ? kiln_while(err, "using the secret key '%s'", path) : KILN_OK;
 }

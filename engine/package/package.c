@@ -18,19 +18,19 @@ struct package {
     struct file_identity identity;
     struct engine_item *item; /* borrowed; NULL: a file */
     bool trusted;
-    struct db_pool connections; /* the format's; another file of that name gets none */
-    pthread_mutex_t mutex;      /* guards what follows */
+    struct db_pool connections; /* of the format; only to the file with |identity| */
+    pthread_mutex_t mutex;      /* guards the rest */
     bool counted;
     uint64_t rows;
-    struct damaged_rows damaged; /* and those that are shunned */
-    bool has_damage;             /* a look-up found some */
+    struct damaged_rows damaged; /* also rows that are shunned */
+    bool has_damage;             /* a lookup found a damaged row */
 };
 
 /* ---- opening ---- */
 
-/* What is built in may be for one OpenCL device: whoever builds it knows where it runs. */
-static enum kiln_code state(struct package *package, const struct package_options *options,
-                            struct kiln_err *err)
+/* Only a built-in package may be for an OpenCL device: its builder knows the device. */
+static enum kiln_code set_info(struct package *package, const struct package_options *options,
+                               struct kiln_err *err)
 {
     struct package_info *info = &package->info;
     const char *slash = strrchr(options->path, '/');
@@ -65,17 +65,17 @@ static enum kiln_code check_marks(const struct package *package, uint32_t applic
 {
     const struct package_ops *ops = package->ops;
     if (ops->application_id && application_id != ops->application_id)
-        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a package of kiln's", package->info.path);
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a kiln package", package->info.path);
     if (ops->version && version > ops->version)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "'%s' has format %u, this version of kiln knows up to %u: install a newer "
-                         "kiln, or a package made for this one",
+                         "'%s' has format %u, but this version of kiln supports formats up to %u: "
+                         "install a newer kiln, or a package made for this version",
                          package->info.path, (unsigned)version, (unsigned)ops->version);
     return KILN_OK;
 }
 
-/* A path may lead to another file from one moment to the next; whatever was opened in between
- * counts only if it was still the one. */
+/* The file at the path may be replaced at any moment. A connection counts only if the path still
+ * leads to the same file after it was opened. */
 static bool is_same_file(const struct package *package)
 {
     struct file_identity now;
@@ -97,14 +97,15 @@ static enum kiln_code open_connection(void *context, void **ret_connection, stru
         return rc;
     if (!is_same_file(package)) {
         package->ops->close(connection);
-        return kiln_fail(err, KILN_BUSY, "'%s' was replaced while it was opened: try again",
+        return kiln_fail(err, KILN_BUSY, "'%s' was replaced while kiln opened it: try again",
                          package->info.path);
     }
     *ret_connection = connection;
     return KILN_OK;
 }
 
-/* The others are opened when threads ask at the same time: a host may have hundreds of packages. */
+/* Opens one connection. More are opened when several threads search at once, because a host may
+ * have hundreds of packages. */
 static enum kiln_code open_first(struct package *package, unsigned readers, struct kiln_err *err)
 {
     const struct db_pool_options options = {
@@ -114,14 +115,17 @@ static enum kiln_code open_first(struct package *package, unsigned readers, stru
     return db_pool_open(&package->connections, 1, err);
 }
 
-static enum kiln_code look(struct package *package, uint32_t *ret_application_id,
-                           uint32_t *ret_version, struct kiln_err *err)
+static enum kiln_code read_header(struct package *package, struct kiln_err *err)
 {
     const char *path = package->info.path;
-    return package->item
-               ? package_image_look(engine_item_view(package->item), path, &package->identity,
-                                    ret_application_id, ret_version, err)
-               : package_file_look(path, &package->identity, ret_application_id, ret_version, err);
+    struct file_header header;
+    enum kiln_code rc =
+        package->item ? package_image_header(engine_item_view(package->item), path, &header, err)
+                      : package_file_header(path, &header, err);
+    if (rc)
+        return rc;
+    package->identity = header.identity;
+    return check_marks(package, header.application_id, header.version, err);
 }
 
 enum kiln_code package_open(const struct package_options *options, struct package **ret_package,
@@ -131,12 +135,9 @@ enum kiln_code package_open(const struct package_options *options, struct packag
     if (!package)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to open '%s'", options->path);
     pthread_mutex_init(&package->mutex, NULL);
-    uint32_t application_id = 0, version = 0;
-    enum kiln_code rc = state(package, options, err);
+    enum kiln_code rc = set_info(package, options, err);
     if (!rc)
-        rc = look(package, &application_id, &version, err);
-    if (!rc)
-        rc = check_marks(package, application_id, version, err);
+        rc = read_header(package, err);
     if (!rc)
         rc = open_first(package, options->readers, err);
     if (rc)
@@ -152,7 +153,7 @@ void package_destroy(struct package *package)
 {
     if (!package)
         return;
-    if (package->connections.options.open) /* it came so far */
+    if (package->connections.options.open) /* the pool was initialized */
         db_pool_done(&package->connections);
     pthread_mutex_destroy(&package->mutex);
     free(package);
@@ -160,7 +161,7 @@ void package_destroy(struct package *package)
 
 const struct package_info *package_info(const struct package *package) { return &package->info; }
 
-/* ---- rows that are known to be no good ---- */
+/* ---- rows that are known to be unusable ---- */
 
 bool package_has_damaged_rows(struct package *package)
 {
@@ -170,7 +171,7 @@ bool package_has_damaged_rows(struct package *package)
     return has;
 }
 
-/* False for all where none is known: what was asked for is then not even hashed. */
+/* Spares healthy packages the hashing of each request's name. */
 static bool knows_bad_rows(struct package *package)
 {
     pthread_mutex_lock(&package->mutex);
@@ -195,63 +196,59 @@ static void note_bad(struct package *package, const struct digest *asked, bool i
     pthread_mutex_unlock(&package->mutex);
 }
 
-void package_shun(struct package *package, struct bytes name, struct bytes args)
+void package_shun(struct package *package, const struct kern_name *name)
 {
-    struct digest asked = damaged_rows_name(name, args);
+    struct digest asked = damaged_rows_name(name);
     note_bad(package, &asked, /* is_damage= */ false);
 }
 
 static bool shows_damage(enum kiln_code rc, bool damaged) { return damaged || rc == KILN_CORRUPT; }
 
-/* The disk may do better the next time; what was read and is wrong stays wrong. */
+/* A failed read may succeed the next time. Content that was read and is wrong stays wrong. */
 static bool is_lasting(enum kiln_code rc, bool damaged)
 {
     return shows_damage(rc, damaged) || rc == KILN_UNSUPPORTED;
 }
 
-/* ---- answering ---- */
+/* ---- lookups ---- */
 
-/* What a damaged file does to a look-up is a miss; only this process's own trouble is not. */
-static enum kiln_code settle(const struct package *package, enum kiln_code rc, bool damaged,
-                             bool *ret_damaged, struct kiln_err *err)
+/* A damaged file makes a lookup miss. Only a failure of this process (no memory) stays an error. */
+static enum kiln_code damage_as_miss(const struct package *package, enum kiln_code rc, bool damaged,
+                                     bool *ret_damaged, struct kiln_err *err)
 {
-    bool ours = rc == KILN_OK || rc == KILN_NO_MEMORY;
-    *ret_damaged = damaged || (!ours && rc != KILN_NOT_FOUND);
-    if (ours)
+    bool is_final = rc == KILN_OK || rc == KILN_NO_MEMORY;
+    *ret_damaged = damaged || (!is_final && rc != KILN_NOT_FOUND);
+    if (is_final)
         return rc;
     err->code = KILN_NOT_FOUND;
-    return *ret_damaged ? kiln_while(err, "looking into the package '%s'", package->info.name)
+    return *ret_damaged ? kiln_while(err, "searching the package '%s'", package->info.name)
                         : KILN_NOT_FOUND;
 }
 
-enum kiln_code package_find_named(struct package *package, struct bytes name, struct bytes args,
-                                  struct buffer *ret_raw, struct package_hit *ret_hit,
-                                  bool *ret_damaged, struct kiln_err *err)
+enum kiln_code package_find_named(struct package *package, const struct kern_name *name,
+                                  struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err)
 {
     bool damaged = false;
     *ret_damaged = false;
     if (package->item && !engine_item_use(package->item))
         return KILN_NOT_FOUND;
     if (knows_bad_rows(package)) {
-        struct digest asked = damaged_rows_name(name, args);
+        struct digest asked = damaged_rows_name(name);
         if (is_known_bad(package, &asked))
             return KILN_NOT_FOUND;
     }
     void *connection = db_pool_take(&package->connections);
-    enum kiln_code rc = package->ops->find_named(connection, name, args, ret_raw, &damaged, err);
+    enum kiln_code rc = package->ops->find_named(connection, name, ret_raw, &damaged, err);
     db_pool_return(&package->connections, connection);
     if (is_lasting(rc, damaged)) {
-        struct digest asked = damaged_rows_name(name, args);
+        struct digest asked = damaged_rows_name(name);
         note_bad(package, &asked, shows_damage(rc, damaged));
     }
-    if (!rc)
-        *ret_hit = (struct package_hit){ 0 };
-    return settle(package, rc, damaged, ret_damaged, err);
+    return damage_as_miss(package, rc, damaged, ret_damaged, err);
 }
 
 enum kiln_code package_find_key(struct package *package, const struct digest *key,
-                                struct buffer *ret_raw, struct package_hit *ret_hit,
-                                bool *ret_damaged, struct kiln_err *err)
+                                struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err)
 {
     bool damaged = false;
     *ret_damaged = false;
@@ -264,17 +261,14 @@ enum kiln_code package_find_key(struct package *package, const struct digest *ke
     db_pool_return(&package->connections, connection);
     if (is_lasting(rc, damaged))
         note_bad(package, key, shows_damage(rc, damaged));
-    if (!rc)
-        *ret_hit = (struct package_hit){ 0 };
-    return settle(package, rc, damaged, ret_damaged, err);
+    return damage_as_miss(package, rc, damaged, ret_damaged, err);
 }
 
-enum kiln_code package_each(struct package *package, uint64_t after, uint64_t count,
-                            bool (*each)(void *context, const struct package_row *row),
-                            void *context, struct kiln_err *err)
+enum kiln_code package_each(struct package *package, const struct package_listing *listing,
+                            struct kiln_err *err)
 {
     void *connection = db_pool_take(&package->connections);
-    enum kiln_code rc = package->ops->each(connection, after, count, each, context, err);
+    enum kiln_code rc = package->ops->each(connection, listing, err);
     db_pool_return(&package->connections, connection);
     return rc;
 }
@@ -301,21 +295,19 @@ enum kiln_code package_rows(struct package *package, uint64_t *ret_rows, struct 
     return KILN_OK;
 }
 
-enum kiln_code package_source_of(struct package *package, uint64_t id, struct buffer *ret_source,
-                                 uint32_t *ret_count, struct buffer *ret_headers,
+enum kiln_code package_source_of(struct package *package, uint64_t id, struct package_text *text,
                                  struct kiln_err *err)
 {
     if (!package->ops->source_of)
-        return kiln_fail(err, KILN_UNSUPPORTED, "'%s' does not say what its kernels are made of",
+        return kiln_fail(err, KILN_UNSUPPORTED, "'%s' does not contain its kernels' sources",
                          package->info.name);
     void *connection = db_pool_take(&package->connections);
-    enum kiln_code rc =
-        package->ops->source_of(connection, id, ret_source, ret_count, ret_headers, err);
+    enum kiln_code rc = package->ops->source_of(connection, id, text, err);
     db_pool_return(&package->connections, connection);
     return rc;
 }
 
-/* ---- checking all of it ---- */
+/* ---- checking the whole package ---- */
 
 void package_report_damage(struct package_report *report, const struct kiln_err *why)
 {
@@ -365,9 +357,9 @@ enum kiln_code package_check(struct package *package,
         rc = package->ops->check(connection, &notify, &report, err);
     db_pool_return(&package->connections, connection);
     if (!rc && report.good + report.damaged < report.rows)
-        rc = kiln_fail(err, KILN_CORRUPT, "'%s' has rows that only its index knows",
+        rc = kiln_fail(err, KILN_CORRUPT, "'%s' has rows that are only in its index",
                        package->info.path);
-    if (rc == KILN_CORRUPT) { /* beyond single rows: what could not be reached is lost */
+    if (rc == KILN_CORRUPT) { /* not limited to single rows: unreachable rows are lost */
         package_report_damage(&report, err);
         uint64_t seen = report.good + report.damaged;
         report.damaged += report.rows > seen ? report.rows - seen : 0;

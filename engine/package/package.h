@@ -4,23 +4,23 @@
 /*
  * One installed package of precompiled kernels, opened read-only.
  *
- *   PACKAGE_KDB   MIOpen's kernel database (.kdb, .ukdb): finds by (kernel name, kernel arguments)
- *   PACKAGE_KILN  this project's own (.kpkg, docs/formats/kpkg.md): finds by name too, and by key
- *                 where the package is signed, for it states the source and toolchain of each
- *                 object
+ *   PACKAGE_KDB   MIOpen's kernel database (.kdb, .ukdb): lookup by (kernel name, kernel arguments)
+ *   PACKAGE_KILN  kiln's own format (.kpkg, docs/formats/kpkg.md): lookup by name, and by key if
+ * the package is signed, because it states the source and toolchain of each object
  *
- * Role       answers from a file that anybody may have written or damaged: every object is checked
- *            against the digest beside it, every row against what was asked for
+ * Role       serves a file that anybody may have written or damaged: every object is checked
+ *            against its stored digest, and every row against the request
  * Ownership  the caller owns what is appended to its buffers
  * Threading  find, each, rows, check: any thread, several at once; open and destroy: one thread
  *
- * The file is opened as one that nobody changes.  It may be removed or replaced by another while it
- * is open (a rename, as package managers do): what was opened goes on answering.
+ * The file must not be modified while it is open. It may be removed, or replaced by a rename as
+ * package managers do: the open package continues to serve the old file.
  */
 #include "common/digest.h"
 #include "common/paths.h"
 #include "engine/data/engine_data.h"
 #include "engine/miopen/database_id.h"
+#include "engine/miopen/kern_db.h"
 #include "engine/package/manifest.h"
 
 enum package_format { PACKAGE_KDB, PACKAGE_KILN };
@@ -66,7 +66,7 @@ struct package_options {
     const char *path;                    /* with |item|: the item's name */
     const char *name;                    /* the package's name; NULL: the last part of |path| */
     unsigned readers;                    /* threads that may search concurrently */
-    bool trusted;                        /* the signature was checked: its keys are believed */
+    bool trusted;                        /* the signature was checked: search by key, too */
     const struct package_record *record; /* NULL: kiln did not install it */
 };
 
@@ -85,26 +85,22 @@ const struct package_info *package_info(const struct package *package);
 KILN_MUST_CHECK enum kiln_code package_rows(struct package *package, uint64_t *ret_rows,
                                             struct kiln_err *err);
 
-struct package_hit {
-    uint64_t compile_ns; /* 0: the package does not state it */
-};
-
 /* Both append the raw object. KILN_NOT_FOUND on a miss. If a row was found but failed its check,
  * KILN_NOT_FOUND has a message, and |ret_damaged| is set. Such a row is reported once and not
  * unpacked again while the package is open, except by package_check. */
-KILN_MUST_CHECK enum kiln_code package_find_named(struct package *package, struct bytes name,
-                                                  struct bytes args, struct buffer *ret_raw,
-                                                  struct package_hit *ret_hit, bool *ret_damaged,
+KILN_MUST_CHECK enum kiln_code package_find_named(struct package *package,
+                                                  const struct kern_name *name,
+                                                  struct buffer *ret_raw, bool *ret_damaged,
                                                   struct kiln_err *err);
+/* Always a miss unless the package is trusted. */
+KILN_MUST_CHECK enum kiln_code package_find_key(struct package *package, const struct digest *key,
+                                                struct buffer *ret_raw, bool *ret_damaged,
+                                                struct kiln_err *err);
 /* Treats the row as a miss from now on. For callers that find its object to be wrong. */
-void package_shun(struct package *package, struct bytes name, struct bytes args);
+void package_shun(struct package *package, const struct kern_name *name);
 /* Whether a requested row has failed its check since the package was opened. A row that was only
  * shunned does not count. */
 bool package_has_damaged_rows(struct package *package);
-/* Always a miss unless the package is trusted. */
-KILN_MUST_CHECK enum kiln_code package_find_key(struct package *package, const struct digest *key,
-                                                struct buffer *ret_raw, struct package_hit *ret_hit,
-                                                bool *ret_damaged, struct kiln_err *err);
 
 struct package_row { /* borrowed for the call; fields that the format lacks are empty or 0 */
     uint64_t id;
@@ -113,20 +109,27 @@ struct package_row { /* borrowed for the call; fields that the format lacks are 
     struct bytes md5;                        /* KDB: as stored, hexadecimal */
     struct digest key, object, toolchain_id; /* KILN; zeros in a KDB */
     const char *target, *toolchain, *program, *options;
-    uint64_t compile_ns;
 };
-/* Reports at most |count| rows with ids above |after|, in order of their ids. The rows are
- * reported as stored, without any check. */
-KILN_MUST_CHECK enum kiln_code package_each(struct package *package, uint64_t after, uint64_t count,
-                                            bool (*each)(void *context,
-                                                         const struct package_row *row),
-                                            void *context, struct kiln_err *err);
+struct package_listing { /* which rows to list, and the callback for each of them */
+    uint64_t after;      /* only rows with a higher id */
+    uint64_t count;      /* at most so many */
+    bool (*each)(void *context, const struct package_row *row); /* returns false to stop */
+    void *context;
+};
+/* Lists rows in the order of their ids, as stored and without any check. */
+KILN_MUST_CHECK enum kiln_code package_each(struct package *package,
+                                            const struct package_listing *listing,
+                                            struct kiln_err *err);
 
-/* Appends the source of row |id| and its headers as |ret_count| x message_header. KILN_NOT_FOUND
- * without a message if there is no such row; KILN_UNSUPPORTED for a KDB. */
+struct package_text { /* what a row's object was compiled from */
+    struct buffer source;
+    struct buffer headers; /* header_count x message_header */
+    uint32_t header_count;
+};
+/* Appends to both buffers of |text|. KILN_NOT_FOUND without a message if there is no row |id|;
+ * KILN_UNSUPPORTED for a KDB. */
 KILN_MUST_CHECK enum kiln_code package_source_of(struct package *package, uint64_t id,
-                                                 struct buffer *ret_source, uint32_t *ret_count,
-                                                 struct buffer *ret_headers, struct kiln_err *err);
+                                                 struct package_text *text, struct kiln_err *err);
 
 struct package_report { /* result of a check of the whole package */
     uint64_t rows, good, damaged;

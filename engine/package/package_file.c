@@ -11,7 +11,7 @@
 
 #define HEADER_SIZE 100 /* of a SQLite file */
 #define PATH_LENGTH_MAX 4096
-/* Read at once while hashing: 400 MB take a quarter of a second, whatever the chunk. */
+/* Bytes per read while hashing. 400 MB take a quarter of a second with any chunk size. */
 #define CHUNK (256u << 10)
 
 bool file_identity_equal(const struct file_identity *a, const struct file_identity *b)
@@ -61,7 +61,7 @@ static uint32_t number_at(const uint8_t *header, size_t offset)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* 0 when the header does not say: programs before SQLite 3.7 left an old number behind. */
+/* The file's size in its header; 0 if it is not valid. SQLite before 3.7 did not update it. */
 static uint64_t stated_size(const uint8_t *header)
 {
     uint64_t page = (uint64_t)header[16] << 8 | header[17];
@@ -75,11 +75,10 @@ static const char sqlite_magic[16] = "SQLite format 3";
 
 static enum kiln_code refuse_other(const char *path, const uint8_t *header, struct kiln_err *err)
 {
-    return kiln_fail(err, KILN_CORRUPT, "'%s' is no package: it is not a SQLite file%s", path,
-                     header[0] == '<'
-                         ? ", but begins as a web page does: is the URL right, or must "
-                           "one log in there?"
-                         : "");
+    return kiln_fail(err, KILN_CORRUPT, "'%s' is not a package: it is not a SQLite file%s", path,
+                     header[0] == '<' ? ", but seems to be a web page: is the URL right, or does "
+                                        "it need a login?"
+                                      : "");
 }
 
 static enum kiln_code check_header(const char *path, const uint8_t *header,
@@ -90,14 +89,14 @@ static enum kiln_code check_header(const char *path, const uint8_t *header,
     uint64_t stated = stated_size(header);
     if (identity->size < stated)
         return kiln_fail(err, KILN_BUSY,
-                         "'%s' is not whole: %llu of %llu bytes are there; if nobody is copying "
-                         "it, fetch it again",
+                         "'%s' is incomplete: it has %llu of %llu bytes; if it is not being "
+                         "copied now, fetch it again",
                          path, (unsigned long long)identity->size, (unsigned long long)stated);
     bool logged = header[18] == 2 || header[19] == 2;
     if (logged && identity->log_size > 0)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "'%s' has a write-ahead log beside it (MIOpen may be using it): kilnctl "
-                         "pkg install '%s' makes a package of both",
+                         "'%s' has a write-ahead log (MIOpen may be using it): kilnctl pkg "
+                         "install '%s' makes a package of both",
                          path, path);
     return KILN_OK;
 }
@@ -117,24 +116,31 @@ static enum kiln_code read_header(int fd, const char *path, uint8_t header[HEADE
             return refuse_other(path, header, err);
         if (got == 0)
             return kiln_fail(err, KILN_BUSY,
-                             "'%s' is not whole: it has %zu bytes; if nobody is copying it, fetch "
-                             "it again",
+                             "'%s' is incomplete: it has only %zu bytes; if it is not being "
+                             "copied now, fetch it again",
                              path, have);
         have += (size_t)got;
     }
     return KILN_OK;
 }
 
-enum kiln_code package_file_look(const char *path, struct file_identity *ret_identity,
-                                 uint32_t *ret_application_id, uint32_t *ret_version,
-                                 struct kiln_err *err)
+static struct file_header header_of(const struct file_identity *identity, const uint8_t *bytes)
+{
+    return (struct file_header){ .identity = *identity,
+                                 .version = number_at(bytes, 60),
+                                 .application_id = number_at(bytes, 68) };
+}
+
+enum kiln_code package_file_header(const char *path, struct file_header *ret_header,
+                                   struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat seen;
     if (fd < 0 || fstat(fd, &seen) != 0)
         return kiln_fail_errno(err, errno, "cannot open '%s'", path);
     if (!S_ISREG(seen.st_mode))
-        return kiln_fail(err, KILN_CORRUPT, "'%s' is no package: it is not a file", path);
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a package: it is not a regular file",
+                         path);
     struct file_identity identity = identity_of(&seen);
     identity.log_size = log_size_at(AT_FDCWD, path);
     uint8_t header[HEADER_SIZE];
@@ -143,26 +149,21 @@ enum kiln_code package_file_look(const char *path, struct file_identity *ret_ide
         rc = check_header(path, header, &identity, err);
     if (rc)
         return rc;
-    *ret_identity = identity;
-    *ret_version = number_at(header, 60);
-    *ret_application_id = number_at(header, 68);
+    *ret_header = header_of(&identity, header);
     return KILN_OK;
 }
 
-enum kiln_code package_image_look(struct bytes image, const char *name,
-                                  struct file_identity *ret_identity, uint32_t *ret_application_id,
-                                  uint32_t *ret_version, struct kiln_err *err)
+enum kiln_code package_image_header(struct bytes image, const char *name,
+                                    struct file_header *ret_header, struct kiln_err *err)
 {
     const struct file_identity identity = { .size = image.size };
     if (image.size < HEADER_SIZE)
-        return kiln_fail(err, KILN_CORRUPT, "'%s' is no package: it has %zu bytes", name,
+        return kiln_fail(err, KILN_CORRUPT, "'%s' is not a package: it has only %zu bytes", name,
                          image.size);
     enum kiln_code rc = check_header(name, image.data, &identity, err);
     if (rc)
         return rc;
-    *ret_identity = identity;
-    *ret_version = number_at(image.data, 60);
-    *ret_application_id = number_at(image.data, 68);
+    *ret_header = header_of(&identity, image.data);
     return KILN_OK;
 }
 

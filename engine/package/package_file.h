@@ -4,7 +4,7 @@
 /*
  * Identity and completeness of a package's file, without reading its rows.
  *
- * Threading  pure functions, except for the files they look at
+ * Threading  pure functions, except for the files they read
  */
 #include "common/digest.h"
 #include "common/err.h"
@@ -22,18 +22,20 @@ bool file_identity_equal(const struct file_identity *a, const struct file_identi
 /* |name| in |directory_fd|, following symbolic links; false if it is not a regular file. */
 bool file_identity_at(int directory_fd, const char *name, struct file_identity *ret_identity);
 
-/* Examines |path|. KILN_CORRUPT: not a SQLite file; KILN_BUSY: shorter than its header states;
- * KILN_UNSUPPORTED: it has a write-ahead log that is not empty. */
-KILN_MUST_CHECK enum kiln_code package_file_look(const char *path,
-                                                 struct file_identity *ret_identity,
-                                                 uint32_t *ret_application_id,
-                                                 uint32_t *ret_version, struct kiln_err *err);
-/* Like package_file_look for a file's content in memory; |name| is for messages. The identity
+struct file_header { /* what a SQLite file states about itself */
+    struct file_identity identity;
+    uint32_t application_id, version;
+};
+
+/* Reads the header of |path|. KILN_CORRUPT: not a SQLite file; KILN_BUSY: shorter than its header
+ * states; KILN_UNSUPPORTED: it has a write-ahead log that is not empty. */
+KILN_MUST_CHECK enum kiln_code package_file_header(const char *path, struct file_header *ret_header,
+                                                   struct kiln_err *err);
+/* Like package_file_header for a file's content in memory; |name| is for messages. The identity
  * consists of the size alone. */
-KILN_MUST_CHECK enum kiln_code package_image_look(struct bytes image, const char *name,
-                                                  struct file_identity *ret_identity,
-                                                  uint32_t *ret_application_id,
-                                                  uint32_t *ret_version, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code package_image_header(struct bytes image, const char *name,
+                                                    struct file_header *ret_header,
+                                                    struct kiln_err *err);
 /* SHA-256 of all bytes of the file |fd|. */
 KILN_MUST_CHECK enum kiln_code package_file_hash(int fd, struct digest *ret_sha256,
                                                  struct kiln_err *err);

@@ -29,15 +29,13 @@ struct package_ops {
     enum kiln_code (*rows)(void *connection, uint64_t *ret_rows, struct kiln_err *err);
     /* As package_find_named and package_find_key; damage may also be reported by an error code
      * alone. */
-    enum kiln_code (*find_named)(void *connection, struct bytes name, struct bytes args,
+    enum kiln_code (*find_named)(void *connection, const struct kern_name *name,
                                  struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err);
     enum kiln_code (*find_key)(void *connection, const struct digest *key, struct buffer *ret_raw,
                                bool *ret_damaged, struct kiln_err *err);
-    enum kiln_code (*each)(void *connection, uint64_t after, uint64_t count,
-                           bool (*each)(void *context, const struct package_row *row),
-                           void *context, struct kiln_err *err);
-    enum kiln_code (*source_of)(void *connection, uint64_t id, struct buffer *ret_source,
-                                uint32_t *ret_count, struct buffer *ret_headers,
+    enum kiln_code (*each)(void *connection, const struct package_listing *listing,
+                           struct kiln_err *err);
+    enum kiln_code (*source_of)(void *connection, uint64_t id, struct package_text *text,
                                 struct kiln_err *err);
     /* Fills good, damaged and first; rows is set already. */
     enum kiln_code (*check)(void *connection, const struct package_progress *progress,

@@ -25,20 +25,15 @@ static enum kiln_code count_rows(void *connection, uint64_t *ret_rows, struct ki
     return kern_db_count(connection, ret_rows, err);
 }
 
-static enum kiln_code find_named(void *connection, struct bytes name, struct bytes args,
+static enum kiln_code find_named(void *connection, const struct kern_name *name,
                                  struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err)
 {
-    return kern_db_find(connection, name, args, ret_raw, ret_damaged, err);
+    return kern_db_find(connection, name, ret_raw, ret_damaged, err);
 }
-
-struct listing {
-    bool (*each)(void *context, const struct package_row *row);
-    void *context;
-};
 
 static bool list_row(void *context, const struct kern_row *row)
 {
-    struct listing *listing = context;
+    const struct package_listing *listing = context;
     struct package_row r = {
         .id = row->id,
         .name = row->name,
@@ -54,13 +49,13 @@ static bool list_row(void *context, const struct kern_row *row)
     return listing->each(listing->context, &r);
 }
 
-static enum kiln_code each_row(void *connection, uint64_t after, uint64_t count,
-                               bool (*each)(void *context, const struct package_row *row),
-                               void *context, struct kiln_err *err)
+static enum kiln_code each_row(void *connection, const struct package_listing *listing,
+                               struct kiln_err *err)
 {
-    struct listing listing = { .each = each, .context = context };
+    const struct kern_listing rows = { listing->after, listing->count, list_row,
+                                       (void *)(uintptr_t)listing };
     uint64_t lost = 0;
-    return kern_db_each(connection, after, count, list_row, &listing, &lost, err);
+    return kern_db_each(connection, &rows, &lost, err);
 }
 
 struct checking {
@@ -92,13 +87,14 @@ static enum kiln_code check_all(void *connection, const struct package_progress 
     struct checking c = { .progress = progress, .report = report };
     buffer_init(&c.raw, LIMIT_CODE_OBJECT);
     uint64_t lost = 0;
-    enum kiln_code rc = kern_db_each(connection, 0, UINT64_MAX, check_row, &c, &lost, err);
+    const struct kern_listing all = { 0, UINT64_MAX, check_row, &c };
+    enum kiln_code rc = kern_db_each(connection, &all, &lost, err);
     buffer_done(&c.raw);
     if (c.stopped)
         return kiln_fail(err, KILN_CANCELLED, "the check was stopped");
     if (!rc && (lost > 0 || (report->damaged == 0 && kern_db_is_damaged(connection)))) {
         struct kiln_err why = KILN_ERR_INIT;
-        kiln_fail(&why, KILN_CORRUPT, "%llu rows cannot be read, or more",
+        kiln_fail(&why, KILN_CORRUPT, "at least %llu rows cannot be read",
                   (unsigned long long)lost);
         package_report_damage(report, &why);
         report->damaged += lost ? lost - 1 : 0;

@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-/* Of each connection, and there may be many: a look-up reads a handful of pages. */
+/* For each connection. A lookup reads only a few pages, and there may be many connections. */
 #define CACHE_KIB 256
-/* Beside the object a row holds texts, and the object's stored form may have a frame around it. */
+/* A row also holds texts, and compression may add a frame to the object. */
 #define VALUE_MAX (LIMIT_CODE_OBJECT + (1u << 20))
 
 static const char *const statements[] = {
@@ -77,7 +77,7 @@ static enum kiln_code count_rows(void *connection, uint64_t *ret_rows, struct ki
     return rc;
 }
 
-/* ---- a row and what it must be ---- */
+/* ---- checking a row ---- */
 
 static struct kpkg_claim claim_at(const struct query *q)
 {
@@ -106,21 +106,20 @@ enum kiln_code kpkg_check_claim(const struct query *q, struct kiln_err *err)
     struct kpkg_claim claim = claim_at(q);
     struct digest digest = kpkg_claim_of(&claim);
     if (!kpkg_is_digest(query_bytes(q, KPKG_CLAIM), &digest))
-        return kiln_fail(err, KILN_CORRUPT, "row %llu is not what was written",
+        return kiln_fail(err, KILN_CORRUPT, "row %llu was changed after it was written",
                          (unsigned long long)query_u64(q, KPKG_ID));
     return KILN_OK;
 }
 
-enum kiln_code kpkg_unpack(struct kpkg *kpkg, uint64_t codec, struct bytes stored,
-                           uint64_t raw_size, struct bytes *ret_raw, struct kiln_err *err)
+enum kiln_code kpkg_unpack(struct kpkg *kpkg, const struct packed_object *stored,
+                           struct bytes *ret_raw, struct kiln_err *err)
 {
-    const struct packed_object packed = { .codec = codec, .raw_size = raw_size, .stored = stored };
-    enum kiln_code rc = codec_unpack(kpkg->codec, &packed, ret_raw, err);
+    enum kiln_code rc = codec_unpack(kpkg->codec, stored, ret_raw, err);
     if (rc == KILN_NOT_FOUND)
         return kiln_fail(err, KILN_UNSUPPORTED,
-                         "form %llu is not known to this version of kiln: install a newer one, or "
-                         "a package made for this one",
-                         (unsigned long long)codec);
+                         "this version of kiln does not know the stored form %llu: install a newer "
+                         "kiln, or a package made for this version",
+                         (unsigned long long)stored->codec);
     return rc;
 }
 
@@ -128,15 +127,17 @@ enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q, struct
                                 struct kiln_err *err)
 {
     struct bytes raw;
+    const struct packed_object stored = { .codec = query_u64(q, KPKG_CODEC),
+                                          .stored = query_bytes(q, KPKG_BYTES),
+                                          .raw_size = query_u64(q, KPKG_RAW_SIZE) };
     enum kiln_code rc = kpkg_check_claim(q, err);
     if (!rc)
-        rc = kpkg_unpack(kpkg, query_u64(q, KPKG_CODEC), query_bytes(q, KPKG_BYTES),
-                         query_u64(q, KPKG_RAW_SIZE), &raw, err);
+        rc = kpkg_unpack(kpkg, &stored, &raw, err);
     if (rc)
         return rc;
     struct digest digest = sha256_of(raw);
     if (!kpkg_is_digest(query_bytes(q, KPKG_OBJECT), &digest))
-        return kiln_fail(err, KILN_CORRUPT, "the object of row %llu is not the one it names",
+        return kiln_fail(err, KILN_CORRUPT, "the object of row %llu does not have its SHA-256",
                          (unsigned long long)query_u64(q, KPKG_ID));
     buffer_put(ret_raw, raw.data, raw.size);
     return ret_raw->failed ? kiln_fail(err, KILN_NO_MEMORY,
@@ -144,53 +145,46 @@ enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q, struct
                            : KILN_OK;
 }
 
-/* |q| is bound.  The row that an index leads to may be another one than asked for. */
-static enum kiln_code find(struct kpkg *kpkg, struct query *q,
-                           bool (*is_asked)(const struct query *q, const void *asked),
-                           const void *asked, struct buffer *ret_raw, bool *ret_damaged,
-                           struct kiln_err *err)
+/* Moves |q|, whose parameters are bound, to its row. KILN_NOT_FOUND if there is none. */
+static enum kiln_code step_to_row(struct query *q, struct kiln_err *err)
 {
     bool row = false;
     enum kiln_code rc = query_step(q, &row, err);
-    if (rc)
-        return rc;
-    if (!row)
-        return KILN_NOT_FOUND;
-    rc = is_asked(q, asked) ? kpkg_take_object(kpkg, q, ret_raw, err)
-                            : kiln_fail(err, KILN_CORRUPT, "an index leads to another kernel");
-    if (rc == KILN_UNSUPPORTED) { /* nothing is damaged: a miss for this version */
-        *err = KILN_ERR_INIT;
-        return KILN_NOT_FOUND;
-    }
-    *ret_damaged = rc == KILN_CORRUPT;
-    return rc;
+    return rc || row ? rc : KILN_NOT_FOUND;
 }
 
-struct named {
-    struct bytes name, args;
-};
-
-static bool has_name(const struct query *q, const void *asked)
+/* |is_asked|: whether the current row of |q| is the requested one. In a damaged file, an index may
+ * lead to another row. */
+static enum kiln_code take_found(struct kpkg *kpkg, const struct query *q, bool is_asked,
+                                 struct buffer *ret_raw, struct kiln_err *err)
 {
-    const struct named *named = asked;
-    return bytes_equal(query_bytes(q, KPKG_NAME), named->name) &&
-           bytes_equal(query_bytes(q, KPKG_ARGS), named->args);
+    if (!is_asked)
+        return kiln_fail(err, KILN_CORRUPT, "an index leads to another kernel");
+    enum kiln_code rc = kpkg_take_object(kpkg, q, ret_raw, err);
+    if (rc != KILN_UNSUPPORTED)
+        return rc;
+    *err = KILN_ERR_INIT; /* nothing is damaged: a miss for this version */
+    return KILN_NOT_FOUND;
 }
 
-static enum kiln_code find_named(void *connection, struct bytes name, struct bytes args,
+static bool has_name(const struct query *q, const struct kern_name *name)
+{
+    return bytes_equal(query_bytes(q, KPKG_NAME), name->name) &&
+           bytes_equal(query_bytes(q, KPKG_ARGS), name->args);
+}
+
+static enum kiln_code find_named(void *connection, const struct kern_name *name,
                                  struct buffer *ret_raw, bool *ret_damaged, struct kiln_err *err)
 {
     struct kpkg *kpkg = connection;
     QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_FIND_NAMED);
-    query_bind_letters(&q, 1, name);
-    query_bind_letters(&q, 2, args);
-    struct named asked = { .name = name, .args = args };
-    return find(kpkg, &q, has_name, &asked, ret_raw, ret_damaged, err);
-}
-
-static bool has_key(const struct query *q, const void *asked)
-{
-    return kpkg_is_digest(query_bytes(q, KPKG_KEY), asked);
+    query_bind_letters(&q, 1, name->name);
+    query_bind_letters(&q, 2, name->args);
+    enum kiln_code rc = step_to_row(&q, err);
+    if (!rc)
+        rc = take_found(kpkg, &q, has_name(&q, name), ret_raw, err);
+    *ret_damaged = rc == KILN_CORRUPT;
+    return rc;
 }
 
 static enum kiln_code find_key(void *connection, const struct digest *key, struct buffer *ret_raw,
@@ -199,7 +193,11 @@ static enum kiln_code find_key(void *connection, const struct digest *key, struc
     struct kpkg *kpkg = connection;
     QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_FIND_KEY);
     query_bind_bytes(&q, 1, bytes_of(key->bytes, sizeof(key->bytes)));
-    return find(kpkg, &q, has_key, key, ret_raw, ret_damaged, err);
+    enum kiln_code rc = step_to_row(&q, err);
+    if (!rc)
+        rc = take_found(kpkg, &q, kpkg_is_digest(query_bytes(&q, KPKG_KEY), key), ret_raw, err);
+    *ret_damaged = rc == KILN_CORRUPT;
+    return rc;
 }
 
 /* ---- listing ---- */
@@ -207,8 +205,7 @@ static enum kiln_code find_key(void *connection, const struct digest *key, struc
 enum kiln_code kpkg_next_id(uint64_t id, uint64_t *latest, struct kiln_err *err)
 {
     if (id <= *latest)
-        return kiln_fail(err, KILN_CORRUPT,
-                         "kernel %llu comes behind kernel %llu: the file is damaged",
+        return kiln_fail(err, KILN_CORRUPT, "kernel %llu follows kernel %llu: the file is damaged",
                          (unsigned long long)id, (unsigned long long)*latest);
     *latest = id;
     return KILN_OK;
@@ -223,8 +220,7 @@ static struct digest digest_at(const struct query *q, int column)
     return digest;
 }
 
-static bool list_row(const struct query *q,
-                     bool (*each)(void *context, const struct package_row *row), void *context)
+static bool list_row(const struct query *q, const struct package_listing *listing)
 {
     struct package_row row = {
         .id = query_u64(q, KPKG_ID),
@@ -240,24 +236,24 @@ static bool list_row(const struct query *q,
     };
     row.name = query_bytes(q, KPKG_NAME);
     row.args = query_bytes(q, KPKG_ARGS);
-    return each(context, &row);
+    return listing->each(listing->context, &row);
 }
 
-static enum kiln_code each_row(void *connection, uint64_t after, uint64_t count,
-                               bool (*each)(void *context, const struct package_row *row),
-                               void *context, struct kiln_err *err)
+static enum kiln_code each_row(void *connection, const struct package_listing *listing,
+                               struct kiln_err *err)
 {
+    uint64_t latest = listing->after;
     struct kpkg *kpkg = connection;
     QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_EACH);
-    query_bind_u64(&q, 1, after);
-    query_bind_u64(&q, 2, count);
+    query_bind_u64(&q, 1, listing->after);
+    query_bind_u64(&q, 2, listing->count);
     bool row = true, more = true;
     enum kiln_code rc = KILN_OK;
     while (!rc && more) {
         rc = query_step(&q, &row, err);
         if (!rc && row)
-            rc = kpkg_next_id(query_u64(&q, KPKG_ID), &after, err);
-        more = !rc && row && list_row(&q, each, context);
+            rc = kpkg_next_id(query_u64(&q, KPKG_ID), &latest, err);
+        more = !rc && row && list_row(&q, listing);
     }
     return rc;
 }

@@ -44,9 +44,8 @@ struct kpkg {
 /* KILN_CORRUPT unless the current row of |q| matches its claim. */
 KILN_MUST_CHECK enum kiln_code kpkg_check_claim(const struct query *q, struct kiln_err *err);
 /* KILN_UNSUPPORTED for a stored form that only a newer kiln knows. */
-KILN_MUST_CHECK enum kiln_code kpkg_unpack(struct kpkg *kpkg, uint64_t codec, struct bytes stored,
-                                           uint64_t raw_size, struct bytes *ret_raw,
-                                           struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code kpkg_unpack(struct kpkg *kpkg, const struct packed_object *stored,
+                                           struct bytes *ret_raw, struct kiln_err *err);
 /* Appends the object of the current row of |q| after all checks. */
 KILN_MUST_CHECK enum kiln_code kpkg_take_object(struct kpkg *kpkg, const struct query *q,
                                                 struct buffer *ret_raw, struct kiln_err *err);
@@ -58,8 +57,7 @@ bool kpkg_is_digest(struct bytes stored, const struct digest *digest);
 
 /* Members of struct package_ops. */
 KILN_MUST_CHECK enum kiln_code kpkg_source_of(void *connection, uint64_t id,
-                                              struct buffer *ret_source, uint32_t *ret_count,
-                                              struct buffer *ret_headers, struct kiln_err *err);
+                                              struct package_text *text, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code kpkg_check_all(void *connection,
                                               const struct package_progress *progress,
                                               struct package_report *report, struct kiln_err *err);

@@ -17,20 +17,23 @@ static enum kiln_code take_text(struct kpkg *kpkg, struct bytes sha256, struct b
         return rc;
     if (!row)
         return kiln_fail(err, KILN_CORRUPT, "a source is missing");
-    struct bytes text = bytes_of(NULL, 0); /* an empty one has no stored form */
-    if (query_u64(&q, 1) > 0)
-        rc = kpkg_unpack(kpkg, query_u64(&q, 0), query_bytes(&q, 2), query_u64(&q, 1), &text, err);
+    const struct packed_object stored = { .codec = query_u64(&q, 0),
+                                          .raw_size = query_u64(&q, 1),
+                                          .stored = query_bytes(&q, 2) };
+    struct bytes text = bytes_of(NULL, 0); /* an empty text has no stored form */
+    if (stored.raw_size > 0)
+        rc = kpkg_unpack(kpkg, &stored, &text, err);
     struct digest digest = sha256_of(text);
     if (!rc && !kpkg_is_digest(sha256, &digest))
-        rc = kiln_fail(err, KILN_CORRUPT, "a source is not the one that was written");
+        rc = kiln_fail(err, KILN_CORRUPT, "a source does not have its SHA-256");
     if (!rc)
         buffer_put(ret_text, text.data, text.size);
     return rc;
 }
 
-/* |list| as struct kpkg_claim has it. */
-static enum kiln_code take_headers(struct kpkg *kpkg, struct bytes list, uint32_t *ret_count,
-                                   struct buffer *ret_headers, struct kiln_err *err)
+/* Appends the headers of |list|, whose form is that of struct kpkg_claim. */
+static enum kiln_code take_headers(struct kpkg *kpkg, struct bytes list,
+                                   struct package_text *ret_text, struct kiln_err *err)
 {
     struct reader r = reader_of(list);
     uint32_t count = 0;
@@ -39,19 +42,19 @@ static enum kiln_code take_headers(struct kpkg *kpkg, struct bytes list, uint32_
         BUFFER_AUTO struct buffer text;
         buffer_init(&text, LIMIT_CODE_OBJECT);
         enum kiln_code rc = r.failed
-                                ? kiln_fail(err, KILN_CORRUPT, "a list of headers is cut short")
+                                ? kiln_fail(err, KILN_CORRUPT, "a list of headers is truncated")
                                 : take_text(kpkg, sha256, &text, err);
         if (rc)
             return rc;
         struct message_header header = { .name = name, .text = buffer_view(&text) };
-        message_header_write(ret_headers, &header);
+        message_header_write(&ret_text->headers, &header);
     }
-    *ret_count = count;
+    ret_text->header_count = count;
     return KILN_OK;
 }
 
-enum kiln_code kpkg_source_of(void *connection, uint64_t id, struct buffer *ret_source,
-                              uint32_t *ret_count, struct buffer *ret_headers, struct kiln_err *err)
+enum kiln_code kpkg_source_of(void *connection, uint64_t id, struct package_text *text,
+                              struct kiln_err *err)
 {
     struct kpkg *kpkg = connection;
     QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_FIND_ID);
@@ -63,24 +66,26 @@ enum kiln_code kpkg_source_of(void *connection, uint64_t id, struct buffer *ret_
     if (!rc)
         rc = kpkg_check_claim(&q, err);
     if (!rc)
-        rc = take_text(kpkg, query_bytes(&q, KPKG_SOURCE), ret_source, err);
+        rc = take_text(kpkg, query_bytes(&q, KPKG_SOURCE), &text->source, err);
     if (!rc)
-        rc = take_headers(kpkg, query_bytes(&q, KPKG_HEADERS), ret_count, ret_headers, err);
-    if (!rc && (ret_source->failed || ret_headers->failed))
+        rc = take_headers(kpkg, query_bytes(&q, KPKG_HEADERS), text, err);
+    if (!rc && (text->source.failed || text->headers.failed))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory for a source");
     return rc;
 }
 
-/* ---- checking all of it ---- */
+/* ---- checking the whole package ---- */
 
 static enum kiln_code check_row(struct kpkg *kpkg, uint64_t id, struct kiln_err *err)
 {
-    BUFFER_AUTO struct buffer raw, source, headers;
+    BUFFER_AUTO struct buffer raw;
+    struct package_text text = { .header_count = 0 };
     buffer_init(&raw, LIMIT_CODE_OBJECT);
-    buffer_init(&source, LIMIT_CODE_OBJECT);
-    buffer_init(&headers, LIMIT_CODE_OBJECT);
-    uint32_t count = 0;
-    enum kiln_code rc = kpkg_source_of(kpkg, id, &source, &count, &headers, err);
+    buffer_init(&text.source, LIMIT_CODE_OBJECT);
+    buffer_init(&text.headers, LIMIT_CODE_OBJECT);
+    enum kiln_code rc = kpkg_source_of(kpkg, id, &text, err);
+    buffer_done(&text.source);
+    buffer_done(&text.headers);
     if (rc)
         return rc;
     QUERY_AUTO struct query q = query_of(kpkg->db, KPKG_FIND_ID);

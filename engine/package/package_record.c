@@ -16,9 +16,9 @@
 #define RECORD_MAX 16384
 #define PATH_LENGTH_MAX (PATH_TEXT_MAX + PACKAGE_NAME_MAX + 16)
 
-struct stated { /* a record and the file it speaks of */
+struct stated { /* a record, and the identity of its file */
     struct package_record record;
-    struct file_identity identity; /* inode, size and time of change */
+    struct file_identity identity; /* inode, size and modification time */
 };
 
 static const char settled[] = "json", announced[] = "json.next";
@@ -36,7 +36,7 @@ static uint64_t number_of(const struct json *json, const char *member)
     return sscanf(json_get_text(json, member, ""), "%" SCNu64, &number) == 1 ? number : 0;
 }
 
-static bool parse(const struct json *json, struct stated *ret_stated)
+static bool parse_record(const struct json *json, struct stated *ret_stated)
 {
     struct stated s = { 0 };
     const char *signer = json_get_text(json, "signer", "");
@@ -55,9 +55,9 @@ static bool parse(const struct json *json, struct stated *ret_stated)
     return true;
 }
 
-/* False when there is none.  One that makes no sense is a record of no file. */
-static bool load(const char *directory, const char *name, const char *suffix,
-                 struct stated *ret_stated)
+/* False if there is no record. A malformed record matches no file. */
+static bool load_record(const char *directory, const char *name, const char *suffix,
+                        struct stated *ret_stated)
 {
     char path[PATH_LENGTH_MAX];
     struct kiln_err why = KILN_ERR_INIT;
@@ -67,7 +67,7 @@ static bool load(const char *directory, const char *name, const char *suffix,
     if (!path_of(path, directory, name, suffix) || access(path, F_OK) != 0)
         return false;
     if (fs_read_file(path, RECORD_MAX, &text, &why) ||
-        json_parse(buffer_view(&text), path, &json, &why) || !parse(json, ret_stated))
+        json_parse(buffer_view(&text), path, &json, &why) || !parse_record(json, ret_stated))
         *ret_stated = (struct stated){ 0 };
     return true;
 }
@@ -78,11 +78,12 @@ static bool is_recorded(const struct stated *s, const struct file_identity *iden
            s->identity.modified_ns == identity->modified_ns;
 }
 
-/* A member that there was no memory for is missing, and json_print does not tell. */
+/* If memory ran out, a member is missing from |json|, and json_print does not report it. */
 static bool states_all(const struct json *json, const struct stated *s)
 {
     struct stated written;
-    return parse(json, &written) && digest_equal(&written.record.sha256, &s->record.sha256) &&
+    return parse_record(json, &written) &&
+           digest_equal(&written.record.sha256, &s->record.sha256) &&
            written.identity.size == s->identity.size &&
            written.identity.inode == s->identity.inode &&
            written.identity.modified_ns == s->identity.modified_ns &&
@@ -133,31 +134,32 @@ static enum kiln_code hash_file(const char *directory, const char *name, struct 
     return rc ? kiln_while(err, "checking '%s'", path) : KILN_OK;
 }
 
-/* None of the records states this very file: its content decides. */
-static enum kiln_code recover(const char *directory, const char *name,
-                              const struct file_identity *identity,
-                              const struct stated candidates[2], size_t count,
-                              struct package_record *ret_record, struct kiln_err *err)
+static const struct stated *find_by_digest(const struct stated candidates[2], size_t count,
+                                           const struct digest *sha256)
 {
-    struct digest sha256;
-    enum kiln_code rc = hash_file(directory, name, &sha256, err);
-    if (rc)
-        return rc;
     for (size_t i = 0; i < count; i++) {
-        if (!digest_equal(&candidates[i].record.sha256, &sha256))
-            continue;
-        struct stated right = { .record = candidates[i].record, .identity = *identity };
-        *ret_record = right.record;
-        /* Whether that is written down only decides how soon the next start is over. */
-        struct kiln_err ignored = KILN_ERR_INIT;
-        if (write_record(directory, name, settled, &right, &ignored) == KILN_OK)
-            package_record_withdraw(directory, name);
-        return KILN_OK;
+        if (digest_equal(&candidates[i].record.sha256, sha256))
+            return &candidates[i];
     }
-    return kiln_fail(err, KILN_DENIED,
-                     "'%s/%s' is not what its record ('%s.json' there) says was installed: kilnctl "
-                     "pkg install it again, or kilnctl pkg rm it",
-                     directory, name, name);
+    return NULL;
+}
+
+/* Saves the next start from hashing the file again; a failure only makes that start slower. */
+static void update_record(const char *directory, const char *name, const struct stated *s)
+{
+    struct kiln_err ignored = KILN_ERR_INIT;
+    if (write_record(directory, name, settled, s, &ignored) == KILN_OK)
+        package_record_withdraw(directory, name);
+}
+
+static enum kiln_code refuse_other_file(const char *directory, const char *name,
+                                        struct kiln_err *err)
+{
+    return kiln_fail(
+        err, KILN_DENIED,
+        "'%s/%s' is not the file that was installed according to its record ('%s.json'): "
+        "install it again with kilnctl pkg install, or remove it with kilnctl pkg rm",
+        directory, name, name);
 }
 
 enum kiln_code package_record_settle(const char *directory, const char *name, struct kiln_err *err)
@@ -170,7 +172,7 @@ enum kiln_code package_record_settle(const char *directory, const char *name, st
     return whole_file_sync_directory(directory, err);
 }
 
-/* Where that cannot be written, the record is found under its other name again. */
+/* On failure, the record is found again under its temporary name. */
 static void try_to_settle(const char *directory, const char *name)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -184,13 +186,13 @@ enum kiln_code package_record_read(const char *directory, const char *name,
 {
     struct stated candidates[2];
     size_t count = 0;
-    if (load(directory, name, settled, &candidates[count]))
+    if (load_record(directory, name, settled, &candidates[count]))
         count++;
     if (count && is_recorded(&candidates[0], identity)) {
         *ret_record = candidates[0].record;
         return KILN_OK;
     }
-    if (load(directory, name, announced, &candidates[count])) {
+    if (load_record(directory, name, announced, &candidates[count])) {
         count++;
         if (is_recorded(&candidates[count - 1], identity)) {
             *ret_record = candidates[count - 1].record;
@@ -200,7 +202,18 @@ enum kiln_code package_record_read(const char *directory, const char *name,
     }
     if (count == 0)
         return KILN_NOT_FOUND;
-    return recover(directory, name, identity, candidates, count, ret_record, err);
+    /* No record has this identity: the file's content decides. */
+    struct digest sha256;
+    enum kiln_code rc = hash_file(directory, name, &sha256, err);
+    if (rc)
+        return rc;
+    const struct stated *found = find_by_digest(candidates, count, &sha256);
+    if (!found)
+        return refuse_other_file(directory, name, err);
+    *ret_record = found->record;
+    update_record(directory, name,
+                  &(struct stated){ .record = found->record, .identity = *identity });
+    return KILN_OK;
 }
 
 enum kiln_code package_record_announce(const char *directory, const char *name,

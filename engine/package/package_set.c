@@ -36,8 +36,8 @@ void member_destroy(struct member *member)
     free(member);
 }
 
-/* Closing files is done outside the lock: the members that nobody has any more are moved to the
- * front of |view|; their number is returned. */
+/* Moves the members without any reference to the front of |view| and returns their number, so that
+ * the caller can close their files without the lock. */
 static size_t unref_members(struct view *view)
 {
     size_t gone = 0;
@@ -95,19 +95,19 @@ struct member *view_find(const struct view *view, size_t directory, const char *
     return NULL;
 }
 
-/* ---- life ---- */
+/* ---- create and destroy ---- */
 
-#define BUILT_IN "built into this program" /* in the place of a directory's path */
+#define BUILT_IN "built into this program" /* instead of a directory's path */
 
 enum kiln_code need_own_directory(const struct package_set *set, struct kiln_err *err)
 {
     if (set->directory_count > 0)
         return KILN_OK;
     return kiln_fail(err, KILN_UNSUPPORTED,
-                     "this program has no directory for packages, only what is built into it");
+                     "this program has no package directory, only built-in packages");
 }
 
-/* Whoever may write here decides what runs on the GPUs. */
+/* A user who can write to this directory decides which code runs on the GPUs. */
 static enum kiln_code prepare_directory(const char *path, struct kiln_err *err)
 {
     bool fresh = access(path, F_OK) != 0;
@@ -116,14 +116,15 @@ static enum kiln_code prepare_directory(const char *path, struct kiln_err *err)
     if (rc)
         return rc;
     if (fresh && chmod(path, 0755) != 0)
-        return kiln_fail_errno(err, errno, "cannot open up the directory '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot set the permissions of the directory '%s'",
+                               path);
     if (stat(path, &seen) != 0)
-        return kiln_fail_errno(err, errno, "cannot look at the directory '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot examine the directory '%s'", path);
     if ((seen.st_mode & (S_IWGRP | S_IWOTH)) || (seen.st_uid != geteuid() && seen.st_uid != 0))
         return kiln_fail(
             err, KILN_DENIED,
-            "others may write to the package directory '%s': chown it to this user and "
-            "chmod 755 it, or set another one",
+            "other users can write to the package directory '%s': chown it to this user and "
+            "chmod 755 it, or configure another directory",
             path);
     return KILN_OK;
 }
@@ -193,7 +194,7 @@ void package_set_destroy(struct package_set *set)
     free(set);
 }
 
-/* ---- for people ---- */
+/* ---- lists ---- */
 
 void package_set_list(struct package_set *set,
                       void (*each)(void *context, const struct package_info *info), void *context)
@@ -204,7 +205,7 @@ void package_set_list(struct package_set *set,
         struct package_info info = *package_info(package);
         struct kiln_err why = KILN_ERR_INIT;
         if (package_rows(package, &info.rows, &why))
-            info.rows = 0; /* damaged: looking for a row says so, and pkg verify says how */
+            info.rows = 0; /* damaged: lookups report it, and pkg verify shows details */
         each(context, &info);
     }
     view_return(set, view);
@@ -245,10 +246,11 @@ enum kiln_code package_set_use(struct package_set *set, const char *name,
         member = view_find(view, directory, name);
     char names[256];
     list_names(view, names);
-    enum kiln_code rc =
-        member ? use(context, member->package, err)
-               : kiln_fail(err, KILN_NOT_FOUND, "no package '%.80s' is installed; there %s%s", name,
-                           names[0] ? "is: " : "is none", names);
+    enum kiln_code rc = member
+                            ? use(context, member->package, err)
+                            : kiln_fail(err, KILN_NOT_FOUND,
+                                        "no package '%.80s' is installed; installed packages: %s",
+                                        name, names[0] ? names : "none");
     view_return(set, view);
     return rc;
 }

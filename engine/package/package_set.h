@@ -55,9 +55,13 @@ KILN_MUST_CHECK enum kiln_code package_set_rescan(
 
 #define PACKAGE_ROW_TEXT 160 /* longer names are truncated */
 
+struct package_query { /* a kernel and the device that it is for */
+    struct bytes database_id;
+    struct kern_name kernel;
+};
+
 struct package_found {
     char package[PACKAGE_NAME_MAX]; /* the package that had the kernel */
-    struct package_hit hit;
     char damaged[PACKAGE_NAME_MAX]; /* a package whose row failed its check during the search; "" if
                                        none */
     char damage[256];               /* message about that damage */
@@ -67,8 +71,8 @@ struct package_found {
 /* KILN_NOT_FOUND without a message on a miss. A damaged row counts as a miss, and the next
  * matching package is searched. |ret_found| is always written and reports the damage. */
 KILN_MUST_CHECK enum kiln_code package_set_find_named(struct package_set *set,
-                                                      struct bytes database_id, struct bytes name,
-                                                      struct bytes args, struct buffer *ret_raw,
+                                                      const struct package_query *query,
+                                                      struct buffer *ret_raw,
                                                       struct package_found *ret_found,
                                                       struct kiln_err *err);
 /* Searches only signed kiln packages. */
@@ -80,13 +84,11 @@ KILN_MUST_CHECK enum kiln_code package_set_find_key(struct package_set *set,
 /* Finds the first package for the same arch but other compute units that has an intact row of
  * this name. MIOpen's rule uses none of them. KILN_NOT_FOUND without a message. */
 KILN_MUST_CHECK enum kiln_code package_set_find_elsewhere(struct package_set *set,
-                                                          struct bytes database_id,
-                                                          struct bytes name, struct bytes args,
+                                                          const struct package_query *query,
                                                           char ret_package[PACKAGE_NAME_MAX],
                                                           char ret_id[DATABASE_ID_MAX]);
 /* Calls package_shun for every package with that file name. */
-void package_set_shun(struct package_set *set, const char *package, struct bytes name,
-                      struct bytes args);
+void package_set_shun(struct package_set *set, const char *package, const struct kern_name *name);
 /* Whether any package could answer for this database id. */
 bool package_set_covers(struct package_set *set, struct bytes database_id);
 /* Whether a built-in package for this database id is damaged, as a whole or in a requested row.

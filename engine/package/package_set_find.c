@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- which packages answer for a database id ---- */
+/* ---- which packages fit a database id ---- */
 
 struct wanted {
     char exact[DATABASE_ID_MAX];
-    char arch[DATABASE_ID_MAX]; /* "" when |exact| is one already */
+    char arch[DATABASE_ID_MAX]; /* "" if |exact| has no compute units */
     char device[DATABASE_ID_MAX];
 };
 
@@ -55,7 +55,8 @@ bool package_set_covers(struct package_set *set, struct bytes database_id)
     return covers;
 }
 
-/* Whole items; one that was found at opening has no member. */
+/* Finds an item that is damaged as a whole. If the damage was found when the set was created, the
+ * item has no member. */
 static const char *damaged_item(const struct package_set *set, const struct wanted *wanted)
 {
     for (size_t i = 0; set->data && i < set->data->count; i++) {
@@ -101,36 +102,41 @@ bool package_set_has_keys(struct package_set *set)
     return has;
 }
 
-/* ---- looking up ---- */
+/* ---- lookups ---- */
 
-/* One package's answer.  True when that settles it: the package had the object, or this process is
- * in trouble. */
-static bool note_answer(const struct member *member, enum kiln_code rc, bool damaged,
-                        struct bytes row, const struct kiln_err *why, struct package_found *found,
-                        struct kiln_err *err)
+struct answer { /* of one package */
+    enum kiln_code rc;
+    bool damaged;
+    struct kiln_err why;
+};
+
+/* |row| is the kernel's name or key, for messages. Returns true if the search ends: the package had
+ * the object, or this process failed. */
+static bool note_answer(const struct member *member, const struct answer *answer, struct bytes row,
+                        struct package_found *found, struct kiln_err *err)
 {
     const char *name = package_info(member->package)->name;
-    if (damaged && !found->damaged[0]) {
+    if (answer->damaged && !found->damaged[0]) {
         snprintf(found->damaged, sizeof(found->damaged), "%s", name);
-        snprintf(found->damage, sizeof(found->damage), "%.255s", why->text);
+        snprintf(found->damage, sizeof(found->damage), "%.255s", answer->why.text);
         snprintf(found->damaged_row, sizeof(found->damaged_row), "%.*s",
                  (int)(row.size < PACKAGE_ROW_TEXT ? row.size : PACKAGE_ROW_TEXT - 1),
                  (const char *)row.data);
     }
-    if (!rc)
+    if (!answer->rc)
         snprintf(found->package, sizeof(found->package), "%s", name);
-    else if (rc != KILN_NOT_FOUND)
-        *err = *why;
-    return rc != KILN_NOT_FOUND;
+    else if (answer->rc != KILN_NOT_FOUND)
+        *err = answer->why;
+    return answer->rc != KILN_NOT_FOUND;
 }
 
-enum kiln_code package_set_find_named(struct package_set *set, struct bytes database_id,
-                                      struct bytes name, struct bytes args, struct buffer *ret_raw,
-                                      struct package_found *ret_found, struct kiln_err *err)
+enum kiln_code package_set_find_named(struct package_set *set, const struct package_query *query,
+                                      struct buffer *ret_raw, struct package_found *ret_found,
+                                      struct kiln_err *err)
 {
     *ret_found = (struct package_found){ 0 };
     struct wanted wanted;
-    if (!parse_id(database_id, &wanted))
+    if (!parse_id(query->database_id, &wanted))
         return KILN_NOT_FOUND;
     struct view *view = view_take(set);
     enum kiln_code rc = KILN_NOT_FOUND;
@@ -140,41 +146,39 @@ enum kiln_code package_set_find_named(struct package_set *set, struct bytes data
             struct member *member = view->members[i];
             if ((int)fit_of(member, &wanted) != fit)
                 continue;
-            bool damaged = false;
-            struct kiln_err why = KILN_ERR_INIT;
-            rc = package_find_named(member->package, name, args, ret_raw, &ret_found->hit, &damaged,
-                                    &why);
-            settled = note_answer(member, rc, damaged, name, &why, ret_found, err);
+            struct answer answer = { .why = KILN_ERR_INIT };
+            answer.rc = package_find_named(member->package, &query->kernel, ret_raw,
+                                           &answer.damaged, &answer.why);
+            settled = note_answer(member, &answer, query->kernel.name, ret_found, err);
+            rc = answer.rc;
         }
     }
     view_return(set, view);
     return rc;
 }
 
-static bool has_row(struct member *member, struct bytes name, struct bytes args)
+static bool has_row(struct member *member, const struct kern_name *name)
 {
-    struct package_hit hit;
     bool damaged = false;
     struct kiln_err ignored = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer raw;
     buffer_init(&raw, LIMIT_CODE_OBJECT);
-    return package_find_named(member->package, name, args, &raw, &hit, &damaged, &ignored) ==
-           KILN_OK;
+    return package_find_named(member->package, name, &raw, &damaged, &ignored) == KILN_OK;
 }
 
-enum kiln_code package_set_find_elsewhere(struct package_set *set, struct bytes database_id,
-                                          struct bytes name, struct bytes args,
+enum kiln_code package_set_find_elsewhere(struct package_set *set,
+                                          const struct package_query *query,
                                           char ret_package[PACKAGE_NAME_MAX],
                                           char ret_id[DATABASE_ID_MAX])
 {
     struct wanted wanted;
-    if (!parse_id(database_id, &wanted))
+    if (!parse_id(query->database_id, &wanted))
         return KILN_NOT_FOUND;
     struct view *view = view_take(set);
     bool found = false;
     for (size_t i = 0; i < view->count && !found; i++) {
         struct member *member = view->members[i];
-        found = fit_of(member, &wanted) == PACKAGE_FIT_OTHER_CUS && has_row(member, name, args);
+        found = fit_of(member, &wanted) == PACKAGE_FIT_OTHER_CUS && has_row(member, &query->kernel);
         if (!found)
             continue;
         snprintf(ret_package, PACKAGE_NAME_MAX, "%s", package_info(member->package)->name);
@@ -196,22 +200,21 @@ enum kiln_code package_set_find_key(struct package_set *set, const struct digest
     bool settled = false;
     for (size_t i = 0; i < view->count && !settled; i++) {
         struct member *member = view->members[i];
-        bool damaged = false;
-        struct kiln_err why = KILN_ERR_INIT;
-        rc = package_find_key(member->package, key, ret_raw, &ret_found->hit, &damaged, &why);
-        settled = note_answer(member, rc, damaged, bytes_of_text(hex), &why, ret_found, err);
+        struct answer answer = { .why = KILN_ERR_INIT };
+        answer.rc = package_find_key(member->package, key, ret_raw, &answer.damaged, &answer.why);
+        settled = note_answer(member, &answer, bytes_of_text(hex), ret_found, err);
+        rc = answer.rc;
     }
     view_return(set, view);
     return rc;
 }
 
-void package_set_shun(struct package_set *set, const char *package, struct bytes name,
-                      struct bytes args)
+void package_set_shun(struct package_set *set, const char *package, const struct kern_name *name)
 {
     struct view *view = view_take(set);
     for (size_t i = 0; i < view->count; i++) {
         if (strcmp(package_info(view->members[i]->package)->name, package) == 0)
-            package_shun(view->members[i]->package, name, args);
+            package_shun(view->members[i]->package, name);
     }
     view_return(set, view);
 }
@@ -253,7 +256,7 @@ enum package_fit package_set_coverage(struct package_set *set, const char *datab
     return best;
 }
 
-struct others { /* packages for the arch that MIOpen's rule does not ask */
+struct others { /* packages for the same arch that MIOpen's rule does not search */
     char text[160];
     size_t used;
 };
@@ -280,7 +283,7 @@ bool package_set_missing(struct package_set *set, const char *database_id,
              "https://github.com/ROCm/MIOpen#installing-miopen-kernels-package (with kiln: "
              "scripts/install_precompiled_kernels.sh, or kilnctl pkg install PATH|URL)%s%s",
              database_id,
-             others.used ? "; of other compute units, so that they are not used: " : "",
+             others.used ? "; not used, because they are for other compute units: " : "",
              others.text);
     return true;
 }

@@ -15,30 +15,32 @@
 #define OWN 0 /* the directory that kiln installs into */
 #define PACKED_SUFFIX ".bz2"
 
-/* ---- the file that arrived ---- */
+/* ---- the uploaded file ---- */
 
-/* Whoever made the file might still have it open for writing; a lease is refused then.
- * Filesystems without leases are left to the hash.  An opener in the moment of the lease makes the
- * kernel send a signal: one that does nothing, where SIGIO would end the process. */
+/* Detects a process that still has the file open for writing: the kernel refuses a read lease then.
+ * On filesystems without leases, only the hash protects. If another process opens the file during
+ * the lease, the kernel sends a signal. SIGURG is ignored by default; SIGIO would end kilnd. */
 static enum kiln_code refuse_writers(int fd, const char *path, struct kiln_err *err)
 {
     if (fcntl(fd, F_SETSIG, SIGURG) != 0)
         return KILN_OK;
     if (fcntl(fd, F_SETLEASE, F_RDLCK) != 0)
-        return errno == EAGAIN ? kiln_fail(err, KILN_BUSY, "somebody still writes to '%s'", path)
-                               : KILN_OK;
+        return errno == EAGAIN
+                   ? kiln_fail(err, KILN_BUSY, "a process still has '%s' open for writing", path)
+                   : KILN_OK;
     fcntl(fd, F_SETLEASE, F_UNLCK);
     return KILN_OK;
 }
 
-/* From here on no other user can change it. */
+/* Afterwards no other user can change the file. */
 static enum kiln_code take_over(int fd, const char *path, struct kiln_err *err)
 {
     struct stat seen;
     if (fstat(fd, &seen) != 0)
-        return kiln_fail_errno(err, errno, "cannot look at '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot examine '%s'", path);
     if (!S_ISREG(seen.st_mode) || seen.st_nlink != 1)
-        return kiln_fail(err, KILN_INVALID, "'%s' is no plain file with one name", path);
+        return kiln_fail(err, KILN_INVALID, "'%s' is not a regular file with exactly one link",
+                         path);
     if (seen.st_uid != geteuid() && fchown(fd, geteuid(), getegid()) != 0)
         return kiln_fail_errno(err, errno, "cannot take over '%s'", path);
     if (fchmod(fd, 0644) != 0)
@@ -48,8 +50,7 @@ static enum kiln_code take_over(int fd, const char *path, struct kiln_err *err)
 
 static enum kiln_code refuse_changed(const struct package_arrival *arrival, struct kiln_err *err)
 {
-    return kiln_fail(err, KILN_CORRUPT,
-                     "'%s' is not what was fetched: it changed since it was checked; try again",
+    return kiln_fail(err, KILN_CORRUPT, "'%s' changed after it was checked; try again",
                      arrival->path);
 }
 
@@ -81,20 +82,20 @@ static enum kiln_code check_name(const struct package_arrival *arrival, struct k
     if (strchr(name, '/') || name[0] == '.' || strlen(name) >= PACKAGE_NAME_MAX ||
         !package_format_of(name, &format))
         return kiln_fail(err, KILN_INVALID,
-                         "'%.200s' is no name for a package: gfx90a68.kdb, gfx90a68.ukdb or "
-                         "gfx90a68.kpkg",
+                         "'%.200s' is not a valid package name; valid are, for example, "
+                         "gfx90a68.kdb, gfx90a68.ukdb and gfx90a68.kpkg",
                          name);
     return database_id_of_file(name, &id, err);
 }
 
-/* ---- what it must be ---- */
+/* ---- hash and signature ---- */
 
-static enum kiln_code refuse_other(const char *who, struct kiln_err *err)
+static enum kiln_code refuse_other(const char *expected, struct kiln_err *err)
 {
     return kiln_fail(err, KILN_CORRUPT,
-                     "its SHA-256 is not the one that %s: fetch it again from where you trust; one "
-                     "that is packed needs a name that ends in " PACKED_SUFFIX,
-                     who);
+                     "its SHA-256 is not %s: fetch it again from a source that you trust; the name "
+                     "of a compressed package must end in " PACKED_SUFFIX,
+                     expected);
 }
 
 static enum kiln_code check_wanted(const struct package_arrival *arrival, struct kiln_err *err)
@@ -104,10 +105,10 @@ static enum kiln_code check_wanted(const struct package_arrival *arrival, struct
         return KILN_OK;
     if (digest_from_hex(arrival->wanted, &wanted) && digest_equal(&wanted, &arrival->sha256))
         return KILN_OK;
-    return refuse_other("was asked for", err);
+    return refuse_other("the one given", err);
 }
 
-/* Of |name| without the suffix; whether it had it. */
+/* Copies |name| without its suffix; returns whether it had the suffix. */
 static bool unpacked_name(const char *name, char ret_name[PACKAGE_NAME_MAX])
 {
     size_t suffix = strlen(PACKED_SUFFIX);
@@ -128,16 +129,17 @@ static enum kiln_code check_manifest(const struct package_set *set,
     struct manifest_file file;
     struct kiln_err ignored = KILN_ERR_INIT;
     bool packed = unpacked_name(arrival->fetched, name) && arrival->may_be_packed;
-    enum kiln_code rc =
-        manifest_check(arrival->manifest, &trust, arrival->fetched, &file, ret_signer, err);
-    if (!rc)
-        rc = package_names_agree(name, arrival->name, err);
+    enum kiln_code rc = manifest_check(arrival->manifest, &trust, arrival->fetched, &file, err);
+    if (rc)
+        return rc;
+    memcpy(ret_signer, file.signer, KEY_NAME_MAX);
+    rc = package_names_agree(name, arrival->name, err);
     if (rc || digest_equal(&file.sha256, &arrival->sha256))
         return rc;
-    if (packed && (manifest_check(arrival->manifest, &trust, name, &file, ret_signer, &ignored) ||
+    if (packed && (manifest_check(arrival->manifest, &trust, name, &file, &ignored) ||
                    digest_equal(&file.sha256, &arrival->sha256)))
         return KILN_OK;
-    return refuse_other("its manifest states", err);
+    return refuse_other("the one in its manifest", err);
 }
 
 static enum kiln_code check_signature(const struct package_set *set,
@@ -150,12 +152,12 @@ static enum kiln_code check_signature(const struct package_set *set,
     if (!set->require_signature)
         return KILN_OK;
     return kiln_fail(err, KILN_DENIED,
-                     "'%s' is not signed by a trusted key and require-signature is set: put its "
-                     "manifest beside it and the signer's .pub file into '%s'",
+                     "'%s' is not signed by a trusted key, but require-signature is set: put its "
+                     "manifest next to it and the signer's .pub file into '%s'",
                      arrival->name, set->keys_directory);
 }
 
-/* Opens it where it is, to see that it is a package. */
+/* Also verifies that the file is a package. */
 static enum kiln_code count_rows(const struct package_arrival *arrival, uint64_t *ret_rows,
                                  struct kiln_err *err)
 {
@@ -187,13 +189,14 @@ enum kiln_code package_set_check(const struct package_set *set,
     return KILN_OK;
 }
 
-/* ---- into place ---- */
+/* ---- moving it into place ---- */
 
-/* The record first, under its other name: at whatever moment the power fails, each file that is in
- * place has one. */
-static enum kiln_code move_in(const struct package_set *set, const struct package_arrival *arrival,
-                              const struct file_identity *identity,
-                              const struct package_record *record, struct kiln_err *err)
+/* Writes the record first, under its temporary name, so that each installed file has a record
+ * whenever the power fails. */
+static enum kiln_code move_into_place(const struct package_set *set,
+                                      const struct package_arrival *arrival,
+                                      const struct file_identity *identity,
+                                      const struct package_record *record, struct kiln_err *err)
 {
     const char *directory = set->directories[OWN];
     char path[PATH_TEXT_MAX];
@@ -211,9 +214,9 @@ static enum kiln_code move_in(const struct package_set *set, const struct packag
     return package_record_settle(directory, arrival->name, err);
 }
 
-/* All members but |without|, and |with| (each may be NULL). */
-static enum kiln_code multiplexer(struct package_set *set, const struct member *without,
-                                  struct member *with, struct kiln_err *err)
+/* Installs a view without the member |without| and with |with|. Both may be NULL. */
+static enum kiln_code replace_member(struct package_set *set, const struct member *without,
+                                     struct member *with, struct kiln_err *err)
 {
     struct view *old = set->view;
     struct view *fresh = view_create(old->count + 1);
@@ -229,9 +232,8 @@ static enum kiln_code multiplexer(struct package_set *set, const struct member *
     return KILN_OK;
 }
 
-static enum kiln_code is_still_what_was_checked(const struct package_arrival *arrival,
-                                                const struct package_checked *checked,
-                                                struct kiln_err *err)
+static enum kiln_code check_unchanged(const struct package_arrival *arrival,
+                                      const struct package_checked *checked, struct kiln_err *err)
 {
     struct file_identity now;
     if (file_identity_at(AT_FDCWD, arrival->path, &now) &&
@@ -240,35 +242,35 @@ static enum kiln_code is_still_what_was_checked(const struct package_arrival *ar
     return refuse_changed(arrival, err);
 }
 
-/* Whoever can bring a file under that name would else make a signature worth nothing. */
-static enum kiln_code keep_signed(const struct package_set *set,
-                                  const struct package_arrival *arrival,
-                                  const struct package_checked *checked, struct kiln_err *err)
+/* A signature would be worthless if an unsigned file of the same name could replace the package. */
+static enum kiln_code protect_signed(const struct package_set *set,
+                                     const struct package_arrival *arrival,
+                                     const struct package_checked *checked, struct kiln_err *err)
 {
     const struct member *there = view_find(set->view, OWN, arrival->name);
     if (!there || !there->signature_counts || arrival->replace_signed ||
         signer_is_trusted(set, checked->signer))
         return KILN_OK;
     return kiln_fail(err, KILN_DENIED,
-                     "the one that is installed is signed by '%s', what came is not signed by any "
-                     "trusted key: install it with its manifest, or say that it may take the "
-                     "signed one's place (kilnctl pkg install --replace-signed)",
+                     "the installed package is signed by '%s', but the new file is not signed by a "
+                     "trusted key: install it with its manifest, or allow the replacement with "
+                     "kilnctl pkg install --replace-signed",
                      package_info(there->package)->signer);
 }
 
-/* What is in place now, for all look-ups that begin from here on. */
-static enum kiln_code show_it(struct package_set *set, const char *name,
-                              struct package_info *ret_info, struct kiln_err *err)
+/* Makes the file that is now in place visible to all lookups that begin later. */
+static enum kiln_code publish_member(struct package_set *set, const char *name,
+                                     struct package_info *ret_info, struct kiln_err *err)
 {
     KILN_AUTO(member) struct member *member = NULL;
     enum kiln_code rc = member_open(set, OWN, name, &member, err);
     if (rc)
         return rc;
     struct package_info info = *package_info(member->package);
-    rc = multiplexer(set, view_find(set->view, OWN, name), member, err);
+    rc = replace_member(set, view_find(set->view, OWN, name), member, err);
     if (rc)
         return rc;
-    KILN_TAKE(member); /* the view has it */
+    KILN_TAKE(member); /* the view owns it */
     *ret_info = info;
     return KILN_OK;
 }
@@ -284,31 +286,31 @@ enum kiln_code package_set_adopt(struct package_set *set, const struct package_a
     snprintf(record.source, sizeof(record.source), "%s", arrival->source);
     enum kiln_code rc = need_own_directory(set, err);
     if (!rc)
-        rc = keep_signed(set, arrival, checked, err);
+        rc = protect_signed(set, arrival, checked, err);
     if (!rc)
-        rc = is_still_what_was_checked(arrival, checked, err);
+        rc = check_unchanged(arrival, checked, err);
     if (!rc)
-        rc = move_in(set, arrival, &checked->identity, &record, err);
+        rc = move_into_place(set, arrival, &checked->identity, &record, err);
     if (!rc)
-        rc = show_it(set, arrival->name, ret_info, err);
+        rc = publish_member(set, arrival->name, ret_info, err);
     if (rc)
         return kiln_while(err, "installing '%s'", arrival->name);
     refusal_forget(set, OWN, arrival->name);
     return KILN_OK;
 }
 
-/* ---- out of it ---- */
+/* ---- removal ---- */
 
 static enum kiln_code deny_foreign(const struct member *member, struct kiln_err *err)
 {
     const char *path = package_info(member->package)->path;
     return kiln_fail(err, KILN_DENIED,
-                     "'%s' was not installed by kiln: remove the distribution's package that it "
-                     "belongs to (dpkg -S '%s' or rpm -qf '%s' names it), or the file",
+                     "'%s' was not installed by kiln: remove the distribution's package that owns "
+                     "it (shown by dpkg -S '%s' or rpm -qf '%s'), or the file itself",
                      path, path, path);
 }
 
-static enum kiln_code not_there(struct package_set *set, const char *name, struct kiln_err *err)
+static enum kiln_code refuse_absent(struct package_set *set, const char *name, struct kiln_err *err)
 {
     for (size_t directory = 1; directory < set->directory_count; directory++) {
         const struct member *member = view_find(set->view, directory, name);
@@ -333,7 +335,7 @@ enum kiln_code package_set_remove(struct package_set *set, const char *name,
     bool named = !strchr(name, '/') && package_format_of(name, &format) && size > 0 &&
                  (size_t)size < sizeof(path);
     if (!named || access(path, F_OK) != 0)
-        return not_there(set, name, err);
+        return refuse_absent(set, name, err);
     struct package_info info = { .format = format };
     snprintf(info.name, sizeof(info.name), "%s", name);
     snprintf(info.path, sizeof(info.path), "%s", path);
@@ -345,7 +347,7 @@ enum kiln_code package_set_remove(struct package_set *set, const char *name,
     enum kiln_code rc = whole_file_sync_directory(set->directories[OWN], err);
     if (member) {
         struct kiln_err why = KILN_ERR_INIT;
-        if (multiplexer(set, member, NULL, &why) && !rc) {
+        if (replace_member(set, member, NULL, &why) && !rc) {
             *err = why;
             rc = why.code;
         }

@@ -30,20 +30,15 @@ bool signer_is_trusted(const struct package_set *set, const char *signer)
            search.found;
 }
 
-/* Only kiln's own directory has records.  A distribution's files are as good as its signatures,
- * which its own package manager has checked, if anybody. */
-static enum kiln_code find_record(const struct package_set *set, size_t directory, const char *name,
-                                  const struct file_identity *identity,
-                                  struct package_record *ret_record, bool *ret_there,
+/* KILN_NOT_FOUND without a message if there is no record. Only kiln's own directory has records.
+ * Signatures of a distribution's files were checked by its package manager, if at all. */
+static enum kiln_code find_record(const struct package_set *set, const struct member *member,
+                                  const char *name, struct package_record *ret_record,
                                   struct kiln_err *err)
 {
-    *ret_there = false;
-    if (directory > 0)
-        return KILN_OK;
-    enum kiln_code rc =
-        package_record_read(set->directories[directory], name, identity, ret_record, err);
-    *ret_there = !rc;
-    return rc == KILN_NOT_FOUND ? KILN_OK : rc;
+    if (member->directory > 0)
+        return KILN_NOT_FOUND;
+    return package_record_read(set->directories[0], name, &member->identity, ret_record, err);
 }
 
 static enum kiln_code check_policy(const struct package_set *set, const char *path, bool trusted,
@@ -52,14 +47,16 @@ static enum kiln_code check_policy(const struct package_set *set, const char *pa
     if (trusted || !set->require_signature)
         return KILN_OK;
     if (signer[0])
-        return kiln_fail(err, KILN_DENIED,
-                         "'%s' was signed by '%s', whose key is no longer in '%s': put it back, or "
-                         "kilnctl pkg rm the package",
-                         path, signer, set->keys_directory);
-    return kiln_fail(err, KILN_DENIED,
-                     "'%s' is not signed and require-signature is set: kilnctl pkg install it with "
-                     "its manifest, or unset require-signature",
-                     path);
+        return kiln_fail(
+            err, KILN_DENIED,
+            "'%s' was signed by '%s', whose key is no longer in '%s': put the key back, "
+            "or remove the package with kilnctl pkg rm",
+            path, signer, set->keys_directory);
+    return kiln_fail(
+        err, KILN_DENIED,
+        "'%s' is not signed, but require-signature is set: install it with its manifest "
+        "(kilnctl pkg install), or unset require-signature",
+        path);
 }
 
 static enum kiln_code check_permissions(const char *path, struct kiln_err *err)
@@ -67,7 +64,7 @@ static enum kiln_code check_permissions(const char *path, struct kiln_err *err)
     struct stat seen;
     if (stat(path, &seen) == 0 && (seen.st_mode & S_IWOTH))
         return kiln_fail(err, KILN_DENIED,
-                         "'%s' is not opened: everybody may write to it; chmod o-w it", path);
+                         "'%s' is not used, because everybody can write to it: chmod o-w it", path);
     return KILN_OK;
 }
 
@@ -86,10 +83,12 @@ enum kiln_code member_open(const struct package_set *set, size_t directory, cons
         return kiln_fail(err, KILN_NOT_FOUND, "'%s' is gone", path);
 
     struct package_record record = { 0 };
-    bool recorded = false;
     enum kiln_code rc = check_permissions(path, err);
     if (!rc)
-        rc = find_record(set, directory, name, &member->identity, &record, &recorded, err);
+        rc = find_record(set, member, name, &record, err);
+    bool recorded = !rc;
+    if (rc == KILN_NOT_FOUND)
+        rc = KILN_OK;
     member->signature_counts = recorded && signer_is_trusted(set, record.signer);
     if (!rc)
         rc = check_policy(set, path, member->signature_counts, record.signer, err);
@@ -106,7 +105,8 @@ enum kiln_code member_open(const struct package_set *set, size_t directory, cons
     return KILN_OK;
 }
 
-/* NULL where it is damaged.  What was no package when it was built in is told at opening. */
+/* |ret_member| stays NULL if the item is damaged. Fails if the item was not a package when it was
+ * built in. */
 static enum kiln_code open_built_in(const struct package_set *set, struct engine_item *item,
                                     struct member **ret_member, struct kiln_err *err)
 {
@@ -119,7 +119,7 @@ static enum kiln_code open_built_in(const struct package_set *set, struct engine
     enum kiln_code rc =
         engine_item_is_damaged(item) ? KILN_CORRUPT : package_open(&options, &member->package, err);
     if (rc && (rc == KILN_INVALID || rc == KILN_NO_MEMORY || engine_item_is_as_built(item)))
-        return kiln_while(err, "'%s', which is built into this program", item->name);
+        return kiln_while(err, "opening '%s', which is built into this program", item->name);
     if (rc)
         return KILN_OK;
     *member = (struct member){ .refs = 1, /* the set's */

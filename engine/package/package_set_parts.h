@@ -66,7 +66,7 @@ void view_return(struct package_set *set, struct view *view);
 void view_replace(struct package_set *set, struct view *view);
 /* Allocates a view for |count| members; NULL if out of memory. */
 struct view *view_create(size_t count);
-/* Member |name| of |directory|, NULL when there is none. */
+/* Member |name| of |directory|; NULL if there is none. */
 struct member *view_find(const struct view *view, size_t directory, const char *name);
 
 void member_destroy(struct member *member);

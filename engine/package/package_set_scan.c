@@ -8,10 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A directory of more files than this is not one for packages. */
+/* In each directory. A directory with more files is not meant for packages. */
 #define FILES_MAX 4096
 
-struct file { /* one that is named like a package */
+struct file { /* named like a package */
     size_t directory;
     char name[PACKAGE_NAME_MAX];
     struct file_identity identity;
@@ -23,7 +23,7 @@ struct scan {
     void (*refused)(void *context, const char *text);
     void *context;
     struct file *files; /* owned */
-    size_t count, room;
+    size_t count, capacity;
     bool keys_changed;
 };
 
@@ -40,7 +40,7 @@ static void report_changed(struct scan *s, const struct member *member, bool app
         s->changed(s->context, &change);
 }
 
-/* ---- what is there ---- */
+/* ---- candidates ---- */
 
 static bool ends_in(const char *name, const char *end)
 {
@@ -61,19 +61,19 @@ static bool add_file(struct scan *s, size_t directory, int directory_fd, const c
     if (!is_candidate(name) || !file_identity_at(directory_fd, name, &file.identity))
         return true;
     snprintf(file.name, sizeof(file.name), "%s", name);
-    if (s->count == s->room) {
-        size_t room = s->room ? 2 * s->room : 16;
-        struct file *files = realloc(s->files, room * sizeof(*files));
+    if (s->count == s->capacity) {
+        size_t capacity = s->capacity ? 2 * s->capacity : 16;
+        struct file *files = realloc(s->files, capacity * sizeof(*files));
         if (!files)
             return false;
         s->files = files;
-        s->room = room;
+        s->capacity = capacity;
     }
     s->files[s->count++] = file;
     return true;
 }
 
-/* |why| is told when it begins. */
+/* Reports |why| once, until the directory becomes readable again. */
 static void note_unreadable(struct scan *s, size_t directory, const struct kiln_err *why)
 {
     if (!s->set->unreadable[directory])
@@ -81,8 +81,8 @@ static void note_unreadable(struct scan *s, size_t directory, const struct kiln_
     s->set->unreadable[directory] = true;
 }
 
-/* KILN_NOT_FOUND when it is absent.  What everybody may put there is code that anybody's jobs would
- * run. */
+/* KILN_NOT_FOUND without a message if the directory is absent. Refuses one that everybody can write
+ * to: any user could put code there that other users' jobs run. */
 static enum kiln_code open_directory(const char *path, DIR **ret_dir, struct kiln_err *err)
 {
     DIR *dir = opendir(path);
@@ -90,15 +90,15 @@ static enum kiln_code open_directory(const char *path, DIR **ret_dir, struct kil
     if (!dir && (errno == ENOENT || errno == ENOTDIR))
         return KILN_NOT_FOUND;
     if (!dir)
-        return kiln_fail_errno(err, errno, "cannot look for packages in '%s'", path);
+        return kiln_fail_errno(err, errno, "cannot search '%s' for packages", path);
     if (fstat(dirfd(dir), &seen) == 0 && !(seen.st_mode & S_IWOTH)) {
         *ret_dir = dir;
         return KILN_OK;
     }
     closedir(dir);
-    return kiln_fail(err, KILN_DENIED,
-                     "no packages are taken from '%s': everybody may write to it; chmod o-w it",
-                     path);
+    return kiln_fail(
+        err, KILN_DENIED,
+        "packages in '%s' are not used, because everybody can write to it: chmod o-w it", path);
 }
 
 static enum kiln_code list_directory(struct scan *s, size_t directory, struct kiln_err *err)
@@ -113,15 +113,15 @@ static enum kiln_code list_directory(struct scan *s, size_t directory, struct ki
     if (rc)
         return KILN_OK;
     size_t before = s->count;
-    bool room = true;
-    for (struct dirent *e; room && (e = readdir(dir)) && s->count - before < FILES_MAX;)
-        room = add_file(s, directory, dirfd(dir), e->d_name);
+    bool added = true;
+    for (struct dirent *e; added && (e = readdir(dir)) && s->count - before < FILES_MAX;)
+        added = add_file(s, directory, dirfd(dir), e->d_name);
     closedir(dir);
-    return room ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory to list packages");
+    return added ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "no memory to list packages");
 }
 
-/* A key that came or went decides about packages whose files did not change. */
-static void look_at_keys(struct scan *s)
+/* A new or removed key affects packages whose own files did not change. */
+static void check_keys_changed(struct scan *s)
 {
     struct stat seen;
     int64_t changed = 0;
@@ -131,7 +131,7 @@ static void look_at_keys(struct scan *s)
     s->set->keys_changed_ns = changed;
 }
 
-/* ---- what was refused ---- */
+/* ---- refused files ---- */
 
 static struct refusal *refusal_find(struct package_set *set, size_t directory, const char *name)
 {
@@ -158,7 +158,7 @@ void refusal_forget(struct package_set *set, size_t directory, const char *name)
         refusal_drop(set, refusal);
 }
 
-/* Under the refusals' mutex, as the next. */
+/* The caller holds the refusals' mutex, as for refusal_note. */
 static struct refusal *refusal_add(struct package_set *set, const struct file *file)
 {
     struct refusal *grown =
@@ -181,16 +181,16 @@ static void refusal_note(struct package_set *set, const struct file *file,
     if (!refusal)
         refusal = refusal_add(set, file);
     if (!refusal)
-        return; /* it is tried, and told, again */
+        return; /* the next rescan tries and reports it again */
     refusal->identity = file->identity;
     refusal->reported = why->code != KILN_BUSY;
     refusal->seen = true;
     snprintf(refusal->text, sizeof(refusal->text), "%.500s", why->text);
 }
 
-/* A file that is not whole is perhaps being copied: it is told at the next rescan that finds it
+/* An incomplete file may still be being copied. It is reported by the next rescan that finds it
  * unchanged. */
-static void refuse(struct scan *s, const struct file *file, const struct kiln_err *why)
+static void refuse_file(struct scan *s, const struct file *file, const struct kiln_err *why)
 {
     pthread_mutex_lock(&s->set->refusals_mutex);
     refusal_note(s->set, file, why);
@@ -199,7 +199,7 @@ static void refuse(struct scan *s, const struct file *file, const struct kiln_er
         report_refused(s, why->text);
 }
 
-/* Whether |file| is one that was refused and is still the same. */
+/* Whether |file| was refused before and has not changed since. */
 static bool is_refused(struct scan *s, const struct file *file)
 {
     struct refusal *refusal = refusal_find(s->set, file->directory, file->name);
@@ -212,7 +212,7 @@ static bool is_refused(struct scan *s, const struct file *file)
     return true;
 }
 
-static void forget_the_gone(struct package_set *set)
+static void forget_vanished(struct package_set *set)
 {
     for (size_t i = set->refusal_count; i-- > 0;) {
         if (!set->refusals[i].seen)
@@ -243,8 +243,9 @@ static enum kiln_code open_file(struct scan *s, const struct file *file, struct 
     return member_open(s->set, file->directory, file->name, ret_member, err);
 }
 
-/* The member for |file|: the one there was, or a new one; NULL when it is refused. */
-static struct member *visit(struct scan *s, const struct view *old, const struct file *file)
+/* Returns the existing member for |file|, or a new one; NULL if the file is refused. */
+static struct member *member_for_file(struct scan *s, const struct view *old,
+                                      const struct file *file)
 {
     struct member *member = view_find(old, file->directory, file->name);
     if (is_unchanged(s, member, file))
@@ -255,8 +256,8 @@ static struct member *visit(struct scan *s, const struct view *old, const struct
     struct member *opened = NULL;
     enum kiln_code rc = open_file(s, file, &opened, &why);
     if (rc) {
-        if (rc != KILN_NOT_FOUND) /* it went while we looked */
-            refuse(s, file, &why);
+        if (rc != KILN_NOT_FOUND) /* removed during the scan */
+            refuse_file(s, file, &why);
         return NULL;
     }
     refusal_forget(s->set, file->directory, file->name);
@@ -265,7 +266,7 @@ static struct member *visit(struct scan *s, const struct view *old, const struct
 
 /* ---- all files ---- */
 
-static bool has(const struct view *view, const struct member *member)
+static bool has_member(const struct view *view, const struct member *member)
 {
     for (size_t i = 0; i < view->count; i++) {
         if (view->members[i] == member)
@@ -274,18 +275,18 @@ static bool has(const struct view *view, const struct member *member)
     return false;
 }
 
-/* Reports members that are in only one of the views; true when there are any. */
+/* Reports members that are in only one of the views; returns whether there are any. */
 static bool report_difference(struct scan *s, const struct view *old, const struct view *fresh)
 {
     bool differ = false;
     for (size_t i = 0; i < old->count; i++) {
-        if (has(fresh, old->members[i]))
+        if (has_member(fresh, old->members[i]))
             continue;
         report_changed(s, old->members[i], /* appeared= */ false);
         differ = true;
     }
     for (size_t i = 0; i < fresh->count; i++) {
-        if (has(old, fresh->members[i]))
+        if (has_member(old, fresh->members[i]))
             continue;
         report_changed(s, fresh->members[i], /* appeared= */ true);
         differ = true;
@@ -293,20 +294,20 @@ static bool report_difference(struct scan *s, const struct view *old, const stru
     return differ;
 }
 
-static enum kiln_code settle(struct scan *s, struct kiln_err *err)
+static enum kiln_code update_view(struct scan *s, struct kiln_err *err)
 {
     struct view *fresh = view_create(s->count + s->set->built_in_count);
     if (!fresh)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory to list packages");
     struct view *old = s->set->view; /* only the write queue replaces it */
     for (size_t i = 0; i < s->count; i++) {
-        struct member *member = visit(s, old, &s->files[i]);
+        struct member *member = member_for_file(s, old, &s->files[i]);
         if (member)
             fresh->members[fresh->count++] = member;
     }
     for (size_t i = 0; i < s->set->built_in_count; i++)
         fresh->members[fresh->count++] = s->set->built_in[i];
-    forget_the_gone(s->set);
+    forget_vanished(s->set);
     if (report_difference(s, old, fresh))
         view_replace(s->set, fresh);
     else
@@ -320,12 +321,12 @@ enum kiln_code package_set_rescan(struct package_set *set,
                                   struct kiln_err *err)
 {
     struct scan s = { .set = set, .changed = changed, .refused = refused, .context = context };
-    look_at_keys(&s);
+    check_keys_changed(&s);
     enum kiln_code rc = KILN_OK;
     for (size_t directory = 0; !rc && directory < set->directory_count; directory++)
         rc = list_directory(&s, directory, err);
     if (!rc)
-        rc = settle(&s, err);
+        rc = update_view(&s, err);
     free(s.files);
     return rc;
 }

@@ -7,14 +7,14 @@
 
 #include <string.h>
 
-/* MIOpen's own stay below 2200 bytes; ours are a program's name and its options. */
+/* MIOpen's own texts have less than 2200 bytes. kiln's are a program's name and its options. */
 #define NAME_LENGTH_MAX 4096
 #define ARGS_MAX (LIMIT_OPTIONS_TEXT + 4096)
 
 struct package_writer {
     struct kern_db_writer *kdb; /* owned; NULL for the other format */
     struct kpkg_writer *kpkg;   /* owned; likewise */
-    struct buffer name, args;   /* owned: of the latest entry */
+    struct buffer name, args;   /* owned; of the latest entry */
 };
 
 enum kiln_code package_writer_create(const char *path, enum package_format format,
@@ -43,7 +43,7 @@ void package_writer_destroy(struct package_writer *writer)
     free(writer);
 }
 
-static int compare(struct bytes a, struct bytes b)
+static int compare_bytes(struct bytes a, struct bytes b)
 {
     size_t common = a.size < b.size ? a.size : b.size;
     int order = common ? memcmp(a.data, b.data, common) : 0;
@@ -52,7 +52,7 @@ static int compare(struct bytes a, struct bytes b)
 
 static bool has_nul(struct bytes text) { return text.size && memchr(text.data, '\0', text.size); }
 
-static enum kiln_code check(const struct package_entry *entry, struct kiln_err *err)
+static enum kiln_code check_entry(const struct package_entry *entry, struct kiln_err *err)
 {
     if (entry->name.size == 0 || entry->name.size > NAME_LENGTH_MAX || entry->args.size > ARGS_MAX)
         return kiln_fail(err, KILN_INVALID,
@@ -66,7 +66,7 @@ static enum kiln_code check(const struct package_entry *entry, struct kiln_err *
                                    entry->toolchain, entry->program, entry->options };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         if (has_nul(texts[i]))
-            return kiln_fail(err, KILN_INVALID, "there is a NUL in its texts");
+            return kiln_fail(err, KILN_INVALID, "one of its texts contains a NUL");
     }
     return KILN_OK;
 }
@@ -74,15 +74,16 @@ static enum kiln_code check(const struct package_entry *entry, struct kiln_err *
 static enum kiln_code check_order(const struct package_writer *writer,
                                   const struct package_entry *entry, struct kiln_err *err)
 {
-    int order = compare(buffer_view(&writer->name), entry->name);
+    int order = compare_bytes(buffer_view(&writer->name), entry->name);
     if (order == 0)
-        order = compare(buffer_view(&writer->args), entry->args);
+        order = compare_bytes(buffer_view(&writer->args), entry->args);
     if (order == 0)
-        return kiln_fail(err, KILN_INVALID, "it is there already");
-    return order < 0 ? KILN_OK : kiln_fail(err, KILN_INVALID, "it comes after a later one");
+        return kiln_fail(err, KILN_INVALID, "it was added before");
+    return order < 0 ? KILN_OK
+                     : kiln_fail(err, KILN_INVALID, "entries are not in the order of their names");
 }
 
-static void remember(struct buffer *text, struct bytes value)
+static void copy_text(struct buffer *text, struct bytes value)
 {
     text->size = 0;
     buffer_put(text, value.data, value.size);
@@ -91,15 +92,15 @@ static void remember(struct buffer *text, struct bytes value)
 enum kiln_code package_writer_add(struct package_writer *writer, const struct package_entry *entry,
                                   struct kiln_err *err)
 {
-    enum kiln_code rc = check(entry, err);
+    enum kiln_code rc = check_entry(entry, err);
     if (!rc)
         rc = check_order(writer, entry, err);
     if (!rc && writer->kdb)
         rc = kern_db_writer_add(writer->kdb, entry->name, entry->args, entry->raw, err);
     else if (!rc)
         rc = kpkg_writer_add(writer->kpkg, entry, err);
-    remember(&writer->name, entry->name);
-    remember(&writer->args, entry->args);
+    copy_text(&writer->name, entry->name);
+    copy_text(&writer->args, entry->args);
     if (!rc && (writer->name.failed || writer->args.failed))
         rc = kiln_fail(err, KILN_NO_MEMORY, "no memory to write packages");
     int shown = entry->name.size > 120 ? 120 : (int)entry->name.size;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-static enum kiln_code fill(int fd, const struct whole_file *file, struct kiln_err *err)
+static enum kiln_code fill_file(int fd, const struct whole_file *file, struct kiln_err *err)
 {
     if (fchmod(fd, file->mode) != 0)
         return kiln_fail_errno(err, errno, "cannot set its permissions");
@@ -18,21 +18,21 @@ static enum kiln_code fill(int fd, const struct whole_file *file, struct kiln_er
     return rc;
 }
 
-/* link(2) refuses a name that is taken; rename(2) takes it over. */
-static enum kiln_code move_in(int directory_fd, const char *temp, const struct whole_file *file,
-                              struct kiln_err *err)
+/* link(2) fails if the name exists; rename(2) replaces the file. */
+static enum kiln_code move_into_place(int directory_fd, const char *temp,
+                                      const struct whole_file *file, struct kiln_err *err)
 {
     int failed = file->replace ? renameat(directory_fd, temp, directory_fd, file->name)
                                : linkat(directory_fd, temp, directory_fd, file->name, 0);
     if (failed && errno == EEXIST)
-        return kiln_fail(err, KILN_BUSY, "there is one already");
+        return kiln_fail(err, KILN_BUSY, "it exists already");
     if (failed)
         return kiln_fail_errno(err, errno, "cannot move it into place");
     return KILN_OK;
 }
 
-static enum kiln_code write_in(int directory_fd, const struct whole_file *file,
-                               struct kiln_err *err)
+static enum kiln_code write_file(int directory_fd, const struct whole_file *file,
+                                 struct kiln_err *err)
 {
     char temp[300];
     int size = snprintf(temp, sizeof(temp), ".%s.tmp", file->name);
@@ -42,11 +42,11 @@ static enum kiln_code write_in(int directory_fd, const struct whole_file *file,
     KILN_AUTO(fd)
     int fd = openat(directory_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return kiln_fail_errno(err, errno, "cannot make a file there");
-    enum kiln_code rc = fill(fd, file, err);
+        return kiln_fail_errno(err, errno, "cannot create a temporary file");
+    enum kiln_code rc = fill_file(fd, file, err);
     if (!rc)
-        rc = move_in(directory_fd, temp, file, err);
-    unlinkat(directory_fd, temp, 0); /* gone already when it was renamed */
+        rc = move_into_place(directory_fd, temp, file, err);
+    unlinkat(directory_fd, temp, 0); /* absent if it was renamed */
     if (!rc && fsync(directory_fd) != 0) {
         rc = kiln_fail_errno(err, errno, "cannot sync its directory");
         if (!file->replace)
@@ -67,7 +67,7 @@ enum kiln_code whole_file_write(const struct whole_file *file, struct kiln_err *
     KILN_AUTO(fd) int directory_fd = -1;
     enum kiln_code rc = open_directory(file->directory, &directory_fd, err);
     if (!rc)
-        rc = write_in(directory_fd, file, err);
+        rc = write_file(directory_fd, file, err);
     return rc ? kiln_while(err, "writing '%s/%s'", file->directory, file->name) : KILN_OK;
 }
 

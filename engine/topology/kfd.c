@@ -109,7 +109,8 @@ static void set_target(struct gpu *gpu, const struct properties *p)
                      p->capability & CAPABILITY_SRAMECC ? '+' : '-');
 }
 
-static enum kiln_code describe(const struct properties *p, struct gpu *gpu, struct kiln_err *err)
+static enum kiln_code describe_gpu(const struct properties *p, struct gpu *gpu,
+                                   struct kiln_err *err)
 {
     if (!set_arch(gpu, p))
         return kiln_fail(err, KILN_INVALID,
@@ -135,21 +136,20 @@ static enum kiln_code read_gpu(const char *directory, unsigned node, struct gpu 
     char path[4096];
     struct gpu gpu = { .node = node };
     struct properties p = { 0 };
-    unsigned seen = 0;
+    struct kfd_properties reading = { .rows = properties, .count = PROPERTY_COUNT, .numbers = &p };
     int errnum = 0;
     *ret_gpu = gpu;
     int size = snprintf(path, sizeof(path), "%s/%u/properties", directory, node);
     if (size < 0 || (size_t)size >= sizeof(path))
         return kiln_fail(err, KILN_INVALID, "its path is too long");
-    enum kiln_code rc =
-        kfd_properties_read(path, properties, PROPERTY_COUNT, &p, &seen, &errnum, err);
+    enum kiln_code rc = kfd_properties_read(path, &reading, &errnum, err);
     if (rc)
         return errnum == EPERM ? KILN_OK : rc; /* the cgroup hides this device */
-    if (!(seen & SEEN_SIMD_COUNT))
+    if (!(reading.seen & SEEN_SIMD_COUNT))
         return kiln_fail(err, KILN_INVALID, "no simd_count");
     if (p.simd_count == 0)
         return KILN_OK;
-    rc = describe(&p, &gpu, err);
+    rc = describe_gpu(&p, &gpu, err);
     if (!rc)
         *ret_gpu = gpu;
     return rc;
@@ -188,7 +188,7 @@ static enum kiln_code list_nodes(const char *directory, unsigned nodes[NODES_MAX
 }
 
 KILN_PRINTF(2, 3)
-static void note(char skipped[256], const char *fmt, ...)
+static void note_skipped(char skipped[256], const char *fmt, ...)
 {
     size_t used = strlen(skipped);
     if (used > 0 && used < 254)
@@ -214,16 +214,16 @@ enum kiln_code kfd_gpus(const char *directory, struct gpu ret_gpus[GPUS_MAX], si
         struct kiln_err why = KILN_ERR_INIT;
         rc = read_gpu(directory, nodes[i], &gpu, &why);
         if (rc)
-            note(ret_skipped, "node %u: %s", nodes[i], why.text);
+            note_skipped(ret_skipped, "node %u: %s", nodes[i], why.text);
         else if (gpu.compute_units && count == GPUS_MAX)
             beyond++;
         else if (gpu.compute_units)
             ret_gpus[count++] = gpu;
     }
     if (beyond)
-        note(ret_skipped, "%zu more GPUs than the %d that are looked at", beyond, GPUS_MAX);
+        note_skipped(ret_skipped, "%zu more GPUs than the %d that are looked at", beyond, GPUS_MAX);
     if (more)
-        note(ret_skipped, "more than %d nodes", NODES_MAX);
+        note_skipped(ret_skipped, "more than %d nodes", NODES_MAX);
     *ret_count = count;
     return KILN_OK;
 }
@@ -252,13 +252,13 @@ uint64_t kfd_memory(const char *directory, const struct gpu *gpu)
         char path[4096];
         struct bank bank = { 0 };
         struct kiln_err ignored = KILN_ERR_INIT;
-        unsigned seen = 0;
+        struct kfd_properties reading = { .rows = bank_properties, .count = 2, .numbers = &bank };
         int errnum;
         int size =
             snprintf(path, sizeof(path), "%s/%u/mem_banks/%u/properties", directory, gpu->node, i);
         if (size < 0 || (size_t)size >= sizeof(path) ||
-            kfd_properties_read(path, bank_properties, 2, &bank, &seen, &errnum, &ignored) ||
-            seen != 3u || (is_of_device(&bank) && bank.size_in_bytes > UINT64_MAX - sum))
+            kfd_properties_read(path, &reading, &errnum, &ignored) || reading.seen != 3u ||
+            (is_of_device(&bank) && bank.size_in_bytes > UINT64_MAX - sum))
             return 0; /* part of it would be a wrong number */
         sum += is_of_device(&bank) ? bank.size_in_bytes : 0;
     }

@@ -12,19 +12,12 @@
 /* A node's properties are about 800 bytes today. */
 #define PROPERTIES_MAX (64u << 10)
 
-struct table {
-    const struct kfd_property *rows;
-    size_t count;
-    void *numbers;
-    unsigned seen;
-};
-
-bool kfd_parse_number(const char *text, size_t size, uint64_t most, uint64_t *ret_value)
+bool kfd_parse_number(const char *text, size_t size, uint64_t max, uint64_t *ret_value)
 {
     uint64_t value = 0;
     for (size_t i = 0; i < size; i++) {
         unsigned digit = (unsigned)(text[i] - '0');
-        if (digit > 9 || value > (most - digit) / 10)
+        if (digit > 9 || value > (max - digit) / 10)
             return false;
         value = value * 10 + digit;
     }
@@ -32,32 +25,32 @@ bool kfd_parse_number(const char *text, size_t size, uint64_t most, uint64_t *re
     return size > 0;
 }
 
-/* A line is "name value"; names that nobody here asks for are passed over.  NULL, or what is wrong
- * with it. */
-static const char *read_line(struct table *t, const char *line, size_t size)
+/* Parses a line "name value". Returns the name if its number is malformed or repeated, else NULL.
+ */
+static const char *read_line(struct kfd_properties *p, const char *line, size_t size)
 {
     const char *blank = memchr(line, ' ', size);
-    for (size_t i = 0; blank && i < t->count; i++) {
-        const char *name = t->rows[i].name;
+    for (size_t i = 0; blank && i < p->count; i++) {
+        const char *name = p->rows[i].name;
         if (strlen(name) != (size_t)(blank - line) || memcmp(line, name, strlen(name)) != 0)
             continue;
-        uint64_t *value = (uint64_t *)((char *)t->numbers + t->rows[i].offset);
+        uint64_t *value = (uint64_t *)((char *)p->numbers + p->rows[i].offset);
         size_t digits = size - (size_t)(blank + 1 - line);
-        if ((t->seen & (1u << i)) || !kfd_parse_number(blank + 1, digits, UINT64_MAX, value))
+        if ((p->seen & (1u << i)) || !kfd_parse_number(blank + 1, digits, UINT64_MAX, value))
             return name;
-        t->seen |= 1u << i;
+        p->seen |= 1u << i;
         return NULL;
     }
     return NULL;
 }
 
-static const char *read_lines(struct table *t, struct bytes text)
+static const char *read_lines(struct kfd_properties *p, struct bytes text)
 {
     const char *at = (const char *)text.data;
     for (size_t left = text.size; left > 0;) {
         const char *newline = memchr(at, '\n', left);
         size_t size = newline ? (size_t)(newline - at) : left;
-        const char *bad = read_line(t, at, size);
+        const char *bad = read_line(p, at, size);
         if (bad)
             return bad;
         size_t step = size + (newline ? 1 : 0);
@@ -67,7 +60,7 @@ static const char *read_lines(struct table *t, struct bytes text)
     return NULL;
 }
 
-/* Not blocking: what stands in for a regular file might be a pipe. */
+/* Opens without blocking: the path could be a pipe instead of a regular file. */
 static enum kiln_code read_text(const char *path, struct buffer *ret_text, int *ret_errno,
                                 struct kiln_err *err)
 {
@@ -75,10 +68,10 @@ static enum kiln_code read_text(const char *path, struct buffer *ret_text, int *
     struct stat seen;
     if (fd < 0 || fstat(fd, &seen) != 0) {
         *ret_errno = errno;
-        return kiln_fail_errno(err, errno, "no properties");
+        return kiln_fail_errno(err, errno, "cannot open its properties");
     }
     if (!S_ISREG(seen.st_mode))
-        return kiln_fail(err, KILN_INVALID, "properties is no file");
+        return kiln_fail(err, KILN_INVALID, "its properties are not a regular file");
     errno = 0;
     enum kiln_code rc = fs_read_fd(fd, PROPERTIES_MAX, ret_text, err);
     if (rc)
@@ -86,9 +79,8 @@ static enum kiln_code read_text(const char *path, struct buffer *ret_text, int *
     return rc;
 }
 
-enum kiln_code kfd_properties_read(const char *path, const struct kfd_property *rows, size_t count,
-                                   void *numbers, unsigned *ret_seen, int *ret_errno,
-                                   struct kiln_err *err)
+enum kiln_code kfd_properties_read(const char *path, struct kfd_properties *properties,
+                                   int *ret_errno, struct kiln_err *err)
 {
     BUFFER_AUTO struct buffer text;
     buffer_init(&text, PROPERTIES_MAX + 1);
@@ -96,8 +88,7 @@ enum kiln_code kfd_properties_read(const char *path, const struct kfd_property *
     enum kiln_code rc = read_text(path, &text, ret_errno, err);
     if (rc)
         return rc;
-    struct table t = { .rows = rows, .count = count, .numbers = numbers };
-    const char *bad = read_lines(&t, buffer_view(&text));
-    *ret_seen = t.seen;
-    return bad ? kiln_fail(err, KILN_INVALID, "%s makes no sense", bad) : KILN_OK;
+    properties->seen = 0;
+    const char *bad = read_lines(properties, buffer_view(&text));
+    return bad ? kiln_fail(err, KILN_INVALID, "its %s is not a valid number", bad) : KILN_OK;
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Files of KFD's sysfs: a line is a name, a blank, a decimal number.
+ * Reads the property files of KFD's sysfs. Each line is a name, a blank and a decimal number.
  *
  * Ownership  plain values
  * Threading  any thread
@@ -14,16 +14,20 @@
 
 struct kfd_property {
     const char *name;
-    size_t offset; /* of its uint64_t */
+    size_t offset; /* of its uint64_t in the struct that receives the numbers */
 };
 
-/* Reads the file |path| into the numbers that |rows| (at most 32) name, which the caller zeroed;
- * names that no row has are passed over.  Bit i of *ret_seen: row i was there.  KILN_INVALID for a
- * number that makes no sense or is there twice; *ret_errno is errno where opening or reading
- * failed, else 0. */
+struct kfd_properties { /* what to read from a file, and the result */
+    const struct kfd_property *rows;
+    size_t count;  /* of rows, at most 32 */
+    void *numbers; /* the struct with the rows' offsets, zeroed by the caller */
+    unsigned seen; /* result: bit i is set if the file has row i */
+};
+
+/* Reads the file |path|. Names that no row has are skipped. KILN_INVALID: a number is malformed or
+ * its name is repeated. |ret_errno| is errno if opening or reading failed, otherwise 0. */
 KILN_MUST_CHECK enum kiln_code kfd_properties_read(const char *path,
-                                                   const struct kfd_property *rows, size_t count,
-                                                   void *numbers, unsigned *ret_seen,
+                                                   struct kfd_properties *properties,
                                                    int *ret_errno, struct kiln_err *err);
-/* Digits and nothing else, at most |most|. */
-bool kfd_parse_number(const char *text, size_t size, uint64_t most, uint64_t *ret_value);
+/* Parses decimal digits with a value of at most |max|; false for any other text. */
+bool kfd_parse_number(const char *text, size_t size, uint64_t max, uint64_t *ret_value);

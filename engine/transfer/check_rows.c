@@ -5,7 +5,7 @@
 #include "engine/miopen/kern_db.h"
 #include "engine/package/package.h"
 
-static void report(const struct transfer_sink *sink, uint64_t done, uint64_t total)
+static void report_progress(const struct transfer_sink *sink, uint64_t done, uint64_t total)
 {
     const struct transfer_progress progress = {
         .stage = "checking", .done = done, .total = total, .attempt = 1, .note = ""
@@ -13,22 +13,22 @@ static void report(const struct transfer_sink *sink, uint64_t done, uint64_t tot
     sink->progress(sink->context, &progress);
 }
 
-/* ---- a package: all of it is right ---- */
+/* ---- packages: every row must be right ---- */
 
 static bool on_checked(void *context, uint64_t done, uint64_t rows)
 {
-    report(context, done, rows);
+    report_progress(context, done, rows);
     return true;
 }
 
-static enum kiln_code check_package(const char *path, const struct transfer_sink *sink,
-                                    uint64_t *ret_rows, struct kiln_err *err)
+enum kiln_code check_package_rows(const char *path, const struct transfer_sink *sink,
+                                  uint64_t *ret_rows, struct kiln_err *err)
 {
     const struct package_options options = { .path = path, .readers = 1 };
     struct package_report report;
     KILN_AUTO(package) struct package *package = NULL;
     enum kiln_code rc = package_open(&options, &package, err);
-    if (rc == KILN_BUSY) /* cut off, and nobody is going to write the rest */
+    if (rc == KILN_BUSY) /* truncated, and nobody will write the rest */
         return kiln_fail(err, KILN_CORRUPT, "the file was cut off before it was fetched");
     if (!rc)
         rc = package_check(package, on_checked, (void *)(uintptr_t)sink, &report, err);
@@ -44,7 +44,7 @@ static enum kiln_code check_package(const char *path, const struct transfer_sink
     return KILN_OK;
 }
 
-/* ---- a user's cache: what can be saved ---- */
+/* ---- users' caches: damaged rows are counted ---- */
 
 struct rescue {
     const struct transfer_sink *sink;
@@ -59,13 +59,12 @@ static bool on_row(void *context, const struct kern_row *row)
     r->raw.size = 0;
     r->raw.failed = false;
     r->damaged += kern_row_unpack(row, &r->raw, &ignored) != KILN_OK;
-    report(r->sink, ++r->seen, r->total);
+    report_progress(r->sink, ++r->seen, r->total);
     return true;
 }
 
-static enum kiln_code count_what_is_left(const char *path, const struct transfer_sink *sink,
-                                         uint64_t *ret_rows, uint64_t *ret_damaged,
-                                         struct kiln_err *err)
+enum kiln_code check_salvaged_rows(const char *path, const struct transfer_sink *sink,
+                                   uint64_t *ret_rows, uint64_t *ret_damaged, struct kiln_err *err)
 {
     struct rescue r = { .sink = sink };
     uint64_t lost = 0;
@@ -77,20 +76,12 @@ static enum kiln_code count_what_is_left(const char *path, const struct transfer
     if (kern_db_count(db, &r.total, &ignored))
         r.total = 0; /* rows may come all the same */
     buffer_init(&r.raw, LIMIT_CODE_OBJECT);
-    rc = kern_db_each(db, 0, UINT64_MAX, on_row, &r, &lost, err);
+    const struct kern_listing all = { 0, UINT64_MAX, on_row, &r };
+    rc = kern_db_each(db, &all, &lost, err);
     buffer_done(&r.raw);
     if (rc)
         return rc;
     *ret_rows = r.seen;
     *ret_damaged = r.damaged + lost;
     return KILN_OK;
-}
-
-enum kiln_code check_rows(const char *path, bool salvage, const struct transfer_sink *sink,
-                          uint64_t *ret_rows, uint64_t *ret_damaged, struct kiln_err *err)
-{
-    if (salvage)
-        return count_what_is_left(path, sink, ret_rows, ret_damaged, err);
-    *ret_damaged = 0;
-    return check_package(path, sink, ret_rows, err);
 }

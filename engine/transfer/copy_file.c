@@ -25,7 +25,7 @@ static enum kiln_code read_at(int fd, uint8_t *chunk, uint64_t at, size_t *ret_s
     return KILN_OK;
 }
 
-static enum kiln_code look_at(int fd, uint64_t *ret_size, struct kiln_err *err)
+static enum kiln_code check_regular(int fd, uint64_t *ret_size, struct kiln_err *err)
 {
     struct stat seen;
     if (fstat(fd, &seen) != 0)
@@ -44,7 +44,7 @@ static enum kiln_code refuse_size(const struct copy_limit *limit, struct kiln_er
                      (unsigned long long)limit->bytes, limit->name);
 }
 
-static void report(const struct transfer_sink *sink, uint64_t done, uint64_t total)
+static void report_progress(const struct transfer_sink *sink, uint64_t done, uint64_t total)
 {
     const struct transfer_progress progress = {
         .stage = "fetching", .done = done, .total = total, .attempt = 1, .note = ""
@@ -56,7 +56,7 @@ enum kiln_code copy_file(int from_fd, int to_fd, const struct copy_limit *limit,
                          const struct transfer_sink *sink, struct kiln_err *err)
 {
     uint64_t at = 0, total = 0;
-    enum kiln_code rc = look_at(from_fd, &total, err);
+    enum kiln_code rc = check_regular(from_fd, &total, err);
     if (!rc && total > limit->bytes)
         return refuse_size(limit, err);
     KILN_AUTO(mem) uint8_t *chunk = malloc(CHUNK);
@@ -73,7 +73,7 @@ enum kiln_code copy_file(int from_fd, int to_fd, const struct copy_limit *limit,
         if (rc)
             return kiln_while(err, "copying into the packages' directory");
         at += size;
-        report(sink, at, total);
+        report_progress(sink, at, total);
     }
     return rc;
 }

@@ -23,7 +23,7 @@ const struct fetch_policy fetch_policy_standard = {
     .barren_max = 5,
     .attempts_max = 1000,
     .pause_ms = 1000,
-    .pause_most_ms = 60000,
+    .pause_max_ms = 60000,
     .connect_s = 30,
     .stall_s = 60,
     .stall_rate = 1024,
@@ -31,7 +31,7 @@ const struct fetch_policy fetch_policy_standard = {
 };
 
 /* All nodes of a cluster lose their server at one moment: they should not come back at one. */
-static uint64_t jitter(uint64_t ms)
+static uint64_t jittered_pause(uint64_t ms)
 {
     uint32_t random = 0;
     if (getrandom(&random, sizeof(random), 0) != sizeof(random))
@@ -42,13 +42,13 @@ static uint64_t jitter(uint64_t ms)
 static uint64_t pause_of(const struct fetch_policy *policy, unsigned barren, uint64_t wait_s)
 {
     uint64_t pause = policy->pause_ms;
-    for (unsigned i = 1; i < barren && pause < policy->pause_most_ms; i++)
+    for (unsigned i = 1; i < barren && pause < policy->pause_max_ms; i++)
         pause *= 2;
-    if (wait_s > policy->pause_most_ms / 1000)
-        wait_s = policy->pause_most_ms / 1000;
+    if (wait_s > policy->pause_max_ms / 1000)
+        wait_s = policy->pause_max_ms / 1000;
     if (pause < wait_s * 1000)
         return wait_s * 1000;
-    return jitter(pause < policy->pause_most_ms ? pause : policy->pause_most_ms);
+    return jittered_pause(pause < policy->pause_max_ms ? pause : policy->pause_max_ms);
 }
 
 static enum kiln_code give_up(unsigned attempts, struct kiln_err *err)
@@ -58,26 +58,25 @@ static enum kiln_code give_up(unsigned attempts, struct kiln_err *err)
     return kiln_fail(err, err->code, "%s (given up after %u attempts)", last, attempts);
 }
 
-static enum kiln_code try_often(const struct fetch_request *request, struct part *part,
-                                struct kiln_err *err)
+static enum kiln_code fetch_with_retries(const struct fetch_request *request, struct part *part,
+                                         struct kiln_err *err)
 {
     const struct fetch_policy *policy = request->policy;
-    uint64_t most = 0; /* starting anew brings nothing until it is beyond this */
+    uint64_t size_max = 0; /* starting anew brings nothing until it is beyond this */
     unsigned barren = 0;
     char note[sizeof(err->text)] = "";
     for (unsigned number = 1;; number++) {
-        uint64_t wait_s = 0;
-        enum attempt_end end = fetch_attempt(request, number, note, part, &wait_s, err);
+        enum attempt_end end = fetch_attempt(request, number, note, part, err);
         if (end == ATTEMPT_DONE)
             return KILN_OK;
         if (end == ATTEMPT_FINAL)
             return err->code;
-        barren = part->size > most ? 1 : barren + 1;
-        most = part->size > most ? part->size : most;
+        barren = part->size > size_max ? 1 : barren + 1;
+        size_max = part->size > size_max ? part->size : size_max;
         if (barren >= policy->barren_max || number >= policy->attempts_max)
             return give_up(number, err);
         memcpy(note, err->text, sizeof(note));
-        policy->pause(pause_of(policy, barren, wait_s));
+        policy->pause(pause_of(policy, barren, part->wait_s));
     }
 }
 
@@ -87,7 +86,7 @@ enum kiln_code fetch(const struct fetch_request *request, int to_fd, long *ret_s
     struct part part = { .fd = to_fd };
     if (curl_global_init(CURL_GLOBAL_DEFAULT))
         return kiln_fail(err, KILN_UNAVAILABLE, "libcurl cannot start");
-    enum kiln_code rc = try_often(request, &part, err);
+    enum kiln_code rc = fetch_with_retries(request, &part, err);
     curl_global_cleanup();
     if (ret_status)
         *ret_status = part.status;

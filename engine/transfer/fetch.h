@@ -19,7 +19,7 @@ struct fetch_policy {
     unsigned barren_max;   /* attempts in a row that brought nothing new */
     unsigned attempts_max; /* in all */
     uint64_t pause_ms;     /* before the second attempt; doubled each time, less up to a half */
-    uint64_t pause_most_ms;
+    uint64_t pause_max_ms;
     unsigned connect_s, stall_s; /* slower than |stall_rate| for so long: cut */
     unsigned stall_rate;         /* bytes a second */
     void (*pause)(uint64_t ms);  /* waits; tests only count */

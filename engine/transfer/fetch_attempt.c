@@ -91,8 +91,8 @@ static void forget_part(struct part *part)
 /* ---- the body ---- */
 
 KILN_PRINTF(4, 5)
-static bool refuse(struct attempt *a, enum attempt_end end, enum kiln_code code, const char *fmt,
-                   ...)
+static bool fail_attempt(struct attempt *a, enum attempt_end end, enum kiln_code code,
+                         const char *fmt, ...)
 {
     char text[sizeof(a->err->text) - URL_SHOWN_MAX];
     va_list args;
@@ -106,24 +106,25 @@ static bool refuse(struct attempt *a, enum attempt_end end, enum kiln_code code,
 
 static bool refuse_size(struct attempt *a)
 {
-    return refuse(a, ATTEMPT_FINAL, KILN_FULL,
-                  "it is larger than %llu bytes, the setting "
-                  "package_limit",
-                  (unsigned long long)a->request->size_limit);
+    return fail_attempt(a, ATTEMPT_FINAL, KILN_FULL,
+                        "it is larger than %llu bytes, the setting "
+                        "package_limit",
+                        (unsigned long long)a->request->size_limit);
 }
 
-static bool begin_again(struct attempt *a)
+static bool restart_body(struct attempt *a)
 {
     struct part *part = a->part;
     forget_part(part);
     if (ftruncate(part->fd, 0) < 0)
-        return refuse(a, ATTEMPT_FINAL, KILN_IO, "cannot begin the file anew: %s", strerror(errno));
+        return fail_attempt(a, ATTEMPT_FINAL, KILN_IO, "cannot begin the file anew: %s",
+                            strerror(errno));
     part->whole = content_length(a);
     remember_validator(a, part);
     return true;
 }
 
-static bool go_on(struct attempt *a)
+static bool continue_body(struct attempt *a)
 {
     unsigned long long from = 0, to = 0, whole = 0;
     const char *range = header_of(a, "Content-Range");
@@ -134,8 +135,8 @@ static bool go_on(struct attempt *a)
         return true;
     }
     forget_part(a->part);
-    return refuse(a, ATTEMPT_MAY_REPAIR, KILN_IO,
-                  "the server continued another file than the one begun");
+    return fail_attempt(a, ATTEMPT_MAY_REPAIR, KILN_IO,
+                        "the server continued another file than the one begun");
 }
 
 static bool begin_body(struct attempt *a)
@@ -143,13 +144,14 @@ static bool begin_body(struct attempt *a)
     long status = status_of(a);
     a->begun = true;
     if (status != 200 && (status != 206 || a->part->size == 0))
-        return refuse(a, ATTEMPT_FINAL, KILN_IO, "the server answered with status %ld", status);
-    if (!(status == 206 ? go_on(a) : begin_again(a)))
+        return fail_attempt(a, ATTEMPT_FINAL, KILN_IO, "the server answered with status %ld",
+                            status);
+    if (!(status == 206 ? continue_body(a) : restart_body(a)))
         return false;
     return a->part->whole <= a->request->size_limit || refuse_size(a);
 }
 
-static bool keep(struct attempt *a, const char *data, size_t size)
+static bool store_body(struct attempt *a, const char *data, size_t size)
 {
     struct part *part = a->part;
     if (size > a->request->size_limit - part->size)
@@ -160,8 +162,8 @@ static bool keep(struct attempt *a, const char *data, size_t size)
             continue;
         if (put < 0) {
             enum kiln_code code = errno == ENOSPC || errno == EDQUOT ? KILN_FULL : KILN_IO;
-            return refuse(a, ATTEMPT_FINAL, code, "cannot write it to the packages' directory: %s",
-                          strerror(errno));
+            return fail_attempt(a, ATTEMPT_FINAL, code,
+                                "cannot write it to the packages' directory: %s", strerror(errno));
         }
         part->size += (uint64_t)put;
         data += put;
@@ -174,7 +176,7 @@ static size_t on_body(char *data, size_t one, size_t size, void *context)
 {
     struct attempt *a = context;
     (void)one;
-    return (a->begun || begin_body(a)) && keep(a, data, size) ? size : CURL_WRITEFUNC_ERROR;
+    return (a->begun || begin_body(a)) && store_body(a, data, size) ? size : CURL_WRITEFUNC_ERROR;
 }
 
 static int on_progress(void *context, curl_off_t down_whole, curl_off_t down, curl_off_t up_whole,
@@ -204,7 +206,7 @@ static bool add_header(struct attempt *a, const char *text)
     return longer;
 }
 
-static bool ask_for_the_rest(struct attempt *a)
+static bool request_rest(struct attempt *a)
 {
     char range[32], condition[VALIDATOR_MAX + 16];
     const struct part *part = a->part;
@@ -224,7 +226,7 @@ static bool set_authorities(CURL *curl)
            (!directory || !*directory || !curl_easy_setopt(curl, CURLOPT_CAPATH, directory));
 }
 
-static bool set_manners(const struct attempt *a)
+static bool set_timeouts(const struct attempt *a)
 {
     const struct fetch_policy *policy = a->request->policy;
     CURL *curl = a->curl;
@@ -238,7 +240,7 @@ static bool set_manners(const struct attempt *a)
 }
 
 /* A redirect may lead to nothing less safe than where it came from. */
-static bool set_place(const struct attempt *a)
+static bool set_url(const struct attempt *a)
 {
     CURL *curl = a->curl;
     const char *next = a->request->url->scheme == URL_HTTPS ? "https" : "http,https";
@@ -262,7 +264,7 @@ static bool set_callbacks(struct attempt *a)
 
 /* ---- how it ended ---- */
 
-static void refuse_status(struct attempt *a, uint64_t *ret_wait_s)
+static void refuse_status(struct attempt *a)
 {
     long status = status_of(a);
     curl_off_t wait = 0;
@@ -275,13 +277,13 @@ static void refuse_status(struct attempt *a, uint64_t *ret_wait_s)
     else if (may_repair)
         code = KILN_UNAVAILABLE;
     curl_easy_getinfo(a->curl, CURLINFO_RETRY_AFTER, &wait);
-    *ret_wait_s = wait > 0 ? (uint64_t)wait : 0;
+    a->part->wait_s = wait > 0 ? (uint64_t)wait : 0;
     if (status == 416 && a->part->size > 0) { /* it became shorter */
         forget_part(a->part);
         may_repair = true;
     }
-    refuse(a, may_repair ? ATTEMPT_MAY_REPAIR : ATTEMPT_FINAL, code,
-           "the server answered with status %ld", status);
+    fail_attempt(a, may_repair ? ATTEMPT_MAY_REPAIR : ATTEMPT_FINAL, code,
+                 "the server answered with status %ld", status);
 }
 
 /* libcurl has one code for a handshake that cannot succeed and for a connection lost during one. */
@@ -320,31 +322,30 @@ static void refuse_curl(struct attempt *a, CURLcode failed)
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (known[i].failed != failed || (failed == CURLE_SSL_CONNECT_ERROR && was_cut_off(reason)))
             continue;
-        refuse(a, known[i].end, known[i].code, "%s%s", reason, known[i].advice);
+        fail_attempt(a, known[i].end, known[i].code, "%s%s", reason, known[i].advice);
         return;
     }
-    refuse(a, ATTEMPT_MAY_REPAIR, KILN_IO, "%s", reason); /* all kinds of lost connections */
+    fail_attempt(a, ATTEMPT_MAY_REPAIR, KILN_IO, "%s", reason); /* all kinds of lost connections */
 }
 
-static enum attempt_end judge(struct attempt *a, CURLcode failed, uint64_t *ret_wait_s)
+static enum attempt_end judge_response(struct attempt *a, CURLcode failed)
 {
     if (a->end != ATTEMPT_DONE)
         return a->end; /* a callback refused */
     if (failed == CURLE_HTTP_RETURNED_ERROR)
-        refuse_status(a, ret_wait_s);
+        refuse_status(a);
     else if (failed && !a->begun && content_length(a) > a->request->size_limit)
         refuse_size(a); /* it was stated, though nothing of it came */
     else if (failed)
         refuse_curl(a, failed);
     else if ((a->begun || begin_body(a)) && a->part->whole > 0 && a->part->size != a->part->whole)
-        refuse(a, ATTEMPT_MAY_REPAIR, KILN_IO, "it ended after %llu of %llu bytes",
-               (unsigned long long)a->part->size, (unsigned long long)a->part->whole);
+        fail_attempt(a, ATTEMPT_MAY_REPAIR, KILN_IO, "it ended after %llu of %llu bytes",
+                     (unsigned long long)a->part->size, (unsigned long long)a->part->whole);
     return a->end;
 }
 
 enum attempt_end fetch_attempt(const struct fetch_request *request, unsigned number,
-                               const char *note, struct part *part, uint64_t *ret_wait_s,
-                               struct kiln_err *err)
+                               const char *note, struct part *part, struct kiln_err *err)
 {
     __attribute__((cleanup(attempt_done))) struct attempt a = {
         .request = request,
@@ -354,14 +355,15 @@ enum attempt_end fetch_attempt(const struct fetch_request *request, unsigned num
         .note = note,
         .err = err,
     };
-    if (!a.curl || !set_place(&a) || !set_manners(&a) || !set_callbacks(&a) ||
-        !set_authorities(a.curl) || !ask_for_the_rest(&a)) {
+    if (!a.curl || !set_url(&a) || !set_timeouts(&a) || !set_callbacks(&a) ||
+        !set_authorities(a.curl) || !request_rest(&a)) {
         kiln_fail(err, KILN_NO_MEMORY, "libcurl cannot take the request");
         return ATTEMPT_FINAL;
     }
+    part->wait_s = 0;
     on_progress(&a, 0, 0, 0, 0);
     CURLcode failed = curl_easy_perform(a.curl);
     part->status = status_of(&a);
     on_progress(&a, 0, 0, 0, 0);
-    return judge(&a, failed, ret_wait_s);
+    return judge_response(&a, failed);
 }

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #define MANIFEST_SUFFIX ".manifest"
-enum { HANDED_ON_MAX = TRANSFER_MANIFEST_MAX };
-_Static_assert(HANDED_ON_MAX >= MANIFEST_MAX, "every manifest can be handed on");
+enum { PASSED_ON_MAX = TRANSFER_MANIFEST_MAX };
+_Static_assert(PASSED_ON_MAX >= MANIFEST_MAX, "every manifest can be passed on");
 
 static enum kiln_code read_manifest(int fd, struct buffer *manifest, struct kiln_err *err)
 {
@@ -52,29 +52,30 @@ static enum kiln_code open_manifest(const struct url *url, struct buffer *manife
     return read_manifest(fd, manifest, err);
 }
 
-static enum kiln_code manifest_beside(const struct transfer_job *job, const struct url *url,
-                                      const struct fetch_policy *policy, struct buffer *manifest,
-                                      bool *ret_there, struct kiln_err *err)
+static enum kiln_code get_manifest_by_url(const struct provenance_source *source,
+                                          struct buffer *manifest, bool *ret_there,
+                                          struct kiln_err *err)
 {
     KILN_AUTO(url) struct url beside = { 0 };
-    enum kiln_code rc = url_beside(url, MANIFEST_SUFFIX, &beside, err);
+    enum kiln_code rc = url_beside(source->url, MANIFEST_SUFFIX, &beside, err);
     if (rc)
         return rc;
-    rc = url->scheme == URL_FILE ? open_manifest(&beside, manifest, ret_there, err)
-                                 : fetch_manifest(&beside, policy, manifest, ret_there, err);
-    if (*ret_there || (rc == KILN_DENIED && job->require_signature))
+    rc = beside.scheme == URL_FILE
+             ? open_manifest(&beside, manifest, ret_there, err)
+             : fetch_manifest(&beside, source->policy, manifest, ret_there, err);
+    if (*ret_there || (rc == KILN_DENIED && source->job->require_signature))
         return rc;
     return KILN_OK;
 }
 
-static enum kiln_code find_manifest(const struct transfer_job *job, const struct url *url,
-                                    const struct fetch_policy *policy, struct buffer *manifest,
+static enum kiln_code find_manifest(const struct provenance_source *source, struct buffer *manifest,
                                     bool *ret_there, struct kiln_err *err)
 {
-    *ret_there = job->manifest_fd >= 0;
-    if (job->manifest_fd >= 0)
-        return read_manifest(job->manifest_fd, manifest, err);
-    return url ? manifest_beside(job, url, policy, manifest, ret_there, err) : KILN_OK;
+    int fd = source->job->manifest_fd;
+    *ret_there = fd >= 0;
+    if (fd >= 0)
+        return read_manifest(fd, manifest, err);
+    return source->url ? get_manifest_by_url(source, manifest, ret_there, err) : KILN_OK;
 }
 
 static enum kiln_code refuse_unsigned(const char *name, struct kiln_err *err)
@@ -86,29 +87,31 @@ static enum kiln_code refuse_unsigned(const char *name, struct kiln_err *err)
                      name, name);
 }
 
-enum kiln_code provenance_find(const struct transfer_job *job, const struct url *url,
-                               const char *fetched_name, const struct fetch_policy *policy,
+enum kiln_code provenance_find(const struct provenance_source *source,
                                struct provenance *ret_provenance, struct buffer *ret_manifest,
                                struct kiln_err *err)
 {
+    const struct transfer_job *job = source->job;
+    const char *fetched_name = source->fetched_name;
     struct provenance p = { .has_sha256 = job->sha256 };
     struct manifest_file file;
     if (job->sha256 && !digest_from_hex(job->sha256, &p.sha256))
         return kiln_fail(err, KILN_INVALID, "'%.80s' is no SHA-256: that is 64 hexadecimal digits",
                          job->sha256);
-    enum kiln_code rc = find_manifest(job, url, policy, ret_manifest, &p.has_manifest, err);
+    enum kiln_code rc = find_manifest(source, ret_manifest, &p.has_manifest, err);
     if (rc)
         return rc;
     if (!p.has_manifest && job->require_signature)
         return refuse_unsigned(fetched_name, err);
     const struct manifest_trust trust = { job->trusted_keys, job->keys_shown };
     if (p.has_manifest)
-        rc = manifest_check(buffer_view(ret_manifest), &trust, fetched_name, &file, p.signer, err);
+        rc = manifest_check(buffer_view(ret_manifest), &trust, fetched_name, &file, err);
     if (rc)
         return rc;
     if (p.has_manifest) {
         p.size = file.size;
         p.signed_sha256 = file.sha256;
+        snprintf(p.signer, sizeof(p.signer), "%s", file.signer);
     }
     *ret_provenance = p;
     return KILN_OK;

@@ -15,15 +15,18 @@ struct provenance {
     struct digest sha256; /* as the user said */
     uint64_t size;        /* as the manifest says */
     struct digest signed_sha256;
-    char signer[64]; /* "" when unsigned */
+    char signer[64]; /* name of the key; "" when unsigned */
 };
 
-/* Appends the manifest, if there is one. With |url| NULL, it can only come from
- * job->manifest_fd. |fetched_name| is the file's name in the manifest. KILN_DENIED: a required
- * signature is missing or not valid. */
-KILN_MUST_CHECK enum kiln_code provenance_find(const struct transfer_job *job,
-                                               const struct url *url, const char *fetched_name,
-                                               const struct fetch_policy *policy,
+struct provenance_source { /* where the file comes from; borrowed */
+    const struct transfer_job *job;
+    const struct url *url;    /* NULL: the manifest can only come from job->manifest_fd */
+    const char *fetched_name; /* the file's name in the manifest */
+    const struct fetch_policy *policy;
+};
+/* Appends the manifest, if there is one. KILN_DENIED: a required signature is missing or not
+ * valid. */
+KILN_MUST_CHECK enum kiln_code provenance_find(const struct provenance_source *source,
                                                struct provenance *ret_provenance,
                                                struct buffer *ret_manifest, struct kiln_err *err);
 /* KILN_CORRUPT: the file does not match. */

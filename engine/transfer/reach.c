@@ -23,7 +23,7 @@
 #define KEY_COPY_MAX (4 * KEY_FILE_MAX)
 
 /* |name| is where it can be found from now on, as long as the process lives. */
-static bool hold(const char *path, char name[HELD_MAX])
+static bool hold_path(const char *path, char name[HELD_MAX])
 {
     int fd = open(path, O_PATH | O_CLOEXEC);
     if (fd >= 0)
@@ -35,7 +35,7 @@ static void hold_variable(const char *variable)
 {
     char name[HELD_MAX];
     const char *value = getenv(variable);
-    if (value && *value && hold(value, name))
+    if (value && *value && hold_path(value, name))
         setenv(variable, name, 1);
 }
 

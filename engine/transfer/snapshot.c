@@ -49,7 +49,7 @@ static enum kiln_code open_file(const char *path, int *ret_fd, struct kiln_err *
     return KILN_OK;
 }
 
-static void say_what_is_missing(struct snapshot *s, const char *path, const struct kiln_err *why)
+static void note_missing(struct snapshot *s, const char *path, const struct kiln_err *why)
 {
     off_t log = size_beside(path, "-wal");
     int used = snprintf(s->note, sizeof(s->note), "'%s' is damaged and is read as it is: %.200s",
@@ -59,8 +59,8 @@ static void say_what_is_missing(struct snapshot *s, const char *path, const stru
                  "; what is only in its write-ahead log (%lld bytes) is lost", (long long)log);
 }
 
-static enum kiln_code copy(struct snapshot *s, const char *path, const char *directory,
-                           struct kiln_err *err)
+static enum kiln_code copy_database(struct snapshot *s, const char *path, const char *directory,
+                                    struct kiln_err *err)
 {
     char to[PATH_MAX];
     if ((size_t)snprintf(to, sizeof(to), "%s/" SNAPSHOT_COPY, directory) >= sizeof(to))
@@ -69,7 +69,7 @@ static enum kiln_code copy(struct snapshot *s, const char *path, const char *dir
     uint64_t lost = 0;
     enum kiln_code rc = kern_db_copy(path, to, &lost, &why);
     if (rc == KILN_CORRUPT) {
-        say_what_is_missing(s, path, &why);
+        note_missing(s, path, &why);
         unlink(to);
         return KILN_OK;
     }
@@ -101,7 +101,7 @@ enum kiln_code snapshot_take(const char *path, const char *directory, struct sna
     snprintf(s.name, sizeof(s.name), "%s", slash ? slash + 1 : path);
     enum kiln_code rc = open_file(path, &s.fd, err);
     if (!rc && may_be_live(path, s.fd))
-        rc = copy(&s, path, directory, err);
+        rc = copy_database(&s, path, directory, err);
     if (rc) {
         fd_auto(&s.fd);
         return rc;

@@ -135,10 +135,10 @@ static void choose_limit(struct transfer *t)
     if (fstatvfs(t->directory_fd, &disk) != 0)
         return;
     uint64_t free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
-    uint64_t most = free_bytes / (t->job->disk_part ? t->job->disk_part : 2);
-    if (most < t->limit.bytes)
-        t->limit = (struct copy_limit){ most, "its share of what is free on the disk of kilnd's "
-                                              "state directory: make room there" };
+    uint64_t share = free_bytes / (t->job->disk_part ? t->job->disk_part : 2);
+    if (share < t->limit.bytes)
+        t->limit = (struct copy_limit){ share, "its share of what is free on the disk of kilnd's "
+                                               "state directory: make room there" };
 }
 
 static enum kiln_code open_staging(struct transfer *t)
@@ -157,7 +157,7 @@ static enum kiln_code open_staging(struct transfer *t)
 
 /* ---- the file as fetched ---- */
 
-static enum kiln_code get(struct transfer *t)
+static enum kiln_code get_file(struct transfer *t)
 {
     if (t->source_fd >= 0) {
         enum kiln_code rc = copy_file(t->source_fd, t->file_fd, &t->limit, t->sink, t->err);
@@ -176,14 +176,17 @@ static enum kiln_code get(struct transfer *t)
 static enum kiln_code get_and_verify(struct transfer *t)
 {
     struct digest sha256;
-    enum kiln_code rc = provenance_find(t->job, t->url.text ? &t->url : NULL, fetched_name(t),
-                                        t->policy, &t->provenance, &t->manifest, t->err);
+    const struct provenance_source source = { .job = t->job,
+                                              .url = t->url.text ? &t->url : NULL,
+                                              .fetched_name = fetched_name(t),
+                                              .policy = t->policy };
+    enum kiln_code rc = provenance_find(&source, &t->provenance, &t->manifest, t->err);
     if (!rc)
         rc = check_signed_name(t);
     if (!rc)
         rc = open_file(t, TRANSFER_FETCHED);
     if (!rc)
-        rc = get(t);
+        rc = get_file(t);
     if (!rc)
         rc = copy_file_digest(t->file_fd, &sha256, &t->fetched, t->err);
     if (!rc)
@@ -213,7 +216,7 @@ static bool is_bzip2(int fd)
            memcmp(head, "BZh", 3) == 0 && memcmp(head + 4, block, sizeof(block)) == 0;
 }
 
-static enum kiln_code unpack(struct transfer *t)
+static enum kiln_code unpack_file(struct transfer *t)
 {
     struct digest sha256;
     KILN_AUTO(fd) int packed = t->file_fd;
@@ -224,7 +227,8 @@ static enum kiln_code unpack(struct transfer *t)
     if (lseek(packed, 0, SEEK_SET) < 0)
         return kiln_fail_errno(t->err, errno, "cannot read what was fetched");
     choose_limit(t); /* what was fetched takes room beside it */
-    rc = bzip2_unpack_file(packed, t->file_fd, t->limit.bytes, on_unpacked, t, t->err);
+    const struct bzip2_progress progress = { on_unpacked, t };
+    rc = bzip2_unpack_file(packed, t->file_fd, t->limit.bytes, &progress, t->err);
     if (rc == KILN_FULL)
         return kiln_while(t->err, "unpacking (the limit is %s)", t->limit.name);
     if (rc)
@@ -236,7 +240,7 @@ static enum kiln_code unpack(struct transfer *t)
     return rc;
 }
 
-static enum kiln_code keep_as_it_is(struct transfer *t)
+static enum kiln_code keep_unpacked(struct transfer *t)
 {
     t->result->size = t->fetched;
     if (renameat(t->directory_fd, TRANSFER_FETCHED, t->directory_fd, t->result->name) < 0)
@@ -246,18 +250,20 @@ static enum kiln_code keep_as_it_is(struct transfer *t)
 
 static enum kiln_code finish_file(struct transfer *t)
 {
-    enum kiln_code rc = is_bzip2(t->file_fd) ? unpack(t) : keep_as_it_is(t);
+    enum kiln_code rc = is_bzip2(t->file_fd) ? unpack_file(t) : keep_unpacked(t);
     if (rc)
         return rc;
     if (fchmod(t->file_fd, 0644) < 0 || fsync(t->file_fd) < 0)
         return kiln_fail_errno(t->err, errno, "cannot write '%s' to the disk", t->result->name);
     if (t->job->unchecked)
         return KILN_OK;
-    return check_rows(t->result->path, t->job->salvage, t->sink, &t->result->rows,
-                      &t->result->damaged, t->err);
+    if (t->job->salvage)
+        return check_salvaged_rows(t->result->path, t->sink, &t->result->rows, &t->result->damaged,
+                                   t->err);
+    return check_package_rows(t->result->path, t->sink, &t->result->rows, t->err);
 }
 
-static enum kiln_code hand_manifest_on(struct transfer *t)
+static enum kiln_code pass_manifest_on(struct transfer *t)
 {
     if (!t->provenance.has_manifest)
         return KILN_OK;
@@ -270,7 +276,7 @@ static enum kiln_code hand_manifest_on(struct transfer *t)
     return fs_write_all(fd, buffer_view(&t->manifest), t->err);
 }
 
-static enum kiln_code carry_out(struct transfer *t)
+static enum kiln_code run_transfer(struct transfer *t)
 {
     enum kiln_code rc = open_source(t);
     if (!rc)
@@ -281,7 +287,7 @@ static enum kiln_code carry_out(struct transfer *t)
         rc = get_and_verify(t);
     if (!rc)
         rc = finish_file(t);
-    return rc ? rc : hand_manifest_on(t);
+    return rc ? rc : pass_manifest_on(t);
 }
 
 void transfer_run(const struct transfer_job *job, const struct fetch_policy *policy,
@@ -300,7 +306,7 @@ void transfer_run(const struct transfer_job *job, const struct fetch_policy *pol
         .err = &ret_result->err,
     };
     buffer_init(&t.manifest, TRANSFER_MANIFEST_MAX);
-    enum kiln_code rc = carry_out(&t);
+    enum kiln_code rc = run_transfer(&t);
     if (rc && t.directory_fd >= 0) {
         unlinkat(t.directory_fd, TRANSFER_FETCHED, 0);
         unlinkat(t.directory_fd, TRANSFER_MANIFEST, 0);

@@ -12,17 +12,17 @@
 #define PACKET_MAX (32u << 10)
 
 union descriptors {
-    char room[CMSG_SPACE(2 * sizeof(int))];
+    char bytes[CMSG_SPACE(2 * sizeof(int))];
     struct cmsghdr align;
 };
 
 /* ---- packets ---- */
 
-static void put_descriptors(struct msghdr *message, union descriptors *room, const int *fds,
+static void put_descriptors(struct msghdr *message, union descriptors *control, const int *fds,
                             size_t count)
 {
-    memset(room, 0, sizeof(*room));
-    message->msg_control = room->room;
+    memset(control, 0, sizeof(*control));
+    message->msg_control = control->bytes;
     message->msg_controllen = CMSG_SPACE(count * sizeof(int));
     struct cmsghdr *head = CMSG_FIRSTHDR(message);
     head->cmsg_level = SOL_SOCKET;
@@ -31,22 +31,28 @@ static void put_descriptors(struct msghdr *message, union descriptors *room, con
     memcpy(CMSG_DATA(head), fds, count * sizeof(int));
 }
 
-static enum kiln_code send_packet(int socket, const struct json *json, const int *fds, size_t count,
-                                  int flags, struct kiln_err *err)
+struct packet { /* to be sent */
+    const struct json *json;
+    const int *fds;
+    size_t fd_count;
+    int flags; /* of sendmsg(2) */
+};
+
+static enum kiln_code send_packet(int socket, const struct packet *packet, struct kiln_err *err)
 {
-    union descriptors room;
-    KILN_AUTO(mem) char *text = json_print(json, false);
+    union descriptors control;
+    KILN_AUTO(mem) char *text = json_print(packet->json, false);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot write to a transfer process");
     struct iovec part = { .iov_base = text, .iov_len = strlen(text) };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
     if (part.iov_len > PACKET_MAX)
         return kiln_fail(err, KILN_INVALID, "the URL, or a name with it, is too long");
-    if (count > 0)
-        put_descriptors(&message, &room, fds, count);
+    if (packet->fd_count > 0)
+        put_descriptors(&message, &control, packet->fds, packet->fd_count);
     ssize_t put;
     do
-        put = sendmsg(socket, &message, MSG_NOSIGNAL | flags);
+        put = sendmsg(socket, &message, MSG_NOSIGNAL | packet->flags);
     while (put < 0 && errno == EINTR);
     return put < 0 ? kiln_fail_errno(err, errno, "cannot write to a transfer process") : KILN_OK;
 }
@@ -56,22 +62,23 @@ static void take_descriptors(struct msghdr *message, int fds[2])
     for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head; head = CMSG_NXTHDR(message, head)) {
         if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
             continue;
-        memcpy(fds, CMSG_DATA(head), head->cmsg_len - CMSG_LEN(0)); /* at most two: no more room */
+        memcpy(fds, CMSG_DATA(head),
+               head->cmsg_len - CMSG_LEN(0)); /* |control| holds at most two */
     }
 }
 
 static enum kiln_code receive_packet(int socket, int flags, struct json **ret_json, int fds[2],
                                      struct kiln_err *err)
 {
-    union descriptors room;
+    union descriptors control;
     KILN_AUTO(mem) char *text = malloc(PACKET_MAX);
     if (!text)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot read from a transfer process");
     struct iovec part = { .iov_base = text, .iov_len = PACKET_MAX };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
     if (fds) {
-        message.msg_control = room.room;
-        message.msg_controllen = sizeof(room.room);
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof(control.bytes);
     }
     ssize_t got;
     do
@@ -117,7 +124,8 @@ enum kiln_code transfer_send_job(int socket, const struct transfer_job *job, str
         fds[count++] = job->content_fd;
     if (job->manifest_fd >= 0)
         fds[count++] = job->manifest_fd;
-    return send_packet(socket, text, fds, count, 0, err);
+    const struct packet packet = { .json = text, .fds = fds, .fd_count = count };
+    return send_packet(socket, &packet, err);
 }
 
 static bool has_descriptors(const struct received_job *j)
@@ -180,7 +188,8 @@ void transfer_send_progress(int socket, const struct transfer_progress *progress
     json_set_u64(text, "total", progress->total);
     json_set_u64(text, "attempt", progress->attempt);
     json_set_text(text, "note", progress->note);
-    if (send_packet(socket, text, NULL, 0, MSG_DONTWAIT, &ignored))
+    const struct packet packet = { .json = text, .flags = MSG_DONTWAIT };
+    if (send_packet(socket, &packet, &ignored))
         return;
 }
 
@@ -199,8 +208,9 @@ void transfer_send_result(int socket, const struct transfer_result *result, cons
     json_set_u64(text, "rows", result->rows);
     json_set_u64(text, "damaged", result->damaged);
     json_set_text(text, "notice", notice);
-    if (send_packet(socket, text, NULL, 0, 0, &ignored))
-        return; /* kilnd has gone: nobody waits for it */
+    const struct packet packet = { .json = text };
+    if (send_packet(socket, &packet, &ignored))
+        return; /* kilnd has ended: nobody waits for the result */
 }
 
 void transfer_send_snapshot(int socket, const struct snapshot *snapshot, const struct kiln_err *why)
@@ -214,7 +224,12 @@ void transfer_send_snapshot(int socket, const struct snapshot *snapshot, const s
         json_set_bool(text, "merged", snapshot->merged);
         json_set_text(text, "note", snapshot->note);
     }
-    if (send_packet(socket, text, snapshot ? &snapshot->fd : NULL, snapshot ? 1 : 0, 0, &ignored))
+    struct packet packet = { .json = text };
+    if (snapshot) {
+        packet.fds = &snapshot->fd;
+        packet.fd_count = 1;
+    }
+    if (send_packet(socket, &packet, &ignored))
         return;
 }
 

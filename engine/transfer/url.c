@@ -10,7 +10,7 @@
 static void curlu_auto(CURLU **handle) { curl_url_cleanup(*handle); }
 static void text_auto(char **text) { curl_free(*text); }
 
-static enum kiln_code refuse(struct kiln_err *err, CURLUcode code)
+static enum kiln_code refuse_url(struct kiln_err *err, CURLUcode code)
 {
     if (code == CURLUE_OUT_OF_MEMORY)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot take a URL apart");
@@ -28,7 +28,7 @@ static enum kiln_code find_scheme(CURLU *handle, enum url_scheme *ret_scheme, st
     KILN_AUTO(text) char *scheme = NULL;
     CURLUcode failed = curl_url_get(handle, CURLUPART_SCHEME, &scheme, 0);
     if (failed)
-        return refuse(err, failed);
+        return refuse_url(err, failed);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(names[i], scheme) != 0)
             continue;
@@ -56,7 +56,7 @@ static enum kiln_code take_path(CURLU *handle, struct url *url, struct kiln_err 
     KILN_AUTO(text) char *path = NULL;
     CURLUcode failed = curl_url_get(handle, CURLUPART_PATH, &path, CURLU_URLDECODE);
     if (failed)
-        return refuse(err, failed);
+        return refuse_url(err, failed);
     take_name(path, url->name);
     if (url->scheme != URL_FILE)
         return KILN_OK;
@@ -76,7 +76,7 @@ static enum kiln_code take_whole(CURLU *handle, struct url *url, struct kiln_err
     if (!failed)
         failed = curl_url_get(handle, CURLUPART_URL, &shown, 0);
     if (failed)
-        return refuse(err, failed);
+        return refuse_url(err, failed);
     snprintf(url->shown, sizeof(url->shown), "%s", shown);
     url->text = strdup(whole);
     return url->text ? KILN_OK : kiln_fail(err, KILN_NO_MEMORY, "cannot take a URL apart");
@@ -103,7 +103,7 @@ enum kiln_code url_parse(const char *text, struct url *ret_url, struct kiln_err 
         return kiln_fail(err, KILN_INVALID, "the URL is longer than %d bytes", URL_MAX);
     KILN_AUTO(curlu) CURLU *handle = curl_url();
     CURLUcode failed = handle ? curl_url_set(handle, CURLUPART_URL, text, 0) : CURLUE_OUT_OF_MEMORY;
-    return failed ? refuse(err, failed) : take_apart(handle, ret_url, err);
+    return failed ? refuse_url(err, failed) : take_apart(handle, ret_url, err);
 }
 
 enum kiln_code url_beside(const struct url *url, const char *suffix, struct url *ret_url,
@@ -117,12 +117,12 @@ enum kiln_code url_beside(const struct url *url, const char *suffix, struct url 
     if (!failed)
         failed = curl_url_get(handle, CURLUPART_PATH, &path, 0);
     if (failed)
-        return refuse(err, failed);
+        return refuse_url(err, failed);
     int size = snprintf(beside, sizeof(beside), "%s%s", path, suffix);
     if (size < 0 || (size_t)size >= sizeof(beside))
         return kiln_fail(err, KILN_INVALID, "the URL is longer than %d bytes", URL_MAX);
     failed = curl_url_set(handle, CURLUPART_PATH, beside, 0);
-    return failed ? refuse(err, failed) : take_apart(handle, ret_url, err);
+    return failed ? refuse_url(err, failed) : take_apart(handle, ret_url, err);
 }
 
 void url_done(struct url *url)

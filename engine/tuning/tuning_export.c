@@ -66,9 +66,12 @@ static void write_record(struct out *out, struct bytes key, struct bytes value,
     if (out->rc)
         return;
     out->bytes += key.size + value.size;
+    const struct tuning_record record = { .key = key,
+                                          .value = value,
+                                          .line = source ? source->number : 0,
+                                          .ids = source ? source->ids : NULL };
     if (out->what->name.format == TUNING_SQLITE)
-        rc = perf_db_writer_add(out->writer, key, value, source ? source->number : 0,
-                                source ? source->ids : NULL, &why);
+        rc = perf_db_writer_add(out->writer, &record, &why);
     else
         write_text(out, key, value);
     out->counts.records += rc == KILN_OK;

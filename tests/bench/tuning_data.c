@@ -22,7 +22,7 @@ static const char *const names[] = {
 static enum kiln_code copy_file(int from, int to, bool packed, struct kiln_err *err)
 {
     if (packed)
-        return bzip2_unpack_file(from, to, FILE_MAX, NULL, NULL, err);
+        return bzip2_unpack_file(from, to, FILE_MAX, NULL, err);
     BUFFER_AUTO struct buffer content;
     buffer_init(&content, FILE_MAX);
     enum kiln_code rc = fs_read_fd(from, FILE_MAX, &content, err);

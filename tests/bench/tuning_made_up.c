@@ -90,8 +90,9 @@ static enum kiln_code add_perf_record(struct perf_db_writer *writer, uint32_t in
     if (index < PERF_ROWS - PERF_RECORDS)
         n += snprintf(value + n, sizeof(value) - (size_t)n, ";ConvBenchAsm1x1U:%u,8,2,64,2,4,1,4",
                       index % 3 + 1);
-    return perf_db_writer_add(writer, bytes_of(key, size), bytes_of(value, (size_t)n), 0, NULL,
-                              err);
+    const struct tuning_record record = { .key = bytes_of(key, size),
+                                          .value = bytes_of(value, (size_t)n) };
+    return perf_db_writer_add(writer, &record, err);
 }
 
 enum kiln_code data_make_perf(const char *path, struct kiln_err *err)

@@ -86,8 +86,11 @@ static enum kiln_code find(struct package_set *set, const char *database_id, uns
     buffer_init(&content, FILE_MAX);
     fill(number, raw);
     snprintf(name, sizeof(name), "Kernel%u.o", number);
-    enum kiln_code rc = package_set_find_named(set, bytes_of_text(database_id), bytes_of_text(name),
-                                               bytes_of_text("-DFP32=1"), &content, &found, err);
+    enum kiln_code rc = package_set_find_named(
+        set,
+        &(struct package_query){ bytes_of_text(database_id),
+                                 { bytes_of_text(name), bytes_of_text("-DFP32=1") } },
+        &content, &found, err);
     if (!rc && !bytes_equal(buffer_view(&content), bytes_of(raw, sizeof(raw))))
         abort(); /* the one thing that must never be */
     return rc;

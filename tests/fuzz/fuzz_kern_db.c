@@ -26,8 +26,10 @@ static bool on_row(void *context, const struct kern_row *row)
     fuzz_expect(is_good || raw.size == 0, "of a damaged row nothing is taken");
     KILN_AUTO(mem) uint8_t *name = fuzz_copy(row->name);
     KILN_AUTO(mem) uint8_t *args = fuzz_copy(row->args);
-    enum kiln_code rc = kern_db_find(reading->db, bytes_of(name, row->name.size),
-                                     bytes_of(args, row->args.size), &found, &damaged, &err);
+    enum kiln_code rc = kern_db_find(
+        reading->db,
+        &(struct kern_name){ bytes_of(name, row->name.size), bytes_of(args, row->args.size) },
+        &found, &damaged, &err);
     fuzz_expect(rc == KILN_OK || found.size == 0, "a miss finds nothing");
     return ++reading->rows < ROWS_MAX;
 }
@@ -41,10 +43,10 @@ static void read_file(const char *path, enum kern_db_mode mode)
         return;
     struct reading reading = { .db = db };
     (void)!kern_db_count(db, &rows, &err);
-    (void)!kern_db_each(db, 0, ROWS_MAX, on_row, &reading, &lost, &err);
+    (void)!kern_db_each(db, &(struct kern_listing){ 0, ROWS_MAX, on_row, &reading }, &lost, &err);
     if (mode == KERN_DB_SALVAGE) {
         (void)!kern_db_examine(db, &err);
-        (void)!kern_db_each(db, 1, 4, on_row, &reading, &lost, &err);
+        (void)!kern_db_each(db, &(struct kern_listing){ 1, 4, on_row, &reading }, &lost, &err);
     }
     kern_db_is_damaged(db);
 }

@@ -33,18 +33,22 @@ static bool on_row(void *context, const struct package_row *row)
 static void look_up(struct rows *rows, size_t at)
 {
     struct kiln_err err = KILN_ERR_INIT;
-    BUFFER_AUTO struct buffer raw, source, headers;
-    struct package_hit hit;
+    BUFFER_AUTO struct buffer raw;
+    struct package_text text;
     bool damaged = false;
-    uint32_t count = 0;
     buffer_init(&raw, OBJECT_MAX);
-    buffer_init(&source, OBJECT_MAX);
-    buffer_init(&headers, OBJECT_MAX);
-    (void)!package_find_named(rows->package, buffer_view(&rows->names[at]),
-                              buffer_view(&rows->args[at]), &raw, &hit, &damaged, &err);
-    (void)!package_find_key(rows->package, &rows->keys[at], &raw, &hit, &damaged, &err);
-    (void)!package_source_of(rows->package, rows->ids[at], &source, &count, &headers, &err);
-    package_shun(rows->package, buffer_view(&rows->names[at]), buffer_view(&rows->args[at]));
+    buffer_init(&text.source, OBJECT_MAX);
+    buffer_init(&text.headers, OBJECT_MAX);
+    (void)!package_find_named(
+        rows->package,
+        &(struct kern_name){ buffer_view(&rows->names[at]), buffer_view(&rows->args[at]) }, &raw,
+        &damaged, &err);
+    (void)!package_find_key(rows->package, &rows->keys[at], &raw, &damaged, &err);
+    (void)!package_source_of(rows->package, rows->ids[at], &text, &err);
+    buffer_done(&text.source);
+    buffer_done(&text.headers);
+    package_shun(rows->package, &(struct kern_name){ buffer_view(&rows->names[at]),
+                                                     buffer_view(&rows->args[at]) });
     buffer_done(&rows->names[at]);
     buffer_done(&rows->args[at]);
 }
@@ -64,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     struct rows rows = { .package = package };
     (void)!package_rows(package, &count, &err);
-    (void)!package_each(package, 0, ROWS_MAX, on_row, &rows, &err);
+    (void)!package_each(package, &(struct package_listing){ 0, ROWS_MAX, on_row, &rows }, &err);
     for (size_t i = 0; i < rows.count; i++)
         look_up(&rows, i);
     if (package_check(package, NULL, NULL, &report, &err) == KILN_OK)

@@ -282,7 +282,7 @@ TEST(transfer, a_damaged_package_is_called_by_its_name)
     const struct transfer_result *o = run(f, &t);
 
     assert_int_equal(o->err.code, KILN_CORRUPT);
-    assert_says(o->err.text, "'./" PACKAGE "' is no package");
+    assert_says(o->err.text, "'./" PACKAGE "'");
 }
 
 /* ---- sudden ends ---- */

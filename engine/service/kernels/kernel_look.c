@@ -82,7 +82,7 @@ static void look_by_key(struct kernel_look *l)
     struct kiln_err why = KILN_ERR_INIT;
     l->found = package_set_find_key(l->packages, &l->asked, &raw, &l->by_key, &why);
     if (!l->found)
-        l->found = object_from_bytes(buffer_view(&raw), l->by_key.hit.compile_ns, &l->object, &why);
+        l->found = object_from_bytes(buffer_view(&raw), /* compile_ns= */ 0, &l->object, &why);
     note_trouble(l, &why);
 }
 
@@ -92,13 +92,12 @@ static void look_by_name(struct kernel_look *l)
     buffer_init(&raw, LIMIT_CODE_OBJECT);
     const struct kernel_name *n = l->name;
     struct kiln_err why = KILN_ERR_INIT;
-    l->found = package_set_find_named(l->packages, n->database_id, n->name, n->args, &raw,
-                                      &l->by_name, &why);
+    const struct package_query query = { n->database_id, { n->name, n->args } };
+    l->found = package_set_find_named(l->packages, &query, &raw, &l->by_name, &why);
     if (!l->found)
         l->found = check_packaged(l, buffer_view(&raw));
     if (!l->found)
-        l->found =
-            object_from_bytes(buffer_view(&raw), l->by_name.hit.compile_ns, &l->object, &why);
+        l->found = object_from_bytes(buffer_view(&raw), /* compile_ns= */ 0, &l->object, &why);
     note_trouble(l, &why);
 }
 

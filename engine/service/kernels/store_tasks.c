@@ -259,7 +259,7 @@ void quarantine_package(struct engine *e, const struct package_found *found,
     struct package_found copy = *found;
     bool unknown_to_package = !copy.damaged_row[0] && name;
     if (unknown_to_package) {
-        package_set_shun(e->packages, copy.damaged, name->name, name->args);
+        package_set_shun(e->packages, copy.damaged, &(struct kern_name){ name->name, name->args });
         snprintf(copy.damaged_row, sizeof(copy.damaged_row), "%.*s",
                  (int)(name->name.size < PACKAGE_ROW_TEXT ? name->name.size : PACKAGE_ROW_TEXT - 1),
                  (const char *)name->name.data);

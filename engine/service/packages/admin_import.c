@@ -217,8 +217,8 @@ static enum kiln_code import_step(struct upload *u, struct import_step *s, bool 
 {
     uint64_t lost = 0;
     struct import *import = s->import;
-    enum kiln_code rc =
-        kern_db_each(import->db, import->after, KERNELS_A_STEP, import_row, s, &lost, err);
+    const struct kern_listing listing = { import->after, KERNELS_A_STEP, import_row, s };
+    enum kiln_code rc = kern_db_each(import->db, &listing, &lost, err);
     *ret_more = s->rows == KERNELS_A_STEP;
     answer_counts(u->base.answer, s, lost);
     if (kern_db_is_damaged(import->db))

@@ -229,8 +229,13 @@ static enum kiln_code show_package(void *context, struct package *package, struc
     if (count == 0)
         return KILN_OK;
     struct page page = { .kernels = json_array() };
-    rc = package_each(package, json_get_u64(a->base.question, "after", 0), count, show_row, &page,
-                      err);
+    const struct package_listing listing = {
+        .after = json_get_u64(a->base.question, "after", 0),
+        .count = count,
+        .each = show_row,
+        .context = &page,
+    };
+    rc = package_each(package, &listing, err);
     if (page.full || json_count(page.kernels) == count)
         json_set_u64(a->base.answer, "next", page.last);
     json_set(a->base.answer, "rows", page.kernels);

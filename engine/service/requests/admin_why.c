@@ -96,9 +96,11 @@ static enum kiln_code look_for(struct why *w, const struct wanted_program *p)
         if (rc && rc != KILN_NOT_FOUND)
             return rc;
     } else if (!w->found && !w->elsewhere[0] &&
-               package_set_find_elsewhere(w->base.engine->packages, bytes_of_text(w->database_id),
-                                          buffer_view(&p->name), buffer_view(&p->args),
-                                          w->elsewhere, w->elsewhere_id)) {
+               package_set_find_elsewhere(
+                   w->base.engine->packages,
+                   &(struct package_query){ bytes_of_text(w->database_id),
+                                            { buffer_view(&p->name), buffer_view(&p->args) } },
+                   w->elsewhere, w->elsewhere_id)) {
         w->elsewhere[0] = '\0';
     }
     return w->base.rc;

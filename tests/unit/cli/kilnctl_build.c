@@ -409,11 +409,11 @@ static void make_key(struct fixture *f)
 static enum kiln_code check_manifest(struct fixture *f, const char *name,
                                      struct manifest_file *ret_file)
 {
-    char beside[128], signer[KEY_NAME_MAX];
+    char beside[128];
     struct kiln_err err = KILN_ERR_INIT;
     snprintf(beside, sizeof(beside), "%s.manifest", name);
     const struct manifest_trust trust = { .directory = f->directory.path };
-    return manifest_check(bytes_of_text(content(f, beside)), &trust, name, ret_file, signer, &err);
+    return manifest_check(bytes_of_text(content(f, beside)), &trust, name, ret_file, &err);
 }
 
 TEST(kilnctl_build, a_pair_of_keys_is_made_and_never_replaced)

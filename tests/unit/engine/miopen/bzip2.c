@@ -231,7 +231,8 @@ static enum kiln_code unpack_file(struct fixture *f, const char *name, uint64_t 
 {
     KILN_AUTO(fd) int from = open_file(f, name, O_RDONLY);
     KILN_AUTO(fd) int to = open_file(f, "unpacked", O_WRONLY | O_CREAT | O_TRUNC);
-    return bzip2_unpack_file(from, to, limit, reported ? on_progress : NULL, reported, &f->err);
+    const struct bzip2_progress progress = { on_progress, reported };
+    return bzip2_unpack_file(from, to, limit, reported ? &progress : NULL, &f->err);
 }
 
 TEST(bzip2, unpacks_a_file_of_several_streams)
@@ -296,8 +297,8 @@ TEST(bzip2, says_when_a_descriptor_cannot_be_used)
     run(f, "echo content | bzip2 > a.bz2");
     KILN_AUTO(fd) int from = open_file(f, "a.bz2", O_RDONLY);
     KILN_AUTO(fd) int directory = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_int_equal(bzip2_unpack_file(directory, from, LIMIT, NULL, NULL, &f->err), KILN_IO);
+    assert_int_equal(bzip2_unpack_file(directory, from, LIMIT, NULL, &f->err), KILN_IO);
     assert_says(f->err.text, "cannot read");
-    assert_int_equal(bzip2_unpack_file(from, directory, LIMIT, NULL, NULL, &f->err), KILN_IO);
+    assert_int_equal(bzip2_unpack_file(from, directory, LIMIT, NULL, &f->err), KILN_IO);
     assert_says(f->err.text, "cannot write");
 }

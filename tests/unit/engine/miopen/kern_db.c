@@ -40,7 +40,8 @@ static enum kiln_code find(struct fixture *f, const char *name, const char *args
     buffer_init(&raw, OBJECT_LIMIT);
     bool damaged = true;
     enum kiln_code rc =
-        kern_db_find(f->db, bytes_of_text(name), bytes_of_text(args), &raw, &damaged, &f->err);
+        kern_db_find(f->db, &(struct kern_name){ bytes_of_text(name), bytes_of_text(args) }, &raw,
+                     &damaged, &f->err);
     assert_false(damaged);
     return rc;
 }
@@ -71,9 +72,11 @@ TEST(kern_db, a_nul_ends_nothing)
     BUFFER_AUTO struct buffer raw;
     buffer_init(&raw, OBJECT_LIMIT);
     bool damaged = true;
-    assert_int_equal(kern_db_find(f->db, bytes_of("conv.s.o\0x", 10), bytes_of_text("-DA"), &raw,
-                                  &damaged, &f->err),
-                     KILN_NOT_FOUND);
+    assert_int_equal(
+        kern_db_find(f->db,
+                     &(struct kern_name){ bytes_of("conv.s.o\0x", 10), bytes_of_text("-DA") }, &raw,
+                     &damaged, &f->err),
+        KILN_NOT_FOUND);
 }
 
 TEST(kern_db, a_kernel_is_appended_to_the_contents_of_the_buffer)
@@ -86,8 +89,8 @@ TEST(kern_db, a_kernel_is_appended_to_the_contents_of_the_buffer)
     buffer_init(&raw, OBJECT_LIMIT);
     buffer_put(&raw, "before", 6);
     bool damaged = true;
-    must(kern_db_find(f->db, bytes_of_text("conv.s.o"), bytes_of_text("-DA"), &raw, &damaged,
-                      &f->err),
+    must(kern_db_find(f->db, &(struct kern_name){ bytes_of_text("conv.s.o"), bytes_of_text("-DA") },
+                      &raw, &damaged, &f->err),
          f->err);
     assert_int_equal(raw.size, 506);
     assert_memory_equal(raw.data, "before", 6);
@@ -167,7 +170,8 @@ TEST(kern_db, a_listing_stops_when_its_callback_says_so)
     open_db(f, KERN_DB_IMMUTABLE);
     int calls = 0;
     uint64_t lost = 7;
-    must(kern_db_each(f->db, 0, 10, stop, &calls, &lost, &f->err), f->err);
+    must(kern_db_each(f->db, &(struct kern_listing){ 0, 10, stop, &calls }, &lost, &f->err),
+         f->err);
     assert_int_equal(calls, 3);
     assert_int_equal(lost, 0);
 }
@@ -218,8 +222,10 @@ TEST(kern_db, a_buffer_too_small_is_no_damage)
         BUFFER_AUTO struct buffer raw;
         buffer_init(&raw, 499);
         bool damaged = true;
-        assert_int_equal(kern_db_find(f->db, bytes_of_text("conv.s.o"),
-                                      bytes_of_text(f->rows[i].args), &raw, &damaged, &f->err),
+        assert_int_equal(kern_db_find(f->db,
+                                      &(struct kern_name){ bytes_of_text("conv.s.o"),
+                                                           bytes_of_text(f->rows[i].args) },
+                                      &raw, &damaged, &f->err),
                          KILN_NO_MEMORY);
         assert_false(damaged);
     }

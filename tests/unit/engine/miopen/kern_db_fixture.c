@@ -213,8 +213,9 @@ enum kiln_code find_row(struct fixture *f, size_t at, bool *ret_damaged)
     BUFFER_AUTO struct buffer raw;
     buffer_init(&raw, OBJECT_LIMIT);
     const struct row *row = &f->rows[at];
-    enum kiln_code rc = kern_db_find(f->db, bytes_of_text(row->name), bytes_of_text(row->args),
-                                     &raw, ret_damaged, &f->err);
+    enum kiln_code rc = kern_db_find(
+        f->db, &(struct kern_name){ bytes_of_text(row->name), bytes_of_text(row->args) }, &raw,
+        ret_damaged, &f->err);
     if (rc) {
         assert_int_equal(raw.size, 0);
         return rc;
@@ -271,6 +272,7 @@ static bool on_row(void *context, const struct kern_row *row)
 struct listing list_rows(struct fixture *f, uint64_t after, uint64_t count)
 {
     struct listing l = { .f = f, .latest = after };
-    must(kern_db_each(f->db, after, count, on_row, &l, &l.lost, &f->err), f->err);
+    must(kern_db_each(f->db, &(struct kern_listing){ after, count, on_row, &l }, &l.lost, &f->err),
+         f->err);
     return l;
 }

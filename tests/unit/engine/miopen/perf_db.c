@@ -85,7 +85,7 @@ static bool on_record(void *context, const struct tuning_record *r)
     buffer_put_u8(&f->reported, '\n');
     f->records++;
     if (f->writer)
-        must(perf_db_writer_add(f->writer, r->key, r->value, r->line, r->ids, &f->err), f->err);
+        must(perf_db_writer_add(f->writer, r, &f->err), f->err);
     return !f->stop;
 }
 
@@ -297,8 +297,10 @@ TEST(perf_db, written_records_are_read_back_with_their_ids)
 static enum kiln_code add(struct fixture *f, const char *key, const char *value, uint64_t config,
                           const uint64_t *ids)
 {
-    return perf_db_writer_add(f->writer, bytes_of_text(key), bytes_of_text(value), config, ids,
-                              &f->err);
+    const struct tuning_record record = {
+        .key = bytes_of_text(key), .value = bytes_of_text(value), .line = config, .ids = ids
+    };
+    return perf_db_writer_add(f->writer, &record, &f->err);
 }
 
 TEST(perf_db, numbers_on_where_no_ids_are_given)

@@ -111,7 +111,7 @@ static int unpacked(const char *name, char ret_copy[64])
     snprintf(ret_copy, 64, "/tmp/kiln-test-XXXXXX");
     int plain = mkstemp(ret_copy);
     assert_true(plain >= 0);
-    must(bzip2_unpack_file(packed, plain, FILE_MAX, NULL, NULL, &err), err);
+    must(bzip2_unpack_file(packed, plain, FILE_MAX, NULL, &err), err);
     close(packed);
     return plain;
 }

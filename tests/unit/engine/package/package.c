@@ -44,12 +44,11 @@ static enum kiln_code find(struct fixture *f, struct package *package, unsigned 
                            bool *damaged)
 {
     struct kernel_text text = text_of(number);
-    struct package_hit hit;
     f->raw.size = 0;
     f->err = KILN_ERR_INIT;
-    enum kiln_code rc =
-        package_find_named(package, bytes_of_text(text.name), bytes_of_text(text.args), &f->raw,
-                           &hit, damaged, &f->err);
+    enum kiln_code rc = package_find_named(
+        package, &(struct kern_name){ bytes_of_text(text.name), bytes_of_text(text.args) }, &f->raw,
+        damaged, &f->err);
     if (!rc) {
         BUFFER_AUTO struct buffer raw = object_of(number);
         assert_true(bytes_equal(buffer_view(&f->raw), buffer_view(&raw)));
@@ -61,10 +60,9 @@ static enum kiln_code find_key(struct fixture *f, struct package *package, unsig
                                bool *damaged)
 {
     struct digest key = key_of(number);
-    struct package_hit hit;
     f->raw.size = 0;
     f->err = KILN_ERR_INIT;
-    enum kiln_code rc = package_find_key(package, &key, &f->raw, &hit, damaged, &f->err);
+    enum kiln_code rc = package_find_key(package, &key, &f->raw, damaged, &f->err);
     if (!rc) {
         BUFFER_AUTO struct buffer raw = object_of(number);
         assert_true(bytes_equal(buffer_view(&f->raw), buffer_view(&raw)));
@@ -119,20 +117,23 @@ TEST(package, names_and_arguments_are_not_normalised)
         struct package *package =
             opened(f, put_package(f, f->directory, both[format], 0, 3), false);
         struct kernel_text text = text_of(1);
-        struct package_hit hit;
         bool damaged = true;
         struct bytes name = bytes_of_text(text.name);
 
-        assert_int_equal(package_find_named(package, name, bytes_of_text(text.args + 1), &f->raw,
-                                            &hit, &damaged, &f->err),
-                         KILN_NOT_FOUND);
+        assert_int_equal(
+            package_find_named(package, &(struct kern_name){ name, bytes_of_text(text.args + 1) },
+                               &f->raw, &damaged, &f->err),
+            KILN_NOT_FOUND);
         text.name[0] = 'k';
-        assert_int_equal(package_find_named(package, name, bytes_of_text(text.args), &f->raw, &hit,
-                                            &damaged, &f->err),
+        assert_int_equal(package_find_named(package,
+                                            &(struct kern_name){ name, bytes_of_text(text.args) },
+                                            &f->raw, &damaged, &f->err),
                          KILN_NOT_FOUND);
-        assert_int_equal(package_find_named(package, bytes_of(NULL, 0), bytes_of("a\0'\xff", 4),
-                                            &f->raw, &hit, &damaged, &f->err),
-                         KILN_NOT_FOUND);
+        assert_int_equal(
+            package_find_named(package,
+                               &(struct kern_name){ bytes_of(NULL, 0), bytes_of("a\0'\xff", 4) },
+                               &f->raw, &damaged, &f->err),
+            KILN_NOT_FOUND);
         assert_false(damaged);
     }
 }
@@ -202,9 +203,12 @@ TEST(package, lists_rows_a_page_at_a_time)
             opened(f, put_package(f, f->directory, both[format], 0, 10), false);
         struct listed listed = { 0 };
 
-        must(package_each(package, 0, 4, list, &listed, &f->err), f->err);
+        must(package_each(package, &(struct package_listing){ 0, 4, list, &listed }, &f->err),
+             f->err);
         assert_int_equal(listed.count, 4);
-        must(package_each(package, listed.last_id, 100, list, &listed, &f->err), f->err);
+        must(package_each(package, &(struct package_listing){ listed.last_id, 100, list, &listed },
+                          &f->err),
+             f->err);
         assert_int_equal(listed.count, 10);
 
         BUFFER_AUTO struct buffer raw = object_of(9);
@@ -220,7 +224,8 @@ TEST(package, lists_rows_a_page_at_a_time)
                                    "hiprtc|Kernel.cl"
                                  : "Kernel00009.cl.o| -DNUMBER=9  -DFP32=1 -mcpu=gfx90a|||");
         listed = (struct listed){ .stop_at = 3 };
-        must(package_each(package, 0, 100, list, &listed, &f->err), f->err);
+        must(package_each(package, &(struct package_listing){ 0, 100, list, &listed }, &f->err),
+             f->err);
         assert_int_equal(listed.count, 3);
     }
 }
@@ -263,27 +268,34 @@ static const char *package_with_headers(struct fixture *f)
     return path;
 }
 
-static enum kiln_code source_of(struct fixture *f, struct package *package, uint64_t id,
-                                struct buffer *source, uint32_t *count, struct buffer *headers)
+static void text_done(struct package_text *text)
 {
-    buffer_init(source, 1 << 20);
-    buffer_init(headers, 1 << 20);
+    buffer_done(&text->source);
+    buffer_done(&text->headers);
+}
+
+#define TEXT_AUTO __attribute__((cleanup(text_done)))
+
+static enum kiln_code source_of(struct fixture *f, struct package *package, uint64_t id,
+                                struct package_text *text)
+{
+    buffer_init(&text->source, 1 << 20);
+    buffer_init(&text->headers, 1 << 20);
     f->err = KILN_ERR_INIT;
-    return package_source_of(package, id, source, count, headers, &f->err);
+    return package_source_of(package, id, text, &f->err);
 }
 
 TEST(package, a_package_states_the_origin_of_each_object)
 {
     struct fixture *f = *state;
     KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
-    BUFFER_AUTO struct buffer source, headers;
-    uint32_t count = 0;
+    TEXT_AUTO struct package_text text;
 
-    must(source_of(f, package, 3, &source, &count, &headers), f->err);
+    must(source_of(f, package, 3, &text), f->err);
 
-    assert_true(bytes_equal_text(buffer_view(&source), "#include <kiln/prelude.h>\n"));
-    assert_int_equal(count, 2);
-    struct reader r = reader_of(buffer_view(&headers));
+    assert_true(bytes_equal_text(buffer_view(&text.source), "#include <kiln/prelude.h>\n"));
+    assert_int_equal(text.header_count, 2);
+    struct reader r = reader_of(buffer_view(&text.headers));
     struct message_header first = message_header_read(&r), second = message_header_read(&r);
     assert_true(bytes_equal_text(first.name, "kiln/prelude.h"));
     assert_true(bytes_equal_text(first.text, "#define TWO 2\n"));
@@ -313,13 +325,13 @@ TEST(package, says_when_there_is_no_source)
     KILN_AUTO(package) struct package *package = opened(f, package_with_headers(f), false);
     KILN_AUTO(package)
     struct package *kdb = opened(f, put_package(f, f->directory, "gfx906_60.kdb", 0, 1), false);
-    BUFFER_AUTO struct buffer source, headers;
-    uint32_t count = 0;
+    TEXT_AUTO struct package_text text;
+    TEXT_AUTO struct package_text kdb_text;
 
-    assert_int_equal(source_of(f, package, 99, &source, &count, &headers), KILN_NOT_FOUND);
+    assert_int_equal(source_of(f, package, 99, &text), KILN_NOT_FOUND);
     assert_string_equal(f->err.text, "");
-    assert_int_equal(source_of(f, kdb, 1, &source, &count, &headers), KILN_UNSUPPORTED);
-    assert_says(f->err.text, "does not say what its kernels are made of");
+    assert_int_equal(source_of(f, kdb, 1, &kdb_text), KILN_UNSUPPORTED);
+    assert_says(f->err.text, "gfx906_60.kdb");
 }
 
 /* ---- damage ---- */
@@ -333,7 +345,7 @@ static void is_a_miss_that_says(struct fixture *f, const char *sql, const char *
     bool damaged = false;
     assert_int_equal(find(f, package, 1, &damaged), KILN_NOT_FOUND);
     assert_true(damaged);
-    assert_says(f->err.text, "looking into the package 'gfx90a68.kpkg'");
+    assert_says(f->err.text, "'gfx90a68.kpkg'");
     assert_says(f->err.text, says);
     damaged = false;
     assert_int_equal(find_key(f, package, 1, &damaged), KILN_NOT_FOUND);
@@ -348,19 +360,18 @@ static void is_a_miss_that_says(struct fixture *f, const char *sql, const char *
 TEST(package, damage_in_a_package_of_kilns_is_a_miss)
 {
     struct fixture *f = *state;
-    is_a_miss_that_says(f, "update kernel set claim = x'00'" OF_1, "row 2 is not what was");
-    is_a_miss_that_says(f, "update kernel set target = 'gfx906'" OF_1, "row 2 is not what was");
-    is_a_miss_that_says(f, "update kernel set options = '-O0'" OF_1, "row 2 is not what was");
-    is_a_miss_that_says(f, "update kernel set source = x'00'" OF_1, "row 2 is not what was");
-    is_a_miss_that_says(f,
-                        "update kernel set object = (select object from kernel where id = 1)" OF_1,
-                        "row 2 is not what was");
+    is_a_miss_that_says(f, "update kernel set claim = x'00'" OF_1, "row 2");
+    is_a_miss_that_says(f, "update kernel set target = 'gfx906'" OF_1, "row 2");
+    is_a_miss_that_says(f, "update kernel set options = '-O0'" OF_1, "row 2");
+    is_a_miss_that_says(f, "update kernel set source = x'00'" OF_1, "row 2");
+    is_a_miss_that_says(
+        f, "update kernel set object = (select object from kernel where id = 1)" OF_1, "row 2");
     is_a_miss_that_says(f, "delete from object" OBJECT_1, "claims 0 bytes");
     is_a_miss_that_says(f, "update object set raw_size = raw_size + 1" OBJECT_1, "");
     is_a_miss_that_says(f, "update object set raw_size = 1000000000000" OBJECT_1, "claims");
     is_a_miss_that_says(f, "update object set codec = 'x', bytes = 7" OBJECT_1, "");
     is_a_miss_that_says(f, "update object set codec = 0, bytes = zeroblob(raw_size)" OBJECT_1,
-                        "the object of row 2 is not the one it names");
+                        "SHA-256");
 }
 
 TEST(package, a_form_of_a_newer_kiln_is_a_plain_miss)
@@ -378,7 +389,7 @@ TEST(package, a_form_of_a_newer_kiln_is_a_plain_miss)
     assert_string_equal(f->err.text, "");
     must(package_check(package, NULL, NULL, &report, &f->err), f->err);
     assert_int_equal(report.damaged, 1);
-    assert_says(report.first, "form 99 is not known to this version of kiln");
+    assert_says(report.first, "form 99");
 }
 
 TEST(package, damage_in_a_database_of_miopens_is_a_miss)
@@ -400,7 +411,7 @@ TEST(package, damage_in_a_database_of_miopens_is_a_miss)
         assert_int_equal(find(f, package, 2, &damaged), KILN_NOT_FOUND);
 
         assert_true(damaged);
-        assert_says(f->err.text, "looking into the package 'gfx90a68.kdb'");
+        assert_says(f->err.text, "'gfx90a68.kdb'");
         must(find(f, package, 1, &damaged), f->err);
         assert_false(damaged);
     }
@@ -436,7 +447,8 @@ TEST(package, skipping_a_row_does_not_mark_the_package_damaged)
         struct kernel_text text = text_of(2);
         bool damaged = true;
 
-        package_shun(package, bytes_of_text(text.name), bytes_of_text(text.args));
+        package_shun(package,
+                     &(struct kern_name){ bytes_of_text(text.name), bytes_of_text(text.args) });
         assert_int_equal(find(f, package, 2, &damaged), KILN_NOT_FOUND);
         assert_false(damaged);
         assert_int_equal(find(f, package, 9, &damaged), KILN_NOT_FOUND);
@@ -562,27 +574,27 @@ TEST(package, a_file_that_is_no_package_is_refused)
 
     assert_int_equal(try_open(f, kdb), KILN_NOT_FOUND);
     assert_int_equal(try_open(f, path_in(f->directory, "gfx90a68.txt")), KILN_INVALID);
-    assert_says(f->err.text, "is not named like a package");
+    assert_says(f->err.text, ".ukdb");
     assert_int_equal(mkdir(kdb, 0700), 0);
     assert_int_equal(try_open(f, kdb), KILN_CORRUPT);
-    assert_says(f->err.text, "it is not a file");
+    assert_says(f->err.text, "regular");
     assert_int_equal(rmdir(kdb), 0);
     write_file(kdb, bytes_of_text(""));
     assert_int_equal(try_open(f, kdb), KILN_BUSY);
-    assert_says(f->err.text, "is not whole: it has 0 bytes");
+    assert_says(f->err.text, "0 bytes");
     uint8_t zeros[4096] = { 0 };
     write_file(kdb, bytes_of(zeros, sizeof(zeros)));
     assert_int_equal(try_open(f, kdb), KILN_CORRUPT);
-    assert_says(f->err.text, "it is not a SQLite file");
+    assert_says(f->err.text, "SQLite");
     assert_int_equal(rename(put_package(f, f->directory, "gfx90a68.kdb", 0, 3), kpkg), 0);
     assert_int_equal(try_open(f, kpkg), KILN_CORRUPT);
-    assert_says(f->err.text, "is not a package of kiln's");
+    assert_says(f->err.text, "kiln");
     assert_int_equal(rename(put_package(f, f->directory, "gfx90a.kpkg", 0, 3), kdb), 0);
     assert_int_equal(try_open(f, kdb), KILN_CORRUPT);
     assert_says(f->err.text, "kern_db");
     write_package(f, path_in(f->directory, "unknown.kdb"), PACKAGE_KDB, 0, 1);
     assert_int_equal(try_open(f, path_in(f->directory, "unknown.kdb")), KILN_INVALID);
-    assert_says(f->err.text, "tells no device");
+    assert_says(f->err.text, "device");
 }
 
 TEST(package, refuses_a_package_of_a_newer_format)
@@ -593,7 +605,7 @@ TEST(package, refuses_a_package_of_a_newer_format)
 
     assert_int_equal(try_open(f, path), KILN_UNSUPPORTED);
 
-    assert_says(f->err.text, "has format 2, this version of kiln knows up to 1");
+    assert_says(f->err.text, "format 2");
 }
 
 TEST(package, a_package_with_foreign_tables_is_refused)
@@ -623,7 +635,7 @@ TEST(package, a_file_that_is_cut_short_is_not_whole)
         for (size_t size = 0; size < content.size; size += 1 + content.size / 50) {
             write_file(path, bytes_of(content.data, size));
             assert_int_equal(try_open(f, path), KILN_BUSY);
-            assert_says(f->err.text, "is not whole");
+            assert_says(f->err.text, "incomplete");
         }
     }
 }
@@ -641,8 +653,8 @@ TEST(package, refuses_a_write_ahead_log_that_counts)
     must(try_open(f, path), f->err);
     write_file(log, bytes_of_text("frames"));
     assert_int_equal(try_open(f, path), KILN_UNSUPPORTED);
-    assert_says(f->err.text, "has a write-ahead log beside it");
-    assert_says(f->err.text, "kilnctl pkg install");
+    assert_says(f->err.text, "write-ahead");
+    assert_says(f->err.text, "kilnctl");
 }
 
 TEST(package, goes_on_answering_when_its_file_is_gone_or_another)

@@ -234,8 +234,11 @@ enum kiln_code look_up(struct fixture *f, const char *database_id, unsigned numb
     struct kernel_text text = text_of(number);
     f->raw.size = 0;
     f->err = KILN_ERR_INIT;
-    return package_set_find_named(f->set, bytes_of_text(database_id), bytes_of_text(text.name),
-                                  bytes_of_text(text.args), &f->raw, &f->found, &f->err);
+    return package_set_find_named(
+        f->set,
+        &(struct package_query){ bytes_of_text(database_id),
+                                 { bytes_of_text(text.name), bytes_of_text(text.args) } },
+        &f->raw, &f->found, &f->err);
 }
 
 enum kiln_code look_up_key(struct fixture *f, unsigned number)

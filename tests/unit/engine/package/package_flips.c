@@ -39,15 +39,17 @@ static enum kiln_code exercise(void *context, struct package *package, struct ki
     struct kiln_err why = KILN_ERR_INIT;
     struct package_report report;
     uint64_t last = 0, rows = 0;
-    BUFFER_AUTO struct buffer source, headers;
-    buffer_init(&source, 1 << 20);
-    buffer_init(&headers, 1 << 20);
-    uint32_t count = 0;
-    enum kiln_code rc = package_each(package, 0, 100, take_row, &last, &why);
+    struct package_text text = { .header_count = 0 };
+    buffer_init(&text.source, 1 << 20);
+    buffer_init(&text.headers, 1 << 20);
+    enum kiln_code rc =
+        package_each(package, &(struct package_listing){ 0, 100, take_row, &last }, &why);
     if (!rc)
         rc = package_rows(package, &rows, &why);
     if (!rc)
-        rc = package_source_of(package, 3, &source, &count, &headers, &why);
+        rc = package_source_of(package, 3, &text, &why);
+    buffer_done(&text.source);
+    buffer_done(&text.headers);
     if (!rc || rc == KILN_NOT_FOUND)
         rc = package_check(package, NULL, NULL, &report, &why);
     assert_true(!rc || strlen(why.text) > 0);
@@ -133,11 +135,10 @@ TEST(package, no_flipped_bit_of_a_trusted_kpkg_gives_a_wrong_object)
         for (unsigned k = 0; k < KERNELS && (package || !package_open(&options, &package, &f->err));
              k++) {
             struct digest key = key_of(k);
-            struct package_hit hit;
             bool damaged = false;
             BUFFER_AUTO struct buffer raw = object_of(k);
             f->raw.size = 0;
-            enum kiln_code rc = package_find_key(package, &key, &f->raw, &hit, &damaged, &f->err);
+            enum kiln_code rc = package_find_key(package, &key, &f->raw, &damaged, &f->err);
             assert_true(rc == KILN_NOT_FOUND || rc == KILN_OK);
             assert_true(rc || bytes_equal(buffer_view(&raw), buffer_view(&f->raw)));
             assert_true(!rc || f->raw.size == 0);

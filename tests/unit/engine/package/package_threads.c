@@ -28,10 +28,12 @@ static void look(struct looker *l, unsigned number)
     struct kiln_err err = KILN_ERR_INIT;
     buffer_init(&got, 1 << 20);
     enum kiln_code rc =
-        number % 2
-            ? package_set_find_named(l->f->set, bytes_of_text("gfx90a68"), bytes_of_text(text.name),
-                                     bytes_of_text(text.args), &got, &found, &err)
-            : package_set_find_key(l->f->set, &key, &got, &found, &err);
+        number % 2 ? package_set_find_named(l->f->set,
+                                            &(struct package_query){ bytes_of_text("gfx90a68"),
+                                                                     { bytes_of_text(text.name),
+                                                                       bytes_of_text(text.args) } },
+                                            &got, &found, &err)
+                   : package_set_find_key(l->f->set, &key, &got, &found, &err);
     l->found += rc == KILN_OK;
     l->missed += rc == KILN_NOT_FOUND;
     l->failed += rc != KILN_OK && rc != KILN_NOT_FOUND;
@@ -113,14 +115,14 @@ static void *find_all(void *context)
     struct shared *s = context;
     for (unsigned i = 0; i < 10 * KERNELS; i++) {
         struct kernel_text text = text_of(i % KERNELS);
-        struct package_hit hit;
         struct kiln_err err;
         bool damaged = false;
         BUFFER_AUTO struct buffer raw;
         buffer_init(&raw, 1 << 20);
-        s->found +=
-            package_find_named(s->package, bytes_of_text(text.name), bytes_of_text(text.args), &raw,
-                               &hit, &damaged, &err) == KILN_OK;
+        s->found += package_find_named(
+                        s->package,
+                        &(struct kern_name){ bytes_of_text(text.name), bytes_of_text(text.args) },
+                        &raw, &damaged, &err) == KILN_OK;
     }
     return NULL;
 }

@@ -148,7 +148,8 @@ static size_t check_package(const char *path)
     struct listing listing = { 0 };
     uint64_t lost = 0;
     must(kern_db_open(path, KERN_DB_IMMUTABLE, &db, &err), err);
-    must(kern_db_each(db, 0, 1000, check_row, &listing, &lost, &err), err);
+    must(kern_db_each(db, &(struct kern_listing){ 0, 1000, check_row, &listing }, &lost, &err),
+         err);
     return listing.rows;
 }
 
@@ -204,8 +205,10 @@ TEST(build, a_built_package_answers_the_plans_it_was_built_for)
     buffer_init(&raw, 1u << 20);
     bool damaged = false;
     must(kern_db_open(f->made, KERN_DB_IMMUTABLE, &db, &err), err);
-    must(kern_db_find(db, bytes_of_text((const char *)names.name.data),
-                      bytes_of_text((const char *)names.args.data), &raw, &damaged, &err),
+    must(kern_db_find(db,
+                      &(struct kern_name){ bytes_of_text((const char *)names.name.data),
+                                           bytes_of_text((const char *)names.args.data) },
+                      &raw, &damaged, &err),
          err);
     program_names_done(&names);
 }
@@ -237,7 +240,8 @@ TEST(build, kilns_own_format_states_key_and_toolchain_of_each)
     const struct package_options options = { .path = path, .readers = 1 };
     size_t rows = 0;
     must(package_open(&options, &package, &err), err);
-    must(package_each(package, 0, 100, check_kiln_row, &rows, &err), err);
+    must(package_each(package, &(struct package_listing){ 0, 100, check_kiln_row, &rows }, &err),
+         err);
     assert_int_equal(rows, 2);
 }
 

@@ -299,7 +299,7 @@ TEST(built_in, nothing_that_writes_a_file_is_done)
         test_caller_refused(&f->caller, &f->engine, asked[i].type, asked[i].question,
                             KILN_UNSUPPORTED, "has no directory");
     test_caller_refused(&f->caller, &f->engine, MESSAGE_package_remove,
-                        "{\"name\":\"" MI210 ".kdb\"}", KILN_UNSUPPORTED, "built into");
+                        "{\"name\":\"" MI210 ".kdb\"}", KILN_UNSUPPORTED, "built-in");
     test_caller_refused(&f->caller, &f->engine, MESSAGE_gc, "{}", KILN_UNAVAILABLE,
                         "the kiln in this process has no directory");
 }

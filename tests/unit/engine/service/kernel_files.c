@@ -74,7 +74,7 @@ void assert_kernel_file(const char *path, const struct kernel_row *rows, size_t 
     struct comparison c = { .rows = rows, .count = count };
     uint64_t lost = 0;
     must(kern_db_open(path, KERN_DB_IMMUTABLE, &db, &err), err);
-    must(kern_db_each(db, 0, UINT32_MAX, compare, &c, &lost, &err), err);
+    must(kern_db_each(db, &(struct kern_listing){ 0, UINT32_MAX, compare, &c }, &lost, &err), err);
     assert_int_equal(c.seen, count);
     assert_int_equal(lost, 0);
 }

@@ -233,7 +233,7 @@ TEST(users, a_directory_that_cannot_be_read_is_reported_of)
 
     users_reopen(f);
 
-    assert_says(engine_fixture_reported(&f->engine, "package_refused"), "cannot look for packages");
+    assert_says(engine_fixture_reported(&f->engine, "package_refused"), "/loop");
 }
 
 /* ---- names ---- */
@@ -454,6 +454,5 @@ TEST(users, where_signatures_are_required_others_are_not_used_and_it_is_said)
     users_reopen(f);
 
     assert_int_equal(ask(f, MI210, "conv.o").code, KILN_NOT_FOUND);
-    assert_says(engine_fixture_reported(&f->engine, "package_refused"),
-                "is not signed and require-signature is set");
+    assert_says(engine_fixture_reported(&f->engine, "package_refused"), "require-signature");
 }

@@ -211,7 +211,7 @@ TEST(fetch, pauses_longer_each_time_and_never_twice_the_same)
     for (unsigned i = 0; i < pause_count; i++) {
         assert_in_range(pauses[i], most / 2, most);
         differs = differs || pauses[i] != most;
-        most = most * 2 < f->policy.pause_most_ms ? most * 2 : f->policy.pause_most_ms;
+        most = most * 2 < f->policy.pause_max_ms ? most * 2 : f->policy.pause_max_ms;
     }
     assert_true(differs);
 }
@@ -239,7 +239,7 @@ TEST(fetch, waits_no_longer_than_its_own_limit)
 
     must(get(f, "", "/file"), f->err);
 
-    assert_int_equal(pauses[0], f->policy.pause_most_ms);
+    assert_int_equal(pauses[0], f->policy.pause_max_ms);
 }
 
 TEST(fetch, says_that_nobody_listens)
