@@ -17,18 +17,6 @@ static bool answer_failure(struct engine *e, const struct fetch_ticket *ticket,
     return true;
 }
 
-static bool answer_hot(struct engine *e, const struct digest *key,
-                       const struct fetch_ticket *ticket, struct fetch_result *ret_result)
-{
-    struct object *object = hot_set_find(e->hot, key);
-    if (!object || !inflight_may_have(object, ticket->uid))
-        return false;
-    *ret_result = (struct fetch_result){ .tier = TIER_HOT, .key = *key, .object = object };
-    figures_hot_ends(&e->figures, ticket->began_ns);
-    inflight_count_hit(e, ret_result, ticket);
-    return true;
-}
-
 static bool answer_remembered(struct engine *e, const struct digest *key,
                               const struct fetch_ticket *ticket, struct fetch_result *ret_result)
 {
@@ -119,19 +107,19 @@ static bool answer_from_hot_set(struct engine *e, const struct digest *key,
                                 const struct fetch_want *want, const struct fetch_ticket *ticket,
                                 struct fetch_result *ret_result)
 {
+    struct digest hot_key;
     if (want->no_cache)
         return false;
-    if (answer_hot(e, key, ticket, ret_result)) {
-        if (want->shared_key)
-            recency_touch(e, want->shared_key); /* the hot object may be stored under this key */
-        return true;
-    }
-    if (want->job && want->name && want->name->target.size > 0) {
-        struct digest packaged = kernel_name_packaged(want->name);
-        if (answer_hot(e, &packaged, ticket, ret_result))
-            return true;
-    }
-    return false;
+    const struct hot_lookup lookup = { .key = key, .name = want->name, .uid = ticket->uid };
+    struct object *object = kernel_lookup_hot(e->hot, hot_set_find, &lookup, &hot_key);
+    if (!object)
+        return false;
+    *ret_result = (struct fetch_result){ .tier = TIER_HOT, .key = hot_key, .object = object };
+    figures_hot_ends(&e->figures, ticket->began_ns);
+    inflight_count_hit(e, ret_result, ticket);
+    if (want->shared_key)
+        recency_touch(e, want->shared_key); /* the hot object may be stored under this key */
+    return true;
 }
 
 bool fetch_at_hand(struct engine *e, const struct fetch_want *want, struct fetch_ticket *ticket,

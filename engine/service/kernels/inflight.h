@@ -12,7 +12,7 @@
  *            fields that it fills
  */
 #include "engine/service/kernels/fetch.h"
-#include "engine/service/kernels/kernel_look.h"
+#include "engine/service/kernels/kernel_lookup.h"
 
 enum stage { LOOKING, QUEUED, SEALING, DELIVERING }; /* QUEUED: waiting for a compiler, or in one */
 
@@ -30,7 +30,7 @@ struct inflight {
     uint64_t generation;          /* of the hot set, when the look-up began */
     struct fetch_ticket *tickets; /* borrowed list */
     uid_t uid;                    /* the user who asked first */
-    struct kernel_look look;      /* its object goes to: */
+    struct kernel_lookup look;    /* its object goes to: */
     /* Filled on a work queue. */
     struct object *object; /* owned reference */
     enum tier tier;

@@ -108,11 +108,6 @@ void inflight_label_object(struct inflight *f)
 
 /* ---- delivering ---- */
 
-bool inflight_may_have(const struct object *object, uid_t uid)
-{
-    return !object || !object->is_private || object->owner == (uint32_t)uid;
-}
-
 /* Gives the result to every ticket, then frees the in-flight request. */
 static void deliver(struct inflight *f, const struct fetch_result *result)
 {
@@ -124,7 +119,7 @@ static void deliver(struct inflight *f, const struct fetch_result *result)
                                    .reason = MISS_UNKNOWN };
     while (f->tickets) {
         struct fetch_ticket *t = f->tickets;
-        const struct fetch_result *r = inflight_may_have(result->object, t->uid) ? result : &hidden;
+        const struct fetch_result *r = kernel_is_visible(result->object, t->uid) ? result : &hidden;
         inflight_detach(t);
         inflight_count_result(e, r, t);
         t->ready(t, r);

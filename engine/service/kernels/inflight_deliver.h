@@ -19,8 +19,6 @@ void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, co
  * or the source is freed. */
 void inflight_label_object(struct inflight *f);
 
-/* False for an object that another user imported privately, even if |uid| knows its key. */
-bool inflight_may_have(const struct object *object, uid_t uid);
 /* Adds a result to the counters and marks the kernel as used. */
 void inflight_count_result(struct engine *e, const struct fetch_result *r,
                            const struct fetch_ticket *ticket);

@@ -8,7 +8,7 @@
 static void look_work(struct task *task)
 {
     struct inflight *f = inflight_of_task(task);
-    kernel_look(&f->look);
+    kernel_lookup(&f->look);
     f->object = f->look.object;
     f->look.object = NULL;
     f->found = f->look.found;

@@ -16,6 +16,28 @@ struct digest kernel_name_packaged(const struct kernel_name *name)
                            (struct bytes){ 0 });
 }
 
+static bool has_nul(struct bytes b) { return b.size && memchr(b.data, '\0', b.size); }
+
+enum kiln_code kernel_name_take(struct bytes database_id, struct bytes name, struct bytes args,
+                                struct kernel_name *ret_name, struct kiln_err *err)
+{
+    struct database_id id;
+    struct bytes plain, version;
+    enum kiln_code rc = database_id_split(database_id, &plain, &version, err);
+    if (!rc)
+        rc = database_id_parse(plain, &id, err);
+    if (rc)
+        return rc;
+    if (name.size == 0 || name.size > LIMIT_OPTIONS_TEXT || args.size > LIMIT_OPTIONS_TEXT ||
+        has_nul(name) || has_nul(args))
+        return kiln_fail(err, KILN_INVALID,
+                         "a kernel's name must have 1 to %u bytes, its arguments at most %u, and "
+                         "neither may contain a NUL",
+                         LIMIT_OPTIONS_TEXT, LIMIT_OPTIONS_TEXT);
+    *ret_name = (struct kernel_name){ .database_id = plain, .name = name, .args = args };
+    return KILN_OK;
+}
+
 static struct bytes copy_bytes(char **at, struct bytes b)
 {
     char *start = *at;

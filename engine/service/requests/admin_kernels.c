@@ -189,7 +189,7 @@ static enum kiln_code work_show(struct admin *a)
 
 static void finish_show(struct admin *a)
 {
-    bool hot = hot_set_find(a->base.engine->hot, &a->key) != NULL;
+    bool hot = hot_set_peek(a->base.engine->hot, &a->key) != NULL;
     json_set_text(a->base.answer, "tier", tier_name(hot ? TIER_HOT : TIER_DISK));
 }
 

@@ -234,29 +234,6 @@ static enum kiln_code read_key(struct bytes body, struct wanted *ret_wanted)
     return message_body_check(&r, MESSAGE_fetch, &ret_wanted->err);
 }
 
-static bool has_nul(struct bytes b) { return b.size && memchr(b.data, '\0', b.size); }
-
-/* |ret_id| is the database id without the MIOpen version that separates imports; packages have no
- * version. */
-static enum kiln_code check_name(const struct message_fetch_name *m, struct bytes *ret_id,
-                                 struct kiln_err *err)
-{
-    struct database_id id;
-    struct bytes version;
-    enum kiln_code rc = database_id_split(m->database_id, ret_id, &version, err);
-    if (!rc)
-        rc = database_id_parse(*ret_id, &id, err);
-    if (rc)
-        return rc;
-    if (m->name.size == 0 || m->name.size > LIMIT_OPTIONS_TEXT ||
-        m->args.size > LIMIT_OPTIONS_TEXT || has_nul(m->name) || has_nul(m->args))
-        return kiln_fail(err, KILN_INVALID,
-                         "a kernel's name has 1 to %u bytes, its arguments as many at most, and "
-                         "none of them a NUL",
-                         LIMIT_OPTIONS_TEXT);
-    return KILN_OK;
-}
-
 /* Searches the caller's imports, then those for all users, then packages. */
 static enum kiln_code read_name(uid_t uid, struct bytes body, struct wanted *w)
 {
@@ -264,12 +241,10 @@ static enum kiln_code read_name(uid_t uid, struct bytes body, struct wanted *w)
     struct message_fetch_name m = message_fetch_name_read(&r);
     w->wish.inline_limit = m.inline_limit;
     enum kiln_code rc = message_body_check(&r, MESSAGE_fetch_name, &w->err);
-    struct bytes id;
     if (!rc)
-        rc = check_name(&m, &id, &w->err);
+        rc = kernel_name_take(m.database_id, m.name, m.args, &w->name, &w->err);
     if (rc)
         return rc;
-    w->name = (struct kernel_name){ .database_id = id, .name = m.name, .args = m.args };
     w->want.key = kernel_name_key(uid, m.database_id, m.name, m.args);
     w->shared_key = kernel_name_key(KERNEL_SCOPE_EVERYONE, m.database_id, m.name, m.args);
     w->want.name = &w->name;

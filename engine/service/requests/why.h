@@ -18,6 +18,7 @@ struct wanted_program {
     char *options;               /* owned */
     struct buffer name, args;    /* how packages and imported caches know it */
     char *name_text, *args_text; /* owned: the same */
+    bool is_hot;                 /* the hot set has it */
 };
 
 struct known_toolchain {
@@ -37,7 +38,9 @@ struct why {
     uint32_t program_count;          /* 0: asked by key */
     struct wanted_program programs[LIMIT_PLAN_KERNELS];
     struct digest key;
+    bool is_hot; /* asked by key: the hot set has it */
     bool found;
+    enum tier tier;                 /* where it was found */
     char package[PACKAGE_NAME_MAX]; /* the package that has it; "": none */
     char
         elsewhere[PACKAGE_NAME_MAX]; /* the package that has it for other compute units; "": none */

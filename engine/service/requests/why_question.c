@@ -138,31 +138,26 @@ static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
 static enum kiln_code want_name(struct why *w, struct kiln_err *err)
 {
     const char *given = json_get_text(w->base.question, "database_id", "");
-    struct bytes plain, version;
-    struct database_id id;
     struct wanted_program *p = &w->programs[w->program_count++];
+    struct kernel_name name = { 0 };
     buffer_init(&p->name, LIMIT_OPTIONS_TEXT);
     buffer_init(&p->args, LIMIT_OPTIONS_TEXT);
     w->by_name = w->use_packages = true;
-    enum kiln_code rc = database_id_split(bytes_of_text(given), &plain, &version, err);
-    if (!rc)
-        rc = database_id_parse(plain, &id, err);
-    if (rc || !database_id_write(&id, w->database_id))
-        return rc ? kiln_while(err, "which device is it for")
-                  : kiln_fail(err, KILN_INVALID, "the database id is too long");
-    const char *name = json_get_text(w->base.question, "name", "");
-    const char *args = json_get_text(w->base.question, "args", "");
-    buffer_put(&p->name, name, strlen(name));
-    buffer_put(&p->args, args, strlen(args));
-    if (p->name.failed || p->args.failed)
-        return kiln_fail(err, KILN_INVALID, "a kernel's name and arguments have at most %u bytes",
-                         LIMIT_OPTIONS_TEXT);
+    enum kiln_code rc = kernel_name_take(
+        bytes_of_text(given), bytes_of_text(json_get_text(w->base.question, "name", "")),
+        bytes_of_text(json_get_text(w->base.question, "args", "")), &name, err);
+    if (rc)
+        return rc;
+    if (name.database_id.size >= DATABASE_ID_MAX)
+        return kiln_fail(err, KILN_INVALID, "the database id '%.40s' is too long", given);
+    memcpy(w->database_id, name.database_id.data, name.database_id.size);
+    buffer_put(&p->name, name.name.data, name.name.size);
+    buffer_put(&p->args, name.args.data, name.args.size);
     rc = keep_name(p, err);
     p->record = (struct kernel_record){ .program = p->name_text,
                                         .options = p->args_text,
                                         .database_id = given };
-    p->key = kernel_name_key(w->base.uid, bytes_of_text(given), buffer_view(&p->name),
-                             buffer_view(&p->args));
+    p->key = kernel_name_key(w->base.uid, bytes_of_text(given), name.name, name.args);
     return rc;
 }
 
