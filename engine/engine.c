@@ -5,10 +5,10 @@
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/kernels/inflight.h"
 #include "engine/service/kernels/store_tasks.h"
-#include "engine/service/metrics/ledger_tasks.h"
+#include "engine/service/metrics/accounting_tasks.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/packages/uploads.h"
-#include "engine/service/requests/handed_files.h"
+#include "engine/service/requests/exported_files.h"
 #include "engine/service/requests/leases.h"
 #include "engine/service/tuning/tuning_service.h"
 
@@ -48,9 +48,9 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
     if (!rc)
         rc = budget_create(o->queue_bytes, o->queue_bytes_uid, &e->budget, err);
     if (!rc)
-        rc = figures_open(&e->figures, err);
+        rc = metrics_open(&e->metrics, err);
     if (!rc)
-        rc = handed_files_create(&e->handed, err);
+        rc = exported_files_create(&e->exported, err);
     if (!rc)
         rc = requests_create(&e->requests, err);
     if (!rc)
@@ -84,9 +84,9 @@ void engine_close(struct engine *e)
 {
     if (!e)
         return;
-    handed_files_destroy(e->handed);
+    exported_files_destroy(e->exported);
     requests_destroy(e->requests);
-    figures_close(&e->figures);
+    metrics_close(&e->metrics);
     budget_destroy(e->budget);
     failure_memory_destroy(e->failures);
     inflights_destroy(e->inflights);
@@ -109,7 +109,7 @@ void engine_start(struct engine *e)
         event_store(e, kernel_store_opening(e->store), e->notice);
     tuning_service_start(e);
     built_in_report(e);
-    ledger_load(e);
+    accounting_load(e);
     history_begin(e);
     toolchains_describe(e);
     packages_start(e);
@@ -123,7 +123,7 @@ void engine_drain(struct engine *e)
     leases_drain(e);
     tuning_service_drain(e);
     recency_write(e, /* force= */ true);
-    ledger_write(e, /* force= */ true);
+    accounting_write(e, /* force= */ true);
     history_write(e, /* force= */ true);
 }
 
@@ -159,12 +159,12 @@ struct engine_pulse engine_pulse(const struct engine *e)
 void engine_tick(struct engine *e)
 {
     recency_write(e, /* force= */ false);
-    ledger_write(e, /* force= */ false);
+    accounting_write(e, /* force= */ false);
     history_write(e, /* force= */ false);
     packages_tick(e);
     built_in_tick(e);
     store_tidy(e);
-    handed_files_tick(e);
+    exported_files_tick(e);
     tuning_service_tick(e);
     leases_tick(e);
 }

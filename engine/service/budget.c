@@ -42,7 +42,7 @@ void budget_set_limits(struct budget *b, uint64_t limit, uint64_t limit_uid)
     b->limit_uid = limit_uid;
 }
 
-static struct share **find(struct budget *b, uid_t uid)
+static struct share **find_share(struct budget *b, uid_t uid)
 {
     struct share **at = &b->shares;
     while (*at && (*at)->uid != uid)
@@ -54,7 +54,7 @@ enum kiln_code budget_take(struct budget *b, uid_t uid, uint64_t bytes, struct k
 {
     if (bytes == 0)
         return KILN_OK; /* a share of nothing would have no end */
-    struct share **at = find(b, uid);
+    struct share **at = find_share(b, uid);
     uint64_t taken = *at ? (*at)->taken : 0;
     if (taken > b->limit_uid || bytes > b->limit_uid - taken)
         return kiln_fail(err, KILN_BUSY,
@@ -78,11 +78,11 @@ enum kiln_code budget_take(struct budget *b, uid_t uid, uint64_t bytes, struct k
     return KILN_OK;
 }
 
-void budget_give(struct budget *b, uid_t uid, uint64_t bytes)
+void budget_return(struct budget *b, uid_t uid, uint64_t bytes)
 {
     if (bytes == 0)
         return;
-    struct share **at = find(b, uid);
+    struct share **at = find_share(b, uid);
     struct share *s = *at;
     s->taken -= bytes;
     b->taken -= bytes;

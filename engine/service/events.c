@@ -62,7 +62,7 @@ static struct json *event_begin(const char *name)
     return event;
 }
 
-static void report(struct engine *e, const struct engine_report *report)
+static void report_to_host(struct engine *e, const struct engine_report *report)
 {
     if (e->host && e->host->report)
         e->host->report(e->host, report);
@@ -93,7 +93,7 @@ static void report_compile(struct engine *e, const char *name, const struct dige
         .target = source->job.target,
         .duration_ns = result->wall_ns,
     };
-    report(e, &about);
+    report_to_host(e, &about);
 }
 
 void event_kernel(struct engine *e, const char *name, const struct digest *key,
@@ -134,7 +134,7 @@ void event_text(struct engine *e, const char *name, const char *text)
 void event_report(struct engine *e, const char *name, const char *text)
 {
     const struct engine_report about = { .event = name, .text = text, .trouble = true };
-    report(e, &about);
+    report_to_host(e, &about);
     event_text(e, name, text);
 }
 
@@ -142,7 +142,7 @@ void event_report_key(struct engine *e, const char *name, const struct digest *k
                       const char *text)
 {
     const struct engine_report about = { .event = name, .text = text, .trouble = true, .key = key };
-    report(e, &about);
+    report_to_host(e, &about);
     if (!service_has_listeners(e))
         return;
     KILN_AUTO(json) struct json *event = event_begin(name);
@@ -154,7 +154,7 @@ void event_report_key(struct engine *e, const char *name, const struct digest *k
 void event_note(struct engine *e, const char *name, const char *text)
 {
     const struct engine_report about = { .event = name, .text = text };
-    report(e, &about);
+    report_to_host(e, &about);
     event_text(e, name, text);
 }
 
@@ -163,7 +163,7 @@ void event_store(struct engine *e, enum kernel_notice kind, const char *text)
     switch (kind) {
     case KERNEL_NOTICE_REPLACED:
         e->stats.store_replaced++;
-        ledger_touch_all(e->figures.ledger); /* the new file has no usage rows */
+        accounting_touch_all(e->metrics.accounting); /* the new file has no usage rows */
         event_report(e, "store_replaced", text);
         break;
     case KERNEL_NOTICE_TROUBLE: event_report(e, "store_trouble", text); break;

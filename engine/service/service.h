@@ -28,7 +28,7 @@ struct segment {
     struct object *object;
 };
 
-static inline size_t inlaid_size(const struct segment *segments, size_t count)
+static inline size_t segments_size(const struct segment *segments, size_t count)
 {
     size_t size = 0;
     for (size_t i = 0; i < count; i++)

@@ -129,7 +129,7 @@ static void name_built_in(const struct engine_data *data, char names[NAMES_MAX])
 }
 
 struct absence {
-    const struct built_in_wish *wish;
+    const struct unmet_plan *plan;
     enum kiln_code code;
     bool covers; /* kernels for the device are built in */
     bool is_off; /* nothing is compiled */
@@ -140,7 +140,7 @@ struct absence {
 /* If a compile was needed, the error is the reason why it could not run. */
 static void say_no_compile(const struct absence *a, unsigned kinds, struct kiln_err *err)
 {
-    const char *id = a->wish->database_id;
+    const char *id = a->plan->database_id;
     if (a->covers)
         kiln_fail(err, a->code,
                   "the kernels of %.80s are not built into this program for %s, nor can they be "
@@ -159,7 +159,7 @@ static void say_damage(const struct absence *a, const char *name, struct kiln_er
         err, a->code,
         "the kernels of %.80s for %s cannot be had: '%.60s', which is built into this program, "
         "is damaged: install the program anew%s%s",
-        a->key, a->wish->database_id, name,
+        a->key, a->plan->database_id, name,
         a->is_off ? "" : "; nor can they be compiled: ", a->is_off ? "" : a->why);
 }
 
@@ -173,17 +173,17 @@ static void say_uncovered(const struct engine *e, const struct absence *a, unsig
     kiln_fail(err, a->code,
               "%s built into this program for %s (%.80s%s), so not the kernels of %.60s; built in: "
               "%s. Name the device in KILN_DEVICE_TARGETS and " OFF_WAY,
-              kinds ? "no kernels are" : "nothing is", a->wish->database_id, a->wish->target->text,
+              kinds ? "no kernels are" : "nothing is", a->plan->database_id, a->plan->target->text,
               tuning[kinds & (HAS_FIND | HAS_PERF)], a->key, names);
 }
 
-void built_in_explain(struct engine *e, const struct built_in_wish *wish, struct kiln_err *err)
+void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct kiln_err *err)
 {
     const struct kiln_err why = *err;
     if (!e->data)
         return;
-    struct bytes id = bytes_of_text(wish->database_id);
-    struct absence a = { .wish = wish,
+    struct bytes id = bytes_of_text(plan->database_id);
+    struct absence a = { .plan = plan,
                          .covers = package_set_covers(e->packages, id),
                          .is_off = e->executor->ops->compile_slots(e->executor) == 0,
                          .why = why.text };
@@ -192,21 +192,21 @@ void built_in_explain(struct engine *e, const struct built_in_wish *wish, struct
     bool is_damaged = package_set_built_in_is_damaged(e->packages, id, damaged);
     unsigned kinds = kinds_of(e->data, 0, id);
     a.code = !is_lasting ? why.code : a.covers || is_damaged ? KILN_NOT_FOUND : KILN_UNSUPPORTED;
-    find_key_write(wish->problem, a.key);
+    find_key_write(plan->problem, a.key);
     if (is_damaged)
         say_damage(&a, damaged, err);
-    else if (a.covers && wish->has_named_solver)
+    else if (a.covers && plan->has_named_solver)
         kiln_fail(err, a.code,
                   "its kernels for %.120s are not built into this program for %s, as those of the "
                   "solver that is chosen for a problem named in KILN_EMBED_PROBLEMS would be",
-                  a.key, wish->database_id);
+                  a.key, plan->database_id);
     else if (!a.is_off)
         say_no_compile(&a, kinds, err);
     else if (a.covers)
         kiln_fail(err, a.code,
                   "the kernels of %.120s are not built into this program for %s: name the problem "
                   "in KILN_EMBED_PROBLEMS and " OFF_WAY,
-                  a.key, wish->database_id);
+                  a.key, plan->database_id);
     else
         say_uncovered(e, &a, kinds, err);
 }

@@ -77,24 +77,24 @@ struct inflight *inflight_create(struct engine *e, const struct digest *asked,
     f->engine = e;
     f->asked = *asked;
     f->uid = asker->uid;
-    f->look.reader.uid = (uint32_t)asker->uid;
+    f->lookup.reader.uid = (uint32_t)asker->uid;
     f->err = KILN_ERR_INIT;
     f->order.task.result = COMPILE_RESULT_INIT;
     e->inflights->count++;
     return f;
 }
 
-struct digest inflight_place(const struct digest *key, const struct fetch_want *want)
+struct digest inflight_place(const struct digest *key, const struct fetch_options *options)
 {
     struct sha256 s;
-    if (!want->name)
+    if (!options->name)
         return *key;
     sha256_init(&s);
     sha256_put_sized(&s, bytes_of(key->bytes, DIGEST_SIZE));
-    sha256_put_sized(&s, want->name->database_id);
-    sha256_put_sized(&s, want->name->name);
-    sha256_put_sized(&s, want->name->args);
-    sha256_put_sized(&s, want->name->target);
+    sha256_put_sized(&s, options->name->database_id);
+    sha256_put_sized(&s, options->name->name);
+    sha256_put_sized(&s, options->name->args);
+    sha256_put_sized(&s, options->name->target);
     return sha256_end(&s);
 }
 

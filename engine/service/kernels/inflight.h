@@ -30,7 +30,7 @@ struct inflight {
     uint64_t generation;          /* of the hot set, when the look-up began */
     struct fetch_ticket *tickets; /* borrowed list */
     uid_t uid;                    /* the user who asked first */
-    struct kernel_lookup look;    /* its object goes to: */
+    struct kernel_lookup lookup;  /* its object goes to: */
     /* Filled on a work queue. */
     struct object *object; /* owned reference */
     enum tier tier;
@@ -57,7 +57,7 @@ struct inflight *inflight_of_task(struct task *t);
 /* The place of a fetch in the table. Requests by name may be answered from packages, so they only
  * join identical requests. A kernel that must be compiled is still compiled once
  * (inflight_compile_or_join). */
-struct digest inflight_place(const struct digest *key, const struct fetch_want *want);
+struct digest inflight_place(const struct digest *key, const struct fetch_options *options);
 /* NULL: there is none. */
 struct inflight *inflight_find(struct engine *e, const struct digest *place);
 /* |place| must be free. */

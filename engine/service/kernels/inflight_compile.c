@@ -50,7 +50,7 @@ static void fail_compile(struct inflight *f, const struct kiln_err *why)
 
 static void count_compile(struct inflight *f, unsigned result)
 {
-    figures_compile_ended(&f->engine->figures, f->source->job.toolchain, result,
+    metrics_compile_ended(&f->engine->metrics, f->source->job.toolchain, result,
                           f->order.task.result.wall_ns);
 }
 
@@ -66,8 +66,8 @@ static void seal_done(struct task *task)
         return;
     }
     inflight_label_object(f);
-    ledger_compiled(f->engine->figures.ledger, f->uid, f->object->ledger_kind,
-                    ledger_worth(f->object->compile_ns));
+    accounting_compiled(f->engine->metrics.accounting, f->uid, f->object->ledger_kind,
+                        accounting_worth(f->object->compile_ns));
     event_kernel(f->engine, "compiled", &f->asked, f->source, &f->order.task.result);
     if (!f->no_cache)
         store_later(f->engine, &f->asked, KILN_TAKE(f->source), f->object);
@@ -79,7 +79,7 @@ static void compile_done(struct compile_order *order)
     struct inflight *f = (struct inflight *)order;
     struct compile_result *result = &order->task.result;
     if (order->started_ns)
-        histogram_observe(&f->engine->figures.queue, order->started_ns - order->queued_ns, 1);
+        histogram_observe(&f->engine->metrics.queue, order->started_ns - order->queued_ns, 1);
     if (result->end == COMPILE_OUTDATED)
         toolchains_describe_soon(f->engine);
     if (result->end == COMPILE_UNAVAILABLE || result->end == COMPILE_OUTDATED) {

@@ -56,7 +56,7 @@ enum kiln_code name_key_copy(struct engine *e, uid_t uid, const struct kernel_na
         return rc;
     struct name_key *a = malloc(sizeof(*a) + size);
     if (!a) {
-        budget_give(e->budget, uid, size);
+        budget_return(e->budget, uid, size);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a kernel's name of %zu bytes", size);
     }
     char *at = a->storage;
@@ -77,6 +77,6 @@ void name_key_destroy(struct name_key *a)
 {
     if (!a)
         return;
-    budget_give(a->engine->budget, a->uid, a->size);
+    budget_return(a->engine->budget, a->uid, a->size);
     free(a);
 }

@@ -26,7 +26,7 @@ enum kiln_code source_copy(struct engine *e, uid_t uid, const struct compile_job
         return rc;
     struct source *s = malloc(sizeof(*s) + size);
     if (!s) {
-        budget_give(e->budget, uid, size);
+        budget_return(e->budget, uid, size);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a source of %zu bytes", size);
     }
     char *at = s->storage;
@@ -55,6 +55,6 @@ void source_destroy(struct source *s)
 {
     if (!s)
         return;
-    budget_give(s->engine->budget, s->uid, s->size);
+    budget_return(s->engine->budget, s->uid, s->size);
     free(s);
 }

@@ -44,7 +44,7 @@ struct toolchain_probes {
     unsigned next_failure;
     char describe_failure[512];
     bool is_described;
-    bool said_no_toolchain;
+    bool reported_no_toolchain;
 };
 
 /* One request's wait for one probe. */
@@ -68,13 +68,13 @@ struct waiting_request {
 struct probe {
     struct compile_order order; /* first member */
     struct engine *engine;
-    struct list_link link;   /* of those under way */
-    uid_t uid;               /* who asked for it first, and is counted for it */
-    bool is_asked;           /* by the request at hand */
-    struct list waits;       /* of struct probe_wait, in the order they came */
-    struct task task;        /* a describe's second half: what the store remembers */
-    struct memory *memories; /* owned; filled on a work queue */
-    struct toolchain tc;     /* a copy: the table may change meanwhile */
+    struct list_link link;              /* of those under way */
+    uid_t uid;                          /* who asked for it first, and is counted for it */
+    bool is_asked;                      /* by the request at hand */
+    struct list waits;                  /* of struct probe_wait, in the order they came */
+    struct task task;                   /* a describe's second half: what the store remembers */
+    struct cached_probe *cached_probes; /* owned; filled on a work queue */
+    struct toolchain tc;                /* a copy: the table may change meanwhile */
     struct target target;
 };
 
@@ -128,7 +128,7 @@ static bool stop_waiting(struct deferred *d)
 
 static void release_waiting(struct deferred *d)
 {
-    budget_give(d->engine->budget, d->uid, ((struct waiting_request *)d)->charged);
+    budget_return(d->engine->budget, d->uid, ((struct waiting_request *)d)->charged);
 }
 
 static const struct deferred_kind waiting_kind = { .stop = stop_waiting,
@@ -188,7 +188,7 @@ enum kiln_code toolchains_wait(struct engine *e, struct caller *caller,
         return rc;
     struct waiting_request *rq = calloc(1, head + body.size);
     if (!rq) {
-        budget_give(e->budget, caller->uid, head + body.size);
+        budget_return(e->budget, caller->uid, head + body.size);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a request of %zu bytes", body.size);
     }
     deferred_init(&rq->base, &waiting_kind, e, caller, header->request_id);
@@ -209,7 +209,7 @@ static void resume_request(struct waiting_request *rq)
     struct engine *e = rq->base.engine;
     struct caller *caller = rq->base.caller;
     deferred_forget(&rq->base);
-    budget_give(e->budget, rq->base.uid, rq->charged); /* the handler may charge it again */
+    budget_return(e->budget, rq->base.uid, rq->charged); /* the handler may charge it again */
     rq->charged = 0;
     e->probes->tries = rq->tries;
     service_resume(e, caller, &rq->header, rq->body);
@@ -274,20 +274,20 @@ static enum kiln_code read_description(struct engine *e, const struct compile_re
 }
 
 /* What an earlier probe found, as the store remembers it. */
-struct memory {
-    struct memory *next;
+struct cached_probe {
+    struct cached_probe *next;
     struct digest toolchain_id;
     struct target target;
     bool works;
     char detail[512];
 };
 
-static void remember_row(void *context, const struct digest *id, const char *target, bool works,
-                         const char *detail)
+static void add_cached_probe(void *context, const struct digest *id, const char *target, bool works,
+                             const char *detail)
 {
     struct probe *p = context;
     struct kiln_err ignored = KILN_ERR_INIT;
-    struct memory *m = calloc(1, sizeof(*m));
+    struct cached_probe *m = calloc(1, sizeof(*m));
     if (!m || target_parse(bytes_of_text(target), &m->target, &ignored)) {
         free(m); /* written by a newer kiln, or no memory: probed again when needed */
         return;
@@ -295,8 +295,8 @@ static void remember_row(void *context, const struct digest *id, const char *tar
     m->toolchain_id = *id;
     m->works = works;
     snprintf(m->detail, sizeof(m->detail), "%s", detail);
-    m->next = p->memories;
-    p->memories = m;
+    m->next = p->cached_probes;
+    p->cached_probes = m;
 }
 
 static struct probe *probe_of_task(struct task *t)
@@ -304,15 +304,15 @@ static struct probe *probe_of_task(struct task *t)
     return (struct probe *)(void *)((char *)t - offsetof(struct probe, task));
 }
 
-static void memories_work(struct task *task)
+static void cached_probes_work(struct task *task)
 {
     struct probe *p = probe_of_task(task);
     struct kiln_err ignored = KILN_ERR_INIT; /* what cannot be read is probed again */
-    if (kernel_store_probes(p->engine->store, remember_row, p, &ignored))
+    if (kernel_store_probes(p->engine->store, add_cached_probe, p, &ignored))
         return;
 }
 
-static void learn(struct engine *e, const struct memory *m)
+static void learn_probe(struct engine *e, const struct cached_probe *m)
 {
     for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++) {
         const struct toolchain *tc = toolchain_table_at(e->toolchains, i);
@@ -323,28 +323,28 @@ static void learn(struct engine *e, const struct memory *m)
 }
 
 /* Once, until there is one. */
-static void say_whether_any(struct engine *e)
+static void report_missing_toolchains(struct engine *e)
 {
     bool none = toolchain_table_count(e->toolchains) == 0;
-    if (none && !e->probes->said_no_toolchain)
+    if (none && !e->probes->reported_no_toolchain)
         event_report(e, "toolchains_none",
                      "no compiler is here: kernels come from the cache and from packages alone; "
                      "install one, and 'kilnctl doctor' shows whether it is found");
-    e->probes->said_no_toolchain = none;
+    e->probes->reported_no_toolchain = none;
 }
 
-static void memories_done(struct task *task)
+static void cached_probes_done(struct task *task)
 {
     struct probe *p = probe_of_task(task);
     struct engine *e = p->engine;
     engine_task_ended(e);
-    while (p->memories) {
-        struct memory *m = p->memories;
-        p->memories = m->next;
-        learn(e, m);
+    while (p->cached_probes) {
+        struct cached_probe *m = p->cached_probes;
+        p->cached_probes = m->next;
+        learn_probe(e, m);
         free(m);
     }
-    say_whether_any(e);
+    report_missing_toolchains(e);
     e->probes->is_described = true;
     e->probes->describe_at_ns = clock_monotonic_ns() + DESCRIBE_FRESH_NS;
     end_probe(p);
@@ -356,7 +356,7 @@ static void describe_done(struct compile_order *order)
     struct engine *e = p->engine;
     struct kiln_err err = KILN_ERR_INIT;
     if (read_description(e, &order->task.result, &err) == KILN_OK) {
-        p->task = (struct task){ .work = memories_work, .done = memories_done };
+        p->task = (struct task){ .work = cached_probes_work, .done = cached_probes_done };
         engine_run(e, WORK_QUEUE_READ, &p->task);
         return;
     }
@@ -400,7 +400,7 @@ void toolchains_describe(struct engine *e)
 
 /* ---- remembering what a probe found ---- */
 
-struct remember_task {
+struct probe_put_task {
     struct task task; /* first member */
     struct engine *engine;
     struct digest toolchain_id;
@@ -411,27 +411,27 @@ struct remember_task {
     struct kiln_err err;
 };
 
-static void remember_work(struct task *task)
+static void probe_put_work(struct task *task)
 {
-    struct remember_task *r = (struct remember_task *)task;
+    struct probe_put_task *r = (struct probe_put_task *)task;
     r->rc = kernel_store_probe_put(r->engine->store, &r->toolchain_id, r->target.text, r->works,
                                    r->detail, &r->err);
 }
 
-static void remember_done(struct task *task)
+static void probe_put_done(struct task *task)
 {
-    struct remember_task *r = (struct remember_task *)task;
+    struct probe_put_task *r = (struct probe_put_task *)task;
     engine_task_ended(r->engine);
     event_after_write(r->engine, r->rc, &r->err);
     free(r);
 }
 
-static void remember(struct engine *e, const struct probe *p, bool works, const char *detail)
+static void store_probe(struct engine *e, const struct probe *p, bool works, const char *detail)
 {
-    struct remember_task *r = calloc(1, sizeof(*r));
+    struct probe_put_task *r = calloc(1, sizeof(*r));
     if (!r)
         return; /* probed again after the next start */
-    r->task = (struct task){ .work = remember_work, .done = remember_done };
+    r->task = (struct task){ .work = probe_put_work, .done = probe_put_done };
     r->engine = e;
     r->toolchain_id = p->tc.identity;
     r->target = p->target;
@@ -476,7 +476,7 @@ void toolchains_forget_failures(struct engine *e)
 }
 
 /* The message, and the beginning of the compiler's log: a probe's whole log is not kept. */
-static void why_it_failed(const struct compile_result *result, char detail[512])
+static void describe_failed_probe(const struct compile_result *result, char detail[512])
 {
     const char *log = result->log ? result->log : "";
     log += strspn(log, " \t\r\n");
@@ -500,14 +500,14 @@ static void probe_done(struct compile_order *order)
     bool works = result->end == COMPILE_DONE;
     char detail[512] = "";
     if (!works)
-        why_it_failed(result, detail);
+        describe_failed_probe(result, detail);
     e->stats.probes++;
     const struct toolchain *tc = toolchain_table_find(e->toolchains, bytes_of_text(p->tc.name));
     if (tc && digest_equal(&tc->identity, &p->tc.identity)) {
         toolchain_probe_learn(e->toolchains, tc, &p->target, state_after(result->end),
                               works ? NULL : detail);
         if (works || result->end == COMPILE_REFUSED)
-            remember(e, p, works, detail);
+            store_probe(e, p, works, detail);
         else
             note_failure(e, p, result->end);
     }

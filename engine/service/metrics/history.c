@@ -28,7 +28,7 @@ static uint64_t count_clients(const struct engine *e)
 static void read_counters(const struct engine *e, uint64_t values[HISTORY_COLUMNS])
 {
     const struct stats *s = &e->stats;
-    const uint64_t *ahead = e->figures.ahead;
+    const uint64_t *ahead = e->metrics.ahead;
     const uint64_t now[HISTORY_COLUMNS] = {
         [HISTORY_requests] = s->requests,
         [HISTORY_refused] = s->refused,
@@ -46,8 +46,8 @@ static void read_counters(const struct engine *e, uint64_t values[HISTORY_COLUMN
         [HISTORY_coalesced] = s->coalesced,
         [HISTORY_compiles] = s->compiles,
         [HISTORY_compile_errors] = s->compile_errors,
-        [HISTORY_compile_us] = e->figures.compile_us,
-        [HISTORY_saved_us] = e->figures.saved_us,
+        [HISTORY_compile_us] = e->metrics.compile_us,
+        [HISTORY_saved_us] = e->metrics.saved_us,
         [HISTORY_evictions] = s->evictions,
     };
     memcpy(values, now, sizeof(now));

@@ -49,7 +49,7 @@ static void release_build(struct deferred *d)
     buffer_done(&b->problems);
     free(b->choices);
     package_writer_destroy(b->writer);
-    budget_give(d->engine->budget, d->uid, b->charged);
+    budget_return(d->engine->budget, d->uid, b->charged);
     object_unref(b->file);
     json_destroy(b->failures);
 }

@@ -86,7 +86,7 @@ static void begin_item(struct build *b, struct build_item *item)
         take_result(item, &result);
         return;
     }
-    const struct fetch_want want = { .job = &p.job, .tc = &b->toolchain };
+    const struct fetch_options want = { .job = &p.job, .tc = &b->toolchain };
     if (fetch_begin(b->base.engine, &want, &item->ticket, &result))
         take_result(item, &result);
 }

@@ -139,7 +139,7 @@ static void on_transferred(struct transfer_task *transfer)
     struct upload *u = upload_of_transfer(transfer);
     u->has_arrived = true;
     u->base.err = transfer->result.err;
-    figures_transfer_ended(&u->base.engine->figures, u->kind->tier, transfer->job.url,
+    metrics_transfer_ended(&u->base.engine->metrics, u->kind->tier, transfer->job.url,
                            u->base.err.code);
     if (!u->base.err.code && !u->base.caller)
         u->base.err.code = KILN_CANCELLED; /* it had arrived when the caller left */

@@ -111,7 +111,7 @@ static void release_admin(struct deferred *d)
 {
     struct admin *a = admin_of(d);
     free(a->text);
-    ledger_destroy(a->books);
+    accounting_destroy(a->accounting);
     for (size_t i = 0; i < a->file_count; i++)
         object_unref(a->files[i]);
     free(a->damaged);

@@ -47,8 +47,8 @@ struct admin {
     bool toolchains_known;
     struct object *files[ADMIN_FILES_MAX]; /* owned references: descriptors of the answer */
     size_t file_count;
-    struct ledger *books;   /* owned copy; NULL: there is none */
-    struct digest *damaged; /* owned: keys of kernels that failed their check */
+    struct accounting *accounting; /* owned copy; NULL: there is none */
+    struct digest *damaged;        /* owned: keys of kernels that failed their check */
     size_t damaged_count;
     struct digest key;         /* the kernel that the request is about, if it is about one */
     struct kernel_usage usage; /* what stats and status need to know about the store */

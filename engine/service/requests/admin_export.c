@@ -4,7 +4,7 @@
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/requests/admin.h"
-#include "engine/service/requests/handed_files.h"
+#include "engine/service/requests/exported_files.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -144,13 +144,13 @@ static bool export_one(void *context, const struct kernel_record *r, struct byte
 }
 
 /* Call it before the file is written and while it grows. */
-static enum kiln_code check_room(struct admin *a, const char *path)
+static enum kiln_code check_space(struct admin *a, const char *path)
 {
-    const struct handed_to to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
+    const struct export_receiver to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
     struct stat seen;
     uint64_t size = stat(path, &seen) == 0 ? (uint64_t)seen.st_size : 0;
-    return handed_files_check(a->base.engine->handed, packages_staging(a->base.engine), &to, size,
-                              &a->base.err);
+    return exported_files_check(a->base.engine->exported, packages_staging(a->base.engine), &to,
+                                size, &a->base.err);
 }
 
 static enum kiln_code write_cache(struct admin *a, const char *id, const char *path,
@@ -163,7 +163,7 @@ static enum kiln_code write_cache(struct admin *a, const char *id, const char *p
     x->writer = writer;
     x->err = &a->base.err;
     for (bool end = false; !rc && !end;) {
-        rc = check_room(a, path);
+        rc = check_space(a, path);
         if (rc)
             break;
         rc = kernel_store_each_named(a->base.engine->store, (uint32_t)a->base.uid, id, &place,
@@ -181,13 +181,13 @@ static enum kiln_code export_id(struct admin *a, const char *id, struct json *fi
     /* With a version, the file gets the name that MIOpen looks for. */
     int shown = version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
     struct export_file x = { 0 };
-    const struct handed_to to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
+    const struct export_receiver to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
     snprintf(path, sizeof(path), "%s/export-%p-%zu", packages_staging(a->base.engine), (void *)a,
              a->file_count);
     enum kiln_code rc = write_cache(a, id, path, &x);
     if (!rc && x.kernels > 0)
-        rc = handed_files_give(a->base.engine->handed, path, &to, &a->files[a->file_count],
-                               &a->base.err);
+        rc = exported_files_open(a->base.engine->exported, path, &to, &a->files[a->file_count],
+                                 &a->base.err);
     unlink(path);
     if (rc || x.kernels == 0)
         return rc;

@@ -28,7 +28,7 @@ static void release_why(struct deferred *d)
     }
 }
 
-static enum kiln_code want(struct why *w, const struct kernel_record *record)
+static enum kiln_code keep_wanted(struct why *w, const struct kernel_record *record)
 {
     const char *texts[] = { record->target, record->toolchain, record->program, record->options,
                             record->database_id };
@@ -54,7 +54,7 @@ static void take_stored(void *context, const struct kernel_record *record)
     struct why *w = context;
     bool visible = !record->is_private || record->uid == (uint32_t)w->base.uid || w->base.is_admin;
     if (visible)
-        w->base.rc = want(w, record);
+        w->base.rc = keep_wanted(w, record);
 }
 
 /* The name by which a fetch of the program looks in packages, if it does. */
@@ -152,7 +152,7 @@ static enum kiln_code look_for_programs(struct why *w)
     }
     if (!w->by_name)
         w->key = w->missing->key;
-    return want(w, &w->missing->record);
+    return keep_wanted(w, &w->missing->record);
 }
 
 static void write_message(const struct why *w, char *ret_text, size_t size)

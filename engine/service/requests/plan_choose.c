@@ -88,30 +88,31 @@ void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_M
 
 /* ---- records ---- */
 
-static struct tuning_question question_of(const struct plan_wish *wish, enum tuning_kind kind)
+static struct tuning_question question_of(const struct plan_options *options, enum tuning_kind kind)
 {
     return (struct tuning_question){
         .kind = kind,
-        .database_id = wish->database_id,
-        .backend = kind == TUNING_FIND ? target_backend(wish->target->family) : "",
-        .uid = wish->uid,
-        .problem = wish->problem,
-        .driver = wish->driver,
-        .toolchain = wish->toolchain,
+        .database_id = options->database_id,
+        .backend = kind == TUNING_FIND ? target_backend(options->target->family) : "",
+        .uid = options->uid,
+        .problem = options->problem,
+        .driver = options->driver,
+        .toolchain = options->toolchain,
     };
 }
 
-static bool counts_records(const struct tuning *tuning, const struct plan_wish *wish)
+static bool counts_records(const struct tuning *tuning, const struct plan_options *options)
 {
-    return tuning && wish->database_id[0] && !wish->by_heuristic;
+    return tuning && options->database_id[0] && !options->by_heuristic;
 }
 
-static unsigned list_solvers(const struct plan_wish *wish, struct plan_known *known)
+static unsigned list_solvers(const struct plan_options *options, struct plan_known *known)
 {
     unsigned count = 0;
     for (size_t i = 0; solvers[i] && count < PLAN_SOLVERS_MAX; i++) {
-        bool is_wanted = wish->solver.size == 0 || bytes_equal_text(wish->solver, solvers[i]->name);
-        if (is_wanted && solvers[i]->applies(wish->problem, wish->target))
+        bool is_wanted =
+            options->solver.size == 0 || bytes_equal_text(options->solver, solvers[i]->name);
+        if (is_wanted && solvers[i]->applies(options->problem, options->target))
             known[count++] = (struct plan_known){ .solver = solvers[i] };
     }
     return count;
@@ -143,19 +144,19 @@ static bool read_find(struct bytes value, struct plan_known *known, unsigned cou
 }
 
 /* A damaged or foreign config does not fit. */
-static bool config_fits(const struct solver *solver, const struct plan_wish *wish,
+static bool config_fits(const struct solver *solver, const struct plan_options *options,
                         struct bytes params)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     struct perf_config config;
-    struct perf_space space = solver_space(solver, wish->problem, wish->target);
+    struct perf_space space = solver_space(solver, options->problem, options->target);
     return space.count > 0 && params.size < PERF_CONFIG_TEXT_MAX &&
            perf_config_read(params, &space, &config, &ignored) == KILN_OK &&
-           solver->config_is_valid(wish->problem, wish->target, &config);
+           solver->config_is_valid(options->problem, options->target, &config);
 }
 
 /* Reads perf records; an entry of a more private tier is kept. */
-static void read_perf(const struct tuning_answer *answer, const struct plan_wish *wish,
+static void read_perf(const struct tuning_answer *answer, const struct plan_options *options,
                       struct plan_known *known, unsigned count)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -163,28 +164,28 @@ static void read_perf(const struct tuning_answer *answer, const struct plan_wish
     struct tuning_entry entry;
     for (size_t i = 0; tuning_entry_next(TUNING_PERF, &value, &entry, &ignored) == KILN_OK; i++) {
         struct plan_known *k = find_known(known, count, entry.solver);
-        if (!k || k->config[0] || !config_fits(k->solver, wish, entry.params))
+        if (!k || k->config[0] || !config_fits(k->solver, options, entry.params))
             continue;
         memcpy(k->config, entry.params.data, entry.params.size);
         k->config_ms = i < answer->row_count ? answer->rows[i].measured.median_ms : 0;
     }
 }
 
-unsigned plan_known_of(struct tuning *tuning, const struct plan_wish *wish,
+unsigned plan_known_of(struct tuning *tuning, const struct plan_options *options,
                        struct plan_known ret_known[PLAN_SOLVERS_MAX])
 {
-    unsigned count = list_solvers(wish, ret_known);
-    if (!counts_records(tuning, wish) || count == 0)
+    unsigned count = list_solvers(options, ret_known);
+    if (!counts_records(tuning, options) || count == 0)
         return count;
-    const struct tuning_question find = question_of(wish, TUNING_FIND);
-    const struct tuning_question perf = question_of(wish, TUNING_PERF);
+    const struct tuning_question find = question_of(options, TUNING_FIND);
+    const struct tuning_question perf = question_of(options, TUNING_PERF);
     struct tuning_answer answer;
     bool has_find = false;
     for (enum tuning_tier tier = TUNING_TIER_USER; tier >= TUNING_TIER_SYSTEM; tier--) {
         if (!has_find && tuning_find_tier(tuning, &find, tier, &answer))
             has_find = read_find(answer.value, ret_known, count);
         if (tuning_find_tier(tuning, &perf, tier, &answer))
-            read_perf(&answer, wish, ret_known, count);
+            read_perf(&answer, options, ret_known, count);
     }
     return count;
 }
@@ -197,52 +198,54 @@ double plan_known_ms(const struct plan_known *known)
 /* ---- the choice ---- */
 
 /* The fastest solver of a find record; without one, the solver that the heuristic picks. */
-static const struct plan_known *fastest(const struct plan_known *known, unsigned count,
-                                        const struct plan_wish *wish)
+static const struct plan_known *find_fastest(const struct plan_known *known, unsigned count,
+                                             const struct plan_options *options)
 {
     const struct plan_known *best = NULL;
-    const struct solver *chosen = solver_choose(wish->problem, wish->target);
+    const struct solver *chosen = solver_choose(options->problem, options->target);
     for (unsigned i = 0; i < count; i++) {
         if (known[i].find_ms > 0 && (!best || plan_known_ms(&known[i]) < plan_known_ms(best)))
             best = &known[i];
     }
     for (unsigned i = 0; !best && i < count; i++) {
-        if (wish->solver.size > 0 || known[i].solver == chosen)
+        if (options->solver.size > 0 || known[i].solver == chosen)
             best = &known[i];
     }
     return best;
 }
 
-static void take(const struct plan_known *known, const struct plan_wish *wish,
-                 struct plan_choice *choice)
+static void take_known(const struct plan_known *known, const struct plan_options *options,
+                       struct plan_choice *choice)
 {
-    bool by_find = wish->solver.size == 0 && known->find_ms > 0;
+    bool by_find = options->solver.size == 0 && known->find_ms > 0;
     if (by_find || known->config[0])
-        choice->wish.solver = bytes_of_text(known->solver->name);
+        choice->chosen.solver = bytes_of_text(known->solver->name);
     memcpy(choice->config, known->config, sizeof(choice->config));
-    choice->wish.config = bytes_of_text(choice->config);
+    choice->chosen.config = bytes_of_text(choice->config);
     choice->expected_ms = plan_known_ms(known);
     choice->source = by_find            ? PLAN_SOURCE_FIND
                      : known->config[0] ? PLAN_SOURCE_PERF
                                         : PLAN_SOURCE_HEURISTIC;
 }
 
-enum kiln_code plan_choose(struct tuning *tuning, const struct plan_wish *wish,
+enum kiln_code plan_choose(struct tuning *tuning, const struct plan_options *options,
                            struct plan_choice *ret_choice, struct kiln_err *err)
 {
     struct plan_known known[PLAN_SOLVERS_MAX];
-    *ret_choice = (struct plan_choice){ .wish = { .solver = wish->solver, .config = wish->config },
-                                        .source = PLAN_SOURCE_FORCED };
-    if (wish->config.size > 0 && wish->solver.size == 0)
+    *ret_choice =
+        (struct plan_choice){ .chosen = { .solver = options->solver, .config = options->config },
+                              .source = PLAN_SOURCE_FORCED };
+    if (options->config.size > 0 && options->solver.size == 0)
         return kiln_fail(err, KILN_INVALID,
                          "a perf config was given without the solver that it is of");
-    if (wish->config.size > 0)
+    if (options->config.size > 0)
         return KILN_OK;
     ret_choice->source = PLAN_SOURCE_HEURISTIC;
-    if (!counts_records(tuning, wish))
+    if (!counts_records(tuning, options))
         return KILN_OK;
-    const struct plan_known *best = fastest(known, plan_known_of(tuning, wish, known), wish);
+    const struct plan_known *best =
+        find_fastest(known, plan_known_of(tuning, options, known), options);
     if (best)
-        take(best, wish, ret_choice);
+        take_known(best, options, ret_choice);
     return KILN_OK;
 }

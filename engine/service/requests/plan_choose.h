@@ -43,7 +43,7 @@ KILN_MUST_CHECK enum kiln_code plan_ids_check(const struct target *target,
  * the first digits of its identity. A rebuilt compiler of the same version has another name. */
 void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_MAX]);
 
-struct plan_wish {
+struct plan_options {
     const struct problem *problem; /* valid */
     const struct target *target;
     struct bytes solver, config;    /* forced; empty: choose */
@@ -54,13 +54,14 @@ struct plan_wish {
 };
 
 struct plan_choice {
-    struct solver_wish wish; /* for solver_solve */
+    struct solver_wish chosen; /* for solver_solve */
     char config[PERF_CONFIG_TEXT_MAX];
     enum plan_source source;
     double expected_ms; /* 0: not known */
 };
 /* |tuning| may be NULL.  KILN_INVALID for a config without a solver. */
-KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning, const struct plan_wish *wish,
+KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning,
+                                           const struct plan_options *options,
                                            struct plan_choice *ret_choice, struct kiln_err *err);
 
 /* ---- what is recorded of kiln's solvers ---- */
@@ -75,7 +76,7 @@ struct plan_known { /* of one solver that applies */
 };
 /* The solvers of |solvers[]| that apply, in that order, with what is recorded of them for a device:
  * find_ms as plan_choose reads it, of one tier's record.  Returns how many. */
-unsigned plan_known_of(struct tuning *tuning, const struct plan_wish *wish,
+unsigned plan_known_of(struct tuning *tuning, const struct plan_options *options,
                        struct plan_known ret_known[PLAN_SOLVERS_MAX]);
 /* The expected time of a plan with it; 0: not known. */
 double plan_known_ms(const struct plan_known *known);

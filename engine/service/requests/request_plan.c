@@ -24,7 +24,7 @@ struct part {                   /* one program of the plan */
 struct plan_request {
     struct deferred base; /* first member */
     uint64_t plan_ns;
-    struct result_wish wish;
+    struct result_options result_options;
     enum priority priority;
     struct plan_choice choice; /* borrows from the request while that is checked */
     struct solution solution;
@@ -107,8 +107,8 @@ static void send_plan(struct deferred *d, struct caller *caller)
     struct result_list list;
     result_list_begin(&list, e, caller);
     for (uint32_t i = 0; i < s->program_count; i++) {
-        rq->wish.index = i;
-        result_list_add(&list, &rq->wish, &rq->parts[i].result);
+        rq->result_options.index = i;
+        result_list_add(&list, &rq->result_options, &rq->parts[i].result);
     }
     char config[PERF_CONFIG_TEXT_MAX];
     perf_config_write(&s->config, config);
@@ -151,13 +151,14 @@ static const struct deferred_kind plan_kind = { .size = sizeof(struct plan_reque
                                                 .stop = stop_plan,
                                                 .release = release_plan };
 
-static void explain(struct engine *e, const struct plan_request *rq, struct kiln_err *err)
+static void explain_unmet_plan(struct engine *e, const struct plan_request *rq,
+                               struct kiln_err *err)
 {
-    const struct built_in_wish wish = { .problem = &rq->problem,
-                                        .target = &rq->target,
-                                        .database_id = rq->ids.package,
-                                        .has_named_solver = rq->has_named_solver };
-    built_in_explain(e, &wish, err);
+    const struct unmet_plan plan = { .problem = &rq->problem,
+                                     .target = &rq->target,
+                                     .database_id = rq->ids.package,
+                                     .has_named_solver = rq->has_named_solver };
+    built_in_explain(e, &plan, err);
 }
 
 /* Fails the plan; its other programs, if any, are no longer needed. */
@@ -169,7 +170,7 @@ static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const
         err = rq->why_not_compile;
         if (!e->data)
             kiln_while(&err, "no package has it, and it cannot be compiled");
-        explain(e, rq, &err);
+        explain_unmet_plan(e, rq, &err);
     }
     kiln_while(&err, "solver %s for %s", rq->solution.solver->name, rq->target.text);
     deferred_fail(&rq->base, &err, log);
@@ -220,7 +221,7 @@ static bool begin_fetch(struct plan_request *rq, const struct program_job *p,
                         struct fetch_result *ret_result)
 {
     bool compiles = !rq->why_not_compile.code;
-    struct fetch_want want = {
+    struct fetch_options want = {
         .job = compiles ? &p->job : NULL,
         .tc = compiles ? &rq->toolchain : NULL,
         .name = rq->use_packages ? name : NULL,
@@ -284,18 +285,18 @@ static enum kiln_code choose_solver(struct engine *e, uid_t uid, const struct me
     enum kiln_code rc = tuning_text_take("driver", m->driver, sizeof(driver), driver, err);
     if (rc)
         return rc;
-    const struct plan_wish wish = { .problem = &m->problem,
-                                    .target = &rq->target,
-                                    .solver = m->solver,
-                                    .config = m->config,
-                                    .database_id = rq->ids.device,
-                                    .driver = driver,
-                                    .toolchain = rq->toolchain_identity,
-                                    .uid = (uint32_t)uid,
-                                    .by_heuristic = m->flags & PLAN_HEURISTIC };
-    rc = plan_choose(tuning_databases(e), &wish, &rq->choice, err);
+    const struct plan_options options = { .problem = &m->problem,
+                                          .target = &rq->target,
+                                          .solver = m->solver,
+                                          .config = m->config,
+                                          .database_id = rq->ids.device,
+                                          .driver = driver,
+                                          .toolchain = rq->toolchain_identity,
+                                          .uid = (uint32_t)uid,
+                                          .by_heuristic = m->flags & PLAN_HEURISTIC };
+    rc = plan_choose(tuning_databases(e), &options, &rq->choice, err);
     if (!rc)
-        rc = solver_solve(&m->problem, &rq->target, &rq->choice.wish, &rq->solution, err);
+        rc = solver_solve(&m->problem, &rq->target, &rq->choice.chosen, &rq->solution, err);
     return rc;
 }
 
@@ -324,7 +325,7 @@ static enum kiln_code check_plan(struct engine *e, const struct caller *caller,
     if (!rc && without) {
         *err = no_toolchain;
         if (without != KILN_BUSY) {
-            explain(e, rq, err);
+            explain_unmet_plan(e, rq, err);
             without = err->code;
         }
     }
@@ -359,8 +360,8 @@ enum kiln_code handle_plan(struct engine *e, struct caller *caller,
         return err->code;
     rc = check_plan(e, caller, &m, rq, err);
     rq->priority = m.priority ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE;
-    rq->wish.inline_limit = m.inline_limit;
-    rq->wish.no_object = m.flags & FETCH_NO_OBJECT;
+    rq->result_options.inline_limit = m.inline_limit;
+    rq->result_options.no_object = m.flags & FETCH_NO_OBJECT;
     if (rc) {
         deferred_destroy(&rq->base);
         return rc == KILN_BUSY ? toolchains_wait(e, caller, header, body, err) : rc;
@@ -368,7 +369,7 @@ enum kiln_code handle_plan(struct engine *e, struct caller *caller,
     e->stats.plans_recorded +=
         rq->choice.source == PLAN_SOURCE_FIND || rq->choice.source == PLAN_SOURCE_PERF;
     rq->plan_ns = clock_monotonic_ns() - began;
-    histogram_observe(&e->figures.plan, rq->plan_ns, 1);
+    histogram_observe(&e->metrics.plan, rq->plan_ns, 1);
     deferred_wait(&rq->base);
     begin_parts(rq);
     return KILN_OK;

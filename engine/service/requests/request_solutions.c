@@ -51,7 +51,7 @@ static bool comes_before(const struct solutions_request *rq, const struct plan_k
     return is_favoured(rq, a->solver) && !is_favoured(rq, b->solver);
 }
 
-static void sort(struct solutions_request *rq)
+static void sort_by_preference(struct solutions_request *rq)
 {
     for (unsigned i = 0; i < rq->count; i++) {
         unsigned at = i;
@@ -63,21 +63,21 @@ static void sort(struct solutions_request *rq)
 
 /* ---- on a work queue ---- */
 
-static enum kiln_code solve(const struct solutions_request *rq, const struct solver *solver,
-                            const char *config, struct solution *s, struct kiln_err *err)
+static enum kiln_code solve_with(const struct solutions_request *rq, const struct solver *solver,
+                                 const char *config, struct solution *s, struct kiln_err *err)
 {
-    const struct solver_wish wish = { .solver = bytes_of_text(solver->name),
-                                      .config = bytes_of_text(config) };
+    const struct solver_wish options = { .solver = bytes_of_text(solver->name),
+                                         .config = bytes_of_text(config) };
     *s = (struct solution){ 0 };
-    return solver_solve(&rq->problem, &rq->target, &wish, s, err);
+    return solver_solve(&rq->problem, &rq->target, &options, s, err);
 }
 
-static enum kiln_code describe(const struct solutions_request *rq, struct listed *l,
-                               struct solution *s, struct kiln_err *err)
+static enum kiln_code describe_solution(const struct solutions_request *rq, struct listed *l,
+                                        struct solution *s, struct kiln_err *err)
 {
     const struct solver *solver = l->known->solver;
     const struct perf_space space = solver_space(solver, &rq->problem, &rq->target);
-    enum kiln_code rc = solve(rq, solver, "", s, err);
+    enum kiln_code rc = solve_with(rq, solver, "", s, err);
     if (rc)
         return rc;
     perf_config_write(&s->config, l->config);
@@ -86,7 +86,7 @@ static enum kiln_code describe(const struct solutions_request *rq, struct listed
     if (l->candidates > 0 && !l->is_counted)
         l->valid = candidates_count_valid(solver, &rq->problem, &rq->target);
     if (l->known->config[0])
-        rc = solve(rq, solver, l->known->config, s, err);
+        rc = solve_with(rq, solver, l->known->config, s, err);
     if (!rc)
         l->best_workspace = s->workspace_size;
     return rc;
@@ -99,7 +99,7 @@ static void describe_solutions(struct deferred *d)
     if (!s)
         d->rc = kiln_fail(&d->err, KILN_NO_MEMORY, "cannot solve the problem");
     for (unsigned i = 0; !d->rc && i < rq->count; i++)
-        d->rc = describe(rq, &rq->listed[i], s, &d->err);
+        d->rc = describe_solution(rq, &rq->listed[i], s, &d->err);
 }
 
 /* ---- the answer ---- */
@@ -215,14 +215,14 @@ static enum kiln_code check_solutions(struct engine *e, const struct caller *cal
 static enum kiln_code look_up(struct engine *e, uid_t uid, struct solutions_request *rq,
                               struct kiln_err *err)
 {
-    const struct plan_wish wish = { .problem = &rq->problem,
-                                    .target = &rq->target,
-                                    .database_id = rq->ids.device,
-                                    .driver = rq->driver,
-                                    .toolchain = rq->toolchain,
-                                    .uid = (uint32_t)uid };
-    rq->count = plan_known_of(tuning_databases(e), &wish, rq->known);
-    sort(rq);
+    const struct plan_options options = { .problem = &rq->problem,
+                                          .target = &rq->target,
+                                          .database_id = rq->ids.device,
+                                          .driver = rq->driver,
+                                          .toolchain = rq->toolchain,
+                                          .uid = (uint32_t)uid };
+    rq->count = plan_known_of(tuning_databases(e), &options, rq->known);
+    sort_by_preference(rq);
     for (unsigned i = 0; i < rq->count; i++) {
         struct listed *l = &rq->listed[i];
         l->is_counted = valid_counts_find(&e->valid_counts, l->known->solver, &rq->problem,

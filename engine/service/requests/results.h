@@ -24,12 +24,12 @@ struct result_list {
     uint32_t count;
     bool is_frame;
     size_t object_count;
-    size_t segment_count, inlaid_bytes;
+    size_t segment_count, segment_bytes;
     struct object *objects[RESULT_LIST_OBJECTS];  /* owned references, as the next */
     struct segment segments[RESULT_LIST_OBJECTS]; /* content that is not among the records */
 };
 
-struct result_wish { /* how an item's object is to be returned */
+struct result_options { /* how an item's object is to be returned */
     uint32_t index;
     uint32_t inline_limit;
     bool no_object;
@@ -41,7 +41,7 @@ void result_list_begin(struct result_list *list, struct engine *e, const struct 
 void result_list_begin_frame(struct result_list *list, struct engine *e,
                              const struct caller *caller);
 bool result_list_is_full(const struct result_list *list);
-void result_list_add(struct result_list *list, const struct result_wish *wish,
+void result_list_add(struct result_list *list, const struct result_options *options,
                      const struct fetch_result *result);
 /* What was added so far, as the field of another message. */
 struct bytes result_list_records(const struct result_list *list);

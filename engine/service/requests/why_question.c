@@ -20,8 +20,8 @@ static enum kiln_code keep_name(struct wanted_program *p, struct kiln_err *err)
                : kiln_fail(err, KILN_NO_MEMORY, "cannot keep a kernel's name");
 }
 
-static enum kiln_code want_program(struct why *w, const struct solution_program *program,
-                                   struct kiln_err *err)
+static enum kiln_code add_program(struct why *w, const struct solution_program *program,
+                                  struct kiln_err *err)
 {
     const struct toolchain *tc = &w->toolchain;
     struct wanted_program *p = &w->programs[w->program_count++];
@@ -89,26 +89,26 @@ static enum kiln_code read_problem(const struct why *w, struct problem *ret_prob
 }
 
 /* As a plan of the caller's does. */
-static enum kiln_code solve(struct why *w, const struct problem *problem, const char *device,
-                            struct solution *s, struct kiln_err *err)
+static enum kiln_code solve_problem(struct why *w, const struct problem *problem,
+                                    const char *device, struct solution *s, struct kiln_err *err)
 {
     char toolchain[PLAN_TOOLCHAIN_MAX] = "";
     struct plan_choice choice;
     if (!w->why_not_compile.code)
         plan_toolchain_write(&w->toolchain, toolchain);
-    const struct plan_wish wish = { .problem = problem,
-                                    .target = &w->target,
-                                    .solver = bytes_of_text(
-                                        json_get_text(w->base.question, "solver", "")),
-                                    .database_id = device,
-                                    .driver = "",
-                                    .toolchain = toolchain,
-                                    .uid = (uint32_t)w->base.uid };
-    enum kiln_code rc = plan_choose(tuning_databases(w->base.engine), &wish, &choice, err);
-    return rc ? rc : solver_solve(problem, &w->target, &choice.wish, s, err);
+    const struct plan_options options = { .problem = problem,
+                                          .target = &w->target,
+                                          .solver = bytes_of_text(
+                                              json_get_text(w->base.question, "solver", "")),
+                                          .database_id = device,
+                                          .driver = "",
+                                          .toolchain = toolchain,
+                                          .uid = (uint32_t)w->base.uid };
+    enum kiln_code rc = plan_choose(tuning_databases(w->base.engine), &options, &choice, err);
+    return rc ? rc : solver_solve(problem, &w->target, &choice.chosen, s, err);
 }
 
-static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
+static enum kiln_code read_problem_question(struct why *w, struct kiln_err *err)
 {
     struct problem problem;
     struct plan_ids ids;
@@ -129,13 +129,13 @@ static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
         rc = choose_toolchain(w, err);
     }
     if (!rc)
-        rc = solve(w, &problem, ids.device, s, err);
+        rc = solve_problem(w, &problem, ids.device, s, err);
     for (uint32_t i = 0; !rc && i < s->program_count; i++)
-        rc = want_program(w, &s->programs[i], err);
+        rc = add_program(w, &s->programs[i], err);
     return rc;
 }
 
-static enum kiln_code want_name(struct why *w, struct kiln_err *err)
+static enum kiln_code read_name_question(struct why *w, struct kiln_err *err)
 {
     const char *given = json_get_text(w->base.question, "database_id", "");
     struct wanted_program *p = &w->programs[w->program_count++];
@@ -170,9 +170,9 @@ enum kiln_code why_read_question(struct why *w, struct kiln_err *err)
                          "why is what missing? give a key, or a problem, or a kernel's name with "
                          "its args and database_id");
     if (name)
-        return want_name(w, err);
+        return read_name_question(w, err);
     if (problem)
-        return want_problem(w, err);
+        return read_problem_question(w, err);
     if (!digest_from_hex(key, &w->key))
         return kiln_fail(err, KILN_INVALID, "'%.70s' is not a key: 64 hexadecimal digits", key);
     return KILN_OK;

@@ -206,7 +206,7 @@ static enum kiln_code read_show(const struct json *q, const struct caller *calle
 {
     enum kiln_code rc = tuning_keys_of(json_get_text(q, "problem", ""), &show->keys, err);
     if (!rc)
-        rc = tuning_database_id_word(q, show->database_id, err);
+        rc = tuning_database_id_of_question(q, show->database_id, err);
     if (!rc && !show->database_id[0])
         rc = kiln_fail(err, KILN_INVALID, "for which device: give its database id, as 'gfx90a68'");
     if (!rc)

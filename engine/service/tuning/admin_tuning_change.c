@@ -142,7 +142,7 @@ static enum kiln_code check_remove(struct tuning_query *query, struct kiln_err *
 {
     struct change *c = query->state;
     const struct json *q = query->base.question;
-    enum kiln_code rc = tuning_tier_word(q, "tier", TUNING_TIER_NONE, &c->tier, err);
+    enum kiln_code rc = tuning_tier_of_question(q, "tier", TUNING_TIER_NONE, &c->tier, err);
     if (!rc && c->tier == TUNING_TIER_NONE)
         rc = kiln_fail(err, KILN_INVALID, "which records: give a tier, 'user', 'host' or 'system'");
     if (!rc)
@@ -225,14 +225,14 @@ enum kiln_code handle_tuning_vacuum(struct engine *e, struct caller *caller,
 struct backup {
     char path[PATH_MAX];
     uint64_t bytes;
-    bool has_room;
+    bool has_space;
 };
 
 static enum kiln_code begin_backup(struct tuning_query *query, struct tuning *tuning,
                                    struct kiln_err *err)
 {
     struct backup *b = query->state;
-    if (!b->has_room) /* the work queue checks the space first */
+    if (!b->has_space) /* the work queue checks the space first */
         return KILN_OK;
     tuning_query_path(query, b->path, sizeof(b->path));
     return tuning_job_backup(tuning, b->path, &query->change.job, err);
@@ -243,8 +243,8 @@ static enum kiln_code work_backup(struct tuning_query *query, struct tuning *tun
 {
     struct backup *b = query->state;
     (void)tuning;
-    if (!b->has_room) {
-        b->has_room = query->change.more = true;
+    if (!b->has_space) {
+        b->has_space = query->change.more = true;
         return tuning_query_check_space(query, 0, err);
     }
     return tuning_query_send_file(query, b->path, &b->bytes, err);

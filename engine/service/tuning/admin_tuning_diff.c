@@ -2,7 +2,7 @@
 /* The request tuning_diff: two tiers, a tier and a file, or two files. */
 #include "engine/service/packages/uploads.h"
 #include "engine/service/tuning/tuning_query.h"
-#include "engine/service/tuning/tuning_sorted.h"
+#include "engine/service/tuning/tuning_view.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,15 +27,15 @@ struct diff {
     const char *names[2];             /* of files; borrowed from the question */
     struct tuning_progress *progress; /* borrowed */
     uint64_t same, different, only[2];
-    struct side sides[2]; /* owned */
-    unsigned gathered;    /* of them */
-    size_t at[2];         /* records of either that are compared */
+    struct tuning_view sides[2]; /* owned */
+    unsigned gathered;           /* of them */
+    size_t at[2];                /* records of either that are compared */
 };
 
 static void diff_done(struct diff *d)
 {
-    side_done(&d->sides[0]);
-    side_done(&d->sides[1]);
+    tuning_view_done(&d->sides[0]);
+    tuning_view_done(&d->sides[1]);
 }
 
 /* ---- the question ---- */
@@ -46,7 +46,7 @@ static enum kiln_code read_sides(const struct json *q, struct diff *d, struct ki
     static const char *const names[] = { "a_name", "b_name" };
     for (int i = 0; i < 2; i++) {
         d->names[i] = json_get_text(q, names[i], NULL);
-        if (tuning_tier_word(q, tiers[i], TUNING_TIER_NONE, &d->tiers[i], err))
+        if (tuning_tier_of_question(q, tiers[i], TUNING_TIER_NONE, &d->tiers[i], err))
             return err->code;
         if ((d->tiers[i] == TUNING_TIER_NONE) == (d->names[i] == NULL))
             return kiln_fail(err, KILN_INVALID, "give either '%s' or '%s' with a file", tiers[i],
@@ -71,9 +71,9 @@ static enum kiln_code read_diff(const struct json *q, uid_t uid, enum role role,
                                 struct kiln_err *err)
 {
     bool has_kind = false;
-    enum kiln_code rc = tuning_kind_word(q, &d->kind, &has_kind, err);
+    enum kiln_code rc = tuning_kind_of_question(q, &d->kind, &has_kind, err);
     if (!rc)
-        rc = tuning_database_id_word(q, d->database_id, err);
+        rc = tuning_database_id_of_question(q, d->database_id, err);
     if (!rc && (!has_kind || !d->database_id[0]))
         rc = kiln_fail(err, KILN_INVALID, "which records: give their kind and their database id");
     if (!rc)
@@ -86,8 +86,8 @@ static enum kiln_code read_diff(const struct json *q, uid_t uid, enum role role,
 
 /* ---- comparing ---- */
 
-static struct json *difference(const struct side_record *record, struct bytes solver,
-                               const char *what)
+static struct json *make_difference(const struct tuning_view_record *record, struct bytes solver,
+                                    const char *what)
 {
     KILN_AUTO(mem) char *key = bytes_to_text(record->key);
     KILN_AUTO(mem) char *name = bytes_to_text(solver);
@@ -99,10 +99,10 @@ static struct json *difference(const struct side_record *record, struct bytes so
     return j;
 }
 
-static void report(struct diff *d, const struct side_record *record, struct bytes solver,
-                   const char *what, struct bytes a, struct bytes b)
+static void report_difference(struct diff *d, const struct tuning_view_record *record,
+                              struct bytes solver, const char *what, struct bytes a, struct bytes b)
 {
-    struct json *j = difference(record, solver, what);
+    struct json *j = make_difference(record, solver, what);
     if (a.size > 0)
         tuning_progress_set_value(j, "a", a);
     if (b.size > 0)
@@ -160,24 +160,24 @@ static const char *what_differs(enum tuning_kind kind, const struct tuning_entry
 
 /* Compares entries: those of |a| that |b| lacks or has with other values; |is_second|: only those
  * that |b| lacks. */
-static void compare_entries(struct diff *d, const struct side_record *record,
+static void compare_entries(struct diff *d, const struct tuning_view_record *record,
                             const struct entries *a, const struct entries *b, bool is_second)
 {
     const struct bytes nothing = { NULL, 0 };
     for (size_t i = 0; i < a->count; i++) {
         const struct tuning_entry *mine = &a->all[i], *theirs = find_entry(b, mine->id);
         if (!theirs && is_second)
-            report(d, record, mine->solver, "only b", nothing, mine->values);
+            report_difference(d, record, mine->solver, "only b", nothing, mine->values);
         else if (!theirs)
-            report(d, record, mine->solver, "only a", mine->values, nothing);
+            report_difference(d, record, mine->solver, "only a", mine->values, nothing);
         else if (!is_second && !bytes_equal(mine->values, theirs->values))
-            report(d, record, mine->solver, what_differs(d->kind, mine, theirs), mine->values,
-                   theirs->values);
+            report_difference(d, record, mine->solver, what_differs(d->kind, mine, theirs),
+                              mine->values, theirs->values);
     }
 }
 
-static void compare_records(struct diff *d, const struct side_record *a,
-                            const struct side_record *b)
+static void compare_records(struct diff *d, const struct tuning_view_record *a,
+                            const struct tuning_view_record *b)
 {
     if (bytes_equal(a->value, b->value)) {
         d->same++;
@@ -191,19 +191,19 @@ static void compare_records(struct diff *d, const struct side_record *a,
     compare_entries(d, b, &of_b, &of_a, /* is_second= */ true);
 }
 
-static void only_in(struct diff *d, int side, const struct side_record *record)
+static void only_in(struct diff *d, int side, const struct tuning_view_record *record)
 {
     const struct bytes nothing = { NULL, 0 };
     d->only[side]++;
-    report(d, record, nothing, side == 0 ? "only a" : "only b", side == 0 ? record->value : nothing,
-           side == 0 ? nothing : record->value);
+    report_difference(d, record, nothing, side == 0 ? "only a" : "only b",
+                      side == 0 ? record->value : nothing, side == 0 ? nothing : record->value);
 }
 
 /* Compares the next record, or two of the same key; returns the bytes that were read. */
 static size_t compare_next(struct diff *d)
 {
-    const struct side *a = &d->sides[0], *b = &d->sides[1];
-    const struct side_record *x = &a->records[d->at[0]], *y = &b->records[d->at[1]];
+    const struct tuning_view *a = &d->sides[0], *b = &d->sides[1];
+    const struct tuning_view_record *x = &a->records[d->at[0]], *y = &b->records[d->at[1]];
     int order = d->at[0] == a->count   ? 1
                 : d->at[1] == b->count ? -1
                                        : bytes_compare(x->key, y->key);
@@ -231,20 +231,20 @@ static bool compare_some(struct diff *d)
     return false;
 }
 
-static enum kiln_code gather(struct diff *d, const struct tuning *tuning, unsigned index,
-                             struct kiln_err *err)
+static enum kiln_code gather_records(struct diff *d, const struct tuning *tuning, unsigned index,
+                                     struct kiln_err *err)
 {
-    struct side *side = &d->sides[index];
-    const struct side_tier tier = { .tier = d->tiers[index],
-                                    .uid = d->uid,
-                                    .kind = d->kind,
-                                    .database_id = d->database_id,
-                                    .backend = d->backend };
+    struct tuning_view *side = &d->sides[index];
+    const struct tuning_view_tier tier = { .tier = d->tiers[index],
+                                           .uid = d->uid,
+                                           .kind = d->kind,
+                                           .database_id = d->database_id,
+                                           .backend = d->backend };
     tuning_progress_set_stage(d->progress, "reading", index, 2);
     side->progress = d->progress;
     return tier.tier == TUNING_TIER_NONE
-               ? side_of_file(side, d->kind, d->paths[index], d->names[index], err)
-               : side_of_tier(side, tuning, &tier, err);
+               ? tuning_view_of_file(side, d->kind, d->paths[index], d->names[index], err)
+               : tuning_view_of_tier(side, tuning, &tier, err);
 }
 
 /* One step: reads a side, or compares some of what both have. */
@@ -253,7 +253,7 @@ static enum kiln_code work_some(struct diff *d, const struct tuning *tuning, boo
 {
     *ret_more = true;
     if (d->gathered < 2)
-        return gather(d, tuning, d->gathered++, err);
+        return gather_records(d, tuning, d->gathered++, err);
     tuning_progress_set_stage(d->progress, "comparing", d->at[0] + d->at[1],
                               d->sides[0].count + d->sides[1].count);
     *ret_more = compare_some(d);

@@ -60,13 +60,13 @@ static enum kiln_code check_export(struct tuning_query *query, struct kiln_err *
 {
     const struct json *q = query->base.question;
     struct export *x = query->state;
-    enum kiln_code rc = tuning_tier_word(q, "tier", TUNING_TIER_SYSTEM, &x->what.tier, err);
+    enum kiln_code rc = tuning_tier_of_question(q, "tier", TUNING_TIER_SYSTEM, &x->what.tier, err);
     if (!rc)
-        rc = tuning_kind_word(q, &x->kind, &x->has_kind, err);
+        rc = tuning_kind_of_question(q, &x->kind, &x->has_kind, err);
     if (!rc)
-        rc = tuning_database_id_word(q, x->database_id, err);
+        rc = tuning_database_id_of_question(q, x->database_id, err);
     if (!rc)
-        rc = tuning_backend_word(q, x->backend, err);
+        rc = tuning_backend_of_question(q, x->backend, err);
     if (!rc)
         rc = read_words(q, x, err);
     if (!rc)
@@ -86,8 +86,8 @@ static bool is_wanted(const struct export *x, enum tuning_kind kind, const char 
            (!x->backend[0] || kind == TUNING_PERF || strcmp(x->backend, backend) == 0);
 }
 
-static void note(struct export *x, enum tuning_kind kind, const char *database_id,
-                 const char *backend)
+static void note_name(struct export *x, enum tuning_kind kind, const char *database_id,
+                      const char *backend)
 {
     if (!is_wanted(x, kind, database_id, backend))
         return;
@@ -114,17 +114,17 @@ static void note(struct export *x, enum tuning_kind kind, const char *database_i
 
 static bool note_system(void *context, const struct tuning_system *system)
 {
-    note(context, system->file->kind, system->file->database_id, system->file->backend);
+    note_name(context, system->file->kind, system->file->database_id, system->file->backend);
     return true;
 }
 
 static bool note_held(void *context, const struct tuning_held *held)
 {
-    note(context, held->place.kind, held->place.database_id, held->place.backend);
+    note_name(context, held->place.kind, held->place.database_id, held->place.backend);
     return true;
 }
 
-static void gather(const struct tuning *tuning, struct export *x)
+static void gather_names(const struct tuning *tuning, struct export *x)
 {
     enum tuning_tier tier = x->what.tier;
     if (tier == TUNING_TIER_SYSTEM || x->what.merged)
@@ -140,7 +140,7 @@ static void gather(const struct tuning *tuning, struct export *x)
 
 /* ---- writing ---- */
 
-static enum kiln_code ask_room(void *context, uint64_t bytes, struct kiln_err *err)
+static enum kiln_code check_export_space(void *context, uint64_t bytes, struct kiln_err *err)
 {
     return tuning_query_check_space(context, bytes, err);
 }
@@ -154,7 +154,7 @@ static enum kiln_code export_one(struct tuning_query *query, struct tuning *tuni
     uint64_t bytes = 0;
     tuning_query_path(query, path, sizeof(path));
     x->what.name = *name;
-    x->what.room = ask_room;
+    x->what.room = check_export_space;
     x->what.context = query;
     enum kiln_code rc = tuning_export_file(tuning, &x->what, path, &counts, err);
     if (rc == KILN_NOT_FOUND)
@@ -183,7 +183,7 @@ static enum kiln_code plan_export(struct tuning_query *query, const struct tunin
     struct export *x = query->state;
     x->files = json_array();
     json_set(query->base.answer, "files", x->files);
-    gather(tuning, x);
+    gather_names(tuning, x);
     x->is_gathered = true;
     if (x->more)
         return kiln_fail(err, KILN_FULL,

@@ -58,9 +58,9 @@ static enum kiln_code read_name(const struct upload *u, struct tuning_file_name 
     bool has_kind = false;
     enum tuning_kind kind = TUNING_FIND;
     char id[DATABASE_ID_MAX];
-    enum kiln_code rc = tuning_kind_word(q, &kind, &has_kind, err);
+    enum kiln_code rc = tuning_kind_of_question(q, &kind, &has_kind, err);
     if (!rc)
-        rc = tuning_database_id_word(q, id, err);
+        rc = tuning_database_id_of_question(q, id, err);
     if (rc)
         return rc;
     rc = tuning_file_name_parse(u->transfer.result.name, ret_name, err);
@@ -106,7 +106,7 @@ static enum kiln_code choose_tier(struct import *import, struct kiln_err *err)
     const struct json *question = import->upload->base.question;
     enum tuning_tier otherwise =
         import->merges || import->name.is_user ? TUNING_TIER_USER : TUNING_TIER_SYSTEM;
-    enum kiln_code rc = tuning_tier_word(question, "tier", otherwise, &import->tier, err);
+    enum kiln_code rc = tuning_tier_of_question(question, "tier", otherwise, &import->tier, err);
     return rc ? rc : tuning_publisher_check(import->upload->base.role, import->tier, err);
 }
 
@@ -278,11 +278,11 @@ static enum kiln_code check_question(struct engine *e, const struct caller *call
     char id[DATABASE_ID_MAX];
     enum kiln_code rc = tuning_ready(e, err);
     if (!rc)
-        rc = tuning_tier_word(q, "tier", TUNING_TIER_USER, &tier, err);
+        rc = tuning_tier_of_question(q, "tier", TUNING_TIER_USER, &tier, err);
     if (!rc)
-        rc = tuning_kind_word(q, &kind, &has_kind, err);
+        rc = tuning_kind_of_question(q, &kind, &has_kind, err);
     if (!rc)
-        rc = tuning_database_id_word(q, id, err);
+        rc = tuning_database_id_of_question(q, id, err);
     if (!rc)
         rc = tuning_publisher_check(caller->role, tier, err);
     if (!rc && merges && tier == TUNING_TIER_SYSTEM)
@@ -298,9 +298,9 @@ static enum kiln_code check_question(struct engine *e, const struct caller *call
     return rc;
 }
 
-static enum kiln_code begin(struct engine *e, struct caller *caller,
-                            const struct frame_header *header, struct bytes body,
-                            const struct upload_kind *kind, struct kiln_err *err)
+static enum kiln_code begin_upload(struct engine *e, struct caller *caller,
+                                   const struct frame_header *header, struct bytes body,
+                                   const struct upload_kind *kind, struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *question = NULL;
     enum kiln_code rc = admin_read(header, body, import_members, &question, err);
@@ -313,12 +313,12 @@ enum kiln_code handle_tuning_import(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return begin(e, caller, header, body, &import_kind, err);
+    return begin_upload(e, caller, header, body, &import_kind, err);
 }
 
 enum kiln_code handle_tuning_merge(struct engine *e, struct caller *caller,
                                    const struct frame_header *header, struct bytes body,
                                    struct kiln_err *err)
 {
-    return begin(e, caller, header, body, &merge_kind, err);
+    return begin_upload(e, caller, header, body, &merge_kind, err);
 }

@@ -33,7 +33,7 @@ static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *
     const struct json *q = query->base.question;
     struct verify *v = query->state;
     v->query = query;
-    enum kiln_code rc = tuning_database_id_word(q, v->database_id, err);
+    enum kiln_code rc = tuning_database_id_of_question(q, v->database_id, err);
     if (!rc)
         rc = tuning_text_take("driver", bytes_of_text(json_get_text(q, "driver", "")),
                               sizeof(v->driver), v->driver, err);
@@ -47,7 +47,7 @@ static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *
 
 static bool is_known(const char *text) { return text && *text; }
 
-static bool grow(struct verify *v)
+static bool grow_entries(struct verify *v)
 {
     size_t most = v->most ? 2 * v->most : 1024;
     struct entry *more = realloc(v->entries, most * sizeof(*more));
@@ -69,7 +69,7 @@ static bool gather_record(void *context, const struct tuning_held *held)
         const struct tuning_origin *o = &held->rows[i].measured.origin;
         if (!is_known(o->driver) && !is_known(o->toolchain))
             continue;
-        v->is_out_of_memory = v->count == v->most && !grow(v);
+        v->is_out_of_memory = v->count == v->most && !grow_entries(v);
         if (v->is_out_of_memory)
             return false;
         v->entries[v->count++] = (struct entry){ &held->place, &held->rows[i] };
@@ -83,7 +83,7 @@ static const char *device_of(const struct entry *e)
 }
 
 /* Sorts by device, the newest first. */
-static int compare(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
     int order = strcmp(device_of(x), device_of(y));
@@ -134,7 +134,7 @@ static enum kiln_code find_stale(struct verify *v, const struct tuning *tuning,
     if (v->is_out_of_memory)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot check the records: out of memory");
     if (v->count > 0)
-        qsort(v->entries, v->count, sizeof(*v->entries), compare);
+        qsort(v->entries, v->count, sizeof(*v->entries), compare_entries);
     check_entries(v);
     return KILN_OK;
 }

@@ -11,7 +11,7 @@
 #define FRAME_ENOUGH (1u << 20)
 /* A neighbour is searched among thousands, and a record may have hundreds of entries in each tier.
  * After this time other requests run. */
-#define TURN_NS 5000000u
+#define SLICE_NS 5000000u
 
 /* ---- get ---- */
 
@@ -174,7 +174,7 @@ static bool answer_some(struct get *get)
 {
     struct engine *e = get->engine;
     bool may_be_long = get->count - get->next > 1; /* else the clock is not asked */
-    uint64_t end_ns = may_be_long ? clock_monotonic_ns() + TURN_NS : 0;
+    uint64_t end_ns = may_be_long ? clock_monotonic_ns() + SLICE_NS : 0;
     e->records.size = 0;
     e->records.failed = false;
     while (get->next < get->count) {
@@ -311,16 +311,16 @@ static enum kiln_code read_token(const struct message_tuning_put *m, struct meas
     return KILN_OK;
 }
 
-static enum kiln_code check_figures(const struct message_tuning_entry *m,
-                                    struct tuning_measurement *measured, struct kiln_err *err)
+static enum kiln_code check_measurement(const struct message_tuning_entry *m,
+                                        struct tuning_measurement *measured, struct kiln_err *err)
 {
     measured->samples = m->samples;
     if (m->samples == 0)
         return kiln_fail(err, KILN_INVALID,
                          "the number of samples is 0: what was not measured is "
                          "not recorded");
-    enum kiln_code rc = tuning_figure_take("median", m->median_ms, &measured->median_ms, err);
-    return rc ? rc : tuning_figure_take("spread", m->spread_ms, &measured->spread_ms, err);
+    enum kiln_code rc = tuning_time_take("median", m->median_ms, &measured->median_ms, err);
+    return rc ? rc : tuning_time_take("spread", m->spread_ms, &measured->spread_ms, err);
 }
 
 static enum kiln_code read_find_entry(const struct message_tuning_entry *m, struct measured *x,
@@ -370,7 +370,7 @@ static enum kiln_code read_entry(struct reader *entries, struct measured *x, siz
             rc = kiln_fail(err, KILN_INVALID, "two entries are of this solver");
     }
     if (!rc)
-        rc = check_figures(&m, &row->measured, err);
+        rc = check_measurement(&m, &row->measured, err);
     if (!rc)
         rc = x->place.kind == TUNING_FIND ? read_find_entry(&m, x, row, err)
                                           : read_perf_entry(&m, row, err);

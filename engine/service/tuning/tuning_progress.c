@@ -46,7 +46,7 @@ enum kiln_code tuning_progress_create(struct tuning_progress **ret_progress, str
     return KILN_OK;
 }
 
-static struct progress_frame *pop(struct tuning_progress *progress)
+static struct progress_frame *pop_frame(struct tuning_progress *progress)
 {
     struct progress_frame *frame = progress->first;
     if (!frame)
@@ -63,7 +63,7 @@ void tuning_progress_destroy(struct tuning_progress *progress)
 {
     if (!progress)
         return;
-    for (struct progress_frame *frame = pop(progress); frame; frame = pop(progress)) {
+    for (struct progress_frame *frame = pop_frame(progress); frame; frame = pop_frame(progress)) {
         json_destroy(frame->items);
         free(frame);
     }
@@ -105,7 +105,7 @@ static struct progress_list *list_of(struct tuning_progress *progress, const cha
     return &progress->lists[at];
 }
 
-static bool has_room(const struct progress_list *list, size_t size)
+static bool has_space(const struct progress_list *list, size_t size)
 {
     return list->kept < PROGRESS_ITEMS_MAX && size > 0 &&
            list->kept_bytes + size <= PROGRESS_BYTES_MAX;
@@ -116,7 +116,7 @@ void tuning_progress_add(struct tuning_progress *progress, const char *name, str
     size_t size = size_of(item);
     pthread_mutex_lock(&progress->lock);
     struct progress_list *list = list_of(progress, name);
-    struct progress_frame *frame = has_room(list, size) ? frame_for(progress, list) : NULL;
+    struct progress_frame *frame = has_space(list, size) ? frame_for(progress, list) : NULL;
     if (frame) {
         json_append(frame->items, item);
         frame->count++;
@@ -167,7 +167,7 @@ struct json *tuning_progress_take(struct tuning_progress *progress)
 {
     struct json *taken = NULL;
     pthread_mutex_lock(&progress->lock);
-    struct progress_frame *items = progress->stage ? NULL : pop(progress);
+    struct progress_frame *items = progress->stage ? NULL : pop_frame(progress);
     if (progress->stage)
         taken = make_stage_frame(progress);
     progress->stage = NULL;

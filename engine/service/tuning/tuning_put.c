@@ -58,7 +58,7 @@ static void release_put(struct deferred *d)
 {
     struct tuning_put *put = (struct tuning_put *)d;
     if (put->charged)
-        budget_give(d->engine->budget, d->uid, put->charged);
+        budget_return(d->engine->budget, d->uid, put->charged);
     record_destroy(put->record);
 }
 

@@ -2,7 +2,7 @@
 #include "engine/service/tuning/tuning_query.h"
 
 #include "engine/service/packages/packages.h"
-#include "engine/service/requests/handed_files.h"
+#include "engine/service/requests/exported_files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -148,32 +148,33 @@ void tuning_query_path(const struct tuning_query *query, char *ret_path, size_t 
              (const void *)query, query->file_count);
 }
 
-static struct handed_to handed_to_of(const struct tuning_query *query)
+static struct export_receiver receiver_of(const struct tuning_query *query)
 {
-    return (struct handed_to){ .uid = query->base.uid, .is_admin = query->base.role == ROLE_ADMIN };
+    return (struct export_receiver){ .uid = query->base.uid,
+                                     .is_admin = query->base.role == ROLE_ADMIN };
 }
 
 enum kiln_code tuning_query_check_space(const struct tuning_query *query, uint64_t bytes,
                                         struct kiln_err *err)
 {
     const struct engine *e = query->base.engine;
-    const struct handed_to to = handed_to_of(query);
+    const struct export_receiver to = receiver_of(query);
     if (tuning_progress_is_stopped(query->progress))
         return err->code = KILN_CANCELLED;
-    return handed_files_check(e->handed, packages_staging(e), &to, bytes, err);
+    return exported_files_check(e->exported, packages_staging(e), &to, bytes, err);
 }
 
 enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *path,
                                       uint64_t *ret_bytes, struct kiln_err *err)
 {
-    const struct handed_to to = handed_to_of(query);
+    const struct export_receiver to = receiver_of(query);
     struct stat seen;
     enum kiln_code rc = stat(path, &seen) == 0
                             ? tuning_query_check_space(query, (uint64_t)seen.st_size, err)
                             : kiln_fail_errno(err, errno, "cannot read '%s'", path);
     if (!rc)
-        rc = handed_files_give(query->base.engine->handed, path, &to,
-                               &query->files[query->file_count], err);
+        rc = exported_files_open(query->base.engine->exported, path, &to,
+                                 &query->files[query->file_count], err);
     unlink(path);
     if (!rc)
         *ret_bytes = query->files[query->file_count++]->size;

@@ -120,15 +120,15 @@ uint64_t tuning_bits_of(double value)
     return bits;
 }
 
-enum kiln_code tuning_figure_take(const char *what, uint64_t bits, double *ret_figure,
-                                  struct kiln_err *err)
+enum kiln_code tuning_time_take(const char *what, uint64_t bits, double *ret_time,
+                                struct kiln_err *err)
 {
     double value = tuning_double_of(bits);
     if (!isfinite(value) || value < 0 || value > TUNING_FIGURE_MAX)
         return kiln_fail(err, KILN_INVALID,
                          "the %s is %g: a finite number of milliseconds from 0 to %g is wanted",
                          what, value, TUNING_FIGURE_MAX);
-    *ret_figure = value;
+    *ret_time = value;
     return KILN_OK;
 }
 
@@ -147,9 +147,9 @@ enum kiln_code tuning_publisher_check(enum role role, enum tuning_tier tier, str
 
 /* ---- of JSON questions ---- */
 
-enum kiln_code tuning_tier_word(const struct json *question, const char *name,
-                                enum tuning_tier otherwise, enum tuning_tier *ret_tier,
-                                struct kiln_err *err)
+enum kiln_code tuning_tier_of_question(const struct json *question, const char *name,
+                                       enum tuning_tier otherwise, enum tuning_tier *ret_tier,
+                                       struct kiln_err *err)
 {
     const char *word = json_get_text(question, name, NULL);
     *ret_tier = otherwise;
@@ -165,8 +165,8 @@ enum kiln_code tuning_tier_word(const struct json *question, const char *name,
                      word);
 }
 
-enum kiln_code tuning_kind_word(const struct json *question, enum tuning_kind *ret_kind,
-                                bool *ret_has, struct kiln_err *err)
+enum kiln_code tuning_kind_of_question(const struct json *question, enum tuning_kind *ret_kind,
+                                       bool *ret_has, struct kiln_err *err)
 {
     const char *word = json_get_text(question, "kind", NULL);
     *ret_has = word != NULL;
@@ -179,16 +179,17 @@ enum kiln_code tuning_kind_word(const struct json *question, enum tuning_kind *r
     return kiln_fail(err, KILN_INVALID, "'kind' is 'find' or 'perf', not '%.40s'", word);
 }
 
-enum kiln_code tuning_database_id_word(const struct json *question, char ret_id[DATABASE_ID_MAX],
-                                       struct kiln_err *err)
+enum kiln_code tuning_database_id_of_question(const struct json *question,
+                                              char ret_id[DATABASE_ID_MAX], struct kiln_err *err)
 {
     const char *word = json_get_text(question, "database_id", "");
     ret_id[0] = '\0';
     return *word ? tuning_database_id_take(bytes_of_text(word), ret_id, err) : KILN_OK;
 }
 
-enum kiln_code tuning_backend_word(const struct json *question,
-                                   char ret_backend[TUNING_BACKEND_TEXT], struct kiln_err *err)
+enum kiln_code tuning_backend_of_question(const struct json *question,
+                                          char ret_backend[TUNING_BACKEND_TEXT],
+                                          struct kiln_err *err)
 {
     struct bytes word = bytes_of_text(json_get_text(question, "backend", ""));
     if (word.size > 0 && tuning_backend_check(word, err))

@@ -64,8 +64,8 @@ KILN_MUST_CHECK enum kiln_code tuning_origin_take(const struct origin_fields *fi
 double tuning_double_of(uint64_t bits);
 uint64_t tuning_bits_of(double value);
 /* KILN_INVALID unless it is a number from 0 to TUNING_FIGURE_MAX. */
-KILN_MUST_CHECK enum kiln_code tuning_figure_take(const char *what, uint64_t bits,
-                                                  double *ret_figure, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code tuning_time_take(const char *what, uint64_t bits, double *ret_time,
+                                                struct kiln_err *err);
 
 /* Whether |role| may change records that all users share. */
 bool tuning_may_publish(enum role role);
@@ -75,22 +75,23 @@ KILN_MUST_CHECK enum kiln_code tuning_publisher_check(enum role role, enum tunin
 /* ---- of JSON questions ---- */
 
 /* Member "backend", to choose records by; "" where the question names none. */
-KILN_MUST_CHECK enum kiln_code tuning_backend_word(const struct json *question,
-                                                   char ret_backend[TUNING_BACKEND_TEXT],
-                                                   struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code tuning_backend_of_question(const struct json *question,
+                                                          char ret_backend[TUNING_BACKEND_TEXT],
+                                                          struct kiln_err *err);
 
 /* The word of member |name|; |otherwise| where there is none.  KILN_INVALID names the words. */
-KILN_MUST_CHECK enum kiln_code tuning_tier_word(const struct json *question, const char *name,
-                                                enum tuning_tier otherwise,
-                                                enum tuning_tier *ret_tier, struct kiln_err *err);
-/* |ret_has| false: the question names none. */
-KILN_MUST_CHECK enum kiln_code tuning_kind_word(const struct json *question,
-                                                enum tuning_kind *ret_kind, bool *ret_has,
-                                                struct kiln_err *err);
-/* "" where the question names none. */
-KILN_MUST_CHECK enum kiln_code tuning_database_id_word(const struct json *question,
-                                                       char ret_id[DATABASE_ID_MAX],
+KILN_MUST_CHECK enum kiln_code tuning_tier_of_question(const struct json *question,
+                                                       const char *name, enum tuning_tier otherwise,
+                                                       enum tuning_tier *ret_tier,
                                                        struct kiln_err *err);
+/* |ret_has| false: the question names none. */
+KILN_MUST_CHECK enum kiln_code tuning_kind_of_question(const struct json *question,
+                                                       enum tuning_kind *ret_kind, bool *ret_has,
+                                                       struct kiln_err *err);
+/* "" where the question names none. */
+KILN_MUST_CHECK enum kiln_code tuning_database_id_of_question(const struct json *question,
+                                                              char ret_id[DATABASE_ID_MAX],
+                                                              struct kiln_err *err);
 
 struct tuning_keys { /* of what a question calls its problem */
     struct problem problems[3];

@@ -6,7 +6,7 @@
 #include "common/fs.h"
 #include "engine/service/internal.h"
 #include "engine/service/kernels/file_object.h"
-#include "engine/service/requests/handed_files.h"
+#include "engine/service/requests/exported_files.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -343,38 +343,38 @@ TEST(export, a_file_larger_than_any_code_object_is_handed_over)
 TEST(export, a_file_counts_for_who_asked_until_it_is_closed)
 {
     struct fixture *f = *state;
-    struct handed_files *handed = f->engine.engine->handed;
+    struct exported_files *exported = f->engine.engine->exported;
     import(f, &f->ann, "gfx906_60", three, 3, "{}");
     json_destroy(test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL));
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_int_equal(handed_files_count(handed), 1);
+    assert_int_equal(exported_files_count(exported), 1);
 
     test_caller_forget_replies(&f->ann);
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
 
-    assert_int_equal(handed_files_count(handed), 0);
+    assert_int_equal(exported_files_count(exported), 0);
 }
 
 TEST(export, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
 {
     struct fixture *f = *state;
-    struct handed_files *handed = f->engine.engine->handed;
-    const struct handed_to to = { .uid = f->ann.base.uid };
-    static struct object *kept[HANDED_FILES_MAX_UID];
+    struct exported_files *exported = f->engine.engine->exported;
+    const struct export_receiver to = { .uid = f->ann.base.uid };
+    static struct object *kept[EXPORTED_FILES_MAX_UID];
     import(f, &f->ann, "gfx906_60", three, 3, "{}");
-    for (unsigned i = 0; i < HANDED_FILES_MAX_UID; i++) {
+    for (unsigned i = 0; i < EXPORTED_FILES_MAX_UID; i++) {
         close(open(f->again, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
         assert_int_equal(truncate(f->again, LIMIT_INLINE_OBJECT + 1), 0);
-        must(handed_files_give(handed, f->again, &to, &kept[i], &f->engine.err), f->engine.err);
+        must(exported_files_open(exported, f->again, &to, &kept[i], &f->engine.err), f->engine.err);
         unlink(f->again);
     }
 
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_BUSY,
                         "exported files open");
 
-    for (unsigned i = 0; i < HANDED_FILES_MAX_UID; i++)
+    for (unsigned i = 0; i < EXPORTED_FILES_MAX_UID; i++)
         object_unref(kept[i]);
     export(f, &f->ann, f->exported);
 }

@@ -501,14 +501,14 @@ TEST(with_engine, why_miss_looks_for_what_a_plan_would_need)
 TEST(plain, without_databases_there_is_still_a_choice)
 {
     const struct problem problem = problem_of_batch(1);
-    const struct plan_wish wish = {
+    const struct plan_options wish = {
         .problem = &problem, .target = &target, .database_id = DEVICE, .driver = "", .toolchain = ""
     };
     struct plan_choice choice;
     struct kiln_err err = KILN_ERR_INIT;
     must(plan_choose(NULL, &wish, &choice, &err), err);
     assert_int_equal(choice.source, PLAN_SOURCE_HEURISTIC);
-    assert_int_equal(choice.wish.solver.size + choice.wish.config.size, 0);
+    assert_int_equal(choice.chosen.solver.size + choice.chosen.config.size, 0);
 }
 
 TEST(plain, there_is_room_for_every_solver)

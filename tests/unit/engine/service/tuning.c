@@ -193,7 +193,7 @@ static void refused(struct tuning_users *f, const struct put *put, const char *w
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, words);
 }
 
-TEST(tuning, figures_that_nobody_can_have_measured_are_refused)
+TEST(tuning, metrics_that_nobody_can_have_measured_are_refused)
 {
     struct tuning_users *f = *state;
     static const double bad[] = { -0.5, NAN, INFINITY, -INFINITY, 1.1e9 };

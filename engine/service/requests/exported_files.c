@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/service/requests/handed_files.h"
+#include "engine/service/requests/exported_files.h"
 
 #include "common/clock.h"
 #include "engine/service/internal.h"
@@ -15,51 +15,51 @@
 #define UNKNOWN_S 600
 #define FREE_PART 16 /* of the disk's blocks, where it is small */
 
-struct handed {
-    struct handed *next;
-    struct handed_to to;
+struct exported {
+    struct exported *next;
+    struct export_receiver to;
     int fd; /* owned; its file description is not shared */
     uint64_t size, since_s;
 };
 
-struct handed_files {
-    bool is_sweeping;      /* a sweep is under way; used by the engine's thread only */
-    pthread_mutex_t mutex; /* guards what follows */
-    struct handed *first;  /* owned */
+struct exported_files {
+    bool is_sweeping;       /* a sweep is under way; used by the engine's thread only */
+    pthread_mutex_t mutex;  /* guards what follows */
+    struct exported *first; /* owned */
 };
 
-enum kiln_code handed_files_create(struct handed_files **ret_handed, struct kiln_err *err)
+enum kiln_code exported_files_create(struct exported_files **ret_files, struct kiln_err *err)
 {
-    struct handed_files *handed = calloc(1, sizeof(*handed));
-    if (!handed)
+    struct exported_files *exported = calloc(1, sizeof(*exported));
+    if (!exported)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep account of exported files");
-    pthread_mutex_init(&handed->mutex, NULL);
-    *ret_handed = handed;
+    pthread_mutex_init(&exported->mutex, NULL);
+    *ret_files = exported;
     return KILN_OK;
 }
 
-static void handed_destroy(struct handed *h)
+static void exported_file_destroy(struct exported *h)
 {
     close(h->fd);
     free(h);
 }
 
-void handed_files_destroy(struct handed_files *handed)
+void exported_files_destroy(struct exported_files *exported)
 {
-    if (!handed)
+    if (!exported)
         return;
-    while (handed->first) {
-        struct handed *h = handed->first;
-        handed->first = h->next;
-        handed_destroy(h);
+    while (exported->first) {
+        struct exported *h = exported->first;
+        exported->first = h->next;
+        exported_file_destroy(h);
     }
-    pthread_mutex_destroy(&handed->mutex);
-    free(handed);
+    pthread_mutex_destroy(&exported->mutex);
+    free(exported);
 }
 
 /* The kernel grants a write lease only if no other file description, including mappings, has the
  * file open. */
-static bool is_held_elsewhere(const struct handed *h)
+static bool is_held_elsewhere(const struct exported *h)
 {
     if (fcntl(h->fd, F_SETLEASE, F_WRLCK) == 0)
         return false; /* it ends when the descriptor is closed */
@@ -67,12 +67,12 @@ static bool is_held_elsewhere(const struct handed *h)
 }
 
 /* Removes from the list, and returns, a file that no other process has open. */
-static struct handed *take_free(struct handed_files *handed)
+static struct exported *take_free(struct exported_files *exported)
 {
-    struct handed *gone = NULL;
-    pthread_mutex_lock(&handed->mutex);
-    for (struct handed **at = &handed->first; *at;) {
-        struct handed *h = *at;
+    struct exported *gone = NULL;
+    pthread_mutex_lock(&exported->mutex);
+    for (struct exported **at = &exported->first; *at;) {
+        struct exported *h = *at;
         if (is_held_elsewhere(h)) {
             at = &h->next;
             continue;
@@ -81,25 +81,25 @@ static struct handed *take_free(struct handed_files *handed)
         h->next = gone;
         gone = h;
     }
-    pthread_mutex_unlock(&handed->mutex);
+    pthread_mutex_unlock(&exported->mutex);
     return gone;
 }
 
-void handed_files_sweep(struct handed_files *handed)
+void exported_files_sweep(struct exported_files *exported)
 {
-    for (struct handed *h = take_free(handed), *next; h; h = next) {
+    for (struct exported *h = take_free(exported), *next; h; h = next) {
         next = h->next;
-        handed_destroy(h);
+        exported_file_destroy(h);
     }
 }
 
-unsigned handed_files_count(struct handed_files *handed)
+unsigned exported_files_count(struct exported_files *exported)
 {
     unsigned count = 0;
-    pthread_mutex_lock(&handed->mutex);
-    for (const struct handed *h = handed->first; h; h = h->next)
+    pthread_mutex_lock(&exported->mutex);
+    for (const struct exported *h = exported->first; h; h = h->next)
         count++;
-    pthread_mutex_unlock(&handed->mutex);
+    pthread_mutex_unlock(&exported->mutex);
     return count;
 }
 
@@ -112,8 +112,8 @@ static enum kiln_code check_disk(const char *directory, struct kiln_err *err)
         return kiln_fail_errno(err, errno, "cannot see how much room is in '%s'", directory);
     uint64_t left = (uint64_t)disk.f_bavail * disk.f_frsize;
     uint64_t least = (uint64_t)disk.f_blocks * disk.f_frsize / FREE_PART;
-    if (least > HANDED_FREE_MIN)
-        least = HANDED_FREE_MIN;
+    if (least > EXPORTED_FREE_MIN)
+        least = EXPORTED_FREE_MIN;
     if (left >= least)
         return KILN_OK;
     return kiln_fail(err, KILN_FULL,
@@ -128,35 +128,35 @@ struct held {
     uint64_t bytes;
 };
 
-static struct held held_by(struct handed_files *handed, uid_t uid)
+static struct held held_by(struct exported_files *exported, uid_t uid)
 {
     struct held held = { 0 };
-    pthread_mutex_lock(&handed->mutex);
-    for (const struct handed *h = handed->first; h; h = h->next) {
+    pthread_mutex_lock(&exported->mutex);
+    for (const struct exported *h = exported->first; h; h = h->next) {
         held.files_of_all += !h->to.is_admin;
         held.files += h->to.uid == uid;
         held.bytes += h->to.uid == uid ? h->size : 0;
     }
-    pthread_mutex_unlock(&handed->mutex);
+    pthread_mutex_unlock(&exported->mutex);
     return held;
 }
 
-static enum kiln_code check_user(struct handed_files *handed, const struct handed_to *to,
+static enum kiln_code check_user(struct exported_files *exported, const struct export_receiver *to,
                                  uint64_t size, struct kiln_err *err)
 {
-    struct held held = held_by(handed, to->uid);
-    if (held.files >= HANDED_FILES_MAX_UID)
+    struct held held = held_by(exported, to->uid);
+    if (held.files >= EXPORTED_FILES_MAX_UID)
         return kiln_fail(err, KILN_BUSY,
                          "user %u still has %u exported files open, %u are the most: copy and "
                          "close them, then ask again",
-                         (unsigned)to->uid, held.files, HANDED_FILES_MAX_UID);
-    if (held.bytes + size > HANDED_BYTES_MAX_UID)
+                         (unsigned)to->uid, held.files, EXPORTED_FILES_MAX_UID);
+    if (held.bytes + size > EXPORTED_BYTES_MAX_UID)
         return kiln_fail(err, KILN_BUSY,
                          "user %u still has %llu MiB of exported files open, and with this one "
                          "there would be more than %llu: copy and close them, then ask again",
                          (unsigned)to->uid, (unsigned long long)(held.bytes >> 20),
-                         HANDED_BYTES_MAX_UID >> 20);
-    if (held.files_of_all >= HANDED_FILES_MAX)
+                         EXPORTED_BYTES_MAX_UID >> 20);
+    if (held.files_of_all >= EXPORTED_FILES_MAX)
         return kiln_fail(err, KILN_BUSY,
                          "users still have %u exported files open, as many as there may be: ask "
                          "again when some are closed",
@@ -164,45 +164,47 @@ static enum kiln_code check_user(struct handed_files *handed, const struct hande
     return KILN_OK;
 }
 
-enum kiln_code handed_files_check(struct handed_files *handed, const char *directory,
-                                  const struct handed_to *to, uint64_t size, struct kiln_err *err)
+enum kiln_code exported_files_check(struct exported_files *exported, const char *directory,
+                                    const struct export_receiver *to, uint64_t size,
+                                    struct kiln_err *err)
 {
-    handed_files_sweep(handed);
-    enum kiln_code rc = to->is_admin ? KILN_OK : check_user(handed, to, size, err);
+    exported_files_sweep(exported);
+    enum kiln_code rc = to->is_admin ? KILN_OK : check_user(exported, to, size, err);
     return rc ? rc : check_disk(directory, err);
 }
 
 /* ---- handing over ---- */
 
 /* Opens the file again: the lease must not be on the description that is sent. */
-static enum kiln_code note(struct handed_files *handed, const char *path,
-                           const struct handed_to *to, uint64_t size, struct kiln_err *err)
+static enum kiln_code note_file(struct exported_files *exported, const char *path,
+                                const struct export_receiver *to, uint64_t size,
+                                struct kiln_err *err)
 {
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot read '%s'", path);
-    struct handed *h = calloc(1, sizeof(*h));
+    struct exported *h = calloc(1, sizeof(*h));
     if (!h)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep account of '%s'", path);
-    *h = (struct handed){
+    *h = (struct exported){
         .to = *to, .fd = fd, .size = size, .since_s = clock_monotonic_ns() / 1000000000u
     };
     fd = -1;
-    pthread_mutex_lock(&handed->mutex);
-    h->next = handed->first;
-    handed->first = h;
-    pthread_mutex_unlock(&handed->mutex);
+    pthread_mutex_lock(&exported->mutex);
+    h->next = exported->first;
+    exported->first = h;
+    pthread_mutex_unlock(&exported->mutex);
     return KILN_OK;
 }
 
-enum kiln_code handed_files_give(struct handed_files *handed, const char *path,
-                                 const struct handed_to *to, struct object **ret_object,
-                                 struct kiln_err *err)
+enum kiln_code exported_files_open(struct exported_files *exported, const char *path,
+                                   const struct export_receiver *to, struct object **ret_object,
+                                   struct kiln_err *err)
 {
     struct object *object = NULL;
     enum kiln_code rc = object_of_file(path, &object, err);
     if (!rc)
-        rc = note(handed, path, to, object->size, err);
+        rc = note_file(exported, path, to, object->size, err);
     if (!rc)
         *ret_object = object;
     else
@@ -219,26 +221,26 @@ struct sweep_task {
 
 static void sweep_work(struct task *task)
 {
-    handed_files_sweep(((struct sweep_task *)task)->engine->handed);
+    exported_files_sweep(((struct sweep_task *)task)->engine->exported);
 }
 
 static void sweep_done(struct task *task)
 {
     struct engine *e = ((struct sweep_task *)task)->engine;
     engine_task_ended(e);
-    e->handed->is_sweeping = false;
+    e->exported->is_sweeping = false;
     free(task);
 }
 
-void handed_files_tick(struct engine *e)
+void exported_files_tick(struct engine *e)
 {
-    if (e->handed->is_sweeping || e->draining || handed_files_count(e->handed) == 0)
+    if (e->exported->is_sweeping || e->draining || exported_files_count(e->exported) == 0)
         return;
     struct sweep_task *t = calloc(1, sizeof(*t));
     if (!t)
         return;
     t->task = (struct task){ .work = sweep_work, .done = sweep_done };
     t->engine = e;
-    e->handed->is_sweeping = true;
+    e->exported->is_sweeping = true;
     engine_run(e, WORK_QUEUE_READ, &t->task);
 }

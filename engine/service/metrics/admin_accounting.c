@@ -12,7 +12,7 @@
 enum by { BY_UID, BY_TARGET, BY_PROGRAM };
 static const char *const by_names[] = { "uid", "target", "program" };
 
-static const struct admin_member ledger_members[] = { { "by", MEMBER_TEXT }, { 0 } };
+static const struct admin_member accounting_members[] = { { "by", MEMBER_TEXT }, { 0 } };
 
 struct line { /* of the answer */
     char name[LIMIT_TARGET_TEXT];
@@ -46,7 +46,7 @@ static enum kiln_code read_by(const struct json *question, enum by *ret_by, stru
 static void add_share(void *context, const struct kernel_share *share)
 {
     struct json *row = json_object();
-    json_set_text(row, "name", share->name ? share->name : LEDGER_PRIVATE);
+    json_set_text(row, "name", share->name ? share->name : ACCOUNTING_PRIVATE);
     json_set_u64(row, "kernels", share->kernels);
     json_set_u64(row, "bytes", share->bytes);
     json_append(context, row);
@@ -99,7 +99,7 @@ static struct line *add_line(struct lines *lines, const char *name, uint32_t uid
     struct line *line = &lines->items[lines->count++];
     *line = (struct line){ .uid = uid };
     snprintf(line->name, sizeof(line->name), "%s", name);
-    ledger_clean(line->name);
+    accounting_clean(line->name);
     return line;
 }
 
@@ -116,21 +116,21 @@ static void collect_shares(struct lines *lines, const struct json *rows)
     }
 }
 
-static void collect_users(struct lines *lines, const struct ledger *l)
+static void collect_users(struct lines *lines, const struct accounting *l)
 {
     for (unsigned i = 0; i < l->user_count; i++)
-        ledger_sums_add(&add_line(lines, "", l->users[i].uid)->sums, &l->users[i].sums);
-    ledger_sums_add(&lines->others.sums, &l->others.sums);
+        accounting_sums_add(&add_line(lines, "", l->users[i].uid)->sums, &l->users[i].sums);
+    accounting_sums_add(&lines->others.sums, &l->others.sums);
 }
 
-static void collect_kinds(struct lines *lines, const struct ledger *l)
+static void collect_kinds(struct lines *lines, const struct accounting *l)
 {
     for (unsigned i = 1; i < l->kind_count; i++) {
         const struct object_origin *what = &l->kinds[i].what;
         const char *name = lines->by == BY_TARGET ? what->target : what->program;
-        ledger_sums_add(&add_line(lines, name, 0)->sums, &l->kinds[i].sums);
+        accounting_sums_add(&add_line(lines, name, 0)->sums, &l->kinds[i].sums);
     }
-    ledger_sums_add(&lines->others.sums, &l->kinds[0].sums);
+    accounting_sums_add(&lines->others.sums, &l->kinds[0].sums);
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -153,7 +153,7 @@ static int compare_worth(const void *a, const void *b)
 
 static void add_line_to(struct line *to, const struct line *more)
 {
-    ledger_sums_add(&to->sums, &more->sums);
+    accounting_sums_add(&to->sums, &more->sums);
     to->kernels += more->kernels;
     to->bytes += more->bytes;
 }
@@ -193,14 +193,14 @@ static void cut_tail(struct lines *lines)
 }
 
 /* The store's rows were cut as well: what no line has is the others'. */
-static void balance(struct lines *lines, const struct admin *a)
+static void balance_lines(struct lines *lines, const struct admin *a)
 {
     uint64_t kernels = lines->others.kernels, bytes = lines->others.bytes;
     for (size_t i = 0; i < lines->count; i++) {
         kernels += lines->items[i].kernels;
         bytes += lines->items[i].bytes;
     }
-    lines->total.sums = ledger_total(a->books);
+    lines->total.sums = accounting_total(a->accounting);
     lines->total.kernels = json_get_u64(a->base.answer, "kernels", 0);
     lines->total.bytes = json_get_u64(a->base.answer, "bytes", 0);
     if (lines->total.kernels > kernels)
@@ -231,7 +231,7 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
 {
     struct json *answer = json_object(), *rows = json_array();
     json_set_text(answer, "by", by_names[lines->by]);
-    json_set_u64(answer, "since", a->books->since);
+    json_set_u64(answer, "since", a->accounting->since);
     json_set_bool(answer, "kept", kernel_store_mode(a->base.engine->store) == KERNEL_STORE_ON);
     json_set(answer, "total", line_to_json(lines, &lines->total, /* named= */ false));
     for (size_t i = 0; i < lines->count; i++)
@@ -242,14 +242,14 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
 }
 
 /* The rows' owners are worked out on a work queue, on a copy: there may be thousands. */
-static void begin_ledger(struct admin *a)
+static void begin_accounting(struct admin *a)
 {
-    a->books = ledger_copy(a->base.engine->figures.ledger);
+    a->accounting = accounting_copy(a->base.engine->metrics.accounting);
 }
 
 static enum kiln_code sum_up(struct admin *a, enum by by)
 {
-    const struct ledger *l = a->books;
+    const struct accounting *l = a->accounting;
     const struct json *rows = json_get(a->base.answer, "rows");
     struct lines lines = { .by = by };
     if (l) {
@@ -266,7 +266,7 @@ static enum kiln_code sum_up(struct admin *a, enum by by)
     join_equals(&lines);
     hide_others(&lines, a);
     cut_tail(&lines);
-    balance(&lines, a);
+    balance_lines(&lines, a);
     struct json *answer = lines_to_json(&lines, a);
     json_destroy(a->base.answer);
     a->base.answer = answer;
@@ -274,7 +274,7 @@ static enum kiln_code sum_up(struct admin *a, enum by by)
     return KILN_OK;
 }
 
-static enum kiln_code work_ledger(struct admin *a)
+static enum kiln_code work_accounting(struct admin *a)
 {
     enum by by = BY_UID;
     enum kiln_code rc = read_by(a->base.question, &by, &a->base.err);
@@ -283,17 +283,17 @@ static enum kiln_code work_ledger(struct admin *a)
     return rc ? rc : sum_up(a, by);
 }
 
-static const struct admin_kind ledger_kind = {
+static const struct admin_kind accounting_kind = {
     .work_queue = WORK_QUEUE_READ,
     .scans = true,
-    .members = ledger_members,
-    .begin = begin_ledger,
-    .work = work_ledger,
+    .members = accounting_members,
+    .begin = begin_accounting,
+    .work = work_accounting,
 };
 
 enum kiln_code handle_ledger(struct engine *e, struct caller *caller,
                              const struct frame_header *header, struct bytes body,
                              struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &ledger_kind, err);
+    return admin_run(e, caller, header, body, &accounting_kind, err);
 }
