@@ -49,6 +49,13 @@ struct reply {
     size_t object_count;
 };
 
+/* A request as it came in. Borrowed. */
+struct request {
+    struct caller *caller;
+    const struct frame_header *header;
+    struct bytes body;
+};
+
 struct caller_ops {
     /* Must not call service_leave(): after a failed send, the transport leaves later. */
     void (*reply)(struct caller *caller, const struct reply *reply);

@@ -39,7 +39,7 @@ static enum kiln_code copy_inputs(struct inflight *f, const struct fetch_options
     struct engine *e = f->engine;
     enum kiln_code rc = KILN_OK;
     if (options->job && !f->source)
-        rc = source_copy(e, uid, options->job, options->tc, &f->source, err);
+        rc = source_copy(e, uid, options, &f->source, err);
     if (!rc && options->name && !f->name_key)
         rc = name_key_copy(e, uid, options->name, &f->name_key, err);
     if (!rc && options->shared_key) {

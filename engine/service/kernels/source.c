@@ -2,6 +2,7 @@
 #include "engine/service/kernels/source.h"
 
 #include "engine/service/budget.h"
+#include "engine/service/kernels/fetch.h"
 
 #include <string.h>
 
@@ -15,10 +16,11 @@ static struct bytes copy_text(char **at, struct bytes text)
     return bytes_of(start, text.size);
 }
 
-enum kiln_code source_copy(struct engine *e, uid_t uid, const struct compile_job *job,
-                           const struct toolchain *tc, struct source **ret_source,
-                           struct kiln_err *err)
+enum kiln_code source_copy(struct engine *e, uid_t uid, const struct fetch_options *options,
+                           struct source **ret_source, struct kiln_err *err)
 {
+    const struct compile_job *job = options->job;
+    const struct toolchain *tc = options->tc;
     size_t size = job->toolchain.size + job->target.size + job->program.size + job->options.size +
                   job->source.size + job->headers.size + 6; /* their ends */
     enum kiln_code rc = budget_take(e->budget, uid, size, err);

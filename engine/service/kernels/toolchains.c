@@ -560,19 +560,19 @@ static enum kiln_code describe_first(struct engine *e, struct kiln_err *err)
                      e->probes->describe_failure);
 }
 
-enum kiln_code toolchains_resolve(struct engine *e, uid_t uid, const struct target *target,
-                                  struct bytes forced, const struct toolchain **ret_toolchain,
-                                  struct kiln_err *err)
+enum kiln_code toolchains_resolve(struct engine *e, const struct toolchain_question *question,
+                                  const struct toolchain **ret_toolchain, struct kiln_err *err)
 {
     if (!e->probes->is_described)
         return describe_first(e, err);
     if (e->probes->describe_at_ns <= clock_monotonic_ns())
         toolchains_describe(e); /* no request waits for it: the known toolchains serve meanwhile */
     toolchains_forget_failures(e);
-    enum kiln_code rc = toolchain_choose(e->toolchains, target, forced, ret_toolchain, err);
+    enum kiln_code rc =
+        toolchain_choose(e->toolchains, question->target, question->forced, ret_toolchain, err);
     if (rc != KILN_BUSY)
         return rc;
-    rc = toolchains_probe(e, uid, *ret_toolchain, target, err);
+    rc = toolchains_probe(e, question->uid, *ret_toolchain, question->target, err);
     return rc ? rc : KILN_BUSY;
 }
 

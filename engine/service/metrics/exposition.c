@@ -65,14 +65,20 @@ static void put_labels(struct buffer *out, const struct metric *metric, const ch
         put_text(out, "}");
 }
 
-static void put_sample(struct buffer *out, const struct metric *metric, const char *suffix,
-                       const char *const *values, const char *end, const char *number)
+struct sample {
+    const char *suffix;        /* of the metric's name */
+    const char *const *values; /* of the labels */
+    const char *end;           /* of the bucket; NULL: none */
+    const char *number;
+};
+
+static void put_sample(struct buffer *out, const struct metric *metric, const struct sample *sample)
 {
     put_text(out, metric->name);
-    put_text(out, suffix);
-    put_labels(out, metric, values, end);
+    put_text(out, sample->suffix);
+    put_labels(out, metric, sample->values, sample->end);
     put_text(out, " ");
-    put_text(out, number);
+    put_text(out, sample->number);
     put_text(out, "\n");
 }
 
@@ -92,7 +98,7 @@ void exposition_number(struct buffer *out, const struct metric *metric, const ch
 {
     char text[NUMBER_TEXT];
     snprintf(text, sizeof(text), "%" PRIu64, number);
-    put_sample(out, metric, "", values, NULL, text);
+    put_sample(out, metric, &(struct sample){ "", values, NULL, text });
 }
 
 void exposition_micros(struct buffer *out, const struct metric *metric, const char *const *values,
@@ -100,7 +106,7 @@ void exposition_micros(struct buffer *out, const struct metric *metric, const ch
 {
     char text[NUMBER_TEXT];
     seconds_text(micros / 1000000, micros % 1000000 * 1000, text);
-    put_sample(out, metric, "", values, NULL, text);
+    put_sample(out, metric, &(struct sample){ "", values, NULL, text });
 }
 
 void exposition_histogram(struct buffer *out, const struct metric *metric,
@@ -112,11 +118,11 @@ void exposition_histogram(struct buffer *out, const struct metric *metric,
         uint64_t ns = UINT64_C(1) << i;
         seconds_text(ns / NS_PER_SECOND, ns % NS_PER_SECOND, end);
         snprintf(number, sizeof(number), "%" PRIu64, histogram_at_most(histogram, i));
-        put_sample(out, metric, "_bucket", values, end, number);
+        put_sample(out, metric, &(struct sample){ "_bucket", values, end, number });
     }
     snprintf(number, sizeof(number), "%" PRIu64, histogram_count(histogram));
-    put_sample(out, metric, "_bucket", values, "+Inf", number);
+    put_sample(out, metric, &(struct sample){ "_bucket", values, "+Inf", number });
     seconds_text(histogram->sum_ns / NS_PER_SECOND, histogram->sum_ns % NS_PER_SECOND, end);
-    put_sample(out, metric, "_sum", values, NULL, end);
-    put_sample(out, metric, "_count", values, NULL, number);
+    put_sample(out, metric, &(struct sample){ "_sum", values, NULL, end });
+    put_sample(out, metric, &(struct sample){ "_count", values, NULL, number });
 }

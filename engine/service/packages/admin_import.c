@@ -330,5 +330,7 @@ enum kiln_code handle_kernel_import(struct engine *e, struct caller *caller,
         json_destroy(question);
         return err->code;
     }
-    return rc ? rc : upload_begin(e, caller, header, &import_kind, question, err);
+    return rc ? rc
+              : upload_begin(e, &(struct request){ caller, header, body }, &import_kind, question,
+                             err);
 }

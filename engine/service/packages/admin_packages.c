@@ -124,7 +124,9 @@ enum kiln_code handle_package_install(struct engine *e, struct caller *caller,
 {
     struct json *question = NULL;
     enum kiln_code rc = admin_read(header, body, install_members, &question, err);
-    return rc ? rc : upload_begin(e, caller, header, &install_kind, question, err);
+    return rc ? rc
+              : upload_begin(e, &(struct request){ caller, header, body }, &install_kind, question,
+                             err);
 }
 
 /* ---- list ---- */
@@ -163,7 +165,7 @@ enum kiln_code handle_package_list(struct engine *e, struct caller *caller,
                                    const struct frame_header *header, struct bytes body,
                                    struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &list_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &list_kind, err);
 }
 
 /* ---- show ---- */
@@ -253,7 +255,7 @@ enum kiln_code handle_package_show(struct engine *e, struct caller *caller,
                                    const struct frame_header *header, struct bytes body,
                                    struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &show_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &show_kind, err);
 }
 
 /* ---- remove ---- */
@@ -288,7 +290,7 @@ enum kiln_code handle_package_remove(struct engine *e, struct caller *caller,
                                      const struct frame_header *header, struct bytes body,
                                      struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &remove_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &remove_kind, err);
 }
 
 /* ---- coverage ---- */
@@ -352,5 +354,5 @@ enum kiln_code handle_package_coverage(struct engine *e, struct caller *caller,
                                        const struct frame_header *header, struct bytes body,
                                        struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &coverage_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &coverage_kind, err);
 }

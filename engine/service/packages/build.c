@@ -56,7 +56,7 @@ static void release_build(struct deferred *d)
 
 static void send_package(struct deferred *d, struct caller *caller)
 {
-    admin_send_files(d->engine, caller, d->request_id, d->answer, &build_of(d)->file, 1);
+    admin_send_files(d, caller, &build_of(d)->file, 1);
 }
 
 static const struct deferred_kind build_kind = { .size = sizeof(struct build),

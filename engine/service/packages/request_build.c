@@ -59,8 +59,12 @@ static enum kiln_code check_question(struct build *b, uid_t uid, struct kiln_err
     if (!rc)
         rc = plan_ids_take(&b->target, bytes_of_text(id), &b->ids, err);
     if (!rc)
-        rc = toolchains_resolve(b->base.engine, uid, &b->target,
-                                bytes_of_text(json_get_text(q, "toolchain", "")), &tc, err);
+        rc = toolchains_resolve(b->base.engine,
+                                &(struct toolchain_question){
+                                    .uid = uid,
+                                    .target = &b->target,
+                                    .forced = bytes_of_text(json_get_text(q, "toolchain", "")) },
+                                &tc, err);
     if (rc == KILN_BUSY) {
         toolchains_keep_asked(b->base.engine);
         return kiln_fail(err, rc, "it is being found out which compiler can do %s: ask again",

@@ -235,15 +235,17 @@ void upload_next(struct upload *u, unsigned index, const char *name)
     u->base.engine->executor->ops->transfer(u->base.engine->executor, &u->transfer);
 }
 
-enum kiln_code upload_begin(struct engine *e, struct caller *caller,
-                            const struct frame_header *header, const struct upload_kind *kind,
-                            struct json *question, struct kiln_err *err)
+enum kiln_code upload_begin(struct engine *e, const struct request *request,
+                            const struct upload_kind *kind, struct json *question,
+                            struct kiln_err *err)
 {
+    struct caller *caller = request->caller;
     KILN_AUTO(json) struct json *owned = question;
     enum kiln_code rc = check_question(e, caller, json_get_text(question, "url", NULL), err);
     if (rc)
         return rc;
-    struct upload *u = deferred_create(&deferred_upload, e, caller, header->request_id, err);
+    struct upload *u =
+        deferred_create(&deferred_upload, e, caller, request->header->request_id, err);
     if (!u)
         return err->code;
     u->kind = kind;

@@ -49,8 +49,7 @@ struct upload {
 
 /* Defers the request. |url| is borrowed from |question|, which is taken over; NULL: the file that
  * came with the request. */
-KILN_MUST_CHECK enum kiln_code upload_begin(struct engine *e, struct caller *caller,
-                                            const struct frame_header *header,
+KILN_MUST_CHECK enum kiln_code upload_begin(struct engine *e, const struct request *request,
                                             const struct upload_kind *kind, struct json *question,
                                             struct kiln_err *err);
 /* Answers as rc and err of |u| say, then destroys it.  The file and |state| are removed on

@@ -30,12 +30,14 @@ void admin_send(struct engine *e, struct caller *caller, uint64_t id, const stru
     send_text(e, caller, &reply, text);
 }
 
-void admin_send_files(struct engine *e, struct caller *caller, uint64_t id,
-                      const struct json *answer, struct object *const *files, size_t file_count)
+void admin_send_files(const struct deferred *d, struct caller *caller, struct object *const *files,
+                      size_t file_count)
 {
-    KILN_AUTO(mem) char *text = json_print(answer, false);
-    struct reply reply = { .request_id = id, .objects = files, .object_count = file_count };
-    send_text(e, caller, &reply, text);
+    KILN_AUTO(mem) char *text = json_print(d->answer, false);
+    struct reply reply = { .request_id = d->request_id,
+                           .objects = files,
+                           .object_count = file_count };
+    send_text(d->engine, caller, &reply, text);
 }
 
 /* ---- the question ---- */
@@ -180,15 +182,16 @@ static struct request_queue *queue_of(struct engine *e, const struct admin_kind 
     return is_slow ? &e->requests->slow_admin : &e->requests->quick_admin;
 }
 
-enum kiln_code admin_run(struct engine *e, struct caller *caller, const struct frame_header *header,
-                         struct bytes body, const struct admin_kind *kind, struct kiln_err *err)
+enum kiln_code admin_run(struct engine *e, const struct request *request,
+                         const struct admin_kind *kind, struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *question = NULL;
-    enum kiln_code rc = admin_read(header, body, kind->members, &question, err);
+    enum kiln_code rc = admin_read(request->header, request->body, kind->members, &question, err);
     if (rc)
         return rc;
     const char *ignored;
-    struct admin *a = deferred_create(&deferred_admin, e, caller, header->request_id, err);
+    struct admin *a =
+        deferred_create(&deferred_admin, e, request->caller, request->header->request_id, err);
     if (!a)
         return err->code;
     a->kind = kind;

@@ -59,14 +59,14 @@ struct admin {
 KILN_MUST_CHECK enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
                                           const struct admin_member *members,
                                           struct json **ret_question, struct kiln_err *err);
-KILN_MUST_CHECK enum kiln_code admin_run(struct engine *e, struct caller *caller,
-                                         const struct frame_header *header, struct bytes body,
+/* Reads the question and defers the request. */
+KILN_MUST_CHECK enum kiln_code admin_run(struct engine *e, const struct request *request,
                                          const struct admin_kind *kind, struct kiln_err *err);
 void admin_send(struct engine *e, struct caller *caller, uint64_t id, const struct json *answer,
                 uint16_t flags);
-/* The same with descriptors. */
-void admin_send_files(struct engine *e, struct caller *caller, uint64_t id,
-                      const struct json *answer, struct object *const *files, size_t file_count);
+/* Sends the answer of |d| to |caller|, with descriptors. */
+void admin_send_files(const struct deferred *d, struct caller *caller, struct object *const *files,
+                      size_t file_count);
 /* Finds the one stored kernel whose key begins with |prefix| and that the caller may see. */
 KILN_MUST_CHECK enum kiln_code admin_find_kernel(struct admin *a, const char *prefix,
                                                  struct digest *ret_key);

@@ -273,5 +273,5 @@ enum kiln_code handle_kernel_export(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &export_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &export_kind, err);
 }

@@ -65,7 +65,7 @@ static const struct admin_kind gc_kind = {
 enum kiln_code handle_gc(struct engine *e, struct caller *caller, const struct frame_header *header,
                          struct bytes body, struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &gc_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &gc_kind, err);
 }
 
 /* ---- pin ---- */
@@ -125,5 +125,5 @@ enum kiln_code handle_kernel_pin(struct engine *e, struct caller *caller,
                                  const struct frame_header *header, struct bytes body,
                                  struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &pin_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &pin_kind, err);
 }

@@ -121,5 +121,5 @@ enum kiln_code handle_health(struct engine *e, struct caller *caller,
                              const struct frame_header *header, struct bytes body,
                              struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &health_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &health_kind, err);
 }

@@ -132,7 +132,7 @@ enum kiln_code handle_kernel_list(struct engine *e, struct caller *caller,
                                   const struct frame_header *header, struct bytes body,
                                   struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &kernel_list_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &kernel_list_kind, err);
 }
 
 /* A private kernel of another user is treated as absent. */
@@ -204,7 +204,7 @@ enum kiln_code handle_kernel_show(struct engine *e, struct caller *caller,
                                   const struct frame_header *header, struct bytes body,
                                   struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &kernel_show_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &kernel_show_kind, err);
 }
 
 static void note_owner(void *context, const struct kernel_record *r)
@@ -261,7 +261,7 @@ enum kiln_code handle_kernel_remove(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &kernel_remove_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &kernel_remove_kind, err);
 }
 
 static enum kiln_code check_clear(struct admin *a, const struct kernel_filter *filter)
@@ -327,5 +327,5 @@ enum kiln_code handle_clear(struct engine *e, struct caller *caller,
                             const struct frame_header *header, struct bytes body,
                             struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &clear_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &clear_kind, err);
 }

@@ -57,7 +57,7 @@ enum kiln_code handle_stats(struct engine *e, struct caller *caller,
                             const struct frame_header *header, struct bytes body,
                             struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &stats_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &stats_kind, err);
 }
 
 struct json *toolchain_to_json(const struct toolchain *tc)
@@ -149,7 +149,7 @@ enum kiln_code handle_status(struct engine *e, struct caller *caller,
                              const struct frame_header *header, struct bytes body,
                              struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &status_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &status_kind, err);
 }
 
 enum kiln_code handle_config(struct engine *e, struct caller *caller,

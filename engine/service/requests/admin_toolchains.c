@@ -110,7 +110,9 @@ enum kiln_code handle_toolchains(struct engine *e, struct caller *caller,
         struct target any;
         rc = target_parse(bytes_of_text("gfx906"), &any, err);
         if (!rc)
-            rc = toolchains_resolve(e, caller->uid, &any, (struct bytes){ 0 }, &ignored, err);
+            rc = toolchains_resolve(
+                e, &(struct toolchain_question){ .uid = caller->uid, .target = &any }, &ignored,
+                err);
     } else if (!rc) {
         toolchains_forget_failures(e);
         rc = probe_wanted(e, caller->uid, question, err);

@@ -193,7 +193,10 @@ static enum kiln_code check_source(struct engine *e, uid_t uid,
     if (!rc)
         rc = canonical_options(m->options, storage, &w->job.options, err);
     if (!rc)
-        rc = toolchains_resolve(e, uid, &w->target, m->toolchain, &w->fetch.tc, err);
+        rc = toolchains_resolve(e,
+                                &(struct toolchain_question){
+                                    .uid = uid, .target = &w->target, .forced = m->toolchain },
+                                &w->fetch.tc, err);
     return rc;
 }
 

@@ -200,18 +200,28 @@ static void part_ready(struct fetch_ticket *ticket, const struct fetch_result *r
 
 /* ---- the question ---- */
 
-/* How packages know a program; the buffers hold what the name's views point to. */
+struct name_texts { /* what the views of a name point to */
+    struct buffer name, args;
+};
+
+static void name_texts_done(struct name_texts *texts)
+{
+    buffer_done(&texts->name);
+    buffer_done(&texts->args);
+}
+
+/* The name under which packages have a program. */
 static enum kiln_code name_program(const struct plan_request *rq, const struct program_job *p,
-                                   struct buffer *name, struct buffer *args,
-                                   struct kernel_name *ret_name, struct kiln_err *err)
+                                   struct name_texts *texts, struct kernel_name *ret_name,
+                                   struct kiln_err *err)
 {
     struct package_source source = program_job_source(&p->job);
-    enum kiln_code rc = package_kernel_name(&source, name, err);
+    enum kiln_code rc = package_kernel_name(&source, &texts->name, err);
     if (!rc)
-        rc = package_kernel_args(&source, &rq->target, args, err);
+        rc = package_kernel_args(&source, &rq->target, &texts->args, err);
     *ret_name = (struct kernel_name){ .database_id = bytes_of_text(rq->ids.package),
-                                      .name = buffer_view(name),
-                                      .args = buffer_view(args),
+                                      .name = buffer_view(&texts->name),
+                                      .args = buffer_view(&texts->args),
                                       .target = bytes_of_text(rq->target.text) };
     return rc;
 }
@@ -237,14 +247,14 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
 {
     struct part *part = &rq->parts[index];
     PROGRAM_JOB_AUTO struct program_job p = { 0 };
-    BUFFER_AUTO struct buffer name_text, args_text;
-    buffer_init(&name_text, LIMIT_OPTIONS_TEXT);
-    buffer_init(&args_text, 2 * LIMIT_OPTIONS_TEXT);
+    __attribute__((cleanup(name_texts_done))) struct name_texts texts;
+    buffer_init(&texts.name, LIMIT_OPTIONS_TEXT);
+    buffer_init(&texts.args, 2 * LIMIT_OPTIONS_TEXT);
     struct kernel_name name = { 0 };
     enum kiln_code rc =
         program_job_make(&rq->solution.programs[index], &rq->target, &rq->toolchain, &p, err);
     if (!rc && rq->use_packages)
-        rc = name_program(rq, &p, &name_text, &args_text, &name, err);
+        rc = name_program(rq, &p, &texts, &name, err);
     if (rc)
         return rc;
     part->request = rq;
@@ -265,7 +275,10 @@ static enum kiln_code choose_toolchain(struct engine *e, uid_t uid, const struct
     rq->no_cache = m->flags & FETCH_NO_CACHE;
     rq->use_packages = !rq->no_cache && m->toolchain.size == 0 &&
                        package_set_covers(e->packages, bytes_of_text(rq->ids.package));
-    enum kiln_code rc = toolchains_resolve(e, uid, &rq->target, m->toolchain, &tc, err);
+    enum kiln_code rc = toolchains_resolve(
+        e,
+        &(struct toolchain_question){ .uid = uid, .target = &rq->target, .forced = m->toolchain },
+        &tc, err);
     if (!rc) {
         rq->toolchain = *tc;
         plan_toolchain_write(tc, rq->toolchain_identity);

@@ -186,7 +186,9 @@ static enum kiln_code take_toolchain(struct engine *e, uid_t uid, struct bytes f
 {
     const struct toolchain *tc = NULL;
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = toolchains_resolve(e, uid, &rq->target, forced, &tc, &why);
+    enum kiln_code rc = toolchains_resolve(
+        e, &(struct toolchain_question){ .uid = uid, .target = &rq->target, .forced = forced }, &tc,
+        &why);
     if (!rc)
         plan_toolchain_write(tc, rq->toolchain);
     if (rc != KILN_BUSY && forced.size == 0)

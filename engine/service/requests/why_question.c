@@ -65,8 +65,11 @@ static enum kiln_code choose_toolchain(struct why *w, struct kiln_err *err)
     const struct toolchain *tc = NULL;
     w->use_packages =
         !forced[0] && package_set_covers(w->base.engine->packages, bytes_of_text(w->database_id));
-    enum kiln_code rc = toolchains_resolve(w->base.engine, w->base.uid, &w->target,
-                                           bytes_of_text(forced), &tc, err);
+    enum kiln_code rc = toolchains_resolve(
+        w->base.engine,
+        &(struct toolchain_question){
+            .uid = w->base.uid, .target = &w->target, .forced = bytes_of_text(forced) },
+        &tc, err);
     if (!rc)
         w->toolchain = *tc;
     if (!rc || rc == KILN_BUSY || forced[0])

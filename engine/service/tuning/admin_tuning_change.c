@@ -94,7 +94,7 @@ enum kiln_code handle_tuning_promote(struct engine *e, struct caller *caller,
                                      const struct frame_header *header, struct bytes body,
                                      struct kiln_err *err)
 {
-    return tuning_query_run(e, caller, header, body, &promote_kind, err);
+    return tuning_query_run(e, &(struct request){ caller, header, body }, &promote_kind, err);
 }
 
 /* ---- remove ---- */
@@ -191,7 +191,7 @@ enum kiln_code handle_tuning_remove(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_query_run(e, caller, header, body, &remove_kind, err);
+    return tuning_query_run(e, &(struct request){ caller, header, body }, &remove_kind, err);
 }
 
 /* ---- vacuum ---- */
@@ -217,7 +217,7 @@ enum kiln_code handle_tuning_vacuum(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_query_run(e, caller, header, body, &vacuum_kind, err);
+    return tuning_query_run(e, &(struct request){ caller, header, body }, &vacuum_kind, err);
 }
 
 /* ---- backup ---- */
@@ -268,5 +268,5 @@ enum kiln_code handle_tuning_backup(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_query_run(e, caller, header, body, &backup_kind, err);
+    return tuning_query_run(e, &(struct request){ caller, header, body }, &backup_kind, err);
 }

@@ -86,27 +86,29 @@ static enum kiln_code read_diff(const struct json *q, uid_t uid, enum role role,
 
 /* ---- comparing ---- */
 
-static struct json *make_difference(const struct tuning_view_record *record, struct bytes solver,
-                                    const char *what)
+struct difference {           /* between two records of one key, or two entries of them */
+    struct bytes key, solver; /* solver: empty if whole records differ */
+    const char *what;         /* "only a", "only b", or the part that differs */
+    struct bytes a, b;        /* the values; empty: none */
+};
+
+static void set_text(struct json *to, const char *name, struct bytes text)
 {
-    KILN_AUTO(mem) char *key = bytes_to_text(record->key);
-    KILN_AUTO(mem) char *name = bytes_to_text(solver);
-    struct json *j = json_object();
-    json_set_text(j, "key", key ? key : "");
-    if (name && *name)
-        json_set_text(j, "solver", name);
-    json_set_text(j, "what", what);
-    return j;
+    KILN_AUTO(mem) char *copy = bytes_to_text(text);
+    json_set_text(to, name, copy ? copy : "");
 }
 
-static void report_difference(struct diff *d, const struct tuning_view_record *record,
-                              struct bytes solver, const char *what, struct bytes a, struct bytes b)
+static void report_difference(struct diff *d, const struct difference *x)
 {
-    struct json *j = make_difference(record, solver, what);
-    if (a.size > 0)
-        tuning_progress_set_value(j, "a", a);
-    if (b.size > 0)
-        tuning_progress_set_value(j, "b", b);
+    struct json *j = json_object();
+    set_text(j, "key", x->key);
+    if (x->solver.size > 0)
+        set_text(j, "solver", x->solver);
+    json_set_text(j, "what", x->what);
+    if (x->a.size > 0)
+        tuning_progress_set_value(j, "a", x->a);
+    if (x->b.size > 0)
+        tuning_progress_set_value(j, "b", x->b);
     tuning_progress_add(d->progress, "differences", j);
 }
 
@@ -158,21 +160,21 @@ static const char *what_differs(enum tuning_kind kind, const struct tuning_entry
     return a->workspace != b->workspace ? "workspace" : "text";
 }
 
-/* Compares entries: those of |a| that |b| lacks or has with other values; |is_second|: only those
- * that |b| lacks. */
-static void compare_entries(struct diff *d, const struct tuning_view_record *record,
-                            const struct entries *a, const struct entries *b, bool is_second)
+/* Reports the entries of |a| that |b| lacks or has with other values; |is_second|: |a| is the
+ * second side, and only those that |b| lacks are reported. */
+static void compare_entries(struct diff *d, struct bytes key, const struct entries *a,
+                            const struct entries *b, bool is_second)
 {
-    const struct bytes nothing = { NULL, 0 };
     for (size_t i = 0; i < a->count; i++) {
         const struct tuning_entry *mine = &a->all[i], *theirs = find_entry(b, mine->id);
-        if (!theirs && is_second)
-            report_difference(d, record, mine->solver, "only b", nothing, mine->values);
-        else if (!theirs)
-            report_difference(d, record, mine->solver, "only a", mine->values, nothing);
-        else if (!is_second && !bytes_equal(mine->values, theirs->values))
-            report_difference(d, record, mine->solver, what_differs(d->kind, mine, theirs),
-                              mine->values, theirs->values);
+        struct difference x = { .key = key, .solver = mine->solver };
+        if (theirs && (is_second || bytes_equal(mine->values, theirs->values)))
+            continue;
+        *(is_second ? &x.b : &x.a) = mine->values;
+        if (theirs)
+            x.b = theirs->values;
+        x.what = theirs ? what_differs(d->kind, mine, theirs) : is_second ? "only b" : "only a";
+        report_difference(d, &x);
     }
 }
 
@@ -187,16 +189,16 @@ static void compare_records(struct diff *d, const struct tuning_view_record *a,
     d->different++;
     read_entries(d->kind, a->value, &of_a);
     read_entries(d->kind, b->value, &of_b);
-    compare_entries(d, a, &of_a, &of_b, /* is_second= */ false);
-    compare_entries(d, b, &of_b, &of_a, /* is_second= */ true);
+    compare_entries(d, a->key, &of_a, &of_b, /* is_second= */ false);
+    compare_entries(d, b->key, &of_b, &of_a, /* is_second= */ true);
 }
 
-static void only_in(struct diff *d, int side, const struct tuning_view_record *record)
+static void report_unpaired(struct diff *d, int side, const struct tuning_view_record *record)
 {
-    const struct bytes nothing = { NULL, 0 };
+    struct difference x = { .key = record->key, .what = side == 0 ? "only a" : "only b" };
+    *(side == 0 ? &x.a : &x.b) = record->value;
     d->only[side]++;
-    report_difference(d, record, nothing, side == 0 ? "only a" : "only b",
-                      side == 0 ? record->value : nothing, side == 0 ? nothing : record->value);
+    report_difference(d, &x);
 }
 
 /* Compares the next record, or two of the same key; returns the bytes that were read. */
@@ -210,9 +212,9 @@ static size_t compare_next(struct diff *d)
     d->at[0] += order <= 0;
     d->at[1] += order >= 0;
     if (order < 0)
-        only_in(d, 0, x);
+        report_unpaired(d, 0, x);
     else if (order > 0)
-        only_in(d, 1, y);
+        report_unpaired(d, 1, y);
     else
         compare_records(d, x, y);
     return (order <= 0 ? x->key.size + x->value.size : 0) +
@@ -448,7 +450,8 @@ enum kiln_code handle_tuning_diff(struct engine *e, struct caller *caller,
     if (rc)
         return rc;
     if (caller->file_count == 0)
-        return tuning_query_run(e, caller, header, body, &tiers_kind, err);
+        return tuning_query_run(e, &(struct request){ caller, header, body }, &tiers_kind, err);
     json_set_text(question, "name", diff.names[0] ? diff.names[0] : diff.names[1]);
-    return upload_begin(e, caller, header, &files_kind, KILN_TAKE(question), err);
+    return upload_begin(e, &(struct request){ caller, header, body }, &files_kind,
+                        KILN_TAKE(question), err);
 }

@@ -228,5 +228,5 @@ enum kiln_code handle_tuning_export(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_query_run(e, caller, header, body, &export_kind, err);
+    return tuning_query_run(e, &(struct request){ caller, header, body }, &export_kind, err);
 }

@@ -298,27 +298,26 @@ static enum kiln_code check_question(struct engine *e, const struct caller *call
     return rc;
 }
 
-static enum kiln_code begin_upload(struct engine *e, struct caller *caller,
-                                   const struct frame_header *header, struct bytes body,
+static enum kiln_code begin_upload(struct engine *e, const struct request *request,
                                    const struct upload_kind *kind, struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *question = NULL;
-    enum kiln_code rc = admin_read(header, body, import_members, &question, err);
+    enum kiln_code rc = admin_read(request->header, request->body, import_members, &question, err);
     if (!rc)
-        rc = check_question(e, caller, question, kind == &merge_kind, err);
-    return rc ? rc : upload_begin(e, caller, header, kind, KILN_TAKE(question), err);
+        rc = check_question(e, request->caller, question, kind == &merge_kind, err);
+    return rc ? rc : upload_begin(e, request, kind, KILN_TAKE(question), err);
 }
 
 enum kiln_code handle_tuning_import(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return begin_upload(e, caller, header, body, &import_kind, err);
+    return begin_upload(e, &(struct request){ caller, header, body }, &import_kind, err);
 }
 
 enum kiln_code handle_tuning_merge(struct engine *e, struct caller *caller,
                                    const struct frame_header *header, struct bytes body,
                                    struct kiln_err *err)
 {
-    return begin_upload(e, caller, header, body, &merge_kind, err);
+    return begin_upload(e, &(struct request){ caller, header, body }, &merge_kind, err);
 }

@@ -228,5 +228,5 @@ enum kiln_code handle_tuning_verify(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_query_run(e, caller, header, body, &verify_kind, err);
+    return tuning_query_run(e, &(struct request){ caller, header, body }, &verify_kind, err);
 }

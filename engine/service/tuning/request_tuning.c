@@ -28,10 +28,9 @@ struct get { /* a request's question, and where it stands */
     uint32_t written; /* in the frame being made */
 };
 
-static enum kiln_code read_get(struct engine *e, struct caller *caller,
-                               const struct frame_header *header, struct bytes body,
-                               struct get *get, struct kiln_err *err)
+static enum kiln_code read_get(struct bytes body, struct get *get, struct kiln_err *err)
 {
+    struct engine *e = get->engine;
     struct reader r = reader_of(body);
     struct message_tuning_get m = message_tuning_get_read(&r);
     enum kiln_code rc = message_body_check(&r, MESSAGE_tuning_get, err);
@@ -50,11 +49,8 @@ static enum kiln_code read_get(struct engine *e, struct caller *caller,
                        "a look-up is for 1 to %u problems of %u bytes each: it says %u and has %zu "
                        "bytes of them",
                        LIMIT_BATCH_ITEMS, PROBLEM_WIRE_SIZE, (unsigned)m.count, m.problems.size);
-    get->engine = e;
-    get->caller = caller;
-    get->request_id = header->request_id;
     get->question = (struct tuning_question){ .kind = kind,
-                                              .uid = (uint32_t)caller->uid,
+                                              .uid = (uint32_t)get->caller->uid,
                                               .nearest = m.flags & TUNING_NEAREST };
     get->wants_measurements = m.flags & TUNING_MEASUREMENTS;
     get->database = e->tuning->asked[kind];
@@ -235,7 +231,10 @@ enum kiln_code handle_tuning_get(struct engine *e, struct caller *caller,
                                  struct kiln_err *err)
 {
     struct get get;
-    enum kiln_code rc = read_get(e, caller, header, body, &get, err);
+    get.engine = e; /* the rest is large, and read_get fills it */
+    get.caller = caller;
+    get.request_id = header->request_id;
+    enum kiln_code rc = read_get(body, &get, err);
     if (!rc)
         rc = tuning_ready(e, err);
     if (rc || answer_some(&get))

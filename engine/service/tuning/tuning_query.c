@@ -74,7 +74,7 @@ static const struct tuning_change_kind change_kind = { .begin = query_begin,
 static void reply_with_files(struct deferred *d, struct caller *caller)
 {
     const struct tuning_query *query = (const struct tuning_query *)d;
-    admin_send_files(d->engine, caller, d->request_id, d->answer, query->files, query->file_count);
+    admin_send_files(d, caller, query->files, query->file_count);
 }
 
 /* A change that has not begun never begins. */
@@ -117,16 +117,15 @@ static enum kiln_code prepare_query(struct tuning_query *query, struct kiln_err 
     return rc;
 }
 
-enum kiln_code tuning_query_run(struct engine *e, struct caller *caller,
-                                const struct frame_header *header, struct bytes body,
+enum kiln_code tuning_query_run(struct engine *e, const struct request *request,
                                 const struct tuning_query_kind *kind, struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *question = NULL;
-    enum kiln_code rc = admin_read(header, body, kind->members, &question, err);
+    enum kiln_code rc = admin_read(request->header, request->body, kind->members, &question, err);
     if (rc)
         return rc;
     struct tuning_query *query =
-        deferred_create(&deferred_query, e, caller, header->request_id, err);
+        deferred_create(&deferred_query, e, request->caller, request->header->request_id, err);
     if (!query)
         return err->code;
     query->kind = kind;

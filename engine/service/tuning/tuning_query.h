@@ -43,9 +43,7 @@ struct tuning_query {
     void *state; /* owned; of the kind */
 };
 
-KILN_MUST_CHECK enum kiln_code tuning_query_run(struct engine *e, struct caller *caller,
-                                                const struct frame_header *header,
-                                                struct bytes body,
+KILN_MUST_CHECK enum kiln_code tuning_query_run(struct engine *e, const struct request *request,
                                                 const struct tuning_query_kind *kind,
                                                 struct kiln_err *err);
 /* A path in the staging directory for a file of this request; none is there. */

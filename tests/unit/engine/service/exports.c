@@ -73,13 +73,19 @@ static void import_file(struct fixture *f, struct test_caller *c, const char *pa
     json_destroy(reply_json(c, 0));
 }
 
-static void import(struct fixture *f, struct test_caller *c, const char *id,
-                   const struct kernel_row *rows, size_t count, const char *question)
+struct cache { /* of MIOpen, for the device |id| */
+    const char *id;
+    const struct kernel_row *rows;
+    size_t count;
+};
+
+static void import_rows(struct fixture *f, struct test_caller *c, const struct cache *cache,
+                        const char *question)
 {
     char name[64];
-    snprintf(name, sizeof(name), "%s.ukdb", id);
+    snprintf(name, sizeof(name), "%s.ukdb", cache->id);
     unlink(f->cache);
-    write_kernel_file(f->cache, rows, count);
+    write_kernel_file(f->cache, cache->rows, cache->count);
     import_file(f, c, f->cache, name, question);
 }
 
@@ -102,7 +108,7 @@ static const struct kernel_row three[] = {
 TEST(export, imported_kernels_are_exported_in_their_order)
 {
     struct fixture *f = *state;
-    import(f, &f->ann, "gfx906_60", three, 3, "{}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     export(f, &f->ann, f->exported);
     assert_kernel_file(f->exported, three, 3);
 
@@ -132,9 +138,9 @@ TEST(export, versions_of_miopen_are_exported_each_by_itself)
     struct fixture *f = *state;
     static const struct kernel_row old = TEXT_KERNEL("a.o", ARGS, "of an old MIOpen");
     static const struct kernel_row new = TEXT_KERNEL("a.o", ARGS, "of a new MIOpen");
-    import(f, &f->ann, "gfx906_60", &old, 1, "{\"version\":\"3.2\"}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", &old, 1 }, "{\"version\":\"3.2\"}");
     expect_exported(f, "{}", "gfx906_60@3.2.ukdb", &old);
-    import(f, &f->ann, "gfx906_60", &new, 1, "{\"version\":\"3.3\"}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", &new, 1 }, "{\"version\":\"3.3\"}");
 
     expect_exported(f, "{\"version\":\"3.2\"}", "gfx906_60.ukdb", &old);
     expect_exported(f, "{\"version\":\"3.3\",\"database_id\":\"gfx906_60\"}", "gfx906_60.ukdb",
@@ -157,8 +163,8 @@ TEST(export, kernels_of_no_version_are_exported_beside_others_when_asked_for)
     struct fixture *f = *state;
     static const struct kernel_row plain = TEXT_KERNEL("a.o", ARGS, "of no version");
     static const struct kernel_row new = TEXT_KERNEL("a.o", ARGS, "of a new MIOpen");
-    import(f, &f->ann, "gfx906_60", &plain, 1, "{}");
-    import(f, &f->ann, "gfx906_60", &new, 1, "{\"version\":\"3.3\"}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", &plain, 1 }, "{}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", &new, 1 }, "{\"version\":\"3.3\"}");
 
     expect_exported(f, "{\"version\":\"none\"}", "gfx906_60.ukdb", &plain);
     expect_exported(f, "{\"version\":\"none\",\"database_id\":\"gfx906_60\"}", "gfx906_60.ukdb",
@@ -170,8 +176,8 @@ TEST(export, the_only_version_of_a_device_need_not_be_named)
 {
     struct fixture *f = *state;
     static const struct kernel_row row = TEXT_KERNEL("a.o", ARGS, "of a new MIOpen");
-    import(f, &f->ann, "gfx906_60", &row, 1, "{\"version\":\"3.3\"}");
-    import(f, &f->ann, "gfx908", &row, 1, "{\"version\":\"3.2\"}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", &row, 1 }, "{\"version\":\"3.3\"}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx908", &row, 1 }, "{\"version\":\"3.2\"}");
 
     expect_exported(f, "{\"database_id\":\"gfx906_60\"}", "gfx906_60@3.3.ukdb", &row);
 }
@@ -186,7 +192,7 @@ TEST(export, import_and_export_again_give_the_same_file)
         snprintf(contents[i], sizeof(contents[i]), "object %u %u %u", i, i * i, i * 31);
         rows[i] = (struct kernel_row)TEXT_KERNEL(names[i], ARGS, contents[i]);
     }
-    import(f, &f->ann, "gfx906_60", rows, MANY, "{}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, MANY }, "{}");
     export(f, &f->ann, f->exported);
     assert_kernel_file(f->exported, rows, MANY);
 
@@ -209,7 +215,7 @@ TEST(export, objects_of_every_size_come_back_byte_for_byte)
     rows[1] = (struct kernel_row){ "one.o", "", one, 1 };
     rows[2] = (struct kernel_row){ "nul.o", "", large, 1 }; /* a single NUL */
     large[0] = '\0';
-    import(f, &f->ann, "gfx906_60", rows, 3, "{}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, 3 }, "{}");
     export(f, &f->ann, f->exported);
     assert_kernel_file(f->exported, rows, 3);
 }
@@ -217,8 +223,8 @@ TEST(export, objects_of_every_size_come_back_byte_for_byte)
 TEST(export, each_database_id_is_a_file_of_its_own)
 {
     struct fixture *f = *state;
-    import(f, &f->ann, "gfx906_60", three, 3, "{}");
-    import(f, &f->ann, "gfx90a68", three, 1, "{}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx90a68", three, 1 }, "{}");
     KILN_AUTO(json)
     struct json *answer = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL);
     assert_int_equal(json_count(json_get(answer, "files")), 2);
@@ -243,8 +249,8 @@ TEST(export, everyones_are_exported_too_unless_ones_own_replace_them)
                                          TEXT_KERNEL("b.o", ARGS, "b of all") };
     const struct kernel_row own[] = { TEXT_KERNEL("b.o", ARGS, "b of ann") };
     const struct kernel_row both[] = { own[0], shared[0] };
-    import(f, &f->admin, "gfx906_60", shared, 2, "{\"for_all\":true}");
-    import(f, &f->ann, "gfx906_60", own, 1, "{}");
+    import_rows(f, &f->admin, &(struct cache){ "gfx906_60", shared, 2 }, "{\"for_all\":true}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", own, 1 }, "{}");
 
     export(f, &f->ann, f->exported);
     assert_kernel_file(f->exported, both, 2);
@@ -255,7 +261,7 @@ TEST(export, everyones_are_exported_too_unless_ones_own_replace_them)
 TEST(export, private_imports_of_others_are_not_exported)
 {
     struct fixture *f = *state;
-    import(f, &f->ann, "gfx906_60", three, 3, "{}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_export, "{}", KILN_NOT_FOUND,
                         "there are no imported kernels to export");
     test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_export,
@@ -285,7 +291,7 @@ TEST(export, a_damaged_kernel_is_left_out_and_counted)
     struct fixture *f = *state;
     const struct kernel_row rows[] = { TEXT_KERNEL("a.o", ARGS, "this object will be damaged"),
                                        TEXT_KERNEL("b.o", ARGS, "this object stays well") };
-    import(f, &f->ann, "gfx906_60", rows, 2, "{}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", rows, 2 }, "{}");
     test_caller_leave(&f->ann, &f->engine);
     test_caller_leave(&f->bob, &f->engine);
     test_caller_leave(&f->admin, &f->engine);
@@ -344,7 +350,7 @@ TEST(export, a_file_counts_for_who_asked_until_it_is_closed)
 {
     struct fixture *f = *state;
     struct exported_files *exported = f->engine.engine->exported;
-    import(f, &f->ann, "gfx906_60", three, 3, "{}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     json_destroy(test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export, NULL));
     engine_tick(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
@@ -363,7 +369,7 @@ TEST(export, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
     struct exported_files *exported = f->engine.engine->exported;
     const struct export_receiver to = { .uid = f->ann.base.uid };
     static struct object *kept[EXPORTED_FILES_MAX_UID];
-    import(f, &f->ann, "gfx906_60", three, 3, "{}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     for (unsigned i = 0; i < EXPORTED_FILES_MAX_UID; i++) {
         close(open(f->again, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
         assert_int_equal(truncate(f->again, LIMIT_INLINE_OBJECT + 1), 0);
@@ -382,7 +388,7 @@ TEST(export, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
 TEST(export, an_id_that_is_none_is_refused)
 {
     struct fixture *f = *state;
-    import(f, &f->ann, "gfx906_60", three, 3, "{}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
                         "{\"database_id\":\"no such id\"}", KILN_INVALID, "no such id");
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
@@ -407,7 +413,7 @@ TEST(export, more_than_a_frames_worth_of_ids_must_be_named)
     for (unsigned i = 0; i < 65; i++) {
         char id[32];
         snprintf(id, sizeof(id), "gfx90a%x", 70 + i);
-        import(f, &f->ann, id, three, 1, "{}");
+        import_rows(f, &f->ann, &(struct cache){ id, three, 1 }, "{}");
     }
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_FULL,
                         "more than 64 database ids: name one of them");
@@ -420,7 +426,7 @@ TEST(export, more_than_a_frames_worth_of_ids_must_be_named)
 TEST(export, a_client_that_leaves_during_an_export_leaves_nothing)
 {
     struct fixture *f = *state;
-    import(f, &f->ann, "gfx906_60", three, 3, "{}");
+    import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     must(test_caller_send(&f->ann, &f->engine, MESSAGE_kernel_export, 9, (struct bytes){ 0 }),
          f->engine.err);
     test_caller_leave(&f->ann, &f->engine);

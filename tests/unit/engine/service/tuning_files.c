@@ -157,9 +157,11 @@ TEST(tuning, only_administrators_have_a_url_fetched)
 {
     struct tuning_users *f = *state;
     const char *q = "{\"url\":\"file:///etc/shadow\",\"tier\":\"user\"}";
-    tuning_refused(f, &f->ann, MESSAGE_tuning_import, q, KILN_DENIED,
-                   "fetch it, then give the file");
-    tuning_refused(f, &f->publisher, MESSAGE_tuning_import, q, KILN_DENIED, "fetch it");
+    tuning_refused(
+        f, &f->ann,
+        &(struct refusal){ MESSAGE_tuning_import, q, KILN_DENIED, "fetch it, then give the file" });
+    tuning_refused(f, &f->publisher,
+                   &(struct refusal){ MESSAGE_tuning_import, q, KILN_DENIED, "fetch it" });
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
@@ -263,8 +265,9 @@ TEST(tuning, an_export_of_the_user_tier_holds_ones_own_records)
 {
     struct tuning_users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
-    tuning_refused(f, &f->bob, MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_NOT_FOUND,
-                   "no user records");
+    tuning_refused(f, &f->bob,
+                   &(struct refusal){ MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_NOT_FOUND,
+                                      "no user records" });
     KILN_AUTO(json)
     struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_export,
                                   "{\"tier\":\"user\",\"version\":\"2.17.0.a82233c22\"}");
@@ -310,7 +313,8 @@ TEST(tuning, words_of_an_export_that_are_none_are_refused)
         "{\"uid\":3}"
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        tuning_refused(f, &f->ann, MESSAGE_tuning_export, bad[i], KILN_INVALID, "");
+        tuning_refused(f, &f->ann,
+                       &(struct refusal){ MESSAGE_tuning_export, bad[i], KILN_INVALID, "" });
 }
 
 TEST(tuning, a_backup_is_a_database_and_only_administrators_get_it)
@@ -318,7 +322,8 @@ TEST(tuning, a_backup_is_a_database_and_only_administrators_get_it)
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
-    tuning_refused(f, &f->publisher, MESSAGE_tuning_backup, "{}", KILN_DENIED, "administrator");
+    tuning_refused(f, &f->publisher,
+                   &(struct refusal){ MESSAGE_tuning_backup, "{}", KILN_DENIED, "administrator" });
     KILN_AUTO(json) struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_backup, "{}");
     BUFFER_AUTO struct buffer content;
     buffer_init(&content, 16u << 20);
@@ -334,12 +339,14 @@ TEST(tuning, nothing_is_exported_onto_a_full_disk)
     /* Before a record is written, and once all are: what else was written meanwhile counts. */
     for (unsigned looks = 1; looks <= 2; looks++) {
         looks_until_full = looks;
-        tuning_refused(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_FULL,
-                       "are kept for the stores");
+        tuning_refused(f, &f->ann,
+                       &(struct refusal){ MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_FULL,
+                                          "are kept for the stores" });
         assert_int_equal(engine_fixture_staged(&f->engine), 0);
     }
     looks_until_full = 1;
-    tuning_refused(f, &f->admin, MESSAGE_tuning_backup, "{}", KILN_FULL, "make room on it");
+    tuning_refused(f, &f->admin,
+                   &(struct refusal){ MESSAGE_tuning_backup, "{}", KILN_FULL, "make room on it" });
     looks_until_full = 0;
     json_destroy(tuning_admin(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}"));
 }
@@ -347,7 +354,8 @@ TEST(tuning, nothing_is_exported_onto_a_full_disk)
 TEST(tuning, a_vacuum_says_how_much_it_freed)
 {
     struct tuning_users *f = *state;
-    tuning_refused(f, &f->ann, MESSAGE_tuning_vacuum, "{}", KILN_DENIED, "administrator");
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_vacuum, "{}", KILN_DENIED, "administrator" });
     KILN_AUTO(json) struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_vacuum, "{}");
     assert_true(answer_number(a, "freed") != UINT64_MAX);
     assert_true(answer_number(a, "bytes") > 0 && answer_number(a, "bytes") != UINT64_MAX);
