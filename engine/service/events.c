@@ -7,10 +7,9 @@
 
 bool service_has_listeners(const struct engine *e)
 {
-    for (const struct caller *c = e->callers; c; c = c->next) {
+    LIST_EACH (&e->callers, struct caller, joined, c)
         if (c->wants_events)
             return true;
-    }
     return false;
 }
 
@@ -33,9 +32,7 @@ static void send_event(struct engine *e, const struct json *event, const struct 
     KILN_AUTO(mem) char *text = json_print(event, false);
     if (!text)
         return; /* out of memory: events are not promised */
-    struct caller *next = NULL;
-    for (struct caller *c = e->callers; c; c = next) {
-        next = c->next;
+    LIST_EACH (&e->callers, struct caller, joined, c) {
         if (!c->wants_events || (audience && !is_of(audience, c)))
             continue;
         struct reply reply = {

@@ -45,11 +45,7 @@ static const struct route {
 void service_join(struct engine *e, struct caller *caller)
 {
     list_init(&caller->unanswered);
-    caller->previous = NULL;
-    caller->next = e->callers;
-    if (e->callers)
-        e->callers->previous = caller;
-    e->callers = caller;
+    list_prepend(&e->callers, &caller->joined);
 }
 
 void service_leave(struct engine *e, struct caller *caller)
@@ -59,10 +55,7 @@ void service_leave(struct engine *e, struct caller *caller)
         d->code = KILN_CANCELLED;
         deferred_cancel(d); /* takes itself off the list */
     }
-    *(caller->previous ? &caller->previous->next : &e->callers) = caller->next;
-    if (caller->next)
-        caller->next->previous = caller->previous;
-    caller->next = caller->previous = NULL;
+    list_remove(&caller->joined);
     leases_leave(e, caller);
 }
 
@@ -118,16 +111,18 @@ static enum kiln_code check_request(struct caller *caller, const struct route *r
         return kiln_fail(err, KILN_DENIED, "'%s' needs an administrator: %s",
                          command_of(header->type), ADMINISTRATORS);
     if (caller->is_anonymous && needs_own_uid(header->type))
-        return kiln_fail(err, KILN_DENIED,
-                         "'%s' is about what is its user's own, and uid %u is nobody's: kilnd sees "
-                         "it in place of every user whom its user namespace has no number for. Ask "
-                         "as a user of this host",
-                         command_of(header->type), (unsigned)caller->uid);
+        return kiln_fail(
+            err, KILN_DENIED,
+            "'%s' acts on per-user data, which the unmapped uid %u does not have: kilnd sees this "
+            "uid for every user that its user namespace does not map. Ask as a user of this host",
+            command_of(header->type), (unsigned)caller->uid);
     if (caller->file_count > 0 && route->body != JSON_FILES)
         return kiln_fail(err, KILN_INVALID, "request '%s' takes no descriptors", route->name);
     if (caller->in_flight >= LIMIT_REQUESTS_IN_FLIGHT && !is_answered_at_once(header->type))
-        return kiln_fail(err, KILN_BUSY, "%u requests of this connection are unanswered already",
-                         caller->in_flight);
+        return kiln_fail(
+            err, KILN_BUSY,
+            "this connection has %u unanswered requests, which is the maximum: wait for an answer",
+            caller->in_flight);
     return KILN_OK;
 }
 
@@ -219,7 +214,7 @@ enum kiln_code handle_hello(struct engine *e, struct caller *caller,
     if (rc)
         return rc;
     if (caller->greeted)
-        return kiln_fail(err, KILN_INVALID, "hello was said already on this connection");
+        return kiln_fail(err, KILN_INVALID, "this connection has sent hello already");
     uint16_t version = m.newest_version < FRAME_VERSION ? m.newest_version : FRAME_VERSION;
     if (version < m.oldest_version || version < FRAME_VERSION_OLDEST)
         return kiln_fail(err, KILN_UNSUPPORTED,

@@ -83,7 +83,7 @@ struct caller {
     uint64_t events_request; /* request id for the event frames */
     uint16_t version;
     uint64_t capabilities;
-    struct caller *next, *previous; /* in the list of joined callers */
+    struct list_link joined; /* in the engine's list of callers */
 };
 
 void service_join(struct engine *engine, struct caller *caller);

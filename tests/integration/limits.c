@@ -200,7 +200,7 @@ TEST(limits, tries_of_made_up_targets_are_bounded_and_end_with_their_client)
     want_made_up_target(f, TRIES_MAX);
     assert_true(raw_receive(f->client, &frame));
     assert_int_equal(raw_refusal(&frame, text), KILN_UNAVAILABLE);
-    assert_says(text, "64 tries of targets");
+    assert_says(text, "64 probes");
     assert_says(text, "ask for gfxq1064 again");
     assert_true(compiles_that_wait(f) > 0);
 

@@ -32,9 +32,9 @@ enum kiln_code built_in_check_request(const struct engine *e, unsigned type, con
 {
     if (packages_staging(e)[0] || !writes_files(type))
         return KILN_OK;
-    return kiln_fail(err, KILN_UNSUPPORTED,
-                     "'%s' writes files, and the kiln in this process has no directory: ask kilnd",
-                     command);
+    return kiln_fail(
+        err, KILN_UNSUPPORTED,
+        "'%s' writes files, but the engine in this program has no directory: ask kilnd", command);
 }
 
 /* ---- what is built in ---- */
@@ -87,7 +87,7 @@ static bool is_first_of_its_id(const struct engine_data *data, size_t at)
 #define NAMES_MAX 160 /* letters of a sentence */
 #define ENTRY_MAX 80
 #define MORE_MAX 16 /* of " and 999 more" */
-#define OFF_WAY "build it anew, or set KILN_EMBED_COMPILE=on where a compiler is"
+#define OFF_WAY "rebuild the program, or set KILN_EMBED_COMPILE=on on a host with a compiler"
 
 static void write_kinds(char text[ENTRY_MAX], struct bytes id, unsigned kinds)
 {
@@ -143,24 +143,23 @@ static void say_no_compile(const struct absence *a, unsigned kinds, struct kiln_
     const char *id = a->plan->database_id;
     if (a->covers)
         kiln_fail(err, a->code,
-                  "the kernels of %.80s are not built into this program for %s, nor can they be "
+                  "the kernels of %.80s are not built into this program for %s, and they cannot be "
                   "compiled: %s",
                   a->key, id, a->why);
     else
-        kiln_fail(err, a->code,
-                  "%s built into this program for %s, nor can the kernels of %.80s be "
-                  "compiled: %s",
-                  kinds ? "no kernels are" : "nothing is", id, a->key, a->why);
+        kiln_fail(
+            err, a->code,
+            "%s built into this program for %s, and the kernels of %.80s cannot be compiled: %s",
+            kinds ? "no kernels are" : "nothing is", id, a->key, a->why);
 }
 
 static void say_damage(const struct absence *a, const char *name, struct kiln_err *err)
 {
-    kiln_fail(
-        err, a->code,
-        "the kernels of %.80s for %s cannot be had: '%.60s', which is built into this program, "
-        "is damaged: install the program anew%s%s",
-        a->key, a->plan->database_id, name,
-        a->is_off ? "" : "; nor can they be compiled: ", a->is_off ? "" : a->why);
+    kiln_fail(err, a->code,
+              "the kernels of %.80s for %s are not available: '%.60s', which is built into this "
+              "program, is damaged: reinstall the program%s%s",
+              a->key, a->plan->database_id, name,
+              a->is_off ? "" : "; and they cannot be compiled: ", a->is_off ? "" : a->why);
 }
 
 static void say_uncovered(const struct engine *e, const struct absence *a, unsigned kinds,
@@ -171,8 +170,8 @@ static void say_uncovered(const struct engine *e, const struct absence *a, unsig
     char names[NAMES_MAX];
     name_built_in(e->data, names);
     kiln_fail(err, a->code,
-              "%s built into this program for %s (%.80s%s), so not the kernels of %.60s; built in: "
-              "%s. Name the device in KILN_DEVICE_TARGETS and " OFF_WAY,
+              "%s built into this program for %s (%.80s%s), so the kernels of %.60s are missing; "
+              "built in: %s. Name the device in KILN_DEVICE_TARGETS and " OFF_WAY,
               kinds ? "no kernels are" : "nothing is", a->plan->database_id, a->plan->target->text,
               tuning[kinds & (HAS_FIND | HAS_PERF)], a->key, names);
 }
@@ -196,10 +195,11 @@ void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct ki
     if (is_damaged)
         say_damage(&a, damaged, err);
     else if (a.covers && plan->has_named_solver)
-        kiln_fail(err, a.code,
-                  "its kernels for %.120s are not built into this program for %s, as those of the "
-                  "solver that is chosen for a problem named in KILN_EMBED_PROBLEMS would be",
-                  a.key, plan->database_id);
+        kiln_fail(
+            err, a.code,
+            "its kernels for %.120s are not built into this program for %s: of a problem named in "
+            "KILN_EMBED_PROBLEMS, only the kernels of the chosen solver are built in",
+            a.key, plan->database_id);
     else if (!a.is_off)
         say_no_compile(&a, kinds, err);
     else if (a.covers)
@@ -230,8 +230,8 @@ static void report_damage(struct engine *e, const struct engine_item *item)
 {
     char text[256];
     snprintf(text, sizeof(text),
-             "'%s', which is built into this program, is not what was built in: it is used no "
-             "more; install the program anew",
+             "'%s', which is built into this program, is damaged: kiln no longer uses it; "
+             "reinstall the program",
              item->name);
     engine_forget_hot(e);
     event_report(e, "built_in_damaged", text);

@@ -163,7 +163,7 @@ void fetch_cancel(struct engine *e, struct fetch_ticket *ticket)
         return;
     inflight_detach(ticket);
     e->stats.cancelled++;
-    if (f->tickets || f->stage != QUEUED)
+    if (!list_is_empty(&f->tickets) || f->stage != QUEUED)
         return;
     if (compile_queue_cancel(e->queue, &f->order))
         inflight_destroy(f);

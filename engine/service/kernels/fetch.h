@@ -34,7 +34,7 @@ struct fetch_ticket {
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
     struct inflight *inflight; /* borrowed while waiting */
     uint64_t began_ns;         /* 0: not timed */
-    struct fetch_ticket *next, *previous;
+    struct list_link waiting;  /* in the in-flight request's list */
 };
 
 /* What to fetch. All of it is borrowed for the call; a fetch that must wait copies what it

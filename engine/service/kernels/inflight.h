@@ -25,12 +25,12 @@ struct inflight {
     struct digest asked; /* the kernel's key */
     enum stage stage;
     bool no_cache;
-    struct source *source;        /* owned; NULL: there is no source to compile */
-    struct name_key *name_key;    /* owned; NULL: no name */
-    uint64_t generation;          /* of the hot set, when the look-up began */
-    struct fetch_ticket *tickets; /* borrowed list */
-    uid_t uid;                    /* the user who asked first */
-    struct kernel_lookup lookup;  /* its object goes to: */
+    struct source *source;       /* owned; NULL: there is no source to compile */
+    struct name_key *name_key;   /* owned; NULL: no name */
+    uint64_t generation;         /* of the hot set, when the look-up began */
+    struct list tickets;         /* of struct fetch_ticket, the newest first; borrowed */
+    uid_t uid;                   /* the user who asked first */
+    struct kernel_lookup lookup; /* its object goes to: */
     /* Filled on a work queue. */
     struct object *object; /* owned reference */
     enum tier tier;

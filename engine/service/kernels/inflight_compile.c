@@ -100,10 +100,9 @@ static void compile_done(struct compile_order *order)
 
 static enum priority wanted_priority(const struct inflight *f)
 {
-    for (const struct fetch_ticket *t = f->tickets; t; t = t->next) {
+    LIST_EACH (&f->tickets, struct fetch_ticket, waiting, t)
         if (t->priority == PRIORITY_INTERACTIVE)
             return PRIORITY_INTERACTIVE;
-    }
     return PRIORITY_PREFETCH;
 }
 
@@ -141,8 +140,7 @@ void inflight_compile_or_join(struct inflight *f)
     }
     if (!other->source && other->stage == LOOKING)
         other->source = KILN_TAKE(f->source);
-    while (f->tickets) {
-        struct fetch_ticket *t = f->tickets;
+    LIST_EACH (&f->tickets, struct fetch_ticket, waiting, t) {
         inflight_detach(t);
         inflight_join_queue(other, t);
     }

@@ -117,8 +117,8 @@ static void deliver_result(struct inflight *f, const struct fetch_result *result
     struct fetch_result hidden = { .err = { .code = KILN_NOT_FOUND },
                                    .key = f->asked,
                                    .reason = MISS_UNKNOWN };
-    while (f->tickets) {
-        struct fetch_ticket *t = f->tickets;
+    while (!list_is_empty(&f->tickets)) { /* |ready| may cancel other tickets */
+        struct fetch_ticket *t = LIST_FIRST(&f->tickets, struct fetch_ticket, waiting);
         const struct fetch_result *r = kernel_is_visible(result->object, t->uid) ? result : &hidden;
         inflight_detach(t);
         inflight_count_result(e, r, t);

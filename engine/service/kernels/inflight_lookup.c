@@ -33,10 +33,12 @@ static void report_lookup(struct inflight *f)
 /* True if the object's owner has joined a look-up that another user started by key. */
 static bool is_its_owners(const struct inflight *f)
 {
-    const struct fetch_ticket *t = f->found && f->lookup.reader.hidden ? f->tickets : NULL;
-    while (t && t->uid != f->lookup.reader.owner)
-        t = t->next;
-    return t;
+    if (!f->found || !f->lookup.reader.hidden)
+        return false;
+    LIST_EACH (&f->tickets, struct fetch_ticket, waiting, t)
+        if (t->uid == f->lookup.reader.owner)
+            return true;
+    return false;
 }
 
 static void lookup_done(struct task *task)
@@ -58,7 +60,7 @@ static void lookup_done(struct task *task)
         return;
     }
     f->err = (struct kiln_err){ .code = KILN_NOT_FOUND };
-    if (!f->tickets)
+    if (list_is_empty(&f->tickets))
         inflight_destroy(f); /* everybody left while we looked */
     else if (f->source)
         inflight_compile_or_join(f);

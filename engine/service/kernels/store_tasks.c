@@ -23,7 +23,7 @@ enum kiln_code store_upkeep_create(struct store_upkeep **ret_upkeep, struct kiln
 {
     struct store_upkeep *upkeep = calloc(1, sizeof(*upkeep));
     if (!upkeep)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep account of which kernels are used");
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot record which kernels are used");
     *ret_upkeep = upkeep;
     return KILN_OK;
 }

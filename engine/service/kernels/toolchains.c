@@ -68,13 +68,13 @@ struct waiting_request {
 struct probe {
     struct compile_order order; /* first member */
     struct engine *engine;
-    struct list_link link;              /* of those under way */
-    uid_t uid;                          /* who asked for it first, and is counted for it */
-    bool is_asked;                      /* by the request at hand */
-    struct list waits;                  /* of struct probe_wait, in the order they came */
-    struct task task;                   /* a describe's second half: what the store remembers */
-    struct cached_probe *cached_probes; /* owned; filled on a work queue */
-    struct toolchain tc;                /* a copy: the table may change meanwhile */
+    struct list_link link;     /* of those under way */
+    uid_t uid;                 /* who asked for it first, and is counted for it */
+    bool is_asked;             /* by the request at hand */
+    struct list waits;         /* of struct probe_wait, in the order they came */
+    struct task task;          /* a describe's second half: what the store remembers */
+    struct list cached_probes; /* of struct cached_probe; owned; filled on a work queue */
+    struct toolchain tc;       /* a copy: the table may change meanwhile */
     struct target target;
 };
 
@@ -178,10 +178,10 @@ enum kiln_code toolchains_wait(struct engine *e, struct caller *caller,
                                struct kiln_err *err)
 {
     if (e->probes->tries == TRIES_MAX)
-        return kiln_fail(err, KILN_UNAVAILABLE,
-                         "which toolchain to use was not found out in %u tries: ask again in a "
-                         "moment",
-                         TRIES_MAX);
+        return kiln_fail(
+            err, KILN_UNAVAILABLE,
+            "kilnd could not determine the toolchain in %u tries: ask again in a moment",
+            TRIES_MAX);
     size_t head = sizeof(struct waiting_request) + count_asked(e) * sizeof(struct probe_wait);
     enum kiln_code rc = budget_take(e->budget, caller->uid, head + body.size, err);
     if (rc)
@@ -243,6 +243,7 @@ static enum kiln_code start_probe(struct engine *e, struct probe *p, enum compil
 {
     p->engine = e;
     list_init(&p->waits);
+    list_init(&p->cached_probes);
     p->order.priority = PRIORITY_INTERACTIVE;
     p->order.done = done;
     p->order.task.job = (struct compile_job){
@@ -275,7 +276,7 @@ static enum kiln_code read_description(struct engine *e, const struct compile_re
 
 /* What an earlier probe found, as the store remembers it. */
 struct cached_probe {
-    struct cached_probe *next;
+    struct list_link link;
     struct digest toolchain_id;
     struct target target;
     bool works;
@@ -295,8 +296,7 @@ static void add_cached_probe(void *context, const struct digest *id, const char 
     m->toolchain_id = *id;
     m->works = works;
     snprintf(m->detail, sizeof(m->detail), "%s", detail);
-    m->next = p->cached_probes;
-    p->cached_probes = m;
+    list_append(&p->cached_probes, &m->link);
 }
 
 static struct probe *probe_of_task(struct task *t)
@@ -328,8 +328,8 @@ static void report_missing_toolchains(struct engine *e)
     bool none = toolchain_table_count(e->toolchains) == 0;
     if (none && !e->probes->reported_no_toolchain)
         event_report(e, "toolchains_none",
-                     "no compiler is here: kernels come from the cache and from packages alone; "
-                     "install one, and 'kilnctl doctor' shows whether it is found");
+                     "no compiler was found: kernels come only from the cache and from packages; "
+                     "install a compiler, and check with 'kilnctl doctor' that kilnd finds it");
     e->probes->reported_no_toolchain = none;
 }
 
@@ -338,9 +338,7 @@ static void cached_probes_done(struct task *task)
     struct probe *p = probe_of_task(task);
     struct engine *e = p->engine;
     engine_task_ended(e);
-    while (p->cached_probes) {
-        struct cached_probe *m = p->cached_probes;
-        p->cached_probes = m->next;
+    LIST_EACH (&p->cached_probes, struct cached_probe, link, m) {
         learn_probe(e, m);
         free(m);
     }
@@ -360,7 +358,7 @@ static void describe_done(struct compile_order *order)
         engine_run(e, WORK_QUEUE_READ, &p->task);
         return;
     }
-    kiln_while(&err, "asking which toolchains are here");
+    kiln_while(&err, "asking which toolchains are installed");
     event_report(e, "toolchains_unknown", err.text);
     memcpy(e->probes->describe_failure, err.text, sizeof(e->probes->describe_failure));
     e->probes->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;
@@ -529,8 +527,8 @@ enum kiln_code toolchains_probe(struct engine *e, uid_t uid, const struct toolch
     }
     if (own >= PROBES_MAX_UID)
         return kiln_fail(err, KILN_UNAVAILABLE,
-                         "%u tries of targets that are new here are under way for user %u, the "
-                         "most that may be: ask for %s again when they have ended",
+                         "%u probes of new targets are under way for user %u, which is the "
+                         "maximum: ask for %s again when they have ended",
                          own, (unsigned)uid, target->text);
     struct probe *p = calloc(1, sizeof(*p));
     if (!p)

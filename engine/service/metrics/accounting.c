@@ -20,7 +20,7 @@ enum kiln_code accounting_create(struct accounting **ret_accounting, struct kiln
         l->kinds = calloc(ACCOUNTING_KINDS_MAX, sizeof(*l->kinds));
     }
     if (!l || !l->users || !l->places || !l->kinds)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the ledger: out of memory");
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the usage accounting: out of memory");
     l->kind_count = 1;
     l->others.uid = UINT32_MAX; /* nobody's */
     *ret_accounting = KILN_TAKE(l);

@@ -38,7 +38,7 @@ static enum kiln_code read_by(const struct json *question, enum by *ret_by, stru
             return KILN_OK;
         }
     }
-    return kiln_fail(err, KILN_INVALID, "by what? 'by' is uid, target or program, not '%.60s'", by);
+    return kiln_fail(err, KILN_INVALID, "'by' must be uid, target or program, not '%.60s'", by);
 }
 
 /* ---- what the store has ---- */
@@ -257,7 +257,8 @@ static enum kiln_code sum_up(struct admin *a, enum by by)
         lines.items = calloc(lines.most, sizeof(lines.items[0]));
     }
     if (!lines.items)
-        return kiln_fail(&a->base.err, KILN_NO_MEMORY, "cannot sum up the ledger: out of memory");
+        return kiln_fail(&a->base.err, KILN_NO_MEMORY,
+                         "cannot sum up the usage accounting: out of memory");
     collect_shares(&lines, rows);
     if (by == BY_UID)
         collect_users(&lines, l);

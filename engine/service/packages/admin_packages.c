@@ -61,7 +61,7 @@ static enum kiln_code describe_upload(const struct upload *u, struct package_arr
         .replace_signed = json_get_bool(u->base.question, "replace_signed", false),
     };
     if (!digest_from_hex(o->sha256, &ret_arrival->sha256))
-        return kiln_fail(err, KILN_CORRUPT, "the transfer's SHA-256 is none");
+        return kiln_fail(err, KILN_CORRUPT, "the transfer did not return a valid SHA-256");
     return KILN_OK;
 }
 

@@ -70,6 +70,7 @@ struct build *build_create(struct engine *e, struct caller *caller, uint64_t req
     struct build *b = deferred_create(&build_kind, e, caller, request_id, err);
     if (!b)
         return NULL;
+    list_init(&b->again);
     b->fetches_max = BUILD_WINDOW;
     b->base.answer = json_object();
     b->failures = json_array();

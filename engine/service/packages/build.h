@@ -27,7 +27,7 @@
 struct build_item {
     struct fetch_ticket ticket; /* first member */
     struct build *build;
-    struct build_item *next_again;
+    struct list_link again;
     struct solution_program *program; /* owned, as the next; until the row is written */
     struct buffer name, args;         /* the row's place */
     struct problem problem;
@@ -57,7 +57,7 @@ struct build {
     size_t written, step_end; /* all rows before |written| are written; |step_end|: where the
                                  current step stops */
     size_t under_way, fetches_max;
-    struct build_item *again; /* to be fetched again: the queue was full */
+    struct list again; /* of struct build_item: to be fetched again, as the queue was full */
     uint64_t reported_ns;
     struct package_writer *writer; /* owned */
     char path[PATH_MAX];

@@ -52,7 +52,7 @@ static enum kiln_code check_question(struct build *b, uid_t uid, struct kiln_err
     const struct toolchain *tc = NULL;
     b->format = strcmp(format, "kiln") == 0 ? PACKAGE_KILN : PACKAGE_KDB;
     if (b->format == PACKAGE_KDB && strcmp(format, "kdb") != 0)
-        return kiln_fail(err, KILN_INVALID, "there is no package format '%.40s': kdb or kiln",
+        return kiln_fail(err, KILN_INVALID, "'%.40s' is no package format: give kdb or kiln",
                          format);
     enum kiln_code rc = plan_target_take(
         CAPABILITIES_HERE, bytes_of_text(json_get_text(q, "target", "")), &b->target, err);
@@ -67,7 +67,8 @@ static enum kiln_code check_question(struct build *b, uid_t uid, struct kiln_err
                                 &tc, err);
     if (rc == KILN_BUSY) {
         toolchains_keep_asked(b->base.engine);
-        return kiln_fail(err, rc, "it is being found out which compiler can do %s: ask again",
+        return kiln_fail(err, rc,
+                         "kilnd is still determining which compiler supports %s: ask again",
                          b->target.text);
     }
     if (!rc)
@@ -90,7 +91,7 @@ enum kiln_code handle_package_build(struct engine *e, struct caller *caller,
     if (!rc)
         rc = admin_read(header, body, build_members, &d->question, err);
     if (!rc && caller->file_count != 1)
-        rc = kiln_fail(err, KILN_INVALID, "one file with the problems must come with it");
+        rc = kiln_fail(err, KILN_INVALID, "the request needs one file with the problems");
     if (!rc)
         rc = check_question(b, caller->uid, err);
     if (!rc)

@@ -188,11 +188,11 @@ static enum kiln_code check_question(struct engine *e, const struct caller *call
     if (!e->executor->ops->transfer)
         return kiln_fail(
             err, KILN_UNSUPPORTED,
-            "this process keeps all in memory: packages and caches cannot be brought in");
+            "this program keeps everything in memory: it cannot import packages or caches");
     if (e->draining)
         return kiln_fail(err, KILN_UNAVAILABLE, STOPPING);
     if (url && caller->file_count > 0)
-        return kiln_fail(err, KILN_INVALID, "a URL and a file came: give one of them");
+        return kiln_fail(err, KILN_INVALID, "both a URL and a file came: give one of them");
     if (!url && caller->file_count == 0)
         return kiln_fail(err, KILN_INVALID, "neither a URL nor a file came");
     return KILN_OK;

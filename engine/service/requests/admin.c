@@ -79,7 +79,7 @@ static enum kiln_code check_member(const struct json *question, const struct jso
             return KILN_OK;
         return kiln_fail(err, KILN_INVALID, "'%s' is not %s", members->name, types[members->type]);
     }
-    return kiln_fail(err, KILN_INVALID, "'%.60s' is no member of it", json_name(j));
+    return kiln_fail(err, KILN_INVALID, "the question has no member '%.60s'", json_name(j));
 }
 
 enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
@@ -89,8 +89,8 @@ enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
     char origin[64];
     snprintf(origin, sizeof(origin), "body of '%s'", message_name(header->type));
     if (body.size > QUESTION_MAX)
-        return kiln_fail(err, KILN_INVALID, "%s has %zu bytes, %u are the most", origin, body.size,
-                         QUESTION_MAX);
+        return kiln_fail(err, KILN_INVALID, "%s has %zu bytes; the maximum is %u", origin,
+                         body.size, QUESTION_MAX);
     KILN_AUTO(json) struct json *question = NULL;
     enum kiln_code rc = json_parse(body.size ? body : bytes_of_text("{}"), origin, &question, err);
     if (rc)

@@ -95,8 +95,8 @@ static enum kiln_code refuse_several(const struct ids *ids, const char *device,
                                      used ? ", " : "", at ? at + 1 : NO_VERSION);
     }
     return kiln_fail(err, KILN_INVALID,
-                     "of '%.*s' there are kernels of several versions of MIOpen, which looks for "
-                     "one file: name one version of %s (kilnctl kernel export --miopen)",
+                     "there are kernels of several versions of MIOpen for '%.*s', but MIOpen reads "
+                     "one file: name one of the versions %s (kilnctl kernel export --miopen)",
                      (int)strcspn(device, "@"), device, versions);
 }
 
@@ -223,7 +223,7 @@ static enum kiln_code work_export(struct admin *a)
     const char *id = json_get_text(a->base.question, "database_id", "");
     const char *format = json_get_text(a->base.question, "format", "ukdb");
     if (strcmp(format, "ukdb") != 0)
-        return kiln_fail(&a->base.err, KILN_INVALID, "there is no format '%.40s' to export: ukdb",
+        return kiln_fail(&a->base.err, KILN_INVALID, "'%.40s' is no export format: give ukdb",
                          format);
     KILN_AUTO(mem) struct ids *ids = calloc(1, sizeof(*ids));
     if (!ids)

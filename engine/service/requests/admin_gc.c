@@ -22,10 +22,9 @@ static enum kiln_code work_gc(struct admin *a)
         .dry_run = json_get_bool(q, "dry_run", false),
     };
     if (gc.stale && !a->toolchains_known)
-        return kiln_fail(
-            &a->base.err, KILN_UNAVAILABLE,
-            "it is not known which compilers are here, so nothing can be called stale: "
-            "kilnctl status says why");
+        return kiln_fail(&a->base.err, KILN_UNAVAILABLE,
+                         "kilnd does not know which compilers are installed, so it cannot tell "
+                         "which kernels are stale: 'kilnctl status' shows why");
     struct kernel_gc_result r = { 0 };
     enum kiln_code rc = kernel_store_gc(a->base.engine->store, &gc, &r, &a->base.err);
     json_set_bool(a->base.answer, "dry_run", gc.dry_run);
@@ -103,9 +102,10 @@ static enum kiln_code work_pin(struct admin *a)
     };
     bool filtered = filter.target[0] || filter.program[0] || filter.database_id[0];
     if (!keys == !filtered || json_count(keys) > KEYS_MAX)
-        return kiln_fail(&a->base.err, KILN_INVALID,
-                         "pin what? give keys (at most %d), or else target, name or database_id",
-                         KEYS_MAX);
+        return kiln_fail(
+            &a->base.err, KILN_INVALID,
+            "'kernel_pin' needs either keys (at most %d), or a target, a name or a database_id",
+            KEYS_MAX);
     uint64_t count = 0;
     enum kiln_code rc =
         keys ? pin_keys(a, keys, pin, &count)

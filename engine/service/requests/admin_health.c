@@ -88,7 +88,8 @@ static enum kiln_code work_health(struct admin *a)
     bool deep = json_get_bool(a->base.question, "deep", false);
     if (deep && !a->base.is_admin)
         return kiln_fail(&a->base.err, KILN_DENIED,
-                         "only %s may have a whole database read: ask without 'deep'",
+                         "a deep check reads the whole database and needs an administrator (%s): "
+                         "ask without 'deep'",
                          ADMINISTRATORS);
     const struct kernel_check_wish anew = { .bytes_max = UINT64_MAX },
                                    soon = { .bytes_max = CHECKED_MAX,

@@ -164,7 +164,7 @@ enum kiln_code handle_config(struct engine *e, struct caller *caller,
     if (!config)
         return kiln_fail(
             err, KILN_UNSUPPORTED,
-            "this is a job that serves itself: kilnd's configuration is not read here");
+            "the engine in this program does not read kilnd's configuration: ask kilnd");
     admin_send(e, caller, header->request_id, config, 0);
     return KILN_OK;
 }

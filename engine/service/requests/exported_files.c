@@ -2,6 +2,7 @@
 #include "engine/service/requests/exported_files.h"
 
 #include "common/clock.h"
+#include "common/list.h"
 #include "engine/service/internal.h"
 #include "engine/service/kernels/file_object.h"
 
@@ -13,114 +14,106 @@
 
 /* If a filesystem cannot report other open descriptors, a file counts for this long. */
 #define UNKNOWN_S 600
-#define FREE_PART 16 /* of the disk's blocks, where it is small */
+#define FREE_PART 16 /* of a small disk, a sixteenth stays free */
 
-struct exported {
-    struct exported *next;
+struct exported_file {
+    struct list_link link;
     struct export_receiver to;
     int fd; /* owned; its file description is not shared */
     uint64_t size, since_s;
 };
 
 struct exported_files {
-    bool is_sweeping;       /* a sweep is under way; used by the engine's thread only */
-    pthread_mutex_t mutex;  /* guards what follows */
-    struct exported *first; /* owned */
+    bool is_sweeping;      /* a sweep is under way; used by the engine's thread only */
+    pthread_mutex_t mutex; /* guards what follows */
+    struct list files;     /* of struct exported_file; owned */
 };
+
+#define EACH_FILE(list, file) LIST_EACH (list, struct exported_file, link, file)
 
 enum kiln_code exported_files_create(struct exported_files **ret_files, struct kiln_err *err)
 {
     struct exported_files *exported = calloc(1, sizeof(*exported));
     if (!exported)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep account of exported files");
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the list of exported files");
     pthread_mutex_init(&exported->mutex, NULL);
+    list_init(&exported->files);
     *ret_files = exported;
     return KILN_OK;
 }
 
-static void exported_file_destroy(struct exported *h)
+static void close_files(struct list *files)
 {
-    close(h->fd);
-    free(h);
+    EACH_FILE(files, file)
+    {
+        list_remove(&file->link);
+        close(file->fd);
+        free(file);
+    }
 }
 
 void exported_files_destroy(struct exported_files *exported)
 {
     if (!exported)
         return;
-    while (exported->first) {
-        struct exported *h = exported->first;
-        exported->first = h->next;
-        exported_file_destroy(h);
-    }
+    close_files(&exported->files);
     pthread_mutex_destroy(&exported->mutex);
     free(exported);
 }
 
 /* The kernel grants a write lease only if no other file description, including mappings, has the
  * file open. */
-static bool is_held_elsewhere(const struct exported *h)
+static bool is_open_elsewhere(const struct exported_file *file)
 {
-    if (fcntl(h->fd, F_SETLEASE, F_WRLCK) == 0)
-        return false; /* it ends when the descriptor is closed */
-    return errno == EAGAIN || clock_monotonic_ns() / 1000000000u < h->since_s + UNKNOWN_S;
+    if (fcntl(file->fd, F_SETLEASE, F_WRLCK) == 0)
+        return false; /* the lease ends when the descriptor is closed */
+    return errno == EAGAIN || clock_monotonic_ns() / 1000000000u < file->since_s + UNKNOWN_S;
 }
 
-/* Removes from the list, and returns, a file that no other process has open. */
-static struct exported *take_free(struct exported_files *exported)
-{
-    struct exported *gone = NULL;
-    pthread_mutex_lock(&exported->mutex);
-    for (struct exported **at = &exported->first; *at;) {
-        struct exported *h = *at;
-        if (is_held_elsewhere(h)) {
-            at = &h->next;
-            continue;
-        }
-        *at = h->next;
-        h->next = gone;
-        gone = h;
-    }
-    pthread_mutex_unlock(&exported->mutex);
-    return gone;
-}
-
+/* Closes without the mutex: closing the last descriptor of a large file takes time. */
 void exported_files_sweep(struct exported_files *exported)
 {
-    for (struct exported *h = take_free(exported), *next; h; h = next) {
-        next = h->next;
-        exported_file_destroy(h);
+    struct list unused = LIST_INIT(unused);
+    pthread_mutex_lock(&exported->mutex);
+    EACH_FILE(&exported->files, file)
+    {
+        if (is_open_elsewhere(file))
+            continue;
+        list_remove(&file->link);
+        list_append(&unused, &file->link);
     }
+    pthread_mutex_unlock(&exported->mutex);
+    close_files(&unused);
 }
 
 unsigned exported_files_count(struct exported_files *exported)
 {
     unsigned count = 0;
     pthread_mutex_lock(&exported->mutex);
-    for (const struct exported *h = exported->first; h; h = h->next)
-        count++;
+    EACH_FILE(&exported->files, file)
+    count++;
     pthread_mutex_unlock(&exported->mutex);
     return count;
 }
 
-/* ---- room ---- */
+/* ---- limits ---- */
 
 static enum kiln_code check_disk(const char *directory, struct kiln_err *err)
 {
     struct statvfs disk;
     if (statvfs(directory, &disk) != 0)
-        return kiln_fail_errno(err, errno, "cannot see how much room is in '%s'", directory);
+        return kiln_fail_errno(err, errno, "cannot see how much space is free in '%s'", directory);
     uint64_t left = (uint64_t)disk.f_bavail * disk.f_frsize;
     uint64_t least = (uint64_t)disk.f_blocks * disk.f_frsize / FREE_PART;
     if (least > EXPORTED_FREE_MIN)
         least = EXPORTED_FREE_MIN;
     if (left >= least)
         return KILN_OK;
-    return kiln_fail(err, KILN_FULL,
-                     "the disk of '%s' has %llu MiB left, and %llu are kept for the stores: make "
-                     "room on it, or close files that were exported before",
-                     directory, (unsigned long long)(left >> 20),
-                     (unsigned long long)(least >> 20));
+    return kiln_fail(
+        err, KILN_FULL,
+        "the disk of '%s' has %llu MiB left, and %llu MiB stay free for the stores: free "
+        "some space, or close files that were exported before",
+        directory, (unsigned long long)(left >> 20), (unsigned long long)(least >> 20));
 }
 
 struct held {
@@ -132,10 +125,11 @@ static struct held held_by(struct exported_files *exported, uid_t uid)
 {
     struct held held = { 0 };
     pthread_mutex_lock(&exported->mutex);
-    for (const struct exported *h = exported->first; h; h = h->next) {
-        held.files_of_all += !h->to.is_admin;
-        held.files += h->to.uid == uid;
-        held.bytes += h->to.uid == uid ? h->size : 0;
+    EACH_FILE(&exported->files, file)
+    {
+        held.files_of_all += !file->to.is_admin;
+        held.files += file->to.uid == uid;
+        held.bytes += file->to.uid == uid ? file->size : 0;
     }
     pthread_mutex_unlock(&exported->mutex);
     return held;
@@ -147,8 +141,8 @@ static enum kiln_code check_user(struct exported_files *exported, const struct e
     struct held held = held_by(exported, to->uid);
     if (held.files >= EXPORTED_FILES_MAX_UID)
         return kiln_fail(err, KILN_BUSY,
-                         "user %u still has %u exported files open, %u are the most: copy and "
-                         "close them, then ask again",
+                         "user %u still has %u exported files open, and the maximum is %u: copy "
+                         "and close them, then ask again",
                          (unsigned)to->uid, held.files, EXPORTED_FILES_MAX_UID);
     if (held.bytes + size > EXPORTED_BYTES_MAX_UID)
         return kiln_fail(err, KILN_BUSY,
@@ -158,7 +152,7 @@ static enum kiln_code check_user(struct exported_files *exported, const struct e
                          EXPORTED_BYTES_MAX_UID >> 20);
     if (held.files_of_all >= EXPORTED_FILES_MAX)
         return kiln_fail(err, KILN_BUSY,
-                         "users still have %u exported files open, as many as there may be: ask "
+                         "users still have %u exported files open, which is the maximum: ask "
                          "again when some are closed",
                          held.files_of_all);
     return KILN_OK;
@@ -173,7 +167,7 @@ enum kiln_code exported_files_check(struct exported_files *exported, const char 
     return rc ? rc : check_disk(directory, err);
 }
 
-/* ---- handing over ---- */
+/* ---- exporting ---- */
 
 /* Opens the file again: the lease must not be on the description that is sent. */
 static enum kiln_code note_file(struct exported_files *exported, const char *path,
@@ -183,16 +177,15 @@ static enum kiln_code note_file(struct exported_files *exported, const char *pat
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot read '%s'", path);
-    struct exported *h = calloc(1, sizeof(*h));
-    if (!h)
+    struct exported_file *file = calloc(1, sizeof(*file));
+    if (!file)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep account of '%s'", path);
-    *h = (struct exported){
+    *file = (struct exported_file){
         .to = *to, .fd = fd, .size = size, .since_s = clock_monotonic_ns() / 1000000000u
     };
     fd = -1;
     pthread_mutex_lock(&exported->mutex);
-    h->next = exported->first;
-    exported->first = h;
+    list_prepend(&exported->files, &file->link);
     pthread_mutex_unlock(&exported->mutex);
     return KILN_OK;
 }
@@ -212,7 +205,7 @@ enum kiln_code exported_files_open(struct exported_files *exported, const char *
     return rc;
 }
 
-/* ---- now and then ---- */
+/* ---- sweeping ---- */
 
 struct sweep_task {
     struct task task; /* first member */

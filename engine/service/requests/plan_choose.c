@@ -71,8 +71,8 @@ enum kiln_code plan_ids_check(const struct target *target, const struct plan_ids
     if (rc || is_of_target(&id, target, arch))
         return rc;
     return kiln_fail(err, KILN_INVALID,
-                     "the database id '%s' is another device's than the target '%s': an id begins "
-                     "with the target's processor, as gfx90a68 does with gfx90a",
+                     "the database id '%s' belongs to another device than the target '%s': an id "
+                     "begins with the target's processor, as gfx90a68 begins with gfx90a",
                      ids->device, target->text);
 }
 
@@ -236,8 +236,7 @@ enum kiln_code plan_choose(struct tuning *tuning, const struct plan_options *opt
         (struct plan_choice){ .chosen = { .solver = options->solver, .config = options->config },
                               .source = PLAN_SOURCE_FORCED };
     if (options->config.size > 0 && options->solver.size == 0)
-        return kiln_fail(err, KILN_INVALID,
-                         "a perf config was given without the solver that it is of");
+        return kiln_fail(err, KILN_INVALID, "a perf config needs the solver that it belongs to");
     if (options->config.size > 0)
         return KILN_OK;
     ret_choice->source = PLAN_SOURCE_HEURISTIC;

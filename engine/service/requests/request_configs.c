@@ -84,8 +84,8 @@ static enum kiln_code check_range(const struct message_configs *m, struct config
                          rq->solver->name);
     if (m->count == 0 || m->first >= candidates || m->count > candidates - m->first)
         return kiln_fail(err, KILN_INVALID,
-                         "%u candidates from %u on: %s has 0 to %u for this problem, and at least "
-                         "one must be asked for",
+                         "cannot list %u candidates from number %u on: %s has numbers 0 to %u for "
+                         "this problem, and a request names at least one",
                          (unsigned)m->count, (unsigned)m->first, rq->solver->name,
                          (unsigned)candidates - 1);
     rq->first = m->first;

@@ -14,7 +14,7 @@ struct item {
     struct object *object; /* owned: ready, and not sent yet; with the next three */
     enum tier tier;
     struct digest key;
-    struct item *next_ready;
+    struct list_link ready;
 };
 
 /* Bytes that one request may get inside frames. Beyond it, objects are sent as descriptors, which
@@ -25,9 +25,8 @@ struct fetch_request {
     struct deferred base; /* first member */
     uint32_t remaining;   /* items that are not ready */
     uint32_t count;
-    uint64_t inline_left;     /* bytes */
-    struct item *ready;       /* found in this loop iteration: they share frames */
-    struct item **last_ready; /* where the next one goes */
+    uint64_t inline_left; /* bytes */
+    struct list ready;    /* of struct item, found in this loop iteration: they share frames */
     struct item items[];
 };
 
@@ -42,7 +41,7 @@ static bool stop_fetch(struct deferred *d)
 static void release_fetch(struct deferred *d)
 {
     struct fetch_request *rq = (struct fetch_request *)d;
-    for (struct item *item = rq->ready; item; item = item->next_ready)
+    LIST_EACH (&rq->ready, struct item, ready, item)
         object_unref(item->object);
 }
 
@@ -68,16 +67,14 @@ static void add_result(struct result_list *list, struct item *item,
 
 static void add_ready(struct result_list *list, struct fetch_request *rq)
 {
-    while (rq->ready) {
-        struct item *item = rq->ready;
+    LIST_EACH (&rq->ready, struct item, ready, item) {
         const struct fetch_result result = { .tier = item->tier,
                                              .key = item->key,
                                              .object = item->object };
         add_result(list, item, &result);
-        rq->ready = item->next_ready;
+        list_remove(&item->ready);
         object_unref(item->object);
     }
-    rq->last_ready = &rq->ready;
 }
 
 /* Ends the request before its last result is sent. */
@@ -115,9 +112,7 @@ static void keep_ready(struct item *item, const struct fetch_result *result)
     item->object = object_ref(result->object);
     item->tier = result->tier;
     item->key = result->key;
-    item->next_ready = NULL;
-    *rq->last_ready = item;
-    rq->last_ready = &item->next_ready;
+    list_append(&rq->ready, &item->ready);
     if (!rq->base.is_running)
         deferred_run(&rq->base, &send_step);
 }
@@ -149,7 +144,7 @@ static struct fetch_request *request_create(struct engine *e, struct caller *cal
     rq->count = count;
     rq->remaining = count;
     rq->inline_left = INLINE_BYTES;
-    rq->last_ready = &rq->ready;
+    list_init(&rq->ready);
     deferred_init(&rq->base, &fetch_kind, e, caller, id);
     deferred_wait(&rq->base);
     return rq;
@@ -375,8 +370,7 @@ static enum kiln_code note_target(struct new_targets *seen, const struct target 
             return KILN_OK;
     }
     if (seen->count == NEW_TARGETS_MAX)
-        return kiln_fail(err, KILN_INVALID,
-                         "a batch may name %d targets that were not asked for before, not more",
+        return kiln_fail(err, KILN_INVALID, "a batch may name at most %d new targets",
                          NEW_TARGETS_MAX);
     seen->list[seen->count++] = *target;
     return KILN_OK;

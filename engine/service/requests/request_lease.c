@@ -88,8 +88,8 @@ static enum kiln_code join_waiters(struct deferred_lease *lease, bool *ret_waits
         lease_wait(tuning_leases(lease->base.engine), &lease->request, &lease->place, &is_full);
     if (is_full)
         return kiln_fail(err, KILN_BUSY,
-                         "%u others wait for this lease already: go on with what "
-                         "is known, or ask again later",
+                         "%u requests wait for this lease already, which is the maximum: use the "
+                         "best known result, or ask again later",
                          LEASE_WAITERS_MAX);
     return KILN_OK;
 }
@@ -231,8 +231,7 @@ static enum kiln_code read_measurement(const struct message_tuning_report *m, st
         rc = tuning_text_take("parameters", m->params, sizeof(x->params), x->params, err);
     if (!rc && m->samples == 0)
         rc = kiln_fail(err, KILN_INVALID,
-                       "the number of samples is 0: what did not run has no "
-                       "parameters");
+                       "the number of samples is 0: a share that did not run has no parameters");
     if (!rc)
         rc = tuning_time_take("median", m->median_ms, &x->best.median_ms, err);
     if (!rc)

@@ -170,8 +170,8 @@ enum kiln_code why_read_question(struct why *w, struct kiln_err *err)
     bool problem = json_get(w->base.question, "problem"), name = json_get(w->base.question, "name");
     if ((key != NULL) + problem + name != 1)
         return kiln_fail(err, KILN_INVALID,
-                         "why is what missing? give a key, or a problem, or a kernel's name with "
-                         "its args and database_id");
+                         "'why_miss' needs a key, or a problem, or a kernel's name with its args "
+                         "and database_id");
     if (name)
         return read_name_question(w, err);
     if (problem)

@@ -117,8 +117,8 @@ static enum kiln_code check_system(const struct json *q, const struct tuning_sel
     if (json_get(q, "problem") || json_get(q, "solver") || json_get(q, "older_than") ||
         json_get(q, "uid"))
         return kiln_fail(err, KILN_INVALID,
-                         "a system database is removed as a whole: give its database id, its kind "
-                         "and, of find, its backend");
+                         "a system database is removed as a whole: give only its database id, its "
+                         "kind and, for find, its backend");
     return KILN_OK;
 }
 
@@ -155,8 +155,8 @@ static enum kiln_code check_remove(struct tuning_query *query, struct kiln_err *
         return check_system(q, &c->selected, err);
     if (!c->selected.selects_some && !json_get_bool(q, "all", false))
         return kiln_fail(err, KILN_INVALID,
-                         "nothing says which %s records to remove: name a database id, a kind, a "
-                         "problem, a solver or an age, or say that all are meant",
+                         "the question selects no %s records: name a database id, a kind, a "
+                         "problem, a solver or an age, or set 'all'",
                          tuning_tier_name(c->tier));
     return c->tier == TUNING_TIER_USER ? select_owner(query, &c->selected, err) : KILN_OK;
 }

@@ -36,10 +36,12 @@ static enum kiln_code read_words(const struct json *q, struct export *x, struct 
     x->what.converts = dialect != NULL;
     x->what.dialect = dialect && strcmp(dialect, "old") == 0 ? FIND_OLD : FIND_NEW;
     if (dialect && strcmp(dialect, "old") != 0 && strcmp(dialect, "new") != 0)
-        return kiln_fail(err, KILN_INVALID, "'dialect' is 'old' or 'new', not '%.40s'", dialect);
+        return kiln_fail(err, KILN_INVALID, "'dialect' must be 'old' or 'new', not '%.40s'",
+                         dialect);
     x->is_sqlite = strcmp(format, "sqlite") == 0;
     if (!x->is_sqlite && strcmp(format, "text") != 0)
-        return kiln_fail(err, KILN_INVALID, "'format' is 'text' or 'sqlite', not '%.40s'", format);
+        return kiln_fail(err, KILN_INVALID, "'format' must be 'text' or 'sqlite', not '%.40s'",
+                         format);
     return KILN_OK;
 }
 

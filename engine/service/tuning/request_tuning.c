@@ -46,8 +46,8 @@ static enum kiln_code read_get(struct bytes body, struct get *get, struct kiln_e
     if (!rc && (m.count == 0 || m.count > LIMIT_BATCH_ITEMS ||
                 m.problems.size != (size_t)m.count * PROBLEM_WIRE_SIZE))
         rc = kiln_fail(err, KILN_INVALID,
-                       "a look-up is for 1 to %u problems of %u bytes each: it says %u and has %zu "
-                       "bytes of them",
+                       "a look-up has 1 to %u problems of %u bytes each: this one announces %u and "
+                       "has %zu bytes",
                        LIMIT_BATCH_ITEMS, PROBLEM_WIRE_SIZE, (unsigned)m.count, m.problems.size);
     get->question = (struct tuning_question){ .kind = kind,
                                               .uid = (uint32_t)get->caller->uid,
@@ -264,7 +264,7 @@ static enum kiln_code read_place(const struct message_tuning_put *m, const struc
     enum kiln_code rc = tuning_kind_take(m->kind, &place->kind, err);
     if (!rc && m->tier != TUNING_TIER_HOST && m->tier != TUNING_TIER_USER)
         rc = kiln_fail(err, KILN_INVALID,
-                       "nothing is measured into tier %u: 2 is the host's, 3 the user's",
+                       "tier %u takes no measurements: 2 is the host's, 3 is the user's",
                        (unsigned)m->tier);
     if (!rc)
         rc = tuning_publisher_check(caller->role, (enum tuning_tier)m->tier, err);
@@ -303,7 +303,7 @@ static enum kiln_code read_token(const struct message_tuning_put *m, struct meas
     if (m->token.size == 0)
         return KILN_OK;
     if (m->token.size != TUNING_TOKEN_SIZE)
-        return kiln_fail(err, KILN_INVALID, "the token has %zu bytes: %u, or none, are wanted",
+        return kiln_fail(err, KILN_INVALID, "the token has %zu bytes: it must have %u or none",
                          m->token.size, TUNING_TOKEN_SIZE);
     memcpy(x->token.bytes, m->token.data, TUNING_TOKEN_SIZE);
     x->has_token = true;
@@ -316,8 +316,7 @@ static enum kiln_code check_measurement(const struct message_tuning_entry *m,
     measured->samples = m->samples;
     if (m->samples == 0)
         return kiln_fail(err, KILN_INVALID,
-                         "the number of samples is 0: what was not measured is "
-                         "not recorded");
+                         "the number of samples is 0: a record needs a measurement");
     enum kiln_code rc = tuning_time_take("median", m->median_ms, &measured->median_ms, err);
     return rc ? rc : tuning_time_take("spread", m->spread_ms, &measured->spread_ms, err);
 }
@@ -366,7 +365,7 @@ static enum kiln_code read_entry(struct reader *entries, struct measured *x, siz
     enum kiln_code rc = tuning_solver_check(m.solver, err);
     for (size_t i = 0; !rc && i < index; i++) {
         if (bytes_equal(x->rows[i].id, m.solver))
-            rc = kiln_fail(err, KILN_INVALID, "two entries are of this solver");
+            rc = kiln_fail(err, KILN_INVALID, "two entries name this solver");
     }
     if (!rc)
         rc = check_measurement(&m, &row->measured, err);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_progress.h"
 
+#include "common/list.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,7 +21,7 @@ struct progress_list {
 };
 
 struct progress_frame {
-    struct progress_frame *next;
+    struct list_link link;
     struct progress_list *list; /* borrowed */
     struct json *items;         /* owned */
     unsigned count;
@@ -28,8 +30,8 @@ struct progress_frame {
 
 struct tuning_progress {
     pthread_mutex_t lock;
-    struct progress_frame *first, *last; /* owned list */
-    const char *stage;                   /* literal; NULL: nothing new of it */
+    struct list frames; /* of struct progress_frame, in order; owned */
+    const char *stage;  /* literal; NULL: not changed since the last frame */
     uint64_t done, total;
     struct progress_list lists[PROGRESS_LISTS_MAX];
     unsigned list_count;
@@ -42,18 +44,17 @@ enum kiln_code tuning_progress_create(struct tuning_progress **ret_progress, str
     if (!progress)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
     pthread_mutex_init(&progress->lock, NULL);
+    list_init(&progress->frames);
     *ret_progress = progress;
     return KILN_OK;
 }
 
 static struct progress_frame *pop_frame(struct tuning_progress *progress)
 {
-    struct progress_frame *frame = progress->first;
+    struct progress_frame *frame = LIST_FIRST(&progress->frames, struct progress_frame, link);
     if (!frame)
         return NULL;
-    progress->first = frame->next;
-    if (!progress->first)
-        progress->last = NULL;
+    list_remove(&frame->link);
     if (frame->list->open == frame)
         frame->list->open = NULL;
     return frame;
@@ -82,8 +83,8 @@ static struct progress_frame *frame_for(struct tuning_progress *progress,
         return NULL;
     frame->list = list;
     frame->items = json_array();
-    *(progress->last ? &progress->last->next : &progress->first) = frame;
-    progress->last = list->open = frame;
+    list_append(&progress->frames, &frame->link);
+    list->open = frame;
     return frame;
 }
 

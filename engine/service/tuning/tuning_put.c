@@ -18,7 +18,7 @@ static enum kiln_code begin_put(struct tuning_change *change, struct tuning *tun
     const struct tuning_options *options = &change->request->engine->tuning->options;
     if (!options->directory && !options->data) /* of a program that has data inside it is known */
         return kiln_fail(err, KILN_UNAVAILABLE,
-                         "this kiln has no state directory: what is measured cannot be kept now");
+                         "there is no state directory, so measurements cannot be stored");
     enum kiln_code rc =
         tuning_job_put(tuning, put->record->rows, put->record->count, &change->job, err);
     if (!rc && put->is_once)

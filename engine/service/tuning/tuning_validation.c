@@ -8,14 +8,13 @@ enum kiln_code tuning_text_take(const char *what, struct bytes text, size_t most
                                 struct kiln_err *err)
 {
     if (text.size >= most)
-        return kiln_fail(err, KILN_INVALID, "the %s has %zu letters, %zu are the most", what,
+        return kiln_fail(err, KILN_INVALID, "the %s has %zu characters; the maximum is %zu", what,
                          text.size, most - 1);
     for (size_t i = 0; i < text.size; i++) {
         if (text.data[i] < ' ' || text.data[i] > '~')
             return kiln_fail(err, KILN_INVALID,
-                             "the %s holds byte 0x%02x: printable ASCII may stand "
-                             "there",
-                             what, (unsigned)text.data[i]);
+                             "the %s contains byte 0x%02x: only printable ASCII is allowed", what,
+                             (unsigned)text.data[i]);
     }
     if (text.size > 0)
         memcpy(ret_text, text.data, text.size);
@@ -126,7 +125,7 @@ enum kiln_code tuning_time_take(const char *what, uint64_t bits, double *ret_tim
     double value = tuning_double_of(bits);
     if (!isfinite(value) || value < 0 || value > TUNING_FIGURE_MAX)
         return kiln_fail(err, KILN_INVALID,
-                         "the %s is %g: a finite number of milliseconds from 0 to %g is wanted",
+                         "the %s is %g: it must be a finite number of milliseconds from 0 to %g",
                          what, value, TUNING_FIGURE_MAX);
     *ret_time = value;
     return KILN_OK;
@@ -161,8 +160,8 @@ enum kiln_code tuning_tier_of_question(const struct json *question, const char *
             return KILN_OK;
         }
     }
-    return kiln_fail(err, KILN_INVALID, "'%s' is 'system', 'host' or 'user', not '%.40s'", name,
-                     word);
+    return kiln_fail(err, KILN_INVALID, "'%s' must be 'system', 'host' or 'user', not '%.40s'",
+                     name, word);
 }
 
 enum kiln_code tuning_kind_of_question(const struct json *question, enum tuning_kind *ret_kind,
@@ -176,7 +175,7 @@ enum kiln_code tuning_kind_of_question(const struct json *question, enum tuning_
     *ret_kind = TUNING_PERF;
     if (strcmp(word, tuning_kind_name(TUNING_PERF)) == 0)
         return KILN_OK;
-    return kiln_fail(err, KILN_INVALID, "'kind' is 'find' or 'perf', not '%.40s'", word);
+    return kiln_fail(err, KILN_INVALID, "'kind' must be 'find' or 'perf', not '%.40s'", word);
 }
 
 enum kiln_code tuning_database_id_of_question(const struct json *question,
@@ -203,8 +202,8 @@ enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys, st
     struct bytes name = bytes_of_text(text);
     if (name.size == 0 || name.size > TUNING_KEY_MAX * 4)
         return kiln_fail(err, KILN_INVALID,
-                         "a problem's name has 1 to %u letters: a MIOpenDriver command line, or a "
-                         "key of a FindDb or PerfDb",
+                         "a problem's name has 1 to %u characters: a MIOpenDriver command line, or "
+                         "a key of a FindDb or PerfDb",
                          TUNING_KEY_MAX * 4);
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = problem_named(name, ret_keys->problems, &ret_keys->count, &why);

@@ -362,8 +362,7 @@ TEST(users, a_user_sees_their_own_row_and_the_others_as_one)
 TEST(users, a_usage_request_without_a_grouping_is_refused)
 {
     struct users *f = *state;
-    test_caller_refused(&f->user, &f->engine, MESSAGE_ledger, "{}", KILN_INVALID,
-                        "uid, target or program");
+    test_caller_refused(&f->user, &f->engine, MESSAGE_ledger, "{}", KILN_INVALID, "'by'");
     test_caller_refused(&f->user, &f->engine, MESSAGE_ledger, "{\"by\":\"moon\"}", KILN_INVALID,
                         "not 'moon'");
 }

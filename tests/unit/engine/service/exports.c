@@ -146,16 +146,14 @@ TEST(export, versions_of_miopen_are_exported_each_by_itself)
     expect_exported(f, "{\"version\":\"3.3\",\"database_id\":\"gfx906_60\"}", "gfx906_60.ukdb",
                     &new);
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
-                        "{\"database_id\":\"gfx906_60\"}", KILN_INVALID,
-                        "of 'gfx906_60' there are kernels of several versions of MIOpen");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_INVALID,
-                        "name one version of 3.");
+                        "{\"database_id\":\"gfx906_60\"}", KILN_INVALID, "'gfx906_60'");
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_INVALID, "3.");
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"version\":\"none\"}",
                         KILN_NOT_FOUND, "to export");
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"version\":\"3.4\"}",
                         KILN_NOT_FOUND, "to export");
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"version\":\"../x\"}",
-                        KILN_INVALID, "a version of MIOpen has");
+                        KILN_INVALID, "version");
 }
 
 TEST(export, kernels_of_no_version_are_exported_beside_others_when_asked_for)
@@ -263,7 +261,7 @@ TEST(export, private_imports_of_others_are_not_exported)
     struct fixture *f = *state;
     import_rows(f, &f->ann, &(struct cache){ "gfx906_60", three, 3 }, "{}");
     test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_export, "{}", KILN_NOT_FOUND,
-                        "there are no imported kernels to export");
+                        "imported kernels");
     test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_export,
                         "{\"database_id\":\"gfx906_60\"}", KILN_NOT_FOUND, "of gfx906_60");
 }
@@ -276,14 +274,14 @@ TEST(export, kernels_compiled_here_are_not_exported)
     fake_executor_compile(&f->engine.executor, bytes_of_text("object"));
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "", KILN_NOT_FOUND,
-                        "there are no imported kernels");
+                        "imported kernels");
 }
 
 TEST(export, another_format_is_refused)
 {
     struct fixture *f = *state;
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{\"format\":\"zip\"}",
-                        KILN_INVALID, "there is no format 'zip' to export: ukdb");
+                        KILN_INVALID, "'zip'");
 }
 
 TEST(export, a_damaged_kernel_is_left_out_and_counted)
@@ -378,7 +376,7 @@ TEST(export, a_user_with_too_many_exported_files_open_is_asked_to_close_them)
     }
 
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_BUSY,
-                        "exported files open");
+                        "exported files");
 
     for (unsigned i = 0; i < EXPORTED_FILES_MAX_UID; i++)
         object_unref(kept[i]);
@@ -396,7 +394,7 @@ TEST(export, an_id_that_is_none_is_refused)
                         "gfx906_6000");
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export,
                         "{\"database_id\":\"gfx906_60@1\",\"version\":\"2\"}", KILN_INVALID,
-                        "has a version already");
+                        "version already");
 }
 
 TEST(export, a_file_that_is_gone_cannot_be_handed_over)
@@ -415,8 +413,7 @@ TEST(export, more_than_a_frames_worth_of_ids_must_be_named)
         snprintf(id, sizeof(id), "gfx90a%x", 70 + i);
         import_rows(f, &f->ann, &(struct cache){ id, three, 1 }, "{}");
     }
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_FULL,
-                        "more than 64 database ids: name one of them");
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_export, "{}", KILN_FULL, "than 64");
     KILN_AUTO(json)
     struct json *one = test_caller_ask(&f->ann, &f->engine, MESSAGE_kernel_export,
                                        "{\"database_id\":\"gfx90a46\"}");

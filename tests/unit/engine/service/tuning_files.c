@@ -105,7 +105,7 @@ TEST(tuning, users_import_into_their_own_records_only)
                  shared[i]);
         tuning_write(f, MINE);
         tuning_bring(f, &f->ann, MESSAGE_tuning_import, question, FIND_FILE);
-        assert_reply_refuses(&f->ann, 0, KILN_DENIED, "give --tier user");
+        assert_reply_refuses(&f->ann, 0, KILN_DENIED, "--tier user");
     }
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).tier, 3);
@@ -117,7 +117,7 @@ TEST(tuning, a_system_file_of_a_user_is_refused_when_only_its_name_says_so)
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
     tuning_bring(f, &f->ann, MESSAGE_tuning_import, SYSTEM_QUESTION, FIND_FILE);
-    assert_reply_refuses(&f->ann, 0, KILN_DENIED, "give --tier user");
+    assert_reply_refuses(&f->ann, 0, KILN_DENIED, "--tier user");
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
@@ -157,9 +157,8 @@ TEST(tuning, only_administrators_have_a_url_fetched)
 {
     struct tuning_users *f = *state;
     const char *q = "{\"url\":\"file:///etc/shadow\",\"tier\":\"user\"}";
-    tuning_refused(
-        f, &f->ann,
-        &(struct refusal){ MESSAGE_tuning_import, q, KILN_DENIED, "fetch it, then give the file" });
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_import, q, KILN_DENIED, "fetch it" });
     tuning_refused(f, &f->publisher,
                    &(struct refusal){ MESSAGE_tuning_import, q, KILN_DENIED, "fetch it" });
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
@@ -170,8 +169,7 @@ TEST(tuning, a_name_that_says_nothing_needs_a_kind_and_a_database_id)
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
     tuning_bring(f, &f->admin, MESSAGE_tuning_import, "{}", "results");
-    assert_reply_refuses(&f->admin, 0, KILN_INVALID,
-                         "give its kind and its database id; to kilnctl: --kind and --db-id");
+    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "--db-id");
     KILN_AUTO(json)
     struct json *a = tuning_import(f, &f->admin, "{\"kind\":\"find\",\"database_id\":\"" ID "\"}",
                                    "results", MINE);
@@ -240,7 +238,7 @@ TEST(tuning, nothing_is_merged_into_a_system_database)
     tuning_write(f, MINE);
     tuning_bring(f, &f->admin, MESSAGE_tuning_merge,
                  "{\"name\":\"" FIND_FILE "\",\"tier\":\"system\"}", FIND_FILE);
-    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "replaced, never merged");
+    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "never merged");
 }
 
 /* ---- export, backup ---- */
@@ -267,7 +265,7 @@ TEST(tuning, an_export_of_the_user_tier_holds_ones_own_records)
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
     tuning_refused(f, &f->bob,
                    &(struct refusal){ MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_NOT_FOUND,
-                                      "no user records" });
+                                      "user records" });
     KILN_AUTO(json)
     struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_export,
                                   "{\"tier\":\"user\",\"version\":\"2.17.0.a82233c22\"}");
@@ -341,12 +339,12 @@ TEST(tuning, nothing_is_exported_onto_a_full_disk)
         looks_until_full = looks;
         tuning_refused(f, &f->ann,
                        &(struct refusal){ MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_FULL,
-                                          "are kept for the stores" });
+                                          "MiB left" });
         assert_int_equal(engine_fixture_staged(&f->engine), 0);
     }
     looks_until_full = 1;
     tuning_refused(f, &f->admin,
-                   &(struct refusal){ MESSAGE_tuning_backup, "{}", KILN_FULL, "make room on it" });
+                   &(struct refusal){ MESSAGE_tuning_backup, "{}", KILN_FULL, "MiB left" });
     looks_until_full = 0;
     json_destroy(tuning_admin(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}"));
 }
@@ -388,7 +386,7 @@ TEST(tuning, a_file_of_a_backend_that_there_is_not_is_refused)
     tuning_bring(f, &f->ann, MESSAGE_tuning_import,
                  "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\",\"backend\":\"Metal\"}", FIND_FILE);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'Metal' is no backend");
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'Metal'");
 }
 
 TEST(tuning, a_file_of_another_backend_than_the_devices_is_refused)
@@ -398,8 +396,7 @@ TEST(tuning, a_file_of_another_backend_than_the_devices_is_refused)
     tuning_bring(f, &f->ann, MESSAGE_tuning_import,
                  "{\"tier\":\"user\",\"database_id\":\"sm_90_132\"}", FIND_FILE);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID,
-                         "find records of sm_90_132 have the backend CUDA, not 'HIP'");
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'HIP'");
 }
 
 TEST(tuning, records_of_a_device_unknown_to_miopen_are_imported_by_file_name)

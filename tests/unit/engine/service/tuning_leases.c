@@ -174,7 +174,7 @@ TEST(tuning, another_users_lease_is_another_one)
     assert_int_equal(b.first, 0);
     assert_true(a.lease != b.lease);
     send_report(f, &f->bob, &a, "9,9", 0.001);
-    assert_reply_refuses(&f->bob, 0, KILN_NOT_FOUND, "holds no lease");
+    assert_reply_refuses(&f->bob, 0, KILN_NOT_FOUND, "lease");
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
