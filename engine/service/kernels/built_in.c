@@ -37,7 +37,7 @@ enum kiln_code built_in_check_request(const struct engine *e, unsigned type, con
         "'%s' writes files, but the engine in this program has no directory: ask kilnd", command);
 }
 
-/* ---- what is built in ---- */
+/* ---- the items that are built in ---- */
 
 enum built_in_kinds { HAS_FIND = 1, HAS_PERF = 2, HAS_KERNELS = 4 };
 
@@ -82,11 +82,11 @@ static bool is_first_of_its_id(const struct engine_data *data, size_t at)
     return true;
 }
 
-/* ---- what is missing ---- */
+/* ---- messages: what is missing ---- */
 
-#define NAMES_MAX 160 /* letters of a sentence */
+#define NAMES_MAX 160 /* characters */
 #define ENTRY_MAX 80
-#define MORE_MAX 16 /* of " and 999 more" */
+#define MORE_MAX 16 /* for " and 999 more" */
 #define OFF_WAY "rebuild the program, or set KILN_EMBED_COMPILE=on on a host with a compiler"
 
 static void write_kinds(char text[ENTRY_MAX], struct bytes id, unsigned kinds)

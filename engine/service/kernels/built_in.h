@@ -18,8 +18,7 @@ struct unmet_plan { /* the options of a plan request; borrowed */
     const struct problem *problem;
     const struct target *target;
     const char *database_id;
-    bool has_named_solver; /* the request names a solver other than the one chosen when the program
-                              was built */
+    bool has_named_solver; /* the request names a solver */
 };
 /* |err| says why no plan can be made, with KILN_NOT_FOUND or the code for a missing compiler. If
  * data is built in, the message is replaced: it then names problem, device and what to do. */

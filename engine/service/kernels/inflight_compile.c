@@ -40,7 +40,7 @@ static void fail_compile(struct inflight *f, const struct kiln_err *why)
     struct engine *e = f->engine;
     const char *log = f->order.task.result.log;
     bool lasting = why->code == KILN_COMPILE_FAILED || why->code == KILN_INVALID ||
-                   why->code == KILN_CORRUPT; /* the others are this host's moment */
+                   why->code == KILN_CORRUPT; /* other codes describe this host's current state */
     e->stats.compile_errors++;
     if (lasting && !f->no_cache)
         failure_memory_add(e->failures, &f->asked, why, log, clock_monotonic_ns());
@@ -83,8 +83,9 @@ static void compile_done(struct compile_order *order)
     if (result->end == COMPILE_OUTDATED)
         toolchains_describe_soon(f->engine);
     if (result->end == COMPILE_UNAVAILABLE || result->end == COMPILE_OUTDATED) {
-        inflight_deliver_failure(f, &result->err,
-                                 result->log); /* not the kernel's: not remembered */
+        inflight_deliver_failure(
+            f, &result->err,
+            result->log); /* the compiler is to blame, not the kernel: not remembered */
         return;
     }
     f->engine->stats.compiles++;

@@ -102,7 +102,7 @@ void inflight_label_object(struct inflight *f)
     if (object->is_private)
         snprintf(what->program, sizeof(what->program), "%s", ACCOUNTING_PRIVATE);
     object->ledger_kind = accounting_kind_of(f->engine->metrics.accounting, what);
-    free(what); /* the ledger has it */
+    free(what); /* the accounting has a copy */
     object->origin = NULL;
 }
 
@@ -149,7 +149,8 @@ void inflight_deliver_object(struct inflight *f, enum tier tier)
     };
     if (tier != TIER_COMPILED)
         inflight_label_object(f);
-    if (f->lookup.has_shared_key && !f->object->is_private) { /* the key of a name is one user's */
+    if (f->lookup.has_shared_key &&
+        !f->object->is_private) { /* a name's key is private to its user */
         f->object->is_named = true;
         f->object->owner = (uint32_t)f->uid;
     }

@@ -61,7 +61,7 @@ static void lookup_done(struct task *task)
     }
     f->err = (struct kiln_err){ .code = KILN_NOT_FOUND };
     if (list_is_empty(&f->tickets))
-        inflight_destroy(f); /* everybody left while we looked */
+        inflight_destroy(f); /* all callers left during the look-up */
     else if (f->source)
         inflight_compile_or_join(f);
     else

@@ -22,7 +22,7 @@ enum kiln_code source_copy(struct engine *e, uid_t uid, const struct fetch_optio
     const struct compile_job *job = options->job;
     const struct toolchain *tc = options->tc;
     size_t size = job->toolchain.size + job->target.size + job->program.size + job->options.size +
-                  job->source.size + job->headers.size + 6; /* their ends */
+                  job->source.size + job->headers.size + 6; /* a NUL behind each text */
     enum kiln_code rc = budget_take(e->budget, uid, size, err);
     if (rc)
         return rc;
@@ -38,7 +38,10 @@ enum kiln_code source_copy(struct engine *e, uid_t uid, const struct fetch_optio
     s->size = size;
     s->job = (struct compile_job){
         .kind = COMPILE_KERNEL,
-        .origin = works ? job->origin : COMPILE_OF_CLIENT, /* a client chose the target */
+        .origin =
+            works
+                ? job->origin
+                : COMPILE_OF_CLIENT, /* a client chose the target, so the compile is not trusted */
         .target_works = works,
         .toolchain = copy_text(&at, job->toolchain),
         .target = copy_text(&at, job->target),

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What a kernel is made of, copied: a job that outlives the request that brought it.
+ * A copy of a compile job, which outlives the request that brought the job.
  *
  * Ownership  charged to its user's budget from copy to destroy
  * Threading  the engine's thread; read-only elsewhere

@@ -13,12 +13,12 @@
 #include <string.h>
 
 #define DESCRIPTION_MAX (64u << 10)
-#define DESCRIBE_AGAIN_NS 10000000000u /* after a failure, not before ten seconds */
+#define DESCRIBE_AGAIN_NS 10000000000u /* ten seconds after a failure */
 /* An upgraded compiler package is noticed within a minute of use. Kernels that the new compiler
  * makes until then are stored under the old identity, which is no longer looked up afterwards. */
 #define DESCRIBE_FRESH_NS 60000000000u
 #define FAILURE_NS 600000000000u /* ten minutes, as long as a failed compile is remembered */
-#define NOT_NOW_NS 1000000000u   /* a second, when there was no process to try with */
+#define NOT_NOW_NS 1000000000u   /* one second, if no compiler process could be started */
 /* Limit of probes under way for one user: each costs a process, and a new target always needs
  * probes. The limit exceeds the need of any batch; a longer list of targets waits, then
  * continues. */
@@ -27,7 +27,7 @@
  * loop forever if its findings are forgotten before it reads them. */
 #define TRIES_MAX 8u
 
-#define FAILED_PROBES_MAX 96 /* more than one list of targets leads to */
+#define FAILED_PROBES_MAX 96 /* more than one list of targets can cause */
 
 /* A probe that failed for a temporary reason: it is tried again after a while. */
 struct failed_probe {
@@ -37,9 +37,9 @@ struct failed_probe {
 };
 
 struct toolchain_probes {
-    struct list under_way;   /* of struct probe; owned: describes and probes */
-    unsigned tries;          /* that the request at hand had before this one */
-    uint64_t describe_at_ns; /* when to ask (again) */
+    struct list under_way;   /* of struct probe: running describes and probes; owned */
+    unsigned tries;          /* how often the current request has waited already */
+    uint64_t describe_at_ns; /* when to describe the toolchains next */
     struct failed_probe failures[FAILED_PROBES_MAX];
     unsigned next_failure;
     char describe_failure[512];
@@ -50,7 +50,7 @@ struct toolchain_probes {
 /* One request's wait for one probe. */
 struct probe_wait {
     struct waiting_request *request;
-    struct list_link link; /* of the probe; in no list once that has ended */
+    struct list_link link; /* in the probe's list until the probe has ended */
     struct probe *probe;
 };
 
@@ -58,7 +58,7 @@ struct waiting_request {
     struct deferred base; /* first member */
     size_t charged;
     struct frame_header header;
-    struct bytes body; /* behind the last of |waits| */
+    struct bytes body; /* stored behind the last of |waits| */
     unsigned tries;    /* how often the handler has run */
     unsigned wait_count, waits_left;
     struct probe_wait waits[];
@@ -68,13 +68,13 @@ struct waiting_request {
 struct probe {
     struct compile_order order; /* first member */
     struct engine *engine;
-    struct list_link link;     /* of those under way */
-    uid_t uid;                 /* who asked for it first, and is counted for it */
-    bool is_asked;             /* by the request at hand */
-    struct list waits;         /* of struct probe_wait, in the order they came */
-    struct task task;          /* a describe's second half: what the store remembers */
+    struct list_link link;     /* in under_way */
+    uid_t uid;                 /* the user who asked first; the probe counts for this user */
+    bool is_asked;             /* the current request asked for it */
+    struct list waits;         /* of struct probe_wait, in order of arrival */
+    struct task task;          /* second half of a describe: reads cached probes from the store */
     struct list cached_probes; /* of struct cached_probe; owned; filled on a work queue */
-    struct toolchain tc;       /* a copy: the table may change meanwhile */
+    struct toolchain tc;       /* a copy, because the table may change meanwhile */
     struct target target;
 };
 
@@ -274,7 +274,7 @@ static enum kiln_code read_description(struct engine *e, const struct compile_re
     return rc;
 }
 
-/* What an earlier probe found, as the store remembers it. */
+/* The result of an earlier probe, from the store. */
 struct cached_probe {
     struct list_link link;
     struct digest toolchain_id;
@@ -290,7 +290,8 @@ static void add_cached_probe(void *context, const struct digest *id, const char 
     struct kiln_err ignored = KILN_ERR_INIT;
     struct cached_probe *m = calloc(1, sizeof(*m));
     if (!m || target_parse(bytes_of_text(target), &m->target, &ignored)) {
-        free(m); /* written by a newer kiln, or no memory: probed again when needed */
+        free(m); /* the target is from a newer kiln, or memory ran out: kiln probes it again when
+                    needed */
         return;
     }
     m->toolchain_id = *id;
@@ -307,7 +308,7 @@ static struct probe *probe_of_task(struct task *t)
 static void cached_probes_work(struct task *task)
 {
     struct probe *p = probe_of_task(task);
-    struct kiln_err ignored = KILN_ERR_INIT; /* what cannot be read is probed again */
+    struct kiln_err ignored = KILN_ERR_INIT; /* kiln probes again what it cannot read */
     if (kernel_store_probes(p->engine->store, add_cached_probe, p, &ignored))
         return;
 }
@@ -322,7 +323,7 @@ static void learn_probe(struct engine *e, const struct cached_probe *m)
     }
 }
 
-/* Once, until there is one. */
+/* Reports it once, until a compiler is installed. */
 static void report_missing_toolchains(struct engine *e)
 {
     bool none = toolchain_table_count(e->toolchains) == 0;
@@ -388,7 +389,7 @@ void toolchains_describe(struct engine *e)
     struct kiln_err err = KILN_ERR_INIT;
     struct probe *p = calloc(1, sizeof(*p));
     if (p)
-        p->order.uid = (uid_t)-1; /* of no user */
+        p->order.uid = (uid_t)-1; /* no user's */
     if (!p || start_probe(e, p, COMPILE_DESCRIBE, describe_done, &err)) {
         free(p);
         memcpy(e->probes->describe_failure, err.text, sizeof(e->probes->describe_failure));
@@ -428,7 +429,7 @@ static void store_probe(struct engine *e, const struct probe *p, bool works, con
 {
     struct probe_put_task *r = calloc(1, sizeof(*r));
     if (!r)
-        return; /* probed again after the next start */
+        return; /* kiln probes again after the next start */
     r->task = (struct task){ .work = probe_put_work, .done = probe_put_done };
     r->engine = e;
     r->toolchain_id = p->tc.identity;
@@ -465,7 +466,7 @@ void toolchains_forget_failures(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
     if (e->probes->tries > 0)
-        return; /* what a request waited for counts for it, however long it waited for the rest */
+        return; /* a request uses the results that it waited for, even if others took long */
     for (size_t i = 0; i < FAILED_PROBES_MAX; i++) {
         struct failed_probe *f = &e->probes->failures[i];
         if (f->until_ns && f->until_ns <= now)
@@ -522,7 +523,8 @@ enum kiln_code toolchains_probe(struct engine *e, uid_t uid, const struct toolch
         if (strcmp(p->tc.name, tc->name) != 0 || strcmp(p->target.text, target->text) != 0)
             continue;
         p->is_asked = true;
-        compile_queue_share(e->queue, &p->order, uid); /* at the better of the two places */
+        compile_queue_share(e->queue, &p->order,
+                            uid); /* the probe takes the better of the two queue slots */
         return KILN_OK;
     }
     if (own >= PROBES_MAX_UID)
@@ -539,7 +541,8 @@ enum kiln_code toolchains_probe(struct engine *e, uid_t uid, const struct toolch
     if (start_probe(e, p, COMPILE_PROBE, probe_done, err)) {
         free(p);
         kiln_while(err, "trying %s for %s", tc->name, target->text);
-        err->code = KILN_UNAVAILABLE; /* KILN_BUSY would mean that an answer is under way */
+        err->code =
+            KILN_UNAVAILABLE; /* KILN_BUSY would tell the client that a probe is under way */
         return err->code;
     }
     p->is_asked = true;
@@ -551,7 +554,7 @@ static enum kiln_code describe_first(struct engine *e, struct kiln_err *err)
     if (e->probes->describe_at_ns <= clock_monotonic_ns())
         toolchains_describe(e);
     EACH_PROBE(e, p)
-    p->is_asked = true; /* the describe: until it has ended there is no other */
+    p->is_asked = true; /* the describe: no probe starts before it has ended */
     if (!toolchains_settled(e))
         return KILN_BUSY;
     return kiln_fail(err, KILN_UNAVAILABLE, "no toolchain to compile with: %s",
@@ -577,7 +580,7 @@ enum kiln_code toolchains_resolve(struct engine *e, const struct toolchain_quest
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target)
 {
     struct target t;
-    struct kiln_err ignored = KILN_ERR_INIT; /* who cannot read it has not tried it */
+    struct kiln_err ignored = KILN_ERR_INIT; /* nobody has tried a target that cannot be parsed */
     return target_parse(target, &t, &ignored) == KILN_OK &&
            toolchain_probe_state(e->toolchains, tc, &t) == PROBE_WORKS;
 }

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACES (2u * ACCOUNTING_USERS_MAX) /* a power of two, and never more than half full */
-/* 2^64 divided by the golden ratio: uids that follow each other come to lie apart. */
+#define PLACES (2u * ACCOUNTING_USERS_MAX) /* a power of two; the table is at most half full */
+/* 2^64 divided by the golden ratio (Fibonacci hashing): spreads consecutive uids over the table. */
 #define SPREAD UINT64_C(0x9e3779b97f4a7c15)
 
 enum kiln_code accounting_create(struct accounting **ret_accounting, struct kiln_err *err)
@@ -22,7 +22,7 @@ enum kiln_code accounting_create(struct accounting **ret_accounting, struct kiln
     if (!l || !l->users || !l->places || !l->kinds)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the usage accounting: out of memory");
     l->kind_count = 1;
-    l->others.uid = UINT32_MAX; /* nobody's */
+    l->others.uid = UINT32_MAX; /* no user's */
     *ret_accounting = KILN_TAKE(l);
     return KILN_OK;
 }
@@ -36,7 +36,9 @@ struct accounting *accounting_copy(const struct accounting *l)
                                  .others = l->others,
                                  .kind_count = l->kind_count,
                                  .since = l->since };
-    copy->users = malloc((l->user_count + 1) * sizeof(*l->users)); /* none is not out of memory */
+    copy->users =
+        malloc((l->user_count + 1) *
+               sizeof(*l->users)); /* malloc(0) may return NULL, which is not an error here */
     copy->kinds = malloc(l->kind_count * sizeof(*l->kinds));
     if (!copy->users || !copy->kinds)
         return NULL;
@@ -77,7 +79,7 @@ static bool is_worth_less(const struct kernel_sums *a, const struct kernel_sums 
 
 /* ---- users ---- */
 
-/* Where the user is, or would be: a place that is 0. */
+/* The user's place in the hash table, or the free place where the user belongs. */
 static unsigned place_of(const struct accounting *l, uint32_t uid)
 {
     unsigned at = (unsigned)((uid * SPREAD) >> 40) % PLACES;
@@ -113,7 +115,7 @@ struct accounting_user *accounting_user_of(struct accounting *l, uint32_t uid)
     bool has_space = l->user_count < ACCOUNTING_USERS_MAX;
     unsigned number = has_space ? l->user_count++ : user_gives_way(l);
     if (!has_space)
-        at = place_of(l, uid); /* the others have moved */
+        at = place_of(l, uid); /* the other users' places have changed */
     l->places[at] = (uint16_t)(number + 1);
     l->users[number] = (struct accounting_user){ .uid = uid };
     return &l->users[number];
@@ -176,7 +178,7 @@ uint32_t accounting_kind_of(struct accounting *l, const struct object_origin *wh
     return number;
 }
 
-/* ---- booking ---- */
+/* ---- counting ---- */
 
 static void add_compile(struct kernel_sums *sums, uint64_t compile_us)
 {

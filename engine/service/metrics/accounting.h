@@ -30,7 +30,8 @@ struct accounting_user {
 };
 
 struct accounting_kind {
-    uint32_t number; /* of the kind in this place: a newer kind has a larger number */
+    uint32_t number; /* number of the kind in this place; a newer kind in the same place has a
+                        larger number */
     bool is_changed;
     uint64_t hash;
     struct object_origin what;
@@ -43,14 +44,14 @@ struct accounting {
     unsigned user_count;
     struct accounting_user others;  /* users without a row */
     struct accounting_user *latest; /* borrowed: the user counted last */
-    struct accounting_kind *kinds;  /* owned; place 0 are the others */
+    struct accounting_kind *kinds;  /* owned; place 0 is "others" */
     unsigned kind_count;
     uint64_t since;      /* seconds since the epoch */
     bool rewrites_users; /* a user's row was replaced: its stored row must be deleted */
     bool rewrites_kinds; /* likewise */
     bool has_changed;
     /* Of accounting_tasks.c. */
-    bool is_busy; /* it is being read or written */
+    bool is_busy; /* a task reads or writes the rows */
     bool is_loaded;
     uint64_t written_at_ns;
 };

@@ -4,10 +4,10 @@
 #include <stdio.h>
 
 #define WRITE_EVERY_NS 10000000000u
-/* With the row of the others. */
+/* Including the row "others". */
 #define ROWS_MAX (ACCOUNTING_USERS_MAX + ACCOUNTING_KINDS_MAX + 1)
-/* Of rows that were read: in a full table each may make another give way, some 15 us, and others
- * are to be served meanwhile. */
+/* Rows that one loop iteration adds. In a full table each may replace another row, which takes
+ * about 15 us, and other requests must run in between. */
 #define ROWS_A_STEP 32
 
 struct accounting_task {
@@ -15,9 +15,9 @@ struct accounting_task {
     struct engine *engine;
     struct kernel_ledger accounting;
     struct kernel_ledger_row *rows; /* owned, ROWS_MAX of them */
-    struct object_origin *names;    /* owned: what their texts point to */
+    struct object_origin *names;    /* owned: the rows' texts point to it */
     size_t count, name_count;
-    size_t taken; /* of those that were read: in the ledger */
+    size_t taken; /* rows that were read and added to the accounting */
     uint64_t since;
     bool written;
     enum kiln_code rc;
@@ -46,7 +46,7 @@ static struct accounting_task *task_create(struct engine *e)
     return NULL;
 }
 
-/* |row| with texts of our own; kinds beyond the most are left out, there are none. */
+/* Copies |row| with its texts. Rows beyond the limits cannot occur and are left out. */
 static void keep_row(struct accounting_task *t, const struct kernel_ledger_row *row)
 {
     if (t->count == ROWS_MAX || (!row->is_user && t->name_count == ACCOUNTING_KINDS_MAX))
@@ -80,7 +80,7 @@ static void load_ended(struct accounting_task *t)
     if (l->is_loaded && t->since && t->since < l->since)
         l->since = t->since;
     if (t->rc)
-        event_report(t->engine, "store_error", t->err.text); /* it is tried again */
+        event_report(t->engine, "store_error", t->err.text); /* the next write tries again */
     task_destroy(t);
 }
 
@@ -96,7 +96,8 @@ static void load_done(struct task *task)
         load_ended(t);
 }
 
-/* Until the stored rows were read, nothing is written, so that they are not overwritten by less. */
+/* Nothing is written until the stored rows were read; otherwise smaller sums would overwrite
+ * them. */
 void accounting_load(struct engine *e)
 {
     struct accounting_task *t = task_create(e);
@@ -154,7 +155,7 @@ static void write_done(struct task *task)
         l->rewrites_users = l->rewrites_kinds = true;
     }
     event_after_write(e, t->rc, &t->err);
-    bool again = e->draining && t->written; /* what came in meanwhile */
+    bool again = e->draining && t->written; /* writes what changed meanwhile */
     task_destroy(t);
     if (again)
         accounting_write(e, /* force= */ true);

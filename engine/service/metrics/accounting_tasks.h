@@ -11,5 +11,5 @@
 #include "engine/service/internal.h"
 
 void accounting_load(struct engine *e);
-/* Writes what has changed if that is due; |force| writes it anyway. */
+/* Writes changed rows if a write is due; |force| writes them anyway. */
 void accounting_write(struct engine *e, bool force);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the store, and of the answer; the others are summed up. */
+/* Limits of the store's rows and of the answer's rows. The rest is one row, "others". */
 #define SHARES_MAX 1000
 #define ROWS_MAX 1000
 
@@ -14,10 +14,10 @@ static const char *const by_names[] = { "uid", "target", "program" };
 
 static const struct admin_member accounting_members[] = { { "by", MEMBER_TEXT }, { 0 } };
 
-struct line { /* of the answer */
+struct line { /* a row of the answer */
     char name[LIMIT_TARGET_TEXT];
     uint32_t uid;
-    bool is_others; /* it has no name */
+    bool is_others; /* the row "others", which has no name */
     struct kernel_sums sums;
     uint64_t kernels, bytes;
 };
@@ -41,7 +41,7 @@ static enum kiln_code read_by(const struct json *question, enum by *ret_by, stru
     return kiln_fail(err, KILN_INVALID, "'by' must be uid, target or program, not '%.60s'", by);
 }
 
-/* ---- what the store has ---- */
+/* ---- the store's contents ---- */
 
 static void add_share(void *context, const struct kernel_share *share)
 {
@@ -90,7 +90,7 @@ static enum kiln_code ask_store(struct admin *a, enum by by)
     return rc;
 }
 
-/* ---- together with what was saved ---- */
+/* ---- contents and saved time together ---- */
 
 static struct line *add_line(struct lines *lines, const char *name, uint32_t uid)
 {
@@ -106,7 +106,7 @@ static struct line *add_line(struct lines *lines, const char *name, uint32_t uid
 static void collect_shares(struct lines *lines, const struct json *rows)
 {
     for (const struct json *row = json_first(rows); row; row = json_next(row)) {
-        char name[ORIGIN_PROGRAM_MAX]; /* cut as the ledger cuts it */
+        char name[ORIGIN_PROGRAM_MAX]; /* cut to the length that the accounting keeps */
         snprintf(name, sizeof(name), "%s", json_get_text(row, "name", ""));
         const char *whole = json_get_text(row, "name", "");
         struct line *line = add_line(lines, lines->by == BY_PROGRAM ? name : whole,
@@ -171,7 +171,7 @@ static void join_equals(struct lines *lines)
     lines->count = kept;
 }
 
-/* What users have is between them and the administrators. */
+/* Users see their own row; only administrators see the rows of all users. */
 static void hide_others(struct lines *lines, const struct admin *a)
 {
     size_t kept = 0;
@@ -192,7 +192,7 @@ static void cut_tail(struct lines *lines)
         add_line_to(&lines->others, &lines->items[--lines->count]);
 }
 
-/* The store's rows were cut as well: what no line has is the others'. */
+/* The store's rows were cut as well, so what no line counts belongs to the others. */
 static void balance_lines(struct lines *lines, const struct admin *a)
 {
     uint64_t kernels = lines->others.kernels, bytes = lines->others.bytes;
@@ -241,7 +241,7 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
     return answer;
 }
 
-/* The rows' owners are worked out on a work queue, on a copy: there may be thousands. */
+/* Copies the accounting, so that a work queue can sum up thousands of rows. */
 static void begin_accounting(struct admin *a)
 {
     a->accounting = accounting_copy(a->base.engine->metrics.accounting);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request metrics: every figure, as Prometheus reads it. */
+/* The request metrics: all metrics in Prometheus' text format. */
 #include "engine/service/budget.h"
 #include "engine/service/metrics/exposition.h"
 #include "engine/service/requests/admin.h"
@@ -28,12 +28,12 @@ static const struct metric metrics[METRIC_NAMES] = {
     static uint64_t level_##name(const struct engine *e) { return expression; }
 #include "engine/service/metrics/metrics.def"
 
-/* A sample that the table states: one of |level|, |hosted| and |offset| says where it is from. */
+/* A sample of metrics.def. One of |level|, |hosted| and |offset| is its source. */
 struct sample {
     enum metric_name metric;
     const char *values;
     uint64_t (*level)(const struct engine *e);
-    const char *hosted; /* member of what the process around the engine counts */
+    const char *hosted; /* name of a counter of the process around the engine */
     size_t offset;      /* in struct stats */
 };
 
@@ -46,12 +46,12 @@ static const struct sample samples[] = {
 #include "engine/service/metrics/metrics.def"
 };
 
-struct page { /* the text that is being written, and what it is made of */
+struct page { /* the text that is being written, and its sources */
     struct buffer *out;
     const struct metric *family;
     const struct engine *e;
     const struct json *host_stats, *host_status;
-    const struct kernel_usage *usage; /* NULL: the store could not be asked */
+    const struct kernel_usage *usage; /* NULL: the store could not be read */
 };
 
 static void put_number(struct page *p, uint64_t number)
@@ -102,7 +102,7 @@ static void put_sample(struct page *p, const struct sample *s)
     exposition_number(p->out, p->family, text[0] ? values : NULL, read_sample(p, s));
 }
 
-/* ---- who we are ---- */
+/* ---- this process ---- */
 
 static void write_up(struct page *p) { put_number(p, 1); }
 
@@ -260,7 +260,7 @@ static void write_evictions(struct page *p)
 
 static void write_rejections(struct page *p) { put_number(p, p->e->metrics.rejections); }
 
-/* What ended well is there from the start, where it can come; failures from the first one on. */
+/* Possible successes are shown from the start, failures after the first one. */
 static void put_transfers(struct page *p, enum transfer_tier tier, enum transfer_op op)
 {
     static const char *const tiers[TRANSFER_TIERS] = { "package", "disk", "tuning" };
@@ -293,7 +293,7 @@ static void write_tuning_entries(struct page *p)
 
 /* ---- all of them ---- */
 
-/* The samples that are not in the table as they are. */
+/* Writers of samples that are computed instead of read from the table. */
 static void (*const writers[METRIC_NAMES])(struct page *) = {
     [METRIC_NAME_up] = write_up,
     [METRIC_NAME_build_info] = write_build_info,
@@ -328,8 +328,8 @@ static const struct sample *first_sample(enum metric_name name)
     return NULL;
 }
 
-/* False for what only a process around the engine has, or tuning databases that could not be
- * opened. */
+/* False for metrics that need a process around the engine, and for tuning databases that could
+ * not be opened. */
 static bool is_known(const struct page *p, enum metric_name name)
 {
     const struct sample *first = first_sample(name);
@@ -353,7 +353,7 @@ static void write_metric(struct page *p, enum metric_name name)
 
 /* ---- the request ---- */
 
-/* A store that cannot be asked is no reason to have no figures at all: its sizes are left out. */
+/* If the store cannot be read, only its sizes are left out. */
 static enum kiln_code work_metrics(struct admin *a)
 {
     a->base.err.code = kernel_store_usage(a->base.engine->store, &a->usage, &a->base.err);

@@ -92,8 +92,8 @@ static bool mark_waiter(const struct caller *caller, uint64_t id, enum kiln_code
     return false;
 }
 
-/* Ids are the client's, who may use one twice: then one of the two is meant, and sums stay right.
- */
+/* Clients choose ids and may use one twice. Then either request may be meant; the sums stay
+ * right. */
 void request_refused(struct engine_metrics *f, const struct caller *caller, uint64_t id,
                      enum kiln_code code)
 {

@@ -23,7 +23,7 @@
 /* A prime: batches of any usual size are timed at each of their places. */
 #define HOT_TIMED_EVERY 31
 
-enum { /* one more than the last code */
+enum { /* the last one is one more than the last code */
 #define KILN_CODE(name, number, retry, text) METRICS_CODE_##name = (number),
 #include "common/err_codes.def"
 #undef KILN_CODE
@@ -41,23 +41,24 @@ enum lookup_end {
 
 /* Why no tier had a kernel; each miss has one. */
 enum miss_reason {
-    MISS_NEW,        /* nobody had it yet, or it was removed */
-    MISS_DAMAGED,    /* what was there failed its check */
+    MISS_NEW,        /* the kernel is new, or was removed */
+    MISS_DAMAGED,    /* the stored object failed its check */
     MISS_STORE,      /* the store or the packages failed */
     MISS_UNCACHED,   /* the caller requested a new compile */
     MISS_REMEMBERED, /* an earlier failure to compile it is remembered */
     MISS_UNKNOWN,    /* requested by key or name, without a source to compile */
     MISS_REFUSED,    /* a limit, no memory, no compiler */
-    MISS_PREFETCH,   /* no job waited */
+    MISS_PREFETCH,   /* a prefetch asked, so no job waited */
 };
 
-enum compile_metric { /* of a compile that ended; the rest are those of compile_end */
+enum compile_metric { /* result of a compile; the others are in compile_end */
                       COMPILED_INVALID =
-                          COMPILE_OUTDATED + 1, /* what came is no code object for the target */
+                          COMPILE_OUTDATED +
+                          1, /* the compiler's output is no code object for the target */
                       COMPILE_RESULTS
 };
 
-/* What a file is transferred for. */
+/* The purpose of a transferred file. */
 enum transfer_tier {
     TRANSFER_PACKAGE, /* to install */
     TRANSFER_DISK,    /* its kernels, into the store */
@@ -83,11 +84,11 @@ struct request_mark {
 };
 
 struct engine_metrics {
-    uint64_t requests[METRICS_REQUESTS][METRICS_CODES]; /* that ended */
+    uint64_t requests[METRICS_REQUESTS][METRICS_CODES]; /* requests that ended */
     struct request_mark handled, ended;
     uint64_t in_flight;
 
-    uint64_t compiled; /* kernels that a compiler made for their callers */
+    uint64_t compiled; /* kernels that were compiled for a caller */
     struct histogram lookups[LOOKUP_ENDS];
     uint64_t ahead[LOOKUP_ENDS]; /* of these, kernels that a prefetch requested and found */
     unsigned hot_left,
@@ -98,12 +99,12 @@ struct engine_metrics {
     struct toolchain_metrics toolchains[METRICS_TOOLCHAINS];
     unsigned toolchain_count;
 
-    /* That ended. Whoever receives a result checks that its code is one of the table. */
+    /* Transfers that ended. The receiver of a result checks that its code is in the table. */
     uint64_t transfers[TRANSFER_TIERS][TRANSFER_OPS][METRICS_CODES];
 
-    uint64_t rejections; /* for a limit */
+    uint64_t rejections; /* requests rejected because of a limit */
     uint64_t saved_us, compile_us;
-    uint64_t batches;              /* that asked for kernels: their numbers */
+    uint64_t batches;              /* the number of the last batch that asked for kernels */
     uint64_t started;              /* seconds since the epoch */
     struct accounting *accounting; /* owned */
 };

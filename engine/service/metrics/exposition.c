@@ -10,7 +10,7 @@
 
 static void put_text(struct buffer *out, const char *text) { buffer_put(out, text, strlen(text)); }
 
-/* A backslash and a line feed everywhere, a quote in a label's value. */
+/* Escapes backslashes and line feeds, and quotes in label values. */
 static void put_escaped(struct buffer *out, const char *text, bool is_label)
 {
     for (; *text; text++) {
@@ -39,7 +39,7 @@ void exposition_begin(struct buffer *out, const struct metric *metric)
     put_text(out, "\n");
 }
 
-/* "{tier="hot",le="0.5"}"; nothing where there is no label. */
+/* Writes {tier="hot",le="0.5"}, or nothing if there are no labels. */
 static void put_labels(struct buffer *out, const struct metric *metric, const char *const *values,
                        const char *end)
 {
@@ -82,7 +82,7 @@ static void put_sample(struct buffer *out, const struct metric *metric, const st
     put_text(out, "\n");
 }
 
-/* Exact, without the zeros that say nothing: "0.001024", "12". */
+/* Writes seconds exactly, without trailing zeros: "0.001024", "12". */
 static const char *seconds_text(uint64_t whole, uint64_t ns, char text[NUMBER_TEXT])
 {
     int size = snprintf(text, NUMBER_TEXT, "%" PRIu64 ".%09" PRIu64, whole, ns);

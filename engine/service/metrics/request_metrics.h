@@ -34,7 +34,7 @@ static inline void request_begins(struct engine_metrics *f, const struct caller 
     f->handled.waits = false;
 }
 
-/* Its handler has returned. */
+/* Call it when the handler has returned. */
 static inline void request_returns(struct engine_metrics *f)
 {
     if (!f->handled.waits)
@@ -42,7 +42,7 @@ static inline void request_returns(struct engine_metrics *f)
     f->handled.caller = NULL;
 }
 
-/* From within its handler. */
+/* Call it within the request's handler. */
 static inline void request_waits(struct engine_metrics *f, struct deferred *w)
 {
     assert(f->handled.caller == w->caller && f->handled.id == w->request_id);

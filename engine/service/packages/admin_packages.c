@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define ROWS_PAGE 1000
-#define ROWS_BYTES (1u << 20) /* of their names and arguments */
+#define ROWS_BYTES (1u << 20) /* limit of the bytes of names and arguments */
 
 static const struct admin_member name_members[] = { { "name", MEMBER_TEXT }, { 0 } };
 
@@ -37,7 +37,7 @@ static const struct admin_member install_members[] = {
     { "source", MEMBER_TEXT }, { "replace_signed", MEMBER_FLAG }, { 0 },
 };
 
-/* As it is fetched; what is unpacked then has no SHA-256 that anybody stated. */
+/* True if the file may be compressed: then no stated SHA-256 applies to the unpacked file. */
 static bool may_be_packed(const struct transfer_job *job)
 {
     const char *text = job->url ? job->url : job->name ? job->name : "";
@@ -105,7 +105,7 @@ static void finish_package(struct upload *u)
 {
     if (u->base.rc)
         return;
-    engine_forget_hot(u->base.engine); /* one of the same name may have been replaced */
+    engine_forget_hot(u->base.engine); /* the package may have replaced one of the same name */
     event_note(u->base.engine, "package_installed", json_get_text(u->base.answer, "name", ""));
 }
 
@@ -275,7 +275,8 @@ static enum kiln_code work_remove(struct admin *a)
 
 static void finish_remove(struct admin *a)
 {
-    engine_forget_hot(a->base.engine); /* it does not know which package an object is from */
+    engine_forget_hot(
+        a->base.engine); /* the hot set does not know which package an object is from */
     event_note(a->base.engine, "package_removed", json_get_text(a->base.answer, "name", ""));
 }
 

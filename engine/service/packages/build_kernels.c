@@ -27,7 +27,7 @@ static enum kiln_code name_item(struct build *b, struct build_item *item, struct
     return rc ? rc : package_kernel_args(&source, &b->target, &item->args, err);
 }
 
-/* Nothing points to items yet. */
+/* Items may move: nothing points to them yet. */
 static enum kiln_code grow_items(struct build *b, struct kiln_err *err)
 {
     if (b->item_count < b->capacity)
@@ -68,7 +68,7 @@ static enum kiln_code add_problem(struct build *b, const struct problem *problem
     if (rc) {
         build_note_failure(b, problem, err);
         *err = KILN_ERR_INIT;
-        return KILN_OK; /* the others may be fine */
+        return KILN_OK; /* other problems may still be solved */
     }
     for (uint32_t i = 0; !rc && i < s->program_count; i++)
         rc = add_program(b, problem, &s->programs[i], err);
@@ -136,7 +136,7 @@ static void gather_kernels(struct deferred *d)
         build_go_on(b);
 }
 
-/* ---- before that: what records say, on the engine's thread ---- */
+/* ---- choosing by records, on the engine's thread ---- */
 
 /* Invalid problems are found later, when they are solved. */
 static void choose_next(struct build *b, const char *toolchain)

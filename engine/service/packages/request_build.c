@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define PROBLEMS_MAX 20000u
-/* About; where there are more, they are charged when they are known. */
+/* An estimate; if there are more, they are charged once their number is known. */
 #define KERNELS_A_PROBLEM 2
 
 static const struct admin_member build_members[] = {
@@ -19,7 +19,7 @@ static const struct admin_member build_members[] = {
     { 0 },
 };
 
-/* The file must be a sealed memfd: nobody can change or cut it while it is read here. */
+/* The file must be a sealed memfd, so that nobody can change or truncate it while it is read. */
 static enum kiln_code read_problems(struct build *b, int fd, struct kiln_err *err)
 {
     if (!fs_is_sealed(fd))

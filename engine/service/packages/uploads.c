@@ -47,7 +47,7 @@ static void clear_work(struct deferred *d)
         unlink(u->transfer.result.path);
 }
 
-/* Removing gigabytes takes a while. */
+/* Removing gigabytes takes time, so a work queue does it. */
 static const struct deferred_step clear_step = { .work_queue = WORK_QUEUE_READ,
                                                  .work = clear_work,
                                                  .done = deferred_destroy };
@@ -78,9 +78,9 @@ static void take_done(struct deferred *d)
     struct engine *e = d->engine;
     if (u->kind->taken)
         u->kind->taken(u);
-    event_after_write(e, KILN_OK, &d->err); /* a failure goes into the answer */
+    event_after_write(e, KILN_OK, &d->err); /* the answer reports a failure */
     if (!d->rc && u->more && !e->draining && d->caller) {
-        deferred_run(d, d->step); /* others' writes come in between */
+        deferred_run(d, d->step); /* so that other writes run in between */
         return;
     }
     if (!d->rc && u->more)
@@ -142,7 +142,7 @@ static void on_transferred(struct transfer_task *transfer)
     metrics_transfer_ended(&u->base.engine->metrics, u->kind->tier, transfer->job.url,
                            u->base.err.code);
     if (!u->base.err.code && !u->base.caller)
-        u->base.err.code = KILN_CANCELLED; /* it had arrived when the caller left */
+        u->base.err.code = KILN_CANCELLED; /* the file had arrived when the caller left */
     if (u->base.err.code == KILN_CANCELLED && u->base.engine->draining)
         kiln_fail(&u->base.err, KILN_UNAVAILABLE, STOPPING);
     u->base.rc = u->base.err.code;
@@ -163,7 +163,7 @@ static void cancel_transfer(struct upload *u)
         executor->ops->transfer_cancel(executor, &u->transfer);
 }
 
-/* It ends when its transfer or its step does. */
+/* The upload ends by itself, when its transfer or its step ends. */
 static bool stop_upload(struct deferred *d)
 {
     cancel_transfer(upload_of(d));

@@ -13,7 +13,7 @@
 
 enum member_type { MEMBER_TEXT, MEMBER_COUNT, MEMBER_FLAG, MEMBER_TEXTS };
 
-struct admin_member { /* what a question may hold */
+struct admin_member { /* a member that a question may have */
     const char *name; /* NULL ends the list */
     enum member_type type;
 };
@@ -39,15 +39,15 @@ struct admin_kind {
 };
 
 struct admin {
-    struct deferred base; /* first member; in the group of all administrative requests */
+    struct deferred base; /* first member; in the group |admin| */
     const struct admin_kind *kind;
-    char *text; /* owned: the answer as it goes out; NULL: not printed yet */
+    char *text;                               /* owned: the answer as text; NULL: not printed yet */
     struct digest toolchains[TOOLCHAINS_MAX]; /* identities of the installed toolchains */
     size_t toolchain_count;
     bool toolchains_known;
     struct object *files[ADMIN_FILES_MAX]; /* owned references: descriptors of the answer */
     size_t file_count;
-    struct accounting *accounting; /* owned copy; NULL: there is none */
+    struct accounting *accounting; /* owned copy of the accounting; NULL: none */
     struct digest *damaged;        /* owned: keys of kernels that failed their check */
     size_t damaged_count;
     struct digest key;         /* the kernel that the request is about, if it is about one */

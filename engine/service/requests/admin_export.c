@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Kernels that are read while one reader is held. */
+/* Kernels that are read before the reader is released. */
 #define KERNELS_A_STEP 256
 /* Damaged kernels that one export quarantines; each is a task on WORK_QUEUE_WRITE. */
 #define DAMAGED_MAX 256
@@ -21,15 +21,16 @@ static const struct admin_member export_members[] = {
     { "database_id", MEMBER_TEXT }, { "version", MEMBER_TEXT }, { "format", MEMBER_TEXT }, { 0 }
 };
 
-/* Asks for the kernels that were imported as of no version. */
+/* As a version: kernels that were imported without one. */
 #define NO_VERSION "none"
 
-struct ids { /* database ids that the caller has kernels of */
+struct ids { /* database ids of the caller's kernels */
     char list[ADMIN_FILES_MAX][VERSIONED_ID_MAX];
     size_t count;
-    const char *version; /* borrowed: of this one only; "": all, NO_VERSION: of none */
+    const char
+        *version; /* borrowed; "": all versions; NO_VERSION: only kernels without a version */
     bool more;
-    struct digest last; /* where the listing stands */
+    struct digest last; /* key of the last kernel that was listed */
     uint64_t seen;
 };
 
@@ -61,7 +62,7 @@ static void note_id(void *context, const struct kernel_record *r)
 
 #define LIST_STEP 1000
 
-/* Of |id| in all versions; "": of every device. */
+/* Adds the ids of |id| in all versions; "": of all devices. */
 static enum kiln_code gather_ids(struct admin *a, uint64_t scope, const char *id, struct ids *ids)
 {
     const struct kernel_filter filter = { .by_scope = true, .scope = scope, .database_id = id };
@@ -201,7 +202,7 @@ static enum kiln_code export_id(struct admin *a, const char *id, struct json *fi
     return KILN_OK;
 }
 
-/* "" is every one.  It may have its version with it. */
+/* Checks an id, which may contain a version. "" means all ids. */
 static enum kiln_code check_id(const char *id, const char *version, struct kiln_err *err)
 {
     struct bytes plain, own_version;

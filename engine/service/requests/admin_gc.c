@@ -74,7 +74,7 @@ static const struct admin_member pin_members[] = {
     { "pin", MEMBER_FLAG },   { "database_id", MEMBER_TEXT }, { 0 },
 };
 
-/* Each text is a key or the beginning of one. */
+/* Pins the kernels of |keys|: each text is a key or the beginning of one. */
 static enum kiln_code pin_keys(struct admin *a, const struct json *keys, bool pin,
                                uint64_t *ret_count)
 {

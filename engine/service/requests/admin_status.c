@@ -114,7 +114,7 @@ static struct json *describe_queue(const struct engine *e)
     return queue;
 }
 
-/* In the order in which somebody reads it: who answers, is it well, what it has. */
+/* In reading order: which daemon answers, its health, its contents. */
 static void finish_status(struct admin *a)
 {
     struct engine *e = a->base.engine;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request why_miss: the nearest stored kernel to one that is wanted, and which parts of the key
- * differ.
+ * The request why_miss: says whether a fetch of a kernel would be a hit.  If not, it lists the
+ * nearest stored kernels and the parts of the key that differ.
  *
- * Asked with a key, the stored kernel of that key is what is wanted; asked with a problem, what a
- * plan for it would fetch: of several programs the first that is missing; asked with MIOpen's name
- * for it, what was imported or lies in packages under that.
+ * The question names the kernel in one of three ways: by a key; by a problem, which means the first
+ * missing program of a plan for it; or by MIOpen's name, which imports and packages use.
  */
 #include "engine/service/kernels/kernel_lookup.h"
 #include "engine/service/requests/why.h"

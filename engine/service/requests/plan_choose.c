@@ -8,12 +8,13 @@
 
 #define IDENTITY_DIGITS 12
 #define VERSION_SHOWN \
-    200 /* letters; the rest of PLAN_TOOLCHAIN_MAX is the name's and the digits' */
+    200 /* characters; the rest of PLAN_TOOLCHAIN_MAX is for the name and the digits */
 
 /* ---- names ---- */
 
-/* gfx906_60 and gfx906_xnack_60 are devices of gfx906, sm_90_132 is one of sm_90 and of sm_90a.  An
- * OpenCL device's is a hash that also has a meaning where the device is another host's. */
+/* True if the id names a device of the target: gfx906_60 and gfx906_xnack_60 are devices of
+ * gfx906; sm_90_132 is one of sm_90 and of sm_90a. An OpenCL id is a hash, which may name a
+ * device of another host, so it always matches. */
 static bool is_of_target(const struct database_id *id, const struct target *target,
                          const char *arch)
 {
@@ -82,7 +83,7 @@ void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_M
     digest_to_hex(&tc->identity, hex);
     snprintf(text, PLAN_TOOLCHAIN_MAX, "%s %.*s %.*s", tc->name, VERSION_SHOWN, tc->version,
              IDENTITY_DIGITS, hex);
-    for (char *at = text; *at; at++) /* as records have it: printable ASCII */
+    for (char *at = text; *at; at++) /* records only contain printable ASCII */
         *at = *at < ' ' || *at > '~' ? '?' : *at;
 }
 
@@ -127,7 +128,7 @@ static struct plan_known *find_known(struct plan_known *known, unsigned count, s
     return NULL;
 }
 
-/* Whether the record has any of them. */
+/* True if the record has a time for one of the known solvers. */
 static bool read_find(struct bytes value, struct plan_known *known, unsigned count)
 {
     struct kiln_err ignored = KILN_ERR_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request configs: a range of a solver's candidates, those that are valid. */
+/* The request configs: the valid ones of a range of a solver's candidates. */
 #include "engine/service/internal.h"
 #include "engine/service/requests/plan_choose.h"
 #include "engine/solver/candidates.h"
@@ -13,8 +13,8 @@ struct configs_request {
     struct target target;
     const struct solver *solver;
     uint32_t first, end; /* candidates first .. end - 1 */
-    uint32_t next;       /* as far as was looked */
-    uint32_t count;      /* of records */
+    uint32_t next;       /* where the next request continues */
+    uint32_t count;      /* in |records| */
     struct buffer records;
 };
 

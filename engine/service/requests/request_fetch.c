@@ -11,7 +11,8 @@ struct item {
     struct fetch_ticket ticket; /* first member */
     struct fetch_request *request;
     struct result_options options;
-    struct object *object; /* owned: ready, and not sent yet; with the next three */
+    struct object
+        *object; /* owned reference: ready and not sent yet; the next three belong to it */
     enum tier tier;
     struct digest key;
     struct list_link ready;
@@ -150,11 +151,11 @@ static struct fetch_request *request_create(struct engine *e, struct caller *cal
     return rq;
 }
 
-/* One item, as it came, and what it needs once it was looked at. */
+/* One item of a request: first as it came, then with what its fetch needs. */
 struct item_request {
     struct result_options result;
     enum priority priority;
-    struct fetch_options fetch; /* its pointers stay within this */
+    struct fetch_options fetch; /* its pointers point into this struct */
     struct target target;       /* with a source */
     struct compile_job job;
     struct kernel_name name; /* with a name */
@@ -250,7 +251,7 @@ static enum kiln_code read_name(uid_t uid, struct bytes body, struct item_reques
     return KILN_OK;
 }
 
-/* True when the answer is at hand. */
+/* True: *ret_result holds the answer. */
 static bool begin_item(struct engine *e, const struct item_request *w, struct item *item,
                        const struct caller *caller, struct fetch_result *ret_result)
 {
@@ -398,7 +399,7 @@ static enum kiln_code look_ahead(struct engine *e, uid_t uid, const struct messa
         if (!rc)
             fine = source;
         if (rc != KILN_BUSY)
-            continue; /* go on: the other targets' probes may start as well */
+            continue; /* continue, so that the probes of other targets start as well */
         rc = note_target(&seen, &w.target, err);
         if (rc)
             return rc;
@@ -423,7 +424,7 @@ static void begin_items(struct engine *e, struct fetch_request *rq, const struct
         struct fetch_result result;
         struct item *item = &rq->items[i];
         enum kiln_code rc = read_item(e, caller->uid, &items, storage, &w);
-        if (rc && !w.err.code) { /* look_ahead settled this */
+        if (rc && !w.err.code) { /* look_ahead has made sure of this */
             toolchains_keep_asked(e);
             kiln_fail(&w.err, rc, "asked again too soon");
         }

@@ -41,9 +41,9 @@ static void send_leased(struct engine *e, struct caller *caller, uint64_t reques
 /* ---- waiting ---- */
 
 struct deferred_lease {
-    struct deferred base; /* first member; in the group of those that wait */
+    struct deferred base; /* first member; in the group lease_waits */
     struct lease_waiter place;
-    struct lease_request request; /* its texts and problem are those below */
+    struct lease_request request; /* its texts and problem are the members below */
     char database_id[DATABASE_ID_MAX], solver[LEASE_NAME_MAX + 1];
     struct problem problem;
     uint64_t until_ns;
@@ -158,7 +158,7 @@ static enum kiln_code read_lease(const struct message_tuning_lease *m, const str
         rc = tuning_text_take("solver", m->solver, sizeof(lease->solver), lease->solver, err);
     if (!rc)
         rc = problem_check(&m->problem, err);
-    if (!rc) /* else what is found could not be recorded */
+    if (!rc) /* otherwise the result could not be recorded */
         rc = tuning_key_of(TUNING_PERF, &m->problem, key, &ignored, err);
     lease->problem = m->problem;
     lease->request = (struct lease_request){ .uid = (uint32_t)caller->uid,
@@ -215,7 +215,7 @@ enum kiln_code handle_tuning_lease(struct engine *e, struct caller *caller,
 
 /* ---- report ---- */
 
-struct report { /* what a tuning_report says, checked */
+struct report { /* the checked content of a tuning_report */
     char params[LEASE_PARAMS_MAX + 1];
     struct lease_best best;
     struct origin_texts texts;
@@ -225,7 +225,7 @@ static enum kiln_code read_measurement(const struct message_tuning_report *m, st
                                        struct kiln_err *err)
 {
     if (m->params.size == 0)
-        return KILN_OK; /* none of the share ran */
+        return KILN_OK; /* no candidate of the share ran */
     enum kiln_code rc = tuning_word_check("parameters", m->params, /* commas= */ true, err);
     if (!rc)
         rc = tuning_text_take("parameters", m->params, sizeof(x->params), x->params, err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request plan: which solver, which kernels, launched how; and the kernels themselves.
+ * The request plan: chooses a solver and returns its kernels, with the way to launch them.
  *
- * The solver says what to compile; every program of its solution is fetched like a client's own
- * source, so plans and fetches share the store, single flight and the memory of failures.
+ * The solver lists the programs to compile.  Each program is fetched like a source from a client,
+ * so plans and fetches share the store, single flight and cached failures.
  */
 #include "common/clock.h"
 #include "engine/service/kernels/built_in.h"
@@ -26,14 +26,14 @@ struct plan_request {
     uint64_t plan_ns;
     struct result_options result_options;
     enum priority priority;
-    struct plan_choice choice; /* borrows from the request while that is checked */
+    struct plan_choice choice; /* borrows from the message while the request is checked */
     struct solution solution;
     struct problem problem;
     struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
     char toolchain_identity[PLAN_TOOLCHAIN_MAX]; /* "" without a compiler */
     struct target target;
     struct plan_ids ids;
-    bool use_packages; /* some may have kernels for it by name */
+    bool use_packages; /* packages may have its kernels by name */
     bool no_cache, has_named_solver;
     struct kiln_err why_not_compile; /* code not OK: no compiler here can do it */
     uint32_t remaining;
@@ -267,7 +267,7 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
     return KILN_OK;
 }
 
-/* If no compiler can build it, or none is installed, a package may still have it. */
+/* Without a suitable compiler, a package may still have the kernels. */
 static enum kiln_code choose_toolchain(struct engine *e, uid_t uid, const struct message_plan *m,
                                        struct plan_request *rq, struct kiln_err *err)
 {

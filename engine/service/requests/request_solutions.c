@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request solutions: which solvers apply to a problem, what is recorded of them, how much there
- * is to tune.
+ * The request solutions: the solvers that apply to a problem, their records, and how much there is
+ * to tune.
  *
- * Records are looked up on the engine's thread.  Workspaces and valid points, for which a sample of
- * each solver's space is walked through, are found out on a lane, one request at a time; the counts
- * are kept for whoever asks next.
+ * Records are looked up on the engine's thread.  A work queue computes the workspaces and counts
+ * the valid points, for which it samples each solver's space.  It serves one request at a time. The
+ * counts are cached for later requests.
  */
 #include "engine/service/internal.h"
 #include "engine/service/requests/plan_choose.h"
@@ -15,7 +15,7 @@
 
 #include <stdio.h>
 
-struct listed { /* one solver, as the answer has it */
+struct listed { /* one solver of the answer */
     const struct plan_known *known;
     char config[PERF_CONFIG_TEXT_MAX]; /* by heuristic */
     uint64_t workspace, best_workspace;
@@ -35,14 +35,15 @@ struct solutions_request {
     unsigned count;
 };
 
-/* ---- the order: as plans prefer them ---- */
+/* ---- order of preference, as for plans ---- */
 
 static bool is_favoured(const struct solutions_request *rq, const struct solver *solver)
 {
     return !solver->is_favoured || solver->is_favoured(&rq->problem, &rq->target);
 }
 
-/* The recorded ones first, by time; then the favoured; else in the order of solvers[]. */
+/* Solvers with records come first, by time; then the favoured ones; then the others in the order
+ * of solvers[]. */
 static bool comes_before(const struct solutions_request *rq, const struct plan_known *a,
                          const struct plan_known *b)
 {
@@ -180,7 +181,7 @@ static const struct deferred_step describe_step = { .work_queue = WORK_QUEUE_REA
 
 /* ---- the question ---- */
 
-/* Without a compiler for it nothing is stale by its toolchain. */
+/* Without a compiler for the target, no record is stale because of its toolchain. */
 static enum kiln_code take_toolchain(struct engine *e, uid_t uid, struct bytes forced,
                                      struct solutions_request *rq, struct kiln_err *err)
 {

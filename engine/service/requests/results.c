@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/requests/results.h"
 
-/* Before the records: the two numbers in front of them in a 'kernels' body, its count and length.
- */
+/* Space for the two numbers in front of the records of a 'kernels' body: their count and length. */
 #define HEAD_SIZE 8
 
 void result_list_begin(struct result_list *list, struct engine *e, const struct caller *caller)

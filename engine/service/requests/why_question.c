@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What why_miss is asked: a key, a problem that is planned as a plan would be, or a name. */
+/* Reads the question of why_miss: a key, a problem (planned as a plan request would plan it), or
+ * a kernel's name. */
 #include "common/driver_line.h"
 #include "engine/compile/kernel_key.h"
 #include "engine/service/kernels/program_job.h"
@@ -91,7 +92,7 @@ static enum kiln_code read_problem(const struct why *w, struct problem *ret_prob
     return rc ? rc : problem_check(ret_problem, err);
 }
 
-/* As a plan of the caller's does. */
+/* Chooses and solves as a plan of the same caller would. */
 static enum kiln_code solve_problem(struct why *w, const struct problem *problem,
                                     const char *device, struct solution *s, struct kiln_err *err)
 {

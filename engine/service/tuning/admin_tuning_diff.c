@@ -21,15 +21,15 @@ static const struct admin_member diff_members[] = {
 struct diff {
     enum tuning_kind kind;
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
-    enum tuning_tier tiers[2]; /* NONE: a file */
+    enum tuning_tier tiers[2]; /* TUNING_TIER_NONE: a file */
     uint32_t uid;
-    char paths[2][512];               /* of files that have arrived; "": none has */
-    const char *names[2];             /* of files; borrowed from the question */
+    char paths[2][512];               /* of the files that have arrived; "": not arrived yet */
+    const char *names[2];             /* names of the files; borrowed from the question */
     struct tuning_progress *progress; /* borrowed */
     uint64_t same, different, only[2];
     struct tuning_view sides[2]; /* owned */
-    unsigned gathered;           /* of them */
-    size_t at[2];                /* records of either that are compared */
+    unsigned gathered;           /* how many sides were read */
+    size_t at[2];                /* how many records of either side were compared */
 };
 
 static void diff_done(struct diff *d)
@@ -114,7 +114,7 @@ static void report_difference(struct diff *d, const struct difference *x)
 
 /* The entries of a record, by id. */
 struct entries {
-    struct tuning_entry all[TUNING_ENTRIES_MAX]; /* as they stand there */
+    struct tuning_entry all[TUNING_ENTRIES_MAX]; /* in the order of the record */
     const struct tuning_entry *sorted[TUNING_ENTRIES_MAX];
     size_t count;
 };
@@ -249,7 +249,7 @@ static enum kiln_code gather_records(struct diff *d, const struct tuning *tuning
                : tuning_view_of_tier(side, tuning, &tier, err);
 }
 
-/* One step: reads a side, or compares some of what both have. */
+/* Does one step: reads a side, or compares some records. */
 static enum kiln_code work_some(struct diff *d, const struct tuning *tuning, bool *ret_more,
                                 struct kiln_err *err)
 {
@@ -379,7 +379,7 @@ static enum kiln_code file_diff_create(struct upload *u, struct kiln_err *err)
     return read_diff(u->base.question, u->base.uid, u->base.role, &f->diff, err);
 }
 
-/* |ret_more|: another file is still to come, and is asked for. */
+/* *ret_more: another file is needed, and its transfer was started. */
 static enum kiln_code take_file(struct upload *u, bool *ret_more, struct kiln_err *err)
 {
     enum kiln_code rc = u->state ? KILN_OK : file_diff_create(u, err);
@@ -403,7 +403,7 @@ static void pass_file(struct upload *u)
     enum kiln_code rc = take_file(u, &more, &why);
     if (!rc && more)
         return;
-    if (!rc) { /* it may have ended, and |u| with it, when this returns well */
+    if (!rc) { /* if this succeeds, the change may have ended and freed |u| */
         struct file_diff *f = u->state;
         rc = tuning_queue_add(&f->change, &why);
     }

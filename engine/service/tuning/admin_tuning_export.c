@@ -14,17 +14,17 @@ static const struct admin_member export_members[] = {
 
 struct export
 {                              /* query->state */
-    struct tuning_export what; /* of the file in hand */
+    struct tuning_export what; /* options of the current file */
     bool has_kind, is_sqlite;
     enum tuning_kind kind;
     char database_id[DATABASE_ID_MAX]; /* "": all */
     char backend[TUNING_BACKEND_TEXT]; /* likewise */
-    char version[40];                  /* as MIOpen's user files have it */
+    char version[40];                  /* as in the names of MIOpen's user files */
     struct tuning_file_name names[ADMIN_FILES_MAX];
     size_t count, written;
     struct json *files; /* borrowed from the answer */
     bool is_gathered;
-    bool more; /* than may go out at once */
+    bool more; /* there are more files than one answer may have */
 };
 
 /* ---- the question ---- */
@@ -78,7 +78,7 @@ static enum kiln_code check_export(struct tuning_query *query, struct kiln_err *
     return rc;
 }
 
-/* ---- what there is to write ---- */
+/* ---- which files to write ---- */
 
 static bool is_wanted(const struct export *x, enum tuning_kind kind, const char *database_id,
                       const char *backend)
@@ -178,7 +178,7 @@ static enum kiln_code export_one(struct tuning_query *query, struct tuning *tuni
     return KILN_OK;
 }
 
-/* What is to be written, and whether it may be. */
+/* Determines which files to write, and checks their number. */
 static enum kiln_code plan_export(struct tuning_query *query, const struct tuning *tuning,
                                   struct kiln_err *err)
 {
@@ -204,7 +204,7 @@ static enum kiln_code end_export(const struct tuning_query *query, struct kiln_e
     return KILN_OK;
 }
 
-/* A step for each file. */
+/* Writes one file in each step. */
 static enum kiln_code work_export(struct tuning_query *query, struct tuning *tuning,
                                   struct kiln_err *err)
 {

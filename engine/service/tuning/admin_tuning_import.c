@@ -15,7 +15,7 @@ static const struct admin_member import_members[] = {
     { "url", MEMBER_TEXT },     { "sha256", MEMBER_TEXT },      { 0 },
 };
 
-struct import { /* u->state: what becomes of a file that has arrived */
+struct import { /* u->state: the import of a file that has arrived */
     struct tuning_change change;
     struct upload *upload;
     struct tuning_progress *progress; /* owned */
@@ -37,7 +37,7 @@ static void import_destroy(void *state)
     free(import);
 }
 
-/* ---- what the file is ---- */
+/* ---- kind and device of the file ---- */
 
 /* An unknown device does not prevent understanding the rest of a file name. */
 static bool parse_for(const char *id, const char *name, struct tuning_file_name *ret_name)
@@ -71,7 +71,7 @@ static enum kiln_code read_name(const struct upload *u, struct tuning_file_name 
                           "what '%.100s' holds (give its kind and its database id; to kilnctl: "
                           "--kind and --db-id)",
                           u->transfer.result.name);
-    if (rc || (has_kind && kind != ret_name->kind)) { /* nothing of the name can be relied on */
+    if (rc || (has_kind && kind != ret_name->kind)) { /* the file's name is not reliable */
         *ret_name = (struct tuning_file_name){ .kind = kind };
         *err = KILN_ERR_INIT;
     }
@@ -110,7 +110,7 @@ static enum kiln_code choose_tier(struct import *import, struct kiln_err *err)
     return rc ? rc : tuning_publisher_check(import->upload->base.role, import->tier, err);
 }
 
-/* ---- its slot in the queue ---- */
+/* ---- in the queue ---- */
 
 static const char *source_of(const struct upload *u)
 {
@@ -236,7 +236,7 @@ static void pass_import(struct upload *u)
     if (!u->base.rc)
         u->base.rc = choose_tier(import, &u->base.err);
     enum kiln_code rc = u->base.rc;
-    if (!rc) { /* it may have ended, and |u| with it, when this returns well */
+    if (!rc) { /* if this succeeds, the change may have ended and freed |u| */
         struct kiln_err why = KILN_ERR_INIT;
         rc = tuning_queue_add(&import->change, &why);
         if (rc)

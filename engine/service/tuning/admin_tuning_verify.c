@@ -9,7 +9,7 @@ static const struct admin_member verify_members[] = {
     { "driver", MEMBER_TEXT }, { "toolchain", MEMBER_TEXT }, { "database_id", MEMBER_TEXT }, { 0 }
 };
 
-struct entry { /* a measured one, borrowed from the table */
+struct entry { /* a measured entry; borrowed from the databases */
     const struct tuning_place *place;
     const struct tuning_row *row;
 };
@@ -23,8 +23,9 @@ struct verify { /* query->state */
     uint64_t checked, unchecked; /* records */
     uint64_t stale;              /* entries */
     uint64_t damaged;            /* databases */
-    unsigned step, seen; /* the system database that is checked next; those that were passed */
-    bool is_checked;     /* it was found */
+    unsigned step, seen; /* |step|: index of the system database to check next; |seen|: databases
+                            visited so far */
+    bool is_checked;     /* a database was checked in this step */
     bool is_stale_known;
 };
 
@@ -96,7 +97,8 @@ static void report_stale(struct verify *v, const struct entry *e)
     const struct tuning_origin *o = &e->row->measured.origin;
     struct json *j = json_object();
     json_set_text(j, "tier", tuning_tier_name(e->place->tier));
-    json_set_u64(j, "uid", e->row->measured.uid); /* who measured it, also where it is the host's */
+    json_set_u64(j, "uid",
+                 e->row->measured.uid); /* the user who measured it, also for records of the host */
     json_set_text(j, "kind", tuning_kind_name(e->place->kind));
     json_set_text(j, "database_id", e->place->database_id);
     json_set_bytes(j, "key", e->place->key);
@@ -108,7 +110,8 @@ static void report_stale(struct verify *v, const struct entry *e)
     v->stale++;
 }
 
-/* Without a driver and a toolchain to compare with, those of the device's newest measurement. */
+/* Compares with the given driver and toolchain, or else with those of the device's newest
+ * measurement. */
 static void check_entries(struct verify *v)
 {
     bool is_given = v->driver[0] || v->toolchain[0];
@@ -176,7 +179,7 @@ static bool check_system(void *context, const struct tuning_system *system)
     return false;
 }
 
-/* False: all were checked. */
+/* False: all system databases were checked. */
 static bool check_next_system(struct verify *v, const struct tuning *tuning)
 {
     v->seen = 0;
@@ -185,7 +188,7 @@ static bool check_next_system(struct verify *v, const struct tuning *tuning)
     return v->is_checked;
 }
 
-/* One step for each of: the measured entries, every system database, tuning.db. */
+/* Does one step: the measured entries, then each system database, then tuning.db. */
 static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tuning,
                                   struct kiln_err *err)
 {

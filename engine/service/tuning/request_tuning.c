@@ -7,15 +7,15 @@
 
 #include <string.h>
 
-/* An answer's frame is sent when it has this many bytes: one record more fits in any case. */
+/* A frame is sent when it has this many bytes. One more record always fits. */
 #define FRAME_ENOUGH (1u << 20)
-/* A neighbour is searched among thousands, and a record may have hundreds of entries in each tier.
- * After this time other requests run. */
+/* After this time other requests run: a search for a neighbour visits thousands of records, and
+ * a record may have hundreds of entries in each tier. */
 #define SLICE_NS 5000000u
 
 /* ---- get ---- */
 
-struct get { /* a request's question, and where it stands */
+struct get { /* a request's question, and how far it was answered */
     struct engine *engine;
     struct caller *caller;
     uint64_t request_id;
@@ -25,7 +25,7 @@ struct get { /* a request's question, and where it stands */
     char driver[TUNING_ORIGIN_TEXT], toolchain[TUNING_ORIGIN_TEXT];
     struct reader problems;
     uint32_t count, next;
-    uint32_t written; /* in the frame being made */
+    uint32_t written; /* answers in the current frame */
 };
 
 static enum kiln_code read_get(struct bytes body, struct get *get, struct kiln_err *err)
@@ -169,7 +169,7 @@ static void answer_next(struct get *get)
 static bool answer_some(struct get *get)
 {
     struct engine *e = get->engine;
-    bool may_be_long = get->count - get->next > 1; /* else the clock is not asked */
+    bool may_be_long = get->count - get->next > 1; /* otherwise the clock need not be read */
     uint64_t end_ns = may_be_long ? clock_monotonic_ns() + SLICE_NS : 0;
     e->records.size = 0;
     e->records.failed = false;
@@ -187,12 +187,12 @@ static bool answer_some(struct get *get)
     return true;
 }
 
-/* ---- one that takes several loop iterations ---- */
+/* ---- look-ups that take several loop iterations ---- */
 
 struct long_get {
     struct deferred base; /* first member */
     struct get get;
-    uint8_t problems[]; /* that are left */
+    uint8_t problems[]; /* the problems that are left */
 };
 
 static void do_nothing(struct deferred *d) { (void)d; }
@@ -244,17 +244,17 @@ enum kiln_code handle_tuning_get(struct engine *e, struct caller *caller,
 
 /* ---- put ---- */
 
-struct measured { /* what a tuning_put says, checked */
+struct measured { /* the checked content of a tuning_put */
     struct tuning_place place;
-    struct tuning_put_token token; /* where |has_token| */
+    struct tuning_put_token token; /* valid if |has_token| */
     bool has_token;
-    struct tuning_measurement measured; /* of all entries, their own figures aside */
+    struct tuning_measurement measured; /* common to all entries */
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT], key[PROBLEM_KEY_MAX];
     struct origin_texts texts;
-    char direction;       /* of the problem, as in keys */
-    struct buffer values; /* owned; of find, as written */
+    char direction;       /* the problem's direction as keys write it */
+    struct buffer values; /* owned; entries of find as text */
     struct tuning_row rows[TUNING_ENTRIES_MAX];
-    size_t ends[TUNING_ENTRIES_MAX]; /* of entries in |values| */
+    size_t ends[TUNING_ENTRIES_MAX]; /* where each entry ends in |values| */
 };
 
 static enum kiln_code read_place(const struct message_tuning_put *m, const struct caller *caller,
@@ -392,7 +392,7 @@ static enum kiln_code read_entries(const struct message_tuning_put *m, struct me
                          reader_left(&entries));
     for (size_t i = 0, begin = 0; x->place.kind == TUNING_FIND && i < m->count;
          begin = x->ends[i], i++) {
-        size_t values = begin + x->rows[i].id.size + 1; /* behind "ID:" */
+        size_t values = begin + x->rows[i].id.size + 1; /* the value follows "ID:" */
         x->rows[i].values = bytes_of(x->values.data + values, x->ends[i] - values);
     }
     return KILN_OK;

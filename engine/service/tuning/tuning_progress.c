@@ -16,7 +16,7 @@
 
 struct progress_list {
     const char *name;            /* literal */
-    struct progress_frame *open; /* borrowed: the latest of its frames, while it was not taken */
+    struct progress_frame *open; /* borrowed: the list's latest frame until it is taken */
     uint64_t kept, kept_bytes, left_out;
 };
 
@@ -25,7 +25,7 @@ struct progress_frame {
     struct progress_list *list; /* borrowed */
     struct json *items;         /* owned */
     unsigned count;
-    size_t bytes; /* as they are sent */
+    size_t bytes; /* as text */
 };
 
 struct tuning_progress {
@@ -88,7 +88,7 @@ static struct progress_frame *frame_for(struct tuning_progress *progress,
     return frame;
 }
 
-/* As it is sent; 0: out of memory. */
+/* The size of the item as text; 0: out of memory. */
 static size_t size_of(const struct json *item)
 {
     KILN_AUTO(mem) char *text = json_print(item, /* indent= */ false);
@@ -191,7 +191,7 @@ bool tuning_progress_is_stopped(const struct tuning_progress *progress)
     return atomic_load(&progress->is_stopped);
 }
 
-/* NULL: of all. */
+/* NULL: in all lists. */
 static uint64_t count_left_out(struct tuning_progress *progress, const char *name)
 {
     uint64_t count = 0;

@@ -133,7 +133,7 @@ enum kiln_code tuning_query_run(struct engine *e, const struct request *request,
     rc = prepare_query(query, err);
     if (!rc) {
         query->change.events = tuning_progress_events(query->progress);
-        deferred_wait(&query->base); /* it may end within the next call */
+        deferred_wait(&query->base); /* the request may end within the next call */
         rc = tuning_queue_add(&query->change, err);
     }
     if (rc)

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * All records of a tier, or of a file, in order of their keys: one side of a comparison.
+ * A view of all records of a tier or of a file, sorted by key: one side of a comparison.
  *
  * Ownership  records of a file, of the host and of users are copied; a system database's are
- *            borrowed: it may not be replaced until tuning_view_done
+ *            borrowed: it must not be replaced before tuning_view_done
  * Threading  on WORK_QUEUE_TUNING
  */
 #include "engine/service/tuning/tuning_progress.h"
@@ -15,27 +15,27 @@
 
 struct tuning_view_record {
     struct bytes key, value;
-    size_t at; /* of copies: where the key begins in |texts|, until all are read */
+    size_t at; /* until all copies are made: where the key begins in |texts| */
 };
 
 struct tuning_view {
     struct tuning_view_record *records; /* owned */
     size_t count, most;
-    struct buffer texts; /* owned; copies */
+    struct buffer texts; /* owned; the copied texts */
     enum tuning_kind kind;
-    const struct tuning_progress *progress; /* borrowed: says when to give up */
+    const struct tuning_progress *progress; /* borrowed; tells when to give up */
     bool is_out_of_memory, is_too_long;
 };
 
-struct tuning_view_tier { /* which records */
+struct tuning_view_tier { /* the records of a view */
     enum tuning_tier tier;
     uint32_t uid;
     enum tuning_kind kind;
     const char *database_id, *backend;
 };
 
-/* Damaged records are left out.  Both give up with KILN_CANCELLED when |side->progress|, set
- * before, is stopped. */
+/* Damaged records are left out. Set |side->progress| first: both functions end with
+ * KILN_CANCELLED when it is stopped. */
 KILN_MUST_CHECK enum kiln_code tuning_view_of_tier(struct tuning_view *side,
                                                    const struct tuning *tuning,
                                                    const struct tuning_view_tier *tier,
