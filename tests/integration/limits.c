@@ -145,7 +145,7 @@ TEST(limits, requests_beyond_the_limit_are_refused)
     hold_compilers(f);
     fill_with_requests(f);
     raw_send_source(f->client, 5000, TARGET, "", bytes_of_text(PROGRAM));
-    raw_expect_error(f->client, KILN_BUSY, "1024 requests of this connection are unanswered");
+    raw_expect_error(f->client, KILN_BUSY, "1024 unanswered");
     release_compilers(f);
 }
 

@@ -233,7 +233,8 @@ TEST(collect, kernels_are_pinned_by_target_name_and_database_id)
 TEST(collect, a_pin_request_must_name_kernels)
 {
     struct fixture *f = *state;
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{}", KILN_INVALID, "kernel_pin");
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{}", KILN_INVALID,
+                        "kernel_pin");
     test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin,
                         "{\"keys\":[\"ab\"],\"name\":\"x\"}", KILN_INVALID, "kernel_pin");
     test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{\"keys\":[\"xyz\"]}",

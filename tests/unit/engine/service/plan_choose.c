@@ -583,8 +583,7 @@ TEST(plain, an_id_of_another_device_than_the_targets_is_none)
 TEST(with_engine, a_plan_for_another_device_than_the_targets_is_refused)
 {
     struct tuning_users *f = *state;
-    refused(f, &(struct wanted){ .database_id = "gfx90a68" }, KILN_INVALID,
-            "'" FIXTURE_TARGET "'");
+    refused(f, &(struct wanted){ .database_id = "gfx90a68" }, KILN_INVALID, "'" FIXTURE_TARGET "'");
 }
 
 TEST(plain, a_toolchain_is_named_by_name_version_and_identity)
