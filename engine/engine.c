@@ -5,10 +5,10 @@
 #include "engine/service/kernels/built_in.h"
 #include "engine/service/kernels/inflight.h"
 #include "engine/service/kernels/store_tasks.h"
-#include "engine/service/metrics/ledger_tasks.h"
+#include "engine/service/metrics/accounting_tasks.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/packages/uploads.h"
-#include "engine/service/requests/handed_files.h"
+#include "engine/service/requests/exported_files.h"
 #include "engine/service/requests/leases.h"
 #include "engine/service/tuning/tuning_service.h"
 
@@ -48,9 +48,9 @@ static enum kiln_code open_parts(struct engine *e, const struct engine_options *
     if (!rc)
         rc = budget_create(o->queue_bytes, o->queue_bytes_uid, &e->budget, err);
     if (!rc)
-        rc = figures_open(&e->figures, err);
+        rc = metrics_open(&e->metrics, err);
     if (!rc)
-        rc = handed_files_create(&e->handed, err);
+        rc = exported_files_create(&e->exported, err);
     if (!rc)
         rc = requests_create(&e->requests, err);
     if (!rc)
@@ -64,6 +64,7 @@ enum kiln_code engine_open(const struct engine_options *options, struct engine *
     struct engine *e = calloc(1, sizeof(*e));
     if (!e)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot open the engine");
+    list_init(&e->callers);
     e->executor = options->executor;
     e->host = options->host;
     e->data = options->data;
@@ -84,9 +85,9 @@ void engine_close(struct engine *e)
 {
     if (!e)
         return;
-    handed_files_destroy(e->handed);
+    exported_files_destroy(e->exported);
     requests_destroy(e->requests);
-    figures_close(&e->figures);
+    metrics_close(&e->metrics);
     budget_destroy(e->budget);
     failure_memory_destroy(e->failures);
     inflights_destroy(e->inflights);
@@ -109,7 +110,7 @@ void engine_start(struct engine *e)
         event_store(e, kernel_store_opening(e->store), e->notice);
     tuning_service_start(e);
     built_in_report(e);
-    ledger_load(e);
+    accounting_load(e);
     history_begin(e);
     toolchains_describe(e);
     packages_start(e);
@@ -123,14 +124,14 @@ void engine_drain(struct engine *e)
     leases_drain(e);
     tuning_service_drain(e);
     recency_write(e, /* force= */ true);
-    ledger_write(e, /* force= */ true);
+    accounting_write(e, /* force= */ true);
     history_write(e, /* force= */ true);
 }
 
 bool engine_idle(const struct engine *e)
 {
     return e->tasks_out == 0 && inflights_count(e->inflights) == 0 && toolchains_settled(e) &&
-           !e->callers && uploads_idle(e) && compile_queue_running(e->queue) == 0;
+           list_is_empty(&e->callers) && uploads_idle(e) && compile_queue_running(e->queue) == 0;
 }
 
 void engine_set_limits(struct engine *e, const struct engine_options *o)
@@ -159,12 +160,12 @@ struct engine_pulse engine_pulse(const struct engine *e)
 void engine_tick(struct engine *e)
 {
     recency_write(e, /* force= */ false);
-    ledger_write(e, /* force= */ false);
+    accounting_write(e, /* force= */ false);
     history_write(e, /* force= */ false);
     packages_tick(e);
     built_in_tick(e);
     store_tidy(e);
-    handed_files_tick(e);
+    exported_files_tick(e);
     tuning_service_tick(e);
     leases_tick(e);
 }

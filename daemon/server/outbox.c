@@ -238,7 +238,7 @@ static void append(struct chunk *c, struct bytes part)
 static enum kiln_code push(struct outbox *o, const struct outgoing *frame, size_t size,
                            size_t capacity, struct kiln_err *err)
 {
-    size_t inlaid = inlaid_size(frame->segments, frame->segment_count);
+    size_t inlaid = segments_size(frame->segments, frame->segment_count);
     size_t cost = size + inlaid + frame->object_count * OUTBOX_OBJECT_COST;
     enum kiln_code rc = charge(o, cost, err);
     if (rc)

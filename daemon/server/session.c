@@ -70,7 +70,7 @@ static void reply(struct caller *caller, const struct reply *r)
                     .type = (uint16_t)r->type,
                     .request_id = r->request_id,
                     .body_size =
-                        (uint32_t)(r->body.size + inlaid_size(r->segments, r->segment_count)),
+                        (uint32_t)(r->body.size + segments_size(r->segments, r->segment_count)),
                     .descriptors = (uint16_t)r->object_count,
                     .flags = (uint16_t)(r->flags | (s->draining ? FRAME_STOPPING : 0)) },
         .body = r->body,

@@ -34,7 +34,7 @@ static bool copy_descriptors(struct embed_frame *frame, const struct reply *repl
 enum kiln_code embed_frame_create(const struct reply *reply, uint16_t version,
                                   struct embed_frame **ret_frame)
 {
-    size_t size = reply->body.size + inlaid_size(reply->segments, reply->segment_count);
+    size_t size = reply->body.size + segments_size(reply->segments, reply->segment_count);
     struct embed_frame *frame = malloc(sizeof(*frame) + size);
     if (!frame)
         return KILN_NO_MEMORY;

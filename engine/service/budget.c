@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/budget.h"
 
+#include "common/list.h"
+
 struct share { /* the charges of one user */
-    struct share *next;
+    struct list_link link;
     uid_t uid;
     uint64_t taken;
 };
@@ -11,7 +13,7 @@ struct budget {
     uint64_t limit;
     uint64_t limit_uid;
     uint64_t taken;
-    struct share *shares; /* owned; as long as there are users who wait */
+    struct list shares; /* of struct share, one for each user who has a charge; owned */
 };
 
 enum kiln_code budget_create(uint64_t limit, uint64_t limit_uid, struct budget **ret_budget,
@@ -20,6 +22,7 @@ enum kiln_code budget_create(uint64_t limit, uint64_t limit_uid, struct budget *
     struct budget *b = calloc(1, sizeof(*b));
     if (!b)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot make the budget of waiting requests");
+    list_init(&b->shares);
     b->limit = limit;
     b->limit_uid = limit_uid;
     *ret_budget = b;
@@ -28,11 +31,10 @@ enum kiln_code budget_create(uint64_t limit, uint64_t limit_uid, struct budget *
 
 void budget_destroy(struct budget *b)
 {
-    while (b && b->shares) {
-        struct share *s = b->shares;
-        b->shares = s->next;
+    if (!b)
+        return;
+    LIST_EACH (&b->shares, struct share, link, s)
         free(s);
-    }
     free(b);
 }
 
@@ -42,53 +44,62 @@ void budget_set_limits(struct budget *b, uint64_t limit, uint64_t limit_uid)
     b->limit_uid = limit_uid;
 }
 
-static struct share **find(struct budget *b, uid_t uid)
+static struct share *find_share(struct budget *b, uid_t uid)
 {
-    struct share **at = &b->shares;
-    while (*at && (*at)->uid != uid)
-        at = &(*at)->next;
-    return at;
+    LIST_EACH (&b->shares, struct share, link, s)
+        if (s->uid == uid)
+            return s;
+    return NULL;
+}
+
+static enum kiln_code check_limits(const struct budget *b, const struct share *s, uid_t uid,
+                                   uint64_t bytes, struct kiln_err *err)
+{
+    uint64_t taken = s ? s->taken : 0;
+    if (taken > b->limit_uid || bytes > b->limit_uid - taken)
+        return kiln_fail(
+            err, KILN_BUSY,
+            "waiting requests of user %u hold %llu bytes, and the limit of the setting "
+            "queue_bytes_per_uid is %llu: ask again when some are done",
+            (unsigned)uid, (unsigned long long)taken, (unsigned long long)b->limit_uid);
+    if (b->taken > b->limit || bytes > b->limit - b->taken)
+        return kiln_fail(err, KILN_BUSY,
+                         "waiting requests hold %llu bytes, and the limit of the setting "
+                         "queue_bytes is %llu: ask again when some are done",
+                         (unsigned long long)b->taken, (unsigned long long)b->limit);
+    return KILN_OK;
 }
 
 enum kiln_code budget_take(struct budget *b, uid_t uid, uint64_t bytes, struct kiln_err *err)
 {
     if (bytes == 0)
-        return KILN_OK; /* a share of nothing would have no end */
-    struct share **at = find(b, uid);
-    uint64_t taken = *at ? (*at)->taken : 0;
-    if (taken > b->limit_uid || bytes > b->limit_uid - taken)
-        return kiln_fail(err, KILN_BUSY,
-                         "%llu bytes of requests by user %u wait already, %llu may: ask again when "
-                         "some are done (setting queue_bytes_per_uid)",
-                         (unsigned long long)taken, (unsigned)uid,
-                         (unsigned long long)b->limit_uid);
-    if (b->taken > b->limit || bytes > b->limit - b->taken)
-        return kiln_fail(err, KILN_BUSY,
-                         "%llu bytes of requests wait already, %llu may: ask again when some are "
-                         "done (setting queue_bytes)",
-                         (unsigned long long)b->taken, (unsigned long long)b->limit);
-    if (!*at) {
-        *at = calloc(1, sizeof(**at));
-        if (!*at)
-            return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a request");
-        (*at)->uid = uid;
+        return KILN_OK; /* nobody returns a charge of 0 bytes */
+    struct share *s = find_share(b, uid);
+    enum kiln_code rc = check_limits(b, s, uid, bytes, err);
+    if (rc)
+        return rc;
+    if (!s) {
+        s = calloc(1, sizeof(*s));
+        if (!s)
+            return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
+        s->uid = uid;
+        list_prepend(&b->shares, &s->link);
     }
-    (*at)->taken += bytes;
+    s->taken += bytes;
     b->taken += bytes;
     return KILN_OK;
 }
 
-void budget_give(struct budget *b, uid_t uid, uint64_t bytes)
+void budget_return(struct budget *b, uid_t uid, uint64_t bytes)
 {
     if (bytes == 0)
         return;
-    struct share **at = find(b, uid);
-    struct share *s = *at;
+    struct share *s = find_share(b, uid);
     s->taken -= bytes;
     b->taken -= bytes;
     if (s->taken > 0)
         return;
-    *at = s->next;
+    list_remove(&s->link);
     free(s);
 }
 

@@ -6,7 +6,7 @@
  *
  * Role       limits these bytes for each user and in total, so that waiting work cannot fill the
  *            daemon's memory
- * Ownership  whoever frees the bytes also returns the charge (budget_give)
+ * Ownership  whoever frees the bytes also returns the charge (budget_return)
  * Threading  the engine's thread
  */
 #include "common/cleanup.h"
@@ -28,5 +28,5 @@ void budget_set_limits(struct budget *budget, uint64_t limit, uint64_t limit_uid
  * charged then. */
 KILN_MUST_CHECK enum kiln_code budget_take(struct budget *budget, uid_t uid, uint64_t bytes,
                                            struct kiln_err *err);
-void budget_give(struct budget *budget, uid_t uid, uint64_t bytes);
+void budget_return(struct budget *budget, uid_t uid, uint64_t bytes);
 uint64_t budget_taken(const struct budget *budget);

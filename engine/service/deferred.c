@@ -2,7 +2,7 @@
 #include "engine/service/deferred.h"
 
 #include "common/clock.h"
-#include "engine/service/metrics/request_figures.h"
+#include "engine/service/metrics/request_metrics.h"
 #include "engine/service/requests/admin.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ void deferred_wait(struct deferred *d)
 {
     list_prepend(&d->caller->unanswered, &d->link);
     d->caller->in_flight++;
-    request_waits(&d->engine->figures, d);
+    request_waits(&d->engine->metrics, d);
 }
 
 enum kiln_code deferred_wait_or_destroy(struct deferred *d, enum kiln_code rc)
@@ -198,14 +198,14 @@ static bool leave_caller(struct deferred *d)
 void deferred_leave(struct deferred *d)
 {
     if (leave_caller(d))
-        request_waits_no_more(&d->engine->figures, d);
+        request_waits_no_more(&d->engine->metrics, d);
     d->caller = NULL;
 }
 
 void deferred_forget(struct deferred *d)
 {
     if (leave_caller(d))
-        d->engine->figures.in_flight--;
+        d->engine->metrics.in_flight--;
     d->caller = NULL;
 }
 

@@ -7,10 +7,9 @@
 
 bool service_has_listeners(const struct engine *e)
 {
-    for (const struct caller *c = e->callers; c; c = c->next) {
+    LIST_EACH (&e->callers, struct caller, joined, c)
         if (c->wants_events)
             return true;
-    }
     return false;
 }
 
@@ -33,9 +32,7 @@ static void send_event(struct engine *e, const struct json *event, const struct 
     KILN_AUTO(mem) char *text = json_print(event, false);
     if (!text)
         return; /* out of memory: events are not promised */
-    struct caller *next = NULL;
-    for (struct caller *c = e->callers; c; c = next) {
-        next = c->next;
+    LIST_EACH (&e->callers, struct caller, joined, c) {
         if (!c->wants_events || (audience && !is_of(audience, c)))
             continue;
         struct reply reply = {
@@ -62,7 +59,7 @@ static struct json *event_begin(const char *name)
     return event;
 }
 
-static void report(struct engine *e, const struct engine_report *report)
+static void report_to_host(struct engine *e, const struct engine_report *report)
 {
     if (e->host && e->host->report)
         e->host->report(e->host, report);
@@ -93,7 +90,7 @@ static void report_compile(struct engine *e, const char *name, const struct dige
         .target = source->job.target,
         .duration_ns = result->wall_ns,
     };
-    report(e, &about);
+    report_to_host(e, &about);
 }
 
 void event_kernel(struct engine *e, const char *name, const struct digest *key,
@@ -134,7 +131,7 @@ void event_text(struct engine *e, const char *name, const char *text)
 void event_report(struct engine *e, const char *name, const char *text)
 {
     const struct engine_report about = { .event = name, .text = text, .trouble = true };
-    report(e, &about);
+    report_to_host(e, &about);
     event_text(e, name, text);
 }
 
@@ -142,7 +139,7 @@ void event_report_key(struct engine *e, const char *name, const struct digest *k
                       const char *text)
 {
     const struct engine_report about = { .event = name, .text = text, .trouble = true, .key = key };
-    report(e, &about);
+    report_to_host(e, &about);
     if (!service_has_listeners(e))
         return;
     KILN_AUTO(json) struct json *event = event_begin(name);
@@ -154,7 +151,7 @@ void event_report_key(struct engine *e, const char *name, const struct digest *k
 void event_note(struct engine *e, const char *name, const char *text)
 {
     const struct engine_report about = { .event = name, .text = text };
-    report(e, &about);
+    report_to_host(e, &about);
     event_text(e, name, text);
 }
 
@@ -163,7 +160,7 @@ void event_store(struct engine *e, enum kernel_notice kind, const char *text)
     switch (kind) {
     case KERNEL_NOTICE_REPLACED:
         e->stats.store_replaced++;
-        ledger_touch_all(e->figures.ledger); /* the new file has no usage rows */
+        accounting_touch_all(e->metrics.accounting); /* the new file has no usage rows */
         event_report(e, "store_replaced", text);
         break;
     case KERNEL_NOTICE_TROUBLE: event_report(e, "store_trouble", text); break;

@@ -14,7 +14,7 @@
 #include "engine/package/package_set.h"
 #include "engine/service/deferred.h"
 #include "engine/service/kernels/toolchains.h"
-#include "engine/service/metrics/figures.h"
+#include "engine/service/metrics/engine_metrics.h"
 #include "engine/service/metrics/history.h"
 #include "engine/service/requests/queues.h"
 #include "engine/service/requests/valid_counts.h"
@@ -44,12 +44,12 @@ struct engine {
     struct failure_memory *failures;
     struct budget *budget; /* memory that waiting requests hold */
     struct stats stats;
-    struct figures figures;
+    struct engine_metrics metrics;
     struct history history;
     uint64_t instance;
     char notice[512]; /* what opening the store reported; "" if nothing */
 
-    struct caller *callers;      /* borrowed, joined */
+    struct list callers;         /* of struct caller, joined; borrowed */
     struct inflights *inflights; /* owned: in-flight requests for kernels */
     unsigned tasks_out;          /* handed to a work queue and not done */
     struct requests *requests;   /* owned: deferred requests and their limits */
@@ -57,7 +57,8 @@ struct engine {
     struct toolchain_probes *probes; /* owned */
     bool draining;
 
-    struct handed_files *handed; /* owned: files that went out with answers and are still open */
+    struct exported_files
+        *exported; /* owned: files that went out with answers and are still open */
 
     struct package_service *package_service; /* owned: uploads, directories and limits */
     struct tuning_service *tuning;           /* owned */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/internal.h"
 #include "engine/service/kernels/built_in.h"
-#include "engine/service/metrics/request_figures.h"
+#include "engine/service/metrics/request_metrics.h"
 #include "engine/service/requests/leases.h"
 
 #include <stdio.h>
@@ -11,14 +11,14 @@ enum body { BINARY, JSON, JSON_FILES };
 
 /* Requests that are answered at once do not count against the limit of unanswered requests. So a
  * connection at its limit can still cancel. */
-static bool takes_no_place(unsigned type)
+static bool is_answered_at_once(unsigned type)
 {
     return type == MESSAGE_hello || type == MESSAGE_ping || type == MESSAGE_cancel ||
            type == MESSAGE_events;
 }
 
 /* Requests that change per-user data. */
-static bool is_about_ones_own(unsigned type)
+static bool needs_own_uid(unsigned type)
 {
     return type == MESSAGE_kernel_import || type == MESSAGE_tuning_put ||
            type == MESSAGE_tuning_lease || type == MESSAGE_tuning_report ||
@@ -45,11 +45,7 @@ static const struct route {
 void service_join(struct engine *e, struct caller *caller)
 {
     list_init(&caller->unanswered);
-    caller->previous = NULL;
-    caller->next = e->callers;
-    if (e->callers)
-        e->callers->previous = caller;
-    e->callers = caller;
+    list_prepend(&e->callers, &caller->joined);
 }
 
 void service_leave(struct engine *e, struct caller *caller)
@@ -59,10 +55,7 @@ void service_leave(struct engine *e, struct caller *caller)
         d->code = KILN_CANCELLED;
         deferred_cancel(d); /* takes itself off the list */
     }
-    *(caller->previous ? &caller->previous->next : &e->callers) = caller->next;
-    if (caller->next)
-        caller->next->previous = caller->previous;
-    caller->next = caller->previous = NULL;
+    list_remove(&caller->joined);
     leases_leave(e, caller);
 }
 
@@ -70,7 +63,7 @@ void service_refuse(struct engine *e, struct caller *caller, uint64_t request_id
                     const struct kiln_err *why, const char *log)
 {
     e->stats.refused++;
-    request_refused(&e->figures, caller, request_id, why->code);
+    request_refused(&e->metrics, caller, request_id, why->code);
     const char *text = why->text[0] ? why->text : kiln_code_text(why->code);
     struct message_error m = {
         .code = (uint16_t)why->code,
@@ -117,17 +110,19 @@ static enum kiln_code check_request(struct caller *caller, const struct route *r
     if (route->who == ADMIN && caller->role != ROLE_ADMIN)
         return kiln_fail(err, KILN_DENIED, "'%s' needs an administrator: %s",
                          command_of(header->type), ADMINISTRATORS);
-    if (caller->is_anonymous && is_about_ones_own(header->type))
-        return kiln_fail(err, KILN_DENIED,
-                         "'%s' is about what is its user's own, and uid %u is nobody's: kilnd sees "
-                         "it in place of every user whom its user namespace has no number for. Ask "
-                         "as a user of this host",
-                         command_of(header->type), (unsigned)caller->uid);
+    if (caller->is_anonymous && needs_own_uid(header->type))
+        return kiln_fail(
+            err, KILN_DENIED,
+            "'%s' acts on per-user data, which the unmapped uid %u does not have: kilnd sees this "
+            "uid for every user that its user namespace does not map. Ask as a user of this host",
+            command_of(header->type), (unsigned)caller->uid);
     if (caller->file_count > 0 && route->body != JSON_FILES)
         return kiln_fail(err, KILN_INVALID, "request '%s' takes no descriptors", route->name);
-    if (caller->in_flight >= LIMIT_REQUESTS_IN_FLIGHT && !takes_no_place(header->type))
-        return kiln_fail(err, KILN_BUSY, "%u requests of this connection are unanswered already",
-                         caller->in_flight);
+    if (caller->in_flight >= LIMIT_REQUESTS_IN_FLIGHT && !is_answered_at_once(header->type))
+        return kiln_fail(
+            err, KILN_BUSY,
+            "this connection has %u unanswered requests, which is the maximum: wait for an answer",
+            caller->in_flight);
     return KILN_OK;
 }
 
@@ -137,12 +132,12 @@ static const struct route *route_of(unsigned type)
     return known ? &routes[type] : NULL;
 }
 
-static enum kiln_code handle(struct engine *e, struct caller *caller,
-                             const struct frame_header *header, struct bytes body,
-                             struct kiln_err *err)
+static enum kiln_code handle_request(struct engine *e, struct caller *caller,
+                                     const struct frame_header *header, struct bytes body,
+                                     struct kiln_err *err)
 {
     const struct route *route = route_of(header->type);
-    request_begins(&e->figures, caller, header->request_id, route ? header->type : 0);
+    request_begins(&e->metrics, caller, header->request_id, route ? header->type : 0);
     if (!caller->greeted && header->type != MESSAGE_hello)
         return kiln_fail(err, KILN_INVALID, "say hello first");
     enum kiln_code rc = check_request(caller, route, header, err);
@@ -160,14 +155,14 @@ static void end_handling(struct engine *e, struct caller *caller, const struct f
         toolchains_drop_asked(e);
         service_refuse(e, caller, header->request_id, why, NULL);
     }
-    request_returns(&e->figures);
+    request_returns(&e->metrics);
 }
 
 void service_resume(struct engine *e, struct caller *caller, const struct frame_header *header,
                     struct bytes body)
 {
     struct kiln_err why = KILN_ERR_INIT;
-    request_begins(&e->figures, caller, header->request_id, header->type);
+    request_begins(&e->metrics, caller, header->request_id, header->type);
     enum kiln_code rc = route_of(header->type)->handle(e, caller, header, body, &why);
     end_handling(e, caller, header, rc, &why);
 }
@@ -179,7 +174,7 @@ enum kiln_code service_handle(struct engine *e, struct caller *caller,
     e->stats.requests++;
     struct kiln_err why;
     kiln_err_init(&why);
-    enum kiln_code rc = handle(e, caller, header, body, &why);
+    enum kiln_code rc = handle_request(e, caller, header, body, &why);
     end_handling(e, caller, header, rc, &why);
     if (!rc || caller->greeted)
         return KILN_OK;
@@ -219,7 +214,7 @@ enum kiln_code handle_hello(struct engine *e, struct caller *caller,
     if (rc)
         return rc;
     if (caller->greeted)
-        return kiln_fail(err, KILN_INVALID, "hello was said already on this connection");
+        return kiln_fail(err, KILN_INVALID, "this connection has sent hello already");
     uint16_t version = m.newest_version < FRAME_VERSION ? m.newest_version : FRAME_VERSION;
     if (version < m.oldest_version || version < FRAME_VERSION_OLDEST)
         return kiln_fail(err, KILN_UNSUPPORTED,

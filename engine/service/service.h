@@ -28,7 +28,7 @@ struct segment {
     struct object *object;
 };
 
-static inline size_t inlaid_size(const struct segment *segments, size_t count)
+static inline size_t segments_size(const struct segment *segments, size_t count)
 {
     size_t size = 0;
     for (size_t i = 0; i < count; i++)
@@ -47,6 +47,13 @@ struct reply {
     size_t segment_count;
     struct object *const *objects; /* the frame's descriptors, in order */
     size_t object_count;
+};
+
+/* A request as it came in. Borrowed. */
+struct request {
+    struct caller *caller;
+    const struct frame_header *header;
+    struct bytes body;
 };
 
 struct caller_ops {
@@ -76,7 +83,7 @@ struct caller {
     uint64_t events_request; /* request id for the event frames */
     uint16_t version;
     uint64_t capabilities;
-    struct caller *next, *previous; /* in the list of joined callers */
+    struct list_link joined; /* in the engine's list of callers */
 };
 
 void service_join(struct engine *engine, struct caller *caller);

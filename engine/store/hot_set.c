@@ -85,6 +85,12 @@ struct object *hot_set_find(struct hot_set *set, const struct digest *key)
     return e->object;
 }
 
+struct object *hot_set_peek(struct hot_set *set, const struct digest *key)
+{
+    struct entry *e = find(set, key);
+    return e ? e->object : NULL;
+}
+
 static void remove_key(struct hot_set *set, const struct digest *key)
 {
     struct entry *e = find(set, key);

@@ -25,6 +25,8 @@ KILN_DEFINE_AUTO(hot_set)
 
 /* NULL on a miss; a hit becomes the most recently used. */
 struct object *hot_set_find(struct hot_set *set, const struct digest *key);
+/* The same, but the order of use stays as it is. */
+struct object *hot_set_peek(struct hot_set *set, const struct digest *key);
 /* Takes an additional reference. An object larger than the whole set, or one for which memory
  * runs out, is silently not cached. */
 void hot_set_insert(struct hot_set *set, const struct digest *key, struct object *object);

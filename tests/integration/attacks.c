@@ -473,7 +473,7 @@ TEST(attack, the_overflow_uid_is_served_and_has_nothing_of_its_own)
     assert_int_equal(attack_lease_take(fd, 1).code, KILN_DENIED);
     assert_int_equal(attack_ask(fd, MESSAGE_clear, "{\"all\":true}", NULL), KILN_DENIED);
     assert_int_equal(attack_ask(fd, MESSAGE_tuning_remove, FORGET_OWN, text), KILN_DENIED);
-    assert_says(text, "uid 65534 is nobody's");
+    assert_says(text, "uid 65534");
     close(fd);
 }
 

@@ -32,12 +32,12 @@ enum kiln_code built_in_check_request(const struct engine *e, unsigned type, con
 {
     if (packages_staging(e)[0] || !writes_files(type))
         return KILN_OK;
-    return kiln_fail(err, KILN_UNSUPPORTED,
-                     "'%s' writes files, and the kiln in this process has no directory: ask kilnd",
-                     command);
+    return kiln_fail(
+        err, KILN_UNSUPPORTED,
+        "'%s' writes files, but the engine in this program has no directory: ask kilnd", command);
 }
 
-/* ---- what is built in ---- */
+/* ---- the items that are built in ---- */
 
 enum built_in_kinds { HAS_FIND = 1, HAS_PERF = 2, HAS_KERNELS = 4 };
 
@@ -82,12 +82,12 @@ static bool is_first_of_its_id(const struct engine_data *data, size_t at)
     return true;
 }
 
-/* ---- what is missing ---- */
+/* ---- messages: what is missing ---- */
 
-#define NAMES_MAX 160 /* letters of a sentence */
+#define NAMES_MAX 160 /* characters */
 #define ENTRY_MAX 80
-#define MORE_MAX 16 /* of " and 999 more" */
-#define OFF_WAY "build it anew, or set KILN_EMBED_COMPILE=on where a compiler is"
+#define MORE_MAX 16 /* for " and 999 more" */
+#define OFF_WAY "rebuild the program, or set KILN_EMBED_COMPILE=on on a host with a compiler"
 
 static void write_kinds(char text[ENTRY_MAX], struct bytes id, unsigned kinds)
 {
@@ -129,7 +129,7 @@ static void name_built_in(const struct engine_data *data, char names[NAMES_MAX])
 }
 
 struct absence {
-    const struct built_in_wish *wish;
+    const struct unmet_plan *plan;
     enum kiln_code code;
     bool covers; /* kernels for the device are built in */
     bool is_off; /* nothing is compiled */
@@ -140,27 +140,26 @@ struct absence {
 /* If a compile was needed, the error is the reason why it could not run. */
 static void say_no_compile(const struct absence *a, unsigned kinds, struct kiln_err *err)
 {
-    const char *id = a->wish->database_id;
+    const char *id = a->plan->database_id;
     if (a->covers)
         kiln_fail(err, a->code,
-                  "the kernels of %.80s are not built into this program for %s, nor can they be "
+                  "the kernels of %.80s are not built into this program for %s, and they cannot be "
                   "compiled: %s",
                   a->key, id, a->why);
     else
-        kiln_fail(err, a->code,
-                  "%s built into this program for %s, nor can the kernels of %.80s be "
-                  "compiled: %s",
-                  kinds ? "no kernels are" : "nothing is", id, a->key, a->why);
+        kiln_fail(
+            err, a->code,
+            "%s built into this program for %s, and the kernels of %.80s cannot be compiled: %s",
+            kinds ? "no kernels are" : "nothing is", id, a->key, a->why);
 }
 
 static void say_damage(const struct absence *a, const char *name, struct kiln_err *err)
 {
-    kiln_fail(
-        err, a->code,
-        "the kernels of %.80s for %s cannot be had: '%.60s', which is built into this program, "
-        "is damaged: install the program anew%s%s",
-        a->key, a->wish->database_id, name,
-        a->is_off ? "" : "; nor can they be compiled: ", a->is_off ? "" : a->why);
+    kiln_fail(err, a->code,
+              "the kernels of %.80s for %s are not available: '%.60s', which is built into this "
+              "program, is damaged: reinstall the program%s%s",
+              a->key, a->plan->database_id, name,
+              a->is_off ? "" : "; and they cannot be compiled: ", a->is_off ? "" : a->why);
 }
 
 static void say_uncovered(const struct engine *e, const struct absence *a, unsigned kinds,
@@ -171,19 +170,19 @@ static void say_uncovered(const struct engine *e, const struct absence *a, unsig
     char names[NAMES_MAX];
     name_built_in(e->data, names);
     kiln_fail(err, a->code,
-              "%s built into this program for %s (%.80s%s), so not the kernels of %.60s; built in: "
-              "%s. Name the device in KILN_DEVICE_TARGETS and " OFF_WAY,
-              kinds ? "no kernels are" : "nothing is", a->wish->database_id, a->wish->target->text,
+              "%s built into this program for %s (%.80s%s), so the kernels of %.60s are missing; "
+              "built in: %s. Name the device in KILN_DEVICE_TARGETS and " OFF_WAY,
+              kinds ? "no kernels are" : "nothing is", a->plan->database_id, a->plan->target->text,
               tuning[kinds & (HAS_FIND | HAS_PERF)], a->key, names);
 }
 
-void built_in_explain(struct engine *e, const struct built_in_wish *wish, struct kiln_err *err)
+void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct kiln_err *err)
 {
     const struct kiln_err why = *err;
     if (!e->data)
         return;
-    struct bytes id = bytes_of_text(wish->database_id);
-    struct absence a = { .wish = wish,
+    struct bytes id = bytes_of_text(plan->database_id);
+    struct absence a = { .plan = plan,
                          .covers = package_set_covers(e->packages, id),
                          .is_off = e->executor->ops->compile_slots(e->executor) == 0,
                          .why = why.text };
@@ -192,21 +191,22 @@ void built_in_explain(struct engine *e, const struct built_in_wish *wish, struct
     bool is_damaged = package_set_built_in_is_damaged(e->packages, id, damaged);
     unsigned kinds = kinds_of(e->data, 0, id);
     a.code = !is_lasting ? why.code : a.covers || is_damaged ? KILN_NOT_FOUND : KILN_UNSUPPORTED;
-    find_key_write(wish->problem, a.key);
+    find_key_write(plan->problem, a.key);
     if (is_damaged)
         say_damage(&a, damaged, err);
-    else if (a.covers && wish->has_named_solver)
-        kiln_fail(err, a.code,
-                  "its kernels for %.120s are not built into this program for %s, as those of the "
-                  "solver that is chosen for a problem named in KILN_EMBED_PROBLEMS would be",
-                  a.key, wish->database_id);
+    else if (a.covers && plan->has_named_solver)
+        kiln_fail(
+            err, a.code,
+            "its kernels for %.120s are not built into this program for %s: of a problem named in "
+            "KILN_EMBED_PROBLEMS, only the kernels of the chosen solver are built in",
+            a.key, plan->database_id);
     else if (!a.is_off)
         say_no_compile(&a, kinds, err);
     else if (a.covers)
         kiln_fail(err, a.code,
                   "the kernels of %.120s are not built into this program for %s: name the problem "
                   "in KILN_EMBED_PROBLEMS and " OFF_WAY,
-                  a.key, wish->database_id);
+                  a.key, plan->database_id);
     else
         say_uncovered(e, &a, kinds, err);
 }
@@ -230,8 +230,8 @@ static void report_damage(struct engine *e, const struct engine_item *item)
 {
     char text[256];
     snprintf(text, sizeof(text),
-             "'%s', which is built into this program, is not what was built in: it is used no "
-             "more; install the program anew",
+             "'%s', which is built into this program, is damaged: kiln no longer uses it; "
+             "reinstall the program",
              item->name);
     engine_forget_hot(e);
     event_report(e, "built_in_damaged", text);

@@ -14,16 +14,15 @@
  * the request in the message. */
 KILN_MUST_CHECK enum kiln_code built_in_check_request(const struct engine *e, unsigned type,
                                                       const char *command, struct kiln_err *err);
-struct built_in_wish { /* the options of a plan request; borrowed */
+struct unmet_plan { /* the options of a plan request; borrowed */
     const struct problem *problem;
     const struct target *target;
     const char *database_id;
-    bool has_named_solver; /* the request names a solver other than the one chosen when the program
-                              was built */
+    bool has_named_solver; /* the request names a solver */
 };
 /* |err| says why no plan can be made, with KILN_NOT_FOUND or the code for a missing compiler. If
  * data is built in, the message is replaced: it then names problem, device and what to do. */
-void built_in_explain(struct engine *e, const struct built_in_wish *wish, struct kiln_err *err);
+void built_in_explain(struct engine *e, const struct unmet_plan *plan, struct kiln_err *err);
 /* Reports damage that was found when the engine was opened. */
 void built_in_report(struct engine *e);
 /* The names of the items that are known to be damaged: an array, owned by the caller. */

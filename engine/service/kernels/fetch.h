@@ -34,12 +34,12 @@ struct fetch_ticket {
     void (*ready)(struct fetch_ticket *ticket, const struct fetch_result *result);
     struct inflight *inflight; /* borrowed while waiting */
     uint64_t began_ns;         /* 0: not timed */
-    struct fetch_ticket *next, *previous;
+    struct list_link waiting;  /* in the in-flight request's list */
 };
 
 /* What to fetch. All of it is borrowed for the call; a fetch that must wait copies what it
  * needs. */
-struct fetch_want {
+struct fetch_options {
     struct digest key; /* used without a job; with one it is computed */
     const struct compile_job
         *job; /* NULL: there is no source to compile. Options are canonical, headers checked */
@@ -52,14 +52,15 @@ struct fetch_want {
 
 /* True: *ret_result holds the answer. False: ready will be called. The result's object is borrowed
  * until the next call into the engine. */
-bool fetch_begin(struct engine *e, const struct fetch_want *want, struct fetch_ticket *ticket,
+bool fetch_begin(struct engine *e, const struct fetch_options *options, struct fetch_ticket *ticket,
                  struct fetch_result *ret_result);
 /* fetch_begin in two steps, for a ticket that is allocated only if it must wait. fetch_at_hand
  * answers from memory. If it returns false, pass *ret_key and the ticket, or a copy of the ticket,
  * to fetch_start. */
-bool fetch_at_hand(struct engine *e, const struct fetch_want *want, struct fetch_ticket *ticket,
-                   struct digest *ret_key, struct fetch_result *ret_result);
-bool fetch_start(struct engine *e, const struct fetch_want *want, const struct digest *key,
+bool fetch_at_hand(struct engine *e, const struct fetch_options *options,
+                   struct fetch_ticket *ticket, struct digest *ret_key,
+                   struct fetch_result *ret_result);
+bool fetch_start(struct engine *e, const struct fetch_options *options, const struct digest *key,
                  struct fetch_ticket *ticket, struct fetch_result *ret_result);
 /* Drops the ticket. Work that no other ticket waits for is dropped too, if it has not begun. */
 void fetch_cancel(struct engine *e, struct fetch_ticket *ticket);

@@ -34,7 +34,7 @@ struct inflight *inflight_of_task(struct task *t)
     return (struct inflight *)(void *)((char *)t - offsetof(struct inflight, task));
 }
 
-/* ---- the table of flights ---- */
+/* ---- the table ---- */
 
 struct inflight *inflight_find(struct engine *e, const struct digest *place)
 {
@@ -76,44 +76,37 @@ struct inflight *inflight_create(struct engine *e, const struct digest *asked,
         return NULL;
     f->engine = e;
     f->asked = *asked;
+    list_init(&f->tickets);
     f->uid = asker->uid;
-    f->look.reader.uid = (uint32_t)asker->uid;
+    f->lookup.reader.uid = (uint32_t)asker->uid;
     f->err = KILN_ERR_INIT;
     f->order.task.result = COMPILE_RESULT_INIT;
     e->inflights->count++;
     return f;
 }
 
-struct digest inflight_place(const struct digest *key, const struct fetch_want *want)
+struct digest inflight_place(const struct digest *key, const struct fetch_options *options)
 {
     struct sha256 s;
-    if (!want->name)
+    if (!options->name)
         return *key;
     sha256_init(&s);
     sha256_put_sized(&s, bytes_of(key->bytes, DIGEST_SIZE));
-    sha256_put_sized(&s, want->name->database_id);
-    sha256_put_sized(&s, want->name->name);
-    sha256_put_sized(&s, want->name->args);
-    sha256_put_sized(&s, want->name->target);
+    sha256_put_sized(&s, options->name->database_id);
+    sha256_put_sized(&s, options->name->name);
+    sha256_put_sized(&s, options->name->args);
+    sha256_put_sized(&s, options->name->target);
     return sha256_end(&s);
 }
 
 void inflight_attach(struct inflight *f, struct fetch_ticket *t)
 {
     t->inflight = f;
-    t->previous = NULL;
-    t->next = f->tickets;
-    if (f->tickets)
-        f->tickets->previous = t;
-    f->tickets = t;
+    list_prepend(&f->tickets, &t->waiting);
 }
 
 void inflight_detach(struct fetch_ticket *t)
 {
-    struct inflight *f = t->inflight;
-    *(t->previous ? &t->previous->next : &f->tickets) = t->next;
-    if (t->next)
-        t->next->previous = t->previous;
+    list_remove(&t->waiting);
     t->inflight = NULL;
-    t->next = t->previous = NULL;
 }

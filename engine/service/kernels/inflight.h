@@ -12,7 +12,7 @@
  *            fields that it fills
  */
 #include "engine/service/kernels/fetch.h"
-#include "engine/service/kernels/kernel_look.h"
+#include "engine/service/kernels/kernel_lookup.h"
 
 enum stage { LOOKING, QUEUED, SEALING, DELIVERING }; /* QUEUED: waiting for a compiler, or in one */
 
@@ -25,12 +25,12 @@ struct inflight {
     struct digest asked; /* the kernel's key */
     enum stage stage;
     bool no_cache;
-    struct source *source;        /* owned; NULL: there is no source to compile */
-    struct name_key *name_key;    /* owned; NULL: no name */
-    uint64_t generation;          /* of the hot set, when the look-up began */
-    struct fetch_ticket *tickets; /* borrowed list */
-    uid_t uid;                    /* the user who asked first */
-    struct kernel_look look;      /* its object goes to: */
+    struct source *source;       /* owned; NULL: there is no source to compile */
+    struct name_key *name_key;   /* owned; NULL: no name */
+    uint64_t generation;         /* of the hot set, when the look-up began */
+    struct list tickets;         /* of struct fetch_ticket, the newest first; borrowed */
+    uid_t uid;                   /* the user who asked first */
+    struct kernel_lookup lookup; /* its object goes to: */
     /* Filled on a work queue. */
     struct object *object; /* owned reference */
     enum tier tier;
@@ -57,7 +57,7 @@ struct inflight *inflight_of_task(struct task *t);
 /* The place of a fetch in the table. Requests by name may be answered from packages, so they only
  * join identical requests. A kernel that must be compiled is still compiled once
  * (inflight_compile_or_join). */
-struct digest inflight_place(const struct digest *key, const struct fetch_want *want);
+struct digest inflight_place(const struct digest *key, const struct fetch_options *options);
 /* NULL: there is none. */
 struct inflight *inflight_find(struct engine *e, const struct digest *place);
 /* |place| must be free. */

@@ -40,7 +40,7 @@ static void fail_compile(struct inflight *f, const struct kiln_err *why)
     struct engine *e = f->engine;
     const char *log = f->order.task.result.log;
     bool lasting = why->code == KILN_COMPILE_FAILED || why->code == KILN_INVALID ||
-                   why->code == KILN_CORRUPT; /* the others are this host's moment */
+                   why->code == KILN_CORRUPT; /* other codes describe this host's current state */
     e->stats.compile_errors++;
     if (lasting && !f->no_cache)
         failure_memory_add(e->failures, &f->asked, why, log, clock_monotonic_ns());
@@ -50,7 +50,7 @@ static void fail_compile(struct inflight *f, const struct kiln_err *why)
 
 static void count_compile(struct inflight *f, unsigned result)
 {
-    figures_compile_ended(&f->engine->figures, f->source->job.toolchain, result,
+    metrics_compile_ended(&f->engine->metrics, f->source->job.toolchain, result,
                           f->order.task.result.wall_ns);
 }
 
@@ -66,8 +66,8 @@ static void seal_done(struct task *task)
         return;
     }
     inflight_label_object(f);
-    ledger_compiled(f->engine->figures.ledger, f->uid, f->object->ledger_kind,
-                    ledger_worth(f->object->compile_ns));
+    accounting_compiled(f->engine->metrics.accounting, f->uid, f->object->ledger_kind,
+                        accounting_worth(f->object->compile_ns));
     event_kernel(f->engine, "compiled", &f->asked, f->source, &f->order.task.result);
     if (!f->no_cache)
         store_later(f->engine, &f->asked, KILN_TAKE(f->source), f->object);
@@ -79,12 +79,13 @@ static void compile_done(struct compile_order *order)
     struct inflight *f = (struct inflight *)order;
     struct compile_result *result = &order->task.result;
     if (order->started_ns)
-        histogram_observe(&f->engine->figures.queue, order->started_ns - order->queued_ns, 1);
+        histogram_observe(&f->engine->metrics.queue, order->started_ns - order->queued_ns, 1);
     if (result->end == COMPILE_OUTDATED)
         toolchains_describe_soon(f->engine);
     if (result->end == COMPILE_UNAVAILABLE || result->end == COMPILE_OUTDATED) {
-        inflight_deliver_failure(f, &result->err,
-                                 result->log); /* not the kernel's: not remembered */
+        inflight_deliver_failure(
+            f, &result->err,
+            result->log); /* the compiler is to blame, not the kernel: not remembered */
         return;
     }
     f->engine->stats.compiles++;
@@ -100,10 +101,9 @@ static void compile_done(struct compile_order *order)
 
 static enum priority wanted_priority(const struct inflight *f)
 {
-    for (const struct fetch_ticket *t = f->tickets; t; t = t->next) {
+    LIST_EACH (&f->tickets, struct fetch_ticket, waiting, t)
         if (t->priority == PRIORITY_INTERACTIVE)
             return PRIORITY_INTERACTIVE;
-    }
     return PRIORITY_PREFETCH;
 }
 
@@ -141,8 +141,7 @@ void inflight_compile_or_join(struct inflight *f)
     }
     if (!other->source && other->stage == LOOKING)
         other->source = KILN_TAKE(f->source);
-    while (f->tickets) {
-        struct fetch_ticket *t = f->tickets;
+    LIST_EACH (&f->tickets, struct fetch_ticket, waiting, t) {
         inflight_detach(t);
         inflight_join_queue(other, t);
     }

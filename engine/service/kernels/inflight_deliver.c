@@ -31,8 +31,8 @@ static void count_miss(struct engine *e, const struct fetch_result *r,
     bool failed = r->err.code != KILN_OK;
     e->stats.misses++;
     ++*reasons[ticket->priority == PRIORITY_PREFETCH ? MISS_PREFETCH : r->reason];
-    e->figures.compiled += !failed;
-    figures_lookup(&e->figures, failed ? LOOKUP_NONE : LOOKUP_COMPILE, ticket->began_ns);
+    e->metrics.compiled += !failed;
+    metrics_lookup(&e->metrics, failed ? LOOKUP_NONE : LOOKUP_COMPILE, ticket->began_ns);
 }
 
 static enum lookup_end count_tier(struct engine *e, enum tier tier)
@@ -53,15 +53,15 @@ void inflight_count_result(struct engine *e, const struct fetch_result *r,
         return;
     }
     enum lookup_end end = count_tier(e, r->tier);
-    figures_lookup(&e->figures, end, ticket->began_ns);
-    inflight_book_hit(e, r->object, end, ticket);
+    metrics_lookup(&e->metrics, end, ticket->began_ns);
+    inflight_account_hit(e, r->object, end, ticket);
     recency_touch(e, &r->key);
 }
 
 static bool is_damaged(const struct inflight *f)
 {
-    return f->look.damaged || f->look.shared_damaged || f->look.by_key.damaged[0] ||
-           f->look.by_name.damaged[0];
+    return f->lookup.damaged || f->lookup.shared_damaged || f->lookup.by_key.damaged[0] ||
+           f->lookup.by_name.damaged[0];
 }
 
 static bool is_refusal(const struct inflight *f, enum kiln_code code)
@@ -76,7 +76,7 @@ static enum miss_reason reason_of(const struct inflight *f, enum kiln_code code)
         return MISS_UNCACHED;
     if (is_damaged(f))
         return MISS_DAMAGED;
-    if (f->look.trouble.code)
+    if (f->lookup.trouble.code)
         return MISS_STORE;
     if (!f->source && code)
         return MISS_UNKNOWN;
@@ -100,21 +100,16 @@ void inflight_label_object(struct inflight *f)
         write_origin(what, n->target.size ? n->target : n->database_id, n->name);
     }
     if (object->is_private)
-        snprintf(what->program, sizeof(what->program), "%s", LEDGER_PRIVATE);
-    object->ledger_kind = ledger_kind_of(f->engine->figures.ledger, what);
-    free(what); /* the ledger has it */
+        snprintf(what->program, sizeof(what->program), "%s", ACCOUNTING_PRIVATE);
+    object->ledger_kind = accounting_kind_of(f->engine->metrics.accounting, what);
+    free(what); /* the accounting has a copy */
     object->origin = NULL;
 }
 
 /* ---- delivering ---- */
 
-bool inflight_may_have(const struct object *object, uid_t uid)
-{
-    return !object || !object->is_private || object->owner == (uint32_t)uid;
-}
-
 /* Gives the result to every ticket, then frees the in-flight request. */
-static void deliver(struct inflight *f, const struct fetch_result *result)
+static void deliver_result(struct inflight *f, const struct fetch_result *result)
 {
     struct engine *e = f->engine;
     inflight_leave_table(f); /* later fetches start a new look-up */
@@ -122,9 +117,9 @@ static void deliver(struct inflight *f, const struct fetch_result *result)
     struct fetch_result hidden = { .err = { .code = KILN_NOT_FOUND },
                                    .key = f->asked,
                                    .reason = MISS_UNKNOWN };
-    while (f->tickets) {
-        struct fetch_ticket *t = f->tickets;
-        const struct fetch_result *r = inflight_may_have(result->object, t->uid) ? result : &hidden;
+    while (!list_is_empty(&f->tickets)) { /* |ready| may cancel other tickets */
+        struct fetch_ticket *t = LIST_FIRST(&f->tickets, struct fetch_ticket, waiting);
+        const struct fetch_result *r = kernel_is_visible(result->object, t->uid) ? result : &hidden;
         inflight_detach(t);
         inflight_count_result(e, r, t);
         t->ready(t, r);
@@ -137,7 +132,7 @@ void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, co
     struct fetch_result result = {
         .err = *err, .key = f->asked, .log = log, .reason = reason_of(f, err->code)
     };
-    deliver(f, &result);
+    deliver_result(f, &result);
 }
 
 /* A kernel that was removed during the look-up must not become hot again. */
@@ -154,14 +149,15 @@ void inflight_deliver_object(struct inflight *f, enum tier tier)
     };
     if (tier != TIER_COMPILED)
         inflight_label_object(f);
-    if (f->look.has_shared_key && !f->object->is_private) { /* the key of a name is one user's */
+    if (f->lookup.has_shared_key &&
+        !f->object->is_private) { /* a name's key is private to its user */
         f->object->is_named = true;
         f->object->owner = (uint32_t)f->uid;
     }
     keep_hot(f, &f->asked);
-    if (f->look.is_shared)
-        recency_touch(f->engine, &f->look.shared_key);
-    deliver(f, &result);
+    if (f->lookup.is_shared)
+        recency_touch(f->engine, &f->lookup.shared_key);
+    deliver_result(f, &result);
 }
 
 void inflight_deliver_packaged(struct inflight *f)
@@ -171,5 +167,5 @@ void inflight_deliver_packaged(struct inflight *f)
                                          .object = f->object };
     inflight_label_object(f);
     keep_hot(f, &result.key);
-    deliver(f, &result);
+    deliver_result(f, &result);
 }

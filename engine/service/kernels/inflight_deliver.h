@@ -19,34 +19,32 @@ void inflight_deliver_failure(struct inflight *f, const struct kiln_err *err, co
  * or the source is freed. */
 void inflight_label_object(struct inflight *f);
 
-/* False for an object that another user imported privately, even if |uid| knows its key. */
-bool inflight_may_have(const struct object *object, uid_t uid);
 /* Adds a result to the counters and marks the kernel as used. */
 void inflight_count_result(struct engine *e, const struct fetch_result *r,
                            const struct fetch_ticket *ticket);
 /* Counts the saved compile time of a hit, once for each batch however often the batch names the
  * kernel. Tickets of one batch that get the same object must come one after the other. A prefetch
  * that hits saves no user's time. */
-static inline void inflight_book_hit(struct engine *e, struct object *object, enum lookup_end end,
-                                     const struct fetch_ticket *ticket)
+static inline void inflight_account_hit(struct engine *e, struct object *object,
+                                        enum lookup_end end, const struct fetch_ticket *ticket)
 {
-    uint64_t worth_us = ledger_worth(object->compile_ns);
+    uint64_t worth_us = accounting_worth(object->compile_ns);
     if (ticket->priority == PRIORITY_PREFETCH) {
         e->stats.prefetch_hits++;
-        e->figures.ahead[end]++;
+        e->metrics.ahead[end]++;
         return;
     }
     if (ticket->batch && object->booked_for == ticket->batch)
         return;
     object->booked_for = ticket->batch;
-    e->figures.saved_us += worth_us;
-    ledger_hit(e->figures.ledger, ticket->uid, object->ledger_kind, worth_us);
+    e->metrics.saved_us += worth_us;
+    accounting_hit(e->metrics.accounting, ticket->uid, object->ledger_kind, worth_us);
 }
 /* The same as inflight_count_result for a hot kernel whose look-up time was already recorded. */
 static inline void inflight_count_hit(struct engine *e, const struct fetch_result *r,
                                       const struct fetch_ticket *ticket)
 {
     e->stats.hits_hot++;
-    inflight_book_hit(e, r->object, LOOKUP_HOT, ticket);
+    inflight_account_hit(e, r->object, LOOKUP_HOT, ticket);
     recency_touch(e, &r->key);
 }

@@ -16,6 +16,28 @@ struct digest kernel_name_packaged(const struct kernel_name *name)
                            (struct bytes){ 0 });
 }
 
+static bool has_nul(struct bytes b) { return b.size && memchr(b.data, '\0', b.size); }
+
+enum kiln_code kernel_name_take(struct bytes database_id, struct bytes name, struct bytes args,
+                                struct kernel_name *ret_name, struct kiln_err *err)
+{
+    struct database_id id;
+    struct bytes plain, version;
+    enum kiln_code rc = database_id_split(database_id, &plain, &version, err);
+    if (!rc)
+        rc = database_id_parse(plain, &id, err);
+    if (rc)
+        return rc;
+    if (name.size == 0 || name.size > LIMIT_OPTIONS_TEXT || args.size > LIMIT_OPTIONS_TEXT ||
+        has_nul(name) || has_nul(args))
+        return kiln_fail(err, KILN_INVALID,
+                         "a kernel's name must have 1 to %u bytes, its arguments at most %u, and "
+                         "neither may contain a NUL",
+                         LIMIT_OPTIONS_TEXT, LIMIT_OPTIONS_TEXT);
+    *ret_name = (struct kernel_name){ .database_id = plain, .name = name, .args = args };
+    return KILN_OK;
+}
+
 static struct bytes copy_bytes(char **at, struct bytes b)
 {
     char *start = *at;
@@ -34,7 +56,7 @@ enum kiln_code name_key_copy(struct engine *e, uid_t uid, const struct kernel_na
         return rc;
     struct name_key *a = malloc(sizeof(*a) + size);
     if (!a) {
-        budget_give(e->budget, uid, size);
+        budget_return(e->budget, uid, size);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a kernel's name of %zu bytes", size);
     }
     char *at = a->storage;
@@ -55,6 +77,6 @@ void name_key_destroy(struct name_key *a)
 {
     if (!a)
         return;
-    budget_give(a->engine->budget, a->uid, a->size);
+    budget_return(a->engine->budget, a->uid, a->size);
     free(a);
 }

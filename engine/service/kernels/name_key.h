@@ -21,6 +21,13 @@ struct kernel_name {
  * source, because a package's row states none. */
 struct digest kernel_name_packaged(const struct kernel_name *name);
 
+/* Checks the parts of a name that a client sent. |database_id| may have a version of MIOpen, which
+ * separates imports; packages have no versions, so the result has none. |ret_name| borrows from the
+ * inputs. */
+KILN_MUST_CHECK enum kiln_code kernel_name_take(struct bytes database_id, struct bytes name,
+                                                struct bytes args, struct kernel_name *ret_name,
+                                                struct kiln_err *err);
+
 struct name_key {
     struct kernel_name name; /* its views point into storage */
     struct engine *engine;

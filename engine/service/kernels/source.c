@@ -2,6 +2,7 @@
 #include "engine/service/kernels/source.h"
 
 #include "engine/service/budget.h"
+#include "engine/service/kernels/fetch.h"
 
 #include <string.h>
 
@@ -15,18 +16,19 @@ static struct bytes copy_text(char **at, struct bytes text)
     return bytes_of(start, text.size);
 }
 
-enum kiln_code source_copy(struct engine *e, uid_t uid, const struct compile_job *job,
-                           const struct toolchain *tc, struct source **ret_source,
-                           struct kiln_err *err)
+enum kiln_code source_copy(struct engine *e, uid_t uid, const struct fetch_options *options,
+                           struct source **ret_source, struct kiln_err *err)
 {
+    const struct compile_job *job = options->job;
+    const struct toolchain *tc = options->tc;
     size_t size = job->toolchain.size + job->target.size + job->program.size + job->options.size +
-                  job->source.size + job->headers.size + 6; /* their ends */
+                  job->source.size + job->headers.size + 6; /* a NUL behind each text */
     enum kiln_code rc = budget_take(e->budget, uid, size, err);
     if (rc)
         return rc;
     struct source *s = malloc(sizeof(*s) + size);
     if (!s) {
-        budget_give(e->budget, uid, size);
+        budget_return(e->budget, uid, size);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a source of %zu bytes", size);
     }
     char *at = s->storage;
@@ -36,7 +38,10 @@ enum kiln_code source_copy(struct engine *e, uid_t uid, const struct compile_job
     s->size = size;
     s->job = (struct compile_job){
         .kind = COMPILE_KERNEL,
-        .origin = works ? job->origin : COMPILE_OF_CLIENT, /* a client chose the target */
+        .origin =
+            works
+                ? job->origin
+                : COMPILE_OF_CLIENT, /* a client chose the target, so the compile is not trusted */
         .target_works = works,
         .toolchain = copy_text(&at, job->toolchain),
         .target = copy_text(&at, job->target),
@@ -55,6 +60,6 @@ void source_destroy(struct source *s)
 {
     if (!s)
         return;
-    budget_give(s->engine->budget, s->uid, s->size);
+    budget_return(s->engine->budget, s->uid, s->size);
     free(s);
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What a kernel is made of, copied: a job that outlives the request that brought it.
+ * A copy of a compile job, which outlives the request that brought the job.
  *
  * Ownership  charged to its user's budget from copy to destroy
  * Threading  the engine's thread; read-only elsewhere
@@ -18,10 +18,12 @@ struct source {
     char storage[];
 };
 
-/* A job for a target on which |tc| was not tried gets COMPILE_OF_CLIENT as its origin, whoever made
- * it. KILN_BUSY beyond the user's budget, KILN_NO_MEMORY. */
+struct fetch_options;
+
+/* Copies the job of |options|. If nobody tried the toolchain on the job's target before, the copy's
+ * origin is COMPILE_OF_CLIENT, whoever made the job. KILN_BUSY beyond the user's budget,
+ * KILN_NO_MEMORY. */
 KILN_MUST_CHECK enum kiln_code source_copy(struct engine *e, uid_t uid,
-                                           const struct compile_job *job,
-                                           const struct toolchain *tc, struct source **ret_source,
-                                           struct kiln_err *err);
+                                           const struct fetch_options *options,
+                                           struct source **ret_source, struct kiln_err *err);
 void source_destroy(struct source *source);

@@ -23,14 +23,14 @@ enum kiln_code store_upkeep_create(struct store_upkeep **ret_upkeep, struct kiln
 {
     struct store_upkeep *upkeep = calloc(1, sizeof(*upkeep));
     if (!upkeep)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep account of which kernels are used");
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot record which kernels are used");
     *ret_upkeep = upkeep;
     return KILN_OK;
 }
 
 void store_upkeep_destroy(struct store_upkeep *upkeep) { free(upkeep); }
 
-/* ---- what was compiled ---- */
+/* ---- compiled kernels ---- */
 
 struct put_task {
     struct task task; /* first member */
@@ -78,7 +78,7 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
 {
     struct put_task *p = calloc(1, sizeof(*p));
     e->stats.puts++;
-    if (!p) { /* it stays hot, and is compiled again another day */
+    if (!p) { /* the kernel stays hot, and is compiled again later */
         e->stats.puts_lost++;
         source_destroy(source);
         return;
@@ -107,7 +107,7 @@ void store_later(struct engine *e, const struct digest *key, struct source *sour
     engine_run(e, WORK_QUEUE_WRITE, &p->task);
 }
 
-/* ---- what is damaged ---- */
+/* ---- damaged kernels ---- */
 
 struct quarantine_task {
     struct task task; /* first member */
@@ -139,7 +139,7 @@ void quarantine_later(struct engine *e, const struct digest *key)
     event_report_key(e, "quarantined", key, hex);
     struct quarantine_task *q = calloc(1, sizeof(*q));
     if (!q)
-        return; /* the next look-up asks again */
+        return; /* the next look-up reports the damage again */
     q->task = (struct task){ .work = quarantine_work, .done = quarantine_done };
     q->engine = e;
     q->key = *key;
@@ -147,7 +147,7 @@ void quarantine_later(struct engine *e, const struct digest *key)
     engine_run(e, WORK_QUEUE_WRITE, &q->task);
 }
 
-/* ---- what was used ---- */
+/* ---- recency ---- */
 
 /* Each key has one slot, so a kernel that is used a thousand times is written once. If two kernels
  * share a slot, one loses its mark, which only affects recency. */
@@ -213,7 +213,7 @@ void recency_write(struct engine *e, bool force)
     engine_run(e, WORK_QUEUE_WRITE, &t->task);
 }
 
-/* ---- what is damaged in a package ---- */
+/* ---- damaged rows of packages ---- */
 
 struct packaged_task {
     struct task task; /* first member */
@@ -244,7 +244,7 @@ static void keep_for_inspection(struct engine *e, const struct package_found *fo
 {
     struct packaged_task *p = calloc(1, sizeof(*p));
     if (!p)
-        return; /* it was told */
+        return; /* the operator has the report already */
     p->task = (struct task){ .work = packaged_work, .done = packaged_done };
     p->engine = e;
     p->found = *found;
@@ -271,7 +271,7 @@ void quarantine_package(struct engine *e, const struct package_found *found,
     keep_for_inspection(e, &copy);
 }
 
-/* ---- what nobody asks for ---- */
+/* ---- cleaning ---- */
 
 struct tidy_task {
     struct task task; /* first member */

@@ -13,12 +13,12 @@
 #include <string.h>
 
 #define DESCRIPTION_MAX (64u << 10)
-#define DESCRIBE_AGAIN_NS 10000000000u /* after a failure, not before ten seconds */
+#define DESCRIBE_AGAIN_NS 10000000000u /* ten seconds after a failure */
 /* An upgraded compiler package is noticed within a minute of use. Kernels that the new compiler
  * makes until then are stored under the old identity, which is no longer looked up afterwards. */
 #define DESCRIBE_FRESH_NS 60000000000u
 #define FAILURE_NS 600000000000u /* ten minutes, as long as a failed compile is remembered */
-#define NOT_NOW_NS 1000000000u   /* a second, when there was no process to try with */
+#define NOT_NOW_NS 1000000000u   /* one second, if no compiler process could be started */
 /* Limit of probes under way for one user: each costs a process, and a new target always needs
  * probes. The limit exceeds the need of any batch; a longer list of targets waits, then
  * continues. */
@@ -27,7 +27,7 @@
  * loop forever if its findings are forgotten before it reads them. */
 #define TRIES_MAX 8u
 
-#define FAILED_PROBES_MAX 96 /* more than one list of targets leads to */
+#define FAILED_PROBES_MAX 96 /* more than one list of targets can cause */
 
 /* A probe that failed for a temporary reason: it is tried again after a while. */
 struct failed_probe {
@@ -37,20 +37,20 @@ struct failed_probe {
 };
 
 struct toolchain_probes {
-    struct list under_way;   /* of struct probe; owned: describes and probes */
-    unsigned tries;          /* that the request at hand had before this one */
-    uint64_t describe_at_ns; /* when to ask (again) */
+    struct list under_way;   /* of struct probe: running describes and probes; owned */
+    unsigned tries;          /* how often the current request has waited already */
+    uint64_t describe_at_ns; /* when to describe the toolchains next */
     struct failed_probe failures[FAILED_PROBES_MAX];
     unsigned next_failure;
     char describe_failure[512];
     bool is_described;
-    bool said_no_toolchain;
+    bool reported_no_toolchain;
 };
 
 /* One request's wait for one probe. */
 struct probe_wait {
     struct waiting_request *request;
-    struct list_link link; /* of the probe; in no list once that has ended */
+    struct list_link link; /* in the probe's list until the probe has ended */
     struct probe *probe;
 };
 
@@ -58,7 +58,7 @@ struct waiting_request {
     struct deferred base; /* first member */
     size_t charged;
     struct frame_header header;
-    struct bytes body; /* behind the last of |waits| */
+    struct bytes body; /* stored behind the last of |waits| */
     unsigned tries;    /* how often the handler has run */
     unsigned wait_count, waits_left;
     struct probe_wait waits[];
@@ -68,13 +68,13 @@ struct waiting_request {
 struct probe {
     struct compile_order order; /* first member */
     struct engine *engine;
-    struct list_link link;   /* of those under way */
-    uid_t uid;               /* who asked for it first, and is counted for it */
-    bool is_asked;           /* by the request at hand */
-    struct list waits;       /* of struct probe_wait, in the order they came */
-    struct task task;        /* a describe's second half: what the store remembers */
-    struct memory *memories; /* owned; filled on a work queue */
-    struct toolchain tc;     /* a copy: the table may change meanwhile */
+    struct list_link link;     /* in under_way */
+    uid_t uid;                 /* the user who asked first; the probe counts for this user */
+    bool is_asked;             /* the current request asked for it */
+    struct list waits;         /* of struct probe_wait, in order of arrival */
+    struct task task;          /* second half of a describe: reads cached probes from the store */
+    struct list cached_probes; /* of struct cached_probe; owned; filled on a work queue */
+    struct toolchain tc;       /* a copy, because the table may change meanwhile */
     struct target target;
 };
 
@@ -128,7 +128,7 @@ static bool stop_waiting(struct deferred *d)
 
 static void release_waiting(struct deferred *d)
 {
-    budget_give(d->engine->budget, d->uid, ((struct waiting_request *)d)->charged);
+    budget_return(d->engine->budget, d->uid, ((struct waiting_request *)d)->charged);
 }
 
 static const struct deferred_kind waiting_kind = { .stop = stop_waiting,
@@ -178,17 +178,17 @@ enum kiln_code toolchains_wait(struct engine *e, struct caller *caller,
                                struct kiln_err *err)
 {
     if (e->probes->tries == TRIES_MAX)
-        return kiln_fail(err, KILN_UNAVAILABLE,
-                         "which toolchain to use was not found out in %u tries: ask again in a "
-                         "moment",
-                         TRIES_MAX);
+        return kiln_fail(
+            err, KILN_UNAVAILABLE,
+            "kilnd could not determine the toolchain in %u tries: ask again in a moment",
+            TRIES_MAX);
     size_t head = sizeof(struct waiting_request) + count_asked(e) * sizeof(struct probe_wait);
     enum kiln_code rc = budget_take(e->budget, caller->uid, head + body.size, err);
     if (rc)
         return rc;
     struct waiting_request *rq = calloc(1, head + body.size);
     if (!rq) {
-        budget_give(e->budget, caller->uid, head + body.size);
+        budget_return(e->budget, caller->uid, head + body.size);
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep a request of %zu bytes", body.size);
     }
     deferred_init(&rq->base, &waiting_kind, e, caller, header->request_id);
@@ -209,7 +209,7 @@ static void resume_request(struct waiting_request *rq)
     struct engine *e = rq->base.engine;
     struct caller *caller = rq->base.caller;
     deferred_forget(&rq->base);
-    budget_give(e->budget, rq->base.uid, rq->charged); /* the handler may charge it again */
+    budget_return(e->budget, rq->base.uid, rq->charged); /* the handler may charge it again */
     rq->charged = 0;
     e->probes->tries = rq->tries;
     service_resume(e, caller, &rq->header, rq->body);
@@ -243,6 +243,7 @@ static enum kiln_code start_probe(struct engine *e, struct probe *p, enum compil
 {
     p->engine = e;
     list_init(&p->waits);
+    list_init(&p->cached_probes);
     p->order.priority = PRIORITY_INTERACTIVE;
     p->order.done = done;
     p->order.task.job = (struct compile_job){
@@ -273,30 +274,30 @@ static enum kiln_code read_description(struct engine *e, const struct compile_re
     return rc;
 }
 
-/* What an earlier probe found, as the store remembers it. */
-struct memory {
-    struct memory *next;
+/* The result of an earlier probe, from the store. */
+struct cached_probe {
+    struct list_link link;
     struct digest toolchain_id;
     struct target target;
     bool works;
     char detail[512];
 };
 
-static void remember_row(void *context, const struct digest *id, const char *target, bool works,
-                         const char *detail)
+static void add_cached_probe(void *context, const struct digest *id, const char *target, bool works,
+                             const char *detail)
 {
     struct probe *p = context;
     struct kiln_err ignored = KILN_ERR_INIT;
-    struct memory *m = calloc(1, sizeof(*m));
+    struct cached_probe *m = calloc(1, sizeof(*m));
     if (!m || target_parse(bytes_of_text(target), &m->target, &ignored)) {
-        free(m); /* written by a newer kiln, or no memory: probed again when needed */
+        free(m); /* the target is from a newer kiln, or memory ran out: kiln probes it again when
+                    needed */
         return;
     }
     m->toolchain_id = *id;
     m->works = works;
     snprintf(m->detail, sizeof(m->detail), "%s", detail);
-    m->next = p->memories;
-    p->memories = m;
+    list_append(&p->cached_probes, &m->link);
 }
 
 static struct probe *probe_of_task(struct task *t)
@@ -304,15 +305,15 @@ static struct probe *probe_of_task(struct task *t)
     return (struct probe *)(void *)((char *)t - offsetof(struct probe, task));
 }
 
-static void memories_work(struct task *task)
+static void cached_probes_work(struct task *task)
 {
     struct probe *p = probe_of_task(task);
-    struct kiln_err ignored = KILN_ERR_INIT; /* what cannot be read is probed again */
-    if (kernel_store_probes(p->engine->store, remember_row, p, &ignored))
+    struct kiln_err ignored = KILN_ERR_INIT; /* kiln probes again what it cannot read */
+    if (kernel_store_probes(p->engine->store, add_cached_probe, p, &ignored))
         return;
 }
 
-static void learn(struct engine *e, const struct memory *m)
+static void learn_probe(struct engine *e, const struct cached_probe *m)
 {
     for (size_t i = 0; i < toolchain_table_count(e->toolchains); i++) {
         const struct toolchain *tc = toolchain_table_at(e->toolchains, i);
@@ -322,29 +323,27 @@ static void learn(struct engine *e, const struct memory *m)
     }
 }
 
-/* Once, until there is one. */
-static void say_whether_any(struct engine *e)
+/* Reports it once, until a compiler is installed. */
+static void report_missing_toolchains(struct engine *e)
 {
     bool none = toolchain_table_count(e->toolchains) == 0;
-    if (none && !e->probes->said_no_toolchain)
+    if (none && !e->probes->reported_no_toolchain)
         event_report(e, "toolchains_none",
-                     "no compiler is here: kernels come from the cache and from packages alone; "
-                     "install one, and 'kilnctl doctor' shows whether it is found");
-    e->probes->said_no_toolchain = none;
+                     "no compiler was found: kernels come only from the cache and from packages; "
+                     "install a compiler, and check with 'kilnctl doctor' that kilnd finds it");
+    e->probes->reported_no_toolchain = none;
 }
 
-static void memories_done(struct task *task)
+static void cached_probes_done(struct task *task)
 {
     struct probe *p = probe_of_task(task);
     struct engine *e = p->engine;
     engine_task_ended(e);
-    while (p->memories) {
-        struct memory *m = p->memories;
-        p->memories = m->next;
-        learn(e, m);
+    LIST_EACH (&p->cached_probes, struct cached_probe, link, m) {
+        learn_probe(e, m);
         free(m);
     }
-    say_whether_any(e);
+    report_missing_toolchains(e);
     e->probes->is_described = true;
     e->probes->describe_at_ns = clock_monotonic_ns() + DESCRIBE_FRESH_NS;
     end_probe(p);
@@ -356,11 +355,11 @@ static void describe_done(struct compile_order *order)
     struct engine *e = p->engine;
     struct kiln_err err = KILN_ERR_INIT;
     if (read_description(e, &order->task.result, &err) == KILN_OK) {
-        p->task = (struct task){ .work = memories_work, .done = memories_done };
+        p->task = (struct task){ .work = cached_probes_work, .done = cached_probes_done };
         engine_run(e, WORK_QUEUE_READ, &p->task);
         return;
     }
-    kiln_while(&err, "asking which toolchains are here");
+    kiln_while(&err, "asking which toolchains are installed");
     event_report(e, "toolchains_unknown", err.text);
     memcpy(e->probes->describe_failure, err.text, sizeof(e->probes->describe_failure));
     e->probes->describe_at_ns = clock_monotonic_ns() + DESCRIBE_AGAIN_NS;
@@ -390,7 +389,7 @@ void toolchains_describe(struct engine *e)
     struct kiln_err err = KILN_ERR_INIT;
     struct probe *p = calloc(1, sizeof(*p));
     if (p)
-        p->order.uid = (uid_t)-1; /* of no user */
+        p->order.uid = (uid_t)-1; /* no user's */
     if (!p || start_probe(e, p, COMPILE_DESCRIBE, describe_done, &err)) {
         free(p);
         memcpy(e->probes->describe_failure, err.text, sizeof(e->probes->describe_failure));
@@ -400,7 +399,7 @@ void toolchains_describe(struct engine *e)
 
 /* ---- remembering what a probe found ---- */
 
-struct remember_task {
+struct probe_put_task {
     struct task task; /* first member */
     struct engine *engine;
     struct digest toolchain_id;
@@ -411,27 +410,27 @@ struct remember_task {
     struct kiln_err err;
 };
 
-static void remember_work(struct task *task)
+static void probe_put_work(struct task *task)
 {
-    struct remember_task *r = (struct remember_task *)task;
+    struct probe_put_task *r = (struct probe_put_task *)task;
     r->rc = kernel_store_probe_put(r->engine->store, &r->toolchain_id, r->target.text, r->works,
                                    r->detail, &r->err);
 }
 
-static void remember_done(struct task *task)
+static void probe_put_done(struct task *task)
 {
-    struct remember_task *r = (struct remember_task *)task;
+    struct probe_put_task *r = (struct probe_put_task *)task;
     engine_task_ended(r->engine);
     event_after_write(r->engine, r->rc, &r->err);
     free(r);
 }
 
-static void remember(struct engine *e, const struct probe *p, bool works, const char *detail)
+static void store_probe(struct engine *e, const struct probe *p, bool works, const char *detail)
 {
-    struct remember_task *r = calloc(1, sizeof(*r));
+    struct probe_put_task *r = calloc(1, sizeof(*r));
     if (!r)
-        return; /* probed again after the next start */
-    r->task = (struct task){ .work = remember_work, .done = remember_done };
+        return; /* kiln probes again after the next start */
+    r->task = (struct task){ .work = probe_put_work, .done = probe_put_done };
     r->engine = e;
     r->toolchain_id = p->tc.identity;
     r->target = p->target;
@@ -467,7 +466,7 @@ void toolchains_forget_failures(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
     if (e->probes->tries > 0)
-        return; /* what a request waited for counts for it, however long it waited for the rest */
+        return; /* a request uses the results that it waited for, even if others took long */
     for (size_t i = 0; i < FAILED_PROBES_MAX; i++) {
         struct failed_probe *f = &e->probes->failures[i];
         if (f->until_ns && f->until_ns <= now)
@@ -476,7 +475,7 @@ void toolchains_forget_failures(struct engine *e)
 }
 
 /* The message, and the beginning of the compiler's log: a probe's whole log is not kept. */
-static void why_it_failed(const struct compile_result *result, char detail[512])
+static void describe_failed_probe(const struct compile_result *result, char detail[512])
 {
     const char *log = result->log ? result->log : "";
     log += strspn(log, " \t\r\n");
@@ -500,14 +499,14 @@ static void probe_done(struct compile_order *order)
     bool works = result->end == COMPILE_DONE;
     char detail[512] = "";
     if (!works)
-        why_it_failed(result, detail);
+        describe_failed_probe(result, detail);
     e->stats.probes++;
     const struct toolchain *tc = toolchain_table_find(e->toolchains, bytes_of_text(p->tc.name));
     if (tc && digest_equal(&tc->identity, &p->tc.identity)) {
         toolchain_probe_learn(e->toolchains, tc, &p->target, state_after(result->end),
                               works ? NULL : detail);
         if (works || result->end == COMPILE_REFUSED)
-            remember(e, p, works, detail);
+            store_probe(e, p, works, detail);
         else
             note_failure(e, p, result->end);
     }
@@ -524,13 +523,14 @@ enum kiln_code toolchains_probe(struct engine *e, uid_t uid, const struct toolch
         if (strcmp(p->tc.name, tc->name) != 0 || strcmp(p->target.text, target->text) != 0)
             continue;
         p->is_asked = true;
-        compile_queue_share(e->queue, &p->order, uid); /* at the better of the two places */
+        compile_queue_share(e->queue, &p->order,
+                            uid); /* the probe takes the better of the two queue slots */
         return KILN_OK;
     }
     if (own >= PROBES_MAX_UID)
         return kiln_fail(err, KILN_UNAVAILABLE,
-                         "%u tries of targets that are new here are under way for user %u, the "
-                         "most that may be: ask for %s again when they have ended",
+                         "%u probes of new targets are under way for user %u, which is the "
+                         "maximum: ask for %s again when they have ended",
                          own, (unsigned)uid, target->text);
     struct probe *p = calloc(1, sizeof(*p));
     if (!p)
@@ -541,7 +541,8 @@ enum kiln_code toolchains_probe(struct engine *e, uid_t uid, const struct toolch
     if (start_probe(e, p, COMPILE_PROBE, probe_done, err)) {
         free(p);
         kiln_while(err, "trying %s for %s", tc->name, target->text);
-        err->code = KILN_UNAVAILABLE; /* KILN_BUSY would mean that an answer is under way */
+        err->code =
+            KILN_UNAVAILABLE; /* KILN_BUSY would tell the client that a probe is under way */
         return err->code;
     }
     p->is_asked = true;
@@ -553,33 +554,33 @@ static enum kiln_code describe_first(struct engine *e, struct kiln_err *err)
     if (e->probes->describe_at_ns <= clock_monotonic_ns())
         toolchains_describe(e);
     EACH_PROBE(e, p)
-    p->is_asked = true; /* the describe: until it has ended there is no other */
+    p->is_asked = true; /* the describe: no probe starts before it has ended */
     if (!toolchains_settled(e))
         return KILN_BUSY;
     return kiln_fail(err, KILN_UNAVAILABLE, "no toolchain to compile with: %s",
                      e->probes->describe_failure);
 }
 
-enum kiln_code toolchains_resolve(struct engine *e, uid_t uid, const struct target *target,
-                                  struct bytes forced, const struct toolchain **ret_toolchain,
-                                  struct kiln_err *err)
+enum kiln_code toolchains_resolve(struct engine *e, const struct toolchain_question *question,
+                                  const struct toolchain **ret_toolchain, struct kiln_err *err)
 {
     if (!e->probes->is_described)
         return describe_first(e, err);
     if (e->probes->describe_at_ns <= clock_monotonic_ns())
         toolchains_describe(e); /* no request waits for it: the known toolchains serve meanwhile */
     toolchains_forget_failures(e);
-    enum kiln_code rc = toolchain_choose(e->toolchains, target, forced, ret_toolchain, err);
+    enum kiln_code rc =
+        toolchain_choose(e->toolchains, question->target, question->forced, ret_toolchain, err);
     if (rc != KILN_BUSY)
         return rc;
-    rc = toolchains_probe(e, uid, *ret_toolchain, target, err);
+    rc = toolchains_probe(e, question->uid, *ret_toolchain, question->target, err);
     return rc ? rc : KILN_BUSY;
 }
 
 bool toolchains_tried(const struct engine *e, const struct toolchain *tc, struct bytes target)
 {
     struct target t;
-    struct kiln_err ignored = KILN_ERR_INIT; /* who cannot read it has not tried it */
+    struct kiln_err ignored = KILN_ERR_INIT; /* nobody has tried a target that cannot be parsed */
     return target_parse(target, &t, &ignored) == KILN_OK &&
            toolchain_probe_state(e->toolchains, tc, &t) == PROBE_WORKS;
 }

@@ -19,10 +19,15 @@ KILN_MUST_CHECK enum kiln_code toolchains_create(struct toolchain_probes **ret_p
 /* Only when toolchains_settled. */
 void toolchains_destroy(struct toolchain_probes *probes);
 
-/* Returns the toolchain for |target|. KILN_BUSY: not known yet, a probe is under way; the handler
- * then returns the result of toolchains_wait. */
-KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct engine *e, uid_t uid,
-                                                  const struct target *target, struct bytes forced,
+struct toolchain_question { /* which toolchain builds for |target|; borrowed */
+    uid_t uid;              /* the user who asks */
+    const struct target *target;
+    struct bytes forced; /* the toolchain that the user names; empty: kiln chooses */
+};
+/* KILN_BUSY: not known yet, a probe is under way; the handler then returns the result of
+ * toolchains_wait. */
+KILN_MUST_CHECK enum kiln_code toolchains_resolve(struct engine *e,
+                                                  const struct toolchain_question *question,
                                                   const struct toolchain **ret_toolchain,
                                                   struct kiln_err *err);
 /* Keeps a copy of the request, and runs its handler again when everything that it asked for has

@@ -17,13 +17,18 @@ static const struct admin_member history_members[] = {
 
 /* ---- one sample ---- */
 
-static void set_group(struct json *to, const char *group, const char *prefix, int first, int last,
+struct column_group {          /* columns of the history that are members of one object */
+    const char *name, *prefix; /* the prefix of the columns' names is left out */
+    int first, last;
+};
+
+static void set_group(struct json *to, const struct column_group *group,
                       const struct kernel_sample *s)
 {
     struct json *members = json_object();
-    for (int i = first; i <= last; i++)
-        json_set_u64(members, kernel_history_names[i] + strlen(prefix), s->values[i]);
-    json_set(to, group, members);
+    for (int i = group->first; i <= group->last; i++)
+        json_set_u64(members, kernel_history_names[i] + strlen(group->prefix), s->values[i]);
+    json_set(to, group->name, members);
 }
 
 static void set_counts(struct json *to, int first, int last, const struct kernel_sample *s)
@@ -42,17 +47,21 @@ static uint64_t misses_of(const struct kernel_sample *s)
 
 static void set_misses(struct json *to, const struct kernel_sample *s)
 {
+    static const struct column_group reasons = { "miss_reasons", "misses_", HISTORY_misses_new,
+                                                 HISTORY_misses_refused };
     json_set_u64(to, "misses", misses_of(s)); /* of jobs */
-    set_group(to, "miss_reasons", "misses_", HISTORY_misses_new, HISTORY_misses_refused, s);
+    set_group(to, &reasons, s);
 }
 
 static struct json *sample_to_json(const struct kernel_sample *s)
 {
+    static const struct column_group hits = { "hits", "hits_", HISTORY_hits_hot,
+                                              HISTORY_hits_package };
     struct json *j = json_object();
     json_set_u64(j, "time", s->time);
     json_set_u64(j, "span_s", s->span_s);
     set_counts(j, HISTORY_requests, HISTORY_fetches, s);
-    set_group(j, "hits", "hits_", HISTORY_hits_hot, HISTORY_hits_package, s);
+    set_group(j, &hits, s);
     set_misses(j, s);
     set_counts(j, HISTORY_coalesced, HISTORY_compile_errors, s);
     json_set_number(j, "compile_s", (double)s->values[HISTORY_compile_us] / 1e6);
@@ -149,5 +158,5 @@ enum kiln_code handle_history(struct engine *e, struct caller *caller,
                               const struct frame_header *header, struct bytes body,
                               struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &history_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &history_kind, err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request metrics: every figure, as Prometheus reads it. */
+/* The request metrics: all metrics in Prometheus' text format. */
 #include "engine/service/budget.h"
 #include "engine/service/metrics/exposition.h"
 #include "engine/service/requests/admin.h"
@@ -28,12 +28,12 @@ static const struct metric metrics[METRIC_NAMES] = {
     static uint64_t level_##name(const struct engine *e) { return expression; }
 #include "engine/service/metrics/metrics.def"
 
-/* A sample that the table states: one of |level|, |hosted| and |offset| says where it is from. */
+/* A sample of metrics.def. One of |level|, |hosted| and |offset| is its source. */
 struct sample {
     enum metric_name metric;
     const char *values;
     uint64_t (*level)(const struct engine *e);
-    const char *hosted; /* member of what the process around the engine counts */
+    const char *hosted; /* name of a counter of the process around the engine */
     size_t offset;      /* in struct stats */
 };
 
@@ -46,33 +46,33 @@ static const struct sample samples[] = {
 #include "engine/service/metrics/metrics.def"
 };
 
-struct page { /* the text that is being written, and what it is made of */
+struct page { /* the text that is being written, and its sources */
     struct buffer *out;
     const struct metric *family;
     const struct engine *e;
     const struct json *host_stats, *host_status;
-    const struct kernel_usage *usage; /* NULL: the store could not be asked */
+    const struct kernel_usage *usage; /* NULL: the store could not be read */
 };
 
-static void put(struct page *p, uint64_t number)
+static void put_number(struct page *p, uint64_t number)
 {
     exposition_number(p->out, p->family, NULL, number);
 }
 
-static void put_for(struct page *p, const char *label, uint64_t number)
+static void put_labelled(struct page *p, const char *label, uint64_t number)
 {
     const char *const values[] = { label, NULL };
     exposition_number(p->out, p->family, values, number);
 }
 
-static void put_for_two(struct page *p, const char *first, const char *second, uint64_t number)
+static void put_two_labels(struct page *p, const char *first, const char *second, uint64_t number)
 {
     const char *const values[] = { first, second };
     exposition_number(p->out, p->family, values, number);
 }
 
-static void put_for_three(struct page *p, const char *first, const char *second, const char *third,
-                          uint64_t number)
+static void put_three_labels(struct page *p, const char *first, const char *second,
+                             const char *third, uint64_t number)
 {
     const char *const values[EXPOSITION_LABELS_MAX] = { first, second, third };
     exposition_number(p->out, p->family, values, number);
@@ -102,22 +102,22 @@ static void put_sample(struct page *p, const struct sample *s)
     exposition_number(p->out, p->family, text[0] ? values : NULL, read_sample(p, s));
 }
 
-/* ---- who we are ---- */
+/* ---- this process ---- */
 
-static void write_up(struct page *p) { put(p, 1); }
+static void write_up(struct page *p) { put_number(p, 1); }
 
 static void write_build_info(struct page *p)
 {
     char protocol[16];
     snprintf(protocol, sizeof(protocol), "%u", (unsigned)FRAME_VERSION);
-    put_for_three(p, KILN_VERSION, KILN_COMMIT, protocol, 1);
+    put_three_labels(p, KILN_VERSION, KILN_COMMIT, protocol, 1);
 }
 
-static void write_start_time(struct page *p) { put(p, p->e->figures.started); }
+static void write_start_time(struct page *p) { put_number(p, p->e->metrics.started); }
 
 /* ---- requests and fetches ---- */
 
-static const char *lower(const char *name, char text[32])
+static const char *to_lower(const char *name, char text[32])
 {
     size_t i = 0;
     for (; i < 31 && name[i]; i++)
@@ -128,26 +128,27 @@ static const char *lower(const char *name, char text[32])
 
 static void write_requests(struct page *p)
 {
-    const struct figures *f = &p->e->figures;
-    for (unsigned type = 0; type < FIGURE_REQUESTS; type++) {
+    const struct engine_metrics *f = &p->e->metrics;
+    for (unsigned type = 0; type < METRICS_REQUESTS; type++) {
         const char *op = type ? message_name(type) : "unknown";
-        for (unsigned code = 0; op[0] != '?' && code < FIGURE_CODES; code++) {
+        for (unsigned code = 0; op[0] != '?' && code < METRICS_CODES; code++) {
             char result[32];
             uint64_t count = f->requests[type][code];
             bool is_shown = count > 0 || (type > 0 && code == KILN_OK);
             if (is_shown)
-                put_for_two(p, op, lower(kiln_code_name((enum kiln_code)code), result), count);
+                put_two_labels(p, op, to_lower(kiln_code_name((enum kiln_code)code), result),
+                               count);
         }
     }
 }
 
-static void write_in_flight(struct page *p) { put(p, p->e->figures.in_flight); }
+static void write_in_flight(struct page *p) { put_number(p, p->e->metrics.in_flight); }
 
 static void write_fetch_results(struct page *p)
 {
-    uint64_t compiled = p->e->figures.compiled;
-    put_for(p, "compiled", compiled);
-    put_for(p, "failed", p->e->stats.misses - compiled);
+    uint64_t compiled = p->e->metrics.compiled;
+    put_labelled(p, "compiled", compiled);
+    put_labelled(p, "failed", p->e->stats.misses - compiled);
 }
 
 static void write_lookup_durations(struct page *p)
@@ -155,25 +156,25 @@ static void write_lookup_durations(struct page *p)
     static const char *const ends[LOOKUP_ENDS] = { "hot", "disk", "package", "compile", "none" };
     static const struct exposition_range range = { .first = 8, .last = 36, .step = 2 };
     for (unsigned i = 0; i < LOOKUP_ENDS; i++)
-        exposition_histogram(p->out, p->family, &ends[i], &p->e->figures.lookups[i], &range);
+        exposition_histogram(p->out, p->family, &ends[i], &p->e->metrics.lookups[i], &range);
 }
 
 static void write_plan_durations(struct page *p)
 {
     static const struct exposition_range range = { .first = 10, .last = 30, .step = 2 };
-    exposition_histogram(p->out, p->family, NULL, &p->e->figures.plan, &range);
+    exposition_histogram(p->out, p->family, NULL, &p->e->metrics.plan, &range);
 }
 
 /* ---- compilers ---- */
 
 static void write_compiles(struct page *p)
 {
-    const struct figures *f = &p->e->figures;
+    const struct engine_metrics *f = &p->e->metrics;
     for (unsigned i = 0; i < f->toolchain_count; i++) {
-        const struct toolchain_figures *t = &f->toolchains[i];
+        const struct toolchain_metrics *t = &f->toolchains[i];
         for (unsigned result = 0; result < COMPILE_RESULTS; result++) {
             if (result == COMPILE_DONE || t->results[result] > 0)
-                put_for_two(p, t->name, figures_compile_result(result), t->results[result]);
+                put_two_labels(p, t->name, metrics_compile_result(result), t->results[result]);
         }
     }
 }
@@ -181,7 +182,7 @@ static void write_compiles(struct page *p)
 static void write_compile_durations(struct page *p)
 {
     static const struct exposition_range range = { .first = 24, .last = 38, .step = 1 };
-    const struct figures *f = &p->e->figures;
+    const struct engine_metrics *f = &p->e->metrics;
     for (unsigned i = 0; i < f->toolchain_count; i++) {
         const char *const name[] = { f->toolchains[i].name };
         exposition_histogram(p->out, p->family, name, &f->toolchains[i].duration, &range);
@@ -191,27 +192,27 @@ static void write_compile_durations(struct page *p)
 static void write_queue_durations(struct page *p)
 {
     static const struct exposition_range range = { .first = 20, .last = 40, .step = 2 };
-    exposition_histogram(p->out, p->family, NULL, &p->e->figures.queue, &range);
+    exposition_histogram(p->out, p->family, NULL, &p->e->metrics.queue, &range);
 }
 
-static void write_failures(struct page *p) { put(p, failure_memory_count(p->e->failures)); }
+static void write_failures(struct page *p) { put_number(p, failure_memory_count(p->e->failures)); }
 
 static void write_workers(struct page *p)
 {
     const struct json *workers = json_get(p->host_status, "workers");
-    put_for(p, "busy", json_get_u64(workers, "busy", 0));
-    put_for(p, "idle", json_get_u64(workers, "idle", 0));
-    put_for(p, "starting", json_get_u64(workers, "starting", 0));
+    put_labelled(p, "busy", json_get_u64(workers, "busy", 0));
+    put_labelled(p, "idle", json_get_u64(workers, "idle", 0));
+    put_labelled(p, "starting", json_get_u64(workers, "starting", 0));
 }
 
 static void write_saved(struct page *p)
 {
-    exposition_micros(p->out, p->family, NULL, p->e->figures.saved_us);
+    exposition_micros(p->out, p->family, NULL, p->e->metrics.saved_us);
 }
 
 static void write_spent(struct page *p)
 {
-    exposition_micros(p->out, p->family, NULL, p->e->figures.compile_us);
+    exposition_micros(p->out, p->family, NULL, p->e->metrics.compile_us);
 }
 
 /* ---- stores ---- */
@@ -220,56 +221,57 @@ static void write_store_bytes(struct page *p)
 {
     if (!p->usage)
         return;
-    put_for_two(p, "disk", "stored", p->usage->stored_bytes);
-    put_for_two(p, "disk", "raw", p->usage->raw_bytes);
-    put_for_two(p, "disk", "taken", p->usage->taken_bytes);
+    put_two_labels(p, "disk", "stored", p->usage->stored_bytes);
+    put_two_labels(p, "disk", "raw", p->usage->raw_bytes);
+    put_two_labels(p, "disk", "taken", p->usage->taken_bytes);
 }
 
 static void write_store_objects(struct page *p)
 {
     if (!p->usage)
         return;
-    put_for_two(p, "disk", "kernels", p->usage->kernels);
-    put_for_two(p, "disk", "objects", p->usage->objects);
-    put_for_two(p, "disk", "pinned", p->usage->pinned);
-    put_for_two(p, "disk", "quarantined", p->usage->quarantined);
+    put_two_labels(p, "disk", "kernels", p->usage->kernels);
+    put_two_labels(p, "disk", "objects", p->usage->objects);
+    put_two_labels(p, "disk", "pinned", p->usage->pinned);
+    put_two_labels(p, "disk", "quarantined", p->usage->quarantined);
 }
 
 static void write_store_limits(struct page *p)
 {
     if (p->usage)
-        put_for(p, "disk", p->usage->limit_bytes);
-    put_for(p, "hot", hot_set_limit_bytes(p->e->hot));
+        put_labelled(p, "disk", p->usage->limit_bytes);
+    put_labelled(p, "hot", hot_set_limit_bytes(p->e->hot));
 }
 
 static void write_store_writable(struct page *p)
 {
     struct kernel_health health;
     kernel_store_health(p->e->store, &health);
-    put(p, kernel_store_mode(p->e->store) == KERNEL_STORE_ON && health.state == KERNEL_HEALTH_OK);
+    put_number(p, kernel_store_mode(p->e->store) == KERNEL_STORE_ON &&
+                      health.state == KERNEL_HEALTH_OK);
 }
 
 static void write_evictions(struct page *p)
 {
     const struct stats *s = &p->e->stats;
-    put_for_two(p, "disk", "limit", s->evictions - s->evictions_quota - s->evictions_gc);
-    put_for_two(p, "hot", "limit", hot_set_evictions(p->e->hot));
+    put_two_labels(p, "disk", "limit", s->evictions - s->evictions_quota - s->evictions_gc);
+    put_two_labels(p, "hot", "limit", hot_set_evictions(p->e->hot));
 }
 
-static void write_rejections(struct page *p) { put(p, p->e->figures.rejections); }
+static void write_rejections(struct page *p) { put_number(p, p->e->metrics.rejections); }
 
-/* What ended well is there from the start, where it can come; failures from the first one on. */
+/* Possible successes are shown from the start, failures after the first one. */
 static void put_transfers(struct page *p, enum transfer_tier tier, enum transfer_op op)
 {
     static const char *const tiers[TRANSFER_TIERS] = { "package", "disk", "tuning" };
     static const char *const ops[TRANSFER_OPS] = { "download", "copy" };
     bool can_come = op == TRANSFER_COPY || tier == TRANSFER_PACKAGE;
-    for (unsigned code = 0; code < FIGURE_CODES; code++) {
+    for (unsigned code = 0; code < METRICS_CODES; code++) {
         char result[32];
-        uint64_t count = p->e->figures.transfers[tier][op][code];
+        uint64_t count = p->e->metrics.transfers[tier][op][code];
         if (count > 0 || (code == KILN_OK && can_come))
-            put_for_three(p, tiers[tier], ops[op],
-                          lower(kiln_code_name((enum kiln_code)code), result), count);
+            put_three_labels(p, tiers[tier], ops[op],
+                             to_lower(kiln_code_name((enum kiln_code)code), result), count);
     }
 }
 
@@ -284,14 +286,14 @@ static void write_transfers(struct page *p)
 static void write_tuning_entries(struct page *p)
 {
     struct tuning_stats t = tuning_stats_of(tuning_databases(p->e));
-    put_for(p, "system", t.system_records);
-    put_for(p, "host", t.host_records);
-    put_for(p, "user", t.user_records);
+    put_labelled(p, "system", t.system_records);
+    put_labelled(p, "host", t.host_records);
+    put_labelled(p, "user", t.user_records);
 }
 
 /* ---- all of them ---- */
 
-/* The samples that are not in the table as they are. */
+/* Writers of samples that are computed instead of read from the table. */
 static void (*const writers[METRIC_NAMES])(struct page *) = {
     [METRIC_NAME_up] = write_up,
     [METRIC_NAME_build_info] = write_build_info,
@@ -326,8 +328,8 @@ static const struct sample *first_sample(enum metric_name name)
     return NULL;
 }
 
-/* False for what only a process around the engine has, or tuning databases that could not be
- * opened. */
+/* False for metrics that need a process around the engine, and for tuning databases that could
+ * not be opened. */
 static bool is_known(const struct page *p, enum metric_name name)
 {
     const struct sample *first = first_sample(name);
@@ -351,7 +353,7 @@ static void write_metric(struct page *p, enum metric_name name)
 
 /* ---- the request ---- */
 
-/* A store that cannot be asked is no reason to have no figures at all: its sizes are left out. */
+/* If the store cannot be read, only its sizes are left out. */
 static enum kiln_code work_metrics(struct admin *a)
 {
     a->base.err.code = kernel_store_usage(a->base.engine->store, &a->usage, &a->base.err);
@@ -393,5 +395,5 @@ enum kiln_code handle_metrics(struct engine *e, struct caller *caller,
                               const struct frame_header *header, struct bytes body,
                               struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &metrics_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &metrics_kind, err);
 }

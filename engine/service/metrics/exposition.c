@@ -10,7 +10,7 @@
 
 static void put_text(struct buffer *out, const char *text) { buffer_put(out, text, strlen(text)); }
 
-/* A backslash and a line feed everywhere, a quote in a label's value. */
+/* Escapes backslashes and line feeds, and quotes in label values. */
 static void put_escaped(struct buffer *out, const char *text, bool is_label)
 {
     for (; *text; text++) {
@@ -39,7 +39,7 @@ void exposition_begin(struct buffer *out, const struct metric *metric)
     put_text(out, "\n");
 }
 
-/* "{tier="hot",le="0.5"}"; nothing where there is no label. */
+/* Writes {tier="hot",le="0.5"}, or nothing if there are no labels. */
 static void put_labels(struct buffer *out, const struct metric *metric, const char *const *values,
                        const char *end)
 {
@@ -65,18 +65,24 @@ static void put_labels(struct buffer *out, const struct metric *metric, const ch
         put_text(out, "}");
 }
 
-static void put_sample(struct buffer *out, const struct metric *metric, const char *suffix,
-                       const char *const *values, const char *end, const char *number)
+struct sample {
+    const char *suffix;        /* of the metric's name */
+    const char *const *values; /* of the labels */
+    const char *end;           /* of the bucket; NULL: none */
+    const char *number;
+};
+
+static void put_sample(struct buffer *out, const struct metric *metric, const struct sample *sample)
 {
     put_text(out, metric->name);
-    put_text(out, suffix);
-    put_labels(out, metric, values, end);
+    put_text(out, sample->suffix);
+    put_labels(out, metric, sample->values, sample->end);
     put_text(out, " ");
-    put_text(out, number);
+    put_text(out, sample->number);
     put_text(out, "\n");
 }
 
-/* Exact, without the zeros that say nothing: "0.001024", "12". */
+/* Writes seconds exactly, without trailing zeros: "0.001024", "12". */
 static const char *seconds_text(uint64_t whole, uint64_t ns, char text[NUMBER_TEXT])
 {
     int size = snprintf(text, NUMBER_TEXT, "%" PRIu64 ".%09" PRIu64, whole, ns);
@@ -92,7 +98,7 @@ void exposition_number(struct buffer *out, const struct metric *metric, const ch
 {
     char text[NUMBER_TEXT];
     snprintf(text, sizeof(text), "%" PRIu64, number);
-    put_sample(out, metric, "", values, NULL, text);
+    put_sample(out, metric, &(struct sample){ "", values, NULL, text });
 }
 
 void exposition_micros(struct buffer *out, const struct metric *metric, const char *const *values,
@@ -100,7 +106,7 @@ void exposition_micros(struct buffer *out, const struct metric *metric, const ch
 {
     char text[NUMBER_TEXT];
     seconds_text(micros / 1000000, micros % 1000000 * 1000, text);
-    put_sample(out, metric, "", values, NULL, text);
+    put_sample(out, metric, &(struct sample){ "", values, NULL, text });
 }
 
 void exposition_histogram(struct buffer *out, const struct metric *metric,
@@ -112,11 +118,11 @@ void exposition_histogram(struct buffer *out, const struct metric *metric,
         uint64_t ns = UINT64_C(1) << i;
         seconds_text(ns / NS_PER_SECOND, ns % NS_PER_SECOND, end);
         snprintf(number, sizeof(number), "%" PRIu64, histogram_at_most(histogram, i));
-        put_sample(out, metric, "_bucket", values, end, number);
+        put_sample(out, metric, &(struct sample){ "_bucket", values, end, number });
     }
     snprintf(number, sizeof(number), "%" PRIu64, histogram_count(histogram));
-    put_sample(out, metric, "_bucket", values, "+Inf", number);
+    put_sample(out, metric, &(struct sample){ "_bucket", values, "+Inf", number });
     seconds_text(histogram->sum_ns / NS_PER_SECOND, histogram->sum_ns % NS_PER_SECOND, end);
-    put_sample(out, metric, "_sum", values, NULL, end);
-    put_sample(out, metric, "_count", values, NULL, number);
+    put_sample(out, metric, &(struct sample){ "_sum", values, NULL, end });
+    put_sample(out, metric, &(struct sample){ "_count", values, NULL, number });
 }

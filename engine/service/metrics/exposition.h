@@ -4,11 +4,11 @@
 /*
  * Prometheus' text exposition format, version 0.0.4.
  *
- * Role       HELP and TYPE of a family, then its samples; escapes what may stand in them
+ * Role       writes HELP and TYPE of a metric, then its samples; escapes texts
  * Ownership  borrows the buffer and the family's texts
  * Threading  one thread
  *
- * Running out of memory is sticky in the buffer.
+ * If memory runs out, the buffer stays failed.
  */
 #include "common/bytes.h"
 #include "engine/service/metrics/histogram.h"
@@ -16,26 +16,26 @@
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
 struct metric {
-    const char *name; /* whole: "kiln_clients" */
+    const char *name; /* the whole name: "kiln_clients" */
     enum metric_type type;
-    const char *labels; /* names, separated by blanks; "" */
+    const char *labels; /* names separated by spaces; "" if there are none */
     const char *help;
 };
 
 #define EXPOSITION_LABELS_MAX 3
 
-/* The lines before a family's samples. */
+/* Writes the HELP and TYPE lines of a metric. */
 void exposition_begin(struct buffer *out, const struct metric *metric);
-/* One sample; |values| are of the metric's labels, in their order; NULL where there are none. */
+/* Writes one sample. |values| are the labels' values in order; NULL if the metric has no labels. */
 void exposition_number(struct buffer *out, const struct metric *metric, const char *const *values,
                        uint64_t number);
-/* In seconds, of microseconds. */
+/* Writes |micros| in seconds. */
 void exposition_micros(struct buffer *out, const struct metric *metric, const char *const *values,
                        uint64_t micros);
 struct exposition_range { /* exponents of the buckets' ends, in nanoseconds: first, first + step */
     unsigned first, last, step;
 };
-/* Buckets, sum and count. */
+/* Writes buckets, sum and count. */
 void exposition_histogram(struct buffer *out, const struct metric *metric,
                           const char *const *values, const struct histogram *histogram,
                           const struct exposition_range *range);

@@ -2,17 +2,17 @@
 #pragma once
 
 /*
- * How long something took: counts by powers of two of a nanosecond.
+ * A histogram of durations, with buckets of powers of two of a nanosecond.
  *
  * Role       integers only, no lock, a fixed size; observing is a handful of instructions
  * Threading  one thread
  *
- * Bucket i has what took more than 2^(i-1) ns and at most 2^i ns; the last one all that took
- * longer.
+ * Bucket i counts durations of more than 2^(i-1) ns and at most 2^i ns; the last bucket counts all
+ * longer ones.
  */
 #include <stdint.h>
 
-#define HISTOGRAM_BUCKETS 44 /* the last but one ends at 2^42 ns: 73 minutes */
+#define HISTOGRAM_BUCKETS 44 /* the last but one ends at 2^42 ns, 73 minutes */
 
 struct histogram {
     uint64_t counts[HISTOGRAM_BUCKETS];
@@ -25,14 +25,14 @@ static inline unsigned histogram_bucket(uint64_t ns)
     return i < HISTOGRAM_BUCKETS ? i : HISTOGRAM_BUCKETS - 1;
 }
 
-/* |times| of the same length: what stands for others that were not timed. */
+/* Adds |times| observations of the same length, for those that were not timed themselves. */
 static inline void histogram_observe(struct histogram *h, uint64_t ns, uint64_t times)
 {
     h->counts[histogram_bucket(ns)] += times;
     h->sum_ns += ns * times;
 }
 
-/* How many took at most 2^|exponent| ns. */
+/* Number of observations of at most 2^|exponent| ns. */
 static inline uint64_t histogram_at_most(const struct histogram *h, unsigned exponent)
 {
     uint64_t count = 0;

@@ -24,11 +24,11 @@ static uint64_t count_clients(const struct engine *e)
     return json_get_u64(stats, "clients", 0);
 }
 
-/* As they stand since the daemon started: of hits and misses those of jobs. */
+/* Counts since the daemon started. Hits and misses are those of jobs, without prefetches. */
 static void read_counters(const struct engine *e, uint64_t values[HISTORY_COLUMNS])
 {
     const struct stats *s = &e->stats;
-    const uint64_t *ahead = e->figures.ahead;
+    const uint64_t *ahead = e->metrics.ahead;
     const uint64_t now[HISTORY_COLUMNS] = {
         [HISTORY_requests] = s->requests,
         [HISTORY_refused] = s->refused,
@@ -46,8 +46,8 @@ static void read_counters(const struct engine *e, uint64_t values[HISTORY_COLUMN
         [HISTORY_coalesced] = s->coalesced,
         [HISTORY_compiles] = s->compiles,
         [HISTORY_compile_errors] = s->compile_errors,
-        [HISTORY_compile_us] = e->figures.compile_us,
-        [HISTORY_saved_us] = e->figures.saved_us,
+        [HISTORY_compile_us] = e->metrics.compile_us,
+        [HISTORY_saved_us] = e->metrics.saved_us,
         [HISTORY_evictions] = s->evictions,
     };
     memcpy(values, now, sizeof(now));
@@ -74,7 +74,7 @@ struct kernel_sample history_unwritten(const struct engine *e)
     return sample;
 }
 
-/* Reading the counters is not work worth a sample. */
+/* Requests that only read counters are not worth a sample. */
 static bool is_quiet(const struct kernel_sample *s)
 {
     return s->values[HISTORY_fetches] == 0 && s->values[HISTORY_compiles] == 0 &&
@@ -121,7 +121,7 @@ void history_write(struct engine *e, bool force)
     }
     struct history_task *t = calloc(1, sizeof(*t));
     if (!t)
-        return; /* it is part of the next */
+        return; /* its counts become part of the next sample */
     t->task = (struct task){ .work = write_work, .done = write_done };
     t->engine = e;
     t->sample = sample;

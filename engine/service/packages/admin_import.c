@@ -31,9 +31,9 @@ struct import {
 struct import_step {
     struct upload *upload;
     struct import *import;
-    const char *gpu, *database_id; /* the latter with the version, where one is given */
+    const char *gpu, *database_id; /* database_id includes the version, if one was given */
     uint64_t imported, damaged, evicted, replaced;
-    char first[256]; /* damage, as a sentence */
+    char first[256]; /* message of the first damage */
     uint64_t rows;
     enum kiln_code rc; /* failure of the store, which ends the import */
     struct kiln_err *err;
@@ -74,12 +74,12 @@ static void compare_object(void *context, const struct kernel_record *r)
     other->differs = !digest_equal(&r->object, other->object);
 }
 
-/* Whether another object has this name already: another version of MIOpen may have made it. */
+/* True if another object already has this name, for example from another version of MIOpen. */
 static bool would_replace(struct kernel_store *store, const struct digest *key,
                           const struct digest *object)
 {
     struct other other = { .object = object };
-    struct kiln_err ignored = KILN_ERR_INIT; /* storing will say it */
+    struct kiln_err ignored = KILN_ERR_INIT; /* storing the kernel reports the same error */
     return kernel_store_show(store, key, compare_object, &other, &ignored) == KILN_OK &&
            other.differs;
 }
@@ -147,7 +147,7 @@ static bool import_row(void *context, const struct kern_row *row)
     return !rc;
 }
 
-/* Answers count over all steps. */
+/* Adds to a member of the answer, which counts over all steps. */
 static void add_count(struct json *answer, const char *name, uint64_t more)
 {
     uint64_t so_far = json_get_u64(answer, name, 0);
@@ -322,13 +322,15 @@ enum kiln_code handle_kernel_import(struct engine *e, struct caller *caller,
     if (!rc && json_get_bool(question, "for_all", false) && caller->role != ROLE_ADMIN) {
         json_destroy(question);
         return kiln_fail(err, KILN_DENIED,
-                         "only an administrator may import for everyone; without that the kernels "
-                         "are yours alone");
+                         "only an administrator may import for everyone; import without that, and "
+                         "only you use the kernels");
     }
     if (!rc &&
         database_version_check(bytes_of_text(json_get_text(question, "version", "any")), err)) {
         json_destroy(question);
         return err->code;
     }
-    return rc ? rc : upload_begin(e, caller, header, &import_kind, question, err);
+    return rc ? rc
+              : upload_begin(e, &(struct request){ caller, header, body }, &import_kind, question,
+                             err);
 }

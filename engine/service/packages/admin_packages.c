@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define ROWS_PAGE 1000
-#define ROWS_BYTES (1u << 20) /* of their names and arguments */
+#define ROWS_BYTES (1u << 20) /* limit of the bytes of names and arguments */
 
 static const struct admin_member name_members[] = { { "name", MEMBER_TEXT }, { 0 } };
 
@@ -37,7 +37,7 @@ static const struct admin_member install_members[] = {
     { "source", MEMBER_TEXT }, { "replace_signed", MEMBER_FLAG }, { 0 },
 };
 
-/* As it is fetched; what is unpacked then has no SHA-256 that anybody stated. */
+/* True if the file may be compressed: then no stated SHA-256 applies to the unpacked file. */
 static bool may_be_packed(const struct transfer_job *job)
 {
     const char *text = job->url ? job->url : job->name ? job->name : "";
@@ -61,7 +61,7 @@ static enum kiln_code describe_upload(const struct upload *u, struct package_arr
         .replace_signed = json_get_bool(u->base.question, "replace_signed", false),
     };
     if (!digest_from_hex(o->sha256, &ret_arrival->sha256))
-        return kiln_fail(err, KILN_CORRUPT, "the transfer's SHA-256 is none");
+        return kiln_fail(err, KILN_CORRUPT, "the transfer did not return a valid SHA-256");
     return KILN_OK;
 }
 
@@ -105,7 +105,7 @@ static void finish_package(struct upload *u)
 {
     if (u->base.rc)
         return;
-    engine_forget_hot(u->base.engine); /* one of the same name may have been replaced */
+    engine_forget_hot(u->base.engine); /* the package may have replaced one of the same name */
     event_note(u->base.engine, "package_installed", json_get_text(u->base.answer, "name", ""));
 }
 
@@ -124,7 +124,9 @@ enum kiln_code handle_package_install(struct engine *e, struct caller *caller,
 {
     struct json *question = NULL;
     enum kiln_code rc = admin_read(header, body, install_members, &question, err);
-    return rc ? rc : upload_begin(e, caller, header, &install_kind, question, err);
+    return rc ? rc
+              : upload_begin(e, &(struct request){ caller, header, body }, &install_kind, question,
+                             err);
 }
 
 /* ---- list ---- */
@@ -163,7 +165,7 @@ enum kiln_code handle_package_list(struct engine *e, struct caller *caller,
                                    const struct frame_header *header, struct bytes body,
                                    struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &list_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &list_kind, err);
 }
 
 /* ---- show ---- */
@@ -258,7 +260,7 @@ enum kiln_code handle_package_show(struct engine *e, struct caller *caller,
                                    const struct frame_header *header, struct bytes body,
                                    struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &show_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &show_kind, err);
 }
 
 /* ---- remove ---- */
@@ -278,7 +280,8 @@ static enum kiln_code work_remove(struct admin *a)
 
 static void finish_remove(struct admin *a)
 {
-    engine_forget_hot(a->base.engine); /* it does not know which package an object is from */
+    engine_forget_hot(
+        a->base.engine); /* the hot set does not know which package an object is from */
     event_note(a->base.engine, "package_removed", json_get_text(a->base.answer, "name", ""));
 }
 
@@ -293,7 +296,7 @@ enum kiln_code handle_package_remove(struct engine *e, struct caller *caller,
                                      const struct frame_header *header, struct bytes body,
                                      struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &remove_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &remove_kind, err);
 }
 
 /* ---- coverage ---- */
@@ -357,5 +360,5 @@ enum kiln_code handle_package_coverage(struct engine *e, struct caller *caller,
                                        const struct frame_header *header, struct bytes body,
                                        struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &coverage_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &coverage_kind, err);
 }

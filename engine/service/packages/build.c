@@ -49,14 +49,14 @@ static void release_build(struct deferred *d)
     buffer_done(&b->problems);
     free(b->choices);
     package_writer_destroy(b->writer);
-    budget_give(d->engine->budget, d->uid, b->charged);
+    budget_return(d->engine->budget, d->uid, b->charged);
     object_unref(b->file);
     json_destroy(b->failures);
 }
 
 static void send_package(struct deferred *d, struct caller *caller)
 {
-    admin_send_files(d->engine, caller, d->request_id, d->answer, &build_of(d)->file, 1);
+    admin_send_files(d, caller, &build_of(d)->file, 1);
 }
 
 static const struct deferred_kind build_kind = { .size = sizeof(struct build),
@@ -70,6 +70,7 @@ struct build *build_create(struct engine *e, struct caller *caller, uint64_t req
     struct build *b = deferred_create(&build_kind, e, caller, request_id, err);
     if (!b)
         return NULL;
+    list_init(&b->again);
     b->fetches_max = BUILD_WINDOW;
     b->base.answer = json_object();
     b->failures = json_array();

@@ -27,11 +27,11 @@
 struct build_item {
     struct fetch_ticket ticket; /* first member */
     struct build *build;
-    struct build_item *next_again;
-    struct solution_program *program; /* owned, as the next; until the row is written */
-    struct buffer name, args;         /* the row's place */
+    struct list_link again;
+    struct solution_program *program; /* owned like the next two, until the row is written */
+    struct buffer name, args;         /* name and arguments of the package's row */
     struct problem problem;
-    struct object *object; /* owned reference; NULL until it is there, and when it failed */
+    struct object *object; /* owned reference; NULL until the fetch ended, and if it failed */
     struct digest key;
     bool ended;
 };
@@ -43,21 +43,21 @@ struct build {
     struct toolchain toolchain; /* a copy */
     enum package_format format;
     struct buffer problems;
-    struct plan_ids ids;          /* of the device it is for */
+    struct plan_ids ids;          /* ids of the device */
     struct plan_choice *choices;  /* owned: one for each problem, until they are solved */
-    size_t problem_count, chosen; /* chosen: how many of them are chosen */
+    size_t problem_count, chosen; /* |chosen|: problems whose solver is chosen */
     struct build_item *items;     /* owned */
     size_t item_count, capacity;
     struct build_item **order; /* owned: each kernel once, as the package has them */
     size_t count;
-    uint64_t charged;     /* bytes: to its user's budget */
-    size_t charged_items; /* of them, kernels */
+    uint64_t charged;     /* bytes charged to the user's budget */
+    size_t charged_items; /* how many kernels |charged| covers */
     size_t begun, ended, failed;
-    size_t ready;             /* of order: all before it have ended */
+    size_t ready;             /* index in |order|: the fetches before it have ended */
     size_t written, step_end; /* all rows before |written| are written; |step_end|: where the
                                  current step stops */
     size_t under_way, fetches_max;
-    struct build_item *again; /* to be fetched again: the queue was full */
+    struct list again; /* of struct build_item: to be fetched again, as the queue was full */
     uint64_t reported_ns;
     struct package_writer *writer; /* owned */
     char path[PATH_MAX];
@@ -65,7 +65,7 @@ struct build {
     struct object *file; /* owned reference: the package */
 };
 
-/* ---- build.c: its beginning, its steps and its end ---- */
+/* ---- build.c: beginning, steps and end ---- */
 
 struct build *build_create(struct engine *e, struct caller *caller, uint64_t request_id,
                            struct kiln_err *err);
@@ -78,12 +78,12 @@ void build_enqueue(struct build *b, const struct deferred_step *step);
 /* False: the build has ended meanwhile, and was freed. */
 bool build_step_ended(struct build *b);
 
-/* ---- build_kernels.c: the first steps, which kernels ---- */
+/* ---- build_kernels.c: the first steps find the kernels ---- */
 
 /* Starts the steps; the build may be gone when this returns. */
 void build_begin(struct build *b);
 
-/* ---- build_gather.c: fetches them ---- */
+/* ---- build_gather.c: fetches the kernels ---- */
 
 /* Begins fetches, or enqueues a step, as far as the limits allow. The build may be gone when this
  * returns. */

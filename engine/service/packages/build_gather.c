@@ -45,8 +45,7 @@ static bool ask_again(struct build *b, struct build_item *item, enum kiln_code c
     if (code != KILN_BUSY || b->under_way == 0)
         return false;
     b->fetches_max = b->under_way;
-    item->next_again = b->again;
-    b->again = item;
+    list_prepend(&b->again, &item->again);
     return true;
 }
 
@@ -86,18 +85,18 @@ static void begin_item(struct build *b, struct build_item *item)
         take_result(item, &result);
         return;
     }
-    const struct fetch_want want = { .job = &p.job, .tc = &b->toolchain };
+    const struct fetch_options want = { .job = &p.job, .tc = &b->toolchain };
     if (fetch_begin(b->base.engine, &want, &item->ticket, &result))
         take_result(item, &result);
 }
 
 static struct build_item *next_item(struct build *b)
 {
-    struct build_item *item = b->again;
+    struct build_item *item = LIST_FIRST(&b->again, struct build_item, again);
     if (b->under_way >= b->fetches_max)
         return NULL;
     if (item)
-        b->again = item->next_again;
+        list_remove(&item->again);
     else if (b->begun < b->count && b->begun - b->written < BUILD_WINDOW)
         item = b->order[b->begun++];
     return item;

@@ -27,8 +27,8 @@ static enum kiln_code name_item(struct build *b, struct build_item *item, struct
     return rc ? rc : package_kernel_args(&source, &b->target, &item->args, err);
 }
 
-/* Nothing points to items yet. */
-static enum kiln_code make_room(struct build *b, struct kiln_err *err)
+/* Items may move: nothing points to them yet. */
+static enum kiln_code grow_items(struct build *b, struct kiln_err *err)
 {
     if (b->item_count < b->capacity)
         return KILN_OK;
@@ -44,7 +44,7 @@ static enum kiln_code make_room(struct build *b, struct kiln_err *err)
 static enum kiln_code add_program(struct build *b, const struct problem *problem,
                                   const struct solution_program *program, struct kiln_err *err)
 {
-    if (make_room(b, err))
+    if (grow_items(b, err))
         return err->code;
     struct build_item *item = &b->items[b->item_count++];
     *item = (struct build_item){ .build = b, .problem = *problem };
@@ -64,11 +64,11 @@ static enum kiln_code add_problem(struct build *b, const struct problem *problem
     *s = (struct solution){ 0 };
     enum kiln_code rc = problem_check(problem, err);
     if (!rc)
-        rc = solver_solve(problem, &b->target, &choice->wish, s, err);
+        rc = solver_solve(problem, &b->target, &choice->chosen, s, err);
     if (rc) {
         build_note_failure(b, problem, err);
         *err = KILN_ERR_INIT;
-        return KILN_OK; /* the others may be fine */
+        return KILN_OK; /* other problems may still be solved */
     }
     for (uint32_t i = 0; !rc && i < s->program_count; i++)
         rc = add_program(b, problem, &s->programs[i], err);
@@ -136,7 +136,7 @@ static void gather_kernels(struct deferred *d)
         build_go_on(b);
 }
 
-/* ---- before that: what records say, on the engine's thread ---- */
+/* ---- choosing by records, on the engine's thread ---- */
 
 /* Invalid problems are found later, when they are solved. */
 static void choose_next(struct build *b, const char *toolchain)
@@ -145,15 +145,15 @@ static void choose_next(struct build *b, const char *toolchain)
     struct reader r =
         reader_of(bytes_of(b->problems.data + i * PROBLEM_WIRE_SIZE, PROBLEM_WIRE_SIZE));
     const struct problem problem = problem_read(&r);
-    const struct plan_wish wish = { .problem = &problem,
-                                    .target = &b->target,
-                                    .database_id = b->ids.device,
-                                    .driver = "",
-                                    .toolchain = toolchain,
-                                    .uid = (uint32_t)b->base.uid };
+    const struct plan_options options = { .problem = &problem,
+                                          .target = &b->target,
+                                          .database_id = b->ids.device,
+                                          .driver = "",
+                                          .toolchain = toolchain,
+                                          .uid = (uint32_t)b->base.uid };
     struct kiln_err ignored = KILN_ERR_INIT;
     if (problem_check(&problem, &ignored) ||
-        plan_choose(tuning_databases(b->base.engine), &wish, &b->choices[i], &ignored))
+        plan_choose(tuning_databases(b->base.engine), &options, &b->choices[i], &ignored))
         b->choices[i] = (struct plan_choice){ .source = PLAN_SOURCE_HEURISTIC };
 }
 
@@ -189,6 +189,6 @@ static void ask_for_next(struct build *b)
 void build_begin(struct build *b)
 {
     if (!tuning_databases(b->base.engine) || !b->ids.device[0])
-        b->chosen = b->problem_count; /* no record counts: an empty wish is the heuristic's */
+        b->chosen = b->problem_count; /* no record counts: an empty options is the heuristic's */
     ask_for_next(b);
 }

@@ -5,7 +5,7 @@
 #include "engine/service/kernels/program_job.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/requests/admin.h"
-#include "engine/service/requests/handed_files.h"
+#include "engine/service/requests/exported_files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -39,20 +39,20 @@ static enum kiln_code add_item(struct build *b, const struct build_item *item,
     return package_writer_add(writer, &entry, err);
 }
 
-static struct handed_to handed_to_of(const struct build *b)
+static struct export_receiver receiver_of(const struct build *b)
 {
-    return (struct handed_to){ .uid = b->base.uid, .is_admin = b->base.is_admin };
+    return (struct export_receiver){ .uid = b->base.uid, .is_admin = b->base.is_admin };
 }
 
 /* Call it before the file is written and while it grows. */
-static enum kiln_code check_room(struct build *b)
+static enum kiln_code check_space(struct build *b)
 {
-    const struct handed_to to = handed_to_of(b);
+    const struct export_receiver to = receiver_of(b);
     struct stat seen = { 0 };
     if (b->writer && stat(b->path, &seen) != 0)
         return kiln_fail_errno(&b->base.err, errno, "cannot look at '%s'", b->path);
-    return handed_files_check(b->base.engine->handed, packages_staging(b->base.engine), &to,
-                              (uint64_t)seen.st_size, &b->base.err);
+    return exported_files_check(b->base.engine->exported, packages_staging(b->base.engine), &to,
+                                (uint64_t)seen.st_size, &b->base.err);
 }
 
 static enum kiln_code open_package(struct build *b)
@@ -72,8 +72,8 @@ static enum kiln_code finish_package(struct build *b)
         return rc;
     package_writer_destroy(b->writer);
     b->writer = NULL;
-    const struct handed_to to = handed_to_of(b);
-    rc = handed_files_give(b->base.engine->handed, b->path, &to, &b->file, &b->base.err);
+    const struct export_receiver to = receiver_of(b);
+    rc = exported_files_open(b->base.engine->exported, b->path, &to, &b->file, &b->base.err);
     unlink(b->path);
     return rc;
 }
@@ -88,7 +88,7 @@ static void plan_rows(struct deferred *d)
 static void write_rows(struct deferred *d)
 {
     struct build *b = build_of(d);
-    b->base.rc = check_room(b);
+    b->base.rc = check_space(b);
     if (!b->base.rc && !b->writer)
         b->base.rc = open_package(b);
     for (size_t i = b->written; !b->base.rc && i < b->step_end; i++) {

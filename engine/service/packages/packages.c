@@ -16,7 +16,7 @@
     "package-missing.told" /* in the staging directory's parent: the reports made, and at which \
                               boot */
 
-/* ---- what came and went ---- */
+/* ---- packages that appeared or disappeared ---- */
 
 struct rescan {
     struct task task; /* first member */
@@ -83,7 +83,7 @@ static void rescan_done(struct task *task)
     engine_task_ended(e);
     e->package_service->is_rescanning = false;
     if (r->changed)
-        engine_forget_hot(e); /* it does not know which package an object is from */
+        engine_forget_hot(e); /* the hot set does not know which package an object is from */
     report_events(r);
     free(r);
 }
@@ -106,7 +106,7 @@ void packages_tick(struct engine *e)
     engine_run(e, WORK_QUEUE_WRITE, &r->task);
 }
 
-/* ---- GPUs without a package: one line a boot ---- */
+/* ---- GPUs without a package: one report for each boot ---- */
 
 struct coverage {
     struct task task; /* first member */
@@ -190,7 +190,8 @@ void packages_start(struct engine *e)
 
 /* ---- open and close ---- */
 
-/* Objects are kept compressed: a cache larger than this could not be kept, whoever brings it. */
+/* Stored objects are compressed to about a quarter, so a larger cache would not fit into the
+ * store. */
 #define IMPORT_OF_STORE 4
 
 static uint64_t import_limit(const struct engine_options *o)
@@ -219,8 +220,7 @@ static enum kiln_code prepare_staging(struct engine *e, struct kiln_err *err)
 {
     struct kiln_err kept = KILN_ERR_INIT;
     enum kiln_code rc = fs_make_directories(e->package_service->staging, err);
-    if (!rc &&
-        fs_empty(e->package_service->staging, &kept)) /* files that an earlier kilnd left behind */
+    if (!rc && fs_empty(e->package_service->staging, &kept)) /* files of an earlier kilnd */
         event_report(e, "folder_kept", kept.text);
     return rc;
 }

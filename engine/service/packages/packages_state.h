@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The inside of struct package_service: for this directory and its tests alone.
+ * The content of struct package_service, for this directory and its tests only.
  */
 #include "engine/service/packages/packages.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define PROBLEMS_MAX 20000u
-/* About; where there are more, they are charged when they are known. */
+/* An estimate; if there are more, they are charged once their number is known. */
 #define KERNELS_A_PROBLEM 2
 
 static const struct admin_member build_members[] = {
@@ -19,7 +19,7 @@ static const struct admin_member build_members[] = {
     { 0 },
 };
 
-/* The file must be a sealed memfd: nobody can change or cut it while it is read here. */
+/* The file must be a sealed memfd, so that nobody can change or truncate it while it is read. */
 static enum kiln_code read_problems(struct build *b, int fd, struct kiln_err *err)
 {
     if (!fs_is_sealed(fd))
@@ -52,18 +52,23 @@ static enum kiln_code check_question(struct build *b, uid_t uid, struct kiln_err
     const struct toolchain *tc = NULL;
     b->format = strcmp(format, "kiln") == 0 ? PACKAGE_KILN : PACKAGE_KDB;
     if (b->format == PACKAGE_KDB && strcmp(format, "kdb") != 0)
-        return kiln_fail(err, KILN_INVALID, "there is no package format '%.40s': kdb or kiln",
+        return kiln_fail(err, KILN_INVALID, "'%.40s' is no package format: give kdb or kiln",
                          format);
     enum kiln_code rc = plan_target_take(
         CAPABILITIES_HERE, bytes_of_text(json_get_text(q, "target", "")), &b->target, err);
     if (!rc)
         rc = plan_ids_take(&b->target, bytes_of_text(id), &b->ids, err);
     if (!rc)
-        rc = toolchains_resolve(b->base.engine, uid, &b->target,
-                                bytes_of_text(json_get_text(q, "toolchain", "")), &tc, err);
+        rc = toolchains_resolve(b->base.engine,
+                                &(struct toolchain_question){
+                                    .uid = uid,
+                                    .target = &b->target,
+                                    .forced = bytes_of_text(json_get_text(q, "toolchain", "")) },
+                                &tc, err);
     if (rc == KILN_BUSY) {
         toolchains_keep_asked(b->base.engine);
-        return kiln_fail(err, rc, "it is being found out which compiler can do %s: ask again",
+        return kiln_fail(err, rc,
+                         "kilnd is still determining which compiler supports %s: ask again",
                          b->target.text);
     }
     if (!rc)
@@ -86,7 +91,7 @@ enum kiln_code handle_package_build(struct engine *e, struct caller *caller,
     if (!rc)
         rc = admin_read(header, body, build_members, &d->question, err);
     if (!rc && caller->file_count != 1)
-        rc = kiln_fail(err, KILN_INVALID, "one file with the problems must come with it");
+        rc = kiln_fail(err, KILN_INVALID, "the request needs one file with the problems");
     if (!rc)
         rc = check_question(b, caller->uid, err);
     if (!rc)

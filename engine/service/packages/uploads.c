@@ -47,7 +47,7 @@ static void clear_work(struct deferred *d)
         unlink(u->transfer.result.path);
 }
 
-/* Removing gigabytes takes a while. */
+/* Removing gigabytes takes time, so a work queue does it. */
 static const struct deferred_step clear_step = { .work_queue = WORK_QUEUE_READ,
                                                  .work = clear_work,
                                                  .done = deferred_destroy };
@@ -78,9 +78,9 @@ static void take_done(struct deferred *d)
     struct engine *e = d->engine;
     if (u->kind->taken)
         u->kind->taken(u);
-    event_after_write(e, KILN_OK, &d->err); /* a failure goes into the answer */
+    event_after_write(e, KILN_OK, &d->err); /* the answer reports a failure */
     if (!d->rc && u->more && !e->draining && d->caller) {
-        deferred_run(d, d->step); /* others' writes come in between */
+        deferred_run(d, d->step); /* so that other writes run in between */
         return;
     }
     if (!d->rc && u->more)
@@ -139,10 +139,10 @@ static void on_transferred(struct transfer_task *transfer)
     struct upload *u = upload_of_transfer(transfer);
     u->has_arrived = true;
     u->base.err = transfer->result.err;
-    figures_transfer_ended(&u->base.engine->figures, u->kind->tier, transfer->job.url,
+    metrics_transfer_ended(&u->base.engine->metrics, u->kind->tier, transfer->job.url,
                            u->base.err.code);
     if (!u->base.err.code && !u->base.caller)
-        u->base.err.code = KILN_CANCELLED; /* it had arrived when the caller left */
+        u->base.err.code = KILN_CANCELLED; /* the file had arrived when the caller left */
     if (u->base.err.code == KILN_CANCELLED && u->base.engine->draining)
         kiln_fail(&u->base.err, KILN_UNAVAILABLE, STOPPING);
     u->base.rc = u->base.err.code;
@@ -163,7 +163,7 @@ static void cancel_transfer(struct upload *u)
         executor->ops->transfer_cancel(executor, &u->transfer);
 }
 
-/* It ends when its transfer or its step does. */
+/* The upload ends by itself, when its transfer or its step ends. */
 static bool stop_upload(struct deferred *d)
 {
     cancel_transfer(upload_of(d));
@@ -188,11 +188,11 @@ static enum kiln_code check_question(struct engine *e, const struct caller *call
     if (!e->executor->ops->transfer)
         return kiln_fail(
             err, KILN_UNSUPPORTED,
-            "this process keeps all in memory: packages and caches cannot be brought in");
+            "this program keeps everything in memory: it cannot import packages or caches");
     if (e->draining)
         return kiln_fail(err, KILN_UNAVAILABLE, STOPPING);
     if (url && caller->file_count > 0)
-        return kiln_fail(err, KILN_INVALID, "a URL and a file came: give one of them");
+        return kiln_fail(err, KILN_INVALID, "both a URL and a file came: give one of them");
     if (!url && caller->file_count == 0)
         return kiln_fail(err, KILN_INVALID, "neither a URL nor a file came");
     return KILN_OK;
@@ -235,15 +235,17 @@ void upload_next(struct upload *u, unsigned index, const char *name)
     u->base.engine->executor->ops->transfer(u->base.engine->executor, &u->transfer);
 }
 
-enum kiln_code upload_begin(struct engine *e, struct caller *caller,
-                            const struct frame_header *header, const struct upload_kind *kind,
-                            struct json *question, struct kiln_err *err)
+enum kiln_code upload_begin(struct engine *e, const struct request *request,
+                            const struct upload_kind *kind, struct json *question,
+                            struct kiln_err *err)
 {
+    struct caller *caller = request->caller;
     KILN_AUTO(json) struct json *owned = question;
     enum kiln_code rc = check_question(e, caller, json_get_text(question, "url", NULL), err);
     if (rc)
         return rc;
-    struct upload *u = deferred_create(&deferred_upload, e, caller, header->request_id, err);
+    struct upload *u =
+        deferred_create(&deferred_upload, e, caller, request->header->request_id, err);
     if (!u)
         return err->code;
     u->kind = kind;

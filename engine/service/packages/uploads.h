@@ -16,10 +16,10 @@
 struct upload;
 
 struct upload_kind {
-    const struct admin_member *members; /* of the question */
-    enum transfer_tier tier;            /* as its transfers are counted */
+    const struct admin_member *members; /* members of the question */
+    enum transfer_tier tier;            /* under which its transfers are counted */
     bool salvage;                       /* as transfer_job.salvage */
-    uint64_t size_limit; /* bytes of the file; 0: as large as a package or a cache may be */
+    uint64_t size_limit; /* limit of the file's bytes; 0: the limit of packages or caches */
     bool unchecked;      /* as transfer_job.unchecked; the second file is no manifest */
     /* Instead of check and take, on the engine's thread: the file is at transfer.outcome.path;
      * calls upload_next or, in the end, upload_end.  May be NULL. */
@@ -43,14 +43,13 @@ struct upload {
     const struct upload_kind *kind;
     int files[LIMIT_REQUEST_FILES]; /* owned; -1 */
     bool more;
-    bool has_arrived; /* no transfer is under way */
+    bool has_arrived; /* the transfer has ended */
     void *state;      /* owned by take: its progress */
 };
 
 /* Defers the request. |url| is borrowed from |question|, which is taken over; NULL: the file that
  * came with the request. */
-KILN_MUST_CHECK enum kiln_code upload_begin(struct engine *e, struct caller *caller,
-                                            const struct frame_header *header,
+KILN_MUST_CHECK enum kiln_code upload_begin(struct engine *e, const struct request *request,
                                             const struct upload_kind *kind, struct json *question,
                                             struct kiln_err *err);
 /* Answers as rc and err of |u| say, then destroys it.  The file and |state| are removed on
@@ -59,9 +58,9 @@ void upload_end(struct upload *u);
 /* Fetches the |index|-th file (from 0) that came with the request, called |name|; pass is called
  * again. */
 void upload_next(struct upload *u, unsigned index, const char *name);
-/* The staged file was moved away. */
+/* Call it when the staged file was moved away. */
 void upload_taken(struct upload *u);
-/* Ends them all early. */
+/* Cancels the transfers of all uploads. */
 void uploads_cancel(struct engine *e);
 /* Whether no upload is left. */
 bool uploads_idle(const struct engine *e);

@@ -30,12 +30,14 @@ void admin_send(struct engine *e, struct caller *caller, uint64_t id, const stru
     send_text(e, caller, &reply, text);
 }
 
-void admin_send_files(struct engine *e, struct caller *caller, uint64_t id,
-                      const struct json *answer, struct object *const *files, size_t file_count)
+void admin_send_files(const struct deferred *d, struct caller *caller, struct object *const *files,
+                      size_t file_count)
 {
-    KILN_AUTO(mem) char *text = json_print(answer, false);
-    struct reply reply = { .request_id = id, .objects = files, .object_count = file_count };
-    send_text(e, caller, &reply, text);
+    KILN_AUTO(mem) char *text = json_print(d->answer, false);
+    struct reply reply = { .request_id = d->request_id,
+                           .objects = files,
+                           .object_count = file_count };
+    send_text(d->engine, caller, &reply, text);
 }
 
 /* ---- the question ---- */
@@ -77,7 +79,7 @@ static enum kiln_code check_member(const struct json *question, const struct jso
             return KILN_OK;
         return kiln_fail(err, KILN_INVALID, "'%s' is not %s", members->name, types[members->type]);
     }
-    return kiln_fail(err, KILN_INVALID, "'%.60s' is no member of it", json_name(j));
+    return kiln_fail(err, KILN_INVALID, "the question has no member '%.60s'", json_name(j));
 }
 
 enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
@@ -87,8 +89,8 @@ enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
     char origin[64];
     snprintf(origin, sizeof(origin), "body of '%s'", message_name(header->type));
     if (body.size > QUESTION_MAX)
-        return kiln_fail(err, KILN_INVALID, "%s has %zu bytes, %u are the most", origin, body.size,
-                         QUESTION_MAX);
+        return kiln_fail(err, KILN_INVALID, "%s has %zu bytes; the maximum is %u", origin,
+                         body.size, QUESTION_MAX);
     KILN_AUTO(json) struct json *question = NULL;
     enum kiln_code rc = json_parse(body.size ? body : bytes_of_text("{}"), origin, &question, err);
     if (rc)
@@ -111,7 +113,7 @@ static void release_admin(struct deferred *d)
 {
     struct admin *a = admin_of(d);
     free(a->text);
-    ledger_destroy(a->books);
+    accounting_destroy(a->accounting);
     for (size_t i = 0; i < a->file_count; i++)
         object_unref(a->files[i]);
     free(a->damaged);
@@ -180,15 +182,16 @@ static struct request_queue *queue_of(struct engine *e, const struct admin_kind 
     return is_slow ? &e->requests->slow_admin : &e->requests->quick_admin;
 }
 
-enum kiln_code admin_run(struct engine *e, struct caller *caller, const struct frame_header *header,
-                         struct bytes body, const struct admin_kind *kind, struct kiln_err *err)
+enum kiln_code admin_run(struct engine *e, const struct request *request,
+                         const struct admin_kind *kind, struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *question = NULL;
-    enum kiln_code rc = admin_read(header, body, kind->members, &question, err);
+    enum kiln_code rc = admin_read(request->header, request->body, kind->members, &question, err);
     if (rc)
         return rc;
     const char *ignored;
-    struct admin *a = deferred_create(&deferred_admin, e, caller, header->request_id, err);
+    struct admin *a =
+        deferred_create(&deferred_admin, e, request->caller, request->header->request_id, err);
     if (!a)
         return err->code;
     a->kind = kind;

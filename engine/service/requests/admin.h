@@ -13,7 +13,7 @@
 
 enum member_type { MEMBER_TEXT, MEMBER_COUNT, MEMBER_FLAG, MEMBER_TEXTS };
 
-struct admin_member { /* what a question may hold */
+struct admin_member { /* a member that a question may have */
     const char *name; /* NULL ends the list */
     enum member_type type;
 };
@@ -39,16 +39,16 @@ struct admin_kind {
 };
 
 struct admin {
-    struct deferred base; /* first member; in the group of all administrative requests */
+    struct deferred base; /* first member; in the group |admin| */
     const struct admin_kind *kind;
-    char *text; /* owned: the answer as it goes out; NULL: not printed yet */
+    char *text;                               /* owned: the answer as text; NULL: not printed yet */
     struct digest toolchains[TOOLCHAINS_MAX]; /* identities of the installed toolchains */
     size_t toolchain_count;
     bool toolchains_known;
     struct object *files[ADMIN_FILES_MAX]; /* owned references: descriptors of the answer */
     size_t file_count;
-    struct ledger *books;   /* owned copy; NULL: there is none */
-    struct digest *damaged; /* owned: keys of kernels that failed their check */
+    struct accounting *accounting; /* owned copy of the accounting; NULL: none */
+    struct digest *damaged;        /* owned: keys of kernels that failed their check */
     size_t damaged_count;
     struct digest key;         /* the kernel that the request is about, if it is about one */
     struct kernel_usage usage; /* what stats and status need to know about the store */
@@ -59,14 +59,14 @@ struct admin {
 KILN_MUST_CHECK enum kiln_code admin_read(const struct frame_header *header, struct bytes body,
                                           const struct admin_member *members,
                                           struct json **ret_question, struct kiln_err *err);
-KILN_MUST_CHECK enum kiln_code admin_run(struct engine *e, struct caller *caller,
-                                         const struct frame_header *header, struct bytes body,
+/* Reads the question and defers the request. */
+KILN_MUST_CHECK enum kiln_code admin_run(struct engine *e, const struct request *request,
                                          const struct admin_kind *kind, struct kiln_err *err);
 void admin_send(struct engine *e, struct caller *caller, uint64_t id, const struct json *answer,
                 uint16_t flags);
-/* The same with descriptors. */
-void admin_send_files(struct engine *e, struct caller *caller, uint64_t id,
-                      const struct json *answer, struct object *const *files, size_t file_count);
+/* Sends the answer of |d| to |caller|, with descriptors. */
+void admin_send_files(const struct deferred *d, struct caller *caller, struct object *const *files,
+                      size_t file_count);
 /* Finds the one stored kernel whose key begins with |prefix| and that the caller may see. */
 KILN_MUST_CHECK enum kiln_code admin_find_kernel(struct admin *a, const char *prefix,
                                                  struct digest *ret_key);

@@ -55,5 +55,5 @@ enum kiln_code handle_devices(struct engine *e, struct caller *caller,
                               const struct frame_header *header, struct bytes body,
                               struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &devices_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &devices_kind, err);
 }

@@ -4,7 +4,7 @@
 #include "engine/service/kernels/store_tasks.h"
 #include "engine/service/packages/packages.h"
 #include "engine/service/requests/admin.h"
-#include "engine/service/requests/handed_files.h"
+#include "engine/service/requests/exported_files.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Kernels that are read while one reader is held. */
+/* Kernels that are read before the reader is released. */
 #define KERNELS_A_STEP 256
 /* Damaged kernels that one export quarantines; each is a task on WORK_QUEUE_WRITE. */
 #define DAMAGED_MAX 256
@@ -21,15 +21,16 @@ static const struct admin_member export_members[] = {
     { "database_id", MEMBER_TEXT }, { "version", MEMBER_TEXT }, { "format", MEMBER_TEXT }, { 0 }
 };
 
-/* Asks for the kernels that were imported as of no version. */
+/* As a version: kernels that were imported without one. */
 #define NO_VERSION "none"
 
-struct ids { /* database ids that the caller has kernels of */
+struct ids { /* database ids of the caller's kernels */
     char list[ADMIN_FILES_MAX][VERSIONED_ID_MAX];
     size_t count;
-    const char *version; /* borrowed: of this one only; "": all, NO_VERSION: of none */
+    const char
+        *version; /* borrowed; "": all versions; NO_VERSION: only kernels without a version */
     bool more;
-    struct digest last; /* where the listing stands */
+    struct digest last; /* key of the last kernel that was listed */
     uint64_t seen;
 };
 
@@ -61,7 +62,7 @@ static void note_id(void *context, const struct kernel_record *r)
 
 #define LIST_STEP 1000
 
-/* Of |id| in all versions; "": of every device. */
+/* Adds the ids of |id| in all versions; "": of all devices. */
 static enum kiln_code gather_ids(struct admin *a, uint64_t scope, const char *id, struct ids *ids)
 {
     const struct kernel_filter filter = { .by_scope = true, .scope = scope, .database_id = id };
@@ -95,8 +96,8 @@ static enum kiln_code refuse_several(const struct ids *ids, const char *device,
                                      used ? ", " : "", at ? at + 1 : NO_VERSION);
     }
     return kiln_fail(err, KILN_INVALID,
-                     "of '%.*s' there are kernels of several versions of MIOpen, which looks for "
-                     "one file: name one version of %s (kilnctl kernel export --miopen)",
+                     "there are kernels of several versions of MIOpen for '%.*s', but MIOpen reads "
+                     "one file: name one of the versions %s (kilnctl kernel export --miopen)",
                      (int)strcspn(device, "@"), device, versions);
 }
 
@@ -144,13 +145,13 @@ static bool export_one(void *context, const struct kernel_record *r, struct byte
 }
 
 /* Call it before the file is written and while it grows. */
-static enum kiln_code check_room(struct admin *a, const char *path)
+static enum kiln_code check_space(struct admin *a, const char *path)
 {
-    const struct handed_to to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
+    const struct export_receiver to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
     struct stat seen;
     uint64_t size = stat(path, &seen) == 0 ? (uint64_t)seen.st_size : 0;
-    return handed_files_check(a->base.engine->handed, packages_staging(a->base.engine), &to, size,
-                              &a->base.err);
+    return exported_files_check(a->base.engine->exported, packages_staging(a->base.engine), &to,
+                                size, &a->base.err);
 }
 
 static enum kiln_code write_cache(struct admin *a, const char *id, const char *path,
@@ -163,7 +164,7 @@ static enum kiln_code write_cache(struct admin *a, const char *id, const char *p
     x->writer = writer;
     x->err = &a->base.err;
     for (bool end = false; !rc && !end;) {
-        rc = check_room(a, path);
+        rc = check_space(a, path);
         if (rc)
             break;
         rc = kernel_store_each_named(a->base.engine->store, (uint32_t)a->base.uid, id, &place,
@@ -181,13 +182,13 @@ static enum kiln_code export_id(struct admin *a, const char *id, struct json *fi
     /* With a version, the file gets the name that MIOpen looks for. */
     int shown = version[0] ? (int)strcspn(id, "@") : (int)strlen(id);
     struct export_file x = { 0 };
-    const struct handed_to to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
+    const struct export_receiver to = { .uid = a->base.uid, .is_admin = a->base.is_admin };
     snprintf(path, sizeof(path), "%s/export-%p-%zu", packages_staging(a->base.engine), (void *)a,
              a->file_count);
     enum kiln_code rc = write_cache(a, id, path, &x);
     if (!rc && x.kernels > 0)
-        rc = handed_files_give(a->base.engine->handed, path, &to, &a->files[a->file_count],
-                               &a->base.err);
+        rc = exported_files_open(a->base.engine->exported, path, &to, &a->files[a->file_count],
+                                 &a->base.err);
     unlink(path);
     if (rc || x.kernels == 0)
         return rc;
@@ -201,7 +202,7 @@ static enum kiln_code export_id(struct admin *a, const char *id, struct json *fi
     return KILN_OK;
 }
 
-/* "" is every one.  It may have its version with it. */
+/* Checks an id, which may contain a version. "" means all ids. */
 static enum kiln_code check_id(const char *id, const char *version, struct kiln_err *err)
 {
     struct bytes plain, own_version;
@@ -223,7 +224,7 @@ static enum kiln_code work_export(struct admin *a)
     const char *id = json_get_text(a->base.question, "database_id", "");
     const char *format = json_get_text(a->base.question, "format", "ukdb");
     if (strcmp(format, "ukdb") != 0)
-        return kiln_fail(&a->base.err, KILN_INVALID, "there is no format '%.40s' to export: ukdb",
+        return kiln_fail(&a->base.err, KILN_INVALID, "'%.40s' is no export format: give ukdb",
                          format);
     KILN_AUTO(mem) struct ids *ids = calloc(1, sizeof(*ids));
     if (!ids)
@@ -273,5 +274,5 @@ enum kiln_code handle_kernel_export(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &export_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &export_kind, err);
 }

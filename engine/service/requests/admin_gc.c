@@ -22,10 +22,9 @@ static enum kiln_code work_gc(struct admin *a)
         .dry_run = json_get_bool(q, "dry_run", false),
     };
     if (gc.stale && !a->toolchains_known)
-        return kiln_fail(
-            &a->base.err, KILN_UNAVAILABLE,
-            "it is not known which compilers are here, so nothing can be called stale: "
-            "kilnctl status says why");
+        return kiln_fail(&a->base.err, KILN_UNAVAILABLE,
+                         "kilnd does not know which compilers are installed, so it cannot tell "
+                         "which kernels are stale: 'kilnctl status' shows why");
     struct kernel_gc_result r = { 0 };
     enum kiln_code rc = kernel_store_gc(a->base.engine->store, &gc, &r, &a->base.err);
     json_set_bool(a->base.answer, "dry_run", gc.dry_run);
@@ -65,7 +64,7 @@ static const struct admin_kind gc_kind = {
 enum kiln_code handle_gc(struct engine *e, struct caller *caller, const struct frame_header *header,
                          struct bytes body, struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &gc_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &gc_kind, err);
 }
 
 /* ---- pin ---- */
@@ -75,7 +74,7 @@ static const struct admin_member pin_members[] = {
     { "pin", MEMBER_FLAG },   { "database_id", MEMBER_TEXT }, { 0 },
 };
 
-/* Each text is a key or the beginning of one. */
+/* Pins the kernels of |keys|: each text is a key or the beginning of one. */
 static enum kiln_code pin_keys(struct admin *a, const struct json *keys, bool pin,
                                uint64_t *ret_count)
 {
@@ -103,9 +102,10 @@ static enum kiln_code work_pin(struct admin *a)
     };
     bool filtered = filter.target[0] || filter.program[0] || filter.database_id[0];
     if (!keys == !filtered || json_count(keys) > KEYS_MAX)
-        return kiln_fail(&a->base.err, KILN_INVALID,
-                         "pin what? give keys (at most %d), or else target, name or database_id",
-                         KEYS_MAX);
+        return kiln_fail(
+            &a->base.err, KILN_INVALID,
+            "'kernel_pin' needs either keys (at most %d), or a target, a name or a database_id",
+            KEYS_MAX);
     uint64_t count = 0;
     enum kiln_code rc =
         keys ? pin_keys(a, keys, pin, &count)
@@ -125,5 +125,5 @@ enum kiln_code handle_kernel_pin(struct engine *e, struct caller *caller,
                                  const struct frame_header *header, struct bytes body,
                                  struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &pin_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &pin_kind, err);
 }

@@ -88,7 +88,8 @@ static enum kiln_code work_health(struct admin *a)
     bool deep = json_get_bool(a->base.question, "deep", false);
     if (deep && !a->base.is_admin)
         return kiln_fail(&a->base.err, KILN_DENIED,
-                         "only %s may have a whole database read: ask without 'deep'",
+                         "a deep check reads the whole database and needs an administrator (%s): "
+                         "ask without 'deep'",
                          ADMINISTRATORS);
     const struct kernel_check_wish anew = { .bytes_max = UINT64_MAX },
                                    soon = { .bytes_max = CHECKED_MAX,
@@ -121,5 +122,5 @@ enum kiln_code handle_health(struct engine *e, struct caller *caller,
                              const struct frame_header *header, struct bytes body,
                              struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &health_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &health_kind, err);
 }

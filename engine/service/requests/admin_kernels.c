@@ -132,7 +132,7 @@ enum kiln_code handle_kernel_list(struct engine *e, struct caller *caller,
                                   const struct frame_header *header, struct bytes body,
                                   struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &kernel_list_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &kernel_list_kind, err);
 }
 
 /* A private kernel of another user is treated as absent. */
@@ -189,7 +189,7 @@ static enum kiln_code work_show(struct admin *a)
 
 static void finish_show(struct admin *a)
 {
-    bool hot = hot_set_find(a->base.engine->hot, &a->key) != NULL;
+    bool hot = hot_set_peek(a->base.engine->hot, &a->key) != NULL;
     json_set_text(a->base.answer, "tier", tier_name(hot ? TIER_HOT : TIER_DISK));
 }
 
@@ -204,7 +204,7 @@ enum kiln_code handle_kernel_show(struct engine *e, struct caller *caller,
                                   const struct frame_header *header, struct bytes body,
                                   struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &kernel_show_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &kernel_show_kind, err);
 }
 
 static void note_owner(void *context, const struct kernel_record *r)
@@ -214,9 +214,8 @@ static void note_owner(void *context, const struct kernel_record *r)
     a->base.rc =
         own ? KILN_OK
             : kiln_fail(&a->base.err, KILN_DENIED,
-                        "others use this kernel, too: removing it needs an "
-                        "administrator (" ADMINISTRATORS "); you may remove your own private "
-                        "ones");
+                        "other users share this kernel: removing it needs an administrator "
+                        "(" ADMINISTRATORS "); you may remove your own private kernels");
 }
 
 /* Users who are not administrators may remove only their private kernels. */
@@ -261,7 +260,7 @@ enum kiln_code handle_kernel_remove(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &kernel_remove_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &kernel_remove_kind, err);
 }
 
 static enum kiln_code check_clear(struct admin *a, const struct kernel_filter *filter)
@@ -270,14 +269,14 @@ static enum kiln_code check_clear(struct admin *a, const struct kernel_filter *f
                 filter->database_id[0] || filter->package[0] || filter->by_uid ||
                 filter->by_scope || filter->older_than;
     if (!a->base.is_admin && !filter->by_scope)
-        return kiln_fail(&a->base.err, KILN_DENIED,
-                         "clearing kernels that others use, too, needs an administrator "
-                         "(" ADMINISTRATORS "); your own private ones you may drop with 'kilnctl "
-                         "clear --own'");
+        return kiln_fail(
+            &a->base.err, KILN_DENIED,
+            "clearing kernels that other users share needs an administrator (" ADMINISTRATORS
+            "); 'kilnctl clear --own' clears your own private kernels");
     if (!some && !json_get_bool(a->base.question, "all", false))
         return kiln_fail(&a->base.err, KILN_INVALID,
-                         "clear what? give target, name, uid, toolchain, database_id, package, "
-                         "older_than_s, own or all");
+                         "'clear' needs at least one of target, name, uid, toolchain, database_id, "
+                         "package, older_than_s, own or all");
     return KILN_OK;
 }
 
@@ -327,5 +326,5 @@ enum kiln_code handle_clear(struct engine *e, struct caller *caller,
                             const struct frame_header *header, struct bytes body,
                             struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &clear_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &clear_kind, err);
 }

@@ -57,7 +57,7 @@ enum kiln_code handle_stats(struct engine *e, struct caller *caller,
                             const struct frame_header *header, struct bytes body,
                             struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &stats_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &stats_kind, err);
 }
 
 struct json *toolchain_to_json(const struct toolchain *tc)
@@ -114,7 +114,7 @@ static struct json *describe_queue(const struct engine *e)
     return queue;
 }
 
-/* In the order in which somebody reads it: who answers, is it well, what it has. */
+/* In reading order: which daemon answers, its health, its contents. */
 static void finish_status(struct admin *a)
 {
     struct engine *e = a->base.engine;
@@ -149,7 +149,7 @@ enum kiln_code handle_status(struct engine *e, struct caller *caller,
                              const struct frame_header *header, struct bytes body,
                              struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &status_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &status_kind, err);
 }
 
 enum kiln_code handle_config(struct engine *e, struct caller *caller,
@@ -164,7 +164,7 @@ enum kiln_code handle_config(struct engine *e, struct caller *caller,
     if (!config)
         return kiln_fail(
             err, KILN_UNSUPPORTED,
-            "this is a job that serves itself: kilnd's configuration is not read here");
+            "the engine in this program does not read kilnd's configuration: ask kilnd");
     admin_send(e, caller, header->request_id, config, 0);
     return KILN_OK;
 }

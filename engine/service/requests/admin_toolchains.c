@@ -31,7 +31,7 @@ static enum kiln_code probe_wanted(struct engine *e, uid_t uid, const struct jso
 {
     const struct json *list = json_get(question, "probe");
     if (json_count(list) > TARGETS_ASKED_MAX)
-        return kiln_fail(err, KILN_INVALID, "%zu targets at once, %d are the most",
+        return kiln_fail(err, KILN_INVALID, "the question has %zu targets; the maximum is %d",
                          json_count(list), TARGETS_ASKED_MAX);
     bool asked = false;
     enum kiln_code rc = KILN_OK;
@@ -110,7 +110,9 @@ enum kiln_code handle_toolchains(struct engine *e, struct caller *caller,
         struct target any;
         rc = target_parse(bytes_of_text("gfx906"), &any, err);
         if (!rc)
-            rc = toolchains_resolve(e, caller->uid, &any, (struct bytes){ 0 }, &ignored, err);
+            rc = toolchains_resolve(
+                e, &(struct toolchain_question){ .uid = caller->uid, .target = &any }, &ignored,
+                err);
     } else if (!rc) {
         toolchains_forget_failures(e);
         rc = probe_wanted(e, caller->uid, question, err);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request why_miss: the nearest stored kernel to one that is wanted, and which parts of the key
- * differ.
+ * The request why_miss: says whether a fetch of a kernel would be a hit.  If not, it lists the
+ * nearest stored kernels and the parts of the key that differ.
  *
- * Asked with a key, the stored kernel of that key is what is wanted; asked with a problem, what a
- * plan for it would fetch: of several programs the first that is missing; asked with MIOpen's name
- * for it, what was imported or lies in packages under that.
+ * The question names the kernel in one of three ways: by a key; by a problem, which means the first
+ * missing program of a plan for it; or by MIOpen's name, which imports and packages use.
  */
-#include "engine/service/kernels/kernel_look.h"
+#include "engine/service/kernels/kernel_lookup.h"
 #include "engine/service/requests/why.h"
 
 #include <stdio.h>
@@ -28,7 +27,7 @@ static void release_why(struct deferred *d)
     }
 }
 
-static enum kiln_code want(struct why *w, const struct kernel_record *record)
+static enum kiln_code keep_wanted(struct why *w, const struct kernel_record *record)
 {
     const char *texts[] = { record->target, record->toolchain, record->program, record->options,
                             record->database_id };
@@ -54,36 +53,71 @@ static void take_stored(void *context, const struct kernel_record *record)
     struct why *w = context;
     bool visible = !record->is_private || record->uid == (uint32_t)w->base.uid || w->base.is_admin;
     if (visible)
-        w->base.rc = want(w, record);
+        w->base.rc = keep_wanted(w, record);
 }
 
-/* Uses the look-up of a fetch, so that the two cannot disagree. */
+/* The name by which a fetch of the program looks in packages, if it does. */
+static bool name_for_packages(const struct why *w, const struct wanted_program *p,
+                              struct kernel_name *ret_name)
+{
+    if (!p || !w->use_packages)
+        return false;
+    *ret_name = (struct kernel_name){ .database_id = bytes_of_text(w->database_id),
+                                      .name = buffer_view(&p->name),
+                                      .args = buffer_view(&p->args),
+                                      .target = bytes_of_text(w->by_name ? "" : w->target.text) };
+    return true;
+}
+
+static bool is_hot(const struct why *w, const struct wanted_program *p)
+{
+    struct digest ignored;
+    struct kernel_name name;
+    const struct hot_lookup lookup = { .key = p ? &p->key : &w->key,
+                                       .name = name_for_packages(w, p, &name) ? &name : NULL,
+                                       .uid = w->base.uid };
+    return kernel_lookup_hot(w->base.engine->hot, hot_set_peek, &lookup, &ignored) != NULL;
+}
+
+/* The first step of a fetch, which needs the engine's thread. */
+static void look_into_hot_set(struct deferred *d)
+{
+    struct why *w = (struct why *)d;
+    w->is_hot = w->program_count == 0 && is_hot(w, NULL);
+    for (uint32_t i = 0; i < w->program_count; i++)
+        w->programs[i].is_hot = is_hot(w, &w->programs[i]);
+}
+
+/* The other steps of a fetch. A hot kernel is looked up as well: its key in the store and its
+ * package tell it apart from the nearest kernels. */
 static void look_as_fetch(struct why *w, const struct wanted_program *p)
 {
-    const struct kernel_name name = {
-        .database_id = bytes_of_text(w->database_id),
-        .name = p ? buffer_view(&p->name) : (struct bytes){ 0 },
-        .args = p ? buffer_view(&p->args) : (struct bytes){ 0 },
-        .target = bytes_of_text(w->by_name ? "" : w->target.text),
-    };
-    struct kernel_look look = { .store = w->base.engine->store,
-                                .packages = w->base.engine->packages,
-                                .uid = w->base.uid,
-                                .reader = { .uid = (uint32_t)w->base.uid },
-                                .asked = w->key,
-                                .name = p && w->use_packages ? &name : NULL,
-                                .has_shared_key = w->by_name,
-                                .trouble = KILN_ERR_INIT };
+    struct kernel_name name;
+    bool has_name = name_for_packages(w, p, &name);
+    bool was_hot = p ? p->is_hot : w->is_hot;
+    struct kernel_lookup lookup = { .store = w->base.engine->store,
+                                    .packages = w->base.engine->packages,
+                                    .uid = w->base.uid,
+                                    .reader = { .uid = (uint32_t)w->base.uid },
+                                    .asked = w->key,
+                                    .name = has_name ? &name : NULL,
+                                    .has_shared_key = w->by_name,
+                                    .trouble = KILN_ERR_INIT };
     if (w->by_name)
-        look.shared_key = kernel_name_key(
+        lookup.shared_key = kernel_name_key(
             KERNEL_SCOPE_EVERYONE, bytes_of_text(p->record.database_id), name.name, name.args);
-    kernel_look(&look);
-    object_unref(look.object);
-    w->found = !look.found;
-    if (w->found && look.is_shared)
-        w->key = look.shared_key;
-    if (w->found && look.tier == TIER_PACKAGE)
-        memcpy(w->package, look.by_name.package[0] ? look.by_name.package : look.by_key.package,
+    kernel_lookup(&lookup);
+    object_unref(lookup.object);
+    w->found = was_hot || !lookup.found;
+    w->tier = was_hot ? TIER_HOT : lookup.tier;
+    w->package[0] = '\0';
+    if (lookup.found)
+        return;
+    if (lookup.is_shared)
+        w->key = lookup.shared_key;
+    if (lookup.tier == TIER_PACKAGE)
+        memcpy(w->package,
+               lookup.by_name.package[0] ? lookup.by_name.package : lookup.by_key.package,
                sizeof(w->package));
 }
 
@@ -106,48 +140,47 @@ static enum kiln_code look_for(struct why *w, const struct wanted_program *p)
     return w->base.rc;
 }
 
-/* Picks the first missing program; if none is missing, the first one. */
+/* Picks the first missing program; if none is missing, the last one. */
 static enum kiln_code look_for_programs(struct why *w)
 {
-    uint32_t index = 0;
     w->found = true;
     for (uint32_t i = 0; w->found && i < w->program_count; i++) {
-        w->found = false;
+        w->missing = &w->programs[i];
         w->key = w->programs[i].key;
-        enum kiln_code rc = look_for(w, &w->programs[i]);
+        enum kiln_code rc = look_for(w, w->missing);
         if (rc)
             return rc;
-        index = w->found ? 0 : i;
     }
-    w->missing = &w->programs[index];
     if (!w->by_name)
-        w->key = w->programs[index].key;
-    return want(w, &w->programs[index].record);
+        w->key = w->missing->key;
+    return keep_wanted(w, &w->missing->record);
 }
 
 static void write_message(const struct why *w, char *ret_text, size_t size)
 {
-    if (w->package[0])
+    if (w->found && w->tier == TIER_HOT)
+        snprintf(ret_text, size, "it is in kilnd's memory (hot): a fetch of it is a hit");
+    else if (w->found && w->tier == TIER_PACKAGE)
         snprintf(ret_text, size, "an installed package has it (%s): a fetch of it is a hit",
                  w->package);
     else if (w->found)
         snprintf(ret_text, size, "it is in the store: a fetch of it is a hit");
     else if (w->elsewhere[0])
         snprintf(ret_text, size,
-                 "it is not in the store, and no package for %s has it; one for other compute "
-                 "units has it, which is not asked, as MIOpen asks none: %s, for %s",
+                 "it is not in the store, and no package for %s has it; %s has it for other "
+                 "compute units (%s), but kiln does not use that kernel, as MIOpen would not",
                  w->database_id, w->elsewhere, w->elsewhere_id);
     else if (!w->wanted.program)
         snprintf(ret_text, size,
-                 "no stored kernel has this key, and what it was made from is not known: ask with "
+                 "no stored kernel has this key, and nobody knows what it was made from: ask with "
                  "the problem");
     else if (w->why_not_compile.code)
         snprintf(ret_text, size, "no package has it, and it cannot be compiled: %s",
                  w->why_not_compile.text);
     else if (json_count(w->nearest))
-        snprintf(ret_text, size, "it is not in the store; the nearest that are there differ");
+        snprintf(ret_text, size, "it is not in the store; the nearest kernels there differ");
     else
-        snprintf(ret_text, size, "it is not in the store, and nothing like it is");
+        snprintf(ret_text, size, "it is not in the store, and nothing similar is");
 }
 
 /* Adds kernels imported under the name that packages use. */
@@ -183,14 +216,16 @@ static void why_work(struct deferred *d)
     json_set_text(w->base.answer, "key", hex);
     json_set_bool(w->base.answer, "found", w->found);
     if (w->found)
-        json_set_text(w->base.answer, "tier", tier_name(w->package[0] ? TIER_PACKAGE : TIER_DISK));
+        json_set_text(w->base.answer, "tier", tier_name(w->tier));
     json_set_text(w->base.answer, "sentence", message);
     json_set(w->base.answer, "nearest", KILN_TAKE(w->nearest));
 }
 
 static const struct deferred_kind deferred_why = { .size = sizeof(struct why),
                                                    .release = release_why };
-static const struct deferred_step why_step = { .work_queue = WORK_QUEUE_READ, .work = why_work };
+static const struct deferred_step why_step = { .work_queue = WORK_QUEUE_READ,
+                                               .begin = look_into_hot_set,
+                                               .work = why_work };
 
 /* ---- the request ---- */
 

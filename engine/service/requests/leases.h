@@ -8,7 +8,7 @@
  */
 #include "engine/service/internal.h"
 
-/* |caller| has left: its leases are given to others. */
+/* Call it when |caller| has left: other callers get its leases. */
 void leases_leave(struct engine *e, const struct caller *caller);
 /* Answers waiting requests whose time is up with the current state. */
 void leases_tick(struct engine *e);

@@ -8,12 +8,13 @@
 
 #define IDENTITY_DIGITS 12
 #define VERSION_SHOWN \
-    200 /* letters; the rest of PLAN_TOOLCHAIN_MAX is the name's and the digits' */
+    200 /* characters; the rest of PLAN_TOOLCHAIN_MAX is for the name and the digits */
 
 /* ---- names ---- */
 
-/* gfx906_60 and gfx906_xnack_60 are devices of gfx906, sm_90_132 is one of sm_90 and of sm_90a.  An
- * OpenCL device's is a hash that also has a meaning where the device is another host's. */
+/* True if the id names a device of the target: gfx906_60 and gfx906_xnack_60 are devices of
+ * gfx906; sm_90_132 is one of sm_90 and of sm_90a. An OpenCL id is a hash, which may name a
+ * device of another host, so it always matches. */
 static bool is_of_target(const struct database_id *id, const struct target *target,
                          const char *arch)
 {
@@ -71,8 +72,8 @@ enum kiln_code plan_ids_check(const struct target *target, const struct plan_ids
     if (rc || is_of_target(&id, target, arch))
         return rc;
     return kiln_fail(err, KILN_INVALID,
-                     "the database id '%s' is another device's than the target '%s': an id begins "
-                     "with the target's processor, as gfx90a68 does with gfx90a",
+                     "the database id '%s' belongs to another device than the target '%s': an id "
+                     "begins with the target's processor, as gfx90a68 begins with gfx90a",
                      ids->device, target->text);
 }
 
@@ -82,36 +83,37 @@ void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_M
     digest_to_hex(&tc->identity, hex);
     snprintf(text, PLAN_TOOLCHAIN_MAX, "%s %.*s %.*s", tc->name, VERSION_SHOWN, tc->version,
              IDENTITY_DIGITS, hex);
-    for (char *at = text; *at; at++) /* as records have it: printable ASCII */
+    for (char *at = text; *at; at++) /* records only contain printable ASCII */
         *at = *at < ' ' || *at > '~' ? '?' : *at;
 }
 
 /* ---- records ---- */
 
-static struct tuning_question question_of(const struct plan_wish *wish, enum tuning_kind kind)
+static struct tuning_question question_of(const struct plan_options *options, enum tuning_kind kind)
 {
     return (struct tuning_question){
         .kind = kind,
-        .database_id = wish->database_id,
-        .backend = kind == TUNING_FIND ? target_backend(wish->target->family) : "",
-        .uid = wish->uid,
-        .problem = wish->problem,
-        .driver = wish->driver,
-        .toolchain = wish->toolchain,
+        .database_id = options->database_id,
+        .backend = kind == TUNING_FIND ? target_backend(options->target->family) : "",
+        .uid = options->uid,
+        .problem = options->problem,
+        .driver = options->driver,
+        .toolchain = options->toolchain,
     };
 }
 
-static bool counts_records(const struct tuning *tuning, const struct plan_wish *wish)
+static bool counts_records(const struct tuning *tuning, const struct plan_options *options)
 {
-    return tuning && wish->database_id[0] && !wish->by_heuristic;
+    return tuning && options->database_id[0] && !options->by_heuristic;
 }
 
-static unsigned list_solvers(const struct plan_wish *wish, struct plan_known *known)
+static unsigned list_solvers(const struct plan_options *options, struct plan_known *known)
 {
     unsigned count = 0;
     for (size_t i = 0; solvers[i] && count < PLAN_SOLVERS_MAX; i++) {
-        bool is_wanted = wish->solver.size == 0 || bytes_equal_text(wish->solver, solvers[i]->name);
-        if (is_wanted && solvers[i]->applies(wish->problem, wish->target))
+        bool is_wanted =
+            options->solver.size == 0 || bytes_equal_text(options->solver, solvers[i]->name);
+        if (is_wanted && solvers[i]->applies(options->problem, options->target))
             known[count++] = (struct plan_known){ .solver = solvers[i] };
     }
     return count;
@@ -126,7 +128,7 @@ static struct plan_known *find_known(struct plan_known *known, unsigned count, s
     return NULL;
 }
 
-/* Whether the record has any of them. */
+/* True if the record has a time for one of the known solvers. */
 static bool read_find(struct bytes value, struct plan_known *known, unsigned count)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -143,19 +145,19 @@ static bool read_find(struct bytes value, struct plan_known *known, unsigned cou
 }
 
 /* A damaged or foreign config does not fit. */
-static bool config_fits(const struct solver *solver, const struct plan_wish *wish,
+static bool config_fits(const struct solver *solver, const struct plan_options *options,
                         struct bytes params)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
     struct perf_config config;
-    struct perf_space space = solver_space(solver, wish->problem, wish->target);
+    struct perf_space space = solver_space(solver, options->problem, options->target);
     return space.count > 0 && params.size < PERF_CONFIG_TEXT_MAX &&
            perf_config_read(params, &space, &config, &ignored) == KILN_OK &&
-           solver->config_is_valid(wish->problem, wish->target, &config);
+           solver->config_is_valid(options->problem, options->target, &config);
 }
 
 /* Reads perf records; an entry of a more private tier is kept. */
-static void read_perf(const struct tuning_answer *answer, const struct plan_wish *wish,
+static void read_perf(const struct tuning_answer *answer, const struct plan_options *options,
                       struct plan_known *known, unsigned count)
 {
     struct kiln_err ignored = KILN_ERR_INIT;
@@ -163,28 +165,28 @@ static void read_perf(const struct tuning_answer *answer, const struct plan_wish
     struct tuning_entry entry;
     for (size_t i = 0; tuning_entry_next(TUNING_PERF, &value, &entry, &ignored) == KILN_OK; i++) {
         struct plan_known *k = find_known(known, count, entry.solver);
-        if (!k || k->config[0] || !config_fits(k->solver, wish, entry.params))
+        if (!k || k->config[0] || !config_fits(k->solver, options, entry.params))
             continue;
         memcpy(k->config, entry.params.data, entry.params.size);
         k->config_ms = i < answer->row_count ? answer->rows[i].measured.median_ms : 0;
     }
 }
 
-unsigned plan_known_of(struct tuning *tuning, const struct plan_wish *wish,
+unsigned plan_known_of(struct tuning *tuning, const struct plan_options *options,
                        struct plan_known ret_known[PLAN_SOLVERS_MAX])
 {
-    unsigned count = list_solvers(wish, ret_known);
-    if (!counts_records(tuning, wish) || count == 0)
+    unsigned count = list_solvers(options, ret_known);
+    if (!counts_records(tuning, options) || count == 0)
         return count;
-    const struct tuning_question find = question_of(wish, TUNING_FIND);
-    const struct tuning_question perf = question_of(wish, TUNING_PERF);
+    const struct tuning_question find = question_of(options, TUNING_FIND);
+    const struct tuning_question perf = question_of(options, TUNING_PERF);
     struct tuning_answer answer;
     bool has_find = false;
     for (enum tuning_tier tier = TUNING_TIER_USER; tier >= TUNING_TIER_SYSTEM; tier--) {
         if (!has_find && tuning_find_tier(tuning, &find, tier, &answer))
             has_find = read_find(answer.value, ret_known, count);
         if (tuning_find_tier(tuning, &perf, tier, &answer))
-            read_perf(&answer, wish, ret_known, count);
+            read_perf(&answer, options, ret_known, count);
     }
     return count;
 }
@@ -197,52 +199,53 @@ double plan_known_ms(const struct plan_known *known)
 /* ---- the choice ---- */
 
 /* The fastest solver of a find record; without one, the solver that the heuristic picks. */
-static const struct plan_known *fastest(const struct plan_known *known, unsigned count,
-                                        const struct plan_wish *wish)
+static const struct plan_known *find_fastest(const struct plan_known *known, unsigned count,
+                                             const struct plan_options *options)
 {
     const struct plan_known *best = NULL;
-    const struct solver *chosen = solver_choose(wish->problem, wish->target);
+    const struct solver *chosen = solver_choose(options->problem, options->target);
     for (unsigned i = 0; i < count; i++) {
         if (known[i].find_ms > 0 && (!best || plan_known_ms(&known[i]) < plan_known_ms(best)))
             best = &known[i];
     }
     for (unsigned i = 0; !best && i < count; i++) {
-        if (wish->solver.size > 0 || known[i].solver == chosen)
+        if (options->solver.size > 0 || known[i].solver == chosen)
             best = &known[i];
     }
     return best;
 }
 
-static void take(const struct plan_known *known, const struct plan_wish *wish,
-                 struct plan_choice *choice)
+static void take_known(const struct plan_known *known, const struct plan_options *options,
+                       struct plan_choice *choice)
 {
-    bool by_find = wish->solver.size == 0 && known->find_ms > 0;
+    bool by_find = options->solver.size == 0 && known->find_ms > 0;
     if (by_find || known->config[0])
-        choice->wish.solver = bytes_of_text(known->solver->name);
+        choice->chosen.solver = bytes_of_text(known->solver->name);
     memcpy(choice->config, known->config, sizeof(choice->config));
-    choice->wish.config = bytes_of_text(choice->config);
+    choice->chosen.config = bytes_of_text(choice->config);
     choice->expected_ms = plan_known_ms(known);
     choice->source = by_find            ? PLAN_SOURCE_FIND
                      : known->config[0] ? PLAN_SOURCE_PERF
                                         : PLAN_SOURCE_HEURISTIC;
 }
 
-enum kiln_code plan_choose(struct tuning *tuning, const struct plan_wish *wish,
+enum kiln_code plan_choose(struct tuning *tuning, const struct plan_options *options,
                            struct plan_choice *ret_choice, struct kiln_err *err)
 {
     struct plan_known known[PLAN_SOLVERS_MAX];
-    *ret_choice = (struct plan_choice){ .wish = { .solver = wish->solver, .config = wish->config },
-                                        .source = PLAN_SOURCE_FORCED };
-    if (wish->config.size > 0 && wish->solver.size == 0)
-        return kiln_fail(err, KILN_INVALID,
-                         "a perf config was given without the solver that it is of");
-    if (wish->config.size > 0)
+    *ret_choice =
+        (struct plan_choice){ .chosen = { .solver = options->solver, .config = options->config },
+                              .source = PLAN_SOURCE_FORCED };
+    if (options->config.size > 0 && options->solver.size == 0)
+        return kiln_fail(err, KILN_INVALID, "a perf config needs the solver that it belongs to");
+    if (options->config.size > 0)
         return KILN_OK;
     ret_choice->source = PLAN_SOURCE_HEURISTIC;
-    if (!counts_records(tuning, wish))
+    if (!counts_records(tuning, options))
         return KILN_OK;
-    const struct plan_known *best = fastest(known, plan_known_of(tuning, wish, known), wish);
+    const struct plan_known *best =
+        find_fastest(known, plan_known_of(tuning, options, known), options);
     if (best)
-        take(best, wish, ret_choice);
+        take_known(best, options, ret_choice);
     return KILN_OK;
 }

@@ -34,7 +34,7 @@ struct plan_ids {
  * of multiprocessors. That number is stored in the target. */
 KILN_MUST_CHECK enum kiln_code plan_ids_take(struct target *target, struct bytes given,
                                              struct plan_ids *ret_ids, struct kiln_err *err);
-/* KILN_INVALID where the device is of another kind than the target's. */
+/* KILN_INVALID if the device and the target do not match. */
 KILN_MUST_CHECK enum kiln_code plan_ids_check(const struct target *target,
                                               const struct plan_ids *ids, struct kiln_err *err);
 
@@ -43,39 +43,40 @@ KILN_MUST_CHECK enum kiln_code plan_ids_check(const struct target *target,
  * the first digits of its identity. A rebuilt compiler of the same version has another name. */
 void plan_toolchain_write(const struct toolchain *tc, char text[PLAN_TOOLCHAIN_MAX]);
 
-struct plan_wish {
+struct plan_options {
     const struct problem *problem; /* valid */
     const struct target *target;
-    struct bytes solver, config;    /* forced; empty: choose */
-    const char *database_id;        /* "": nothing recorded counts */
-    const char *driver, *toolchain; /* the caller's, to detect stale records; "": not known */
+    struct bytes solver, config;    /* forced by the caller; empty: kiln chooses */
+    const char *database_id;        /* "": records are ignored */
+    const char *driver, *toolchain; /* of the caller, to detect stale records; "": not known */
     uint32_t uid;                   /* the user whose records come first */
-    bool by_heuristic;              /* as if nothing were recorded */
+    bool by_heuristic;              /* ignore records */
 };
 
 struct plan_choice {
-    struct solver_wish wish; /* for solver_solve */
+    struct solver_wish chosen; /* for solver_solve */
     char config[PERF_CONFIG_TEXT_MAX];
     enum plan_source source;
     double expected_ms; /* 0: not known */
 };
 /* |tuning| may be NULL.  KILN_INVALID for a config without a solver. */
-KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning, const struct plan_wish *wish,
+KILN_MUST_CHECK enum kiln_code plan_choose(struct tuning *tuning,
+                                           const struct plan_options *options,
                                            struct plan_choice *ret_choice, struct kiln_err *err);
 
-/* ---- what is recorded of kiln's solvers ---- */
+/* ---- records of kiln's solvers ---- */
 
 #define PLAN_SOLVERS_MAX 16
 
-struct plan_known { /* of one solver that applies */
+struct plan_known { /* the records of one solver that applies */
     const struct solver *solver;
-    double find_ms;                    /* of its find record; 0: none */
-    char config[PERF_CONFIG_TEXT_MAX]; /* of its perf record; "": none that fits */
-    double config_ms;                  /* that record's median; 0: not known */
+    double find_ms;                    /* time of its find record; 0: none */
+    char config[PERF_CONFIG_TEXT_MAX]; /* config of its perf record; "": none that fits */
+    double config_ms;                  /* median of that record; 0: not known */
 };
-/* The solvers of |solvers[]| that apply, in that order, with what is recorded of them for a device:
- * find_ms as plan_choose reads it, of one tier's record.  Returns how many. */
-unsigned plan_known_of(struct tuning *tuning, const struct plan_wish *wish,
+/* Lists the solvers that apply, in the order of |solvers[]|, with their records for a device.
+ * find_ms is that of one tier's record, as plan_choose reads it. Returns the number of solvers. */
+unsigned plan_known_of(struct tuning *tuning, const struct plan_options *options,
                        struct plan_known ret_known[PLAN_SOLVERS_MAX]);
-/* The expected time of a plan with it; 0: not known. */
+/* The expected time of a plan with this solver; 0: not known. */
 double plan_known_ms(const struct plan_known *known);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The request configs: a range of a solver's candidates, those that are valid. */
+/* The request configs: the valid ones of a range of a solver's candidates. */
 #include "engine/service/internal.h"
 #include "engine/service/requests/plan_choose.h"
 #include "engine/solver/candidates.h"
@@ -13,8 +13,8 @@ struct configs_request {
     struct target target;
     const struct solver *solver;
     uint32_t first, end; /* candidates first .. end - 1 */
-    uint32_t next;       /* as far as was looked */
-    uint32_t count;      /* of records */
+    uint32_t next;       /* where the next request continues */
+    uint32_t count;      /* in |records| */
     struct buffer records;
 };
 
@@ -84,8 +84,8 @@ static enum kiln_code check_range(const struct message_configs *m, struct config
                          rq->solver->name);
     if (m->count == 0 || m->first >= candidates || m->count > candidates - m->first)
         return kiln_fail(err, KILN_INVALID,
-                         "%u candidates from %u on: %s has 0 to %u for this problem, and at least "
-                         "one must be asked for",
+                         "cannot list %u candidates from number %u on: %s has numbers 0 to %u for "
+                         "this problem, and a request names at least one",
                          (unsigned)m->count, (unsigned)m->first, rq->solver->name,
                          (unsigned)candidates - 1);
     rq->first = m->first;

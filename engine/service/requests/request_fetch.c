@@ -10,11 +10,12 @@
 struct item {
     struct fetch_ticket ticket; /* first member */
     struct fetch_request *request;
-    struct result_wish wish;
-    struct object *object; /* owned: ready, and not sent yet; with the next three */
+    struct result_options options;
+    struct object
+        *object; /* owned reference: ready and not sent yet; the next three belong to it */
     enum tier tier;
     struct digest key;
-    struct item *next_ready;
+    struct list_link ready;
 };
 
 /* Bytes that one request may get inside frames. Beyond it, objects are sent as descriptors, which
@@ -25,9 +26,8 @@ struct fetch_request {
     struct deferred base; /* first member */
     uint32_t remaining;   /* items that are not ready */
     uint32_t count;
-    uint64_t inline_left;     /* bytes */
-    struct item *ready;       /* found in this loop iteration: they share frames */
-    struct item **last_ready; /* where the next one goes */
+    uint64_t inline_left; /* bytes */
+    struct list ready;    /* of struct item, found in this loop iteration: they share frames */
     struct item items[];
 };
 
@@ -42,7 +42,7 @@ static bool stop_fetch(struct deferred *d)
 static void release_fetch(struct deferred *d)
 {
     struct fetch_request *rq = (struct fetch_request *)d;
-    for (struct item *item = rq->ready; item; item = item->next_ready)
+    LIST_EACH (&rq->ready, struct item, ready, item)
         object_unref(item->object);
 }
 
@@ -60,24 +60,22 @@ static void add_result(struct result_list *list, struct item *item,
         result_list_begin_frame(list, rq->base.engine, caller);
     }
     if (size > rq->inline_left)
-        item->wish.inline_limit = 0;
-    if (size <= item->wish.inline_limit)
+        item->options.inline_limit = 0;
+    if (size <= item->options.inline_limit)
         rq->inline_left -= size;
-    result_list_add(list, &item->wish, result);
+    result_list_add(list, &item->options, result);
 }
 
 static void add_ready(struct result_list *list, struct fetch_request *rq)
 {
-    while (rq->ready) {
-        struct item *item = rq->ready;
+    LIST_EACH (&rq->ready, struct item, ready, item) {
         const struct fetch_result result = { .tier = item->tier,
                                              .key = item->key,
                                              .object = item->object };
         add_result(list, item, &result);
-        rq->ready = item->next_ready;
+        list_remove(&item->ready);
         object_unref(item->object);
     }
-    rq->last_ready = &rq->ready;
 }
 
 /* Ends the request before its last result is sent. */
@@ -115,9 +113,7 @@ static void keep_ready(struct item *item, const struct fetch_result *result)
     item->object = object_ref(result->object);
     item->tier = result->tier;
     item->key = result->key;
-    item->next_ready = NULL;
-    *rq->last_ready = item;
-    rq->last_ready = &item->next_ready;
+    list_append(&rq->ready, &item->ready);
     if (!rq->base.is_running)
         deferred_run(&rq->base, &send_step);
 }
@@ -149,18 +145,18 @@ static struct fetch_request *request_create(struct engine *e, struct caller *cal
     rq->count = count;
     rq->remaining = count;
     rq->inline_left = INLINE_BYTES;
-    rq->last_ready = &rq->ready;
+    list_init(&rq->ready);
     deferred_init(&rq->base, &fetch_kind, e, caller, id);
     deferred_wait(&rq->base);
     return rq;
 }
 
-/* One item, as it came, and what it needs once it was looked at. */
-struct wanted {
-    struct result_wish wish;
+/* One item of a request: first as it came, then with what its fetch needs. */
+struct item_request {
+    struct result_options result;
     enum priority priority;
-    struct fetch_want want; /* its pointers stay within this */
-    struct target target;   /* with a source */
+    struct fetch_options fetch; /* its pointers point into this struct */
+    struct target target;       /* with a source */
     struct compile_job job;
     struct kernel_name name; /* with a name */
     struct digest shared_key;
@@ -179,7 +175,7 @@ static enum kiln_code canonical_options(struct bytes text, struct buffer *storag
 
 static enum kiln_code check_source(struct engine *e, uid_t uid,
                                    const struct message_fetch_source *m, struct buffer *storage,
-                                   struct wanted *w)
+                                   struct item_request *w)
 {
     struct kiln_err *err = &w->err;
     enum kiln_code rc = target_parse(m->target, &w->target, err);
@@ -193,22 +189,25 @@ static enum kiln_code check_source(struct engine *e, uid_t uid,
     if (!rc)
         rc = canonical_options(m->options, storage, &w->job.options, err);
     if (!rc)
-        rc = toolchains_resolve(e, uid, &w->target, m->toolchain, &w->want.tc, err);
+        rc = toolchains_resolve(e,
+                                &(struct toolchain_question){
+                                    .uid = uid, .target = &w->target, .forced = m->toolchain },
+                                &w->fetch.tc, err);
     return rc;
 }
 
 /* KILN_BUSY: toolchains_wait.  Other failures are the item's and stay in |ret_wanted|. */
 static enum kiln_code read_source(struct engine *e, uid_t uid, struct bytes body,
-                                  struct buffer *storage, struct wanted *ret_wanted)
+                                  struct buffer *storage, struct item_request *ret_item)
 {
     struct reader r = reader_of(body);
     struct message_fetch_source m = message_fetch_source_read(&r);
-    struct wanted *w = ret_wanted;
-    w->want.job = &w->job;
-    w->want.no_cache = m.flags & FETCH_NO_CACHE;
+    struct item_request *w = ret_item;
+    w->fetch.job = &w->job;
+    w->fetch.no_cache = m.flags & FETCH_NO_CACHE;
     w->priority = m.priority ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE;
-    w->wish.inline_limit = m.inline_limit;
-    w->wish.no_object = m.flags & FETCH_NO_OBJECT;
+    w->result.inline_limit = m.inline_limit;
+    w->result.no_object = m.flags & FETCH_NO_OBJECT;
     enum kiln_code rc = message_body_check(&r, MESSAGE_fetch_source, &w->err);
     if (!rc)
         rc = check_source(e, uid, &m, storage, w);
@@ -216,7 +215,7 @@ static enum kiln_code read_source(struct engine *e, uid_t uid, struct bytes body
         return rc;
     w->job.kind = COMPILE_KERNEL;
     w->job.origin = COMPILE_OF_CLIENT;
-    w->job.toolchain = bytes_of_text(w->want.tc->name);
+    w->job.toolchain = bytes_of_text(w->fetch.tc->name);
     w->job.target = bytes_of_text(w->target.text);
     w->job.program = m.program;
     w->job.source = m.source;
@@ -225,61 +224,36 @@ static enum kiln_code read_source(struct engine *e, uid_t uid, struct bytes body
     return KILN_OK;
 }
 
-static enum kiln_code read_key(struct bytes body, struct wanted *ret_wanted)
+static enum kiln_code read_key(struct bytes body, struct item_request *ret_item)
 {
     struct reader r = reader_of(body);
     struct message_fetch m = message_fetch_read(&r);
-    ret_wanted->want.key = m.key;
-    ret_wanted->wish.inline_limit = m.inline_limit;
-    return message_body_check(&r, MESSAGE_fetch, &ret_wanted->err);
-}
-
-static bool has_nul(struct bytes b) { return b.size && memchr(b.data, '\0', b.size); }
-
-/* |ret_id| is the database id without the MIOpen version that separates imports; packages have no
- * version. */
-static enum kiln_code check_name(const struct message_fetch_name *m, struct bytes *ret_id,
-                                 struct kiln_err *err)
-{
-    struct database_id id;
-    struct bytes version;
-    enum kiln_code rc = database_id_split(m->database_id, ret_id, &version, err);
-    if (!rc)
-        rc = database_id_parse(*ret_id, &id, err);
-    if (rc)
-        return rc;
-    if (m->name.size == 0 || m->name.size > LIMIT_OPTIONS_TEXT ||
-        m->args.size > LIMIT_OPTIONS_TEXT || has_nul(m->name) || has_nul(m->args))
-        return kiln_fail(err, KILN_INVALID,
-                         "a kernel's name has 1 to %u bytes, its arguments as many at most, and "
-                         "none of them a NUL",
-                         LIMIT_OPTIONS_TEXT);
-    return KILN_OK;
+    ret_item->fetch.key = m.key;
+    ret_item->result.inline_limit = m.inline_limit;
+    return message_body_check(&r, MESSAGE_fetch, &ret_item->err);
 }
 
 /* Searches the caller's imports, then those for all users, then packages. */
-static enum kiln_code read_name(uid_t uid, struct bytes body, struct wanted *w)
+static enum kiln_code read_name(uid_t uid, struct bytes body, struct item_request *w)
 {
     struct reader r = reader_of(body);
     struct message_fetch_name m = message_fetch_name_read(&r);
-    w->wish.inline_limit = m.inline_limit;
+    w->result.inline_limit = m.inline_limit;
     enum kiln_code rc = message_body_check(&r, MESSAGE_fetch_name, &w->err);
-    struct bytes id;
     if (!rc)
-        rc = check_name(&m, &id, &w->err);
+        rc = kernel_name_take(m.database_id, m.name, m.args, &w->name, &w->err);
     if (rc)
         return rc;
-    w->name = (struct kernel_name){ .database_id = id, .name = m.name, .args = m.args };
-    w->want.key = kernel_name_key(uid, m.database_id, m.name, m.args);
+    w->fetch.key = kernel_name_key(uid, m.database_id, m.name, m.args);
     w->shared_key = kernel_name_key(KERNEL_SCOPE_EVERYONE, m.database_id, m.name, m.args);
-    w->want.name = &w->name;
-    w->want.shared_key = &w->shared_key;
+    w->fetch.name = &w->name;
+    w->fetch.shared_key = &w->shared_key;
     return KILN_OK;
 }
 
-/* True when the answer is at hand. */
-static bool begin(struct engine *e, const struct wanted *w, struct item *item,
-                  const struct caller *caller, struct fetch_result *ret_result)
+/* True: *ret_result holds the answer. */
+static bool begin_item(struct engine *e, const struct item_request *w, struct item *item,
+                       const struct caller *caller, struct fetch_result *ret_result)
 {
     if (w->err.code) {
         *ret_result = (struct fetch_result){ .err = w->err };
@@ -288,22 +262,22 @@ static bool begin(struct engine *e, const struct wanted *w, struct item *item,
     item->ticket.uid = caller->uid;
     item->ticket.priority = w->priority;
     item->ticket.ready = item_ready;
-    return fetch_begin(e, &w->want, &item->ticket, ret_result);
+    return fetch_begin(e, &w->fetch, &item->ticket, ret_result);
 }
 
 static void answer_one(struct engine *e, struct caller *caller, uint64_t id,
-                       const struct result_wish *wish, const struct fetch_result *result)
+                       const struct result_options *options, const struct fetch_result *result)
 {
     struct result_list list;
     result_list_begin_frame(&list, e, caller);
-    result_list_add(&list, wish, result);
+    result_list_add(&list, options, result);
     result_list_send(&list, caller, id, 0);
 }
 
 /* Handles a request for one kernel. A kernel in memory, the usual case, needs no deferred
  * request. */
 static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64_t id,
-                                 const struct wanted *w, struct kiln_err *err)
+                                 const struct item_request *w, struct kiln_err *err)
 {
     struct fetch_result result;
     struct digest key;
@@ -312,18 +286,18 @@ static enum kiln_code handle_one(struct engine *e, struct caller *caller, uint64
                                    .ready = item_ready };
     if (w->err.code)
         result = (struct fetch_result){ .err = w->err };
-    if (w->err.code || fetch_at_hand(e, &w->want, &ticket, &key, &result)) {
-        answer_one(e, caller, id, &w->wish, &result);
+    if (w->err.code || fetch_at_hand(e, &w->fetch, &ticket, &key, &result)) {
+        answer_one(e, caller, id, &w->result, &result);
         return KILN_OK;
     }
     struct fetch_request *rq = request_create(e, caller, id, 1, err);
     if (!rq)
         return err->code;
-    rq->items[0] = (struct item){ .ticket = ticket, .request = rq, .wish = w->wish };
-    if (!fetch_start(e, &w->want, &key, &rq->items[0].ticket, &result))
+    rq->items[0] = (struct item){ .ticket = ticket, .request = rq, .options = w->result };
+    if (!fetch_start(e, &w->fetch, &key, &rq->items[0].ticket, &result))
         return KILN_OK;
     deferred_destroy(&rq->base);
-    answer_one(e, caller, id, &w->wish, &result);
+    answer_one(e, caller, id, &w->result, &result);
     return KILN_OK;
 }
 
@@ -331,7 +305,7 @@ enum kiln_code handle_fetch(struct engine *e, struct caller *caller,
                             const struct frame_header *header, struct bytes body,
                             struct kiln_err *err)
 {
-    struct wanted w = { .err = KILN_ERR_INIT };
+    struct item_request w = { .err = KILN_ERR_INIT };
     if (read_key(body, &w)) {
         *err = w.err;
         return err->code;
@@ -343,7 +317,7 @@ enum kiln_code handle_fetch_name(struct engine *e, struct caller *caller,
                                  const struct frame_header *header, struct bytes body,
                                  struct kiln_err *err)
 {
-    struct wanted w = { .err = KILN_ERR_INIT };
+    struct item_request w = { .err = KILN_ERR_INIT };
     if (read_name(caller->uid, body, &w)) {
         *err = w.err;
         return err->code;
@@ -357,7 +331,7 @@ enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
 {
     BUFFER_AUTO struct buffer storage;
     buffer_init(&storage, 2 * LIMIT_OPTIONS_TEXT);
-    struct wanted w = { .err = KILN_ERR_INIT };
+    struct item_request w = { .err = KILN_ERR_INIT };
     enum kiln_code rc = read_source(e, caller->uid, body, &storage, &w);
     if (rc == KILN_BUSY)
         return toolchains_wait(e, caller, header, body, err);
@@ -367,7 +341,7 @@ enum kiln_code handle_fetch_source(struct engine *e, struct caller *caller,
 /* ---- batch ---- */
 
 static enum kiln_code read_item(struct engine *e, uid_t uid, struct reader *items,
-                                struct buffer *storage, struct wanted *w)
+                                struct buffer *storage, struct item_request *w)
 {
     struct message_batch_item m = message_batch_item_read(items);
     if (items->failed)
@@ -397,8 +371,7 @@ static enum kiln_code note_target(struct new_targets *seen, const struct target 
             return KILN_OK;
     }
     if (seen->count == NEW_TARGETS_MAX)
-        return kiln_fail(err, KILN_INVALID,
-                         "a batch may name %d targets that were not asked for before, not more",
+        return kiln_fail(err, KILN_INVALID, "a batch may name at most %d new targets",
                          NEW_TARGETS_MAX);
     seen->list[seen->count++] = *target;
     return KILN_OK;
@@ -421,12 +394,12 @@ static enum kiln_code look_ahead(struct engine *e, uid_t uid, const struct messa
         if (bytes_equal(source.target, fine.target) &&
             bytes_equal(source.toolchain, fine.toolchain))
             continue;
-        struct wanted w = { .err = KILN_ERR_INIT };
+        struct item_request w = { .err = KILN_ERR_INIT };
         enum kiln_code rc = read_source(e, uid, item.request, storage, &w);
         if (!rc)
             fine = source;
         if (rc != KILN_BUSY)
-            continue; /* go on: the other targets' probes may start as well */
+            continue; /* continue, so that the probes of other targets start as well */
         rc = note_target(&seen, &w.target, err);
         if (rc)
             return rc;
@@ -444,22 +417,22 @@ static void begin_items(struct engine *e, struct fetch_request *rq, const struct
     struct caller *caller = rq->base.caller;
     struct reader items = reader_of(m->items);
     struct result_list list;
-    const uint64_t batch = ++e->figures.batches;
+    const uint64_t batch = ++e->metrics.batches;
     result_list_begin_frame(&list, e, caller);
     for (uint32_t i = 0; i < m->count; i++) {
-        struct wanted w = { .err = KILN_ERR_INIT };
+        struct item_request w = { .err = KILN_ERR_INIT };
         struct fetch_result result;
         struct item *item = &rq->items[i];
         enum kiln_code rc = read_item(e, caller->uid, &items, storage, &w);
-        if (rc && !w.err.code) { /* look_ahead settled this */
+        if (rc && !w.err.code) { /* look_ahead has made sure of this */
             toolchains_keep_asked(e);
             kiln_fail(&w.err, rc, "asked again too soon");
         }
         item->request = rq;
-        item->wish = w.wish;
-        item->wish.index = i;
+        item->options = w.result;
+        item->options.index = i;
         item->ticket.batch = batch;
-        if (!begin(e, &w, item, caller, &result))
+        if (!begin_item(e, &w, item, caller, &result))
             continue;
         add_result(&list, item, &result);
         rq->remaining--;

@@ -40,24 +40,27 @@ static void send_leased(struct engine *e, struct caller *caller, uint64_t reques
 
 /* ---- waiting ---- */
 
-struct lease_wish {
-    struct deferred base; /* first member; in the group of those that wait */
+struct deferred_lease {
+    struct deferred base; /* first member; in the group lease_waits */
     struct lease_waiter place;
-    struct lease_request request; /* its texts and problem are those below */
+    struct lease_request request; /* its texts and problem are the members below */
     char database_id[DATABASE_ID_MAX], solver[LEASE_NAME_MAX + 1];
     struct problem problem;
     uint64_t until_ns;
     bool asks_again; /* a holder left: a share may be available */
 };
 
-static void release_wish(struct deferred *d) { lease_unwait(&((struct lease_wish *)d)->place); }
-
-static const struct deferred_kind wish_kind = { .size = sizeof(struct lease_wish),
-                                                .release = release_wish };
-
-static void grant_wish(struct lease_wish *wish, const struct lease_answer *answer)
+static void release_lease(struct deferred *d)
 {
-    struct deferred *d = &wish->base;
+    lease_unwait(&((struct deferred_lease *)d)->place);
+}
+
+static const struct deferred_kind lease_kind = { .size = sizeof(struct deferred_lease),
+                                                 .release = release_lease };
+
+static void grant_lease(struct deferred_lease *lease, const struct lease_answer *answer)
+{
+    struct deferred *d = &lease->base;
     struct caller *caller = d->caller;
     deferred_leave(d);
     send_leased(d->engine, caller, d->request_id, answer);
@@ -66,69 +69,70 @@ static void grant_wish(struct lease_wish *wish, const struct lease_answer *answe
 
 /* The lease table may not be called from here; requests that must ask again do so at the next
  * chance. */
-static void reported(struct lease_waiter *place, enum lease_state state)
+static void on_lease_change(struct lease_waiter *place, enum lease_state state)
 {
-    struct lease_wish *wish =
-        (struct lease_wish *)(void *)((char *)place - offsetof(struct lease_wish, place));
+    struct deferred_lease *lease =
+        (struct deferred_lease *)(void *)((char *)place - offsetof(struct deferred_lease, place));
     const struct lease_answer done = { .state = LEASE_DONE };
     if (state == LEASE_DONE)
-        grant_wish(wish, &done);
+        grant_lease(lease, &done);
     else
-        wish->asks_again = true;
+        lease->asks_again = true;
 }
 
-static enum kiln_code wait_on(struct lease_wish *wish, bool *ret_waits, struct kiln_err *err)
+static enum kiln_code join_waiters(struct deferred_lease *lease, bool *ret_waits,
+                                   struct kiln_err *err)
 {
     bool is_full = false;
     *ret_waits =
-        lease_wait(tuning_leases(wish->base.engine), &wish->request, &wish->place, &is_full);
+        lease_wait(tuning_leases(lease->base.engine), &lease->request, &lease->place, &is_full);
     if (is_full)
         return kiln_fail(err, KILN_BUSY,
-                         "%u others wait for this lease already: go on with what "
-                         "is known, or ask again later",
+                         "%u requests wait for this lease already, which is the maximum: use the "
+                         "best known result, or ask again later",
                          LEASE_WAITERS_MAX);
     return KILN_OK;
 }
 
 /* |is_last|: its time is up, so it does not wait again. */
-static void ask_once_more(struct lease_wish *wish, bool is_last)
+static void retry_lease(struct deferred_lease *lease, bool is_last)
 {
     struct kiln_err why = KILN_ERR_INIT;
     struct lease_answer answer;
     bool waits = false;
-    struct engine *e = wish->base.engine;
-    wish->asks_again = false;
-    lease_unwait(&wish->place);
+    struct engine *e = lease->base.engine;
+    lease->asks_again = false;
+    lease_unwait(&lease->place);
     enum kiln_code rc =
-        lease_ask(tuning_leases(e), wish->base.caller, &wish->request, &answer, &why);
+        lease_ask(tuning_leases(e), lease->base.caller, &lease->request, &answer, &why);
     if (!rc && answer.state == LEASE_TAKEN && !is_last)
-        rc = wait_on(wish, &waits, &why);
+        rc = join_waiters(lease, &waits, &why);
     if (rc)
-        deferred_fail(&wish->base, &why, NULL);
+        deferred_fail(&lease->base, &why, NULL);
     else if (!waits)
-        grant_wish(wish, &answer);
+        grant_lease(lease, &answer);
 }
 
-static void ask_again(struct engine *e)
+static void retry_leases(struct engine *e)
 {
-    LIST_EACH (&e->requests->lease_waits.members, struct lease_wish, base.member, wish) {
-        if (wish->asks_again)
-            ask_once_more(wish, /* is_last= */ false);
+    LIST_EACH (&e->requests->lease_waits.members, struct deferred_lease, base.member, lease) {
+        if (lease->asks_again)
+            retry_lease(lease, /* is_last= */ false);
     }
 }
 
 void leases_leave(struct engine *e, const struct caller *caller)
 {
     lease_leave(tuning_leases(e), caller);
-    ask_again(e);
+    retry_leases(e);
 }
 
 void leases_tick(struct engine *e)
 {
     uint64_t now = clock_monotonic_ns();
-    LIST_EACH (&e->requests->lease_waits.members, struct lease_wish, base.member, wish) {
-        if (now >= wish->until_ns)
-            ask_once_more(wish, /* is_last= */ true);
+    LIST_EACH (&e->requests->lease_waits.members, struct deferred_lease, base.member, lease) {
+        if (now >= lease->until_ns)
+            retry_lease(lease, /* is_last= */ true);
     }
 }
 
@@ -136,47 +140,48 @@ void leases_drain(struct engine *e)
 {
     struct kiln_err why = KILN_ERR_INIT;
     kiln_fail(&why, KILN_UNAVAILABLE, TUNING_STOPPING);
-    LIST_EACH (&e->requests->lease_waits.members, struct deferred, member, wish)
-        deferred_fail(wish, &why, NULL);
+    LIST_EACH (&e->requests->lease_waits.members, struct deferred, member, lease)
+        deferred_fail(lease, &why, NULL);
 }
 
 /* ---- lease ---- */
 
 static enum kiln_code read_lease(const struct message_tuning_lease *m, const struct caller *caller,
-                                 struct lease_wish *wish, struct kiln_err *err)
+                                 struct deferred_lease *lease, struct kiln_err *err)
 {
     char key[PROBLEM_KEY_MAX];
     struct bytes ignored;
-    enum kiln_code rc = tuning_database_id_take(m->database_id, wish->database_id, err);
+    enum kiln_code rc = tuning_database_id_take(m->database_id, lease->database_id, err);
     if (!rc)
         rc = tuning_solver_check(m->solver, err);
     if (!rc)
-        rc = tuning_text_take("solver", m->solver, sizeof(wish->solver), wish->solver, err);
+        rc = tuning_text_take("solver", m->solver, sizeof(lease->solver), lease->solver, err);
     if (!rc)
         rc = problem_check(&m->problem, err);
-    if (!rc) /* else what is found could not be recorded */
+    if (!rc) /* otherwise the result could not be recorded */
         rc = tuning_key_of(TUNING_PERF, &m->problem, key, &ignored, err);
-    wish->problem = m->problem;
-    wish->request = (struct lease_request){ .uid = (uint32_t)caller->uid,
-                                            .database_id = wish->database_id,
-                                            .problem = &wish->problem,
-                                            .solver = wish->solver,
-                                            .candidates = m->candidates,
-                                            .share = m->flags & LEASE_SHARE };
+    lease->problem = m->problem;
+    lease->request = (struct lease_request){ .uid = (uint32_t)caller->uid,
+                                             .database_id = lease->database_id,
+                                             .problem = &lease->problem,
+                                             .solver = lease->solver,
+                                             .candidates = m->candidates,
+                                             .share = m->flags & LEASE_SHARE };
     return rc;
 }
 
-static enum kiln_code wait_for_lease(struct lease_wish *wish, uint32_t wait_ms, bool *ret_waits,
-                                     struct kiln_err *err)
+static enum kiln_code wait_for_lease(struct deferred_lease *lease, uint32_t wait_ms,
+                                     bool *ret_waits, struct kiln_err *err)
 {
-    wish->place.reported = reported;
-    wish->until_ns =
+    lease->place.reported = on_lease_change;
+    lease->until_ns =
         clock_monotonic_ns() + 1000000ull * (wait_ms < WAIT_MAX_MS ? wait_ms : WAIT_MAX_MS);
-    enum kiln_code rc = deferred_join(&wish->base, &wish->base.engine->requests->lease_waits, err);
+    enum kiln_code rc =
+        deferred_join(&lease->base, &lease->base.engine->requests->lease_waits, err);
     if (!rc)
-        rc = wait_on(wish, ret_waits, err);
+        rc = join_waiters(lease, ret_waits, err);
     if (!rc && *ret_waits)
-        deferred_wait(&wish->base);
+        deferred_wait(&lease->base);
     return rc;
 }
 
@@ -191,47 +196,46 @@ enum kiln_code handle_tuning_lease(struct engine *e, struct caller *caller,
     enum kiln_code rc = message_body_check(&r, MESSAGE_tuning_lease, err);
     if (rc)
         return rc;
-    struct lease_wish *wish = deferred_create(&wish_kind, e, caller, header->request_id, err);
-    if (!wish)
+    struct deferred_lease *lease = deferred_create(&lease_kind, e, caller, header->request_id, err);
+    if (!lease)
         return err->code;
-    rc = read_lease(&m, caller, wish, err);
+    rc = read_lease(&m, caller, lease, err);
     if (!rc)
         rc = tuning_ready(e, err);
     if (!rc)
-        rc = lease_ask(tuning_leases(e), caller, &wish->request, &answer, err);
+        rc = lease_ask(tuning_leases(e), caller, &lease->request, &answer, err);
     if (!rc && answer.state == LEASE_TAKEN && (m.flags & LEASE_WAIT) && m.wait_ms > 0)
-        rc = wait_for_lease(wish, m.wait_ms, &waits, err);
+        rc = wait_for_lease(lease, m.wait_ms, &waits, err);
     if (!rc && !waits)
         send_leased(e, caller, header->request_id, &answer);
     if (!waits)
-        deferred_destroy(&wish->base);
+        deferred_destroy(&lease->base);
     return rc;
 }
 
 /* ---- report ---- */
 
-struct report { /* what a tuning_report says, checked */
+struct report { /* the checked content of a tuning_report */
     char params[LEASE_PARAMS_MAX + 1];
     struct lease_best best;
     struct origin_texts texts;
 };
 
-static enum kiln_code read_figures(const struct message_tuning_report *m, struct report *x,
-                                   struct kiln_err *err)
+static enum kiln_code read_measurement(const struct message_tuning_report *m, struct report *x,
+                                       struct kiln_err *err)
 {
     if (m->params.size == 0)
-        return KILN_OK; /* none of the share ran */
+        return KILN_OK; /* no candidate of the share ran */
     enum kiln_code rc = tuning_word_check("parameters", m->params, /* commas= */ true, err);
     if (!rc)
         rc = tuning_text_take("parameters", m->params, sizeof(x->params), x->params, err);
     if (!rc && m->samples == 0)
         rc = kiln_fail(err, KILN_INVALID,
-                       "the number of samples is 0: what did not run has no "
-                       "parameters");
+                       "the number of samples is 0: a share that did not run has no parameters");
     if (!rc)
-        rc = tuning_figure_take("median", m->median_ms, &x->best.median_ms, err);
+        rc = tuning_time_take("median", m->median_ms, &x->best.median_ms, err);
     if (!rc)
-        rc = tuning_figure_take("spread", m->spread_ms, &x->best.spread_ms, err);
+        rc = tuning_time_take("spread", m->spread_ms, &x->best.spread_ms, err);
     x->best.samples = m->samples;
     return rc;
 }
@@ -243,7 +247,7 @@ static enum kiln_code read_report(const struct message_tuning_report *m, struct 
                                           m->library };
     x->best.params = x->params;
     x->best.measured_at = clock_wall_s();
-    enum kiln_code rc = read_figures(m, x, err);
+    enum kiln_code rc = read_measurement(m, x, err);
     return rc ? rc : tuning_origin_take(&fields, m->clock_mhz, &x->texts, &x->best.origin, err);
 }
 

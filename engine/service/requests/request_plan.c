@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request plan: which solver, which kernels, launched how; and the kernels themselves.
+ * The request plan: chooses a solver and returns its kernels, with the way to launch them.
  *
- * The solver says what to compile; every program of its solution is fetched like a client's own
- * source, so plans and fetches share the store, single flight and the memory of failures.
+ * The solver lists the programs to compile.  Each program is fetched like a source from a client,
+ * so plans and fetches share the store, single flight and cached failures.
  */
 #include "common/clock.h"
 #include "engine/service/kernels/built_in.h"
@@ -24,16 +24,16 @@ struct part {                   /* one program of the plan */
 struct plan_request {
     struct deferred base; /* first member */
     uint64_t plan_ns;
-    struct result_wish wish;
+    struct result_options result_options;
     enum priority priority;
-    struct plan_choice choice; /* borrows from the request while that is checked */
+    struct plan_choice choice; /* borrows from the message while the request is checked */
     struct solution solution;
     struct problem problem;
     struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
     char toolchain_identity[PLAN_TOOLCHAIN_MAX]; /* "" without a compiler */
     struct target target;
     struct plan_ids ids;
-    bool use_packages; /* some may have kernels for it by name */
+    bool use_packages; /* packages may have its kernels by name */
     bool no_cache, has_named_solver;
     struct kiln_err why_not_compile; /* code not OK: no compiler here can do it */
     uint32_t remaining;
@@ -107,8 +107,8 @@ static void send_plan(struct deferred *d, struct caller *caller)
     struct result_list list;
     result_list_begin(&list, e, caller);
     for (uint32_t i = 0; i < s->program_count; i++) {
-        rq->wish.index = i;
-        result_list_add(&list, &rq->wish, &rq->parts[i].result);
+        rq->result_options.index = i;
+        result_list_add(&list, &rq->result_options, &rq->parts[i].result);
     }
     char config[PERF_CONFIG_TEXT_MAX];
     perf_config_write(&s->config, config);
@@ -151,13 +151,14 @@ static const struct deferred_kind plan_kind = { .size = sizeof(struct plan_reque
                                                 .stop = stop_plan,
                                                 .release = release_plan };
 
-static void explain(struct engine *e, const struct plan_request *rq, struct kiln_err *err)
+static void explain_unmet_plan(struct engine *e, const struct plan_request *rq,
+                               struct kiln_err *err)
 {
-    const struct built_in_wish wish = { .problem = &rq->problem,
-                                        .target = &rq->target,
-                                        .database_id = rq->ids.package,
-                                        .has_named_solver = rq->has_named_solver };
-    built_in_explain(e, &wish, err);
+    const struct unmet_plan plan = { .problem = &rq->problem,
+                                     .target = &rq->target,
+                                     .database_id = rq->ids.package,
+                                     .has_named_solver = rq->has_named_solver };
+    built_in_explain(e, &plan, err);
 }
 
 /* Fails the plan; its other programs, if any, are no longer needed. */
@@ -169,7 +170,7 @@ static void fail_plan(struct plan_request *rq, const struct kiln_err *why, const
         err = rq->why_not_compile;
         if (!e->data)
             kiln_while(&err, "no package has it, and it cannot be compiled");
-        explain(e, rq, &err);
+        explain_unmet_plan(e, rq, &err);
     }
     kiln_while(&err, "solver %s for %s", rq->solution.solver->name, rq->target.text);
     deferred_fail(&rq->base, &err, log);
@@ -199,18 +200,28 @@ static void part_ready(struct fetch_ticket *ticket, const struct fetch_result *r
 
 /* ---- the question ---- */
 
-/* How packages know a program; the buffers hold what the name's views point to. */
+struct name_texts { /* what the views of a name point to */
+    struct buffer name, args;
+};
+
+static void name_texts_done(struct name_texts *texts)
+{
+    buffer_done(&texts->name);
+    buffer_done(&texts->args);
+}
+
+/* The name under which packages have a program. */
 static enum kiln_code name_program(const struct plan_request *rq, const struct program_job *p,
-                                   struct buffer *name, struct buffer *args,
-                                   struct kernel_name *ret_name, struct kiln_err *err)
+                                   struct name_texts *texts, struct kernel_name *ret_name,
+                                   struct kiln_err *err)
 {
     struct package_source source = program_job_source(&p->job);
-    enum kiln_code rc = package_kernel_name(&source, name, err);
+    enum kiln_code rc = package_kernel_name(&source, &texts->name, err);
     if (!rc)
-        rc = package_kernel_args(&source, &rq->target, args, err);
+        rc = package_kernel_args(&source, &rq->target, &texts->args, err);
     *ret_name = (struct kernel_name){ .database_id = bytes_of_text(rq->ids.package),
-                                      .name = buffer_view(name),
-                                      .args = buffer_view(args),
+                                      .name = buffer_view(&texts->name),
+                                      .args = buffer_view(&texts->args),
                                       .target = bytes_of_text(rq->target.text) };
     return rc;
 }
@@ -220,7 +231,7 @@ static bool begin_fetch(struct plan_request *rq, const struct program_job *p,
                         struct fetch_result *ret_result)
 {
     bool compiles = !rq->why_not_compile.code;
-    struct fetch_want want = {
+    struct fetch_options want = {
         .job = compiles ? &p->job : NULL,
         .tc = compiles ? &rq->toolchain : NULL,
         .name = rq->use_packages ? name : NULL,
@@ -236,14 +247,14 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
 {
     struct part *part = &rq->parts[index];
     PROGRAM_JOB_AUTO struct program_job p = { 0 };
-    BUFFER_AUTO struct buffer name_text, args_text;
-    buffer_init(&name_text, LIMIT_OPTIONS_TEXT);
-    buffer_init(&args_text, 2 * LIMIT_OPTIONS_TEXT);
+    __attribute__((cleanup(name_texts_done))) struct name_texts texts;
+    buffer_init(&texts.name, LIMIT_OPTIONS_TEXT);
+    buffer_init(&texts.args, 2 * LIMIT_OPTIONS_TEXT);
     struct kernel_name name = { 0 };
     enum kiln_code rc =
         program_job_make(&rq->solution.programs[index], &rq->target, &rq->toolchain, &p, err);
     if (!rc && rq->use_packages)
-        rc = name_program(rq, &p, &name_text, &args_text, &name, err);
+        rc = name_program(rq, &p, &texts, &name, err);
     if (rc)
         return rc;
     part->request = rq;
@@ -256,7 +267,7 @@ static enum kiln_code begin_part(struct plan_request *rq, uint32_t index, bool *
     return KILN_OK;
 }
 
-/* If no compiler can build it, or none is installed, a package may still have it. */
+/* Without a suitable compiler, a package may still have the kernels. */
 static enum kiln_code choose_toolchain(struct engine *e, uid_t uid, const struct message_plan *m,
                                        struct plan_request *rq, struct kiln_err *err)
 {
@@ -264,7 +275,10 @@ static enum kiln_code choose_toolchain(struct engine *e, uid_t uid, const struct
     rq->no_cache = m->flags & FETCH_NO_CACHE;
     rq->use_packages = !rq->no_cache && m->toolchain.size == 0 &&
                        package_set_covers(e->packages, bytes_of_text(rq->ids.package));
-    enum kiln_code rc = toolchains_resolve(e, uid, &rq->target, m->toolchain, &tc, err);
+    enum kiln_code rc = toolchains_resolve(
+        e,
+        &(struct toolchain_question){ .uid = uid, .target = &rq->target, .forced = m->toolchain },
+        &tc, err);
     if (!rc) {
         rq->toolchain = *tc;
         plan_toolchain_write(tc, rq->toolchain_identity);
@@ -284,18 +298,18 @@ static enum kiln_code choose_solver(struct engine *e, uid_t uid, const struct me
     enum kiln_code rc = tuning_text_take("driver", m->driver, sizeof(driver), driver, err);
     if (rc)
         return rc;
-    const struct plan_wish wish = { .problem = &m->problem,
-                                    .target = &rq->target,
-                                    .solver = m->solver,
-                                    .config = m->config,
-                                    .database_id = rq->ids.device,
-                                    .driver = driver,
-                                    .toolchain = rq->toolchain_identity,
-                                    .uid = (uint32_t)uid,
-                                    .by_heuristic = m->flags & PLAN_HEURISTIC };
-    rc = plan_choose(tuning_databases(e), &wish, &rq->choice, err);
+    const struct plan_options options = { .problem = &m->problem,
+                                          .target = &rq->target,
+                                          .solver = m->solver,
+                                          .config = m->config,
+                                          .database_id = rq->ids.device,
+                                          .driver = driver,
+                                          .toolchain = rq->toolchain_identity,
+                                          .uid = (uint32_t)uid,
+                                          .by_heuristic = m->flags & PLAN_HEURISTIC };
+    rc = plan_choose(tuning_databases(e), &options, &rq->choice, err);
     if (!rc)
-        rc = solver_solve(&m->problem, &rq->target, &rq->choice.wish, &rq->solution, err);
+        rc = solver_solve(&m->problem, &rq->target, &rq->choice.chosen, &rq->solution, err);
     return rc;
 }
 
@@ -324,7 +338,7 @@ static enum kiln_code check_plan(struct engine *e, const struct caller *caller,
     if (!rc && without) {
         *err = no_toolchain;
         if (without != KILN_BUSY) {
-            explain(e, rq, err);
+            explain_unmet_plan(e, rq, err);
             without = err->code;
         }
     }
@@ -359,8 +373,8 @@ enum kiln_code handle_plan(struct engine *e, struct caller *caller,
         return err->code;
     rc = check_plan(e, caller, &m, rq, err);
     rq->priority = m.priority ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE;
-    rq->wish.inline_limit = m.inline_limit;
-    rq->wish.no_object = m.flags & FETCH_NO_OBJECT;
+    rq->result_options.inline_limit = m.inline_limit;
+    rq->result_options.no_object = m.flags & FETCH_NO_OBJECT;
     if (rc) {
         deferred_destroy(&rq->base);
         return rc == KILN_BUSY ? toolchains_wait(e, caller, header, body, err) : rc;
@@ -368,7 +382,7 @@ enum kiln_code handle_plan(struct engine *e, struct caller *caller,
     e->stats.plans_recorded +=
         rq->choice.source == PLAN_SOURCE_FIND || rq->choice.source == PLAN_SOURCE_PERF;
     rq->plan_ns = clock_monotonic_ns() - began;
-    histogram_observe(&e->figures.plan, rq->plan_ns, 1);
+    histogram_observe(&e->metrics.plan, rq->plan_ns, 1);
     deferred_wait(&rq->base);
     begin_parts(rq);
     return KILN_OK;

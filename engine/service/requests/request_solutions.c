@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request solutions: which solvers apply to a problem, what is recorded of them, how much there
- * is to tune.
+ * The request solutions: the solvers that apply to a problem, their records, and how much there is
+ * to tune.
  *
- * Records are looked up on the engine's thread.  Workspaces and valid points, for which a sample of
- * each solver's space is walked through, are found out on a lane, one request at a time; the counts
- * are kept for whoever asks next.
+ * Records are looked up on the engine's thread.  A work queue computes the workspaces and counts
+ * the valid points, for which it samples each solver's space.  It serves one request at a time. The
+ * counts are cached for later requests.
  */
 #include "engine/service/internal.h"
 #include "engine/service/requests/plan_choose.h"
@@ -15,7 +15,7 @@
 
 #include <stdio.h>
 
-struct listed { /* one solver, as the answer has it */
+struct listed { /* one solver of the answer */
     const struct plan_known *known;
     char config[PERF_CONFIG_TEXT_MAX]; /* by heuristic */
     uint64_t workspace, best_workspace;
@@ -35,14 +35,15 @@ struct solutions_request {
     unsigned count;
 };
 
-/* ---- the order: as plans prefer them ---- */
+/* ---- order of preference, as for plans ---- */
 
 static bool is_favoured(const struct solutions_request *rq, const struct solver *solver)
 {
     return !solver->is_favoured || solver->is_favoured(&rq->problem, &rq->target);
 }
 
-/* The recorded ones first, by time; then the favoured; else in the order of solvers[]. */
+/* Solvers with records come first, by time; then the favoured ones; then the others in the order
+ * of solvers[]. */
 static bool comes_before(const struct solutions_request *rq, const struct plan_known *a,
                          const struct plan_known *b)
 {
@@ -51,7 +52,7 @@ static bool comes_before(const struct solutions_request *rq, const struct plan_k
     return is_favoured(rq, a->solver) && !is_favoured(rq, b->solver);
 }
 
-static void sort(struct solutions_request *rq)
+static void sort_by_preference(struct solutions_request *rq)
 {
     for (unsigned i = 0; i < rq->count; i++) {
         unsigned at = i;
@@ -63,21 +64,21 @@ static void sort(struct solutions_request *rq)
 
 /* ---- on a work queue ---- */
 
-static enum kiln_code solve(const struct solutions_request *rq, const struct solver *solver,
-                            const char *config, struct solution *s, struct kiln_err *err)
+static enum kiln_code solve_with(const struct solutions_request *rq, const struct solver *solver,
+                                 const char *config, struct solution *s, struct kiln_err *err)
 {
-    const struct solver_wish wish = { .solver = bytes_of_text(solver->name),
-                                      .config = bytes_of_text(config) };
+    const struct solver_wish options = { .solver = bytes_of_text(solver->name),
+                                         .config = bytes_of_text(config) };
     *s = (struct solution){ 0 };
-    return solver_solve(&rq->problem, &rq->target, &wish, s, err);
+    return solver_solve(&rq->problem, &rq->target, &options, s, err);
 }
 
-static enum kiln_code describe(const struct solutions_request *rq, struct listed *l,
-                               struct solution *s, struct kiln_err *err)
+static enum kiln_code describe_solution(const struct solutions_request *rq, struct listed *l,
+                                        struct solution *s, struct kiln_err *err)
 {
     const struct solver *solver = l->known->solver;
     const struct perf_space space = solver_space(solver, &rq->problem, &rq->target);
-    enum kiln_code rc = solve(rq, solver, "", s, err);
+    enum kiln_code rc = solve_with(rq, solver, "", s, err);
     if (rc)
         return rc;
     perf_config_write(&s->config, l->config);
@@ -86,7 +87,7 @@ static enum kiln_code describe(const struct solutions_request *rq, struct listed
     if (l->candidates > 0 && !l->is_counted)
         l->valid = candidates_count_valid(solver, &rq->problem, &rq->target);
     if (l->known->config[0])
-        rc = solve(rq, solver, l->known->config, s, err);
+        rc = solve_with(rq, solver, l->known->config, s, err);
     if (!rc)
         l->best_workspace = s->workspace_size;
     return rc;
@@ -99,7 +100,7 @@ static void describe_solutions(struct deferred *d)
     if (!s)
         d->rc = kiln_fail(&d->err, KILN_NO_MEMORY, "cannot solve the problem");
     for (unsigned i = 0; !d->rc && i < rq->count; i++)
-        d->rc = describe(rq, &rq->listed[i], s, &d->err);
+        d->rc = describe_solution(rq, &rq->listed[i], s, &d->err);
 }
 
 /* ---- the answer ---- */
@@ -180,13 +181,15 @@ static const struct deferred_step describe_step = { .work_queue = WORK_QUEUE_REA
 
 /* ---- the question ---- */
 
-/* Without a compiler for it nothing is stale by its toolchain. */
+/* Without a compiler for the target, no record is stale because of its toolchain. */
 static enum kiln_code take_toolchain(struct engine *e, uid_t uid, struct bytes forced,
                                      struct solutions_request *rq, struct kiln_err *err)
 {
     const struct toolchain *tc = NULL;
     struct kiln_err why = KILN_ERR_INIT;
-    enum kiln_code rc = toolchains_resolve(e, uid, &rq->target, forced, &tc, &why);
+    enum kiln_code rc = toolchains_resolve(
+        e, &(struct toolchain_question){ .uid = uid, .target = &rq->target, .forced = forced }, &tc,
+        &why);
     if (!rc)
         plan_toolchain_write(tc, rq->toolchain);
     if (rc != KILN_BUSY && forced.size == 0)
@@ -215,14 +218,14 @@ static enum kiln_code check_solutions(struct engine *e, const struct caller *cal
 static enum kiln_code look_up(struct engine *e, uid_t uid, struct solutions_request *rq,
                               struct kiln_err *err)
 {
-    const struct plan_wish wish = { .problem = &rq->problem,
-                                    .target = &rq->target,
-                                    .database_id = rq->ids.device,
-                                    .driver = rq->driver,
-                                    .toolchain = rq->toolchain,
-                                    .uid = (uint32_t)uid };
-    rq->count = plan_known_of(tuning_databases(e), &wish, rq->known);
-    sort(rq);
+    const struct plan_options options = { .problem = &rq->problem,
+                                          .target = &rq->target,
+                                          .database_id = rq->ids.device,
+                                          .driver = rq->driver,
+                                          .toolchain = rq->toolchain,
+                                          .uid = (uint32_t)uid };
+    rq->count = plan_known_of(tuning_databases(e), &options, rq->known);
+    sort_by_preference(rq);
     for (unsigned i = 0; i < rq->count; i++) {
         struct listed *l = &rq->listed[i];
         l->is_counted = valid_counts_find(&e->valid_counts, l->known->solver, &rq->problem,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/requests/results.h"
 
-/* Before the records: the two numbers in front of them in a 'kernels' body, its count and length.
- */
+/* Space for the two numbers in front of the records of a 'kernels' body: their count and length. */
 #define HEAD_SIZE 8
 
 void result_list_begin(struct result_list *list, struct engine *e, const struct caller *caller)
@@ -13,7 +12,7 @@ void result_list_begin(struct result_list *list, struct engine *e, const struct 
     list->is_frame = false;
     list->object_count = 0;
     list->segment_count = 0;
-    list->inlaid_bytes = 0;
+    list->segment_bytes = 0;
     e->records.size = 0;
     e->records.failed = false;
     buffer_put_u64(&e->records, 0); /* HEAD_SIZE bytes, filled when sent */
@@ -30,25 +29,25 @@ bool result_list_is_full(const struct result_list *list)
 {
     return list->object_count == RESULT_LIST_OBJECTS ||
            list->segment_count == RESULT_LIST_OBJECTS ||
-           list->engine->records.size + list->inlaid_bytes >= RESULT_LIST_BYTES;
+           list->engine->records.size + list->segment_bytes >= RESULT_LIST_BYTES;
 }
 
-static bool travels_inline(const struct result_list *list, const struct result_wish *wish,
+static bool travels_inline(const struct result_list *list, const struct result_options *options,
                            struct object *object)
 {
-    return object->size <= wish->inline_limit && (list->caller->capabilities & CAPABILITY_INLINE) &&
-           object->data;
+    return object->size <= options->inline_limit &&
+           (list->caller->capabilities & CAPABILITY_INLINE) && object->data;
 }
 
-static void place_object(struct result_list *list, const struct result_wish *wish,
+static void place_object(struct result_list *list, const struct result_options *options,
                          struct object *object, struct message_result *m)
 {
     m->object = object->digest;
     m->size = object->size;
     m->spent_ns = object->compile_ns;
-    if (wish->no_object)
+    if (options->no_object)
         return;
-    if (travels_inline(list, wish, object)) {
+    if (travels_inline(list, options, object)) {
         m->content = bytes_of(object->data, object->size);
         return;
     }
@@ -74,14 +73,14 @@ static void add_segment(struct result_list *list, struct object *object)
     size_t at = records->size - 2 * sizeof(uint32_t);
     put_u32_at(records, at - sizeof(uint32_t), (uint32_t)object->size);
     list->segments[list->segment_count++] = (struct segment){ at, object_ref(object) };
-    list->inlaid_bytes += object->size;
+    list->segment_bytes += object->size;
 }
 
-void result_list_add(struct result_list *list, const struct result_wish *wish,
+void result_list_add(struct result_list *list, const struct result_options *options,
                      const struct fetch_result *result)
 {
     struct message_result m = {
-        .index = wish->index,
+        .index = options->index,
         .code = (uint16_t)result->err.code,
         .tier = (uint8_t)result->tier,
         .descriptor = NO_DESCRIPTOR,
@@ -90,9 +89,9 @@ void result_list_add(struct result_list *list, const struct result_wish *wish,
         .log = bytes_of_text(result->log),
     };
     if (result->object)
-        place_object(list, wish, result->object, &m);
+        place_object(list, options, result->object, &m);
     else
-        figures_result_failed(&list->engine->figures, result->err.code);
+        metrics_result_failed(&list->engine->metrics, result->err.code);
     bool apart = list->is_frame && m.content.size >= RESULT_LIST_SEGMENT_MIN;
     if (apart)
         m.content.size = 0;
@@ -128,7 +127,7 @@ void result_list_send(struct result_list *list, struct caller *caller, uint64_t 
         result_list_done(list);
         return;
     }
-    size_t records_size = e->records.size - HEAD_SIZE + list->inlaid_bytes;
+    size_t records_size = e->records.size - HEAD_SIZE + list->segment_bytes;
     put_u32_at(&e->records, 0, list->count);
     put_u32_at(&e->records, sizeof(uint32_t), (uint32_t)records_size);
     struct reply reply = {

@@ -24,28 +24,28 @@ struct result_list {
     uint32_t count;
     bool is_frame;
     size_t object_count;
-    size_t segment_count, inlaid_bytes;
+    size_t segment_count, segment_bytes;
     struct object *objects[RESULT_LIST_OBJECTS];  /* owned references, as the next */
-    struct segment segments[RESULT_LIST_OBJECTS]; /* content that is not among the records */
+    struct segment segments[RESULT_LIST_OBJECTS]; /* content that is sent between the records */
 };
 
-struct result_wish { /* how an item's object is to be returned */
+struct result_options { /* how to return an item's object */
     uint32_t index;
     uint32_t inline_limit;
     bool no_object;
 };
 
-/* For result_list_records. */
+/* Begins a list for result_list_records. */
 void result_list_begin(struct result_list *list, struct engine *e, const struct caller *caller);
-/* For result_list_send. */
+/* Begins a list for result_list_send. */
 void result_list_begin_frame(struct result_list *list, struct engine *e,
                              const struct caller *caller);
 bool result_list_is_full(const struct result_list *list);
-void result_list_add(struct result_list *list, const struct result_wish *wish,
+void result_list_add(struct result_list *list, const struct result_options *options,
                      const struct fetch_result *result);
-/* What was added so far, as the field of another message. */
+/* The records added so far, as the field of another message. */
 struct bytes result_list_records(const struct result_list *list);
 void result_list_done(struct result_list *list);
-/* As a 'kernels' frame; then the list is done. */
+/* Sends the list as a 'kernels' frame, and ends it. */
 void result_list_send(struct result_list *list, struct caller *caller, uint64_t request_id,
                       uint16_t flags);

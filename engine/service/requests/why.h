@@ -18,6 +18,7 @@ struct wanted_program {
     char *options;               /* owned */
     struct buffer name, args;    /* how packages and imported caches know it */
     char *name_text, *args_text; /* owned: the same */
+    bool is_hot;                 /* the hot set has it */
 };
 
 struct known_toolchain {
@@ -26,7 +27,7 @@ struct known_toolchain {
 };
 
 struct why {
-    struct deferred base; /* first member; in the group of all administrative requests */
+    struct deferred base; /* first member; in the group |admin| */
     struct json *nearest; /* owned until it is in the answer */
     struct target target;
     struct toolchain toolchain; /* a copy; without a compiler only its name, "package" */
@@ -37,7 +38,9 @@ struct why {
     uint32_t program_count;          /* 0: asked by key */
     struct wanted_program programs[LIMIT_PLAN_KERNELS];
     struct digest key;
+    bool is_hot; /* asked by key: the hot set has it */
     bool found;
+    enum tier tier;                 /* where it was found */
     char package[PACKAGE_NAME_MAX]; /* the package that has it; "": none */
     char
         elsewhere[PACKAGE_NAME_MAX]; /* the package that has it for other compute units; "": none */
@@ -58,7 +61,7 @@ KILN_MUST_CHECK enum kiln_code why_read_question(struct why *w, struct kiln_err 
 /* why_compare.c: each adds to |nearest|.  The first two are called for a stored kernel, with a
  * struct why as |context|. */
 void why_compare(void *context, const struct kernel_record *there);
-/* The same where it has the name of what is missing. */
+/* The same for kernels that have the missing kernel's name; others are skipped. */
 void why_compare_namesake(void *context, const struct kernel_record *there);
 /* Adds the package that has the kernel for other compute units. */
 void why_name_elsewhere(struct why *w);

@@ -23,9 +23,9 @@ static void compare_texts(struct comparison *c, const char *part, const char *wa
     json_append(c->different, j);
 }
 
-#define SHORT_DIGEST 12 /* digits: to tell two apart by eye */
+#define SHORT_DIGEST 12 /* enough digits to tell two digests apart */
 
-/* Zeros: not known, so not compared. */
+/* A digest of zeros is not known, so it is not compared. */
 static bool are_known(const struct digest *a, const struct digest *b)
 {
     static const struct digest unknown;
@@ -44,8 +44,8 @@ static void compare_digests(struct comparison *c, const char *part, const struct
     compare_texts(c, part, a, b);
 }
 
-/* "AMD clang version 15.0.0 (1f2e3d4c5b6a)"; of one that is not here any more nothing but its
- * identity is known. */
+/* Writes "AMD clang version 15.0.0 (1f2e3d4c5b6a)". Of a toolchain that is no longer installed,
+ * only the identity is known. */
 static void show_version(const struct why *w, const struct digest *identity, char text[128])
 {
     char hex[DIGEST_HEX_SIZE];
@@ -95,7 +95,7 @@ static void only_here(const char *words, const char *others, struct buffer *ret_
     buffer_put_u8(ret_text, '\0');
 }
 
-/* Of many options only those that differ are worth reading. */
+/* Shows only the options that differ, because there may be many. */
 static void compare_options(struct comparison *c, const char *wanted, const char *there)
 {
     BUFFER_AUTO struct buffer a, b;
@@ -114,7 +114,8 @@ static void split_target(const char *target, char arch[LIMIT_TARGET_TEXT],
                          const char **ret_features)
 {
     size_t length = strcspn(target, ":");
-    bool is_opencl = strncmp(target, "opencl:", 7) == 0; /* has no features: whole */
+    bool is_opencl =
+        strncmp(target, "opencl:", 7) == 0; /* has no features, so the whole text is the arch */
     size_t arch_length = is_opencl ? strlen(target) : length;
     if (arch_length >= LIMIT_TARGET_TEXT)
         arch_length = LIMIT_TARGET_TEXT - 1;
@@ -133,7 +134,7 @@ static void compare_targets(struct comparison *c, const char *wanted, const char
     compare_texts(c, "features", wanted_features, there_features);
 }
 
-/* A kernel of MIOpen's is known by its name, arguments and device; what compiled it is not known.
+/* A kernel of MIOpen has a name, arguments and a device; its compiler is not known.
  * "gfx906_60@3.2.0" is the device and the version of MIOpen. */
 static void compare_names(struct comparison *c, const char *const wanted[3],
                           const struct kernel_record *there)
@@ -163,7 +164,7 @@ static void compare_made(const struct why *w, struct comparison *c,
     compare_digests(c, "headers", &wanted->headers_id, &there->headers_id);
 }
 
-/* What it is called by those who ask for it by name; false when it has no such name. */
+/* Writes the name under which clients request the kernel by name; false if it has none. */
 static bool name_wanted(const struct why *w, const char *ret_names[3])
 {
     const struct wanted_program *p = w->missing;

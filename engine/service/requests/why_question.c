@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What why_miss is asked: a key, a problem that is planned as a plan would be, or a name. */
+/* Reads the question of why_miss: a key, a problem (planned as a plan request would plan it), or
+ * a kernel's name. */
 #include "common/driver_line.h"
 #include "engine/compile/kernel_key.h"
 #include "engine/service/kernels/program_job.h"
@@ -20,8 +21,8 @@ static enum kiln_code keep_name(struct wanted_program *p, struct kiln_err *err)
                : kiln_fail(err, KILN_NO_MEMORY, "cannot keep a kernel's name");
 }
 
-static enum kiln_code want_program(struct why *w, const struct solution_program *program,
-                                   struct kiln_err *err)
+static enum kiln_code add_program(struct why *w, const struct solution_program *program,
+                                  struct kiln_err *err)
 {
     const struct toolchain *tc = &w->toolchain;
     struct wanted_program *p = &w->programs[w->program_count++];
@@ -65,8 +66,11 @@ static enum kiln_code choose_toolchain(struct why *w, struct kiln_err *err)
     const struct toolchain *tc = NULL;
     w->use_packages =
         !forced[0] && package_set_covers(w->base.engine->packages, bytes_of_text(w->database_id));
-    enum kiln_code rc = toolchains_resolve(w->base.engine, w->base.uid, &w->target,
-                                           bytes_of_text(forced), &tc, err);
+    enum kiln_code rc = toolchains_resolve(
+        w->base.engine,
+        &(struct toolchain_question){
+            .uid = w->base.uid, .target = &w->target, .forced = bytes_of_text(forced) },
+        &tc, err);
     if (!rc)
         w->toolchain = *tc;
     if (!rc || rc == KILN_BUSY || forced[0])
@@ -88,27 +92,27 @@ static enum kiln_code read_problem(const struct why *w, struct problem *ret_prob
     return rc ? rc : problem_check(ret_problem, err);
 }
 
-/* As a plan of the caller's does. */
-static enum kiln_code solve(struct why *w, const struct problem *problem, const char *device,
-                            struct solution *s, struct kiln_err *err)
+/* Chooses and solves as a plan of the same caller would. */
+static enum kiln_code solve_problem(struct why *w, const struct problem *problem,
+                                    const char *device, struct solution *s, struct kiln_err *err)
 {
     char toolchain[PLAN_TOOLCHAIN_MAX] = "";
     struct plan_choice choice;
     if (!w->why_not_compile.code)
         plan_toolchain_write(&w->toolchain, toolchain);
-    const struct plan_wish wish = { .problem = problem,
-                                    .target = &w->target,
-                                    .solver = bytes_of_text(
-                                        json_get_text(w->base.question, "solver", "")),
-                                    .database_id = device,
-                                    .driver = "",
-                                    .toolchain = toolchain,
-                                    .uid = (uint32_t)w->base.uid };
-    enum kiln_code rc = plan_choose(tuning_databases(w->base.engine), &wish, &choice, err);
-    return rc ? rc : solver_solve(problem, &w->target, &choice.wish, s, err);
+    const struct plan_options options = { .problem = problem,
+                                          .target = &w->target,
+                                          .solver = bytes_of_text(
+                                              json_get_text(w->base.question, "solver", "")),
+                                          .database_id = device,
+                                          .driver = "",
+                                          .toolchain = toolchain,
+                                          .uid = (uint32_t)w->base.uid };
+    enum kiln_code rc = plan_choose(tuning_databases(w->base.engine), &options, &choice, err);
+    return rc ? rc : solver_solve(problem, &w->target, &choice.chosen, s, err);
 }
 
-static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
+static enum kiln_code read_problem_question(struct why *w, struct kiln_err *err)
 {
     struct problem problem;
     struct plan_ids ids;
@@ -129,40 +133,35 @@ static enum kiln_code want_problem(struct why *w, struct kiln_err *err)
         rc = choose_toolchain(w, err);
     }
     if (!rc)
-        rc = solve(w, &problem, ids.device, s, err);
+        rc = solve_problem(w, &problem, ids.device, s, err);
     for (uint32_t i = 0; !rc && i < s->program_count; i++)
-        rc = want_program(w, &s->programs[i], err);
+        rc = add_program(w, &s->programs[i], err);
     return rc;
 }
 
-static enum kiln_code want_name(struct why *w, struct kiln_err *err)
+static enum kiln_code read_name_question(struct why *w, struct kiln_err *err)
 {
     const char *given = json_get_text(w->base.question, "database_id", "");
-    struct bytes plain, version;
-    struct database_id id;
     struct wanted_program *p = &w->programs[w->program_count++];
+    struct kernel_name name = { 0 };
     buffer_init(&p->name, LIMIT_OPTIONS_TEXT);
     buffer_init(&p->args, LIMIT_OPTIONS_TEXT);
     w->by_name = w->use_packages = true;
-    enum kiln_code rc = database_id_split(bytes_of_text(given), &plain, &version, err);
-    if (!rc)
-        rc = database_id_parse(plain, &id, err);
-    if (rc || !database_id_write(&id, w->database_id))
-        return rc ? kiln_while(err, "which device is it for")
-                  : kiln_fail(err, KILN_INVALID, "the database id is too long");
-    const char *name = json_get_text(w->base.question, "name", "");
-    const char *args = json_get_text(w->base.question, "args", "");
-    buffer_put(&p->name, name, strlen(name));
-    buffer_put(&p->args, args, strlen(args));
-    if (p->name.failed || p->args.failed)
-        return kiln_fail(err, KILN_INVALID, "a kernel's name and arguments have at most %u bytes",
-                         LIMIT_OPTIONS_TEXT);
+    enum kiln_code rc = kernel_name_take(
+        bytes_of_text(given), bytes_of_text(json_get_text(w->base.question, "name", "")),
+        bytes_of_text(json_get_text(w->base.question, "args", "")), &name, err);
+    if (rc)
+        return rc;
+    if (name.database_id.size >= DATABASE_ID_MAX)
+        return kiln_fail(err, KILN_INVALID, "the database id '%.40s' is too long", given);
+    memcpy(w->database_id, name.database_id.data, name.database_id.size);
+    buffer_put(&p->name, name.name.data, name.name.size);
+    buffer_put(&p->args, name.args.data, name.args.size);
     rc = keep_name(p, err);
     p->record = (struct kernel_record){ .program = p->name_text,
                                         .options = p->args_text,
                                         .database_id = given };
-    p->key = kernel_name_key(w->base.uid, bytes_of_text(given), buffer_view(&p->name),
-                             buffer_view(&p->args));
+    p->key = kernel_name_key(w->base.uid, bytes_of_text(given), name.name, name.args);
     return rc;
 }
 
@@ -172,12 +171,12 @@ enum kiln_code why_read_question(struct why *w, struct kiln_err *err)
     bool problem = json_get(w->base.question, "problem"), name = json_get(w->base.question, "name");
     if ((key != NULL) + problem + name != 1)
         return kiln_fail(err, KILN_INVALID,
-                         "why is what missing? give a key, or a problem, or a kernel's name with "
-                         "its args and database_id");
+                         "'why_miss' needs a key, or a problem, or a kernel's name with its args "
+                         "and database_id");
     if (name)
-        return want_name(w, err);
+        return read_name_question(w, err);
     if (problem)
-        return want_problem(w, err);
+        return read_problem_question(w, err);
     if (!digest_from_hex(key, &w->key))
         return kiln_fail(err, KILN_INVALID, "'%.70s' is not a key: 64 hexadecimal digits", key);
     return KILN_OK;

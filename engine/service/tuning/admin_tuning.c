@@ -53,12 +53,12 @@ static const struct tuning_row *row_of(const struct tuning_answer *answer, struc
     return NULL;
 }
 
-struct showing { /* an answer being made */
+struct showing { /* the state of an answer that is being made */
     struct tuning *tuning;
-    struct tuning_question q; /* its kind and key are those of the records at hand */
-    bool ignores_stale;       /* look-ups leave stale entries out */
-    unsigned records;         /* shown */
-    uint64_t left_out;        /* entries of these that look-ups do not answer with */
+    struct tuning_question q; /* its kind and key are those of the current records */
+    bool ignores_stale;       /* look-ups leave out stale entries */
+    unsigned records;         /* records in the answer */
+    uint64_t left_out;        /* entries in the answer that look-ups leave out */
 };
 
 static bool is_left_out(const struct showing *s, const struct tuning_row *row)
@@ -194,7 +194,7 @@ static struct json *show_problem(struct showing *s, const struct tuning_keys *ke
     return j;
 }
 
-struct show { /* a question, checked */
+struct show { /* a checked question */
     struct tuning_question q;
     struct tuning_keys keys;
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
@@ -206,7 +206,7 @@ static enum kiln_code read_show(const struct json *q, const struct caller *calle
 {
     enum kiln_code rc = tuning_keys_of(json_get_text(q, "problem", ""), &show->keys, err);
     if (!rc)
-        rc = tuning_database_id_word(q, show->database_id, err);
+        rc = tuning_database_id_of_question(q, show->database_id, err);
     if (!rc && !show->database_id[0])
         rc = kiln_fail(err, KILN_INVALID, "for which device: give its database id, as 'gfx90a68'");
     if (!rc)

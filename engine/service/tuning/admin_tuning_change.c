@@ -94,7 +94,7 @@ enum kiln_code handle_tuning_promote(struct engine *e, struct caller *caller,
                                      const struct frame_header *header, struct bytes body,
                                      struct kiln_err *err)
 {
-    return tuning_query_run(e, caller, header, body, &promote_kind, err);
+    return tuning_query_run(e, &(struct request){ caller, header, body }, &promote_kind, err);
 }
 
 /* ---- remove ---- */
@@ -117,8 +117,8 @@ static enum kiln_code check_system(const struct json *q, const struct tuning_sel
     if (json_get(q, "problem") || json_get(q, "solver") || json_get(q, "older_than") ||
         json_get(q, "uid"))
         return kiln_fail(err, KILN_INVALID,
-                         "a system database is removed as a whole: give its database id, its kind "
-                         "and, of find, its backend");
+                         "a system database is removed as a whole: give only its database id, its "
+                         "kind and, for find, its backend");
     return KILN_OK;
 }
 
@@ -142,7 +142,7 @@ static enum kiln_code check_remove(struct tuning_query *query, struct kiln_err *
 {
     struct change *c = query->state;
     const struct json *q = query->base.question;
-    enum kiln_code rc = tuning_tier_word(q, "tier", TUNING_TIER_NONE, &c->tier, err);
+    enum kiln_code rc = tuning_tier_of_question(q, "tier", TUNING_TIER_NONE, &c->tier, err);
     if (!rc && c->tier == TUNING_TIER_NONE)
         rc = kiln_fail(err, KILN_INVALID, "which records: give a tier, 'user', 'host' or 'system'");
     if (!rc)
@@ -155,8 +155,8 @@ static enum kiln_code check_remove(struct tuning_query *query, struct kiln_err *
         return check_system(q, &c->selected, err);
     if (!c->selected.selects_some && !json_get_bool(q, "all", false))
         return kiln_fail(err, KILN_INVALID,
-                         "nothing says which %s records to remove: name a database id, a kind, a "
-                         "problem, a solver or an age, or say that all are meant",
+                         "the question selects no %s records: name a database id, a kind, a "
+                         "problem, a solver or an age, or set 'all'",
                          tuning_tier_name(c->tier));
     return c->tier == TUNING_TIER_USER ? select_owner(query, &c->selected, err) : KILN_OK;
 }
@@ -191,7 +191,7 @@ enum kiln_code handle_tuning_remove(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_query_run(e, caller, header, body, &remove_kind, err);
+    return tuning_query_run(e, &(struct request){ caller, header, body }, &remove_kind, err);
 }
 
 /* ---- vacuum ---- */
@@ -217,7 +217,7 @@ enum kiln_code handle_tuning_vacuum(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_query_run(e, caller, header, body, &vacuum_kind, err);
+    return tuning_query_run(e, &(struct request){ caller, header, body }, &vacuum_kind, err);
 }
 
 /* ---- backup ---- */
@@ -225,14 +225,14 @@ enum kiln_code handle_tuning_vacuum(struct engine *e, struct caller *caller,
 struct backup {
     char path[PATH_MAX];
     uint64_t bytes;
-    bool has_room;
+    bool has_space;
 };
 
 static enum kiln_code begin_backup(struct tuning_query *query, struct tuning *tuning,
                                    struct kiln_err *err)
 {
     struct backup *b = query->state;
-    if (!b->has_room) /* the work queue checks the space first */
+    if (!b->has_space) /* the work queue checks the space first */
         return KILN_OK;
     tuning_query_path(query, b->path, sizeof(b->path));
     return tuning_job_backup(tuning, b->path, &query->change.job, err);
@@ -243,8 +243,8 @@ static enum kiln_code work_backup(struct tuning_query *query, struct tuning *tun
 {
     struct backup *b = query->state;
     (void)tuning;
-    if (!b->has_room) {
-        b->has_room = query->change.more = true;
+    if (!b->has_space) {
+        b->has_space = query->change.more = true;
         return tuning_query_check_space(query, 0, err);
     }
     return tuning_query_send_file(query, b->path, &b->bytes, err);
@@ -268,5 +268,5 @@ enum kiln_code handle_tuning_backup(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_query_run(e, caller, header, body, &backup_kind, err);
+    return tuning_query_run(e, &(struct request){ caller, header, body }, &backup_kind, err);
 }

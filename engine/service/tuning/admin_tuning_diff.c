@@ -2,7 +2,7 @@
 /* The request tuning_diff: two tiers, a tier and a file, or two files. */
 #include "engine/service/packages/uploads.h"
 #include "engine/service/tuning/tuning_query.h"
-#include "engine/service/tuning/tuning_sorted.h"
+#include "engine/service/tuning/tuning_view.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,21 +21,21 @@ static const struct admin_member diff_members[] = {
 struct diff {
     enum tuning_kind kind;
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
-    enum tuning_tier tiers[2]; /* NONE: a file */
+    enum tuning_tier tiers[2]; /* TUNING_TIER_NONE: a file */
     uint32_t uid;
-    char paths[2][512];               /* of files that have arrived; "": none has */
-    const char *names[2];             /* of files; borrowed from the question */
+    char paths[2][512];               /* of the files that have arrived; "": not arrived yet */
+    const char *names[2];             /* names of the files; borrowed from the question */
     struct tuning_progress *progress; /* borrowed */
     uint64_t same, different, only[2];
-    struct side sides[2]; /* owned */
-    unsigned gathered;    /* of them */
-    size_t at[2];         /* records of either that are compared */
+    struct tuning_view sides[2]; /* owned */
+    unsigned gathered;           /* how many sides were read */
+    size_t at[2];                /* how many records of either side were compared */
 };
 
 static void diff_done(struct diff *d)
 {
-    side_done(&d->sides[0]);
-    side_done(&d->sides[1]);
+    tuning_view_done(&d->sides[0]);
+    tuning_view_done(&d->sides[1]);
 }
 
 /* ---- the question ---- */
@@ -46,7 +46,7 @@ static enum kiln_code read_sides(const struct json *q, struct diff *d, struct ki
     static const char *const names[] = { "a_name", "b_name" };
     for (int i = 0; i < 2; i++) {
         d->names[i] = json_get_text(q, names[i], NULL);
-        if (tuning_tier_word(q, tiers[i], TUNING_TIER_NONE, &d->tiers[i], err))
+        if (tuning_tier_of_question(q, tiers[i], TUNING_TIER_NONE, &d->tiers[i], err))
             return err->code;
         if ((d->tiers[i] == TUNING_TIER_NONE) == (d->names[i] == NULL))
             return kiln_fail(err, KILN_INVALID, "give either '%s' or '%s' with a file", tiers[i],
@@ -71,9 +71,9 @@ static enum kiln_code read_diff(const struct json *q, uid_t uid, enum role role,
                                 struct kiln_err *err)
 {
     bool has_kind = false;
-    enum kiln_code rc = tuning_kind_word(q, &d->kind, &has_kind, err);
+    enum kiln_code rc = tuning_kind_of_question(q, &d->kind, &has_kind, err);
     if (!rc)
-        rc = tuning_database_id_word(q, d->database_id, err);
+        rc = tuning_database_id_of_question(q, d->database_id, err);
     if (!rc && (!has_kind || !d->database_id[0]))
         rc = kiln_fail(err, KILN_INVALID, "which records: give their kind and their database id");
     if (!rc)
@@ -86,33 +86,35 @@ static enum kiln_code read_diff(const struct json *q, uid_t uid, enum role role,
 
 /* ---- comparing ---- */
 
-static struct json *difference(const struct side_record *record, struct bytes solver,
-                               const char *what)
+struct difference {           /* between two records of one key, or two entries of them */
+    struct bytes key, solver; /* solver: empty if whole records differ */
+    const char *what;         /* "only a", "only b", or the part that differs */
+    struct bytes a, b;        /* the values; empty: none */
+};
+
+static void set_text(struct json *to, const char *name, struct bytes text)
 {
-    KILN_AUTO(mem) char *key = bytes_to_text(record->key);
-    KILN_AUTO(mem) char *name = bytes_to_text(solver);
-    struct json *j = json_object();
-    json_set_text(j, "key", key ? key : "");
-    if (name && *name)
-        json_set_text(j, "solver", name);
-    json_set_text(j, "what", what);
-    return j;
+    KILN_AUTO(mem) char *copy = bytes_to_text(text);
+    json_set_text(to, name, copy ? copy : "");
 }
 
-static void report(struct diff *d, const struct side_record *record, struct bytes solver,
-                   const char *what, struct bytes a, struct bytes b)
+static void report_difference(struct diff *d, const struct difference *x)
 {
-    struct json *j = difference(record, solver, what);
-    if (a.size > 0)
-        tuning_progress_set_value(j, "a", a);
-    if (b.size > 0)
-        tuning_progress_set_value(j, "b", b);
+    struct json *j = json_object();
+    set_text(j, "key", x->key);
+    if (x->solver.size > 0)
+        set_text(j, "solver", x->solver);
+    json_set_text(j, "what", x->what);
+    if (x->a.size > 0)
+        tuning_progress_set_value(j, "a", x->a);
+    if (x->b.size > 0)
+        tuning_progress_set_value(j, "b", x->b);
     tuning_progress_add(d->progress, "differences", j);
 }
 
 /* The entries of a record, by id. */
 struct entries {
-    struct tuning_entry all[TUNING_ENTRIES_MAX]; /* as they stand there */
+    struct tuning_entry all[TUNING_ENTRIES_MAX]; /* in the order of the record */
     const struct tuning_entry *sorted[TUNING_ENTRIES_MAX];
     size_t count;
 };
@@ -158,26 +160,26 @@ static const char *what_differs(enum tuning_kind kind, const struct tuning_entry
     return a->workspace != b->workspace ? "workspace" : "text";
 }
 
-/* Compares entries: those of |a| that |b| lacks or has with other values; |is_second|: only those
- * that |b| lacks. */
-static void compare_entries(struct diff *d, const struct side_record *record,
-                            const struct entries *a, const struct entries *b, bool is_second)
+/* Reports the entries of |a| that |b| lacks or has with other values; |is_second|: |a| is the
+ * second side, and only those that |b| lacks are reported. */
+static void compare_entries(struct diff *d, struct bytes key, const struct entries *a,
+                            const struct entries *b, bool is_second)
 {
-    const struct bytes nothing = { NULL, 0 };
     for (size_t i = 0; i < a->count; i++) {
         const struct tuning_entry *mine = &a->all[i], *theirs = find_entry(b, mine->id);
-        if (!theirs && is_second)
-            report(d, record, mine->solver, "only b", nothing, mine->values);
-        else if (!theirs)
-            report(d, record, mine->solver, "only a", mine->values, nothing);
-        else if (!is_second && !bytes_equal(mine->values, theirs->values))
-            report(d, record, mine->solver, what_differs(d->kind, mine, theirs), mine->values,
-                   theirs->values);
+        struct difference x = { .key = key, .solver = mine->solver };
+        if (theirs && (is_second || bytes_equal(mine->values, theirs->values)))
+            continue;
+        *(is_second ? &x.b : &x.a) = mine->values;
+        if (theirs)
+            x.b = theirs->values;
+        x.what = theirs ? what_differs(d->kind, mine, theirs) : is_second ? "only b" : "only a";
+        report_difference(d, &x);
     }
 }
 
-static void compare_records(struct diff *d, const struct side_record *a,
-                            const struct side_record *b)
+static void compare_records(struct diff *d, const struct tuning_view_record *a,
+                            const struct tuning_view_record *b)
 {
     if (bytes_equal(a->value, b->value)) {
         d->same++;
@@ -187,32 +189,32 @@ static void compare_records(struct diff *d, const struct side_record *a,
     d->different++;
     read_entries(d->kind, a->value, &of_a);
     read_entries(d->kind, b->value, &of_b);
-    compare_entries(d, a, &of_a, &of_b, /* is_second= */ false);
-    compare_entries(d, b, &of_b, &of_a, /* is_second= */ true);
+    compare_entries(d, a->key, &of_a, &of_b, /* is_second= */ false);
+    compare_entries(d, b->key, &of_b, &of_a, /* is_second= */ true);
 }
 
-static void only_in(struct diff *d, int side, const struct side_record *record)
+static void report_unpaired(struct diff *d, int side, const struct tuning_view_record *record)
 {
-    const struct bytes nothing = { NULL, 0 };
+    struct difference x = { .key = record->key, .what = side == 0 ? "only a" : "only b" };
+    *(side == 0 ? &x.a : &x.b) = record->value;
     d->only[side]++;
-    report(d, record, nothing, side == 0 ? "only a" : "only b", side == 0 ? record->value : nothing,
-           side == 0 ? nothing : record->value);
+    report_difference(d, &x);
 }
 
 /* Compares the next record, or two of the same key; returns the bytes that were read. */
 static size_t compare_next(struct diff *d)
 {
-    const struct side *a = &d->sides[0], *b = &d->sides[1];
-    const struct side_record *x = &a->records[d->at[0]], *y = &b->records[d->at[1]];
+    const struct tuning_view *a = &d->sides[0], *b = &d->sides[1];
+    const struct tuning_view_record *x = &a->records[d->at[0]], *y = &b->records[d->at[1]];
     int order = d->at[0] == a->count   ? 1
                 : d->at[1] == b->count ? -1
                                        : bytes_compare(x->key, y->key);
     d->at[0] += order <= 0;
     d->at[1] += order >= 0;
     if (order < 0)
-        only_in(d, 0, x);
+        report_unpaired(d, 0, x);
     else if (order > 0)
-        only_in(d, 1, y);
+        report_unpaired(d, 1, y);
     else
         compare_records(d, x, y);
     return (order <= 0 ? x->key.size + x->value.size : 0) +
@@ -231,29 +233,29 @@ static bool compare_some(struct diff *d)
     return false;
 }
 
-static enum kiln_code gather(struct diff *d, const struct tuning *tuning, unsigned index,
-                             struct kiln_err *err)
+static enum kiln_code gather_records(struct diff *d, const struct tuning *tuning, unsigned index,
+                                     struct kiln_err *err)
 {
-    struct side *side = &d->sides[index];
-    const struct side_tier tier = { .tier = d->tiers[index],
-                                    .uid = d->uid,
-                                    .kind = d->kind,
-                                    .database_id = d->database_id,
-                                    .backend = d->backend };
+    struct tuning_view *side = &d->sides[index];
+    const struct tuning_view_tier tier = { .tier = d->tiers[index],
+                                           .uid = d->uid,
+                                           .kind = d->kind,
+                                           .database_id = d->database_id,
+                                           .backend = d->backend };
     tuning_progress_set_stage(d->progress, "reading", index, 2);
     side->progress = d->progress;
     return tier.tier == TUNING_TIER_NONE
-               ? side_of_file(side, d->kind, d->paths[index], d->names[index], err)
-               : side_of_tier(side, tuning, &tier, err);
+               ? tuning_view_of_file(side, d->kind, d->paths[index], d->names[index], err)
+               : tuning_view_of_tier(side, tuning, &tier, err);
 }
 
-/* One step: reads a side, or compares some of what both have. */
+/* Does one step: reads a side, or compares some records. */
 static enum kiln_code work_some(struct diff *d, const struct tuning *tuning, bool *ret_more,
                                 struct kiln_err *err)
 {
     *ret_more = true;
     if (d->gathered < 2)
-        return gather(d, tuning, d->gathered++, err);
+        return gather_records(d, tuning, d->gathered++, err);
     tuning_progress_set_stage(d->progress, "comparing", d->at[0] + d->at[1],
                               d->sides[0].count + d->sides[1].count);
     *ret_more = compare_some(d);
@@ -377,7 +379,7 @@ static enum kiln_code file_diff_create(struct upload *u, struct kiln_err *err)
     return read_diff(u->base.question, u->base.uid, u->base.role, &f->diff, err);
 }
 
-/* |ret_more|: another file is still to come, and is asked for. */
+/* *ret_more: another file is needed, and its transfer was started. */
 static enum kiln_code take_file(struct upload *u, bool *ret_more, struct kiln_err *err)
 {
     enum kiln_code rc = u->state ? KILN_OK : file_diff_create(u, err);
@@ -401,7 +403,7 @@ static void pass_file(struct upload *u)
     enum kiln_code rc = take_file(u, &more, &why);
     if (!rc && more)
         return;
-    if (!rc) { /* it may have ended, and |u| with it, when this returns well */
+    if (!rc) { /* if this succeeds, the change may have ended and freed |u| */
         struct file_diff *f = u->state;
         rc = tuning_queue_add(&f->change, &why);
     }
@@ -448,7 +450,8 @@ enum kiln_code handle_tuning_diff(struct engine *e, struct caller *caller,
     if (rc)
         return rc;
     if (caller->file_count == 0)
-        return tuning_query_run(e, caller, header, body, &tiers_kind, err);
+        return tuning_query_run(e, &(struct request){ caller, header, body }, &tiers_kind, err);
     json_set_text(question, "name", diff.names[0] ? diff.names[0] : diff.names[1]);
-    return upload_begin(e, caller, header, &files_kind, KILN_TAKE(question), err);
+    return upload_begin(e, &(struct request){ caller, header, body }, &files_kind,
+                        KILN_TAKE(question), err);
 }

@@ -14,17 +14,17 @@ static const struct admin_member export_members[] = {
 
 struct export
 {                              /* query->state */
-    struct tuning_export what; /* of the file in hand */
+    struct tuning_export what; /* options of the current file */
     bool has_kind, is_sqlite;
     enum tuning_kind kind;
     char database_id[DATABASE_ID_MAX]; /* "": all */
     char backend[TUNING_BACKEND_TEXT]; /* likewise */
-    char version[40];                  /* as MIOpen's user files have it */
+    char version[40];                  /* as in the names of MIOpen's user files */
     struct tuning_file_name names[ADMIN_FILES_MAX];
     size_t count, written;
     struct json *files; /* borrowed from the answer */
     bool is_gathered;
-    bool more; /* than may go out at once */
+    bool more; /* there are more files than one answer may have */
 };
 
 /* ---- the question ---- */
@@ -36,10 +36,12 @@ static enum kiln_code read_words(const struct json *q, struct export *x, struct 
     x->what.converts = dialect != NULL;
     x->what.dialect = dialect && strcmp(dialect, "old") == 0 ? FIND_OLD : FIND_NEW;
     if (dialect && strcmp(dialect, "old") != 0 && strcmp(dialect, "new") != 0)
-        return kiln_fail(err, KILN_INVALID, "'dialect' is 'old' or 'new', not '%.40s'", dialect);
+        return kiln_fail(err, KILN_INVALID, "'dialect' must be 'old' or 'new', not '%.40s'",
+                         dialect);
     x->is_sqlite = strcmp(format, "sqlite") == 0;
     if (!x->is_sqlite && strcmp(format, "text") != 0)
-        return kiln_fail(err, KILN_INVALID, "'format' is 'text' or 'sqlite', not '%.40s'", format);
+        return kiln_fail(err, KILN_INVALID, "'format' must be 'text' or 'sqlite', not '%.40s'",
+                         format);
     return KILN_OK;
 }
 
@@ -60,13 +62,13 @@ static enum kiln_code check_export(struct tuning_query *query, struct kiln_err *
 {
     const struct json *q = query->base.question;
     struct export *x = query->state;
-    enum kiln_code rc = tuning_tier_word(q, "tier", TUNING_TIER_SYSTEM, &x->what.tier, err);
+    enum kiln_code rc = tuning_tier_of_question(q, "tier", TUNING_TIER_SYSTEM, &x->what.tier, err);
     if (!rc)
-        rc = tuning_kind_word(q, &x->kind, &x->has_kind, err);
+        rc = tuning_kind_of_question(q, &x->kind, &x->has_kind, err);
     if (!rc)
-        rc = tuning_database_id_word(q, x->database_id, err);
+        rc = tuning_database_id_of_question(q, x->database_id, err);
     if (!rc)
-        rc = tuning_backend_word(q, x->backend, err);
+        rc = tuning_backend_of_question(q, x->backend, err);
     if (!rc)
         rc = read_words(q, x, err);
     if (!rc)
@@ -76,7 +78,7 @@ static enum kiln_code check_export(struct tuning_query *query, struct kiln_err *
     return rc;
 }
 
-/* ---- what there is to write ---- */
+/* ---- which files to write ---- */
 
 static bool is_wanted(const struct export *x, enum tuning_kind kind, const char *database_id,
                       const char *backend)
@@ -86,8 +88,8 @@ static bool is_wanted(const struct export *x, enum tuning_kind kind, const char 
            (!x->backend[0] || kind == TUNING_PERF || strcmp(x->backend, backend) == 0);
 }
 
-static void note(struct export *x, enum tuning_kind kind, const char *database_id,
-                 const char *backend)
+static void note_name(struct export *x, enum tuning_kind kind, const char *database_id,
+                      const char *backend)
 {
     if (!is_wanted(x, kind, database_id, backend))
         return;
@@ -114,17 +116,17 @@ static void note(struct export *x, enum tuning_kind kind, const char *database_i
 
 static bool note_system(void *context, const struct tuning_system *system)
 {
-    note(context, system->file->kind, system->file->database_id, system->file->backend);
+    note_name(context, system->file->kind, system->file->database_id, system->file->backend);
     return true;
 }
 
 static bool note_held(void *context, const struct tuning_held *held)
 {
-    note(context, held->place.kind, held->place.database_id, held->place.backend);
+    note_name(context, held->place.kind, held->place.database_id, held->place.backend);
     return true;
 }
 
-static void gather(const struct tuning *tuning, struct export *x)
+static void gather_names(const struct tuning *tuning, struct export *x)
 {
     enum tuning_tier tier = x->what.tier;
     if (tier == TUNING_TIER_SYSTEM || x->what.merged)
@@ -140,7 +142,7 @@ static void gather(const struct tuning *tuning, struct export *x)
 
 /* ---- writing ---- */
 
-static enum kiln_code ask_room(void *context, uint64_t bytes, struct kiln_err *err)
+static enum kiln_code check_export_space(void *context, uint64_t bytes, struct kiln_err *err)
 {
     return tuning_query_check_space(context, bytes, err);
 }
@@ -154,7 +156,7 @@ static enum kiln_code export_one(struct tuning_query *query, struct tuning *tuni
     uint64_t bytes = 0;
     tuning_query_path(query, path, sizeof(path));
     x->what.name = *name;
-    x->what.room = ask_room;
+    x->what.room = check_export_space;
     x->what.context = query;
     enum kiln_code rc = tuning_export_file(tuning, &x->what, path, &counts, err);
     if (rc == KILN_NOT_FOUND)
@@ -176,14 +178,14 @@ static enum kiln_code export_one(struct tuning_query *query, struct tuning *tuni
     return KILN_OK;
 }
 
-/* What is to be written, and whether it may be. */
+/* Determines which files to write, and checks their number. */
 static enum kiln_code plan_export(struct tuning_query *query, const struct tuning *tuning,
                                   struct kiln_err *err)
 {
     struct export *x = query->state;
     x->files = json_array();
     json_set(query->base.answer, "files", x->files);
-    gather(tuning, x);
+    gather_names(tuning, x);
     x->is_gathered = true;
     if (x->more)
         return kiln_fail(err, KILN_FULL,
@@ -202,7 +204,7 @@ static enum kiln_code end_export(const struct tuning_query *query, struct kiln_e
     return KILN_OK;
 }
 
-/* A step for each file. */
+/* Writes one file in each step. */
 static enum kiln_code work_export(struct tuning_query *query, struct tuning *tuning,
                                   struct kiln_err *err)
 {
@@ -228,5 +230,5 @@ enum kiln_code handle_tuning_export(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_query_run(e, caller, header, body, &export_kind, err);
+    return tuning_query_run(e, &(struct request){ caller, header, body }, &export_kind, err);
 }

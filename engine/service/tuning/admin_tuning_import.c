@@ -15,7 +15,7 @@ static const struct admin_member import_members[] = {
     { "url", MEMBER_TEXT },     { "sha256", MEMBER_TEXT },      { 0 },
 };
 
-struct import { /* u->state: what becomes of a file that has arrived */
+struct import { /* u->state: the import of a file that has arrived */
     struct tuning_change change;
     struct upload *upload;
     struct tuning_progress *progress; /* owned */
@@ -37,7 +37,7 @@ static void import_destroy(void *state)
     free(import);
 }
 
-/* ---- what the file is ---- */
+/* ---- kind and device of the file ---- */
 
 /* An unknown device does not prevent understanding the rest of a file name. */
 static bool parse_for(const char *id, const char *name, struct tuning_file_name *ret_name)
@@ -58,9 +58,9 @@ static enum kiln_code read_name(const struct upload *u, struct tuning_file_name 
     bool has_kind = false;
     enum tuning_kind kind = TUNING_FIND;
     char id[DATABASE_ID_MAX];
-    enum kiln_code rc = tuning_kind_word(q, &kind, &has_kind, err);
+    enum kiln_code rc = tuning_kind_of_question(q, &kind, &has_kind, err);
     if (!rc)
-        rc = tuning_database_id_word(q, id, err);
+        rc = tuning_database_id_of_question(q, id, err);
     if (rc)
         return rc;
     rc = tuning_file_name_parse(u->transfer.result.name, ret_name, err);
@@ -71,7 +71,7 @@ static enum kiln_code read_name(const struct upload *u, struct tuning_file_name 
                           "what '%.100s' holds (give its kind and its database id; to kilnctl: "
                           "--kind and --db-id)",
                           u->transfer.result.name);
-    if (rc || (has_kind && kind != ret_name->kind)) { /* nothing of the name can be relied on */
+    if (rc || (has_kind && kind != ret_name->kind)) { /* the file's name is not reliable */
         *ret_name = (struct tuning_file_name){ .kind = kind };
         *err = KILN_ERR_INIT;
     }
@@ -106,11 +106,11 @@ static enum kiln_code choose_tier(struct import *import, struct kiln_err *err)
     const struct json *question = import->upload->base.question;
     enum tuning_tier otherwise =
         import->merges || import->name.is_user ? TUNING_TIER_USER : TUNING_TIER_SYSTEM;
-    enum kiln_code rc = tuning_tier_word(question, "tier", otherwise, &import->tier, err);
+    enum kiln_code rc = tuning_tier_of_question(question, "tier", otherwise, &import->tier, err);
     return rc ? rc : tuning_publisher_check(import->upload->base.role, import->tier, err);
 }
 
-/* ---- its slot in the queue ---- */
+/* ---- in the queue ---- */
 
 static const char *source_of(const struct upload *u)
 {
@@ -236,7 +236,7 @@ static void pass_import(struct upload *u)
     if (!u->base.rc)
         u->base.rc = choose_tier(import, &u->base.err);
     enum kiln_code rc = u->base.rc;
-    if (!rc) { /* it may have ended, and |u| with it, when this returns well */
+    if (!rc) { /* if this succeeds, the change may have ended and freed |u| */
         struct kiln_err why = KILN_ERR_INIT;
         rc = tuning_queue_add(&import->change, &why);
         if (rc)
@@ -278,11 +278,11 @@ static enum kiln_code check_question(struct engine *e, const struct caller *call
     char id[DATABASE_ID_MAX];
     enum kiln_code rc = tuning_ready(e, err);
     if (!rc)
-        rc = tuning_tier_word(q, "tier", TUNING_TIER_USER, &tier, err);
+        rc = tuning_tier_of_question(q, "tier", TUNING_TIER_USER, &tier, err);
     if (!rc)
-        rc = tuning_kind_word(q, &kind, &has_kind, err);
+        rc = tuning_kind_of_question(q, &kind, &has_kind, err);
     if (!rc)
-        rc = tuning_database_id_word(q, id, err);
+        rc = tuning_database_id_of_question(q, id, err);
     if (!rc)
         rc = tuning_publisher_check(caller->role, tier, err);
     if (!rc && merges && tier == TUNING_TIER_SYSTEM)
@@ -294,31 +294,30 @@ static enum kiln_code check_question(struct engine *e, const struct caller *call
                        "only an administrator may have kilnd fetch a URL: fetch it, then give the "
                        "file");
     if (!rc && caller->file_count > 1)
-        rc = kiln_fail(err, KILN_INVALID, "%u files came: one at a time", caller->file_count);
+        rc = kiln_fail(err, KILN_INVALID, "%u files came: send one at a time", caller->file_count);
     return rc;
 }
 
-static enum kiln_code begin(struct engine *e, struct caller *caller,
-                            const struct frame_header *header, struct bytes body,
-                            const struct upload_kind *kind, struct kiln_err *err)
+static enum kiln_code begin_upload(struct engine *e, const struct request *request,
+                                   const struct upload_kind *kind, struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *question = NULL;
-    enum kiln_code rc = admin_read(header, body, import_members, &question, err);
+    enum kiln_code rc = admin_read(request->header, request->body, import_members, &question, err);
     if (!rc)
-        rc = check_question(e, caller, question, kind == &merge_kind, err);
-    return rc ? rc : upload_begin(e, caller, header, kind, KILN_TAKE(question), err);
+        rc = check_question(e, request->caller, question, kind == &merge_kind, err);
+    return rc ? rc : upload_begin(e, request, kind, KILN_TAKE(question), err);
 }
 
 enum kiln_code handle_tuning_import(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return begin(e, caller, header, body, &import_kind, err);
+    return begin_upload(e, &(struct request){ caller, header, body }, &import_kind, err);
 }
 
 enum kiln_code handle_tuning_merge(struct engine *e, struct caller *caller,
                                    const struct frame_header *header, struct bytes body,
                                    struct kiln_err *err)
 {
-    return begin(e, caller, header, body, &merge_kind, err);
+    return begin_upload(e, &(struct request){ caller, header, body }, &merge_kind, err);
 }

@@ -9,7 +9,7 @@ static const struct admin_member verify_members[] = {
     { "driver", MEMBER_TEXT }, { "toolchain", MEMBER_TEXT }, { "database_id", MEMBER_TEXT }, { 0 }
 };
 
-struct entry { /* a measured one, borrowed from the table */
+struct entry { /* a measured entry; borrowed from the databases */
     const struct tuning_place *place;
     const struct tuning_row *row;
 };
@@ -23,8 +23,9 @@ struct verify { /* query->state */
     uint64_t checked, unchecked; /* records */
     uint64_t stale;              /* entries */
     uint64_t damaged;            /* databases */
-    unsigned step, seen; /* the system database that is checked next; those that were passed */
-    bool is_checked;     /* it was found */
+    unsigned step, seen; /* |step|: index of the system database to check next; |seen|: databases
+                            visited so far */
+    bool is_checked;     /* a database was checked in this step */
     bool is_stale_known;
 };
 
@@ -33,7 +34,7 @@ static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *
     const struct json *q = query->base.question;
     struct verify *v = query->state;
     v->query = query;
-    enum kiln_code rc = tuning_database_id_word(q, v->database_id, err);
+    enum kiln_code rc = tuning_database_id_of_question(q, v->database_id, err);
     if (!rc)
         rc = tuning_text_take("driver", bytes_of_text(json_get_text(q, "driver", "")),
                               sizeof(v->driver), v->driver, err);
@@ -47,7 +48,7 @@ static enum kiln_code check_verify(struct tuning_query *query, struct kiln_err *
 
 static bool is_known(const char *text) { return text && *text; }
 
-static bool grow(struct verify *v)
+static bool grow_entries(struct verify *v)
 {
     size_t most = v->most ? 2 * v->most : 1024;
     struct entry *more = realloc(v->entries, most * sizeof(*more));
@@ -69,7 +70,7 @@ static bool gather_record(void *context, const struct tuning_held *held)
         const struct tuning_origin *o = &held->rows[i].measured.origin;
         if (!is_known(o->driver) && !is_known(o->toolchain))
             continue;
-        v->is_out_of_memory = v->count == v->most && !grow(v);
+        v->is_out_of_memory = v->count == v->most && !grow_entries(v);
         if (v->is_out_of_memory)
             return false;
         v->entries[v->count++] = (struct entry){ &held->place, &held->rows[i] };
@@ -83,7 +84,7 @@ static const char *device_of(const struct entry *e)
 }
 
 /* Sorts by device, the newest first. */
-static int compare(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
     int order = strcmp(device_of(x), device_of(y));
@@ -96,7 +97,8 @@ static void report_stale(struct verify *v, const struct entry *e)
     const struct tuning_origin *o = &e->row->measured.origin;
     struct json *j = json_object();
     json_set_text(j, "tier", tuning_tier_name(e->place->tier));
-    json_set_u64(j, "uid", e->row->measured.uid); /* who measured it, also where it is the host's */
+    json_set_u64(j, "uid",
+                 e->row->measured.uid); /* the user who measured it, also for records of the host */
     json_set_text(j, "kind", tuning_kind_name(e->place->kind));
     json_set_text(j, "database_id", e->place->database_id);
     json_set_bytes(j, "key", e->place->key);
@@ -108,7 +110,8 @@ static void report_stale(struct verify *v, const struct entry *e)
     v->stale++;
 }
 
-/* Without a driver and a toolchain to compare with, those of the device's newest measurement. */
+/* Compares with the given driver and toolchain, or else with those of the device's newest
+ * measurement. */
 static void check_entries(struct verify *v)
 {
     bool is_given = v->driver[0] || v->toolchain[0];
@@ -134,7 +137,7 @@ static enum kiln_code find_stale(struct verify *v, const struct tuning *tuning,
     if (v->is_out_of_memory)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot check the records: out of memory");
     if (v->count > 0)
-        qsort(v->entries, v->count, sizeof(*v->entries), compare);
+        qsort(v->entries, v->count, sizeof(*v->entries), compare_entries);
     check_entries(v);
     return KILN_OK;
 }
@@ -176,7 +179,7 @@ static bool check_system(void *context, const struct tuning_system *system)
     return false;
 }
 
-/* False: all were checked. */
+/* False: all system databases were checked. */
 static bool check_next_system(struct verify *v, const struct tuning *tuning)
 {
     v->seen = 0;
@@ -185,7 +188,7 @@ static bool check_next_system(struct verify *v, const struct tuning *tuning)
     return v->is_checked;
 }
 
-/* One step for each of: the measured entries, every system database, tuning.db. */
+/* Does one step: the measured entries, then each system database, then tuning.db. */
 static enum kiln_code work_verify(struct tuning_query *query, struct tuning *tuning,
                                   struct kiln_err *err)
 {
@@ -228,5 +231,5 @@ enum kiln_code handle_tuning_verify(struct engine *e, struct caller *caller,
                                     const struct frame_header *header, struct bytes body,
                                     struct kiln_err *err)
 {
-    return tuning_query_run(e, caller, header, body, &verify_kind, err);
+    return tuning_query_run(e, &(struct request){ caller, header, body }, &verify_kind, err);
 }

@@ -7,15 +7,15 @@
 
 #include <string.h>
 
-/* An answer's frame is sent when it has this many bytes: one record more fits in any case. */
+/* A frame is sent when it has this many bytes. One more record always fits. */
 #define FRAME_ENOUGH (1u << 20)
-/* A neighbour is searched among thousands, and a record may have hundreds of entries in each tier.
- * After this time other requests run. */
-#define TURN_NS 5000000u
+/* After this time other requests run: a search for a neighbour visits thousands of records, and
+ * a record may have hundreds of entries in each tier. */
+#define SLICE_NS 5000000u
 
 /* ---- get ---- */
 
-struct get { /* a request's question, and where it stands */
+struct get { /* a request's question, and how far it was answered */
     struct engine *engine;
     struct caller *caller;
     uint64_t request_id;
@@ -25,13 +25,12 @@ struct get { /* a request's question, and where it stands */
     char driver[TUNING_ORIGIN_TEXT], toolchain[TUNING_ORIGIN_TEXT];
     struct reader problems;
     uint32_t count, next;
-    uint32_t written; /* in the frame being made */
+    uint32_t written; /* answers in the current frame */
 };
 
-static enum kiln_code read_get(struct engine *e, struct caller *caller,
-                               const struct frame_header *header, struct bytes body,
-                               struct get *get, struct kiln_err *err)
+static enum kiln_code read_get(struct bytes body, struct get *get, struct kiln_err *err)
 {
+    struct engine *e = get->engine;
     struct reader r = reader_of(body);
     struct message_tuning_get m = message_tuning_get_read(&r);
     enum kiln_code rc = message_body_check(&r, MESSAGE_tuning_get, err);
@@ -47,14 +46,11 @@ static enum kiln_code read_get(struct engine *e, struct caller *caller,
     if (!rc && (m.count == 0 || m.count > LIMIT_BATCH_ITEMS ||
                 m.problems.size != (size_t)m.count * PROBLEM_WIRE_SIZE))
         rc = kiln_fail(err, KILN_INVALID,
-                       "a look-up is for 1 to %u problems of %u bytes each: it says %u and has %zu "
-                       "bytes of them",
+                       "a look-up has 1 to %u problems of %u bytes each: this one announces %u and "
+                       "has %zu bytes",
                        LIMIT_BATCH_ITEMS, PROBLEM_WIRE_SIZE, (unsigned)m.count, m.problems.size);
-    get->engine = e;
-    get->caller = caller;
-    get->request_id = header->request_id;
     get->question = (struct tuning_question){ .kind = kind,
-                                              .uid = (uint32_t)caller->uid,
+                                              .uid = (uint32_t)get->caller->uid,
                                               .nearest = m.flags & TUNING_NEAREST };
     get->wants_measurements = m.flags & TUNING_MEASUREMENTS;
     get->database = e->tuning->asked[kind];
@@ -173,8 +169,8 @@ static void answer_next(struct get *get)
 static bool answer_some(struct get *get)
 {
     struct engine *e = get->engine;
-    bool may_be_long = get->count - get->next > 1; /* else the clock is not asked */
-    uint64_t end_ns = may_be_long ? clock_monotonic_ns() + TURN_NS : 0;
+    bool may_be_long = get->count - get->next > 1; /* otherwise the clock need not be read */
+    uint64_t end_ns = may_be_long ? clock_monotonic_ns() + SLICE_NS : 0;
     e->records.size = 0;
     e->records.failed = false;
     while (get->next < get->count) {
@@ -191,12 +187,12 @@ static bool answer_some(struct get *get)
     return true;
 }
 
-/* ---- one that takes several loop iterations ---- */
+/* ---- look-ups that take several loop iterations ---- */
 
 struct long_get {
     struct deferred base; /* first member */
     struct get get;
-    uint8_t problems[]; /* that are left */
+    uint8_t problems[]; /* the problems that are left */
 };
 
 static void do_nothing(struct deferred *d) { (void)d; }
@@ -235,7 +231,10 @@ enum kiln_code handle_tuning_get(struct engine *e, struct caller *caller,
                                  struct kiln_err *err)
 {
     struct get get;
-    enum kiln_code rc = read_get(e, caller, header, body, &get, err);
+    get.engine = e; /* the rest is large, and read_get fills it */
+    get.caller = caller;
+    get.request_id = header->request_id;
+    enum kiln_code rc = read_get(body, &get, err);
     if (!rc)
         rc = tuning_ready(e, err);
     if (rc || answer_some(&get))
@@ -245,17 +244,17 @@ enum kiln_code handle_tuning_get(struct engine *e, struct caller *caller,
 
 /* ---- put ---- */
 
-struct measured { /* what a tuning_put says, checked */
+struct measured { /* the checked content of a tuning_put */
     struct tuning_place place;
-    struct tuning_put_token token; /* where |has_token| */
+    struct tuning_put_token token; /* valid if |has_token| */
     bool has_token;
-    struct tuning_measurement measured; /* of all entries, their own figures aside */
+    struct tuning_measurement measured; /* common to all entries */
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT], key[PROBLEM_KEY_MAX];
     struct origin_texts texts;
-    char direction;       /* of the problem, as in keys */
-    struct buffer values; /* owned; of find, as written */
+    char direction;       /* the problem's direction as keys write it */
+    struct buffer values; /* owned; entries of find as text */
     struct tuning_row rows[TUNING_ENTRIES_MAX];
-    size_t ends[TUNING_ENTRIES_MAX]; /* of entries in |values| */
+    size_t ends[TUNING_ENTRIES_MAX]; /* where each entry ends in |values| */
 };
 
 static enum kiln_code read_place(const struct message_tuning_put *m, const struct caller *caller,
@@ -265,7 +264,7 @@ static enum kiln_code read_place(const struct message_tuning_put *m, const struc
     enum kiln_code rc = tuning_kind_take(m->kind, &place->kind, err);
     if (!rc && m->tier != TUNING_TIER_HOST && m->tier != TUNING_TIER_USER)
         rc = kiln_fail(err, KILN_INVALID,
-                       "nothing is measured into tier %u: 2 is the host's, 3 the user's",
+                       "tier %u takes no measurements: 2 is the host's, 3 is the user's",
                        (unsigned)m->tier);
     if (!rc)
         rc = tuning_publisher_check(caller->role, (enum tuning_tier)m->tier, err);
@@ -304,23 +303,22 @@ static enum kiln_code read_token(const struct message_tuning_put *m, struct meas
     if (m->token.size == 0)
         return KILN_OK;
     if (m->token.size != TUNING_TOKEN_SIZE)
-        return kiln_fail(err, KILN_INVALID, "the token has %zu bytes: %u, or none, are wanted",
+        return kiln_fail(err, KILN_INVALID, "the token has %zu bytes: it must have %u or none",
                          m->token.size, TUNING_TOKEN_SIZE);
     memcpy(x->token.bytes, m->token.data, TUNING_TOKEN_SIZE);
     x->has_token = true;
     return KILN_OK;
 }
 
-static enum kiln_code check_figures(const struct message_tuning_entry *m,
-                                    struct tuning_measurement *measured, struct kiln_err *err)
+static enum kiln_code check_measurement(const struct message_tuning_entry *m,
+                                        struct tuning_measurement *measured, struct kiln_err *err)
 {
     measured->samples = m->samples;
     if (m->samples == 0)
         return kiln_fail(err, KILN_INVALID,
-                         "the number of samples is 0: what was not measured is "
-                         "not recorded");
-    enum kiln_code rc = tuning_figure_take("median", m->median_ms, &measured->median_ms, err);
-    return rc ? rc : tuning_figure_take("spread", m->spread_ms, &measured->spread_ms, err);
+                         "the number of samples is 0: a record needs a measurement");
+    enum kiln_code rc = tuning_time_take("median", m->median_ms, &measured->median_ms, err);
+    return rc ? rc : tuning_time_take("spread", m->spread_ms, &measured->spread_ms, err);
 }
 
 static enum kiln_code read_find_entry(const struct message_tuning_entry *m, struct measured *x,
@@ -367,10 +365,10 @@ static enum kiln_code read_entry(struct reader *entries, struct measured *x, siz
     enum kiln_code rc = tuning_solver_check(m.solver, err);
     for (size_t i = 0; !rc && i < index; i++) {
         if (bytes_equal(x->rows[i].id, m.solver))
-            rc = kiln_fail(err, KILN_INVALID, "two entries are of this solver");
+            rc = kiln_fail(err, KILN_INVALID, "two entries name this solver");
     }
     if (!rc)
-        rc = check_figures(&m, &row->measured, err);
+        rc = check_measurement(&m, &row->measured, err);
     if (!rc)
         rc = x->place.kind == TUNING_FIND ? read_find_entry(&m, x, row, err)
                                           : read_perf_entry(&m, row, err);
@@ -394,7 +392,7 @@ static enum kiln_code read_entries(const struct message_tuning_put *m, struct me
                          reader_left(&entries));
     for (size_t i = 0, begin = 0; x->place.kind == TUNING_FIND && i < m->count;
          begin = x->ends[i], i++) {
-        size_t values = begin + x->rows[i].id.size + 1; /* behind "ID:" */
+        size_t values = begin + x->rows[i].id.size + 1; /* the value follows "ID:" */
         x->rows[i].values = bytes_of(x->values.data + values, x->ends[i] - values);
     }
     return KILN_OK;

@@ -12,7 +12,7 @@
 struct open_try {
     struct task task; /* first member */
     struct engine *engine;
-    struct tuning_options options; /* as when it began; the directory is the service's */
+    struct tuning_options options; /* a copy; its directory belongs to the service */
     struct tuning *databases;      /* owned */
     char notice[512];
     enum kiln_code rc;
@@ -58,7 +58,8 @@ static void open_done(struct task *task)
         note_trouble(service, &o->err);
     } else {
         service->databases = o->databases;
-        tuning_set_limits(service->databases, &service->options); /* may have changed meanwhile */
+        tuning_set_limits(service->databases,
+                          &service->options); /* the limits may have changed meanwhile */
         service->trouble[0] = '\0';
         memcpy(service->notice, o->notice, sizeof(o->notice));
         event_note(e, "tuning_available", "the tuning databases could be opened");

@@ -10,8 +10,9 @@
 
 struct tuning_service;
 
-/* At start.  KILN_OK also where a later try may help; service->trouble says why then. */
+/* Opens the databases at start. Also KILN_OK if a later try may succeed; then service->trouble
+ * has the reason. */
 KILN_MUST_CHECK enum kiln_code tuning_open_first(struct tuning_service *service,
                                                  struct kiln_err *err);
-/* Tries again when it is time. */
+/* Tries again if the next try is due. */
 void tuning_open_retry_tick(struct engine *e);

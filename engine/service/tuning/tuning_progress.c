@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/service/tuning/tuning_progress.h"
 
+#include "common/list.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,22 +16,22 @@
 
 struct progress_list {
     const char *name;            /* literal */
-    struct progress_frame *open; /* borrowed: the latest of its frames, while it was not taken */
+    struct progress_frame *open; /* borrowed: the list's latest frame until it is taken */
     uint64_t kept, kept_bytes, left_out;
 };
 
 struct progress_frame {
-    struct progress_frame *next;
+    struct list_link link;
     struct progress_list *list; /* borrowed */
     struct json *items;         /* owned */
     unsigned count;
-    size_t bytes; /* as they are sent */
+    size_t bytes; /* as text */
 };
 
 struct tuning_progress {
     pthread_mutex_t lock;
-    struct progress_frame *first, *last; /* owned list */
-    const char *stage;                   /* literal; NULL: nothing new of it */
+    struct list frames; /* of struct progress_frame, in order; owned */
+    const char *stage;  /* literal; NULL: not changed since the last frame */
     uint64_t done, total;
     struct progress_list lists[PROGRESS_LISTS_MAX];
     unsigned list_count;
@@ -42,18 +44,17 @@ enum kiln_code tuning_progress_create(struct tuning_progress **ret_progress, str
     if (!progress)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot keep the request: out of memory");
     pthread_mutex_init(&progress->lock, NULL);
+    list_init(&progress->frames);
     *ret_progress = progress;
     return KILN_OK;
 }
 
-static struct progress_frame *pop(struct tuning_progress *progress)
+static struct progress_frame *pop_frame(struct tuning_progress *progress)
 {
-    struct progress_frame *frame = progress->first;
+    struct progress_frame *frame = LIST_FIRST(&progress->frames, struct progress_frame, link);
     if (!frame)
         return NULL;
-    progress->first = frame->next;
-    if (!progress->first)
-        progress->last = NULL;
+    list_remove(&frame->link);
     if (frame->list->open == frame)
         frame->list->open = NULL;
     return frame;
@@ -63,7 +64,7 @@ void tuning_progress_destroy(struct tuning_progress *progress)
 {
     if (!progress)
         return;
-    for (struct progress_frame *frame = pop(progress); frame; frame = pop(progress)) {
+    for (struct progress_frame *frame = pop_frame(progress); frame; frame = pop_frame(progress)) {
         json_destroy(frame->items);
         free(frame);
     }
@@ -82,12 +83,12 @@ static struct progress_frame *frame_for(struct tuning_progress *progress,
         return NULL;
     frame->list = list;
     frame->items = json_array();
-    *(progress->last ? &progress->last->next : &progress->first) = frame;
-    progress->last = list->open = frame;
+    list_append(&progress->frames, &frame->link);
+    list->open = frame;
     return frame;
 }
 
-/* As it is sent; 0: out of memory. */
+/* The size of the item as text; 0: out of memory. */
 static size_t size_of(const struct json *item)
 {
     KILN_AUTO(mem) char *text = json_print(item, /* indent= */ false);
@@ -105,7 +106,7 @@ static struct progress_list *list_of(struct tuning_progress *progress, const cha
     return &progress->lists[at];
 }
 
-static bool has_room(const struct progress_list *list, size_t size)
+static bool has_space(const struct progress_list *list, size_t size)
 {
     return list->kept < PROGRESS_ITEMS_MAX && size > 0 &&
            list->kept_bytes + size <= PROGRESS_BYTES_MAX;
@@ -116,7 +117,7 @@ void tuning_progress_add(struct tuning_progress *progress, const char *name, str
     size_t size = size_of(item);
     pthread_mutex_lock(&progress->lock);
     struct progress_list *list = list_of(progress, name);
-    struct progress_frame *frame = has_room(list, size) ? frame_for(progress, list) : NULL;
+    struct progress_frame *frame = has_space(list, size) ? frame_for(progress, list) : NULL;
     if (frame) {
         json_append(frame->items, item);
         frame->count++;
@@ -167,7 +168,7 @@ struct json *tuning_progress_take(struct tuning_progress *progress)
 {
     struct json *taken = NULL;
     pthread_mutex_lock(&progress->lock);
-    struct progress_frame *items = progress->stage ? NULL : pop(progress);
+    struct progress_frame *items = progress->stage ? NULL : pop_frame(progress);
     if (progress->stage)
         taken = make_stage_frame(progress);
     progress->stage = NULL;
@@ -190,7 +191,7 @@ bool tuning_progress_is_stopped(const struct tuning_progress *progress)
     return atomic_load(&progress->is_stopped);
 }
 
-/* NULL: of all. */
+/* NULL: in all lists. */
 static uint64_t count_left_out(struct tuning_progress *progress, const char *name)
 {
     uint64_t count = 0;

@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Progress of a long change of the tuning databases, and what it finds on the way.
+ * The progress and the findings of a long change of the tuning databases.
  *
- * Role       collects on WORK_QUEUE_TUNING; the engine's thread takes frames of it to send:
+ * Role       WORK_QUEUE_TUNING collects items; the engine's thread takes frames of them to send:
  *            {"progress": {stage, done, total}} and {NAME: [item...]}, as "bad", "conflicts"
- * Threading  adding on one thread and taking on another, at the same time
+ * Threading  one thread may add while another takes
  *
  * Each list keeps its first PROGRESS_ITEMS_MAX items, up to PROGRESS_BYTES_MAX, and counts the
  * rest.  Lists have limits of their own, so hints never take the space of errors.
@@ -29,16 +29,17 @@ KILN_DEFINE_AUTO(tuning_progress)
 struct tuning_job_events tuning_progress_events(struct tuning_progress *progress);
 void tuning_progress_set_stage(struct tuning_progress *progress, const char *stage, uint64_t done,
                                uint64_t total);
-/* |name| is a literal, one of PROGRESS_LISTS_MAX at most; takes |item|. */
+/* Adds |item|, which it takes over, to the list |name|: a literal, one of at most
+ * PROGRESS_LISTS_MAX names. */
 void tuning_progress_add(struct tuning_progress *progress, const char *name, struct json *item);
-/* |text| as a member of an item: of a longer one than PROGRESS_VALUE_MAX the beginning, and how
- * long it is. */
+/* Sets |text| as a member of an item. If it is longer than PROGRESS_VALUE_MAX, only its
+ * beginning and its length. */
 void tuning_progress_set_value(struct json *item, const char *name, struct bytes text);
-/* The next frame, the caller's; NULL: there is nothing new. */
+/* Returns the next frame, which the caller owns. NULL: nothing is new. */
 struct json *tuning_progress_take(struct tuning_progress *progress);
-/* Call it when the caller has left: the collecting thread notices it now and then, and gives up. */
+/* Call it when the client has left: the collecting thread checks for it and gives up. */
 void tuning_progress_stop(struct tuning_progress *progress);
 bool tuning_progress_is_stopped(const struct tuning_progress *progress);
-/* Items that were not kept: of all lists, of one. */
+/* The number of items that were not kept, in all lists and in one list. */
 uint64_t tuning_progress_left_out(struct tuning_progress *progress);
 uint64_t tuning_progress_left_out_of(struct tuning_progress *progress, const char *name);

@@ -9,16 +9,17 @@ static struct tuning_put *put_of(struct tuning_change *change)
     return LIST_ENTRY(change, struct tuning_put, change);
 }
 
-/* ---- its slot in the queue ---- */
+/* ---- in the queue ---- */
 
 static enum kiln_code begin_put(struct tuning_change *change, struct tuning *tuning,
                                 struct kiln_err *err)
 {
     struct tuning_put *put = put_of(change);
     const struct tuning_options *options = &change->request->engine->tuning->options;
-    if (!options->directory && !options->data) /* of a program that has data inside it is known */
+    if (!options->directory &&
+        !options->data) /* a program with built-in data keeps records in memory */
         return kiln_fail(err, KILN_UNAVAILABLE,
-                         "this kiln has no state directory: what is measured cannot be kept now");
+                         "there is no state directory, so measurements cannot be stored");
     enum kiln_code rc =
         tuning_job_put(tuning, put->record->rows, put->record->count, &change->job, err);
     if (!rc && put->is_once)
@@ -58,7 +59,7 @@ static void release_put(struct deferred *d)
 {
     struct tuning_put *put = (struct tuning_put *)d;
     if (put->charged)
-        budget_give(d->engine->budget, d->uid, put->charged);
+        budget_return(d->engine->budget, d->uid, put->charged);
     record_destroy(put->record);
 }
 
@@ -74,7 +75,7 @@ static uint64_t size_of(const struct tuning_row *rows, size_t count)
     return size;
 }
 
-/* Copies what is put, charged to its user. */
+/* Copies the rows and charges the user for them. */
 static enum kiln_code keep_rows(struct tuning_put *put, const struct tuning_putting *what,
                                 struct kiln_err *err)
 {
@@ -103,7 +104,7 @@ enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller, uint64_
     put->change.request = &put->base;
     enum kiln_code rc = keep_rows(put, what, err);
     if (!rc) {
-        deferred_wait(&put->base); /* it may end within the next call */
+        deferred_wait(&put->base); /* the request may end within the next call */
         rc = tuning_queue_add(&put->change, err);
     }
     if (rc)

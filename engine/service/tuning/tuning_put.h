@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A measured record on its way into tuning.db.
+ * Writes a measured record to tuning.db.
  *
- * Role       the request tuning_put, and the end of a lease: a slot of the queue, then an answer
- * Ownership  a put owns a copy of its rows and frees itself once it was answered
+ * Role       serves the request tuning_put and the end of a lease: waits in the queue, then answers
+ * Ownership  a put owns a copy of its rows and frees itself after the answer
  * Threading  the engine's thread
  */
 #include "engine/service/tuning/tuning_queue.h"
@@ -14,10 +14,10 @@
 struct tuning_put;
 
 struct tuning_put_kind {
-    bool stays; /* goes on when its caller has left: it is the work of several */
-    /* However it ended, before the answer; may be NULL. */
+    bool stays; /* continues if its caller leaves, because several clients share the work */
+    /* Called before the answer, whether the put succeeded or not; may be NULL. */
     void (*ended)(struct tuning_put *put);
-    /* It was recorded, and its caller is still there. */
+    /* Sends the answer of a recorded put whose caller is still there. */
     void (*reply)(struct tuning_put *put, struct caller *caller);
 };
 
@@ -26,22 +26,22 @@ struct tuning_put {
     struct tuning_change change;
     const struct tuning_put_kind *kind;
     struct record *record;         /* owned */
-    struct tuning_put_token token; /* where |is_once| */
+    struct tuning_put_token token; /* valid if |is_once| */
     bool is_once;
-    uint64_t charged; /* bytes, of the budget of what waits */
-    uint64_t lease;   /* that it ends; 0: none */
+    uint64_t charged; /* bytes charged to the user's budget */
+    uint64_t lease;   /* the lease that the put ends; 0: none */
 };
 
-struct tuning_putting { /* what is put; borrowed */
+struct tuning_putting { /* the rows to record; borrowed */
     const struct tuning_put_kind *kind;
-    /* Of one place; those of find in the new dialect, which become the old one where the record is
-     * in that. */
+    /* Rows of one place. Rows of find are in the new dialect; they are converted if the record
+     * is in the old one. */
     const struct tuning_row *rows;
     size_t count;
-    const struct tuning_put_token *token; /* NULL: it does not come again */
+    const struct tuning_put_token *token; /* NULL: the client never repeats the request */
     uint64_t lease;
 };
-/* It may have been answered when this returns. */
+/* Defers the request, which may have been answered when this returns. */
 KILN_MUST_CHECK enum kiln_code tuning_put_begin(struct engine *e, struct caller *caller,
                                                 uint64_t request_id,
                                                 const struct tuning_putting *what,

@@ -2,7 +2,7 @@
 #include "engine/service/tuning/tuning_query.h"
 
 #include "engine/service/packages/packages.h"
-#include "engine/service/requests/handed_files.h"
+#include "engine/service/requests/exported_files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -74,7 +74,7 @@ static const struct tuning_change_kind change_kind = { .begin = query_begin,
 static void reply_with_files(struct deferred *d, struct caller *caller)
 {
     const struct tuning_query *query = (const struct tuning_query *)d;
-    admin_send_files(d->engine, caller, d->request_id, d->answer, query->files, query->file_count);
+    admin_send_files(d, caller, query->files, query->file_count);
 }
 
 /* A change that has not begun never begins. */
@@ -117,16 +117,15 @@ static enum kiln_code prepare_query(struct tuning_query *query, struct kiln_err 
     return rc;
 }
 
-enum kiln_code tuning_query_run(struct engine *e, struct caller *caller,
-                                const struct frame_header *header, struct bytes body,
+enum kiln_code tuning_query_run(struct engine *e, const struct request *request,
                                 const struct tuning_query_kind *kind, struct kiln_err *err)
 {
     KILN_AUTO(json) struct json *question = NULL;
-    enum kiln_code rc = admin_read(header, body, kind->members, &question, err);
+    enum kiln_code rc = admin_read(request->header, request->body, kind->members, &question, err);
     if (rc)
         return rc;
     struct tuning_query *query =
-        deferred_create(&deferred_query, e, caller, header->request_id, err);
+        deferred_create(&deferred_query, e, request->caller, request->header->request_id, err);
     if (!query)
         return err->code;
     query->kind = kind;
@@ -134,7 +133,7 @@ enum kiln_code tuning_query_run(struct engine *e, struct caller *caller,
     rc = prepare_query(query, err);
     if (!rc) {
         query->change.events = tuning_progress_events(query->progress);
-        deferred_wait(&query->base); /* it may end within the next call */
+        deferred_wait(&query->base); /* the request may end within the next call */
         rc = tuning_queue_add(&query->change, err);
     }
     if (rc)
@@ -148,32 +147,33 @@ void tuning_query_path(const struct tuning_query *query, char *ret_path, size_t 
              (const void *)query, query->file_count);
 }
 
-static struct handed_to handed_to_of(const struct tuning_query *query)
+static struct export_receiver receiver_of(const struct tuning_query *query)
 {
-    return (struct handed_to){ .uid = query->base.uid, .is_admin = query->base.role == ROLE_ADMIN };
+    return (struct export_receiver){ .uid = query->base.uid,
+                                     .is_admin = query->base.role == ROLE_ADMIN };
 }
 
 enum kiln_code tuning_query_check_space(const struct tuning_query *query, uint64_t bytes,
                                         struct kiln_err *err)
 {
     const struct engine *e = query->base.engine;
-    const struct handed_to to = handed_to_of(query);
+    const struct export_receiver to = receiver_of(query);
     if (tuning_progress_is_stopped(query->progress))
         return err->code = KILN_CANCELLED;
-    return handed_files_check(e->handed, packages_staging(e), &to, bytes, err);
+    return exported_files_check(e->exported, packages_staging(e), &to, bytes, err);
 }
 
 enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *path,
                                       uint64_t *ret_bytes, struct kiln_err *err)
 {
-    const struct handed_to to = handed_to_of(query);
+    const struct export_receiver to = receiver_of(query);
     struct stat seen;
     enum kiln_code rc = stat(path, &seen) == 0
                             ? tuning_query_check_space(query, (uint64_t)seen.st_size, err)
                             : kiln_fail_errno(err, errno, "cannot read '%s'", path);
     if (!rc)
-        rc = handed_files_give(query->base.engine->handed, path, &to,
-                               &query->files[query->file_count], err);
+        rc = exported_files_open(query->base.engine->exported, path, &to,
+                                 &query->files[query->file_count], err);
     unlink(path);
     if (!rc)
         *ret_bytes = query->files[query->file_count++]->size;

@@ -19,48 +19,45 @@ struct tuning_query;
 
 struct tuning_query_kind {
     const struct admin_member *members;
-    /* Before it waits: what is wrong with the question, or who may not ask.  May be NULL. */
+    /* Checks the question and the caller's rights before the query waits. May be NULL. */
     enum kiln_code (*check)(struct tuning_query *query, struct kiln_err *err);
-    /* When its slot has come: makes query->change.job.  May be NULL: there is only |work|. */
+    /* Called when the query's turn in the queue comes: makes query->change.job. NULL: there is
+     * only |work|. */
     enum kiln_code (*begin)(struct tuning_query *query, struct tuning *tuning,
                             struct kiln_err *err);
-    /* Sets query->change.more to be called again, if the caller is still there: a step each. */
+    /* Does one step. Sets query->change.more to be called again, if the caller is still there. */
     enum kiln_code (*work)(struct tuning_query *query, struct tuning *tuning, struct kiln_err *err);
-    /* After it, where it ended well: fills the answer, or says in base.rc and base.err what was
-     * wrong all the same.  May be NULL. */
+    /* Called after |work| succeeded: fills the answer, or sets base.rc and base.err. May be
+     * NULL. */
     void (*finish)(struct tuning_query *query);
-    void (*state_done)(void *state); /* what it owns; may be NULL */
+    void (*state_done)(void *state); /* frees what the state owns; may be NULL */
     size_t state_size;               /* of query->state, zeroed */
 };
 
 struct tuning_query {
-    struct deferred base; /* first member; in the group of all administrative requests */
+    struct deferred base; /* first member; in the group |admin| */
     struct tuning_change change;
     const struct tuning_query_kind *kind;
     struct tuning_progress *progress;      /* owned */
     struct object *files[ADMIN_FILES_MAX]; /* owned references: descriptors of the answer */
     size_t file_count;
-    void *state; /* owned; of the kind */
+    void *state; /* owned; its type belongs to the kind */
 };
 
-KILN_MUST_CHECK enum kiln_code tuning_query_run(struct engine *e, struct caller *caller,
-                                                const struct frame_header *header,
-                                                struct bytes body,
+KILN_MUST_CHECK enum kiln_code tuning_query_run(struct engine *e, const struct request *request,
                                                 const struct tuning_query_kind *kind,
                                                 struct kiln_err *err);
-/* A path in the staging directory for a file of this request; none is there. */
+/* Writes an unused path in the staging directory for a file of this request. */
 void tuning_query_path(const struct tuning_query *query, char *ret_path, size_t size);
 /* Call it on the work queue before a file of |bytes| is sent, or while it grows to that size.
  * KILN_BUSY or KILN_FULL: there is no space for it. KILN_CANCELLED: the caller has left. */
 KILN_MUST_CHECK enum kiln_code tuning_query_check_space(const struct tuning_query *query,
                                                         uint64_t bytes, struct kiln_err *err);
-/* The written file at |path| goes out with the answer; it is removed from the directory in any
- * case.
- */
+/* Adds the file at |path| to the answer. The file is removed from the directory in any case. */
 KILN_MUST_CHECK enum kiln_code tuning_query_send_file(struct tuning_query *query, const char *path,
                                                       uint64_t *ret_bytes, struct kiln_err *err);
-/* Sends the next frame of |progress| to the caller of |request|.  False: there is none, or the
- * caller left, so nothing more is collected. */
+/* Sends the next frame of |progress| to the caller of |request|. False: there is none, or the
+ * caller left; then collecting stops. */
 bool tuning_send_progress(const struct deferred *request, struct tuning_progress *progress);
-/* Puts NAME into the answer where it is not 0. */
+/* Sets |name| in the answer unless |count| is 0. */
 void tuning_set_count(struct json *answer, const char *name, uint64_t count);

@@ -65,7 +65,7 @@ static void end_change(struct tuning_change *change)
 static void work_step(struct tuning_change *change)
 {
     struct tuning *databases = change->request->engine->tuning->databases;
-    if (change->stepping) { /* only to let others come in between */
+    if (change->stepping) { /* an empty step, so that other work runs in between */
         if (change->taken)
             tuning_job_clear(change->job);
         return;
@@ -84,7 +84,7 @@ static void work_on_work_queue(struct task *task)
     change->worked_ns += clock_monotonic_ns() - begun_ns;
 }
 
-/* False: its next job could not be made. */
+/* False: the change failed to begin its next step. */
 static bool begin_step(struct tuning_change *change)
 {
     struct engine *e = change->request->engine;
@@ -112,7 +112,7 @@ static void work_queue_done(struct task *task)
     bool again = send_progress(change);
     if (!change->request->rc && change->job && !change->taken) {
         change->taken = tuning_job_take(e->tuning->databases, change->job);
-        again = true; /* for the rest, or to clear away what was replaced */
+        again = true; /* for the rest, or to free what was replaced */
     }
     if (again) {
         change->stepping = true;

@@ -22,19 +22,19 @@
 struct tuning_change;
 
 struct tuning_change_kind {
-    /* On the engine's thread, when the change may begin: makes change->job, or leaves it NULL where
-     * there is only |work|.  Sets change->more to be called again for another step; |work| may do
-     * so, too.  Short changes come between steps: a step may not borrow what they change. */
+    /* Called on the engine's thread when the change may begin. Makes change->job, or leaves it
+     * NULL if there is only |work|. Either function may set change->more to run another step.
+     * Short changes run between steps, so a step must not borrow what they change. */
     enum kiln_code (*begin)(struct tuning_change *change, struct tuning *tuning,
                             struct kiln_err *err);
     /* Called on the work queue, after the job; may be NULL. */
     enum kiln_code (*work)(struct tuning_change *change, struct tuning *tuning,
                            struct kiln_err *err);
-    /* On the engine's thread, now and then: sends a frame of progress; false when there is nothing
-     * to send.  May be NULL. */
+    /* Called on the engine's thread from time to time: sends a frame of progress. False if there
+     * is none. May be NULL. */
     bool (*send_progress)(struct tuning_change *change);
-    /* Once, on the engine's thread: rc and err of the request say how.  The change is the
-     * callee's. */
+    /* Called once, on the engine's thread: rc and err of the request are the result. The callee
+     * owns the change again. */
     void (*ended)(struct tuning_change *change);
     bool is_short; /* changes a record or two */
 };
@@ -43,30 +43,31 @@ struct tuning_change {
     struct task task;
     struct fair_item item;
     const struct tuning_change_kind *kind;
-    struct deferred *request; /* borrowed: that it is part of */
-    uint64_t worked_ns;       /* on the work queue, not yet charged to the user */
+    struct deferred *request; /* the request that the change is part of; borrowed */
+    uint64_t worked_ns;       /* time on the work queue that was not charged to the user yet */
     struct tuning_job *job;   /* owned */
     struct tuning_job_events events;
-    struct tuning_counts counts; /* of its jobs so far */
+    struct tuning_counts counts; /* sums of its jobs so far */
     bool more, stepping, taken;
 };
 
 struct tuning_queue {
     struct fair_queue waiting[2];  /* of struct tuning_change: long ones, short ones */
     struct tuning_change *running; /* borrowed; NULL: none */
-    struct tuning_change *paused;  /* borrowed: a long one between two of its steps; NULL: none */
-    unsigned shorts;               /* short ones since the last step of a long one */
+    struct tuning_change *paused; /* a long change between two of its steps; borrowed; NULL: none */
+    unsigned shorts;              /* short changes that ran since the last step of a long one */
 };
 
 void tuning_queue_init(struct tuning_queue *queue);
-/* Only when it is empty; accepts a zeroed one. */
+/* The queue must be empty. Accepts a zeroed queue. */
 void tuning_queue_done(struct tuning_queue *queue);
-/* |change| has its kind, its request and, where it wants some, its events.  It may have ended
- * before this returns.  KILN_BUSY when too many wait, of one user or in all; KILN_UNAVAILABLE. */
+/* |change| needs its kind and its request; its events are optional. It may have ended when this
+ * returns. KILN_BUSY if too many changes wait, of one user or in total; KILN_UNAVAILABLE without
+ * databases. */
 KILN_MUST_CHECK enum kiln_code tuning_queue_add(struct tuning_change *change, struct kiln_err *err);
-/* True: it had not begun, and is the caller's again. */
+/* True: the change had not begun, and belongs to the caller again. */
 bool tuning_queue_withdraw(struct tuning_change *change);
-/* Changes that wait end as KILN_UNAVAILABLE. */
+/* Ends waiting changes with KILN_UNAVAILABLE. */
 void tuning_queue_drain(struct engine *e);
-/* Sends the progress of the running one. */
+/* Sends the progress of the running change. */
 void tuning_queue_tick(struct engine *e);

@@ -3,7 +3,7 @@
 
 #include "common/clock.h"
 
-static void add(struct tuning_selected *s, enum tuning_kind kind, struct bytes key)
+static void add_key(struct tuning_selected *s, enum tuning_kind kind, struct bytes key)
 {
     struct tuning_selection *all = &s->selection;
     if (all->by_kind && all->kind != kind)
@@ -19,8 +19,8 @@ static enum kiln_code add_problems(struct tuning_selected *s, const char *proble
     if (rc)
         return rc;
     for (unsigned i = 0; i < tuning_keys_count(&s->keys); i++) {
-        add(s, TUNING_FIND, tuning_keys_at(&s->keys, TUNING_FIND, i));
-        add(s, TUNING_PERF, tuning_keys_at(&s->keys, TUNING_PERF, i));
+        add_key(s, TUNING_FIND, tuning_keys_at(&s->keys, TUNING_FIND, i));
+        add_key(s, TUNING_PERF, tuning_keys_at(&s->keys, TUNING_PERF, i));
     }
     return KILN_OK;
 }
@@ -38,11 +38,11 @@ enum kiln_code tuning_select(const struct json *question, enum tuning_tier tier,
                                       .keys = s->selected_keys };
     const char *problem = json_get_text(question, "problem", NULL);
     uint64_t age = json_get_u64(question, "older_than", 0), now = clock_wall_s();
-    enum kiln_code rc = tuning_kind_word(question, &all->kind, &all->by_kind, err);
+    enum kiln_code rc = tuning_kind_of_question(question, &all->kind, &all->by_kind, err);
     if (!rc)
-        rc = tuning_database_id_word(question, s->database_id, err);
+        rc = tuning_database_id_of_question(question, s->database_id, err);
     if (!rc)
-        rc = tuning_backend_word(question, s->backend, err);
+        rc = tuning_backend_of_question(question, s->backend, err);
     if (rc)
         return rc;
     if (age > 0)

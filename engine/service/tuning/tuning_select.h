@@ -12,16 +12,16 @@
 #define TUNING_SELECTED_KEYS 6 /* a command line names three problems, each with two keys */
 
 struct tuning_selected {
-    struct tuning_selection selection; /* all of it: one change, made whole or not at all */
+    struct tuning_selection selection; /* a change applies to the whole selection or not at all */
     struct tuning_key selected_keys[TUNING_SELECTED_KEYS];
-    bool selects_some; /* the question names something, so not all is meant */
+    bool selects_some; /* the question names something, so not all records are selected */
     struct tuning_keys keys;
     char database_id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
 };
 
-/* Members database_id, kind, backend, problem, solver, older_than; of |tier|.  What is no key of
- * MIOpen's may be one that is kept verbatim: where nothing is selected, |keys.why| says what is
- * wrong with it. */
+/* Reads the members database_id, kind, backend, problem, solver and older_than, for records of
+ * |tier|. A text that is no key of MIOpen may be a key that is kept verbatim. If no record has
+ * it, |keys.why| says why it is no key. */
 KILN_MUST_CHECK enum kiln_code tuning_select(const struct json *question, enum tuning_tier tier,
                                              struct tuning_selected *ret_selected,
                                              struct kiln_err *err);

@@ -8,14 +8,13 @@ enum kiln_code tuning_text_take(const char *what, struct bytes text, size_t most
                                 struct kiln_err *err)
 {
     if (text.size >= most)
-        return kiln_fail(err, KILN_INVALID, "the %s has %zu letters, %zu are the most", what,
+        return kiln_fail(err, KILN_INVALID, "the %s has %zu characters; the maximum is %zu", what,
                          text.size, most - 1);
     for (size_t i = 0; i < text.size; i++) {
         if (text.data[i] < ' ' || text.data[i] > '~')
             return kiln_fail(err, KILN_INVALID,
-                             "the %s holds byte 0x%02x: printable ASCII may stand "
-                             "there",
-                             what, (unsigned)text.data[i]);
+                             "the %s contains byte 0x%02x: only printable ASCII is allowed", what,
+                             (unsigned)text.data[i]);
     }
     if (text.size > 0)
         memcpy(ret_text, text.data, text.size);
@@ -120,15 +119,15 @@ uint64_t tuning_bits_of(double value)
     return bits;
 }
 
-enum kiln_code tuning_figure_take(const char *what, uint64_t bits, double *ret_figure,
-                                  struct kiln_err *err)
+enum kiln_code tuning_time_take(const char *what, uint64_t bits, double *ret_time,
+                                struct kiln_err *err)
 {
     double value = tuning_double_of(bits);
     if (!isfinite(value) || value < 0 || value > TUNING_FIGURE_MAX)
         return kiln_fail(err, KILN_INVALID,
-                         "the %s is %g: a finite number of milliseconds from 0 to %g is wanted",
+                         "the %s is %g: it must be a finite number of milliseconds from 0 to %g",
                          what, value, TUNING_FIGURE_MAX);
-    *ret_figure = value;
+    *ret_time = value;
     return KILN_OK;
 }
 
@@ -147,9 +146,9 @@ enum kiln_code tuning_publisher_check(enum role role, enum tuning_tier tier, str
 
 /* ---- of JSON questions ---- */
 
-enum kiln_code tuning_tier_word(const struct json *question, const char *name,
-                                enum tuning_tier otherwise, enum tuning_tier *ret_tier,
-                                struct kiln_err *err)
+enum kiln_code tuning_tier_of_question(const struct json *question, const char *name,
+                                       enum tuning_tier otherwise, enum tuning_tier *ret_tier,
+                                       struct kiln_err *err)
 {
     const char *word = json_get_text(question, name, NULL);
     *ret_tier = otherwise;
@@ -161,12 +160,12 @@ enum kiln_code tuning_tier_word(const struct json *question, const char *name,
             return KILN_OK;
         }
     }
-    return kiln_fail(err, KILN_INVALID, "'%s' is 'system', 'host' or 'user', not '%.40s'", name,
-                     word);
+    return kiln_fail(err, KILN_INVALID, "'%s' must be 'system', 'host' or 'user', not '%.40s'",
+                     name, word);
 }
 
-enum kiln_code tuning_kind_word(const struct json *question, enum tuning_kind *ret_kind,
-                                bool *ret_has, struct kiln_err *err)
+enum kiln_code tuning_kind_of_question(const struct json *question, enum tuning_kind *ret_kind,
+                                       bool *ret_has, struct kiln_err *err)
 {
     const char *word = json_get_text(question, "kind", NULL);
     *ret_has = word != NULL;
@@ -176,19 +175,20 @@ enum kiln_code tuning_kind_word(const struct json *question, enum tuning_kind *r
     *ret_kind = TUNING_PERF;
     if (strcmp(word, tuning_kind_name(TUNING_PERF)) == 0)
         return KILN_OK;
-    return kiln_fail(err, KILN_INVALID, "'kind' is 'find' or 'perf', not '%.40s'", word);
+    return kiln_fail(err, KILN_INVALID, "'kind' must be 'find' or 'perf', not '%.40s'", word);
 }
 
-enum kiln_code tuning_database_id_word(const struct json *question, char ret_id[DATABASE_ID_MAX],
-                                       struct kiln_err *err)
+enum kiln_code tuning_database_id_of_question(const struct json *question,
+                                              char ret_id[DATABASE_ID_MAX], struct kiln_err *err)
 {
     const char *word = json_get_text(question, "database_id", "");
     ret_id[0] = '\0';
     return *word ? tuning_database_id_take(bytes_of_text(word), ret_id, err) : KILN_OK;
 }
 
-enum kiln_code tuning_backend_word(const struct json *question,
-                                   char ret_backend[TUNING_BACKEND_TEXT], struct kiln_err *err)
+enum kiln_code tuning_backend_of_question(const struct json *question,
+                                          char ret_backend[TUNING_BACKEND_TEXT],
+                                          struct kiln_err *err)
 {
     struct bytes word = bytes_of_text(json_get_text(question, "backend", ""));
     if (word.size > 0 && tuning_backend_check(word, err))
@@ -202,8 +202,8 @@ enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys, st
     struct bytes name = bytes_of_text(text);
     if (name.size == 0 || name.size > TUNING_KEY_MAX * 4)
         return kiln_fail(err, KILN_INVALID,
-                         "a problem's name has 1 to %u letters: a MIOpenDriver command line, or a "
-                         "key of a FindDb or PerfDb",
+                         "a problem's name has 1 to %u characters: a MIOpenDriver command line, or "
+                         "a key of a FindDb or PerfDb",
                          TUNING_KEY_MAX * 4);
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = problem_named(name, ret_keys->problems, &ret_keys->count, &why);

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What requests about tuning say, checked and copied: ids, origins, figures, which records.
+ * Checks and copies the parts of requests about tuning: ids, origins, times, selections of records.
  *
  * Threading  pure functions
  */
@@ -17,7 +17,8 @@
  * in memory. */
 #define TUNING_FILE_MAX (256u << 20)
 
-/* KILN_INVALID names |what|: longer than |most| - 1, or not printable ASCII. */
+/* Copies |text|, which must be printable ASCII of at most |most| - 1 characters. KILN_INVALID
+ * names |what|. */
 KILN_MUST_CHECK enum kiln_code tuning_text_take(const char *what, struct bytes text, size_t most,
                                                 char *ret_text, struct kiln_err *err);
 KILN_MUST_CHECK enum kiln_code tuning_kind_take(unsigned number, enum tuning_kind *ret_kind,
@@ -25,29 +26,29 @@ KILN_MUST_CHECK enum kiln_code tuning_kind_take(unsigned number, enum tuning_kin
 KILN_MUST_CHECK enum kiln_code tuning_database_id_take(struct bytes text,
                                                        char ret_id[DATABASE_ID_MAX],
                                                        struct kiln_err *err);
-/* One that records of the device stand under; of perf it must be empty, of find empty is the
- * device's own (common/device_database_id.h). */
+/* Checks a backend under which records of the device may be stored. For perf it must be empty.
+ * For find, an empty one means the device's own (common/device_database_id.h). */
 KILN_MUST_CHECK enum kiln_code tuning_backend_take(enum tuning_kind kind, const char *database_id,
                                                    struct bytes text,
                                                    char ret_backend[TUNING_BACKEND_TEXT],
                                                    struct kiln_err *err);
 
-struct tuning_database { /* whose records a request is about; zero: none */
+struct tuning_database { /* the database of a request's records; zeroed: none */
     char id[DATABASE_ID_MAX], backend[TUNING_BACKEND_TEXT];
 };
-/* Both of the above.  |known| holds what was taken for this kind before: the same texts again, as
- * those of most look-ups are, are in order. */
+/* Both of the above. |known| holds the ids that were checked last for this kind. Most look-ups
+ * repeat them, and then nothing is checked again. */
 KILN_MUST_CHECK enum kiln_code tuning_database_take(enum tuning_kind kind, struct bytes id,
                                                     struct bytes backend,
                                                     struct tuning_database *known,
                                                     struct kiln_err *err);
 
-/* The record of a valid problem; KILN_UNSUPPORTED where a PerfDb has no key for it. */
+/* Writes the key of a valid problem's record. KILN_UNSUPPORTED if a PerfDb has no key for it. */
 KILN_MUST_CHECK enum kiln_code tuning_key_of(enum tuning_kind kind, const struct problem *problem,
                                              char text[PROBLEM_KEY_MAX], struct bytes *ret_key,
                                              struct kiln_err *err);
 
-struct origin_fields { /* as they came */
+struct origin_fields { /* as the client sent them */
     struct bytes device_uuid, device, driver, toolchain, library;
 };
 struct origin_texts {
@@ -60,12 +61,12 @@ KILN_MUST_CHECK enum kiln_code tuning_origin_take(const struct origin_fields *fi
                                                   struct tuning_origin *ret_origin,
                                                   struct kiln_err *err);
 
-/* A double's bits, and back. */
+/* Convert between a double and its bits. */
 double tuning_double_of(uint64_t bits);
 uint64_t tuning_bits_of(double value);
 /* KILN_INVALID unless it is a number from 0 to TUNING_FIGURE_MAX. */
-KILN_MUST_CHECK enum kiln_code tuning_figure_take(const char *what, uint64_t bits,
-                                                  double *ret_figure, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code tuning_time_take(const char *what, uint64_t bits, double *ret_time,
+                                                struct kiln_err *err);
 
 /* Whether |role| may change records that all users share. */
 bool tuning_may_publish(enum role role);
@@ -74,35 +75,38 @@ KILN_MUST_CHECK enum kiln_code tuning_publisher_check(enum role role, enum tunin
 
 /* ---- of JSON questions ---- */
 
-/* Member "backend", to choose records by; "" where the question names none. */
-KILN_MUST_CHECK enum kiln_code tuning_backend_word(const struct json *question,
-                                                   char ret_backend[TUNING_BACKEND_TEXT],
-                                                   struct kiln_err *err);
+/* Reads the member "backend", which selects records; "" if the question has none. */
+KILN_MUST_CHECK enum kiln_code tuning_backend_of_question(const struct json *question,
+                                                          char ret_backend[TUNING_BACKEND_TEXT],
+                                                          struct kiln_err *err);
 
-/* The word of member |name|; |otherwise| where there is none.  KILN_INVALID names the words. */
-KILN_MUST_CHECK enum kiln_code tuning_tier_word(const struct json *question, const char *name,
-                                                enum tuning_tier otherwise,
-                                                enum tuning_tier *ret_tier, struct kiln_err *err);
-/* |ret_has| false: the question names none. */
-KILN_MUST_CHECK enum kiln_code tuning_kind_word(const struct json *question,
-                                                enum tuning_kind *ret_kind, bool *ret_has,
-                                                struct kiln_err *err);
-/* "" where the question names none. */
-KILN_MUST_CHECK enum kiln_code tuning_database_id_word(const struct json *question,
-                                                       char ret_id[DATABASE_ID_MAX],
+/* Reads the tier of member |name|; |otherwise| if there is none. KILN_INVALID lists the tiers. */
+KILN_MUST_CHECK enum kiln_code tuning_tier_of_question(const struct json *question,
+                                                       const char *name, enum tuning_tier otherwise,
+                                                       enum tuning_tier *ret_tier,
                                                        struct kiln_err *err);
+/* Reads the member "kind". |ret_has| false: there is none. */
+KILN_MUST_CHECK enum kiln_code tuning_kind_of_question(const struct json *question,
+                                                       enum tuning_kind *ret_kind, bool *ret_has,
+                                                       struct kiln_err *err);
+/* Reads the member "database_id"; "" if there is none. */
+KILN_MUST_CHECK enum kiln_code tuning_database_id_of_question(const struct json *question,
+                                                              char ret_id[DATABASE_ID_MAX],
+                                                              struct kiln_err *err);
 
-struct tuning_keys { /* of what a question calls its problem */
+struct tuning_keys { /* the keys of the problem that a question names */
     struct problem problems[3];
-    char find[3][PROBLEM_KEY_MAX], perf[3][PROBLEM_KEY_MAX]; /* perf "": it has none */
-    unsigned count;        /* 0: it is kept verbatim under its own name, if at all */
-    struct bytes verbatim; /* borrowed */
-    struct kiln_err why;   /* KILN_INVALID: no key and no command line, so wrong unless a record has
-                            * just this for its key */
+    char find[3][PROBLEM_KEY_MAX],
+        perf[3][PROBLEM_KEY_MAX]; /* perf "": PerfDbs have no key for it */
+    unsigned count;               /* 0: the text is not a problem; a record may have it verbatim */
+    struct bytes verbatim;        /* borrowed */
+    struct kiln_err why; /* KILN_INVALID: neither a key nor a command line, so an error unless a
+                            record has this very key */
 };
 KILN_MUST_CHECK enum kiln_code tuning_keys_of(const char *text, struct tuning_keys *ret_keys,
                                               struct kiln_err *err);
-unsigned tuning_keys_count(const struct tuning_keys *keys); /* of problems, or of verbatim keys */
-/* Under which key of a database of this kind problem |index| is recorded.  Where PerfDb has none,
- * that of FindDb: old text PerfDbs may have it verbatim. */
+unsigned tuning_keys_count(
+    const struct tuning_keys *keys); /* the number of problems, or of verbatim keys */
+/* The key of problem |index| in databases of this kind. If a PerfDb has none, that of FindDb:
+ * old text PerfDbs may have it verbatim. */
 struct bytes tuning_keys_at(const struct tuning_keys *keys, enum tuning_kind kind, unsigned index);

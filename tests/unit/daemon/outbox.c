@@ -187,7 +187,7 @@ static void expect_frame(struct fixture *f, unsigned number)
         .type = MESSAGE_kernels,
         .request_id = number,
         .body_size =
-            (uint32_t)(frame->body.size + inlaid_size(frame->segments, frame->segment_count)),
+            (uint32_t)(frame->body.size + segments_size(frame->segments, frame->segment_count)),
         .descriptors = (uint16_t)frame->object_count,
     };
     frame_header_write(raw, &frame->header);

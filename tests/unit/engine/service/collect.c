@@ -167,7 +167,7 @@ TEST(collect, while_toolchains_are_not_known_nothing_is_stale)
     engine_start(f->engine.engine);
     join(f);
     test_caller_refused(&f->admin, &f->engine, MESSAGE_gc, "{\"stale\":true}", KILN_UNAVAILABLE,
-                        "it is not known which compilers are here");
+                        "compilers");
     assert_int_equal(count_of(f, MESSAGE_gc, "{}"), 0);
     assert_true(is_stored(f, "k.cl"));
 }
@@ -230,20 +230,20 @@ TEST(collect, kernels_are_pinned_by_target_name_and_database_id)
     assert_int_equal(count_of(f, MESSAGE_gc, "{\"to_bytes\":0}"), 0);
 }
 
-TEST(collect, pinning_needs_to_be_reported_what)
+TEST(collect, a_pin_request_must_name_kernels)
 {
     struct fixture *f = *state;
-    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{}", KILN_INVALID, "pin what?");
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{}", KILN_INVALID,
+                        "kernel_pin");
     test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin,
-                        "{\"keys\":[\"ab\"],\"name\":\"x\"}", KILN_INVALID, "pin what?");
+                        "{\"keys\":[\"ab\"],\"name\":\"x\"}", KILN_INVALID, "kernel_pin");
     test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{\"keys\":[\"xyz\"]}",
-                        KILN_INVALID, "'xyz' is not a key");
+                        KILN_INVALID, "'xyz'");
     test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_pin, "{\"keys\":[\"ab\"]}",
-                        KILN_NOT_FOUND, "no stored kernel's key begins with 'ab'");
+                        KILN_NOT_FOUND, "'ab'");
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_pin, "{\"name\":\"x\"}", KILN_DENIED,
-                        "needs an administrator");
-    test_caller_refused(&f->ann, &f->engine, MESSAGE_gc, "{}", KILN_DENIED,
-                        "needs an administrator");
+                        "administrator");
+    test_caller_refused(&f->ann, &f->engine, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
 }
 
 TEST(collect, private_kernels_of_others_make_no_key_prefix_ambiguous)
@@ -265,13 +265,13 @@ TEST(collect, private_kernels_of_others_make_no_key_prefix_ambiguous)
     struct json *shown = test_caller_ask(&f->bob, &f->engine, MESSAGE_kernel_show, question);
     assert_string_equal(json_get_text(shown, "key", ""), hex);
     test_caller_refused(&f->ann, &f->engine, MESSAGE_kernel_show, question, KILN_INVALID,
-                        "several keys begin with");
+                        "several keys");
     test_caller_refused(&f->admin, &f->engine, MESSAGE_kernel_show, question, KILN_INVALID,
-                        "several keys begin with");
+                        "several keys");
     digest_to_hex(&private, hex);
     snprintf(question, sizeof(question), "{\"key\":\"%s\"}", hex);
     test_caller_refused(&f->bob, &f->engine, MESSAGE_kernel_show, question, KILN_NOT_FOUND,
-                        "no stored kernel's key begins with");
+                        "begins with");
 }
 
 /* ---- clear ---- */
@@ -333,7 +333,6 @@ TEST(collect, a_cleared_kernel_is_no_longer_hot)
 TEST(collect, clearing_nothing_in_particular_names_what_may_be_given)
 {
     struct fixture *f = *state;
-    test_caller_refused(
-        &f->admin, &f->engine, MESSAGE_clear, "{\"dry_run\":true}", KILN_INVALID,
-        "give target, name, uid, toolchain, database_id, package, older_than_s, own or all");
+    test_caller_refused(&f->admin, &f->engine, MESSAGE_clear, "{\"dry_run\":true}", KILN_INVALID,
+                        "older_than_s");
 }

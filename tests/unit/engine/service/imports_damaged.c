@@ -64,12 +64,12 @@ TEST(imports, damaged_rows_are_counted_and_the_rest_is_imported)
     assert_int_equal(json_get_u64(answer, "damaged", 0), 2);
     assert_int_equal(json_get_u64(answer, "lost", 9), 0);
     assert_null(json_get(answer, "lost_at_least")); /* the file itself is whole */
-    assert_says(json_get_text(answer, "first", ""), "row 5 (");
+    assert_says(json_get_text(answer, "first", ""), "row 5");
     const struct json *rows = json_get(answer, "damaged_rows");
     assert_int_equal(json_count(rows), 2);
     assert_int_equal(json_get_u64(json_first(rows), "id", 0), 5);
     assert_string_equal(json_get_text(json_first(rows), "name", ""), "k4.o");
-    assert_says(json_get_text(json_first(rows), "why", ""), "row 5 ('k4.o')");
+    assert_says(json_get_text(json_first(rows), "why", ""), "'k4.o'");
     assert_string_equal(json_get_text(answer, "database_id", ""), ID);
     assert_string_equal(json_get_text(answer, "scope", ""), "own");
     assert_int_equal(ask_imported(f, &f->ann, "k3.o").code, KILN_OK);
@@ -193,7 +193,7 @@ TEST(imports, a_row_that_no_request_could_name_is_damage_and_the_rest_is_importe
     assert_int_equal(json_get_u64(answer, "imported", 0), 2);
     assert_int_equal(json_get_u64(answer, "damaged", 0), 1);
     assert_says(json_get_text(answer, "first", ""), "row 2");
-    assert_says(json_get_text(answer, "first", ""), "options has 17408 characters");
+    assert_says(json_get_text(answer, "first", ""), "17408");
     assert_int_equal(ask_imported(f, &f->ann, name).code, KILN_OK);
 }
 

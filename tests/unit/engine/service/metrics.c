@@ -154,7 +154,7 @@ TEST(users, a_request_is_counted_with_how_it_ended)
     test_caller_refused(&f->user, &f->engine, MESSAGE_kernel_list, "[]", KILN_INVALID, "JSON");
     /* Refused after a lane has worked on it, and before anybody has. */
     test_caller_refused(&f->user, &f->engine, MESSAGE_kernel_show, "{\"key\":\"ab\"}",
-                        KILN_NOT_FOUND, "no stored kernel");
+                        KILN_NOT_FOUND, "stored kernel");
     test_caller_refused(&f->user, &f->engine, MESSAGE_gc, "{}", KILN_DENIED, "administrator");
 
     const char *page = scrape(f);

@@ -102,7 +102,7 @@ TEST(users, a_flipped_bit_is_a_miss_that_is_counted_and_reported_and_the_others_
     assert_int_equal(counter(f, "quarantined"), 1);
     const char *reported = engine_fixture_reported(&f->engine, "quarantined");
     assert_non_null(reported);
-    assert_says(reported, "package 'gfx90a68.kdb', kernel 'bad.o': ");
+    assert_says(reported, "'bad.o'");
 }
 
 TEST(users, a_damaged_package_row_is_quarantined_and_not_unpacked_again)
@@ -196,7 +196,7 @@ TEST(users, a_file_that_is_no_package_is_refused_once_and_the_others_serve)
                          0644, &err),
          err);
     put_one(f, "gfx90a68.kdb", "conv.o", "the object");
-    assert_says(engine_fixture_reported(&f->engine, "package_refused"), "is not a SQLite file");
+    assert_says(engine_fixture_reported(&f->engine, "package_refused"), "SQLite");
     size_t reported = f->engine.report_count;
 
     engine_fixture_rescan(&f->engine);

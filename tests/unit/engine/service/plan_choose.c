@@ -343,18 +343,16 @@ TEST(with_engine, a_solver_or_config_that_cannot_be_forced_is_refused)
     char valid[PERF_CONFIG_TEXT_MAX], invalid[PERF_CONFIG_TEXT_MAX];
     other_config(true, 0, valid);
     other_config(false, 0, invalid);
-    refused(f, &(struct wanted){ .config = valid }, KILN_INVALID, "without the solver");
+    refused(f, &(struct wanted){ .config = valid }, KILN_INVALID, "solver");
     refused(f, &(struct wanted){ .solver = "ConvMagic", .config = valid }, KILN_NOT_FOUND,
-            "no solver is called 'ConvMagic'");
+            "'ConvMagic'");
     refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = invalid }, KILN_INVALID,
-            "does not fit the problem");
-    refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = "1,x" }, KILN_INVALID,
-            "perf config '1,x' of ConvImplicitGemm");
+            "not fit");
+    refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = "1,x" }, KILN_INVALID, "'1,x'");
     refused(f, &(struct wanted){ .solver = NAIVE_SOLVER, .config = "1" }, KILN_INVALID,
-            "perf config '1' of ConvDirectNaive");
-    refused(f, &(struct wanted){ .solver = "ConvDepthwise" }, KILN_UNSUPPORTED,
-            "ConvDepthwise cannot solve");
-    refused(f, &(struct wanted){ .database_id = "gfx" }, KILN_INVALID, "not a database id");
+            "ConvDirectNaive");
+    refused(f, &(struct wanted){ .solver = "ConvDepthwise" }, KILN_UNSUPPORTED, "ConvDepthwise");
+    refused(f, &(struct wanted){ .database_id = "gfx" }, KILN_INVALID, "database id");
 }
 
 TEST(with_engine, a_long_config_or_driver_is_refused)
@@ -362,10 +360,9 @@ TEST(with_engine, a_long_config_or_driver_is_refused)
     struct tuning_users *f = *state;
     static char text[64u << 10];
     memset(text, '1', sizeof(text) - 1);
-    refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = text }, KILN_INVALID,
-            "perf config '1111");
-    refused(f, &(struct wanted){ .driver = text }, KILN_INVALID, "the driver has 65535 letters");
-    refused(f, &(struct wanted){ .database_id = text }, KILN_INVALID, "not a database id");
+    refused(f, &(struct wanted){ .solver = GEMM_SOLVER, .config = text }, KILN_INVALID, "'1111");
+    refused(f, &(struct wanted){ .driver = text }, KILN_INVALID, "65535");
+    refused(f, &(struct wanted){ .database_id = text }, KILN_INVALID, "database id");
 }
 
 /* ---- staleness ---- */
@@ -501,14 +498,14 @@ TEST(with_engine, why_miss_looks_for_what_a_plan_would_need)
 TEST(plain, without_databases_there_is_still_a_choice)
 {
     const struct problem problem = problem_of_batch(1);
-    const struct plan_wish wish = {
+    const struct plan_options wish = {
         .problem = &problem, .target = &target, .database_id = DEVICE, .driver = "", .toolchain = ""
     };
     struct plan_choice choice;
     struct kiln_err err = KILN_ERR_INIT;
     must(plan_choose(NULL, &wish, &choice, &err), err);
     assert_int_equal(choice.source, PLAN_SOURCE_HEURISTIC);
-    assert_int_equal(choice.wish.solver.size + choice.wish.config.size, 0);
+    assert_int_equal(choice.chosen.solver.size + choice.chosen.config.size, 0);
 }
 
 TEST(plain, there_is_room_for_every_solver)
@@ -579,15 +576,14 @@ TEST(plain, an_id_of_another_device_than_the_targets_is_none)
         if (plan_ids_check(&t, &ids, &err) != (ways[i].fits ? KILN_OK : KILN_INVALID))
             fail_msg("'%s' of '%s': '%s'", ways[i].given, ways[i].target, err.text);
         if (!ways[i].fits)
-            assert_says(err.text, "is another device's than the target");
+            assert_says(err.text, "another device");
     }
 }
 
 TEST(with_engine, a_plan_for_another_device_than_the_targets_is_refused)
 {
     struct tuning_users *f = *state;
-    refused(f, &(struct wanted){ .database_id = "gfx90a68" }, KILN_INVALID,
-            "the database id 'gfx90a68' is another device's than the target '" FIXTURE_TARGET "'");
+    refused(f, &(struct wanted){ .database_id = "gfx90a68" }, KILN_INVALID, "'" FIXTURE_TARGET "'");
 }
 
 TEST(plain, a_toolchain_is_named_by_name_version_and_identity)

@@ -168,7 +168,7 @@ TEST(plan, with_the_compilers_switched_off_too)
     must(test_caller_hello(&f->b, &f->engine), f->engine.err);
     struct message_plan m = plan_for(MI210);
     plan(f, &f->a, &m);
-    assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "compilers are switched off");
+    assert_reply_refuses(&f->a, 0, KILN_UNAVAILABLE, "'workers'");
 
     put_kernel(f, "gfx90a68.kdb");
     plan(f, &f->a, &m);
@@ -211,9 +211,8 @@ TEST(plan, a_package_without_the_kernel_leads_to_the_same_message)
 
     plan(f, &f->a, &m);
 
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED,
-                         "no package has it, and it cannot be compiled: ");
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "solver ConvDirectNaive for gfx90a: ");
+    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package");
+    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "gfx90a: ");
 }
 
 TEST(plan, a_damaged_row_is_as_if_it_were_not_there)
@@ -227,7 +226,7 @@ TEST(plan, a_damaged_row_is_as_if_it_were_not_there)
 
     plan(f, &f->a, &m);
 
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package has it");
+    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package");
     assert_int_equal(stat(f, "quarantined"), 1);
 }
 
@@ -266,9 +265,9 @@ TEST(plan, an_object_for_another_arch_is_damage)
 
     plan(f, &f->a, &m);
 
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package has it");
+    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package");
     assert_int_equal(stat(f, "quarantined"), 1);
-    assert_says(engine_fixture_reported(&f->engine, "quarantined"), "is not a 64-bit ELF file");
+    assert_says(engine_fixture_reported(&f->engine, "quarantined"), "ELF");
     plan(f, &f->a, &m);
     assert_int_equal(stat(f, "quarantined"), 1); /* it is known now */
 }
@@ -352,7 +351,7 @@ TEST(plan, an_object_for_other_features_is_a_miss_and_no_damage)
 
     m.target = bytes_of_text("gfx90a:xnack-");
     plan(f, &f->a, &m);
-    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package has it");
+    assert_reply_refuses(&f->a, 0, KILN_UNSUPPORTED, "no package");
     m.target = bytes_of_text("gfx90a:xnack+");
     plan(f, &f->a, &m);
     assert_int_equal(planned_result(&f->a, 0).tier, TIER_PACKAGE);

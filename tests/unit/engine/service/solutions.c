@@ -211,22 +211,22 @@ TEST(tuning, a_question_that_makes_no_sense_is_refused)
     refused(f, &m, KILN_INVALID, "batch");
     m = question();
     m.target = bytes_of_text("gfx");
-    refused(f, &m, KILN_INVALID, "not a target");
+    refused(f, &m, KILN_INVALID, "target");
     m = question();
     m.database_id = bytes_of_text(text);
-    refused(f, &m, KILN_INVALID, "not a database id");
+    refused(f, &m, KILN_INVALID, "database id");
     m = question();
     m.database_id = bytes_of_text("gfx90a68");
-    refused(f, &m, KILN_INVALID, "'gfx90a68' is another device's than the target");
+    refused(f, &m, KILN_INVALID, "'gfx90a68'");
     m = question();
     m.driver = bytes_of_text(text);
-    refused(f, &m, KILN_INVALID, "the driver has 65535 letters");
+    refused(f, &m, KILN_INVALID, "65535");
     m = question();
     m.toolchain = bytes_of_text("magic");
     refused(f, &m, KILN_NOT_FOUND, "magic");
     m = question();
     m.problem.type = TYPE_INT8;
-    refused(f, &m, KILN_UNSUPPORTED, "no solver can solve");
+    refused(f, &m, KILN_UNSUPPORTED, "no solver");
 }
 
 TEST(tuning, a_target_that_nothing_here_compiles_for_is_listed_all_the_same)
@@ -394,7 +394,7 @@ TEST(tuning, a_range_beyond_the_space_is_refused)
     };
     for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
         const struct message_configs m = range_of(ranges[i][0], ranges[i][1]);
-        refuses_range(f, &m, KILN_INVALID, "ConvImplicitGemm has 0 to ");
+        refuses_range(f, &m, KILN_INVALID, "ConvImplicitGemm");
     }
 }
 
@@ -403,13 +403,13 @@ TEST(tuning, configs_of_what_cannot_be_tuned_are_refused)
     struct tuning_users *f = *state;
     struct message_configs m = range_of(0, 1);
     m.solver = bytes_of_text(NAIVE_SOLVER);
-    refuses_range(f, &m, KILN_INVALID, "ConvDirectNaive has nothing to tune");
+    refuses_range(f, &m, KILN_INVALID, "ConvDirectNaive");
     m.solver = bytes_of_text("ConvMagic");
-    refuses_range(f, &m, KILN_NOT_FOUND, "no solver is called 'ConvMagic'");
+    refuses_range(f, &m, KILN_NOT_FOUND, "'ConvMagic'");
     m.solver = bytes_of_text("");
-    refuses_range(f, &m, KILN_NOT_FOUND, "no solver is called ''");
+    refuses_range(f, &m, KILN_NOT_FOUND, "''");
     m.solver = bytes_of_text("ConvDepthwise");
-    refuses_range(f, &m, KILN_UNSUPPORTED, "ConvDepthwise cannot solve");
+    refuses_range(f, &m, KILN_UNSUPPORTED, "ConvDepthwise");
     m = range_of(0, 1);
     m.problem.groups = 7;
     refuses_range(f, &m, KILN_INVALID, "group");
@@ -480,11 +480,10 @@ TEST(tuning, a_user_has_no_more_than_256_waiting)
         must(ask(f, &f->ann, id), f->engine.err);
     (void)ask(f, &f->ann, 258);
     assert_int_equal(f->ann.reply_count, 1);
-    assert_reply_refuses(&f->ann, 0, KILN_BUSY,
-                         "256 questions about solvers and their configs of user 1000 wait");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "256 questions");
     const struct message_solutions m = question();
     (void)send(f, &f->ann, &m);
-    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "of user 1000 wait");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "user 1000");
     must(ask(f, &f->bob, 1), f->engine.err);
     test_caller_leave(&f->ann, &f->engine);
     fake_executor_run_tasks(&f->engine.executor);

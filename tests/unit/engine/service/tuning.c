@@ -178,7 +178,7 @@ TEST(tuning, only_publishers_and_administrators_put_into_the_hosts_records)
     struct put put = find_put("Mine", 0.03);
     put.m.tier = 2;
     tuning_send_put(f, &f->ann, &put, true);
-    assert_reply_refuses(&f->ann, 0, KILN_DENIED, "give --tier user, or ask an administrator");
+    assert_reply_refuses(&f->ann, 0, KILN_DENIED, "--tier user");
     tuning_put(f, &f->publisher, &put);
     struct message_tuning_answer answer = tuning_ask(f, &f->bob, 0, 0, 1);
     assert_int_equal(answer.tier, 2);
@@ -193,7 +193,7 @@ static void refused(struct tuning_users *f, const struct put *put, const char *w
     assert_reply_refuses(&f->ann, 0, KILN_INVALID, words);
 }
 
-TEST(tuning, figures_that_nobody_can_have_measured_are_refused)
+TEST(tuning, metrics_that_nobody_can_have_measured_are_refused)
 {
     struct tuning_users *f = *state;
     static const double bad[] = { -0.5, NAN, INFINITY, -INFINITY, 1.1e9 };
@@ -206,7 +206,7 @@ TEST(tuning, figures_that_nobody_can_have_measured_are_refused)
     }
     struct put put = find_put("Mine", 1);
     put.entry.samples = 0;
-    refused(f, &put, "number of samples is 0");
+    refused(f, &put, "samples");
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
 }
 
@@ -232,12 +232,12 @@ TEST(tuning, names_that_are_none_of_miopens_are_refused)
 {
     struct tuning_users *f = *state;
     struct put put = find_put("Conv A", 1);
-    refused(f, &put, "'Conv A' is no solver's name");
+    refused(f, &put, "'Conv A'");
     put = find_put("Mine", 1);
     put.entry.algorithm = bytes_of_text("direct");
-    refused(f, &put, "'direct' is no algorithm of MIOpen's");
+    refused(f, &put, "'direct'");
     put.entry.algorithm = bytes_of_text("miopenConvolutionBwdDataAlgoDirect");
-    refused(f, &put, "for this direction");
+    refused(f, &put, "direction");
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).code, KILN_NOT_FOUND);
     put.m.problem.direction = DIRECTION_BACKWARD_DATA;
     tuning_put(f, &f->ann, &put);
@@ -248,7 +248,7 @@ TEST(tuning, a_put_of_what_there_is_not_is_refused)
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.kind = 2;
-    refused(f, &put, "no kind 2");
+    refused(f, &put, "kind 2");
     put = find_put("Mine", 1);
     put.m.tier = 1;
     refused(f, &put, "tier 1");
@@ -271,15 +271,15 @@ TEST(tuning, lists_of_entries_that_do_not_add_up_are_refused)
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.count = 0;
-    refused(f, &put, "1 to 256 entries");
+    refused(f, &put, "256 entries");
     put.m.count = 257;
-    refused(f, &put, "1 to 256 entries");
+    refused(f, &put, "256 entries");
     put.m.count = 2;
-    refused(f, &put, "ends too early");
+    refused(f, &put, "too early");
     put.repeated = 2;
-    refused(f, &put, "two entries are of this solver");
+    refused(f, &put, "this solver");
     put.m.count = 1;
-    refused(f, &put, "follow the last entry");
+    refused(f, &put, "last entry");
 }
 
 TEST(tuning, a_problem_of_mixed_layouts_has_no_perf_record)
@@ -440,7 +440,7 @@ TEST(tuning, one_user_cannot_fill_the_queue)
         assert_int_equal(f->ann.reply_count, 0);
     }
     tuning_send_put(f, &f->ann, &put, false);
-    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "64 changes of tuning records of user 1000");
+    assert_reply_refuses(&f->ann, 0, KILN_BUSY, "64 changes");
     test_caller_forget_replies(&f->ann);
     tuning_send_put(f, &f->bob, &put, false);
     assert_int_equal(f->bob.reply_count, 0);
@@ -540,7 +540,7 @@ TEST(tuning, a_solver_whose_name_is_none_is_refused_in_a_perf_record_too)
 {
     struct tuning_users *f = *state;
     struct put put = perf_put("Conv A", "1,2", 1);
-    refused(f, &put, "'Conv A' is no solver's name");
+    refused(f, &put, "'Conv A'");
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 
@@ -549,7 +549,7 @@ TEST(tuning, a_backend_that_there_is_not_is_refused)
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.backend = bytes_of_text("Metal");
-    refused(f, &put, "'Metal' is no backend: HIP, ");
+    refused(f, &put, "'Metal'");
     put.m.backend = bytes_of_text("OpenCL");
     tuning_put(f, &f->ann, &put);
 }
@@ -559,13 +559,13 @@ TEST(tuning, a_backend_that_is_none_of_the_devices_is_refused)
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.backend = bytes_of_text("CUDA");
-    refused(f, &put, "find records of " ID " have the backend HIP or OpenCL, not 'CUDA'");
+    refused(f, &put, "'CUDA'");
     put.m.database_id = bytes_of_text("sm_90_132");
     put.m.backend = bytes_of_text("HIP");
-    refused(f, &put, "find records of sm_90_132 have the backend CUDA, not 'HIP'");
+    refused(f, &put, "'HIP'");
     put.m.database_id = bytes_of_text("opencl_1a2b3c4d");
     put.m.backend = bytes_of_text("CUDA");
-    refused(f, &put, "have the backend OpenCL, not 'CUDA'");
+    refused(f, &put, "'CUDA'");
 }
 
 static bool note_backend(void *context, const struct tuning_held *held)
@@ -643,7 +643,7 @@ TEST(tuning, a_token_of_another_size_is_refused)
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
     put.m.token = bytes_of_text("short");
-    refused(f, &put, "the token has 5 bytes: 16, or none, are wanted");
+    refused(f, &put, "5 bytes");
     put.m.token = bytes_of_text("seventeen letters");
-    refused(f, &put, "the token has 17 bytes");
+    refused(f, &put, "17 bytes");
 }

@@ -65,12 +65,16 @@ TEST(tuning, the_nearest_is_shown_where_nothing_is_known)
 TEST(tuning, a_problem_that_is_none_and_no_device_are_refused)
 {
     struct tuning_users *f = *state;
-    tuning_refused(f, &f->ann, MESSAGE_tuning_show, "{\"database_id\":\"" ID "\"}", KILN_INVALID,
-                   "");
-    tuning_refused(f, &f->ann, MESSAGE_tuning_show,
-                   "{\"problem\":\"hello\",\"database_id\":\"" ID "\"}", KILN_INVALID, "");
-    tuning_refused(f, &f->ann, MESSAGE_tuning_show, "{\"problem\":\"" KEY "\"}", KILN_INVALID,
-                   "database id");
+    tuning_refused(
+        f, &f->ann,
+        &(struct refusal){ MESSAGE_tuning_show, "{\"database_id\":\"" ID "\"}", KILN_INVALID, "" });
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_show,
+                                      "{\"problem\":\"hello\",\"database_id\":\"" ID "\"}",
+                                      KILN_INVALID, "" });
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_show, "{\"problem\":\"" KEY "\"}",
+                                      KILN_INVALID, "database id" });
 }
 
 TEST(tuning, stats_say_what_there_is)
@@ -95,8 +99,10 @@ TEST(tuning, only_administrators_promote_and_everybody_finds_it_then)
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
-    tuning_refused(f, &f->ann, MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator");
-    tuning_refused(f, &f->publisher, MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator");
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator" });
+    tuning_refused(f, &f->publisher,
+                   &(struct refusal){ MESSAGE_tuning_promote, "{}", KILN_DENIED, "administrator" });
     KILN_AUTO(json)
     struct json *none = tuning_admin(f, &f->admin, MESSAGE_tuning_promote, "{\"uid\":1001}");
     assert_int_equal(answer_number(none, "records"), 0);
@@ -135,9 +141,10 @@ TEST(tuning, users_remove_their_own_records_and_nobody_elses)
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     tuning_put(f, &f->bob, &put);
-    tuning_refused(f, &f->ann, MESSAGE_tuning_remove,
-                   "{\"tier\":\"user\",\"all\":true,\"uid\":1001}", KILN_DENIED,
-                   "another user's records");
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_remove,
+                                      "{\"tier\":\"user\",\"all\":true,\"uid\":1001}", KILN_DENIED,
+                                      "another user's" });
     KILN_AUTO(json)
     struct json *a =
         tuning_admin(f, &f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"all\":true}");
@@ -178,28 +185,35 @@ TEST(tuning, shared_records_are_removed_by_publishers_only)
     struct tuning_users *f = *state;
     const char *system = "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID "\"}";
     tuning_import_system(f);
-    tuning_refused(f, &f->ann, MESSAGE_tuning_remove, system, KILN_DENIED, "give --tier user");
-    tuning_refused(f, &f->ann, MESSAGE_tuning_remove, "{\"tier\":\"host\",\"all\":true}",
-                   KILN_DENIED, "");
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_remove, system, KILN_DENIED, "--tier user" });
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_remove, "{\"tier\":\"host\",\"all\":true}",
+                                      KILN_DENIED, "" });
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_OK);
     json_destroy(tuning_admin(f, &f->publisher, MESSAGE_tuning_remove, system));
     assert_int_equal(tuning_ask(f, &f->bob, 0, 0, 1).code, KILN_NOT_FOUND);
-    tuning_refused(f, &f->publisher, MESSAGE_tuning_remove, system, KILN_NOT_FOUND,
-                   "kilnctl db stats");
+    tuning_refused(
+        f, &f->publisher,
+        &(struct refusal){ MESSAGE_tuning_remove, system, KILN_NOT_FOUND, "kilnctl db stats" });
 }
 
 TEST(tuning, nothing_is_removed_unless_something_is_named)
 {
     struct tuning_users *f = *state;
-    tuning_refused(f, &f->ann, MESSAGE_tuning_remove, "{}", KILN_INVALID, "give a tier");
-    tuning_refused(f, &f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\"}", KILN_INVALID,
-                   "say that all are meant");
-    tuning_refused(f, &f->admin, MESSAGE_tuning_remove, "{\"tier\":\"system\"}", KILN_INVALID,
-                   "its database id and its kind");
-    tuning_refused(f, &f->admin, MESSAGE_tuning_remove,
-                   "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID
-                   "\",\"solver\":\"x\"}",
-                   KILN_INVALID, "as a whole");
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_remove, "{}", KILN_INVALID, "tier" });
+    tuning_refused(
+        f, &f->ann,
+        &(struct refusal){ MESSAGE_tuning_remove, "{\"tier\":\"user\"}", KILN_INVALID, "'all'" });
+    tuning_refused(f, &f->admin,
+                   &(struct refusal){ MESSAGE_tuning_remove, "{\"tier\":\"system\"}", KILN_INVALID,
+                                      "database id" });
+    tuning_refused(f, &f->admin,
+                   &(struct refusal){ MESSAGE_tuning_remove,
+                                      "{\"tier\":\"system\",\"kind\":\"find\",\"database_id\":\"" ID
+                                      "\",\"solver\":\"x\"}",
+                                      KILN_INVALID, "whole" });
 }
 
 /* ---- verify ---- */
@@ -408,7 +422,8 @@ TEST(tuning, only_administrators_compare_another_users_records)
     struct put put = find_put("Mine", 0.03);
     tuning_put(f, &f->ann, &put);
     const char *q = DIFF "\"a_tier\":\"user\",\"b_tier\":\"host\",\"uid\":1000}";
-    tuning_refused(f, &f->bob, MESSAGE_tuning_diff, q, KILN_DENIED, "another user's records");
+    tuning_refused(f, &f->bob,
+                   &(struct refusal){ MESSAGE_tuning_diff, q, KILN_DENIED, "another user's" });
     KILN_AUTO(json) struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_diff, q);
     assert_int_equal(answer_number(a, "only_a"), 1);
 }
@@ -416,12 +431,17 @@ TEST(tuning, only_administrators_compare_another_users_records)
 TEST(tuning, a_comparison_needs_two_sides)
 {
     struct tuning_users *f = *state;
-    tuning_refused(f, &f->ann, MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\"}", KILN_INVALID,
-                   "b_tier");
-    tuning_refused(f, &f->ann, MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\",\"b_name\":\"x\"}",
-                   KILN_INVALID, "0 files came");
-    tuning_refused(f, &f->ann, MESSAGE_tuning_diff, "{\"a_tier\":\"user\",\"b_tier\":\"host\"}",
-                   KILN_INVALID, "their kind and their database id");
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_diff, DIFF "\"a_tier\":\"user\"}",
+                                      KILN_INVALID, "b_tier" });
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_diff,
+                                      DIFF "\"a_tier\":\"user\",\"b_name\":\"x\"}", KILN_INVALID,
+                                      "0 files" });
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_diff,
+                                      "{\"a_tier\":\"user\",\"b_tier\":\"host\"}", KILN_INVALID,
+                                      "database id" });
 }
 
 TEST(tuning, a_system_database_that_is_not_there_is_not_compared)
@@ -431,8 +451,7 @@ TEST(tuning, a_system_database_that_is_not_there_is_not_compared)
     must(test_caller_send(&f->ann, &f->engine, MESSAGE_tuning_diff, 3, bytes_of_text(q)),
          f->engine.err);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_NOT_FOUND,
-                         "no system find database");
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_NOT_FOUND, "find database");
 }
 
 #define SHOW(problem) "{\"problem\":\"" problem "\",\"database_id\":\"" ID "\"}"
@@ -564,19 +583,26 @@ TEST(tuning, a_verbatim_record_is_shown_by_its_key)
     const struct json *problem = json_first(json_get(a, "problems"));
     assert_string_equal(json_get_text(problem, "find_key", ""), "hello world");
     assert_int_equal(json_count(json_get(problem, "find")), 1);
-    tuning_refused(f, &f->bob, MESSAGE_tuning_show, SHOW("hello world"), KILN_INVALID,
-                   "'hello world' names no problem"); /* it is ann's */
-    tuning_refused(f, &f->ann, MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "names no");
+    tuning_refused(f, &f->bob,
+                   &(struct refusal){ MESSAGE_tuning_show, SHOW("hello world"), KILN_INVALID,
+                                      "'hello world'" }); /* it is ann's */
+    tuning_refused(
+        f, &f->ann,
+        &(struct refusal){ MESSAGE_tuning_show, SHOW("hello"), KILN_INVALID, "names no" });
 }
 
 TEST(tuning, a_verbatim_record_is_removed_by_its_key)
 {
     struct tuning_users *f = *state;
     put_key(f, TUNING_FIND, "hello world");
-    tuning_refused(f, &f->ann, MESSAGE_tuning_remove, "{\"tier\":\"user\",\"problem\":\"hello\"}",
-                   KILN_INVALID, "names no problem");
-    tuning_refused(f, &f->bob, MESSAGE_tuning_remove, /* and is not told that ann has it */
-                   "{\"tier\":\"user\",\"problem\":\"hello world\"}", KILN_INVALID, "names no");
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_remove,
+                                      "{\"tier\":\"user\",\"problem\":\"hello\"}", KILN_INVALID,
+                                      "names no" });
+    tuning_refused(f, &f->bob,
+                   &(struct refusal){ MESSAGE_tuning_remove, /* and is not told that ann has it */
+                                      "{\"tier\":\"user\",\"problem\":\"hello world\"}",
+                                      KILN_INVALID, "names no" });
     KILN_AUTO(json)
     struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_remove,
                                   "{\"tier\":\"user\",\"problem\":\"hello world\"}");

@@ -105,7 +105,7 @@ TEST(tuning, users_import_into_their_own_records_only)
                  shared[i]);
         tuning_write(f, MINE);
         tuning_bring(f, &f->ann, MESSAGE_tuning_import, question, FIND_FILE);
-        assert_reply_refuses(&f->ann, 0, KILN_DENIED, "give --tier user");
+        assert_reply_refuses(&f->ann, 0, KILN_DENIED, "--tier user");
     }
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
     assert_int_equal(tuning_ask(f, &f->ann, 0, 0, 1).tier, 3);
@@ -117,7 +117,7 @@ TEST(tuning, a_system_file_of_a_user_is_refused_when_only_its_name_says_so)
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
     tuning_bring(f, &f->ann, MESSAGE_tuning_import, SYSTEM_QUESTION, FIND_FILE);
-    assert_reply_refuses(&f->ann, 0, KILN_DENIED, "give --tier user");
+    assert_reply_refuses(&f->ann, 0, KILN_DENIED, "--tier user");
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(engine_fixture_staged(&f->engine), 0);
 }
@@ -157,9 +157,10 @@ TEST(tuning, only_administrators_have_a_url_fetched)
 {
     struct tuning_users *f = *state;
     const char *q = "{\"url\":\"file:///etc/shadow\",\"tier\":\"user\"}";
-    tuning_refused(f, &f->ann, MESSAGE_tuning_import, q, KILN_DENIED,
-                   "fetch it, then give the file");
-    tuning_refused(f, &f->publisher, MESSAGE_tuning_import, q, KILN_DENIED, "fetch it");
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_import, q, KILN_DENIED, "fetch it" });
+    tuning_refused(f, &f->publisher,
+                   &(struct refusal){ MESSAGE_tuning_import, q, KILN_DENIED, "fetch it" });
     assert_int_equal(f->engine.executor.transfers_handed_over, 0);
 }
 
@@ -168,8 +169,7 @@ TEST(tuning, a_name_that_says_nothing_needs_a_kind_and_a_database_id)
     struct tuning_users *f = *state;
     tuning_write(f, MINE);
     tuning_bring(f, &f->admin, MESSAGE_tuning_import, "{}", "results");
-    assert_reply_refuses(&f->admin, 0, KILN_INVALID,
-                         "give its kind and its database id; to kilnctl: --kind and --db-id");
+    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "--db-id");
     KILN_AUTO(json)
     struct json *a = tuning_import(f, &f->admin, "{\"kind\":\"find\",\"database_id\":\"" ID "\"}",
                                    "results", MINE);
@@ -238,7 +238,7 @@ TEST(tuning, nothing_is_merged_into_a_system_database)
     tuning_write(f, MINE);
     tuning_bring(f, &f->admin, MESSAGE_tuning_merge,
                  "{\"name\":\"" FIND_FILE "\",\"tier\":\"system\"}", FIND_FILE);
-    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "replaced, never merged");
+    assert_reply_refuses(&f->admin, 0, KILN_INVALID, "never merged");
 }
 
 /* ---- export, backup ---- */
@@ -263,8 +263,9 @@ TEST(tuning, an_export_of_the_user_tier_holds_ones_own_records)
 {
     struct tuning_users *f = *state;
     json_destroy(tuning_import(f, &f->ann, USER_QUESTION, FIND_FILE, MINE));
-    tuning_refused(f, &f->bob, MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_NOT_FOUND,
-                   "no user records");
+    tuning_refused(f, &f->bob,
+                   &(struct refusal){ MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_NOT_FOUND,
+                                      "user records" });
     KILN_AUTO(json)
     struct json *a = tuning_admin(f, &f->ann, MESSAGE_tuning_export,
                                   "{\"tier\":\"user\",\"version\":\"2.17.0.a82233c22\"}");
@@ -310,7 +311,8 @@ TEST(tuning, words_of_an_export_that_are_none_are_refused)
         "{\"uid\":3}"
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        tuning_refused(f, &f->ann, MESSAGE_tuning_export, bad[i], KILN_INVALID, "");
+        tuning_refused(f, &f->ann,
+                       &(struct refusal){ MESSAGE_tuning_export, bad[i], KILN_INVALID, "" });
 }
 
 TEST(tuning, a_backup_is_a_database_and_only_administrators_get_it)
@@ -318,7 +320,8 @@ TEST(tuning, a_backup_is_a_database_and_only_administrators_get_it)
     struct tuning_users *f = *state;
     struct put put = find_put("Mine", 1);
     tuning_put(f, &f->ann, &put);
-    tuning_refused(f, &f->publisher, MESSAGE_tuning_backup, "{}", KILN_DENIED, "administrator");
+    tuning_refused(f, &f->publisher,
+                   &(struct refusal){ MESSAGE_tuning_backup, "{}", KILN_DENIED, "administrator" });
     KILN_AUTO(json) struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_backup, "{}");
     BUFFER_AUTO struct buffer content;
     buffer_init(&content, 16u << 20);
@@ -334,12 +337,14 @@ TEST(tuning, nothing_is_exported_onto_a_full_disk)
     /* Before a record is written, and once all are: what else was written meanwhile counts. */
     for (unsigned looks = 1; looks <= 2; looks++) {
         looks_until_full = looks;
-        tuning_refused(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_FULL,
-                       "are kept for the stores");
+        tuning_refused(f, &f->ann,
+                       &(struct refusal){ MESSAGE_tuning_export, "{\"tier\":\"user\"}", KILN_FULL,
+                                          "MiB left" });
         assert_int_equal(engine_fixture_staged(&f->engine), 0);
     }
     looks_until_full = 1;
-    tuning_refused(f, &f->admin, MESSAGE_tuning_backup, "{}", KILN_FULL, "make room on it");
+    tuning_refused(f, &f->admin,
+                   &(struct refusal){ MESSAGE_tuning_backup, "{}", KILN_FULL, "MiB left" });
     looks_until_full = 0;
     json_destroy(tuning_admin(f, &f->ann, MESSAGE_tuning_export, "{\"tier\":\"user\"}"));
 }
@@ -347,7 +352,8 @@ TEST(tuning, nothing_is_exported_onto_a_full_disk)
 TEST(tuning, a_vacuum_says_how_much_it_freed)
 {
     struct tuning_users *f = *state;
-    tuning_refused(f, &f->ann, MESSAGE_tuning_vacuum, "{}", KILN_DENIED, "administrator");
+    tuning_refused(f, &f->ann,
+                   &(struct refusal){ MESSAGE_tuning_vacuum, "{}", KILN_DENIED, "administrator" });
     KILN_AUTO(json) struct json *a = tuning_admin(f, &f->admin, MESSAGE_tuning_vacuum, "{}");
     assert_true(answer_number(a, "freed") != UINT64_MAX);
     assert_true(answer_number(a, "bytes") > 0 && answer_number(a, "bytes") != UINT64_MAX);
@@ -380,7 +386,7 @@ TEST(tuning, a_file_of_a_backend_that_there_is_not_is_refused)
     tuning_bring(f, &f->ann, MESSAGE_tuning_import,
                  "{\"name\":\"" FIND_FILE "\",\"tier\":\"user\",\"backend\":\"Metal\"}", FIND_FILE);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'Metal' is no backend");
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'Metal'");
 }
 
 TEST(tuning, a_file_of_another_backend_than_the_devices_is_refused)
@@ -390,8 +396,7 @@ TEST(tuning, a_file_of_another_backend_than_the_devices_is_refused)
     tuning_bring(f, &f->ann, MESSAGE_tuning_import,
                  "{\"tier\":\"user\",\"database_id\":\"sm_90_132\"}", FIND_FILE);
     fake_executor_run_tasks(&f->engine.executor);
-    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID,
-                         "find records of sm_90_132 have the backend CUDA, not 'HIP'");
+    assert_reply_refuses(&f->ann, f->ann.reply_count - 1, KILN_INVALID, "'HIP'");
 }
 
 TEST(tuning, records_of_a_device_unknown_to_miopen_are_imported_by_file_name)

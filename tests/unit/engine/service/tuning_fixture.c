@@ -230,10 +230,9 @@ struct json *tuning_admin(struct tuning_users *f, struct test_caller *c, enum me
     return test_caller_ask(c, &f->engine, type, question);
 }
 
-void tuning_refused(struct tuning_users *f, struct test_caller *c, enum message_type type,
-                    const char *question, enum kiln_code code, const char *words)
+void tuning_refused(struct tuning_users *f, struct test_caller *c, const struct refusal *r)
 {
-    test_caller_refused(c, &f->engine, type, question, code, words);
+    test_caller_refused(c, &f->engine, r->type, r->question, r->code, r->words);
 }
 
 uint64_t answer_number(const struct json *answer, const char *name)

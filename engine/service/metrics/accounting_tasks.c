@@ -1,55 +1,55 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/service/metrics/ledger_tasks.h"
+#include "engine/service/metrics/accounting_tasks.h"
 
 #include <stdio.h>
 
 #define WRITE_EVERY_NS 10000000000u
-/* With the row of the others. */
-#define ROWS_MAX (LEDGER_USERS_MAX + LEDGER_KINDS_MAX + 1)
-/* Of rows that were read: in a full table each may make another give way, some 15 us, and others
- * are to be served meanwhile. */
-#define TAKEN_A_TURN 32
+/* Including the row "others". */
+#define ROWS_MAX (ACCOUNTING_USERS_MAX + ACCOUNTING_KINDS_MAX + 1)
+/* Rows that one loop iteration adds. In a full table each may replace another row, which takes
+ * about 15 us, and other requests must run in between. */
+#define ROWS_A_STEP 32
 
-struct ledger_task {
+struct accounting_task {
     struct task task; /* first member */
     struct engine *engine;
-    struct kernel_ledger ledger;
+    struct kernel_ledger accounting;
     struct kernel_ledger_row *rows; /* owned, ROWS_MAX of them */
-    struct object_origin *names;    /* owned: what their texts point to */
+    struct object_origin *names;    /* owned: the rows' texts point to it */
     size_t count, name_count;
-    size_t taken; /* of those that were read: in the ledger */
+    size_t taken; /* rows that were read and added to the accounting */
     uint64_t since;
     bool written;
     enum kiln_code rc;
     struct kiln_err err;
 };
 
-static void task_destroy(struct ledger_task *t)
+static void task_destroy(struct accounting_task *t)
 {
     free(t->rows);
     free(t->names);
     free(t);
 }
 
-static struct ledger_task *task_create(struct engine *e)
+static struct accounting_task *task_create(struct engine *e)
 {
-    struct ledger_task *t = calloc(1, sizeof(*t));
+    struct accounting_task *t = calloc(1, sizeof(*t));
     if (!t)
         return NULL;
     t->engine = e;
     t->err = KILN_ERR_INIT;
     t->rows = calloc(ROWS_MAX, sizeof(*t->rows));
-    t->names = calloc(LEDGER_KINDS_MAX, sizeof(*t->names));
+    t->names = calloc(ACCOUNTING_KINDS_MAX, sizeof(*t->names));
     if (t->rows && t->names)
         return t;
     task_destroy(t);
     return NULL;
 }
 
-/* |row| with texts of our own; kinds beyond the most are left out, there are none. */
-static void keep_row(struct ledger_task *t, const struct kernel_ledger_row *row)
+/* Copies |row| with its texts. Rows beyond the limits cannot occur and are left out. */
+static void keep_row(struct accounting_task *t, const struct kernel_ledger_row *row)
 {
-    if (t->count == ROWS_MAX || (!row->is_user && t->name_count == LEDGER_KINDS_MAX))
+    if (t->count == ROWS_MAX || (!row->is_user && t->name_count == ACCOUNTING_KINDS_MAX))
         return;
     struct kernel_ledger_row *kept = &t->rows[t->count++];
     *kept = *row;
@@ -68,51 +68,52 @@ static void take_row(void *context, const struct kernel_ledger_row *row) { keep_
 
 static void load_work(struct task *task)
 {
-    struct ledger_task *t = (struct ledger_task *)task;
+    struct accounting_task *t = (struct accounting_task *)task;
     t->rc = kernel_store_ledger(t->engine->store, ROWS_MAX, take_row, t, &t->since, &t->err);
 }
 
-static void load_ended(struct ledger_task *t)
+static void load_ended(struct accounting_task *t)
 {
-    struct ledger *l = t->engine->figures.ledger;
+    struct accounting *l = t->engine->metrics.accounting;
     l->is_busy = false;
     l->is_loaded = t->rc == KILN_OK;
     if (l->is_loaded && t->since && t->since < l->since)
         l->since = t->since;
     if (t->rc)
-        event_report(t->engine, "store_error", t->err.text); /* it is tried again */
+        event_report(t->engine, "store_error", t->err.text); /* the next write tries again */
     task_destroy(t);
 }
 
 static void load_done(struct task *task)
 {
-    struct ledger_task *t = (struct ledger_task *)task;
+    struct accounting_task *t = (struct accounting_task *)task;
     engine_task_ended(t->engine);
-    for (unsigned i = 0; !t->rc && i < TAKEN_A_TURN && t->taken < t->count; i++)
-        ledger_take(t->engine->figures.ledger, &t->rows[t->taken++]);
+    for (unsigned i = 0; !t->rc && i < ROWS_A_STEP && t->taken < t->count; i++)
+        accounting_take(t->engine->metrics.accounting, &t->rows[t->taken++]);
     if (!t->rc && t->taken < t->count)
         engine_later(t->engine, &t->task);
     else
         load_ended(t);
 }
 
-/* Until the stored rows were read, nothing is written, so that they are not overwritten by less. */
-void ledger_load(struct engine *e)
+/* Nothing is written until the stored rows were read; otherwise smaller sums would overwrite
+ * them. */
+void accounting_load(struct engine *e)
 {
-    struct ledger_task *t = task_create(e);
+    struct accounting_task *t = task_create(e);
     if (!t)
         return; /* tried again with the next write */
     t->task = (struct task){ .work = load_work, .done = load_done };
-    e->figures.ledger->is_busy = true;
+    e->metrics.accounting->is_busy = true;
     engine_run(e, WORK_QUEUE_READ, &t->task);
 }
 
 /* ---- writing ---- */
 
-static void collect_users(struct ledger *l, struct ledger_task *t)
+static void collect_users(struct accounting *l, struct accounting_task *t)
 {
     for (unsigned i = 0; i < l->user_count; i++) {
-        struct ledger_user *user = &l->users[i];
+        struct accounting_user *user = &l->users[i];
         if (user->is_changed || l->rewrites_users)
             keep_row(t, &(struct kernel_ledger_row){
                             .is_user = true, .uid = user->uid, .sums = user->sums });
@@ -124,10 +125,10 @@ static void collect_users(struct ledger *l, struct ledger_task *t)
     l->others.is_changed = false;
 }
 
-static void collect_kinds(struct ledger *l, struct ledger_task *t)
+static void collect_kinds(struct accounting *l, struct accounting_task *t)
 {
     for (unsigned i = 0; i < l->kind_count; i++) {
-        struct ledger_kind *kind = &l->kinds[i];
+        struct accounting_kind *kind = &l->kinds[i];
         if (kind->is_changed || l->rewrites_kinds)
             keep_row(t, &(struct kernel_ledger_row){ .target = kind->what.target,
                                                      .program = kind->what.program,
@@ -138,47 +139,47 @@ static void collect_kinds(struct ledger *l, struct ledger_task *t)
 
 static void write_work(struct task *task)
 {
-    struct ledger_task *t = (struct ledger_task *)task;
-    t->rc = kernel_store_ledger_put(t->engine->store, &t->ledger, &t->written, &t->err);
+    struct accounting_task *t = (struct accounting_task *)task;
+    t->rc = kernel_store_ledger_put(t->engine->store, &t->accounting, &t->written, &t->err);
 }
 
 static void write_done(struct task *task)
 {
-    struct ledger_task *t = (struct ledger_task *)task;
+    struct accounting_task *t = (struct accounting_task *)task;
     struct engine *e = t->engine;
-    struct ledger *l = e->figures.ledger;
+    struct accounting *l = e->metrics.accounting;
     engine_task_ended(e);
     l->is_busy = false;
     if (!t->written) {
-        ledger_touch_all(l);
+        accounting_touch_all(l);
         l->rewrites_users = l->rewrites_kinds = true;
     }
     event_after_write(e, t->rc, &t->err);
-    bool again = e->draining && t->written; /* what came in meanwhile */
+    bool again = e->draining && t->written; /* writes what changed meanwhile */
     task_destroy(t);
     if (again)
-        ledger_write(e, /* force= */ true);
+        accounting_write(e, /* force= */ true);
 }
 
-static void begin_write(struct engine *e, struct ledger_task *t)
+static void begin_write(struct engine *e, struct accounting_task *t)
 {
-    struct ledger *l = e->figures.ledger;
+    struct accounting *l = e->metrics.accounting;
     collect_users(l, t);
     collect_kinds(l, t);
-    t->ledger = (struct kernel_ledger){ .rows = t->rows,
-                                        .count = t->count,
-                                        .since = l->since,
-                                        .forget_users = l->rewrites_users,
-                                        .forget_kinds = l->rewrites_kinds };
+    t->accounting = (struct kernel_ledger){ .rows = t->rows,
+                                            .count = t->count,
+                                            .since = l->since,
+                                            .forget_users = l->rewrites_users,
+                                            .forget_kinds = l->rewrites_kinds };
     l->rewrites_users = l->rewrites_kinds = l->has_changed = false;
     l->is_busy = true;
     t->task = (struct task){ .work = write_work, .done = write_done };
     engine_run(e, WORK_QUEUE_WRITE, &t->task);
 }
 
-void ledger_write(struct engine *e, bool force)
+void accounting_write(struct engine *e, bool force)
 {
-    struct ledger *l = e->figures.ledger;
+    struct accounting *l = e->metrics.accounting;
     uint64_t now = clock_monotonic_ns();
     bool due = now - l->written_at_ns > WRITE_EVERY_NS;
     if (l->is_busy || !l->has_changed || !(due || force) ||
@@ -186,10 +187,10 @@ void ledger_write(struct engine *e, bool force)
         return;
     l->written_at_ns = now;
     if (!l->is_loaded) {
-        ledger_load(e);
+        accounting_load(e);
         return;
     }
-    struct ledger_task *t = task_create(e);
+    struct accounting_task *t = task_create(e);
     if (t)
         begin_write(e, t);
 }

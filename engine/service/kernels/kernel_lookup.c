@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/service/kernels/kernel_look.h"
+#include "engine/service/kernels/kernel_lookup.h"
 
 #include "engine/compile/code_object.h"
 
@@ -19,7 +19,7 @@ static enum kiln_code parse_targets(struct bytes wanted, struct target *ret_targ
 
 /* A package's name states an arch but no features. So an object for another arch is damage, and one
  * for other features is a miss. */
-static enum kiln_code check_packaged(struct kernel_look *l, struct bytes raw)
+static enum kiln_code check_packaged(struct kernel_lookup *l, struct bytes raw)
 {
     struct target target, plain;
     struct bytes wanted = l->name->target;
@@ -37,13 +37,13 @@ static enum kiln_code check_packaged(struct kernel_look *l, struct bytes raw)
 }
 
 /* Keeps an error for the report: an error at one tier must not prevent looking in the next. */
-static void note_trouble(struct kernel_look *l, const struct kiln_err *why)
+static void note_trouble(struct kernel_lookup *l, const struct kiln_err *why)
 {
     if (l->found && l->found != KILN_NOT_FOUND && !l->trouble.code)
         l->trouble = *why;
 }
 
-static void look_into_store(struct kernel_look *l, const struct digest *key, bool *ret_damaged)
+static void look_into_store(struct kernel_lookup *l, const struct digest *key, bool *ret_damaged)
 {
     struct kiln_err why = KILN_ERR_INIT;
     l->found = kernel_store_get_as(l->store, &l->reader, key, &l->object, ret_damaged, &why);
@@ -51,7 +51,7 @@ static void look_into_store(struct kernel_look *l, const struct digest *key, boo
 }
 
 /* Whether the kernel is requested by a name without a version. */
-static bool is_plain(const struct kernel_look *l)
+static bool is_plain(const struct kernel_lookup *l)
 {
     const struct kernel_name *n = l->name;
     struct digest plain = kernel_name_key(l->uid, n->database_id, n->name, n->args);
@@ -60,7 +60,7 @@ static bool is_plain(const struct kernel_look *l)
 
 /* An imported MIOpen cache is stored under its version. While there is only one version, the plain
  * database id finds it, too: first the caller's own, then the one for all users. */
-static void look_into_version(struct kernel_look *l)
+static void look_into_version(struct kernel_lookup *l)
 {
     const uint64_t scopes[] = { l->uid, KERNEL_SCOPE_EVERYONE };
     char id[KERNEL_VERSIONED_ID_MAX];
@@ -75,7 +75,7 @@ static void look_into_version(struct kernel_look *l)
     }
 }
 
-static void look_by_key(struct kernel_look *l)
+static void look_by_key(struct kernel_lookup *l)
 {
     BUFFER_AUTO struct buffer raw;
     buffer_init(&raw, LIMIT_CODE_OBJECT);
@@ -86,7 +86,7 @@ static void look_by_key(struct kernel_look *l)
     note_trouble(l, &why);
 }
 
-static void look_by_name(struct kernel_look *l)
+static void look_by_name(struct kernel_lookup *l)
 {
     BUFFER_AUTO struct buffer raw;
     buffer_init(&raw, LIMIT_CODE_OBJECT);
@@ -101,7 +101,7 @@ static void look_by_name(struct kernel_look *l)
     note_trouble(l, &why);
 }
 
-static void look_into_packages(struct kernel_look *l)
+static void look_into_packages(struct kernel_lookup *l)
 {
     l->tier = TIER_PACKAGE;
     look_by_key(l);
@@ -109,7 +109,7 @@ static void look_into_packages(struct kernel_look *l)
         look_by_name(l);
 }
 
-void kernel_look(struct kernel_look *l)
+void kernel_lookup(struct kernel_lookup *l)
 {
     l->tier = TIER_DISK;
     look_into_store(l, &l->asked, &l->damaged);

@@ -5,9 +5,8 @@
  * The engine's metrics beyond the counters of metrics.def: results, durations, usage accounting and
  * samples of them.
  *
- * Role       struct figures is the engine's; the requests metrics, ledger and history answer from
- *            it
- * Threading  the engine's thread; nothing here locks or waits
+ * Role       struct engine_metrics is the engine's; the requests metrics, ledger and history answer
+ * from it Threading  the engine's thread; nothing here locks or waits
  *
  * A fetch that is found in memory spends about ten instructions here: the clock is read for only
  * one of HOT_TIMED_EVERY of them.
@@ -16,19 +15,19 @@
 #include "common/err.h"
 #include "common/messages.h"
 #include "engine/compile/toolchain.h"
+#include "engine/service/metrics/accounting.h"
 #include "engine/service/metrics/histogram.h"
-#include "engine/service/metrics/ledger.h"
 
-#define FIGURE_REQUESTS 64                     /* types of requests; 0: unknown */
-#define FIGURE_TOOLCHAINS (TOOLCHAINS_MAX + 1) /* the last: others */
+#define METRICS_REQUESTS 64                     /* types of requests; 0: unknown */
+#define METRICS_TOOLCHAINS (TOOLCHAINS_MAX + 1) /* the last: others */
 /* A prime: batches of any usual size are timed at each of their places. */
 #define HOT_TIMED_EVERY 31
 
-enum { /* one more than the last code */
-#define KILN_CODE(name, number, retry, text) FIGURE_CODE_##name = (number),
+enum { /* the last one is one more than the last code */
+#define KILN_CODE(name, number, retry, text) METRICS_CODE_##name = (number),
 #include "common/err_codes.def"
 #undef KILN_CODE
-       FIGURE_CODES
+       METRICS_CODES
 };
 
 enum lookup_end {
@@ -42,23 +41,24 @@ enum lookup_end {
 
 /* Why no tier had a kernel; each miss has one. */
 enum miss_reason {
-    MISS_NEW,        /* nobody had it yet, or it was removed */
-    MISS_DAMAGED,    /* what was there failed its check */
+    MISS_NEW,        /* the kernel is new, or was removed */
+    MISS_DAMAGED,    /* the stored object failed its check */
     MISS_STORE,      /* the store or the packages failed */
     MISS_UNCACHED,   /* the caller requested a new compile */
     MISS_REMEMBERED, /* an earlier failure to compile it is remembered */
     MISS_UNKNOWN,    /* requested by key or name, without a source to compile */
     MISS_REFUSED,    /* a limit, no memory, no compiler */
-    MISS_PREFETCH,   /* no job waited */
+    MISS_PREFETCH,   /* a prefetch asked, so no job waited */
 };
 
-enum compile_metric { /* of a compile that ended; the rest are those of compile_end */
+enum compile_metric { /* result of a compile; the others are in compile_end */
                       COMPILED_INVALID =
-                          COMPILE_OUTDATED + 1, /* what came is no code object for the target */
+                          COMPILE_OUTDATED +
+                          1, /* the compiler's output is no code object for the target */
                       COMPILE_RESULTS
 };
 
-/* What a file is transferred for. */
+/* The purpose of a transferred file. */
 enum transfer_tier {
     TRANSFER_PACKAGE, /* to install */
     TRANSFER_DISK,    /* its kernels, into the store */
@@ -68,7 +68,7 @@ enum transfer_tier {
 
 enum transfer_op { TRANSFER_DOWNLOAD, TRANSFER_COPY, TRANSFER_OPS };
 
-struct toolchain_figures {
+struct toolchain_metrics {
     char name[sizeof(((struct toolchain *)0)->name)];
     struct histogram duration;
     uint64_t results[COMPILE_RESULTS];
@@ -83,12 +83,12 @@ struct request_mark {
     bool waits; /* it was deferred: it is counted when its deferred request ends */
 };
 
-struct figures {
-    uint64_t requests[FIGURE_REQUESTS][FIGURE_CODES]; /* that ended */
+struct engine_metrics {
+    uint64_t requests[METRICS_REQUESTS][METRICS_CODES]; /* requests that ended */
     struct request_mark handled, ended;
     uint64_t in_flight;
 
-    uint64_t compiled; /* kernels that a compiler made for their callers */
+    uint64_t compiled; /* kernels that were compiled for a caller */
     struct histogram lookups[LOOKUP_ENDS];
     uint64_t ahead[LOOKUP_ENDS]; /* of these, kernels that a prefetch requested and found */
     unsigned hot_left,
@@ -96,31 +96,31 @@ struct figures {
     uint64_t hot_ns;
 
     struct histogram plan, queue;
-    struct toolchain_figures toolchains[FIGURE_TOOLCHAINS];
+    struct toolchain_metrics toolchains[METRICS_TOOLCHAINS];
     unsigned toolchain_count;
 
-    /* That ended. Whoever receives a result checks that its code is one of the table. */
-    uint64_t transfers[TRANSFER_TIERS][TRANSFER_OPS][FIGURE_CODES];
+    /* Transfers that ended. The receiver of a result checks that its code is in the table. */
+    uint64_t transfers[TRANSFER_TIERS][TRANSFER_OPS][METRICS_CODES];
 
-    uint64_t rejections; /* for a limit */
+    uint64_t rejections; /* requests rejected because of a limit */
     uint64_t saved_us, compile_us;
-    uint64_t batches;      /* that asked for kernels: their numbers */
-    uint64_t started;      /* seconds since the epoch */
-    struct ledger *ledger; /* owned */
+    uint64_t batches;              /* the number of the last batch that asked for kernels */
+    uint64_t started;              /* seconds since the epoch */
+    struct accounting *accounting; /* owned */
 };
 
-KILN_MUST_CHECK enum kiln_code figures_open(struct figures *f, struct kiln_err *err);
-void figures_close(struct figures *f);
+KILN_MUST_CHECK enum kiln_code metrics_open(struct engine_metrics *f, struct kiln_err *err);
+void metrics_close(struct engine_metrics *f);
 
 /* Call it when a look-up begins that may hit in memory. Returns the start time; 0: it is not
  * timed. */
-static inline uint64_t figures_hot_begins(const struct figures *f)
+static inline uint64_t metrics_hot_begins(const struct engine_metrics *f)
 {
     return f->hot_left == 0 ? clock_monotonic_ns() : 0;
 }
 
 /* Call it when that look-up hits. */
-static inline void figures_hot_ends(struct figures *f, uint64_t began_ns)
+static inline void metrics_hot_ends(struct engine_metrics *f, uint64_t began_ns)
 {
     if (began_ns) {
         f->hot_ns = clock_monotonic_ns() - began_ns;
@@ -132,20 +132,20 @@ static inline void figures_hot_ends(struct figures *f, uint64_t began_ns)
     f->lookups[LOOKUP_HOT].sum_ns += f->hot_ns;
 }
 
-static inline void figures_lookup(struct figures *f, enum lookup_end end, uint64_t began_ns)
+static inline void metrics_lookup(struct engine_metrics *f, enum lookup_end end, uint64_t began_ns)
 {
     histogram_observe(&f->lookups[end], clock_monotonic_ns() - began_ns, 1);
 }
 
 /* Finds the row of a compiler, or adds one. */
-struct toolchain_figures *figures_of_toolchain(struct figures *f, struct bytes name);
-void figures_compile_ended(struct figures *f, struct bytes toolchain, unsigned result,
+struct toolchain_metrics *metrics_of_toolchain(struct engine_metrics *f, struct bytes name);
+void metrics_compile_ended(struct engine_metrics *f, struct bytes toolchain, unsigned result,
                            uint64_t wall_ns);
-const char *figures_compile_result(unsigned result); /* "done", "refused", ... */
+const char *metrics_compile_result(unsigned result); /* "done", "refused", ... */
 
 /* |url| NULL: the file came with the request. */
-void figures_transfer_ended(struct figures *f, enum transfer_tier tier, const char *url,
+void metrics_transfer_ended(struct engine_metrics *f, enum transfer_tier tier, const char *url,
                             enum kiln_code code);
 
 /* Counts an item of a batch, or the one kernel of a fetch, that failed with |code|. */
-void figures_result_failed(struct figures *f, enum kiln_code code);
+void metrics_result_failed(struct engine_metrics *f, enum kiln_code code);

@@ -1,154 +1,154 @@
 /* SPDX-License-Identifier: MIT */
-/* What hits saved: the books, bounded, and kept over restarts. */
-#include "engine/service/metrics/ledger.h"
+/* What hits saved: the accounting, bounded, and kept over restarts. */
+#include "engine/service/metrics/accounting.h"
 
 #include "tests/unit/engine/service/users_fixture.h"
 
 #include "engine/service/internal.h"
-#include "engine/service/metrics/ledger_tasks.h"
+#include "engine/service/metrics/accounting_tasks.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define COMPILE_S 0.005 /* what each takes by fake_executor_compile */
 
-/* ---- the books alone ---- */
+/* ---- the accounting without a store ---- */
 
-struct books {
-    struct ledger *ledger;
+struct unstored {
+    struct accounting *accounting;
 };
 
 static int open_books(void **state)
 {
-    static struct books b;
+    static struct unstored b;
     struct kiln_err err = KILN_ERR_INIT;
-    must(ledger_create(&b.ledger, &err), err);
+    must(accounting_create(&b.accounting, &err), err);
     *state = &b;
     return 0;
 }
 
 static int close_books(void **state)
 {
-    ledger_destroy(((struct books *)*state)->ledger);
+    accounting_destroy(((struct unstored *)*state)->accounting);
     return 0;
 }
 
-FIXTURE(books, open_books, close_books);
+FIXTURE(unstored, open_books, close_books);
 
-static uint32_t kind(struct ledger *l, const char *target, const char *program)
+static uint32_t kind(struct accounting *l, const char *target, const char *program)
 {
     struct object_origin what = { { 0 }, { 0 } };
     snprintf(what.target, sizeof(what.target), "%s", target);
     snprintf(what.program, sizeof(what.program), "%s", program);
-    return ledger_kind_of(l, &what);
+    return accounting_kind_of(l, &what);
 }
 
-static struct kernel_sums sum_of_kinds(const struct ledger *l)
+static struct kernel_sums sum_of_kinds(const struct accounting *l)
 {
     struct kernel_sums sum = { 0 };
     for (unsigned i = 0; i < l->kind_count; i++)
-        ledger_sums_add(&sum, &l->kinds[i].sums);
+        accounting_sums_add(&sum, &l->kinds[i].sums);
     return sum;
 }
 
-TEST(books, a_hit_is_booked_with_its_user_and_its_kind)
+TEST(unstored, a_hit_is_booked_with_its_user_and_its_kind)
 {
-    struct ledger *l = ((struct books *)*state)->ledger;
+    struct accounting *l = ((struct unstored *)*state)->accounting;
     uint32_t conv = kind(l, "gfx90a", "conv.cl"), pool = kind(l, "gfx90a", "pool.cl");
     assert_int_not_equal(conv, pool);
     assert_int_equal(kind(l, "gfx90a", "conv.cl"), conv);
-    ledger_hit(l, 1000, conv, 300);
-    ledger_hit(l, 1000, conv, 300);
-    ledger_hit(l, 1001, pool, 50);
-    ledger_compiled(l, 1001, pool, 70);
+    accounting_hit(l, 1000, conv, 300);
+    accounting_hit(l, 1000, conv, 300);
+    accounting_hit(l, 1001, pool, 50);
+    accounting_compiled(l, 1001, pool, 70);
 
-    assert_int_equal(ledger_user_of(l, 1000)->sums.saved_us, 600);
-    assert_int_equal(ledger_user_of(l, 1000)->sums.hits, 2);
-    assert_int_equal(ledger_user_of(l, 1001)->sums.compile_us, 70);
-    assert_int_equal(ledger_kind_at(l, conv)->sums.saved_us, 600);
-    assert_int_equal(ledger_kind_at(l, pool)->sums.compiles, 1);
-    assert_int_equal(ledger_total(l).saved_us, 650);
+    assert_int_equal(accounting_user_of(l, 1000)->sums.saved_us, 600);
+    assert_int_equal(accounting_user_of(l, 1000)->sums.hits, 2);
+    assert_int_equal(accounting_user_of(l, 1001)->sums.compile_us, 70);
+    assert_int_equal(accounting_kind_at(l, conv)->sums.saved_us, 600);
+    assert_int_equal(accounting_kind_at(l, pool)->sums.compiles, 1);
+    assert_int_equal(accounting_total(l).saved_us, 650);
 }
 
-TEST(books, more_users_than_have_rows_are_booked_together)
+TEST(unstored, more_users_than_have_rows_are_booked_together)
 {
-    struct ledger *l = ((struct books *)*state)->ledger;
-    for (uint32_t uid = 1; uid <= LEDGER_USERS_MAX + 3; uid++)
-        ledger_hit(l, uid, 0, 1);
-    ledger_hit(l, 0, 0, 1); /* root comes late and has no row either */
-    assert_int_equal(l->user_count, LEDGER_USERS_MAX);
+    struct accounting *l = ((struct unstored *)*state)->accounting;
+    for (uint32_t uid = 1; uid <= ACCOUNTING_USERS_MAX + 3; uid++)
+        accounting_hit(l, uid, 0, 1);
+    accounting_hit(l, 0, 0, 1); /* root comes late and has no row either */
+    assert_int_equal(l->user_count, ACCOUNTING_USERS_MAX);
     assert_int_equal(l->others.sums.hits, 4);
-    assert_int_equal(ledger_total(l).hits, LEDGER_USERS_MAX + 4);
+    assert_int_equal(accounting_total(l).hits, ACCOUNTING_USERS_MAX + 4);
 }
 
-TEST(books, a_user_who_compiled_keeps_his_row_and_loops_of_hits_do_not)
+TEST(unstored, a_user_who_compiled_keeps_the_row_and_loops_of_hits_do_not)
 {
-    struct ledger *l = ((struct books *)*state)->ledger;
-    ledger_compiled(l, 7, 0, 2);
-    for (uint32_t uid = 1000; uid < 1000 + 2 * LEDGER_USERS_MAX; uid++)
-        ledger_hit(l, uid, 0, 1000000);
-    assert_int_equal(l->user_count, LEDGER_USERS_MAX);
-    assert_int_equal(ledger_user_of(l, 7)->sums.compiles, 1);
-    ledger_hit(l, 999 + 2 * LEDGER_USERS_MAX, 0, 1); /* the latest is found again */
-    assert_int_equal(ledger_user_of(l, 999 + 2 * LEDGER_USERS_MAX)->sums.hits, 2);
-    assert_int_equal(ledger_total(l).hits, 2 * LEDGER_USERS_MAX + 1);
+    struct accounting *l = ((struct unstored *)*state)->accounting;
+    accounting_compiled(l, 7, 0, 2);
+    for (uint32_t uid = 1000; uid < 1000 + 2 * ACCOUNTING_USERS_MAX; uid++)
+        accounting_hit(l, uid, 0, 1000000);
+    assert_int_equal(l->user_count, ACCOUNTING_USERS_MAX);
+    assert_int_equal(accounting_user_of(l, 7)->sums.compiles, 1);
+    accounting_hit(l, 999 + 2 * ACCOUNTING_USERS_MAX, 0, 1); /* the latest is found again */
+    assert_int_equal(accounting_user_of(l, 999 + 2 * ACCOUNTING_USERS_MAX)->sums.hits, 2);
+    assert_int_equal(accounting_total(l).hits, 2 * ACCOUNTING_USERS_MAX + 1);
     assert_true(l->rewrites_users);
 }
 
-TEST(books, root_has_a_row_of_its_own_among_others)
+TEST(unstored, root_has_a_row_of_its_own_among_others)
 {
-    struct ledger *l = ((struct books *)*state)->ledger;
-    ledger_hit(l, 0, 0, 5);
-    assert_int_equal(ledger_user_of(l, 0)->sums.hits, 1);
-    for (uint32_t uid = 1; uid <= LEDGER_USERS_MAX; uid++)
-        ledger_hit(l, uid, 0, 1);
-    ledger_hit(l, 0, 0, 5);
-    assert_int_equal(ledger_user_of(l, 0)->sums.saved_us, 10);
+    struct accounting *l = ((struct unstored *)*state)->accounting;
+    accounting_hit(l, 0, 0, 5);
+    assert_int_equal(accounting_user_of(l, 0)->sums.hits, 1);
+    for (uint32_t uid = 1; uid <= ACCOUNTING_USERS_MAX; uid++)
+        accounting_hit(l, uid, 0, 1);
+    accounting_hit(l, 0, 0, 5);
+    assert_int_equal(accounting_user_of(l, 0)->sums.saved_us, 10);
 }
 
-TEST(books, a_kind_that_is_worth_little_makes_room_and_sums_stay)
+TEST(unstored, a_kind_that_is_worth_little_makes_room_and_sums_stay)
 {
-    struct ledger *l = ((struct books *)*state)->ledger;
+    struct accounting *l = ((struct unstored *)*state)->accounting;
     uint32_t valuable = kind(l, "gfx90a", "valuable.cl"), first = 0;
-    ledger_compiled(l, 1000, valuable, 2);
-    ledger_hit(l, 1000, valuable, 2);
-    for (unsigned i = 0; i < 3 * LEDGER_KINDS_MAX; i++) {
+    accounting_compiled(l, 1000, valuable, 2);
+    accounting_hit(l, 1000, valuable, 2);
+    for (unsigned i = 0; i < 3 * ACCOUNTING_KINDS_MAX; i++) {
         char name[32];
         snprintf(name, sizeof(name), "junk%u.cl", i);
         uint32_t number = kind(l, "gfx90a", name);
         first = i ? first : number;
-        ledger_compiled(l, 1000, number, 1);
-        ledger_hit(l, 1000, number, 1000000); /* a loop of hits is no merit */
+        accounting_compiled(l, 1000, number, 1);
+        accounting_hit(l, 1000, number, 1000000); /* a loop of hits is no merit */
     }
-    ledger_hit(l, 1000, first, 1); /* its row is another's by now */
+    accounting_hit(l, 1000, first, 1); /* its row is another's by now */
 
-    assert_int_equal(l->kind_count, LEDGER_KINDS_MAX);
-    assert_int_equal(ledger_kind_at(l, valuable)->sums.saved_us, 2);
-    assert_ptr_equal(ledger_kind_at(l, first), &l->kinds[0]);
-    assert_int_equal(sum_of_kinds(l).hits, 3 * LEDGER_KINDS_MAX + 2);
-    assert_int_equal(sum_of_kinds(l).saved_us, ledger_total(l).saved_us);
+    assert_int_equal(l->kind_count, ACCOUNTING_KINDS_MAX);
+    assert_int_equal(accounting_kind_at(l, valuable)->sums.saved_us, 2);
+    assert_ptr_equal(accounting_kind_at(l, first), &l->kinds[0]);
+    assert_int_equal(sum_of_kinds(l).hits, 3 * ACCOUNTING_KINDS_MAX + 2);
+    assert_int_equal(sum_of_kinds(l).saved_us, accounting_total(l).saved_us);
     assert_true(l->rewrites_kinds);
 }
 
-TEST(books, names_are_cut_and_made_printable)
+TEST(unstored, names_are_cut_and_made_printable)
 {
-    struct ledger *l = ((struct books *)*state)->ledger;
+    struct accounting *l = ((struct unstored *)*state)->accounting;
     uint32_t number = kind(l, "gfx90a", "a\033[2J\nb\xff");
-    assert_string_equal(ledger_kind_at(l, number)->what.program, "a?[2J?b?");
+    assert_string_equal(accounting_kind_at(l, number)->what.program, "a?[2J?b?");
     assert_int_equal(kind(l, "", ""), 0); /* nobody knows what it is: the others */
 }
 
-TEST(books, no_hit_is_worth_more_than_the_max)
+TEST(unstored, no_hit_is_worth_more_than_the_max)
 {
-    assert_int_equal(ledger_worth(1999), 1);
-    assert_int_equal(ledger_worth(UINT64_MAX), LEDGER_WORTH_MAX_US);
+    assert_int_equal(accounting_worth(1999), 1);
+    assert_int_equal(accounting_worth(UINT64_MAX), ACCOUNTING_WORTH_MAX_US);
 }
 
-TEST(books, sums_end_where_the_store_can_keep_them)
+TEST(unstored, sums_end_where_the_store_can_keep_them)
 {
     struct kernel_sums sum = { .saved_us = KERNEL_SUM_MAX - 1 };
     const struct kernel_sums more = { .saved_us = UINT64_MAX, .hits = 1 };
-    ledger_sums_add(&sum, &more);
+    accounting_sums_add(&sum, &more);
     assert_true(sum.saved_us == KERNEL_SUM_MAX);
     assert_int_equal(sum.hits, 1);
 }
@@ -292,14 +292,14 @@ TEST(users, a_user_who_gave_way_is_not_counted_twice_after_a_restart)
     compile(f, &f->user, "conv.cl");
     hit(f, &f->admin, "conv.cl", 1);
     restart(f);
-    struct ledger *l = f->engine.engine->figures.ledger;
-    for (uint32_t uid = 5000; uid < 5000 + LEDGER_USERS_MAX - 1; uid++)
-        ledger_compiled(l, uid, 0, 1); /* the last takes the row of who only had a hit */
+    struct accounting *l = f->engine.engine->metrics.accounting;
+    for (uint32_t uid = 5000; uid < 5000 + ACCOUNTING_USERS_MAX - 1; uid++)
+        accounting_compiled(l, uid, 0, 1); /* the last takes the row of who only had a hit */
     assert_int_equal(l->others.sums.hits, 1);
     restart(f);
     KILN_AUTO(json) struct json *answer = ask(f, &f->admin, "uid");
     assert_int_equal(json_get_u64(json_get(answer, "total"), "hits", 0), 1);
-    assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), LEDGER_USERS_MAX);
+    assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), ACCOUNTING_USERS_MAX);
 }
 
 TEST(users, saved_time_outlives_its_kernels)
@@ -336,7 +336,7 @@ TEST(users, a_private_kernel_is_booked_without_its_name)
         assert_int_equal(last_result(&f->user).code, KILN_OK);
     }
     KILN_AUTO(json) struct json *answer = ask(f, &f->admin, "program");
-    const struct json *found = row_of(answer, LEDGER_PRIVATE);
+    const struct json *found = row_of(answer, ACCOUNTING_PRIVATE);
     assert_non_null(found);
     assert_int_equal(json_get_u64(found, "hits", 0), 2);
     assert_int_equal(json_get_u64(found, "kernels", 0), 1);
@@ -362,8 +362,7 @@ TEST(users, a_user_sees_their_own_row_and_the_others_as_one)
 TEST(users, a_usage_request_without_a_grouping_is_refused)
 {
     struct users *f = *state;
-    test_caller_refused(&f->user, &f->engine, MESSAGE_ledger, "{}", KILN_INVALID,
-                        "uid, target or program");
+    test_caller_refused(&f->user, &f->engine, MESSAGE_ledger, "{}", KILN_INVALID, "'by'");
     test_caller_refused(&f->user, &f->engine, MESSAGE_ledger, "{\"by\":\"moon\"}", KILN_INVALID,
                         "not 'moon'");
 }
@@ -386,15 +385,15 @@ static bool put_is_dropped;
 enum kiln_code __real_kernel_store_ledger_put(struct kernel_store *, const struct kernel_ledger *,
                                               bool *, struct kiln_err *);
 enum kiln_code __wrap_kernel_store_ledger_put(struct kernel_store *store,
-                                              const struct kernel_ledger *ledger, bool *ret_written,
-                                              struct kiln_err *err);
+                                              const struct kernel_ledger *accounting,
+                                              bool *ret_written, struct kiln_err *err);
 enum kiln_code __wrap_kernel_store_ledger_put(struct kernel_store *store,
-                                              const struct kernel_ledger *ledger, bool *ret_written,
-                                              struct kiln_err *err)
+                                              const struct kernel_ledger *accounting,
+                                              bool *ret_written, struct kiln_err *err)
 {
     *ret_written = false;
     return put_is_dropped ? KILN_OK
-                          : __real_kernel_store_ledger_put(store, ledger, ret_written, err);
+                          : __real_kernel_store_ledger_put(store, accounting, ret_written, err);
 }
 
 TEST(users, usage_totals_that_a_full_disk_refuses_are_written_later)
@@ -403,7 +402,7 @@ TEST(users, usage_totals_that_a_full_disk_refuses_are_written_later)
     compile(f, &f->user, "conv.cl");
     hit(f, &f->user, "conv.cl", 2);
     put_is_dropped = true;
-    ledger_write(f->engine.engine, /* force= */ true);
+    accounting_write(f->engine.engine, /* force= */ true);
     fake_executor_run_tasks(&f->engine.executor);
     put_is_dropped = false;
     hit(f, &f->user, "conv.cl", 1);
@@ -435,10 +434,10 @@ TEST(users, usage_totals_that_cannot_be_read_are_not_overwritten)
     get_fails = true;
     restart(f);
     hit(f, &f->user, "conv.cl", 1);
-    ledger_write(f->engine.engine, /* force= */ true); /* tries to read it, in vain */
+    accounting_write(f->engine.engine, /* force= */ true); /* tries to read it, in vain */
     fake_executor_run_tasks(&f->engine.executor);
     get_fails = false;
-    ledger_write(f->engine.engine, /* force= */ true); /* reads it */
+    accounting_write(f->engine.engine, /* force= */ true); /* reads it */
     fake_executor_run_tasks(&f->engine.executor);
     restart(f);
     KILN_AUTO(json) struct json *answer = ask(f, &f->user, "uid");
@@ -447,40 +446,40 @@ TEST(users, usage_totals_that_cannot_be_read_are_not_overwritten)
 
 /* ---- a full table ---- */
 
-static void fill(struct ledger *l, uint32_t first_uid)
+static void fill(struct accounting *l, uint32_t first_uid)
 {
-    for (uint32_t i = 0; i < LEDGER_USERS_MAX; i++)
-        ledger_compiled(l, first_uid + i, 0, 1);
+    for (uint32_t i = 0; i < ACCOUNTING_USERS_MAX; i++)
+        accounting_compiled(l, first_uid + i, 0, 1);
 }
 
 /* Each row that is read makes another give way here. */
 TEST(users, a_full_table_is_taken_over_in_many_turns)
 {
     struct users *f = *state;
-    fill(f->engine.engine->figures.ledger, 5000);
+    fill(f->engine.engine->metrics.accounting, 5000);
     restart(f);
     unsigned laters = f->engine.executor.laters;
     get_fails = true;
     restart(f);
     get_fails = false;
-    struct ledger *l = f->engine.engine->figures.ledger;
+    struct accounting *l = f->engine.engine->metrics.accounting;
     fill(l, 20000);
     laters = f->engine.executor.laters;
-    ledger_write(f->engine.engine, /* force= */ true); /* reads it */
+    accounting_write(f->engine.engine, /* force= */ true); /* reads it */
     assert_true(fake_executor_run_task(&f->engine.executor));
     assert_false(l->is_loaded);
     assert_true(l->others.sums.compiles <= 32);
     fake_executor_run_tasks(&f->engine.executor);
     assert_true(l->is_loaded);
-    assert_true(f->engine.executor.laters - laters >= LEDGER_USERS_MAX / 32);
-    assert_int_equal(ledger_total(l).compiles, 2 * LEDGER_USERS_MAX);
+    assert_true(f->engine.executor.laters - laters >= ACCOUNTING_USERS_MAX / 32);
+    assert_int_equal(accounting_total(l).compiles, 2 * ACCOUNTING_USERS_MAX);
 }
 
 /* Thousands of rows are sorted and printed off the loop, so of a copy. */
 TEST(users, an_answer_is_made_of_what_was_booked_before_its_turn)
 {
     struct users *f = *state;
-    struct ledger *l = f->engine.engine->figures.ledger;
+    struct accounting *l = f->engine.engine->metrics.accounting;
     fill(l, 5000);
     test_caller_forget_replies(&f->admin);
     must(test_caller_send(&f->admin, &f->engine, MESSAGE_ledger, 5,
@@ -489,9 +488,9 @@ TEST(users, an_answer_is_made_of_what_was_booked_before_its_turn)
     fill(l, 20000);
     fake_executor_run_tasks(&f->engine.executor);
     KILN_AUTO(json) struct json *answer = reply_json(&f->admin, 0);
-    assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), LEDGER_USERS_MAX);
+    assert_int_equal(json_get_u64(json_get(answer, "total"), "compiles", 0), ACCOUNTING_USERS_MAX);
     assert_int_equal(json_count(json_get(answer, "rows")), 1000);
     assert_int_equal(json_get_u64(json_get(answer, "others"), "compiles", 0),
-                     LEDGER_USERS_MAX - 1000);
-    assert_int_equal(ledger_total(l).compiles, 2 * LEDGER_USERS_MAX);
+                     ACCOUNTING_USERS_MAX - 1000);
+    assert_int_equal(accounting_total(l).compiles, 2 * ACCOUNTING_USERS_MAX);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/service/tuning/tuning_sorted.h"
+#include "engine/service/tuning/tuning_view.h"
 
 #include "common/fs.h"
 
@@ -12,21 +12,21 @@
 
 #define TEXTS_MAX (1ull << 30)
 
-void side_done(struct side *side)
+void tuning_view_done(struct tuning_view *side)
 {
     free(side->records);
     buffer_done(&side->texts);
-    *side = (struct side){ .count = 0 };
+    *side = (struct tuning_view){ .count = 0 };
 }
 
-static bool add(struct side *side, struct side_record record)
+static bool add_one(struct tuning_view *side, struct tuning_view_record record)
 {
-    side->is_too_long |= side->count == SIDE_RECORDS_MAX;
+    side->is_too_long |= side->count == TUNING_VIEW_RECORDS_MAX;
     if (side->is_too_long || tuning_progress_is_stopped(side->progress))
         return false;
     if (side->count == side->most) {
         size_t most = side->most ? 2 * side->most : 4096;
-        struct side_record *more = realloc(side->records, most * sizeof(*more));
+        struct tuning_view_record *more = realloc(side->records, most * sizeof(*more));
         side->is_out_of_memory |= !more;
         if (!more)
             return false;
@@ -37,44 +37,44 @@ static bool add(struct side *side, struct side_record record)
     return true;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_records(const void *a, const void *b)
 {
-    const struct side_record *x = a, *y = b;
+    const struct tuning_view_record *x = a, *y = b;
     return bytes_compare(x->key, y->key);
 }
 
 /* From here on the texts no longer move, so keys and values can point to them. */
-static void point_to_copies(struct side *side)
+static void point_to_copies(struct tuning_view *side)
 {
     for (size_t i = 0; i < side->count; i++) {
-        struct side_record *r = &side->records[i];
+        struct tuning_view_record *r = &side->records[i];
         r->key.data = side->texts.data + r->at;
         r->value.data = r->key.data + r->key.size;
     }
 }
 
-static bool add_copy(struct side *side, struct bytes key, struct bytes value)
+static bool add_copy(struct tuning_view *side, struct bytes key, struct bytes value)
 {
-    struct side_record copy = { .key = { NULL, key.size },
-                                .value = { NULL, value.size },
-                                .at = side->texts.size };
+    struct tuning_view_record copy = { .key = { NULL, key.size },
+                                       .value = { NULL, value.size },
+                                       .at = side->texts.size };
     buffer_put(&side->texts, key.data, key.size);
     buffer_put(&side->texts, value.data, value.size);
-    return !side->texts.failed && add(side, copy);
+    return !side->texts.failed && add_one(side, copy);
 }
 
-static enum kiln_code sort(struct side *side, struct kiln_err *err)
+static enum kiln_code sort_records(struct tuning_view *side, struct kiln_err *err)
 {
     if (tuning_progress_is_stopped(side->progress))
         return err->code = KILN_CANCELLED;
     if (side->is_too_long)
         return kiln_fail(err, KILN_FULL,
                          "there are more than %u records on one side, too many to compare",
-                         SIDE_RECORDS_MAX);
+                         TUNING_VIEW_RECORDS_MAX);
     if (side->is_out_of_memory || side->texts.failed)
         return kiln_fail(err, KILN_NO_MEMORY, "cannot compare so many records: out of memory");
     if (side->count > 0)
-        qsort(side->records, side->count, sizeof(*side->records), compare);
+        qsort(side->records, side->count, sizeof(*side->records), compare_records);
     return KILN_OK;
 }
 
@@ -86,8 +86,8 @@ static bool add_held(void *context, const struct tuning_held *held)
 }
 
 struct system_walk {
-    struct side *side;
-    const struct side_tier *tier;
+    struct tuning_view *side;
+    const struct tuning_view_tier *tier;
     struct kiln_err *err;
     bool is_found;
     enum kiln_code rc;
@@ -108,16 +108,17 @@ static bool add_system(void *context, const struct tuning_system *system)
     for (uint64_t i = 0; system->index && i < tuning_index_count(system->index); i++) {
         if (!tuning_index_at((struct tuning_index *)system->index, i, &record))
             continue;
-        if (!add(walk->side, (struct side_record){ .key = record.key, .value = record.value }))
+        if (!add_one(walk->side,
+                     (struct tuning_view_record){ .key = record.key, .value = record.value }))
             return false;
     }
     return false;
 }
 
-enum kiln_code side_of_tier(struct side *side, const struct tuning *tuning,
-                            const struct side_tier *tier, struct kiln_err *err)
+enum kiln_code tuning_view_of_tier(struct tuning_view *side, const struct tuning *tuning,
+                                   const struct tuning_view_tier *tier, struct kiln_err *err)
 {
-    *side = (struct side){ .kind = tier->kind, .progress = side->progress };
+    *side = (struct tuning_view){ .kind = tier->kind, .progress = side->progress };
     if (tier->tier == TUNING_TIER_SYSTEM) {
         struct system_walk walk = { .side = side, .tier = tier, .err = err };
         tuning_each_system(tuning, add_system, &walk);
@@ -126,7 +127,7 @@ enum kiln_code side_of_tier(struct side *side, const struct tuning *tuning,
                              "there is no system %s database of '%s': 'kilnctl db stats' lists "
                              "those that were imported",
                              tuning_kind_name(tier->kind), tier->database_id);
-        return walk.rc ? walk.rc : sort(side, err);
+        return walk.rc ? walk.rc : sort_records(side, err);
     }
     const struct tuning_selection selection = { .tier = tier->tier,
                                                 .uid = tier->uid,
@@ -138,7 +139,7 @@ enum kiln_code side_of_tier(struct side *side, const struct tuning *tuning,
     buffer_init(&side->texts, TEXTS_MAX);
     tuning_each(tuning, &selection, add_held, side);
     point_to_copies(side);
-    return sort(side, err);
+    return sort_records(side, err);
 }
 
 /* ---- a file ---- */
@@ -157,7 +158,7 @@ static struct bytes key_of(enum tuning_kind kind, struct bytes key, char text[PR
 
 static bool add_record(void *context, const struct tuning_record *record)
 {
-    struct side *side = context;
+    struct tuning_view *side = context;
     char text[PROBLEM_KEY_MAX];
     struct bytes key = key_of(side->kind, record->key, text);
     return add_copy(side, key, record->value);
@@ -165,7 +166,7 @@ static bool add_record(void *context, const struct tuning_record *record)
 
 static bool leave_out(void *context, uint64_t line, const char *why)
 {
-    const struct side *side = context;
+    const struct tuning_view *side = context;
     (void)line;
     (void)why;
     return !tuning_progress_is_stopped(side->progress);
@@ -184,7 +185,7 @@ static enum kiln_code read_text(enum tuning_kind kind, int fd, size_t size,
     return rc;
 }
 
-static enum kiln_code read_file(struct side *side, const char *path, struct kiln_err *err)
+static enum kiln_code read_file(struct tuning_view *side, const char *path, struct kiln_err *err)
 {
     static const char magic[16] = "SQLite format 3";
     const struct tuning_reader_events events = { .record = add_record,
@@ -201,17 +202,17 @@ static enum kiln_code read_file(struct side *side, const char *path, struct kiln
     return read_text(side->kind, fd, (size_t)seen.st_size, &events, err);
 }
 
-enum kiln_code side_of_file(struct side *side, enum tuning_kind kind, const char *path,
-                            const char *name, struct kiln_err *err)
+enum kiln_code tuning_view_of_file(struct tuning_view *side, enum tuning_kind kind,
+                                   const char *path, const char *name, struct kiln_err *err)
 {
-    *side = (struct side){ .kind = kind, .progress = side->progress };
+    *side = (struct tuning_view){ .kind = kind, .progress = side->progress };
     buffer_init(&side->texts, TEXTS_MAX);
     enum kiln_code rc = read_file(side, path, err);
     if (side->is_out_of_memory || side->is_too_long || side->texts.failed ||
         tuning_progress_is_stopped(side->progress))
-        return sort(side, err);
+        return sort_records(side, err);
     if (rc)
         return kiln_while(err, "reading '%.100s'", name);
     point_to_copies(side);
-    return sort(side, err);
+    return sort_records(side, err);
 }

@@ -16,39 +16,42 @@
 #include <sys/types.h>
 
 struct engine;
-struct handed_files;
+struct exported_files;
 
 /* Limits of one user who is not an administrator, on files open at once: two of the largest
  * answers, and the default size limit of a package. */
-#define HANDED_FILES_MAX_UID 128u
-#define HANDED_BYTES_MAX_UID (8ull << 30)
+#define EXPORTED_FILES_MAX_UID 128u
+#define EXPORTED_BYTES_MAX_UID (8ull << 30)
 /* Limit of all such users together: kilnd has a descriptor of each file. */
-#define HANDED_FILES_MAX 1024u
+#define EXPORTED_FILES_MAX 1024u
 /* This much of the disk stays free for the stores, or a sixteenth of the disk if that is less. */
-#define HANDED_FREE_MIN (1ull << 30)
+#define EXPORTED_FREE_MIN (1ull << 30)
 
-struct handed_to {
+struct export_receiver {
     uid_t uid;
     bool is_admin; /* limited only by the free disk space */
 };
 
-KILN_MUST_CHECK enum kiln_code handed_files_create(struct handed_files **ret_handed,
-                                                   struct kiln_err *err);
-void handed_files_destroy(struct handed_files *handed);
+KILN_MUST_CHECK enum kiln_code exported_files_create(struct exported_files **ret_files,
+                                                     struct kiln_err *err);
+void exported_files_destroy(struct exported_files *exported);
 
 /* Call it before a file is written in |directory|, and again while it grows, with |size| bytes
  * so far. KILN_BUSY: the user has too many files or bytes open. KILN_FULL: too little free disk
  * space. */
-KILN_MUST_CHECK enum kiln_code handed_files_check(struct handed_files *handed,
-                                                  const char *directory, const struct handed_to *to,
-                                                  uint64_t size, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code exported_files_check(struct exported_files *exported,
+                                                    const char *directory,
+                                                    const struct export_receiver *to, uint64_t size,
+                                                    struct kiln_err *err);
 /* The same as object_of_file; the file is counted from now on. */
-KILN_MUST_CHECK enum kiln_code handed_files_give(struct handed_files *handed, const char *path,
-                                                 const struct handed_to *to,
-                                                 struct object **ret_object, struct kiln_err *err);
+KILN_MUST_CHECK enum kiln_code exported_files_open(struct exported_files *exported,
+                                                   const char *path,
+                                                   const struct export_receiver *to,
+                                                   struct object **ret_object,
+                                                   struct kiln_err *err);
 /* Closes the files that no other process has open. */
-void handed_files_sweep(struct handed_files *handed);
-unsigned handed_files_count(struct handed_files *handed);
+void exported_files_sweep(struct exported_files *exported);
+unsigned exported_files_count(struct exported_files *exported);
 
 /* Called on the engine's thread, now and then: sweeps on a work queue. */
-void handed_files_tick(struct engine *e);
+void exported_files_tick(struct engine *e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/service/metrics/ledger.h"
+#include "engine/service/metrics/accounting.h"
 
 #include "common/bytes.h"
 
@@ -7,36 +7,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACES (2u * LEDGER_USERS_MAX) /* a power of two, and never more than half full */
-/* 2^64 divided by the golden ratio: uids that follow each other come to lie apart. */
+#define PLACES (2u * ACCOUNTING_USERS_MAX) /* a power of two; the table is at most half full */
+/* 2^64 divided by the golden ratio (Fibonacci hashing): spreads consecutive uids over the table. */
 #define SPREAD UINT64_C(0x9e3779b97f4a7c15)
 
-enum kiln_code ledger_create(struct ledger **ret_ledger, struct kiln_err *err)
+enum kiln_code accounting_create(struct accounting **ret_accounting, struct kiln_err *err)
 {
-    KILN_AUTO(ledger) struct ledger *l = calloc(1, sizeof(*l));
+    KILN_AUTO(accounting) struct accounting *l = calloc(1, sizeof(*l));
     if (l) {
-        l->users = calloc(LEDGER_USERS_MAX, sizeof(*l->users));
+        l->users = calloc(ACCOUNTING_USERS_MAX, sizeof(*l->users));
         l->places = calloc(PLACES, sizeof(*l->places));
-        l->kinds = calloc(LEDGER_KINDS_MAX, sizeof(*l->kinds));
+        l->kinds = calloc(ACCOUNTING_KINDS_MAX, sizeof(*l->kinds));
     }
     if (!l || !l->users || !l->places || !l->kinds)
-        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the ledger: out of memory");
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot open the usage accounting: out of memory");
     l->kind_count = 1;
-    l->others.uid = UINT32_MAX; /* nobody's */
-    *ret_ledger = KILN_TAKE(l);
+    l->others.uid = UINT32_MAX; /* no user's */
+    *ret_accounting = KILN_TAKE(l);
     return KILN_OK;
 }
 
-struct ledger *ledger_copy(const struct ledger *l)
+struct accounting *accounting_copy(const struct accounting *l)
 {
-    KILN_AUTO(ledger) struct ledger *copy = calloc(1, sizeof(*copy));
+    KILN_AUTO(accounting) struct accounting *copy = calloc(1, sizeof(*copy));
     if (!copy)
         return NULL;
-    *copy = (struct ledger){ .user_count = l->user_count,
-                             .others = l->others,
-                             .kind_count = l->kind_count,
-                             .since = l->since };
-    copy->users = malloc((l->user_count + 1) * sizeof(*l->users)); /* none is not out of memory */
+    *copy = (struct accounting){ .user_count = l->user_count,
+                                 .others = l->others,
+                                 .kind_count = l->kind_count,
+                                 .since = l->since };
+    copy->users =
+        malloc((l->user_count + 1) *
+               sizeof(*l->users)); /* malloc(0) may return NULL, which is not an error here */
     copy->kinds = malloc(l->kind_count * sizeof(*l->kinds));
     if (!copy->users || !copy->kinds)
         return NULL;
@@ -45,7 +47,7 @@ struct ledger *ledger_copy(const struct ledger *l)
     return KILN_TAKE(copy);
 }
 
-void ledger_destroy(struct ledger *l)
+void accounting_destroy(struct accounting *l)
 {
     if (!l)
         return;
@@ -55,21 +57,21 @@ void ledger_destroy(struct ledger *l)
     free(l);
 }
 
-static void add(uint64_t *sum, uint64_t more)
+static void add_saturated(uint64_t *sum, uint64_t more)
 {
     *sum = more < KERNEL_SUM_MAX && *sum < KERNEL_SUM_MAX - more ? *sum + more : KERNEL_SUM_MAX;
 }
 
-void ledger_sums_add(struct kernel_sums *sums, const struct kernel_sums *more)
+void accounting_sums_add(struct kernel_sums *sums, const struct kernel_sums *more)
 {
-    add(&sums->saved_us, more->saved_us);
-    add(&sums->hits, more->hits);
-    add(&sums->compiles, more->compiles);
-    add(&sums->compile_us, more->compile_us);
+    add_saturated(&sums->saved_us, more->saved_us);
+    add_saturated(&sums->hits, more->hits);
+    add_saturated(&sums->compiles, more->compiles);
+    add_saturated(&sums->compile_us, more->compile_us);
 }
 
 /* Whether |a| is replaced before |b|: compile time cannot be faked, unlike hits. */
-static bool weighs_less(const struct kernel_sums *a, const struct kernel_sums *b)
+static bool is_worth_less(const struct kernel_sums *a, const struct kernel_sums *b)
 {
     return a->compile_us != b->compile_us ? a->compile_us < b->compile_us
                                           : a->saved_us < b->saved_us;
@@ -77,8 +79,8 @@ static bool weighs_less(const struct kernel_sums *a, const struct kernel_sums *b
 
 /* ---- users ---- */
 
-/* Where the user is, or would be: a place that is 0. */
-static unsigned place_of(const struct ledger *l, uint32_t uid)
+/* The user's place in the hash table, or the free place where the user belongs. */
+static unsigned place_of(const struct accounting *l, uint32_t uid)
 {
     unsigned at = (unsigned)((uid * SPREAD) >> 40) % PLACES;
     while (l->places[at] && l->users[l->places[at] - 1].uid != uid)
@@ -88,14 +90,14 @@ static unsigned place_of(const struct ledger *l, uint32_t uid)
 
 /* Folds the user with the least compile time into the others, and returns the index of the free
  * row. */
-static unsigned user_gives_way(struct ledger *l)
+static unsigned user_gives_way(struct accounting *l)
 {
     unsigned least = 0;
     for (unsigned i = 1; i < l->user_count; i++) {
-        if (weighs_less(&l->users[i].sums, &l->users[least].sums))
+        if (is_worth_less(&l->users[i].sums, &l->users[least].sums))
             least = i;
     }
-    ledger_sums_add(&l->others.sums, &l->users[least].sums);
+    accounting_sums_add(&l->others.sums, &l->users[least].sums);
     l->others.is_changed = l->rewrites_users = l->has_changed = true;
     memset(l->places, 0, PLACES * sizeof(*l->places));
     for (unsigned i = 0; i < l->user_count; i++) {
@@ -105,17 +107,17 @@ static unsigned user_gives_way(struct ledger *l)
     return least;
 }
 
-struct ledger_user *ledger_user_of(struct ledger *l, uint32_t uid)
+struct accounting_user *accounting_user_of(struct accounting *l, uint32_t uid)
 {
     unsigned at = place_of(l, uid);
     if (l->places[at])
         return &l->users[l->places[at] - 1];
-    bool has_room = l->user_count < LEDGER_USERS_MAX;
-    unsigned number = has_room ? l->user_count++ : user_gives_way(l);
-    if (!has_room)
-        at = place_of(l, uid); /* the others have moved */
+    bool has_space = l->user_count < ACCOUNTING_USERS_MAX;
+    unsigned number = has_space ? l->user_count++ : user_gives_way(l);
+    if (!has_space)
+        at = place_of(l, uid); /* the other users' places have changed */
     l->places[at] = (uint16_t)(number + 1);
-    l->users[number] = (struct ledger_user){ .uid = uid };
+    l->users[number] = (struct accounting_user){ .uid = uid };
     return &l->users[number];
 }
 
@@ -126,7 +128,7 @@ static uint64_t hash_of(const struct object_origin *what)
     return bytes_hash(bytes_of_text(what->program), bytes_hash(bytes_of_text(what->target), 0));
 }
 
-static bool same_kind(const struct ledger_kind *kind, uint64_t hash,
+static bool same_kind(const struct accounting_kind *kind, uint64_t hash,
                       const struct object_origin *what)
 {
     return kind->hash == hash && strcmp(kind->what.program, what->program) == 0 &&
@@ -135,20 +137,20 @@ static bool same_kind(const struct ledger_kind *kind, uint64_t hash,
 
 /* Folds the kind with the least compile time into the others and returns its place. Its number
  * becomes invalid. A user who makes up thousands of names only replaces kinds of little worth. */
-static unsigned kind_gives_way(struct ledger *l)
+static unsigned kind_gives_way(struct accounting *l)
 {
     unsigned least = 1;
-    for (unsigned i = 2; i < LEDGER_KINDS_MAX; i++) {
-        if (weighs_less(&l->kinds[i].sums, &l->kinds[least].sums))
+    for (unsigned i = 2; i < ACCOUNTING_KINDS_MAX; i++) {
+        if (is_worth_less(&l->kinds[i].sums, &l->kinds[least].sums))
             least = i;
     }
-    ledger_sums_add(&l->kinds[0].sums, &l->kinds[least].sums);
+    accounting_sums_add(&l->kinds[0].sums, &l->kinds[least].sums);
     l->kinds[0].is_changed = true;
     l->rewrites_kinds = l->has_changed = true;
     return least;
 }
 
-void ledger_clean(char *name)
+void accounting_clean(char *name)
 {
     for (; *name; name++) {
         if (*name < ' ' || *name > '~')
@@ -156,11 +158,11 @@ void ledger_clean(char *name)
     }
 }
 
-uint32_t ledger_kind_of(struct ledger *l, const struct object_origin *what)
+uint32_t accounting_kind_of(struct accounting *l, const struct object_origin *what)
 {
     struct object_origin name = *what;
-    ledger_clean(name.target);
-    ledger_clean(name.program);
+    accounting_clean(name.target);
+    accounting_clean(name.program);
     if (!name.target[0] && !name.program[0])
         return 0;
     uint64_t hash = hash_of(&name);
@@ -168,15 +170,15 @@ uint32_t ledger_kind_of(struct ledger *l, const struct object_origin *what)
         if (same_kind(&l->kinds[i], hash, &name))
             return l->kinds[i].number;
     }
-    bool is_new = l->kind_count < LEDGER_KINDS_MAX;
+    bool is_new = l->kind_count < ACCOUNTING_KINDS_MAX;
     unsigned place = is_new ? l->kind_count++ : kind_gives_way(l);
-    struct ledger_kind *kind = &l->kinds[place];
-    uint32_t number = is_new ? place : kind->number + LEDGER_KINDS_MAX;
-    *kind = (struct ledger_kind){ .number = number, .hash = hash, .what = name };
+    struct accounting_kind *kind = &l->kinds[place];
+    uint32_t number = is_new ? place : kind->number + ACCOUNTING_KINDS_MAX;
+    *kind = (struct accounting_kind){ .number = number, .hash = hash, .what = name };
     return number;
 }
 
-/* ---- booking ---- */
+/* ---- counting ---- */
 
 static void add_compile(struct kernel_sums *sums, uint64_t compile_us)
 {
@@ -184,32 +186,32 @@ static void add_compile(struct kernel_sums *sums, uint64_t compile_us)
     sums->compile_us += compile_us;
 }
 
-void ledger_compiled(struct ledger *l, uint32_t uid, uint32_t number, uint64_t compile_us)
+void accounting_compiled(struct accounting *l, uint32_t uid, uint32_t number, uint64_t compile_us)
 {
-    struct ledger_user *user = ledger_user_of(l, uid);
-    struct ledger_kind *kind = ledger_kind_at(l, number);
+    struct accounting_user *user = accounting_user_of(l, uid);
+    struct accounting_kind *kind = accounting_kind_at(l, number);
     add_compile(&user->sums, compile_us);
     add_compile(&kind->sums, compile_us);
     user->is_changed = kind->is_changed = l->has_changed = true;
 }
 
-void ledger_take(struct ledger *l, const struct kernel_ledger_row *row)
+void accounting_take(struct accounting *l, const struct kernel_ledger_row *row)
 {
     struct kernel_sums *sums;
     if (row->is_user && row->uid == KERNEL_LEDGER_OTHERS) {
         sums = &l->others.sums;
     } else if (row->is_user) {
-        sums = &ledger_user_of(l, (uint32_t)row->uid)->sums;
+        sums = &accounting_user_of(l, (uint32_t)row->uid)->sums;
     } else {
         struct object_origin what = { { 0 }, { 0 } };
         snprintf(what.target, sizeof(what.target), "%s", row->target);
         snprintf(what.program, sizeof(what.program), "%s", row->program);
-        sums = &ledger_kind_at(l, ledger_kind_of(l, &what))->sums;
+        sums = &accounting_kind_at(l, accounting_kind_of(l, &what))->sums;
     }
-    ledger_sums_add(sums, &row->sums);
+    accounting_sums_add(sums, &row->sums);
 }
 
-void ledger_touch_all(struct ledger *l)
+void accounting_touch_all(struct accounting *l)
 {
     for (unsigned i = 0; i < l->user_count; i++)
         l->users[i].is_changed = true;
@@ -219,10 +221,10 @@ void ledger_touch_all(struct ledger *l)
     l->has_changed = true;
 }
 
-struct kernel_sums ledger_total(const struct ledger *l)
+struct kernel_sums accounting_total(const struct accounting *l)
 {
     struct kernel_sums total = l->others.sums;
     for (unsigned i = 0; i < l->user_count; i++)
-        ledger_sums_add(&total, &l->users[i].sums);
+        accounting_sums_add(&total, &l->users[i].sums);
     return total;
 }

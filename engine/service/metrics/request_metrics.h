@@ -9,21 +9,22 @@
  *            deferred is removed
  * Threading  the engine's thread
  *
- * Every request runs these functions, so they are inline; what only failures need is in figures.c.
+ * Every request runs these functions, so they are inline; what only failures need is in
+ * engine_metrics.c.
  */
 #include "engine/service/internal.h"
 
 #include <assert.h>
 
-static inline void request_count(struct figures *f, unsigned type, unsigned code)
+static inline void request_count(struct engine_metrics *f, unsigned type, unsigned code)
 {
     f->requests[type][code]++;
     if (code == KILN_BUSY || code == KILN_FULL)
         f->rejections++;
 }
 
-static inline void request_begins(struct figures *f, const struct caller *caller, uint64_t id,
-                                  unsigned type)
+static inline void request_begins(struct engine_metrics *f, const struct caller *caller,
+                                  uint64_t id, unsigned type)
 {
     f->ended.caller = NULL;
     f->handled.caller = caller;
@@ -33,16 +34,16 @@ static inline void request_begins(struct figures *f, const struct caller *caller
     f->handled.waits = false;
 }
 
-/* Its handler has returned. */
-static inline void request_returns(struct figures *f)
+/* Call it when the handler has returned. */
+static inline void request_returns(struct engine_metrics *f)
 {
     if (!f->handled.waits)
         request_count(f, f->handled.type, f->handled.code);
     f->handled.caller = NULL;
 }
 
-/* From within its handler. */
-static inline void request_waits(struct figures *f, struct deferred *w)
+/* Call it within the request's handler. */
+static inline void request_waits(struct engine_metrics *f, struct deferred *w)
 {
     assert(f->handled.caller == w->caller && f->handled.id == w->request_id);
     w->type = f->handled.type;
@@ -50,7 +51,7 @@ static inline void request_waits(struct figures *f, struct deferred *w)
     f->in_flight++;
 }
 
-static inline void request_waits_no_more(struct figures *f, const struct deferred *w)
+static inline void request_waits_no_more(struct engine_metrics *f, const struct deferred *w)
 {
     f->in_flight--;
     request_count(f, w->type, w->code);
@@ -61,5 +62,5 @@ static inline void request_waits_no_more(struct figures *f, const struct deferre
 }
 
 /* Call it when an error is sent, before or after the deferred request has ended. */
-void request_refused(struct figures *f, const struct caller *caller, uint64_t id,
+void request_refused(struct engine_metrics *f, const struct caller *caller, uint64_t id,
                      enum kiln_code code);

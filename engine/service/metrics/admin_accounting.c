@@ -5,19 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the store, and of the answer; the others are summed up. */
+/* Limits of the store's rows and of the answer's rows. The rest is one row, "others". */
 #define SHARES_MAX 1000
 #define ROWS_MAX 1000
 
 enum by { BY_UID, BY_TARGET, BY_PROGRAM };
 static const char *const by_names[] = { "uid", "target", "program" };
 
-static const struct admin_member ledger_members[] = { { "by", MEMBER_TEXT }, { 0 } };
+static const struct admin_member accounting_members[] = { { "by", MEMBER_TEXT }, { 0 } };
 
-struct line { /* of the answer */
+struct line { /* a row of the answer */
     char name[LIMIT_TARGET_TEXT];
     uint32_t uid;
-    bool is_others; /* it has no name */
+    bool is_others; /* the row "others", which has no name */
     struct kernel_sums sums;
     uint64_t kernels, bytes;
 };
@@ -38,15 +38,15 @@ static enum kiln_code read_by(const struct json *question, enum by *ret_by, stru
             return KILN_OK;
         }
     }
-    return kiln_fail(err, KILN_INVALID, "by what? 'by' is uid, target or program, not '%.60s'", by);
+    return kiln_fail(err, KILN_INVALID, "'by' must be uid, target or program, not '%.60s'", by);
 }
 
-/* ---- what the store has ---- */
+/* ---- the store's contents ---- */
 
 static void add_share(void *context, const struct kernel_share *share)
 {
     struct json *row = json_object();
-    json_set_text(row, "name", share->name ? share->name : LEDGER_PRIVATE);
+    json_set_text(row, "name", share->name ? share->name : ACCOUNTING_PRIVATE);
     json_set_u64(row, "kernels", share->kernels);
     json_set_u64(row, "bytes", share->bytes);
     json_append(context, row);
@@ -90,7 +90,7 @@ static enum kiln_code ask_store(struct admin *a, enum by by)
     return rc;
 }
 
-/* ---- together with what was saved ---- */
+/* ---- contents and saved time together ---- */
 
 static struct line *add_line(struct lines *lines, const char *name, uint32_t uid)
 {
@@ -99,14 +99,14 @@ static struct line *add_line(struct lines *lines, const char *name, uint32_t uid
     struct line *line = &lines->items[lines->count++];
     *line = (struct line){ .uid = uid };
     snprintf(line->name, sizeof(line->name), "%s", name);
-    ledger_clean(line->name);
+    accounting_clean(line->name);
     return line;
 }
 
 static void collect_shares(struct lines *lines, const struct json *rows)
 {
     for (const struct json *row = json_first(rows); row; row = json_next(row)) {
-        char name[ORIGIN_PROGRAM_MAX]; /* cut as the ledger cuts it */
+        char name[ORIGIN_PROGRAM_MAX]; /* cut to the length that the accounting keeps */
         snprintf(name, sizeof(name), "%s", json_get_text(row, "name", ""));
         const char *whole = json_get_text(row, "name", "");
         struct line *line = add_line(lines, lines->by == BY_PROGRAM ? name : whole,
@@ -116,21 +116,21 @@ static void collect_shares(struct lines *lines, const struct json *rows)
     }
 }
 
-static void collect_users(struct lines *lines, const struct ledger *l)
+static void collect_users(struct lines *lines, const struct accounting *l)
 {
     for (unsigned i = 0; i < l->user_count; i++)
-        ledger_sums_add(&add_line(lines, "", l->users[i].uid)->sums, &l->users[i].sums);
-    ledger_sums_add(&lines->others.sums, &l->others.sums);
+        accounting_sums_add(&add_line(lines, "", l->users[i].uid)->sums, &l->users[i].sums);
+    accounting_sums_add(&lines->others.sums, &l->others.sums);
 }
 
-static void collect_kinds(struct lines *lines, const struct ledger *l)
+static void collect_kinds(struct lines *lines, const struct accounting *l)
 {
     for (unsigned i = 1; i < l->kind_count; i++) {
         const struct object_origin *what = &l->kinds[i].what;
         const char *name = lines->by == BY_TARGET ? what->target : what->program;
-        ledger_sums_add(&add_line(lines, name, 0)->sums, &l->kinds[i].sums);
+        accounting_sums_add(&add_line(lines, name, 0)->sums, &l->kinds[i].sums);
     }
-    ledger_sums_add(&lines->others.sums, &l->kinds[0].sums);
+    accounting_sums_add(&lines->others.sums, &l->kinds[0].sums);
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -153,7 +153,7 @@ static int compare_worth(const void *a, const void *b)
 
 static void add_line_to(struct line *to, const struct line *more)
 {
-    ledger_sums_add(&to->sums, &more->sums);
+    accounting_sums_add(&to->sums, &more->sums);
     to->kernels += more->kernels;
     to->bytes += more->bytes;
 }
@@ -171,7 +171,7 @@ static void join_equals(struct lines *lines)
     lines->count = kept;
 }
 
-/* What users have is between them and the administrators. */
+/* Users see their own row; only administrators see the rows of all users. */
 static void hide_others(struct lines *lines, const struct admin *a)
 {
     size_t kept = 0;
@@ -192,15 +192,15 @@ static void cut_tail(struct lines *lines)
         add_line_to(&lines->others, &lines->items[--lines->count]);
 }
 
-/* The store's rows were cut as well: what no line has is the others'. */
-static void balance(struct lines *lines, const struct admin *a)
+/* The store's rows were cut as well, so what no line counts belongs to the others. */
+static void balance_lines(struct lines *lines, const struct admin *a)
 {
     uint64_t kernels = lines->others.kernels, bytes = lines->others.bytes;
     for (size_t i = 0; i < lines->count; i++) {
         kernels += lines->items[i].kernels;
         bytes += lines->items[i].bytes;
     }
-    lines->total.sums = ledger_total(a->books);
+    lines->total.sums = accounting_total(a->accounting);
     lines->total.kernels = json_get_u64(a->base.answer, "kernels", 0);
     lines->total.bytes = json_get_u64(a->base.answer, "bytes", 0);
     if (lines->total.kernels > kernels)
@@ -231,7 +231,7 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
 {
     struct json *answer = json_object(), *rows = json_array();
     json_set_text(answer, "by", by_names[lines->by]);
-    json_set_u64(answer, "since", a->books->since);
+    json_set_u64(answer, "since", a->accounting->since);
     json_set_bool(answer, "kept", kernel_store_mode(a->base.engine->store) == KERNEL_STORE_ON);
     json_set(answer, "total", line_to_json(lines, &lines->total, /* named= */ false));
     for (size_t i = 0; i < lines->count; i++)
@@ -241,15 +241,15 @@ static struct json *lines_to_json(const struct lines *lines, const struct admin 
     return answer;
 }
 
-/* The rows' owners are worked out on a work queue, on a copy: there may be thousands. */
-static void begin_ledger(struct admin *a)
+/* Copies the accounting, so that a work queue can sum up thousands of rows. */
+static void begin_accounting(struct admin *a)
 {
-    a->books = ledger_copy(a->base.engine->figures.ledger);
+    a->accounting = accounting_copy(a->base.engine->metrics.accounting);
 }
 
 static enum kiln_code sum_up(struct admin *a, enum by by)
 {
-    const struct ledger *l = a->books;
+    const struct accounting *l = a->accounting;
     const struct json *rows = json_get(a->base.answer, "rows");
     struct lines lines = { .by = by };
     if (l) {
@@ -257,7 +257,8 @@ static enum kiln_code sum_up(struct admin *a, enum by by)
         lines.items = calloc(lines.most, sizeof(lines.items[0]));
     }
     if (!lines.items)
-        return kiln_fail(&a->base.err, KILN_NO_MEMORY, "cannot sum up the ledger: out of memory");
+        return kiln_fail(&a->base.err, KILN_NO_MEMORY,
+                         "cannot sum up the usage accounting: out of memory");
     collect_shares(&lines, rows);
     if (by == BY_UID)
         collect_users(&lines, l);
@@ -266,7 +267,7 @@ static enum kiln_code sum_up(struct admin *a, enum by by)
     join_equals(&lines);
     hide_others(&lines, a);
     cut_tail(&lines);
-    balance(&lines, a);
+    balance_lines(&lines, a);
     struct json *answer = lines_to_json(&lines, a);
     json_destroy(a->base.answer);
     a->base.answer = answer;
@@ -274,7 +275,7 @@ static enum kiln_code sum_up(struct admin *a, enum by by)
     return KILN_OK;
 }
 
-static enum kiln_code work_ledger(struct admin *a)
+static enum kiln_code work_accounting(struct admin *a)
 {
     enum by by = BY_UID;
     enum kiln_code rc = read_by(a->base.question, &by, &a->base.err);
@@ -283,17 +284,17 @@ static enum kiln_code work_ledger(struct admin *a)
     return rc ? rc : sum_up(a, by);
 }
 
-static const struct admin_kind ledger_kind = {
+static const struct admin_kind accounting_kind = {
     .work_queue = WORK_QUEUE_READ,
     .scans = true,
-    .members = ledger_members,
-    .begin = begin_ledger,
-    .work = work_ledger,
+    .members = accounting_members,
+    .begin = begin_accounting,
+    .work = work_accounting,
 };
 
 enum kiln_code handle_ledger(struct engine *e, struct caller *caller,
                              const struct frame_header *header, struct bytes body,
                              struct kiln_err *err)
 {
-    return admin_run(e, caller, header, body, &ledger_kind, err);
+    return admin_run(e, &(struct request){ caller, header, body }, &accounting_kind, err);
 }

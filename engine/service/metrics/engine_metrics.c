@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
-#include "engine/service/metrics/request_figures.h"
+#include "engine/service/metrics/request_metrics.h"
 
 #include <stdio.h>
 #include <strings.h>
 
-enum kiln_code figures_open(struct figures *f, struct kiln_err *err)
+enum kiln_code metrics_open(struct engine_metrics *f, struct kiln_err *err)
 {
     f->started = clock_wall_s();
-    enum kiln_code rc = ledger_create(&f->ledger, err);
+    enum kiln_code rc = accounting_create(&f->accounting, err);
     if (!rc)
-        f->ledger->since = f->started;
+        f->accounting->since = f->started;
     return rc;
 }
 
-void figures_close(struct figures *f) { ledger_destroy(f->ledger); }
+void metrics_close(struct engine_metrics *f) { accounting_destroy(f->accounting); }
 
 /* ---- compilers ---- */
 
-struct toolchain_figures *figures_of_toolchain(struct figures *f, struct bytes name)
+struct toolchain_metrics *metrics_of_toolchain(struct engine_metrics *f, struct bytes name)
 {
     for (unsigned i = 0; i < f->toolchain_count; i++) {
         if (bytes_equal_text(name, f->toolchains[i].name))
             return &f->toolchains[i];
     }
-    struct toolchain_figures *row = &f->toolchains[FIGURE_TOOLCHAINS - 1];
-    if (f->toolchain_count >= FIGURE_TOOLCHAINS - 1) {
-        f->toolchain_count = FIGURE_TOOLCHAINS;
+    struct toolchain_metrics *row = &f->toolchains[METRICS_TOOLCHAINS - 1];
+    if (f->toolchain_count >= METRICS_TOOLCHAINS - 1) {
+        f->toolchain_count = METRICS_TOOLCHAINS;
         snprintf(row->name, sizeof(row->name), "others");
         return row;
     }
@@ -34,16 +34,16 @@ struct toolchain_figures *figures_of_toolchain(struct figures *f, struct bytes n
     return row;
 }
 
-void figures_compile_ended(struct figures *f, struct bytes toolchain, unsigned result,
+void metrics_compile_ended(struct engine_metrics *f, struct bytes toolchain, unsigned result,
                            uint64_t wall_ns)
 {
-    struct toolchain_figures *row = figures_of_toolchain(f, toolchain);
+    struct toolchain_metrics *row = metrics_of_toolchain(f, toolchain);
     histogram_observe(&row->duration, wall_ns, 1);
     row->results[result]++;
     f->compile_us += wall_ns / 1000;
 }
 
-const char *figures_compile_result(unsigned result)
+const char *metrics_compile_result(unsigned result)
 {
     return result == COMPILED_INVALID ? "invalid" : compile_end_name((enum compile_end)result);
 }
@@ -57,7 +57,7 @@ static enum transfer_op transfer_op_of(const char *url)
     return url && strncasecmp(url, file, sizeof(file) - 1) != 0 ? TRANSFER_DOWNLOAD : TRANSFER_COPY;
 }
 
-void figures_transfer_ended(struct figures *f, enum transfer_tier tier, const char *url,
+void metrics_transfer_ended(struct engine_metrics *f, enum transfer_tier tier, const char *url,
                             enum kiln_code code)
 {
     f->transfers[tier][transfer_op_of(url)][code]++;
@@ -73,7 +73,7 @@ static bool is_marked(const struct request_mark *mark, const struct caller *call
 }
 
 /* Corrects a deferred request that was counted as successful when it ended. */
-static void recount(struct figures *f, enum kiln_code code)
+static void recount_ended_request(struct engine_metrics *f, enum kiln_code code)
 {
     f->requests[f->ended.type][f->ended.code]--;
     f->rejections -= is_limit(f->ended.code);
@@ -92,25 +92,25 @@ static bool mark_waiter(const struct caller *caller, uint64_t id, enum kiln_code
     return false;
 }
 
-/* Ids are the client's, who may use one twice: then one of the two is meant, and sums stay right.
- */
-void request_refused(struct figures *f, const struct caller *caller, uint64_t id,
+/* Clients choose ids and may use one twice. Then either request may be meant; the sums stay
+ * right. */
+void request_refused(struct engine_metrics *f, const struct caller *caller, uint64_t id,
                      enum kiln_code code)
 {
     struct deferred *newest = LIST_FIRST(&caller->unanswered, struct deferred, link);
     bool handled = f->handled.caller != NULL;
     if (handled && is_marked(&f->ended, caller, id)) {
-        recount(f, code);
+        recount_ended_request(f, code);
     } else if (handled && is_marked(&f->handled, caller, id)) {
         f->handled.code = (uint16_t)code;
         if (newest && newest->request_id == id)
             newest->code = (uint16_t)code;
     } else if (!mark_waiter(caller, id, code) && is_marked(&f->ended, caller, id)) {
-        recount(f, code);
+        recount_ended_request(f, code);
     }
 }
 
-void figures_result_failed(struct figures *f, enum kiln_code code)
+void metrics_result_failed(struct engine_metrics *f, enum kiln_code code)
 {
     f->rejections += is_limit(code);
 }

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The look-up of a kernel: first the hot set, then the store, then the packages, each under all
+ * keys and names that the kernel has.
+ *
+ * Role       serves a fetch, and why_miss, which must report what a fetch would find
+ * Ownership  borrows its inputs; the object that kernel_lookup finds belongs to the caller
+ * Threading  kernel_lookup_hot: the engine's thread. kernel_lookup: a work queue; any number of
+ *            threads may use the store and the packages
+ */
+#include "common/messages.h"
+#include "engine/package/package_set.h"
+#include "engine/service/kernels/name_key.h"
+#include "engine/store/hot_set.h"
+#include "engine/store/kernel_name.h"
+#include "engine/store/kernel_store.h"
+
+/* What is looked for in the hot set, and for whom. Borrowed. */
+struct hot_lookup {
+    const struct digest *key;
+    const struct kernel_name *name; /* NULL: the kernel is only known by its key */
+    uid_t uid;
+};
+
+/* False for an object that another user imported privately, even if |uid| knows its key. */
+static inline bool kernel_is_visible(const struct object *object, uid_t uid)
+{
+    return !object || !object->is_private || object->owner == (uint32_t)uid;
+}
+
+/* Returns the hot object that answers the look-up, or NULL. |find| is hot_set_find, or hot_set_peek
+ * if nobody uses the kernel. *ret_key becomes the key under which the object is hot: that of the
+ * look-up, or that of an object which a package has for this name and target. Inline because every
+ * fetch runs it. */
+typedef struct object *hot_set_finder(struct hot_set *set, const struct digest *key);
+static inline struct object *kernel_lookup_hot(struct hot_set *hot, hot_set_finder *find,
+                                               const struct hot_lookup *l, struct digest *ret_key)
+{
+    struct object *object = find(hot, l->key);
+    *ret_key = *l->key;
+    if (object && kernel_is_visible(object, l->uid))
+        return object;
+    if (!l->name || l->name->target.size == 0)
+        return NULL;
+    *ret_key = kernel_name_packaged(l->name);
+    object = find(hot, ret_key);
+    return object && kernel_is_visible(object, l->uid) ? object : NULL;
+}
+
+struct kernel_lookup {
+    struct kernel_store *store;   /* borrowed */
+    struct package_set *packages; /* borrowed */
+    uid_t uid;                    /* the user whose names are searched */
+    struct kernel_reader
+        reader;          /* the reader on whose behalf the store is searched: usually |uid| */
+    struct digest asked; /* the kernel's key */
+    const struct kernel_name *name; /* borrowed; NULL: packages are searched by key only */
+    bool
+        has_shared_key; /* with a name: the kernel has a key in the caches imported for all users */
+    struct digest shared_key; /* after the look-up: the key of the version that was tried last */
+    /* Filled. */
+    enum kiln_code found;
+    enum tier tier;
+    struct object *object; /* owned reference */
+    bool damaged, shared_damaged;
+    bool is_shared;                       /* the object was found under shared_key */
+    bool packaged;                        /* the object is from a package, found by name only */
+    struct package_found by_key, by_name; /* the packages' results */
+    struct kiln_err trouble;              /* code KILN_OK if there was none */
+};
+
+/* Looks in the store, then in the packages. */
+void kernel_lookup(struct kernel_lookup *l);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Usage accounting: the compile time of the kernels that were found, by user and by kind of kernel.
+ *
+ * Role       counts every hit with the compile time of its kernel, and every compile; stays in
+ *            memory and is written to the store in batches (accounting_tasks.h)
+ * Ownership  owns its rows; rows that it returns are borrowed until the next call
+ * Threading  the engine's thread
+ *
+ * Bounded: LEDGER_USERS_MAX users, and LEDGER_KINDS_MAX pairs of target and program.  A new row
+ * replaces the one with the least compile time spent here, because that is the only sum that a loop
+ * of hits does not raise.  Usage without a row is counted under "others", so totals stay exact.
+ */
+#include "engine/store/kernel_figures.h"
+
+#include <sys/types.h>
+
+#define ACCOUNTING_USERS_MAX 4096
+#define ACCOUNTING_KINDS_MAX 512       /* including the first, that of the others */
+#define ACCOUNTING_PRIVATE "(private)" /* program of privately imported kernels */
+/* The most that one hit counts: compile times that a package states were not measured here. */
+#define ACCOUNTING_WORTH_MAX_US 1000000000u
+
+struct accounting_user {
+    uint32_t uid;
+    bool is_changed; /* since the row was last written to the store */
+    struct kernel_sums sums;
+};
+
+struct accounting_kind {
+    uint32_t number; /* number of the kind in this place; a newer kind in the same place has a
+                        larger number */
+    bool is_changed;
+    uint64_t hash;
+    struct object_origin what;
+    struct kernel_sums sums;
+};
+
+struct accounting {
+    struct accounting_user *users; /* owned, like the next; by place */
+    uint16_t *places;              /* 1 + the place of a user, by a hash of the uid; 0: free */
+    unsigned user_count;
+    struct accounting_user others;  /* users without a row */
+    struct accounting_user *latest; /* borrowed: the user counted last */
+    struct accounting_kind *kinds;  /* owned; place 0 is "others" */
+    unsigned kind_count;
+    uint64_t since;      /* seconds since the epoch */
+    bool rewrites_users; /* a user's row was replaced: its stored row must be deleted */
+    bool rewrites_kinds; /* likewise */
+    bool has_changed;
+    /* Of accounting_tasks.c. */
+    bool is_busy; /* a task reads or writes the rows */
+    bool is_loaded;
+    uint64_t written_at_ns;
+};
+
+KILN_MUST_CHECK enum kiln_code accounting_create(struct accounting **ret_accounting,
+                                                 struct kiln_err *err);
+/* Copies the current sums, to be read on any thread; nothing can be counted in the copy. NULL: out
+ * of memory. */
+struct accounting *accounting_copy(const struct accounting *accounting);
+void accounting_destroy(struct accounting *accounting);
+KILN_DEFINE_AUTO(accounting)
+
+/* Finds the user's row, or adds one. */
+struct accounting_user *accounting_user_of(struct accounting *accounting, uint32_t uid);
+/* Finds the number of the kind for object.accounting_kind, or adds the kind. */
+uint32_t accounting_kind_of(struct accounting *accounting, const struct object_origin *what);
+
+static inline uint64_t accounting_worth(uint64_t compile_ns)
+{
+    uint64_t us = compile_ns / 1000;
+    return us < ACCOUNTING_WORTH_MAX_US ? us : ACCOUNTING_WORTH_MAX_US;
+}
+
+static inline void accounting_add_hit(struct kernel_sums *sums, uint64_t worth_us)
+{
+    sums->saved_us += worth_us;
+    sums->hits++;
+}
+
+static inline struct accounting_kind *accounting_kind_at(struct accounting *accounting,
+                                                         uint32_t number)
+{
+    struct accounting_kind *kind = &accounting->kinds[number % ACCOUNTING_KINDS_MAX];
+    return kind->number == number ? kind : &accounting->kinds[0];
+}
+
+/* A few instructions: every fetch that is found in memory runs this. */
+static inline void accounting_hit(struct accounting *accounting, uint32_t uid, uint32_t number,
+                                  uint64_t worth_us)
+{
+    struct accounting_user *user = accounting->latest;
+    if (!user || user->uid != uid)
+        user = accounting->latest = accounting_user_of(accounting, uid);
+    struct accounting_kind *kind = accounting_kind_at(accounting, number);
+    accounting_add_hit(&user->sums, worth_us);
+    accounting_add_hit(&kind->sums, worth_us);
+    user->is_changed = kind->is_changed = accounting->has_changed = true;
+}
+
+/* Counts a compile that made an object. */
+void accounting_compiled(struct accounting *accounting, uint32_t uid, uint32_t number,
+                         uint64_t compile_us);
+/* Adds a row that an earlier daemon wrote to what was counted since this one started. */
+void accounting_take(struct accounting *accounting, const struct kernel_ledger_row *row);
+/* Marks every row to be written again. */
+void accounting_touch_all(struct accounting *accounting);
+/* Replaces unprintable bytes by '?', because names come from users and files. */
+void accounting_clean(char *name);
+/* Sums of all users. */
+struct kernel_sums accounting_total(const struct accounting *accounting);
+void accounting_sums_add(struct kernel_sums *sums, const struct kernel_sums *more);

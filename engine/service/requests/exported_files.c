@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/service/requests/exported_files.h"
+
+#include "common/clock.h"
+#include "common/list.h"
+#include "engine/service/internal.h"
+#include "engine/service/kernels/file_object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/statvfs.h>
+
+/* If a filesystem cannot report other open descriptors, a file counts for this long. */
+#define UNKNOWN_S 600
+#define FREE_PART 16 /* of a small disk, a sixteenth stays free */
+
+struct exported_file {
+    struct list_link link;
+    struct export_receiver to;
+    int fd; /* owned; its file description is not shared */
+    uint64_t size, since_s;
+};
+
+struct exported_files {
+    bool is_sweeping;      /* a sweep is under way; used by the engine's thread only */
+    pthread_mutex_t mutex; /* guards what follows */
+    struct list files;     /* of struct exported_file; owned */
+};
+
+#define EACH_FILE(list, file) LIST_EACH (list, struct exported_file, link, file)
+
+enum kiln_code exported_files_create(struct exported_files **ret_files, struct kiln_err *err)
+{
+    struct exported_files *exported = calloc(1, sizeof(*exported));
+    if (!exported)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot make the list of exported files");
+    pthread_mutex_init(&exported->mutex, NULL);
+    list_init(&exported->files);
+    *ret_files = exported;
+    return KILN_OK;
+}
+
+static void close_files(struct list *files)
+{
+    EACH_FILE(files, file)
+    {
+        list_remove(&file->link);
+        close(file->fd);
+        free(file);
+    }
+}
+
+void exported_files_destroy(struct exported_files *exported)
+{
+    if (!exported)
+        return;
+    close_files(&exported->files);
+    pthread_mutex_destroy(&exported->mutex);
+    free(exported);
+}
+
+/* The kernel grants a write lease only if no other file description, including mappings, has the
+ * file open. */
+static bool is_open_elsewhere(const struct exported_file *file)
+{
+    if (fcntl(file->fd, F_SETLEASE, F_WRLCK) == 0)
+        return false; /* the lease ends when the descriptor is closed */
+    return errno == EAGAIN || clock_monotonic_ns() / 1000000000u < file->since_s + UNKNOWN_S;
+}
+
+/* Closes without the mutex: closing the last descriptor of a large file takes time. */
+void exported_files_sweep(struct exported_files *exported)
+{
+    struct list unused = LIST_INIT(unused);
+    pthread_mutex_lock(&exported->mutex);
+    EACH_FILE(&exported->files, file)
+    {
+        if (is_open_elsewhere(file))
+            continue;
+        list_remove(&file->link);
+        list_append(&unused, &file->link);
+    }
+    pthread_mutex_unlock(&exported->mutex);
+    close_files(&unused);
+}
+
+unsigned exported_files_count(struct exported_files *exported)
+{
+    unsigned count = 0;
+    pthread_mutex_lock(&exported->mutex);
+    EACH_FILE(&exported->files, file)
+    count++;
+    pthread_mutex_unlock(&exported->mutex);
+    return count;
+}
+
+/* ---- limits ---- */
+
+static enum kiln_code check_disk(const char *directory, struct kiln_err *err)
+{
+    struct statvfs disk;
+    if (statvfs(directory, &disk) != 0)
+        return kiln_fail_errno(err, errno, "cannot see how much space is free in '%s'", directory);
+    uint64_t left = (uint64_t)disk.f_bavail * disk.f_frsize;
+    uint64_t least = (uint64_t)disk.f_blocks * disk.f_frsize / FREE_PART;
+    if (least > EXPORTED_FREE_MIN)
+        least = EXPORTED_FREE_MIN;
+    if (left >= least)
+        return KILN_OK;
+    return kiln_fail(
+        err, KILN_FULL,
+        "the disk of '%s' has %llu MiB left, and %llu MiB stay free for the stores: free "
+        "some space, or close files that were exported before",
+        directory, (unsigned long long)(left >> 20), (unsigned long long)(least >> 20));
+}
+
+struct held {
+    unsigned files, files_of_all;
+    uint64_t bytes;
+};
+
+static struct held held_by(struct exported_files *exported, uid_t uid)
+{
+    struct held held = { 0 };
+    pthread_mutex_lock(&exported->mutex);
+    EACH_FILE(&exported->files, file)
+    {
+        held.files_of_all += !file->to.is_admin;
+        held.files += file->to.uid == uid;
+        held.bytes += file->to.uid == uid ? file->size : 0;
+    }
+    pthread_mutex_unlock(&exported->mutex);
+    return held;
+}
+
+static enum kiln_code check_user(struct exported_files *exported, const struct export_receiver *to,
+                                 uint64_t size, struct kiln_err *err)
+{
+    struct held held = held_by(exported, to->uid);
+    if (held.files >= EXPORTED_FILES_MAX_UID)
+        return kiln_fail(err, KILN_BUSY,
+                         "user %u still has %u exported files open, and the maximum is %u: copy "
+                         "and close them, then ask again",
+                         (unsigned)to->uid, held.files, EXPORTED_FILES_MAX_UID);
+    if (held.bytes + size > EXPORTED_BYTES_MAX_UID)
+        return kiln_fail(err, KILN_BUSY,
+                         "user %u still has %llu MiB of exported files open, and with this one "
+                         "there would be more than %llu: copy and close them, then ask again",
+                         (unsigned)to->uid, (unsigned long long)(held.bytes >> 20),
+                         EXPORTED_BYTES_MAX_UID >> 20);
+    if (held.files_of_all >= EXPORTED_FILES_MAX)
+        return kiln_fail(err, KILN_BUSY,
+                         "users still have %u exported files open, which is the maximum: ask "
+                         "again when some are closed",
+                         held.files_of_all);
+    return KILN_OK;
+}
+
+enum kiln_code exported_files_check(struct exported_files *exported, const char *directory,
+                                    const struct export_receiver *to, uint64_t size,
+                                    struct kiln_err *err)
+{
+    exported_files_sweep(exported);
+    enum kiln_code rc = to->is_admin ? KILN_OK : check_user(exported, to, size, err);
+    return rc ? rc : check_disk(directory, err);
+}
+
+/* ---- exporting ---- */
+
+/* Opens the file again: the lease must not be on the description that is sent. */
+static enum kiln_code note_file(struct exported_files *exported, const char *path,
+                                const struct export_receiver *to, uint64_t size,
+                                struct kiln_err *err)
+{
+    KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return kiln_fail_errno(err, errno, "cannot read '%s'", path);
+    struct exported_file *file = calloc(1, sizeof(*file));
+    if (!file)
+        return kiln_fail(err, KILN_NO_MEMORY, "cannot keep account of '%s'", path);
+    *file = (struct exported_file){
+        .to = *to, .fd = fd, .size = size, .since_s = clock_monotonic_ns() / 1000000000u
+    };
+    fd = -1;
+    pthread_mutex_lock(&exported->mutex);
+    list_prepend(&exported->files, &file->link);
+    pthread_mutex_unlock(&exported->mutex);
+    return KILN_OK;
+}
+
+enum kiln_code exported_files_open(struct exported_files *exported, const char *path,
+                                   const struct export_receiver *to, struct object **ret_object,
+                                   struct kiln_err *err)
+{
+    struct object *object = NULL;
+    enum kiln_code rc = object_of_file(path, &object, err);
+    if (!rc)
+        rc = note_file(exported, path, to, object->size, err);
+    if (!rc)
+        *ret_object = object;
+    else
+        object_unref(object);
+    return rc;
+}
+
+/* ---- sweeping ---- */
+
+struct sweep_task {
+    struct task task; /* first member */
+    struct engine *engine;
+};
+
+static void sweep_work(struct task *task)
+{
+    exported_files_sweep(((struct sweep_task *)task)->engine->exported);
+}
+
+static void sweep_done(struct task *task)
+{
+    struct engine *e = ((struct sweep_task *)task)->engine;
+    engine_task_ended(e);
+    e->exported->is_sweeping = false;
+    free(task);
+}
+
+void exported_files_tick(struct engine *e)
+{
+    if (e->exported->is_sweeping || e->draining || exported_files_count(e->exported) == 0)
+        return;
+    struct sweep_task *t = calloc(1, sizeof(*t));
+    if (!t)
+        return;
+    t->task = (struct task){ .work = sweep_work, .done = sweep_done };
+    t->engine = e;
+    e->exported->is_sweeping = true;
+    engine_run(e, WORK_QUEUE_READ, &t->task);
+}
