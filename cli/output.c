@@ -133,7 +133,7 @@ void table_destroy(struct table *table)
     free(table);
 }
 
-static bool make_room(struct table *table)
+static bool grow_cells(struct table *table)
 {
     if (table->count < table->capacity)
         return true;
@@ -156,7 +156,7 @@ static CLI_PRINTF(3, 0) void add_cell(struct table *table, enum colour colour, c
         table->failed = true;
         return;
     }
-    if (!make_room(table)) {
+    if (!grow_cells(table)) {
         free(text);
         table->failed = true;
         return;
@@ -230,7 +230,7 @@ static void print_cell(const struct table *table, const struct layout_of_table *
         fputc('\n', l->out);
 }
 
-static void measure(const struct table *table, size_t *widths)
+static void measure_columns(const struct table *table, size_t *widths)
 {
     for (size_t c = 0; c < table->column_count; c++)
         widths[c] = table->columns[c].title ? width_of(table->columns[c].title) : 0;
@@ -249,7 +249,7 @@ int table_print(const struct table *table, FILE *out, struct kiln_error *err)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while laying out a table");
     }
     struct layout_of_table l = { .out = out, .widths = widths, .colour = output_has_colour(out) };
-    measure(table, widths);
+    measure_columns(table, widths);
     for (size_t c = 0; table->columns[0].title && c < table->column_count; c++)
         print_cell(table, &l, c, table->columns[c].title, COLOUR_BOLD);
     for (size_t i = 0; i < table->count; i++)

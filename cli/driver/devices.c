@@ -69,7 +69,7 @@ static void on_device(void *context, const struct kiln_device_info *info,
         add_json(listing->devices, info);
 }
 
-static int judge(const struct listing *listing, struct kiln_error *err)
+static int check_found(const struct listing *listing, struct kiln_error *err)
 {
     if (listing->found > 0)
         return KILN_E_OK;
@@ -102,7 +102,7 @@ static int list_table(struct listing *listing, struct kiln_error *err)
     int rc = kiln_device_list(on_device, listing, err);
     if (!rc)
         rc = print_tables(listing, err);
-    return rc ? rc : judge(listing, err);
+    return rc ? rc : check_found(listing, err);
 }
 
 static int list_json(struct listing *listing, bool *ret_reported, struct kiln_error *err)
@@ -116,7 +116,7 @@ static int list_json(struct listing *listing, bool *ret_reported, struct kiln_er
     if (rc)
         return rc;
     struct kiln_error unused = { 0 };
-    rc = judge(listing, err);
+    rc = check_found(listing, err);
     if (rc)
         json_set(json, "error", result_error_json(err));
     int printed = output_json(json, rc ? &unused : err);

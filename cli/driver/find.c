@@ -47,7 +47,7 @@ struct choice {
     int otherwise;
 };
 
-static int choose(const struct choice *c, int *ret_value, struct kiln_error *err)
+static int choose_value(const struct choice *c, int *ret_value, struct kiln_error *err)
 {
     const char *text = c->given ? c->given : getenv(c->variable);
     *ret_value = c->otherwise;
@@ -86,9 +86,9 @@ int find_options_read(const struct driver_options *options, struct kiln_conv_opt
                                    .no_record = options->no_record,
                                    .share = options->share,
                                    .journal = options->journal };
-    int rc = choose(&mode, &o.mode, err);
+    int rc = choose_value(&mode, &o.mode, err);
     if (!rc)
-        rc = choose(&enforce, &o.enforce, err);
+        rc = choose_value(&enforce, &o.enforce, err);
     if (rc)
         return rc;
     o.budget_ms = options->budget.value < INT_MAX ? (int)options->budget.value : INT_MAX;

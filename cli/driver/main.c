@@ -141,7 +141,7 @@ static int print_json(struct driver *d, bool *reported, int rc, struct kiln_erro
     return rc ? rc : printed;
 }
 
-static int finish(struct driver *d, struct driver_call *call, int rc, struct kiln_error *err)
+static int finish_report(struct driver *d, struct driver_call *call, int rc, struct kiln_error *err)
 {
     if (!rc)
         rc = report_judge(&d->report, err);
@@ -164,7 +164,7 @@ static int run_problems(struct driver *d, struct driver_call *call, struct kiln_
     rc = call->command == DRIVER_RUN ? run_file(d, err) : run_job(d, 0, &d->job, err);
     d->report.totals.seconds = (double)(now_ns() - start) / 1e9;
     if (!rc || d->report.totals.problems > 0)
-        rc = finish(d, call, rc, err);
+        rc = finish_report(d, call, rc, err);
     ahead_stop(ahead);
     return rc;
 }
@@ -185,7 +185,8 @@ static int open_both(const struct driver_call *call, struct pocl_directory *dire
 }
 
 /* Input first: what is wrong with it is wrong with every device. */
-static int run(struct driver_call *call, struct pocl_directory *directory, struct kiln_error *err)
+static int run_convolutions(struct driver_call *call, struct pocl_directory *directory,
+                            struct kiln_error *err)
 {
     struct kiln_conv_options find;
     struct driver d = { .bench = { .toolchain = call->options.toolchain,
@@ -207,7 +208,7 @@ static int run(struct driver_call *call, struct pocl_directory *directory, struc
 }
 
 /* What opens devices. */
-static int run_on_devices(struct driver_call *call, struct kiln_error *err)
+static int run_command(struct driver_call *call, struct kiln_error *err)
 {
     struct pocl_directory directory = { .path = "" };
     int rc = kiln_library_path_set("hip", call->options.hip_library_path, err);
@@ -217,14 +218,14 @@ static int run_on_devices(struct driver_call *call, struct kiln_error *err)
         pocl_directory_init(&directory);
         rc = devices_print(call->options.common.json, &call->reported, err);
     } else {
-        rc = run(call, &directory, err);
+        rc = run_convolutions(call, &directory, err);
     }
     pocl_directory_done(&directory);
     return rc;
 }
 
-static int dispatch(int argc, const char *const *argv, struct driver_call *call,
-                    struct kiln_error *err)
+static int parse_and_run(int argc, const char *const *argv, struct driver_call *call,
+                         struct kiln_error *err)
 {
     int rc = driver_call_parse(argc, argv, call, err);
     if (rc)
@@ -234,7 +235,7 @@ static int dispatch(int argc, const char *const *argv, struct driver_call *call,
     else if (call->options.common.help)
         driver_print_help(stdout);
     else
-        rc = run_on_devices(call, err);
+        rc = run_command(call, err);
     return rc;
 }
 
@@ -243,7 +244,7 @@ int main(int argc, char **argv)
     struct driver_call call;
     struct kiln_error err = { 0 };
     const char *const *words = (const char *const *)argv + 1;
-    int rc = dispatch(argc - 1, words, &call, &err);
+    int rc = parse_and_run(argc - 1, words, &call, &err);
     struct result result = { .program = "kiln-driver",
                              .json = result_wants_json(argc - 1, words),
                              .reported = call.reported };

@@ -20,7 +20,7 @@ struct attempt {
     struct tensors *tensors;
 };
 
-static double since(uint64_t start_ns) { return (double)(now_ns() - start_ns) / 1e9; }
+static double seconds_since(uint64_t start_ns) { return (double)(now_ns() - start_ns) / 1e9; }
 
 static void note_objects(struct measurement *m, const struct kiln_plan *plan)
 {
@@ -76,7 +76,7 @@ static int choose_solver(struct attempt *a, struct kiln_error *err)
                               .progress = bench->progress };
     uint64_t start = now_ns();
     int rc = find_run(&call, &a->m->found, err);
-    a->m->time.find = since(start);
+    a->m->time.find = seconds_since(start);
     return rc;
 }
 
@@ -95,7 +95,7 @@ static int get_plan(struct attempt *a, struct kiln_error *err)
     struct measurement *m = a->m;
     uint64_t start = now_ns();
     int rc = take_plan(a, err);
-    double spent = since(start);
+    double spent = seconds_since(start);
     m->time.fetch = spent;
     if (rc)
         return rc;
@@ -110,11 +110,11 @@ static int get_plan(struct attempt *a, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-static int load(struct attempt *a, struct kiln_error *err)
+static int load_plan(struct attempt *a, struct kiln_error *err)
 {
     uint64_t start = now_ns();
     int rc = kiln_run_create(a->bench->device, a->plan, &a->run, err);
-    a->m->time.load = since(start);
+    a->m->time.load = seconds_since(start);
     return rc ? cli_while(err, "loading %s", a->m->solver) : KILN_E_OK;
 }
 
@@ -133,7 +133,7 @@ static int make_tensors(struct attempt *a, struct kiln_error *err)
         .verify = a->flags->verify,
     };
     int rc = tensors_create(a->bench->device, &a->m->problem, &options, &a->tensors, err);
-    a->m->time.check += since(start);
+    a->m->time.check += seconds_since(start);
     for (int i = 0; !rc && i < 3; i++) {
         bool output = i == a->tensors->output;
         *(output ? &a->m->bytes_written : &a->m->bytes_read) += a->tensors->bytes[i];
@@ -142,7 +142,7 @@ static int make_tensors(struct attempt *a, struct kiln_error *err)
     return rc;
 }
 
-static int launch(const struct attempt *a, struct kiln_error *err)
+static int launch_kernel(const struct attempt *a, struct kiln_error *err)
 {
     const struct tensors *t = a->tensors;
     return kiln_run_launch(a->run, t->memory[KILN_TENSOR_X], t->memory[KILN_TENSOR_W],
@@ -156,14 +156,14 @@ static int launch_and_wait(const struct attempt *a, unsigned count, double *ret_
     uint64_t start = now_ns();
     int rc = KILN_E_OK;
     for (unsigned i = 0; !rc && i < count; i++)
-        rc = launch(a, err);
+        rc = launch_kernel(a, err);
     if (!rc)
         rc = kiln_device_finish(a->bench->device, err);
-    *ret_seconds = since(start);
+    *ret_seconds = seconds_since(start);
     return rc ? cli_while(err, "launching %s", a->m->solver) : KILN_E_OK;
 }
 
-static int compare(const void *left, const void *right)
+static int compare_seconds(const void *left, const void *right)
 {
     double x = *(const double *)left;
     double y = *(const double *)right;
@@ -186,7 +186,7 @@ static int time_one(const struct attempt *a, const struct clock *clock, double *
     double ms = 0;
     int rc = kiln_event_record(clock->begin, NULL, err);
     if (!rc)
-        rc = launch(a, err);
+        rc = launch_kernel(a, err);
     if (!rc)
         rc = kiln_event_record(clock->end, NULL, err);
     if (!rc)
@@ -215,7 +215,7 @@ static int time_steady(struct attempt *a, struct kiln_error *err)
     int rc = time_each(a, times, count, err);
     if (rc)
         return rc;
-    qsort(times, count, sizeof(*times), compare);
+    qsort(times, count, sizeof(*times), compare_seconds);
     a->m->time.steady =
         count % 2 ? times[count / 2] : (times[count / 2 - 1] + times[count / 2]) / 2;
     a->m->iterations = count;
@@ -234,12 +234,12 @@ static int launch_all(struct attempt *a, struct kiln_error *err)
         a->m->iterations = a->flags->iterations;
     }
     if (a->flags->time || a->flags->wall)
-        a->m->time.timed = since(start);
+        a->m->time.timed = seconds_since(start);
     return rc;
 }
 
-static int judge(struct attempt *a, const void *got, const double *want, const double *magnitude,
-                 struct kiln_error *err)
+static int judge_result(struct attempt *a, const void *got, const double *want,
+                        const double *magnitude, struct kiln_error *err)
 {
     struct rounding rounding =
         rounding_of(&a->m->problem, a->m->solver, a->m->config, STORAGE_QUANTUM);
@@ -257,7 +257,7 @@ static int judge(struct attempt *a, const void *got, const double *want, const d
         (unsigned long long)v.index, v.got, v.want, v.bound, (unsigned long long)a->m->seed);
 }
 
-static int verify(struct attempt *a, struct kiln_error *err)
+static int verify_result(struct attempt *a, struct kiln_error *err)
 {
     struct tensors *t = a->tensors;
     uint64_t count = t->elements[t->output];
@@ -277,16 +277,16 @@ static int verify(struct attempt *a, struct kiln_error *err)
     };
     if (!rc)
         rc = reference_run(&a->m->problem, &reference, 0, err);
-    return rc ? cli_while(err, "verification") : judge(a, got, want, magnitude, err);
+    return rc ? cli_while(err, "verification") : judge_result(a, got, want, magnitude, err);
 }
 
-static int check(struct attempt *a, struct kiln_error *err)
+static int check_result(struct attempt *a, struct kiln_error *err)
 {
     if (!a->flags->verify)
         return KILN_E_OK;
     uint64_t start = now_ns();
-    int rc = verify(a, err);
-    a->m->time.check += since(start);
+    int rc = verify_result(a, err);
+    a->m->time.check += seconds_since(start);
     return rc;
 }
 
@@ -313,7 +313,7 @@ void measure(const struct bench *bench, const struct kiln_problem *problem,
              struct measurement *ret_measurement)
 {
     static int (*const steps[])(struct attempt *, struct kiln_error *) = {
-        check_memory, choose_solver, get_plan, load, make_tensors, launch_all, check,
+        check_memory, choose_solver, get_plan, load_plan, make_tensors, launch_all, check_result,
     };
     struct measurement *m = ret_measurement;
     struct attempt a = { .bench = bench, .flags = flags, .m = m };

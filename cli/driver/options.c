@@ -87,8 +87,8 @@ static int check_words(const struct driver_call *call, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-static int parse(struct driver_call *call, int argc, const char *const *argv,
-                 struct option_list *before, struct kiln_error *err)
+static int parse_call(struct driver_call *call, int argc, const char *const *argv,
+                      struct option_list *before, struct kiln_error *err)
 {
     struct option_table tables[] = {
         { session_option_table, SESSION_OPTION_COUNT, &call->options.common },
@@ -115,7 +115,7 @@ int driver_call_parse(int argc, const char *const *argv, struct driver_call *ret
 {
     struct option_list before = { 0 };
     *ret_call = (struct driver_call){ .command = DRIVER_NOTHING };
-    int rc = parse(ret_call, argc, argv, &before, err);
+    int rc = parse_call(ret_call, argc, argv, &before, err);
     option_list_done(&before);
     return rc;
 }

@@ -63,7 +63,7 @@ static struct tensor tensor_of(uint32_t outer, uint32_t channels, const uint32_t
     return t;
 }
 
-static uint64_t elements(const struct tensor *t)
+static uint64_t count_elements(const struct tensor *t)
 {
     uint64_t count = 1;
     for (int i = 0; i < AXES; i++)
@@ -72,8 +72,8 @@ static uint64_t elements(const struct tensor *t)
 }
 
 /* The |index|-th place of a tensor visited in |order|. */
-static void locate(const struct tensor *t, const enum axis order[AXES], uint64_t index,
-                   uint64_t ret_at[AXES])
+static void locate_element(const struct tensor *t, const enum axis order[AXES], uint64_t index,
+                           uint64_t ret_at[AXES])
 {
     for (int i = AXES; i-- > 0;) {
         ret_at[order[i]] = index % t->extent[order[i]];
@@ -81,7 +81,7 @@ static void locate(const struct tensor *t, const enum axis order[AXES], uint64_t
     }
 }
 
-static uint64_t offset(const struct tensor *t, const uint64_t at[AXES])
+static uint64_t offset_of(const struct tensor *t, const uint64_t at[AXES])
 {
     uint64_t sum = 0;
     for (int i = 0; i < AXES; i++)
@@ -90,37 +90,37 @@ static uint64_t offset(const struct tensor *t, const uint64_t at[AXES])
 }
 
 /* Copies |from| into |t| with the axes in |order|. */
-static bool pack(struct tensor *t, const double *from, const enum axis order[AXES])
+static bool pack_tensor(struct tensor *t, const double *from, const enum axis order[AXES])
 {
     struct tensor source = *t;
-    uint64_t count = elements(t);
+    uint64_t count = count_elements(t);
     t->data = malloc(count * sizeof(double));
     if (!t->data)
         return false;
     lay_out(t, order);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at[AXES];
-        locate(t, order, i, at);
-        t->data[i] = from[offset(&source, at)];
+        locate_element(t, order, i, at);
+        t->data[i] = from[offset_of(&source, at)];
     }
     return true;
 }
 
 /* Two doubles wide: what every 64-bit machine does in one instruction. */
-typedef double work_queues __attribute__((vector_size(16)));
-typedef int64_t work_queue_bits __attribute__((vector_size(16)));
+typedef double doubles __attribute__((vector_size(16)));
+typedef int64_t double_bits __attribute__((vector_size(16)));
 
-static work_queues load_work_queues(const double *from)
+static doubles load_doubles(const double *from)
 {
-    work_queues v;
+    doubles v;
     memcpy(&v, from, sizeof(v));
     return v;
 }
 
-static work_queues absolute(work_queues v)
+static doubles absolute_values(doubles v)
 {
-    const work_queue_bits mask = { INT64_MAX, INT64_MAX };
-    return (work_queues)((work_queue_bits)v & mask);
+    const double_bits mask = { INT64_MAX, INT64_MAX };
+    return (doubles)((double_bits)v & mask);
 }
 
 static void add_dot(struct sum *sum, const double *a, uint64_t a_step, const double *b,
@@ -128,13 +128,12 @@ static void add_dot(struct sum *sum, const double *a, uint64_t a_step, const dou
 {
     uint64_t i = 0;
     if (a_step == 1 && b_step == 1 && count >= 4) {
-        work_queues value[2] = { { 0 } }, magnitude[2] = { { 0 } };
+        doubles value[2] = { { 0 } }, magnitude[2] = { { 0 } };
         for (; i + 4 <= count; i += 4) {
             for (int half = 0; half < 2; half++) {
-                work_queues product =
-                    load_work_queues(a + i + 2 * half) * load_work_queues(b + i + 2 * half);
+                doubles product = load_doubles(a + i + 2 * half) * load_doubles(b + i + 2 * half);
                 value[half] += product;
-                magnitude[half] += absolute(product);
+                magnitude[half] += absolute_values(product);
             }
         }
         value[0] += value[1];
@@ -194,7 +193,7 @@ static bool map_all(const struct job *job, maps *map, const uint64_t from[AXES],
 }
 
 /* y[n,k,o] = sum over taps and the group's channels of x[n,c,i] w[k,c,tap] */
-static struct sum forward(const struct job *job, const uint64_t at[AXES])
+static struct sum sum_forward(const struct job *job, const uint64_t at[AXES])
 {
     uint64_t group_c = job->w.extent[CHANNEL];
     uint64_t group_k = job->problem->k / job->problem->groups;
@@ -204,14 +203,14 @@ static struct sum forward(const struct job *job, const uint64_t at[AXES])
     for (uint64_t t = 0; t < tap_count(job->problem); t++) {
         tap_at(job->problem, t, tap);
         if (map_all(job, input_at, at, tap, in))
-            add_dot(&sum, job->x.data + offset(&job->x, in), job->x.stride[CHANNEL],
-                    job->w.data + offset(&job->w, tap), job->w.stride[CHANNEL], group_c);
+            add_dot(&sum, job->x.data + offset_of(&job->x, in), job->x.stride[CHANNEL],
+                    job->w.data + offset_of(&job->w, tap), job->w.stride[CHANNEL], group_c);
     }
     return sum;
 }
 
 /* x[n,c,i] = sum over taps and the group's outputs of y[n,k,o] w[k,c,tap] */
-static struct sum backward_data(const struct job *job, const uint64_t at[AXES])
+static struct sum sum_backward_data(const struct job *job, const uint64_t at[AXES])
 {
     uint64_t group_c = job->w.extent[CHANNEL];
     uint64_t group_k = job->problem->k / job->problem->groups;
@@ -222,8 +221,8 @@ static struct sum backward_data(const struct job *job, const uint64_t at[AXES])
     for (uint64_t t = 0; t < tap_count(job->problem); t++) {
         tap_at(job->problem, t, tap);
         if (map_all(job, output_at, at, tap, out))
-            add_dot(&sum, job->y.data + offset(&job->y, out), job->y.stride[CHANNEL],
-                    job->w.data + offset(&job->w, tap), job->w.stride[OUTER], group_k);
+            add_dot(&sum, job->y.data + offset_of(&job->y, out), job->y.stride[CHANNEL],
+                    job->w.data + offset_of(&job->w, tap), job->w.stride[OUTER], group_k);
     }
     return sum;
 }
@@ -239,13 +238,13 @@ static void add_row(const struct job *job, struct sum *sum, uint64_t in[AXES], u
         end--;
     out[WIDTH] = first;
     if (first < end)
-        add_dot(sum, job->x.data + offset(&job->x, in),
-                job->x.stride[WIDTH] * job->problem->stride[2], job->y.data + offset(&job->y, out),
-                job->y.stride[WIDTH], end - first);
+        add_dot(sum, job->x.data + offset_of(&job->x, in),
+                job->x.stride[WIDTH] * job->problem->stride[2],
+                job->y.data + offset_of(&job->y, out), job->y.stride[WIDTH], end - first);
 }
 
 /* w[k,c,tap] = sum over n and outputs of y[n,k,o] x[n,c,i] */
-static struct sum backward_weights(const struct job *job, const uint64_t at[AXES])
+static struct sum sum_backward_weights(const struct job *job, const uint64_t at[AXES])
 {
     uint64_t group_k = job->problem->k / job->problem->groups;
     uint64_t in[AXES] = { 0, at[OUTER] / group_k * job->w.extent[CHANNEL] + at[CHANNEL] };
@@ -263,16 +262,16 @@ static struct sum backward_weights(const struct job *job, const uint64_t at[AXES
     return sum;
 }
 
-static void *work(void *context)
+static void *compute_outputs(void *context)
 {
     struct job *job = context;
     uint64_t first;
     while ((first = atomic_fetch_add(&job->next, CHUNK)) < job->count) {
         for (uint64_t i = first; i < first + CHUNK && i < job->count; i++) {
             uint64_t at[AXES];
-            locate(job->output, job->order, i, at);
+            locate_element(job->output, job->order, i, at);
             struct sum sum = job->element(job, at);
-            uint64_t where = offset(job->output, at);
+            uint64_t where = offset_of(job->output, at);
             job->output->data[where] = sum.value;
             if (job->magnitude)
                 job->magnitude[where] = sum.magnitude;
@@ -290,9 +289,9 @@ static void work_on_threads(struct job *job, unsigned threads)
         threads = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
     if (threads > THREADS_MAX)
         threads = THREADS_MAX;
-    while (started + 1 < threads && pthread_create(&ids[started], NULL, work, job) == 0)
+    while (started + 1 < threads && pthread_create(&ids[started], NULL, compute_outputs, job) == 0)
         started++;
-    work(job);
+    compute_outputs(job);
     while (started > 0)
         pthread_join(ids[--started], NULL);
 }
@@ -310,24 +309,26 @@ static struct job job_of(const struct kiln_problem *p)
                          .y = tensor_of(p->n, p->k, out, p->y_layout) };
 }
 
-static bool prepare(struct job *job, const struct reference_tensors *tensors)
+static bool prepare_job(struct job *job, const struct reference_tensors *tensors)
 {
     job->order = channel_slowest;
     switch (job->problem->direction) {
     case KILN_FORWARD:
         job->output = &job->y;
-        job->element = forward;
-        return pack(&job->x, tensors->x, channels_last) && pack(&job->w, tensors->w, channels_last);
+        job->element = sum_forward;
+        return pack_tensor(&job->x, tensors->x, channels_last) &&
+               pack_tensor(&job->w, tensors->w, channels_last);
     case KILN_BACKWARD_DATA:
         job->output = &job->x;
-        job->element = backward_data;
-        return pack(&job->y, tensors->y, channels_last) && pack(&job->w, tensors->w, outer_last);
+        job->element = sum_backward_data;
+        return pack_tensor(&job->y, tensors->y, channels_last) &&
+               pack_tensor(&job->w, tensors->w, outer_last);
     default:
         job->order = channels_first;
         job->output = &job->w;
-        job->element = backward_weights;
-        return pack(&job->x, tensors->x, channels_first) &&
-               pack(&job->y, tensors->y, channels_first);
+        job->element = sum_backward_weights;
+        return pack_tensor(&job->x, tensors->x, channels_first) &&
+               pack_tensor(&job->y, tensors->y, channels_first);
     }
 }
 
@@ -336,12 +337,12 @@ int reference_run(const struct kiln_problem *problem, const struct reference_ten
 {
     struct job job = job_of(problem);
     struct tensor *all[] = { &job.x, &job.w, &job.y };
-    bool ready = prepare(&job, tensors);
+    bool ready = prepare_job(&job, tensors);
     struct tensor *output = all[(job.output == &job.w) + 2 * (job.output == &job.y)];
     if (ready) {
         output->data = tensors->result;
         job.magnitude = tensors->magnitude;
-        job.count = elements(output);
+        job.count = count_elements(output);
         work_on_threads(&job, threads);
         output->data = NULL; /* the caller's */
     }
@@ -364,7 +365,7 @@ struct reference_verdict reference_compare(const struct kiln_problem *problem, c
 {
     struct job job = job_of(problem);
     const struct tensor *outputs[] = { &job.y, &job.x, &job.w };
-    uint64_t count = elements(outputs[problem->direction]);
+    uint64_t count = count_elements(outputs[problem->direction]);
     struct reference_verdict verdict = { 0 };
     double worst = -1;
     for (uint64_t i = 0; i < count; i++) {

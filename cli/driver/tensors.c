@@ -93,8 +93,8 @@ static int create_workspace(struct kiln_device *device, struct tensors *t, uint6
     return rc ? cli_while(err, "workspace") : KILN_E_OK;
 }
 
-static int create(struct kiln_device *device, struct tensors *t, uint32_t type,
-                  const struct tensors_options *options, struct kiln_error *err)
+static int create_memory(struct kiln_device *device, struct tensors *t, uint32_t type,
+                         const struct tensors_options *options, struct kiln_error *err)
 {
     static const char *const names[] = { "tensor x", "tensor w", "tensor y" };
     for (int i = 0; i < 3; i++) {
@@ -119,7 +119,7 @@ int tensors_create(struct kiln_device *device, const struct kiln_problem *proble
     if (!rc)
         rc = check_memory(t, options, err);
     if (!rc)
-        rc = create(device, t, problem->type, options, err);
+        rc = create_memory(device, t, problem->type, options, err);
     if (rc)
         return rc;
     *ret_tensors = KILN_TAKE(t);

@@ -62,7 +62,7 @@ static int ask_daemon(const struct invocation *invocation, bool dry_run, struct 
     return admin_ask(invocation, "clear", ask, ret_reply, err);
 }
 
-static int confirm(const struct invocation *invocation, struct kiln_error *err)
+static int confirm_clear(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = ask_daemon(invocation, true, &reply, err);
@@ -83,7 +83,7 @@ static const char *chosen_by(const struct clear_options *o)
                                  : NULL;
 }
 
-static int check(const struct clear_options *o, struct kiln_error *err)
+static int check_choice(const struct clear_options *o, struct kiln_error *err)
 {
     const char *chosen = chosen_by(o);
     if (!o->all && !chosen)
@@ -95,13 +95,13 @@ static int check(const struct clear_options *o, struct kiln_error *err)
     return confirm_possible(o->yes, o->dry_run, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_clear(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct clear_options *o = invocation->options;
     KILN_AUTO(json) struct json *reply = NULL;
-    int rc = check(o, err);
+    int rc = check_choice(o, err);
     if (!rc && !o->dry_run && !o->yes)
-        rc = confirm(invocation, err);
+        rc = confirm_clear(invocation, err);
     if (!rc)
         rc = ask_daemon(invocation, o->dry_run, &reply, err);
     if (rc)
@@ -128,5 +128,5 @@ const struct command command_clear = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct clear_options),
-    .run = run,
+    .run = run_clear,
 };

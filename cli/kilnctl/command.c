@@ -66,7 +66,7 @@ const struct command *command_at(size_t index)
 }
 
 /* How many of |words| spell |name|; 0 when they do not. */
-static size_t spells(const char *name, const char *const *words, size_t count)
+static size_t count_spelling_words(const char *name, const char *const *words, size_t count)
 {
     size_t used = 0;
     while (*name && used < count) {
@@ -83,7 +83,7 @@ const struct command *command_find(const char *const *words, size_t count, size_
 {
     const struct command *command = NULL;
     for (size_t i = 0; (command = command_at(i)); i++) {
-        *ret_used = spells(command->name, words, count);
+        *ret_used = count_spelling_words(command->name, words, count);
         if (*ret_used)
             return command;
     }

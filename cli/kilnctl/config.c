@@ -11,7 +11,7 @@ static bool any_waits(const struct json *reply)
     return j != NULL;
 }
 
-static int print(const struct json *reply, struct kiln_error *err)
+static int print_settings(const struct json *reply, struct kiln_error *err)
 {
     static const struct column columns[] = { { "SETTING", ALIGN_LEFT },
                                              { "VALUE", ALIGN_LEFT },
@@ -35,13 +35,13 @@ static int print(const struct json *reply, struct kiln_error *err)
     return table_print(table, stdout, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_config(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "config", NULL, &reply, err);
     if (rc)
         return rc;
-    return invocation->common->json ? output_json(reply, err) : print(reply, err);
+    return invocation->common->json ? output_json(reply, err) : print_settings(reply, err);
 }
 
 const struct command command_config = {
@@ -53,5 +53,5 @@ const struct command command_config = {
         "built-in default.  A setting that was changed in the configuration and read anew\n"
         "(systemctl reload, SIGHUP) but counts only when kilnd starts has its new value in the\n"
         "last column.",
-    .run = run,
+    .run = run_config,
 };

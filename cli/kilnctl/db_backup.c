@@ -25,8 +25,8 @@ static int check_free(const struct backup_options *o, const char *path, struct k
                     path);
 }
 
-static int report(const struct invocation *invocation, const char *path, uint64_t bytes,
-                  struct kiln_error *err)
+static int report_copy(const struct invocation *invocation, const char *path, uint64_t bytes,
+                       struct kiln_error *err)
 {
     char size[UNITS_TEXT_MAX];
     if (!invocation->common->json) {
@@ -39,7 +39,7 @@ static int report(const struct invocation *invocation, const char *path, uint64_
     return output_json(json, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_backup(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct backup_options *o = invocation->options;
     const char *path = invocation->words[0];
@@ -57,7 +57,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     const struct new_file file = { .path = path, .replace = o->force, .mode = 0600, .from = fd };
     if (!rc)
         rc = new_file_write(&file, err);
-    return rc ? rc : report(invocation, path, json_get_u64(reply, "bytes", 0), err);
+    return rc ? rc : report_copy(invocation, path, json_get_u64(reply, "bytes", 0), err);
 }
 
 const struct command command_db_backup = {
@@ -76,5 +76,5 @@ const struct command command_db_backup = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct backup_options),
-    .run = run,
+    .run = run_db_backup,
 };

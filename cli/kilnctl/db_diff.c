@@ -55,7 +55,7 @@ static void take_name(const char *path, struct db_file_name *what)
         memcpy(what->backend, name.backend, sizeof(what->backend));
 }
 
-static int set_side(struct json *ask, const char *word, bool is_a, struct comparison *c,
+static int add_side(struct json *ask, const char *word, bool is_a, struct comparison *c,
                     struct db_file_name *what, struct kiln_error *err)
 {
     char note[DB_NOTE_MAX] = "";
@@ -77,8 +77,8 @@ static int set_side(struct json *ask, const char *word, bool is_a, struct compar
     return KILN_E_OK;
 }
 
-static int question(const struct invocation *invocation, struct json *ask, struct comparison *c,
-                    struct kiln_error *err)
+static int fill_request(const struct invocation *invocation, struct json *ask, struct comparison *c,
+                        struct kiln_error *err)
 {
     const struct diff_options *o = invocation->options;
     struct db_file_name what = { .kind = "" };
@@ -88,7 +88,7 @@ static int question(const struct invocation *invocation, struct json *ask, struc
     snprintf(what.backend, sizeof(what.backend), "%s", o->backend ? o->backend : "");
     int rc = db_check_word("kind", o->kind, DB_KINDS, err);
     for (size_t i = 0; i < 2 && !rc; i++)
-        rc = set_side(ask, invocation->words[i], i == 0, c, &what, err);
+        rc = add_side(ask, invocation->words[i], i == 0, c, &what, err);
     if (!rc && (!*what.database_id || !*what.kind))
         rc = cli_fail(err, KILN_E_INVALID,
                       "db diff needs --db-id and --kind where no file's name tells them: such as "
@@ -106,7 +106,7 @@ static int question(const struct invocation *invocation, struct json *ask, struc
 
 /* ---- the answer ---- */
 
-static const char *side(const struct json *item, const char *name, char text[64])
+static const char *side_text(const struct json *item, const char *name, char text[64])
 {
     const struct json *value = json_get(item, name);
     if (json_is_number(value))
@@ -126,7 +126,7 @@ static void print_difference(void *context, const struct json *item)
     }
     if (json_get(item, "a") || json_get(item, "b"))
         db_say("  %-32.200s %-10.32s %.600s | %.600s", json_get_text(item, "solver", "-"), what,
-               side(item, "a", a), side(item, "b", b));
+               side_text(item, "a", a), side_text(item, "b", b));
     else
         db_say("  %-32.200s %.32s", json_get_text(item, "solver", "-"), what);
 }
@@ -146,14 +146,14 @@ static void print_sums(const struct json *reply)
            (unsigned long long)json_get_u64(reply, "only_b", 0));
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_diff(const struct invocation *invocation, struct kiln_error *err)
 {
     static const struct db_list list = { "differences", print_difference, .even_with_json = false };
     __attribute__((cleanup(comparison_done))) struct comparison c = { .fds = { -1, -1 } };
     KILN_AUTO(json) struct json *ask = json_object(), *reply = NULL;
     DB_PROGRESS_AUTO struct db_progress progress;
     db_progress_init(&progress, "diff", &list, 1, &c, invocation->common->json);
-    int rc = question(invocation, ask, &c, err);
+    int rc = fill_request(invocation, ask, &c, err);
     const struct admin_call call = { .request = "tuning_diff",
                                      .arguments = ask,
                                      .file = c.fds[0],
@@ -187,5 +187,5 @@ const struct command command_db_diff = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct diff_options),
-    .run = run,
+    .run = run_db_diff,
 };

@@ -29,7 +29,7 @@ static const struct option options[] = {
 };
 #undef AT
 
-static int check(const struct export_options *o, struct kiln_error *err)
+static int check_options(const struct export_options *o, struct kiln_error *err)
 {
     int rc = db_check_word("tier", o->tier, DB_TIERS, err);
     if (!rc)
@@ -74,7 +74,7 @@ static struct json *written_json(const struct json *entry, const char *path)
     return json;
 }
 
-static void print(const struct json *entry, const char *path)
+static void print_written(const struct json *entry, const char *path)
 {
     char count[DB_WHO_MAX], size[UNITS_TEXT_MAX];
     db_say("%.900s: %s, %s", path, db_count(json_get_u64(entry, "records", 0), "record", count),
@@ -103,15 +103,15 @@ static int write_all(const struct invocation *invocation, const struct db_export
             continue;
         json_append(written, written_json(entry, path));
         if (!invocation->common->json)
-            print(entry, path);
+            print_written(entry, path);
     }
     return several_end(&several, json, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_export(const struct invocation *invocation, struct kiln_error *err)
 {
     DB_EXPORTED_AUTO struct db_exported exported = { .count = 0 };
-    int rc = check(invocation->options, err);
+    int rc = check_options(invocation->options, err);
     if (!rc)
         rc = ask_daemon(invocation, &exported, err);
     if (!rc)
@@ -141,5 +141,5 @@ const struct command command_db_export = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct export_options),
-    .run = run,
+    .run = run_db_export,
 };

@@ -32,7 +32,8 @@ static const struct option options[] = {
 /* ---- the question ---- */
 
 /* A command line in quotes is one word; behind "--" it is many. */
-static int join(const struct invocation *invocation, char line[LINE_MAX], struct kiln_error *err)
+static int join_words(const struct invocation *invocation, char line[LINE_MAX],
+                      struct kiln_error *err)
 {
     size_t used = 0;
     for (size_t i = 0; i < invocation->word_count && used < LINE_MAX; i++)
@@ -174,7 +175,8 @@ static int print_problem(const struct get_options *o, const struct json *problem
     return rc ? rc : print_records(perf, false, err);
 }
 
-static int print(const struct get_options *o, const struct json *reply, struct kiln_error *err)
+static int print_answer(const struct get_options *o, const struct json *reply,
+                        struct kiln_error *err)
 {
     char count[DB_WHO_MAX];
     const struct json *problems = json_get(reply, "problems");
@@ -201,7 +203,8 @@ static int fail_missing(const struct get_options *o, struct kiln_error *err)
 }
 
 /* The keys tell what was looked for. */
-static int report(const struct invocation *invocation, struct json *reply, struct kiln_error *err)
+static int report_answer(const struct invocation *invocation, struct json *reply,
+                         struct kiln_error *err)
 {
     const struct get_options *o = invocation->options;
     struct kiln_error why = { 0 };
@@ -209,14 +212,14 @@ static int report(const struct invocation *invocation, struct json *reply, struc
     bool json = invocation->common->json;
     if (json && missing)
         json_set(reply, "error", result_error_json(&why));
-    int rc = json ? output_json(reply, err) : print(o, reply, err);
+    int rc = json ? output_json(reply, err) : print_answer(o, reply, err);
     *invocation->reported = json && missing && !rc;
     if (!rc && missing)
         *err = why;
     return rc ? rc : missing;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_get(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct get_options *o = invocation->options;
     KILN_AUTO(json) struct json *reply = NULL;
@@ -226,12 +229,12 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
                         "db get needs --db-id: the device, such as gfx90a68 ('kilnctl device ls' "
                         "names those of "
                         "this host)");
-    int rc = join(invocation, problem, err);
+    int rc = join_words(invocation, problem, err);
     if (!rc)
         rc = ask_daemon(invocation, problem, &reply, err);
     if (rc == KILN_E_NOT_FOUND && !*err->text)
         return fail_missing(o, err);
-    return rc ? rc : report(invocation, reply, err);
+    return rc ? rc : report_answer(invocation, reply, err);
 }
 
 const struct command command_db_get = {
@@ -250,5 +253,5 @@ const struct command command_db_get = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct get_options),
-    .run = run,
+    .run = run_db_get,
 };

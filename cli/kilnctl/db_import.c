@@ -32,7 +32,7 @@ static const struct option options[] = {
 #undef AT
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
 
-static int check(const struct invocation *invocation, bool merges, struct kiln_error *err)
+static int check_options(const struct invocation *invocation, bool merges, struct kiln_error *err)
 {
     const struct import_options *o = invocation->options;
     int rc = db_check_word("tier", o->tier, merges ? DB_OWN_TIERS : DB_TIERS, err);
@@ -50,8 +50,8 @@ static const char *shown_as(const char *path, char text[URL_LABEL_MAX])
 }
 
 /* |ret_answer| is there even where lines were left out. */
-static int send(const struct invocation *invocation, bool merges, const char *path,
-                struct json **ret_answer, struct kiln_error *err)
+static int send_file(const struct invocation *invocation, bool merges, const char *path,
+                     struct json **ret_answer, struct kiln_error *err)
 {
     const struct import_options *o = invocation->options;
     char note[DB_NOTE_MAX] = "", label[URL_LABEL_MAX];
@@ -95,7 +95,7 @@ static void send_word(const struct invocation *invocation, bool merges, const ch
     for (size_t i = 0; i < files.count && !several->over; i++) {
         char label[URL_LABEL_MAX];
         struct json *answer = NULL;
-        rc = send(invocation, merges, files.paths[i], &answer, &why);
+        rc = send_file(invocation, merges, files.paths[i], &answer, &why);
         several_note(several, shown_as(files.paths[i], label), rc, &why);
         if (answer)
             json_append(answers, answer);
@@ -116,7 +116,7 @@ static void set_sums(struct json *json, const struct json *answers)
 
 static int import_or_merge(const struct invocation *invocation, bool merges, struct kiln_error *err)
 {
-    int rc = check(invocation, merges, err);
+    int rc = check_options(invocation, merges, err);
     if (rc)
         return rc;
     SEVERAL_AUTO struct several several;
@@ -130,12 +130,12 @@ static int import_or_merge(const struct invocation *invocation, bool merges, str
     return several_end(&several, json, err);
 }
 
-static int import(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_import(const struct invocation *invocation, struct kiln_error *err)
 {
     return import_or_merge(invocation, false, err);
 }
 
-static int merge(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_merge(const struct invocation *invocation, struct kiln_error *err)
 {
     return import_or_merge(invocation, true, err);
 }
@@ -170,7 +170,7 @@ const struct command command_db_import = {
     .options = options,
     .option_count = OPTIONS,
     .options_size = sizeof(struct import_options),
-    .run = import,
+    .run = run_db_import,
 };
 
 const struct command command_db_merge = {
@@ -189,5 +189,5 @@ const struct command command_db_merge = {
     .options = options,
     .option_count = OPTIONS - 1,
     .options_size = sizeof(struct import_options),
-    .run = merge,
+    .run = run_db_merge,
 };

@@ -21,7 +21,7 @@ void db_progress_done(struct db_progress *progress)
 }
 
 /* Items are flat: what has members of its own is no business of a list. */
-static struct json *copy(const struct json *item)
+static struct json *copy_item(const struct json *item)
 {
     struct json *object = json_object();
     for (const struct json *j = json_first(item); j; j = json_next(j)) {
@@ -35,7 +35,7 @@ static struct json *copy(const struct json *item)
     return object;
 }
 
-static void take(struct db_progress *p, size_t index, const struct json *items)
+static void take_items(struct db_progress *p, size_t index, const struct json *items)
 {
     const struct db_list *list = &p->lists[index];
     bool prints = !p->json || list->even_with_json;
@@ -47,7 +47,7 @@ static void take(struct db_progress *p, size_t index, const struct json *items)
         if (prints)
             list->print(p->context, j);
         if (p->json && p->counts[index] < DB_KEPT_MAX)
-            json_append(p->kept[index], copy(j));
+            json_append(p->kept[index], copy_item(j));
         p->counts[index]++;
     }
 }
@@ -62,7 +62,7 @@ int db_progress_on(void *context, const char *json)
     if (json_get(tree, "progress"))
         call_progress_on(&p->bar, json);
     for (size_t i = 0; i < p->list_count; i++)
-        take(p, i, json_get(tree, p->lists[i].name));
+        take_items(p, i, json_get(tree, p->lists[i].name));
     return 0;
 }
 

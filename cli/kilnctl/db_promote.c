@@ -30,7 +30,7 @@ static void print_conflict(void *context, const struct json *item)
            json_get_text(item, "why", "?"));
 }
 
-static void fill(const struct promote_options *o, struct json *ask)
+static void fill_request(const struct promote_options *o, struct json *ask)
 {
     db_set_text(ask, "database_id", o->database_id);
     db_set_text(ask, "kind", o->kind);
@@ -41,7 +41,7 @@ static void fill(const struct promote_options *o, struct json *ask)
         json_set_u64(ask, "uid", o->uid.value);
 }
 
-static void print(const struct json *reply)
+static void print_counts(const struct json *reply)
 {
     char records[DB_WHO_MAX], conflicts[DB_WHO_MAX];
     db_say("%s looked at: %llu added to the host's, %llu replaced, %s",
@@ -51,14 +51,14 @@ static void print(const struct json *reply)
            db_count(json_get_u64(reply, "conflicts", 0), "conflict", conflicts));
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_promote(const struct invocation *invocation, struct kiln_error *err)
 {
     static const struct db_list list = { "conflicts", print_conflict, .even_with_json = false };
     const struct promote_options *o = invocation->options;
     KILN_AUTO(json) struct json *ask = json_object(), *reply = NULL;
     DB_PROGRESS_AUTO struct db_progress progress;
     db_progress_init(&progress, "promote", &list, 1, NULL, invocation->common->json);
-    fill(o, ask);
+    fill_request(o, ask);
     const struct admin_call call = { ADMIN_CALL_INIT, .request = "tuning_promote", .arguments = ask,
                                      .db_progress = &progress };
     int rc = db_check_word("kind", o->kind, DB_KINDS, err);
@@ -67,7 +67,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (rc)
         return rc;
     if (!invocation->common->json) {
-        print(reply);
+        print_counts(reply);
         return KILN_E_OK;
     }
     db_progress_give(&progress, 0, reply, "conflicting");
@@ -86,5 +86,5 @@ const struct command command_db_promote = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct promote_options),
-    .run = run,
+    .run = run_db_promote,
 };

@@ -32,13 +32,13 @@ static const struct option options[] = {
 
 static const char *tier_of(const struct rm_options *o) { return o->tier ? o->tier : "user"; }
 
-static bool selects(const struct rm_options *o)
+static bool selects_records(const struct rm_options *o)
 {
     return o->database_id || o->kind || o->backend || o->problem || o->solver ||
            o->older_than.given;
 }
 
-static int check(const struct rm_options *o, struct kiln_error *err)
+static int check_selection(const struct rm_options *o, struct kiln_error *err)
 {
     bool system = strcmp(tier_of(o), "system") == 0;
     int rc = db_check_word("tier", o->tier, DB_TIERS, err);
@@ -54,9 +54,9 @@ static int check(const struct rm_options *o, struct kiln_error *err)
         return cli_fail(err, KILN_E_INVALID,
                         "an imported system database goes as a whole: only --db-id, --kind and "
                         "--backend choose it");
-    if (o->all && selects(o))
+    if (o->all && selects_records(o))
         return cli_fail(err, KILN_E_INVALID, "--all leaves nothing for other options to choose");
-    if (!o->all && !selects(o))
+    if (!o->all && !selects_records(o))
         return cli_fail(err, KILN_E_INVALID,
                         "nothing chosen to drop: give --db-id, --kind, --backend, --problem, "
                         "--solver, --older-than or --all");
@@ -64,7 +64,7 @@ static int check(const struct rm_options *o, struct kiln_error *err)
 }
 
 /* What was measured cannot be had back. */
-static int confirm(const struct rm_options *o, struct kiln_error *err)
+static int confirm_removal(const struct rm_options *o, struct kiln_error *err)
 {
     char answer[16] = "";
     if (o->yes)
@@ -102,7 +102,7 @@ static int ask_daemon(const struct invocation *invocation, struct json **ret_rep
     return admin_call(invocation, &call, ret_reply, err);
 }
 
-static void print(const struct rm_options *o, const struct json *reply)
+static void print_removed(const struct rm_options *o, const struct json *reply)
 {
     char removed[DB_WHO_MAX], replaced[DB_WHO_MAX];
     if (strcmp(tier_of(o), "system") == 0)
@@ -113,20 +113,20 @@ static void print(const struct rm_options *o, const struct json *reply)
                db_count(json_get_u64(reply, "replaced", 0), "other", replaced));
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_rm(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct rm_options *o = invocation->options;
     KILN_AUTO(json) struct json *reply = NULL;
-    int rc = check(o, err);
+    int rc = check_selection(o, err);
     if (!rc)
-        rc = confirm(o, err);
+        rc = confirm_removal(o, err);
     if (!rc)
         rc = ask_daemon(invocation, &reply, err);
     if (rc)
         return rc;
     if (invocation->common->json)
         return output_json(reply, err);
-    print(o, reply);
+    print_removed(o, reply);
     return KILN_E_OK;
 }
 
@@ -142,5 +142,5 @@ const struct command command_db_rm = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct rm_options),
-    .run = run,
+    .run = run_db_rm,
 };

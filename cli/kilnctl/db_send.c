@@ -46,7 +46,7 @@ static const struct db_list lists[LISTS] = {
     [VERBATIM] = { "verbatim", print_verbatim, .even_with_json = false },
 };
 
-static int question(const struct db_sending *s, struct json *ask, struct kiln_error *err)
+static int fill_request(const struct db_sending *s, struct json *ask, struct kiln_error *err)
 {
     db_set_text(ask, "name", s->name);
     db_set_text(ask, "url", s->url);
@@ -59,7 +59,7 @@ static int question(const struct db_sending *s, struct json *ask, struct kiln_er
     return s->sha256 ? url_set_sha256(s->sha256, ask, err) : KILN_E_OK;
 }
 
-static void give_lists(struct db_progress *progress, struct json *answer)
+static void move_lists(struct db_progress *progress, struct json *answer)
 {
     static const char *const names[LISTS] = {
         [BAD] = "bad_lines", [CONFLICTS] = "conflicting", [VERBATIM] = "verbatim_keys"
@@ -82,13 +82,13 @@ int db_send(const struct invocation *invocation, struct db_sending *sending,
                                      .file = sending->url ? -1 : sending->fd,
                                      .second_file = -1,
                                      .db_progress = &progress };
-    int rc = question(sending, ask, err);
+    int rc = fill_request(sending, ask, err);
     if (!rc)
         rc = admin_call(invocation, &call, ret_answer, err);
     if (rc == KILN_E_INVALID && progress.counts[BAD] > 0)
         rc = err->code = KILN_E_CORRUPT; /* it is the file that is wrong, not the command line */
     if (!rc && invocation->common->json)
-        give_lists(&progress, *ret_answer);
+        move_lists(&progress, *ret_answer);
     return rc;
 }
 

@@ -72,7 +72,7 @@ static int print_rest(const struct json *reply, struct kiln_error *err)
     return table_print(table, stdout, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_stats(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "tuning_stats", NULL, &reply, err);
@@ -91,5 +91,5 @@ const struct command command_db_stats = {
     .help = "Lists the imported system databases, and counts the records of each tier and what "
             "became of\n"
             "look-ups since kilnd started.  user.own are your own records.",
-    .run = run,
+    .run = run_db_stats,
 };

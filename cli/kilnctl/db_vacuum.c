@@ -4,7 +4,7 @@
 #include "cli/output.h"
 #include "common/units.h"
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_vacuum(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     char freed[UNITS_TEXT_MAX], bytes[UNITS_TEXT_MAX];
@@ -26,5 +26,5 @@ const struct command command_db_vacuum = {
     .help = "Gives the free space in tuning.db back to the filesystem, which needs room for a copy "
             "meanwhile.\n"
             "For administrators.",
-    .run = run,
+    .run = run_db_vacuum,
 };

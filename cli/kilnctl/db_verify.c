@@ -43,7 +43,7 @@ static void print_damaged(void *context, const struct json *item)
     fprintf(stderr, "%s\n", line);
 }
 
-static int judge(const struct json *reply, struct kiln_error *err)
+static int judge_damage(const struct json *reply, struct kiln_error *err)
 {
     uint64_t damaged = json_get_u64(reply, "damaged", 0);
     if (damaged == 0)
@@ -66,11 +66,11 @@ static void print_sums(const struct json *reply)
     db_say("%s damaged", db_count(json_get_u64(reply, "damaged", 0), "database", count));
 }
 
-static int report(const struct invocation *invocation, struct db_progress *progress,
-                  struct json *reply, struct kiln_error *err)
+static int report_result(const struct invocation *invocation, struct db_progress *progress,
+                         struct json *reply, struct kiln_error *err)
 {
     struct kiln_error why = { 0 };
-    int damaged = judge(reply, &why), rc = KILN_E_OK;
+    int damaged = judge_damage(reply, &why), rc = KILN_E_OK;
     if (invocation->common->json) {
         db_progress_give(progress, 0, reply, "stale_entries");
         db_progress_give(progress, 1, reply, "damaged_parts");
@@ -87,7 +87,7 @@ static int report(const struct invocation *invocation, struct db_progress *progr
     return damaged;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_verify(const struct invocation *invocation, struct kiln_error *err)
 {
     static const struct db_list lists[] = {
         { "stale", print_stale, .even_with_json = false },
@@ -103,7 +103,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     const struct admin_call call = { ADMIN_CALL_INIT, .request = "tuning_verify", .arguments = ask,
                                      .db_progress = &progress };
     int rc = admin_call(invocation, &call, &reply, err);
-    return rc ? rc : report(invocation, &progress, reply, err);
+    return rc ? rc : report_result(invocation, &progress, reply, err);
 }
 
 const struct command command_db_verify = {
@@ -119,5 +119,5 @@ const struct command command_db_verify = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct verify_options),
-    .run = run,
+    .run = run_db_verify,
 };

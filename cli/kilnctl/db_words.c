@@ -23,7 +23,7 @@ bool db_word_is(const char *word, const char *choices)
 }
 
 /* "system, host, user" */
-static void list(const char *choices, char text[64])
+static void list_choices(const char *choices, char text[64])
 {
     size_t used = 0;
     for (; *choices && used < 61; choices++) {
@@ -40,7 +40,7 @@ int db_check_word(const char *option, const char *given, const char *choices,
     char listed[64];
     if (!given || db_word_is(given, choices))
         return KILN_E_OK;
-    list(choices, listed);
+    list_choices(choices, listed);
     return cli_fail(err, KILN_E_INVALID, "'%.80s' of --%s is none of: %s", given, option, listed);
 }
 

@@ -34,7 +34,7 @@ static int print_table(const struct json *devices, struct kiln_error *err)
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_device_ls(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "devices", NULL, &reply, err);
@@ -60,5 +60,5 @@ const struct command command_device_ls = {
     .help = "Lists the AMD GPUs that the kernel driver shows in sysfs; none is opened. Each\n"
             "partition of a device is a row, with the device's uuid.\n"
             "'kiln-driver devices' tells what can run kernels in this session, of all vendors.",
-    .run = run,
+    .run = run_device_ls,
 };

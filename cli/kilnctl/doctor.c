@@ -46,8 +46,8 @@ static const struct doctor_options *options_of(const struct doctor *d)
 }
 
 /* What may be asked of kilnd, or a finding that it was not answered. */
-static struct json *ask(struct doctor *d, const char *request, const struct json *arguments,
-                        const char *check)
+static struct json *query_kilnd(struct doctor *d, const char *request, const struct json *arguments,
+                                const char *check)
 {
     struct json *answer = NULL;
     struct kiln_error err = { 0 };
@@ -128,34 +128,34 @@ static void check_health(struct doctor *d)
     KILN_AUTO(json) struct json *question = json_object();
     if (options_of(d)->deep)
         json_set_bool(question, "deep", true);
-    KILN_AUTO(json) struct json *health = ask(d, "health", question, "directories");
+    KILN_AUTO(json) struct json *health = query_kilnd(d, "health", question, "directories");
     if (health)
         daemon_judge_health(health, (uint64_t)time(NULL), &d->findings);
 }
 
 static void check_databases(struct doctor *d)
 {
-    KILN_AUTO(json) struct json *status = ask(d, "status", NULL, "status");
+    KILN_AUTO(json) struct json *status = query_kilnd(d, "status", NULL, "status");
     if (status)
         daemon_judge_status(status, &d->findings);
     d->runs_no_compiler = daemon_runs_no_compiler(status);
     if (!json_get_bool(json_get(status, "tuning"), "available", false))
         return;
-    KILN_AUTO(json) struct json *verified = ask(d, "tuning_verify", NULL, "tuning.db");
+    KILN_AUTO(json) struct json *verified = query_kilnd(d, "tuning_verify", NULL, "tuning.db");
     if (verified)
         daemon_judge_tuning(verified, &d->findings);
 }
 
 static void check_devices(struct doctor *d)
 {
-    KILN_AUTO(json) struct json *devices = ask(d, "devices", NULL, "devices");
+    KILN_AUTO(json) struct json *devices = query_kilnd(d, "devices", NULL, "devices");
     if (d->runs_no_compiler)
         toolchains_switched_off(&d->findings);
     else
         toolchains_check(d->invocation, devices, &d->findings);
-    KILN_AUTO(json) struct json *list = ask(d, "package_list", NULL, "packages");
+    KILN_AUTO(json) struct json *list = query_kilnd(d, "package_list", NULL, "packages");
     KILN_AUTO(json)
-    struct json *coverage = list ? ask(d, "package_coverage", NULL, "packages") : NULL;
+    struct json *coverage = list ? query_kilnd(d, "package_coverage", NULL, "packages") : NULL;
     if (coverage)
         daemon_judge_packages(list, coverage, &d->findings);
 }
@@ -178,7 +178,7 @@ static int print_json(const struct findings *f, struct kiln_error *err)
     return output_json(all, err);
 }
 
-static int conclude(struct doctor *d, struct kiln_error *err)
+static int print_findings(struct doctor *d, struct kiln_error *err)
 {
     const struct findings *f = &d->findings;
     size_t failed = findings_count(f, VERDICT_FAIL);
@@ -196,7 +196,7 @@ static int conclude(struct doctor *d, struct kiln_error *err)
                     failed, f->count);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_doctor(const struct invocation *invocation, struct kiln_error *err)
 {
     struct doctor d = { .invocation = invocation };
     check_socket(&d);
@@ -207,12 +207,12 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         size_t before = d.findings.count;
         check_from_outside(&d);
         findings_causes_first(&d.findings, before); /* kilnd does not start over them */
-        return conclude(&d, err);
+        return print_findings(&d, err);
     }
     check_health(&d);
     check_databases(&d);
     check_devices(&d);
-    return conclude(&d, err);
+    return print_findings(&d, err);
 }
 
 const struct command command_doctor = {
@@ -230,5 +230,5 @@ const struct command command_doctor = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct doctor_options),
-    .run = run,
+    .run = run_doctor,
 };

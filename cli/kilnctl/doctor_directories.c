@@ -73,7 +73,7 @@ static int is_settings(const struct dirent *entry)
 }
 
 /* What may not be read does not hide that another file is wrong. */
-static int worse(int rc, int next) { return next ? next : rc; }
+static int worse_code(int rc, int next) { return next ? next : rc; }
 
 /* kilnd.json, then kilnd.json.d/ by name, as kilnd reads them. */
 static int take_all_settings(const char *directory, struct directory_facts facts[2],
@@ -86,11 +86,11 @@ static int take_all_settings(const char *directory, struct directory_facts facts
     int rc = count < 0 && errno == EACCES ? cli_fail(err, KILN_E_DENIED, "cannot read '%s'", path)
                                           : KILN_E_OK;
     snprintf(path, sizeof(path), "%s/kilnd.json", directory);
-    rc = worse(rc, take_settings(path, facts, err));
+    rc = worse_code(rc, take_settings(path, facts, err));
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof(path), "%s/kilnd.json.d/%s", directory, entries[i]->d_name);
         if (!rc || rc == KILN_E_DENIED)
-            rc = worse(rc, take_settings(path, facts, err));
+            rc = worse_code(rc, take_settings(path, facts, err));
         free(entries[i]);
     }
     free(entries);
@@ -114,7 +114,7 @@ static int usual_places(bool is_system, struct directory_facts facts[2], char co
 }
 
 /* A directory that kilnd has not made yet: the nearest that is there is on the same filesystem. */
-static void look(struct directory_facts *facts)
+static void read_filesystem(struct directory_facts *facts)
 {
     char path[sizeof(facts->path)];
     struct statvfs seen;
@@ -156,7 +156,7 @@ int directory_facts_gather(const char *config, bool is_system, struct directory_
     if (rc && rc != KILN_E_DENIED)
         return rc;
     for (int i = 0; i < 2; i++)
-        look(&facts[i]);
+        read_filesystem(&facts[i]);
     memcpy(ret_facts, facts, sizeof(facts));
     return rc;
 }
@@ -189,8 +189,8 @@ static const char *setting_of(const struct directory_facts *d, char text[640])
     return text;
 }
 
-static void advise_room(const struct directory_facts *d, enum verdict verdict,
-                        struct finding *finding)
+static void advise_space(const struct directory_facts *d, enum verdict verdict,
+                         struct finding *finding)
 {
     char setting[640], smaller[160] = "";
     unsigned long long half = d->database_bytes >> 21; /* MiB */
@@ -241,7 +241,7 @@ static void judge_space(const struct directory_facts *d, const char *check, stru
                                units_size(d->free_bytes, space), units_size(d->bytes, whole),
                                verdict == VERDICT_FAIL ? ": the disk is full" : "");
     if (verdict != VERDICT_OK)
-        advise_room(d, verdict, finding);
+        advise_space(d, verdict, finding);
 }
 
 static void judge_fuse(const struct directory_facts *d, const char *check, struct findings *f)

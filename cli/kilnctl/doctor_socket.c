@@ -28,7 +28,7 @@ static void name_group(gid_t gid, char name[64])
     snprintf(name, 64, group ? "%.60s" : "%.0s%u", group ? group->gr_name : "", (unsigned)gid);
 }
 
-static bool holds(const gid_t *groups, int count, gid_t gid)
+static bool contains_group(const gid_t *groups, int count, gid_t gid)
 {
     for (int i = 0; i < count; i++) {
         if (groups[i] == gid)
@@ -41,7 +41,7 @@ static bool process_has(gid_t gid)
 {
     gid_t groups[GROUPS_MAX];
     int count = getgroups(GROUPS_MAX, groups);
-    return getegid() == gid || holds(groups, count, gid);
+    return getegid() == gid || contains_group(groups, count, gid);
 }
 
 static bool account_has(uid_t uid, gid_t gid)
@@ -51,7 +51,7 @@ static bool account_has(uid_t uid, gid_t gid)
     const struct passwd *user = getpwuid(uid);
     if (!user || getgrouplist(user->pw_name, user->pw_gid, groups, &count) < 0)
         return false;
-    return holds(groups, count, gid);
+    return contains_group(groups, count, gid);
 }
 
 static int try_connect(const char *path)
@@ -88,7 +88,7 @@ static bool is_socket(const char *path)
 }
 
 /* KILN_SOCKET is easily left pointing to where nothing is any more. */
-static void look_elsewhere(struct socket_facts *facts)
+static void find_other_socket(struct socket_facts *facts)
 {
     char directory[220];
     const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -112,7 +112,7 @@ void socket_facts_gather(const char *path, struct socket_facts *ret_facts)
     facts.is_system = strncmp(path, SYSTEM_DIRECTORY, strlen(SYSTEM_DIRECTORY)) == 0;
     facts.has_unit = facts.is_system && unit_is_installed();
     name_user(facts.euid, facts.user);
-    look_elsewhere(&facts);
+    find_other_socket(&facts);
     if (stat(path, &seen) != 0) {
         facts.stat_errno = errno;
     } else {

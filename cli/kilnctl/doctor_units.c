@@ -91,7 +91,7 @@ void units_judge(const char *text, bool is_system, struct findings *f)
 
 /* ---- asking ---- */
 
-static int start(char *const *argv, int output, pid_t *ret_pid)
+static int start_systemctl(char *const *argv, int output, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
     if (posix_spawn_file_actions_init(&actions) != 0)
@@ -119,7 +119,7 @@ static void read_all(int fd, char text[ANSWER_MAX])
     text[used] = '\0';
 }
 
-static bool ask(bool is_system, char text[ANSWER_MAX])
+static bool query_systemctl(bool is_system, char text[ANSWER_MAX])
 {
     static char program[] = "systemctl", system[] = "--system", user[] = "--user", show[] = "show",
                 what[] = "--property=Id,LoadState,ActiveState,UnitFileState,Result",
@@ -129,7 +129,7 @@ static bool ask(bool is_system, char text[ANSWER_MAX])
     pid_t pid = 0;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return false;
-    int errnum = start(argv, ends[1], &pid);
+    int errnum = start_systemctl(argv, ends[1], &pid);
     close(ends[1]);
     text[0] = '\0';
     if (!errnum)
@@ -145,7 +145,7 @@ void units_check(bool is_system, struct findings *f)
     char text[ANSWER_MAX];
     if (access("/run/systemd/system", F_OK) != 0)
         findings_add(f, "systemd", VERDICT_OK, "it does not run here: kilnd is started by hand");
-    else if (!ask(is_system, text))
+    else if (!query_systemctl(is_system, text))
         findings_add(f, "systemd", VERDICT_UNSEEN, "'systemctl%s show' does not answer",
                      is_system ? "" : " --user");
     else

@@ -71,7 +71,7 @@ static int on_event(void *context, const char *text)
     return !written || listening->left == 0;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_events(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct events_options *o = invocation->options;
     struct listening listening = {
@@ -95,5 +95,5 @@ const struct command command_events = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct events_options),
-    .run = run,
+    .run = run_events,
 };

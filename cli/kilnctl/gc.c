@@ -35,7 +35,7 @@ static int ask_daemon(const struct invocation *invocation, bool dry_run, struct 
 }
 
 /* Nothing to lose is nothing to ask about. */
-static int confirm(const struct invocation *invocation, struct kiln_error *err)
+static int confirm_gc(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = ask_daemon(invocation, true, &reply, err);
@@ -44,7 +44,7 @@ static int confirm(const struct invocation *invocation, struct kiln_error *err)
     return confirm_drop(reply, err);
 }
 
-static void say(const struct gc_options *o, const struct json *reply)
+static void print_dropped(const struct gc_options *o, const struct json *reply)
 {
     char after[256], size[UNITS_TEXT_MAX], wanted[UNITS_TEXT_MAX], missed[128] = "";
     uint64_t taken = json_get_u64(reply, "store_bytes", 0);
@@ -57,20 +57,20 @@ static void say(const struct gc_options *o, const struct json *reply)
     confirm_say(stdout, o->dry_run ? "would drop " : "dropped ", reply, after);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_gc(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct gc_options *o = invocation->options;
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = confirm_possible(o->yes, o->dry_run, err);
     if (!rc && !o->dry_run && !o->yes)
-        rc = confirm(invocation, err);
+        rc = confirm_gc(invocation, err);
     if (!rc)
         rc = ask_daemon(invocation, o->dry_run, &reply, err);
     if (rc)
         return rc;
     if (invocation->common->json)
         return output_json(reply, err);
-    say(o, reply);
+    print_dropped(o, reply);
     return KILN_E_OK;
 }
 
@@ -90,5 +90,5 @@ const struct command command_gc = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct gc_options),
-    .run = run,
+    .run = run_gc,
 };

@@ -120,7 +120,7 @@ static int write_one(const struct export_options *o, const struct json *entry,
     return rc ? rc : new_file_write(&file, err);
 }
 
-static void print(const struct json *entry, const struct place *place)
+static void print_written(const struct json *entry, const struct place *place)
 {
     char line[PATH_MAX + 256], count[UNITS_TEXT_MAX], damaged[64] = "", version[80] = "";
     uint64_t bad = json_get_u64(entry, "damaged", 0);
@@ -164,7 +164,7 @@ static int write_all(const struct invocation *invocation, const struct json *ent
             continue;
         json_append(written, written_json(j, &place));
         if (!invocation->common->json)
-            print(j, &place);
+            print_written(j, &place);
     }
     return several_end(&several, json, err);
 }
@@ -176,7 +176,7 @@ static int make_directory(const char *directory, struct kiln_error *err)
     return cli_fail_errno(err, errno, "cannot make the directory '%s'", directory);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_export(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     __attribute__((cleanup(files_done))) struct files files = { .count = 0 };
@@ -204,5 +204,5 @@ const struct command command_kernel_export = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct export_options),
-    .run = run,
+    .run = run_kernel_export,
 };

@@ -23,7 +23,7 @@ static const struct option options[] = {
 };
 #undef AT
 
-static int check(const struct invocation *invocation, struct kiln_error *err)
+static int check_options(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct fetch_options *o = invocation->options;
     bool by_key = invocation->word_count > 0;
@@ -148,11 +148,11 @@ static int print_json(const char *path, const struct kiln_kernel *kernel, struct
 
 static inline void kernel_auto(struct kiln_kernel **kernel) { kiln_kernel_unref(*kernel); }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_fetch(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct fetch_options *o = invocation->options;
     KILN_AUTO(kernel) struct kiln_kernel *kernel = NULL;
-    int rc = check(invocation, err);
+    int rc = check_options(invocation, err);
     if (!rc)
         rc = invocation->word_count > 0 ? fetch_by_key(invocation, &kernel, err)
                                         : fetch_by_name(invocation, &kernel, err);
@@ -182,5 +182,5 @@ const struct command command_kernel_fetch = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct fetch_options),
-    .run = run,
+    .run = run_kernel_fetch,
 };

@@ -39,7 +39,7 @@ static void set_version(struct json *ask, const struct import_options *o, const 
         json_set_text(ask, "version", found);
 }
 
-static struct json *question(const struct import_options *o, const char *path)
+static struct json *create_request(const struct import_options *o, const char *path)
 {
     struct json *ask = json_object();
     KILN_AUTO(mem) char *full = realpath(path, NULL);
@@ -54,10 +54,10 @@ static struct json *question(const struct import_options *o, const char *path)
 }
 
 /* |ret_note|: what was lost before kilnd saw the file. */
-static int send(const struct invocation *invocation, const char *path, char ret_note[512],
-                struct json **ret_reply, struct kiln_error *err)
+static int send_file(const struct invocation *invocation, const char *path, char ret_note[512],
+                     struct json **ret_reply, struct kiln_error *err)
 {
-    KILN_AUTO(json) struct json *ask = question(invocation->options, path);
+    KILN_AUTO(json) struct json *ask = create_request(invocation->options, path);
     struct snapshot snapshot;
     struct call_progress progress;
     int rc = snapshot_open(path, &snapshot, err);
@@ -85,8 +85,8 @@ static bool is_least(const struct json *reply)
 }
 
 /* What could not be had is a failure of that file, though the rest of it is in. */
-static int judge(const struct json *reply, const char *path, const char *note,
-                 struct kiln_error *err)
+static int judge_reply(const struct json *reply, const char *path, const char *note,
+                       struct kiln_error *err)
 {
     uint64_t damaged = json_get_u64(reply, "damaged", 0), lost = json_get_u64(reply, "lost", 0);
     const char *first = json_get_text(reply, "first", "");
@@ -140,7 +140,7 @@ static void print_damaged(const struct json *reply)
                json_count(rows) > shown ? "; --json names more of them" : "");
 }
 
-static void print(const struct json *reply, const char *path)
+static void print_reply(const struct json *reply, const char *path)
 {
     char line[600], count[UNITS_TEXT_MAX], kept[80] = "";
     const char *version = json_get_text(reply, "version", "");
@@ -163,7 +163,7 @@ struct sums {
     bool least; /* of some file: more may be lost than |lost| says */
 };
 
-static void add(struct sums *sums, const struct json *reply)
+static void add_counts(struct sums *sums, const struct json *reply)
 {
     sums->imported += json_get_u64(reply, "imported", 0);
     sums->damaged += json_get_u64(reply, "damaged", 0);
@@ -176,18 +176,18 @@ static int import_one(const struct invocation *invocation, const char *path,
                       struct json **ret_reply, struct kiln_error *err)
 {
     char note[512] = "";
-    int rc = send(invocation, path, note, ret_reply, err);
+    int rc = send_file(invocation, path, note, ret_reply, err);
     if (rc)
         return cli_while(err, "%.200s", path);
     json_set_text(*ret_reply, "file", path);
     if (*note)
         json_set_text(*ret_reply, "note", note);
     if (!invocation->common->json)
-        print(*ret_reply, path);
-    return judge(*ret_reply, path, note, err);
+        print_reply(*ret_reply, path);
+    return judge_reply(*ret_reply, path, note, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_import(const struct invocation *invocation, struct kiln_error *err)
 {
     SEVERAL_AUTO struct several files;
     KILN_AUTO(json) struct json *json = json_object();
@@ -202,7 +202,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         several_note(&files, invocation->words[i], rc, &why);
         if (!reply)
             continue;
-        add(&sums, reply);
+        add_counts(&sums, reply);
         json_append(replies, reply);
     }
     json_set_u64(json, "imported", sums.imported);
@@ -238,5 +238,5 @@ const struct command command_kernel_import = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct import_options),
-    .run = run,
+    .run = run_kernel_import,
 };

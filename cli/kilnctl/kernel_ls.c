@@ -36,7 +36,7 @@ struct listing {
     uint64_t count;
 };
 
-static struct json *arguments(const struct ls_options *o, const char *after)
+static struct json *create_request(const struct ls_options *o, const char *after)
 {
     struct json *json = json_object();
     if (o->target)
@@ -69,7 +69,7 @@ static void add_row(struct table *table, const struct json *kernel)
     table_cell(table, "%s", units_when(json_get_u64(kernel, "last_used", 0), used));
 }
 
-static int add(struct listing *listing, const struct json *kernel, struct kiln_error *err)
+static int add_kernel(struct listing *listing, const struct json *kernel, struct kiln_error *err)
 {
     const struct option_number *least = &listing->options->larger_than;
     if (least->given && json_get_u64(kernel, "size", 0) <= least->value)
@@ -95,13 +95,13 @@ static bool is_full(const struct listing *listing)
 static int list_page(const struct invocation *invocation, struct listing *listing, char *after,
                      size_t after_size, struct kiln_error *err)
 {
-    KILN_AUTO(json) struct json *ask = arguments(listing->options, after);
+    KILN_AUTO(json) struct json *ask = create_request(listing->options, after);
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "kernel_list", ask, &reply, err);
     const struct json *kernels = rc ? NULL : json_get(reply, "kernels");
     for (const struct json *j = kernels ? json_first(kernels) : NULL; j && !rc && !is_full(listing);
          j = json_next(j))
-        rc = add(listing, j, err);
+        rc = add_kernel(listing, j, err);
     if (rc)
         return rc;
     const char *next = json_get_text(reply, "next", "");
@@ -157,7 +157,7 @@ static int list_json(const struct invocation *invocation, struct kiln_error *err
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_ls(const struct invocation *invocation, struct kiln_error *err)
 {
     return invocation->common->json ? list_json(invocation, err) : list_table(invocation, err);
 }
@@ -172,5 +172,5 @@ const struct command command_kernel_ls = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct ls_options),
-    .run = run,
+    .run = run_kernel_ls,
 };

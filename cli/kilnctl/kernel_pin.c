@@ -20,7 +20,7 @@ static const struct option options[] = {
 };
 #undef AT
 
-static int check(const struct invocation *invocation, struct kiln_error *err)
+static int check_selection(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct pin_options *o = invocation->options;
     bool filtered = o->target || o->name || o->database_id;
@@ -82,7 +82,7 @@ static int pin_matching(const struct invocation *invocation, bool pin, uint64_t 
 static int pin_or_unpin(const struct invocation *invocation, bool pin, struct kiln_error *err)
 {
     uint64_t kernels = 0;
-    int rc = check(invocation, err);
+    int rc = check_selection(invocation, err);
     if (!rc)
         rc = invocation->word_count > 0 ? pin_keys(invocation, pin, &kernels, err)
                                         : pin_matching(invocation, pin, &kernels, err);
@@ -99,12 +99,12 @@ static int pin_or_unpin(const struct invocation *invocation, bool pin, struct ki
     return KILN_E_OK;
 }
 
-static int pin(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_pin(const struct invocation *invocation, struct kiln_error *err)
 {
     return pin_or_unpin(invocation, true, err);
 }
 
-static int unpin(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_unpin(const struct invocation *invocation, struct kiln_error *err)
 {
     return pin_or_unpin(invocation, false, err);
 }
@@ -120,7 +120,7 @@ const struct command command_kernel_pin = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct pin_options),
-    .run = pin,
+    .run = run_kernel_pin,
 };
 
 const struct command command_kernel_unpin = {
@@ -132,5 +132,5 @@ const struct command command_kernel_unpin = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct pin_options),
-    .run = unpin,
+    .run = run_kernel_unpin,
 };

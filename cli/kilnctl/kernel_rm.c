@@ -12,7 +12,7 @@ static int remove_one(const struct invocation *invocation, const char *prefix, u
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_rm(const struct invocation *invocation, struct kiln_error *err)
 {
     SEVERAL_AUTO struct several keys;
     uint64_t removed = 0;
@@ -39,5 +39,5 @@ const struct command command_kernel_rm = {
         "imported for yourself.",
     .least_words = 1,
     .most_words = SIZE_MAX,
-    .run = run,
+    .run = run_kernel_rm,
 };

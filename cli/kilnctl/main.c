@@ -158,7 +158,7 @@ static int parse_command(struct call *call, struct kiln_error *err)
 }
 
 /* Whether there is no kilnd, or something that kilnd needs is not to be had. */
-static void find_out_what_is_unavailable(struct call *call, struct kiln_client *client)
+static void check_daemon(struct call *call, struct kiln_client *client)
 {
     struct kiln_error unused = { 0 };
     call->daemon_answers = kiln_client_ping(client, PING_MS, NULL, &unused) == KILN_E_OK;
@@ -181,11 +181,11 @@ static int run_command(struct call *call, struct kiln_error *err)
     };
     rc = call->command->run(&invocation, err);
     if (rc == KILN_E_UNAVAILABLE)
-        find_out_what_is_unavailable(call, client);
+        check_daemon(call, client);
     return rc;
 }
 
-static int run(struct call *call, int argc, const char *const *argv, struct kiln_error *err)
+static int run_call(struct call *call, int argc, const char *const *argv, struct kiln_error *err)
 {
     int rc = parse_common(call, argc, argv, err);
     if (rc)
@@ -232,7 +232,7 @@ int main(int argc, char **argv)
     struct call call = { 0 };
     struct kiln_error err = { 0 };
     const char *const *words = (const char *const *)argv + 1;
-    int rc = run(&call, argc - 1, words, &err);
+    int rc = run_call(&call, argc - 1, words, &err);
     struct result result = { .program = "kilnctl",
                              .json = result_wants_json(argc - 1, words),
                              .reported = call.reported,

@@ -53,14 +53,14 @@ static int take_text(const struct json *reply, char **ret_text, struct kiln_erro
     return KILN_E_OK;
 }
 
-static int ask(const struct invocation *invocation, struct json **ret_reply, char **ret_text,
-               struct kiln_error *err)
+static int fetch_metrics(const struct invocation *invocation, struct json **ret_reply,
+                         char **ret_text, struct kiln_error *err)
 {
     int rc = admin_ask(invocation, "metrics", NULL, ret_reply, err);
     return rc ? rc : take_text(*ret_reply, ret_text, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_metrics(const struct invocation *invocation, struct kiln_error *err)
 {
     const char *path = ((const struct metrics_options *)invocation->options)->textfile;
     KILN_AUTO(json) struct json *reply = NULL;
@@ -68,7 +68,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     int rc = path ? check_name(path, err) : KILN_E_OK;
     if (rc)
         return rc;
-    rc = ask(invocation, &reply, &text, err);
+    rc = fetch_metrics(invocation, &reply, &text, err);
     if (rc && path) {
         struct kiln_error second;
         if (write_textfile(path, down, &second))
@@ -97,5 +97,5 @@ const struct command command_metrics = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct metrics_options),
-    .run = run,
+    .run = run_metrics,
 };

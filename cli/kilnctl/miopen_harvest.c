@@ -61,8 +61,8 @@ static int send_records(struct harvest *h, const char *name, const char *path, i
 }
 
 /* Only the lines that were not there.  |ret_answer| stays NULL where there are none. */
-static int take_text(struct harvest *h, const char *name, const char *path,
-                     struct json **ret_answer, struct kiln_error *err)
+static int send_new_lines(struct harvest *h, const char *name, const char *path,
+                          struct json **ret_answer, struct kiln_error *err)
 {
     BUFFER_AUTO struct buffer text = { .size = 0 }, fresh = { .size = 0 };
     KILN_AUTO(fd) int fd = -1;
@@ -91,7 +91,7 @@ static int take_text(struct harvest *h, const char *name, const char *path,
 }
 
 /* All of a database that changed: kilnd leaves what it has as it is. */
-static int take_database(struct harvest *h, const char *name, const char *path,
+static int send_database(struct harvest *h, const char *name, const char *path,
                          struct json **ret_answer, struct kiln_error *err)
 {
     char note[DB_NOTE_MAX] = "";
@@ -123,8 +123,8 @@ static int send_kernels(struct harvest *h, const char *name, const char *path,
     return admin_call(h->invocation, &call, ret_answer, err);
 }
 
-static int take_kernels(struct harvest *h, const char *name, const char *path,
-                        struct json **ret_answer, struct kiln_error *err)
+static int send_cache(struct harvest *h, const char *name, const char *path,
+                      struct json **ret_answer, struct kiln_error *err)
 {
     struct snapshot snapshot;
     char count[DB_WHO_MAX];
@@ -158,10 +158,10 @@ static take_fn *taker_of(const char *part, const char *name)
     struct db_file_name parsed;
     const char *ending = strrchr(name, '.');
     if (strcmp(part, "cache") == 0)
-        return ending && strcmp(ending, ".ukdb") == 0 ? take_kernels : NULL;
+        return ending && strcmp(ending, ".ukdb") == 0 ? send_cache : NULL;
     if (!db_file_name(name, &parsed) || !parsed.is_miopens || strstr(name, ".bz2"))
         return NULL;
-    return parsed.is_sqlite ? take_database : take_text;
+    return parsed.is_sqlite ? send_database : send_new_lines;
 }
 
 /* As it was written or harvested last.  The lines of text tell by themselves. */
@@ -169,7 +169,7 @@ static int is_unchanged(const struct overlay_file *file, const char *path, take_
                         struct overlay_stamp *now, bool *ret_unchanged, struct kiln_error *err)
 {
     *ret_unchanged = file && overlay_stamp_same(&file->stamp, now);
-    if (taker == take_text)
+    if (taker == send_new_lines)
         return KILN_E_OK;
     if (*ret_unchanged) {
         memcpy(now->digest, file->stamp.digest, sizeof(now->digest));
@@ -222,7 +222,7 @@ static int take_changed(struct harvest *h, const char *name, const char *path, t
     return rc ? rc : noted;
 }
 
-static void take(struct harvest *h, const char *name, take_fn *taker)
+static void harvest_file(struct harvest *h, const char *name, take_fn *taker)
 {
     char path[PATH_MAX];
     struct json *answer = NULL;
@@ -237,7 +237,7 @@ static void take(struct harvest *h, const char *name, take_fn *taker)
     json_append(h->files, answer);
 }
 
-static void take_part(struct harvest *h, const char *part)
+static void harvest_part(struct harvest *h, const char *part)
 {
     char directory[PATH_MAX], name[160];
     struct kiln_error why = { 0 };
@@ -252,21 +252,21 @@ static void take_part(struct harvest *h, const char *part)
     for (struct dirent *e = readdir(open); e && !h->several.over; e = readdir(open)) {
         take_fn *taker = taker_of(part, e->d_name);
         if (taker && snprintf(name, sizeof(name), "%s/%s", part, e->d_name) < (int)sizeof(name))
-            take(h, name, taker);
+            harvest_file(h, name, taker);
     }
     closedir(open);
 }
 
-static int take_all(struct harvest *h, struct kiln_error *err)
+static int harvest_parts(struct harvest *h, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *json = json_object();
     h->files = json_array();
     json_set(json, "files", h->files);
     h->unchanged = json_array();
     json_set(json, "unchanged", h->unchanged);
-    take_part(h, "user");
+    harvest_part(h, "user");
     if (!h->several.over)
-        take_part(h, "cache");
+        harvest_part(h, "cache");
     struct kiln_error why = { 0 };
     int rc = overlay_notes_write(h->directory, &h->notes, &why);
     if (rc)
@@ -276,7 +276,7 @@ static int take_all(struct harvest *h, struct kiln_error *err)
     return several_end(&h->several, json, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_miopen_harvest(const struct invocation *invocation, struct kiln_error *err)
 {
     struct harvest h = { .invocation = invocation, .directory = invocation->words[0] };
     KILN_AUTO(fd) int lock = -1;
@@ -290,7 +290,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (rc)
         return rc;
     several_init(&h.several, invocation, "file");
-    rc = take_all(&h, err);
+    rc = harvest_parts(&h, err);
     several_release(&h.several);
     overlay_notes_done(&h.notes);
     return rc;
@@ -310,5 +310,5 @@ const struct command command_miopen_harvest = {
         "job runs, it takes what there is so far.",
     .least_words = 1,
     .most_words = 1,
-    .run = run,
+    .run = run_miopen_harvest,
 };

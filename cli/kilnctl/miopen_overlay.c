@@ -38,7 +38,7 @@ static const struct option options[] = {
 /* ---- for which MIOpen ---- */
 
 /* The first two numbers of "2.17.0.a82233c22", as 2017; 0: it begins with none. */
-static unsigned release(const char *version)
+static unsigned release_of(const char *version)
 {
     unsigned major = 0, minor = 0;
     return version && sscanf(version, "%3u.%3u", &major, &minor) == 2 ? major * 1000 + minor : 0;
@@ -50,19 +50,19 @@ static bool is_version(const char *version)
     for (size_t i = 0; i < size; i++)
         if (!isalnum((unsigned char)version[i]) && !strchr("._-", version[i]))
             return false;
-    return size < sizeof(((struct overlay_notes *)0)->version) && release(version) > 0;
+    return size < sizeof(((struct overlay_notes *)0)->version) && release_of(version) > 0;
 }
 
 /* Which forms a MIOpen can read; 2.19 was in ROCm before and after FindDb changed. */
 static void choose_forms(struct overlay *o, const struct overlay_options *options_given)
 {
-    unsigned number = release(options_given->miopen);
+    unsigned number = release_of(options_given->miopen);
     const char *dialect = number == 0 || number == 2019 ? NULL : number < 2019 ? "old" : "new";
     o->dialect = options_given->dialect ? options_given->dialect : dialect;
     o->format = options_given->format ? options_given->format : number >= 3002 ? "text" : "sqlite";
 }
 
-static int check(const struct overlay_options *o, struct kiln_error *err)
+static int check_options(const struct overlay_options *o, struct kiln_error *err)
 {
     int rc = db_check_word("dialect", o->dialect, DB_DIALECTS, err);
     if (!rc)
@@ -104,7 +104,7 @@ static int add_device(struct devices *devices, const char *id, size_t size, stru
     return KILN_E_OK;
 }
 
-static int split(const char *given, struct devices *devices, struct kiln_error *err)
+static int split_ids(const char *given, struct devices *devices, struct kiln_error *err)
 {
     int rc = KILN_E_OK;
     for (const char *at = given; !rc; at++) {
@@ -176,7 +176,7 @@ static int check_free(const struct overlay *o, struct kiln_error *err)
     return rc;
 }
 
-static int fill(struct overlay *o, const struct devices *devices, struct kiln_error *err)
+static int fill_overlay(struct overlay *o, const struct devices *devices, struct kiln_error *err)
 {
     KILN_AUTO(fd) int lock = -1;
     int rc = overlay_lock(o->directory, &lock, err);
@@ -201,7 +201,10 @@ static const struct {
 };
 
 /* An empty directory would hide MIOpen's own databases from it. */
-static bool applies(const struct overlay *o, size_t index) { return index > 0 || o->has_system; }
+static bool is_variable_set(const struct overlay *o, size_t index)
+{
+    return index > 0 || o->has_system;
+}
 
 /* As a shell reads it.  Slurm takes such a line as it stands, so plain paths have no quotes. */
 static void print_export(const char *name, const char *directory, const char *part)
@@ -219,7 +222,7 @@ static void print_export(const char *name, const char *directory, const char *pa
     printf("/%s%s\n", part, plain ? "" : "'");
 }
 
-static int report(struct overlay *o, struct kiln_error *err)
+static int report_overlay(struct overlay *o, struct kiln_error *err)
 {
     char value[PATH_MAX + 16];
     KILN_AUTO(json) struct json *json = json_object();
@@ -227,7 +230,7 @@ static int report(struct overlay *o, struct kiln_error *err)
     json_set_text(json, "directory", o->directory);
     json_set(json, "variables", set);
     for (size_t i = 0; i < 3; i++) {
-        if (!applies(o, i))
+        if (!is_variable_set(o, i))
             continue;
         snprintf(value, sizeof(value), "%s/%s", o->directory, variables[i].directory);
         json_set_text(set, variables[i].name, value);
@@ -246,7 +249,7 @@ static void overlay_done(struct overlay *o)
     json_destroy(o->remarks);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_miopen_overlay(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct overlay_options *o = invocation->options;
     struct devices devices = { .count = 0 };
@@ -257,9 +260,9 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         .files = json_array(),
         .remarks = json_array(),
     };
-    int rc = check(o, err);
+    int rc = check_options(o, err);
     if (!rc)
-        rc = o->database_id ? split(o->database_id, &devices, err)
+        rc = o->database_id ? split_ids(o->database_id, &devices, err)
                             : ask_devices(invocation, &devices, err);
     if (rc)
         return rc;
@@ -269,8 +272,8 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     overlay.notes.is_shared = o->shared;
     rc = make_directories(&overlay, invocation->words[0], err);
     if (!rc)
-        rc = fill(&overlay, &devices, err);
-    return rc ? rc : report(&overlay, err);
+        rc = fill_overlay(&overlay, &devices, err);
+    return rc ? rc : report_overlay(&overlay, err);
 }
 
 const struct command command_miopen_overlay = {
@@ -296,5 +299,5 @@ const struct command command_miopen_overlay = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct overlay_options),
-    .run = run,
+    .run = run_miopen_overlay,
 };

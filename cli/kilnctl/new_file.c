@@ -51,7 +51,7 @@ static int copy_all(int fd, int from)
     return errnum;
 }
 
-static int fill(int fd, const struct new_file *file)
+static int fill_file(int fd, const struct new_file *file)
 {
     mode_t mask = umask(0);
     umask(mask);
@@ -63,7 +63,7 @@ static int fill(int fd, const struct new_file *file)
 }
 
 /* Not every filesystem can rename without replacing; those that cannot have links as a rule. */
-static int move(const char *from, const struct new_file *file)
+static int move_file(const char *from, const struct new_file *file)
 {
     if (file->replace)
         return rename(from, file->path) == 0 ? 0 : errno;
@@ -117,11 +117,11 @@ int new_file_write(const struct new_file *file, struct kiln_error *err)
     int fd = mkostemp(beside, O_CLOEXEC);
     if (fd < 0)
         return fail_write(file, errno, err);
-    int errnum = fill(fd, file);
+    int errnum = fill_file(fd, file);
     if (close(fd) != 0 && !errnum)
         errnum = errno;
     if (!errnum)
-        errnum = move(beside, file);
+        errnum = move_file(beside, file);
     if (errnum) {
         unlink(beside);
         return fail_write(file, errnum, err);

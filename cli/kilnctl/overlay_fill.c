@@ -22,7 +22,8 @@ void overlay_remark(struct overlay *overlay, const char *fmt, ...)
 }
 
 /* Standard output is for the variables. */
-static void report(const struct overlay *o, const char *name, uint64_t count, const char *noun)
+static void report_written(const struct overlay *o, const char *name, uint64_t count,
+                           const char *noun)
 {
     char counted[DB_WHO_MAX], line[PATH_MAX + 256];
     if (o->invocation->common->json)
@@ -49,7 +50,7 @@ int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count, con
     json_set_text(json, "file", name);
     json_set_u64(json, strcmp(noun, "kernel") == 0 ? "kernels" : "records", count);
     json_append(overlay->files, json);
-    report(overlay, name, count, noun);
+    report_written(overlay, name, count, noun);
     int rc = overlay_path(overlay->directory, name, path, sizeof(path), err);
     if (!rc)
         rc = overlay_notes_get(&overlay->notes, name, &file, err);
@@ -111,8 +112,8 @@ static int write_one(struct overlay *o, const struct db_exported *exported, size
 }
 
 /* |tier| and what is below it into system/, or of the user alone into user/. */
-static int fill(struct overlay *o, const char *id, const char *kind, const char *tier, bool to_user,
-                bool *ret_any, struct kiln_error *err)
+static int fill_tier(struct overlay *o, const char *id, const char *kind, const char *tier,
+                     bool to_user, bool *ret_any, struct kiln_error *err)
 {
     DB_EXPORTED_AUTO struct db_exported exported = { .count = 0 };
     KILN_AUTO(json) struct json *ask = json_object();
@@ -155,13 +156,13 @@ int overlay_fill(struct overlay *overlay, const char *id, struct kiln_error *err
      * records go where they are found all the same. */
     const char *find_tier = overlay->version ? "host" : "user";
     overlay->has_find = overlay->has_perf = false;
-    int rc = fill(overlay, id, "find", find_tier, false, &overlay->has_find, err);
+    int rc = fill_tier(overlay, id, "find", find_tier, false, &overlay->has_find, err);
     if (!rc)
-        rc = fill(overlay, id, "perf", "host", false, &overlay->has_perf, err);
+        rc = fill_tier(overlay, id, "perf", "host", false, &overlay->has_perf, err);
     if (!rc && overlay->version)
-        rc = fill(overlay, id, "find", "user", true, NULL, err);
+        rc = fill_tier(overlay, id, "find", "user", true, NULL, err);
     if (!rc)
-        rc = fill(overlay, id, "perf", "user", true, NULL, err);
+        rc = fill_tier(overlay, id, "perf", "user", true, NULL, err);
     if (rc)
         return rc;
     overlay->has_system |= overlay->has_find || overlay->has_perf;

@@ -40,7 +40,7 @@ void overlay_lines_sort(struct overlay_lines *lines)
         qsort(lines->digests, lines->count, sizeof(*lines->digests), by_value);
 }
 
-static bool have(const struct overlay_lines *lines, uint64_t digest)
+static bool has_digest(const struct overlay_lines *lines, uint64_t digest)
 {
     return lines->count > 0 &&
            bsearch(&digest, lines->digests, lines->count, sizeof(digest), by_value) != NULL;
@@ -73,7 +73,7 @@ size_t overlay_lines_new(const struct overlay_lines *lines, struct bytes text,
     struct bytes line;
     size_t count = 0;
     while (next_line(&text, &line)) {
-        bool is_new = line.size > 0 && !have(lines, bytes_hash(line, 0));
+        bool is_new = line.size > 0 && !has_digest(lines, bytes_hash(line, 0));
         if (is_new)
             buffer_put(ret_new, line.data, line.size);
         buffer_put_u8(ret_new, '\n');

@@ -119,8 +119,8 @@ static int parse_file(const struct json *json, struct overlay_notes *notes, stru
     return parse_lines(json_get_text(json, "lines", ""), &file->lines, err);
 }
 
-static int parse(const char *path, struct bytes text, struct overlay_notes *notes,
-                 struct kiln_error *err)
+static int parse_manifest(const char *path, struct bytes text, struct overlay_notes *notes,
+                          struct kiln_error *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     KILN_AUTO(json) struct json *json = NULL;
@@ -148,7 +148,7 @@ int overlay_notes_read(const char *directory, struct overlay_notes *ret_notes,
     if (!rc)
         rc = overlay_text_read(path, NOTES_MAX, &text, err);
     if (!rc)
-        rc = parse(path, buffer_view(&text), &notes, err);
+        rc = parse_manifest(path, buffer_view(&text), &notes, err);
     if (rc)
         return rc;
     *ret_notes = notes;

@@ -70,7 +70,7 @@ static bool ends_with(const char *text, const char *end)
     return size >= ending && strcmp(text + size - ending, end) == 0;
 }
 
-static int check(struct build *b, struct kiln_error *err)
+static int check_options(struct build *b, struct kiln_error *err)
 {
     const struct build_options *o = b->o;
     const char *missing = !o->target     ? "--target: what to compile for, such as gfx90a"
@@ -217,9 +217,9 @@ static void advise_on_old_manifest(const struct build *b)
             path);
 }
 
-static int build(struct build *b, struct kiln_error *err)
+static int build_package(struct build *b, struct kiln_error *err)
 {
-    int rc = check(b, err);
+    int rc = check_options(b, err);
     if (!rc)
         rc = prefetch_all(b, err);
     bool some = rc == KILN_E_COMPILE_FAILED && b->prefetch.report.done > 0;
@@ -251,7 +251,7 @@ static int build(struct build *b, struct kiln_error *err)
 
 /* ---- telling ---- */
 
-static void print(const struct build *b)
+static void print_package(const struct build *b)
 {
     char line[1024], kernels[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
     snprintf(line, sizeof(line), "wrote '%.400s': %s, %s%s", b->o->output,
@@ -286,12 +286,12 @@ static int print_json(const struct build *b, int rc, struct kiln_error *err)
     return rc ? rc : printed;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_build(const struct invocation *invocation, struct kiln_error *err)
 {
     __attribute__((cleanup(build_done))) struct build b = { .invocation = invocation,
                                                             .o = invocation->options,
                                                             .package = -1 };
-    int rc = build(&b, err);
+    int rc = build_package(&b, err);
     if (b.written) {
         advise_on_name(&b);
         advise_on_old_manifest(&b);
@@ -299,7 +299,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (invocation->common->json)
         return b.prefetch.begun ? print_json(&b, rc, err) : rc;
     if (b.written)
-        print(&b);
+        print_package(&b);
     return rc;
 }
 
@@ -317,5 +317,5 @@ const struct command command_pkg_build = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct build_options),
-    .run = run,
+    .run = run_pkg_build,
 };

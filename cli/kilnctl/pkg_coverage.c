@@ -53,7 +53,7 @@ static void print_messages(const struct json *gpus)
     }
 }
 
-static int print(const struct json *reply, struct kiln_error *err)
+static int print_coverage(const struct json *reply, struct kiln_error *err)
 {
     static const struct column columns[] = {
         { "NODE", ALIGN_RIGHT }, { "ARCH", ALIGN_LEFT },     { "UNITS", ALIGN_RIGHT },
@@ -76,13 +76,13 @@ static int print(const struct json *reply, struct kiln_error *err)
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_coverage(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "package_coverage", NULL, &reply, err);
     if (rc)
         return rc;
-    return invocation->common->json ? output_json(reply, err) : print(reply, err);
+    return invocation->common->json ? output_json(reply, err) : print_coverage(reply, err);
 }
 
 const struct command command_pkg_coverage = {
@@ -94,5 +94,5 @@ const struct command command_pkg_coverage = {
             "  arch       one for its processor, whatever the number\n"
             "  other-...  only for its processor with another number: not used\n"
             "  none       none at all: kernels are compiled when they are first needed",
-    .run = run,
+    .run = run_pkg_coverage,
 };

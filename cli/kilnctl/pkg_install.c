@@ -105,8 +105,8 @@ static int set_url(const struct install_options *o, const char *url, struct json
     return KILN_E_OK;
 }
 
-static int install(const struct invocation *invocation, struct json **ret_reply,
-                   struct kiln_error *err)
+static int install_package(const struct invocation *invocation, struct json **ret_reply,
+                           struct kiln_error *err)
 {
     const struct install_options *o = invocation->options;
     const char *word = invocation->words[0];
@@ -130,7 +130,7 @@ static int install(const struct invocation *invocation, struct json **ret_reply,
     return admin_call(invocation, &call, ret_reply, err);
 }
 
-static void print(const struct json *package)
+static void print_package(const struct json *package)
 {
     char line[1024], kernels[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
     const char *signer = json_get_text(package, "signer", "");
@@ -171,15 +171,15 @@ static void note_fit(const struct invocation *invocation, const struct json *pac
         puts("it fits no GPU of this host: 'kilnctl pkg coverage' shows what would");
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_install(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
-    int rc = install(invocation, &reply, err);
+    int rc = install_package(invocation, &reply, err);
     if (rc)
         return rc;
     if (invocation->common->json)
         return output_json(reply, err);
-    print(reply);
+    print_package(reply);
     note_fit(invocation, reply);
     return KILN_E_OK;
 }
@@ -203,5 +203,5 @@ const struct command command_pkg_install = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct install_options),
-    .run = run,
+    .run = run_pkg_install,
 };

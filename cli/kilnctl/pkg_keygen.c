@@ -23,7 +23,7 @@ static int print_json(const char *directory, const char *name, struct kiln_error
     return output_json(json, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_keygen(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct keygen_options *o = invocation->options;
     const char *directory = o->directory ? o->directory : ".", *name = invocation->words[0];
@@ -52,5 +52,5 @@ const struct command command_pkg_keygen = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct keygen_options),
-    .run = run,
+    .run = run_pkg_keygen,
 };

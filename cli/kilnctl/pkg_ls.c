@@ -42,7 +42,7 @@ static int print_packages(const struct json *packages, struct kiln_error *err)
     return table_print(table, stdout, err);
 }
 
-static int print(const struct json *reply, struct kiln_error *err)
+static int print_list(const struct json *reply, struct kiln_error *err)
 {
     const struct json *packages = json_get(reply, "packages"),
                       *refused = json_get(reply, "refused");
@@ -58,13 +58,13 @@ static int print(const struct json *reply, struct kiln_error *err)
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_ls(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "package_list", NULL, &reply, err);
     if (rc)
         return rc;
-    return invocation->common->json ? output_json(reply, err) : print(reply, err);
+    return invocation->common->json ? output_json(reply, err) : print_list(reply, err);
 }
 
 const struct command command_pkg_ls = {
@@ -77,5 +77,5 @@ const struct command command_pkg_ls = {
         "installed, and those it found in the directories of the setting package_path; below them "
         "the files\n"
         "in these directories that it does not use, and why.",
-    .run = run,
+    .run = run_pkg_ls,
 };

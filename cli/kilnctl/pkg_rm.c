@@ -24,7 +24,7 @@ static int remove_one(const struct invocation *invocation, const char *name, str
     return KILN_E_OK;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_rm(const struct invocation *invocation, struct kiln_error *err)
 {
     SEVERAL_AUTO struct several packages;
     KILN_AUTO(json) struct json *json = json_object();
@@ -48,5 +48,5 @@ const struct command command_pkg_rm = {
             "valid.  Packages in the directories of package_path are their owners' to remove.",
     .least_words = 1,
     .most_words = SIZE_MAX,
-    .run = run,
+    .run = run_pkg_rm,
 };

@@ -46,7 +46,7 @@ static void add_row(struct table *table, const struct json *row)
     table_cell(table, "'%s'", json_get_text(row, "args", "")); /* blanks count */
 }
 
-static int add(struct showing *s, const struct json *row, struct kiln_error *err)
+static int add_kernel(struct showing *s, const struct json *row, struct kiln_error *err)
 {
     if (s->table) {
         add_row(s->table, row);
@@ -68,7 +68,7 @@ static int list_rows(const struct invocation *invocation, struct showing *s, str
         int rc = ask_page(invocation, s->name, after, true, &page, err);
         for (const struct json *j = rc ? NULL : json_first(json_get(page, "rows")); j && !rc;
              j = json_next(j))
-            rc = add(s, j, err);
+            rc = add_kernel(s, j, err);
         if (rc)
             return rc;
         uint64_t next = json_get_u64(page, "next", 0);
@@ -128,7 +128,7 @@ static int show_json(const struct invocation *invocation, struct showing *s, str
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_show(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct show_options *o = invocation->options;
     KILN_AUTO(json) struct json *package = NULL;
@@ -158,5 +158,5 @@ const struct command command_pkg_show = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct show_options),
-    .run = run,
+    .run = run_pkg_show,
 };

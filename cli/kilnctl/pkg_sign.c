@@ -40,7 +40,7 @@ static void note_signed(const struct invocation *invocation, const char *path, s
     printf("wrote '%s'\n", line);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_sign(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct sign_options *o = invocation->options;
     int rc = o->key
@@ -76,5 +76,5 @@ const struct command command_pkg_sign = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct sign_options),
-    .run = run,
+    .run = run_pkg_sign,
 };

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static void print(const struct json *report)
+static void print_report(const struct json *report)
 {
     char line[512], kernels[UNITS_TEXT_MAX];
     snprintf(line, sizeof(line), "%.255s: %s, all good", json_get_text(report, "name", "?"),
@@ -22,7 +22,7 @@ static void print(const struct json *report)
     }
 }
 
-static int judge(const struct json *report, const char *name, struct kiln_error *err)
+static int judge_report(const struct json *report, const char *name, struct kiln_error *err)
 {
     uint64_t kernels = json_get_u64(report, "kernels", 0);
     uint64_t damaged = json_get_u64(report, "damaged", 0);
@@ -47,13 +47,13 @@ static int verify_one(const struct invocation *invocation, const char *name,
         return cli_fail(err, rc, "no package '%s' is installed; 'kilnctl pkg ls' lists them", name);
     if (rc)
         return rc;
-    rc = judge(*ret_report, name, err);
+    rc = judge_report(*ret_report, name, err);
     if (!rc && !invocation->common->json)
-        print(*ret_report);
+        print_report(*ret_report);
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_verify(const struct invocation *invocation, struct kiln_error *err)
 {
     SEVERAL_AUTO struct several packages;
     KILN_AUTO(json) struct json *json = json_object();
@@ -80,5 +80,5 @@ const struct command command_pkg_verify = {
             "digest beside it.  Exits with 1 when any is damaged.  Takes as long as it takes.",
     .least_words = 1,
     .most_words = SIZE_MAX,
-    .run = run,
+    .run = run_pkg_verify,
 };

@@ -40,7 +40,7 @@ static int print_json(const struct prefetch *p, const struct invocation *invocat
     return rc ? rc : printed;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_prefetch(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct prefetch_options *o = invocation->options;
     PREFETCH_AUTO struct prefetch p = { 0 };
@@ -91,5 +91,5 @@ const struct command command_prefetch = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct prefetch_options),
-    .run = run,
+    .run = run_prefetch,
 };

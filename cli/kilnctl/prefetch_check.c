@@ -44,8 +44,8 @@ static void note_failure(struct verdict *v, const char *name, const char *detail
     v->unexplained += !*detail;
 }
 
-static void judge(struct verdict *v, const struct json *toolchain, const char *target,
-                  const char *wanted)
+static void judge_toolchain(struct verdict *v, const struct json *toolchain, const char *target,
+                            const char *wanted)
 {
     const char *name = json_get_text(toolchain, "name", "?");
     add_line(v->names, sizeof(v->names), ", ", name);
@@ -64,8 +64,8 @@ static void judge(struct verdict *v, const struct json *toolchain, const char *t
         v->unexplained += is_same_target(json_get_text(j, "target", ""), target);
 }
 
-static int conclude(const struct verdict *v, const char *target, const char *toolchain,
-                    bool *ret_doubtful, struct kiln_error *err)
+static int conclude_check(const struct verdict *v, const char *target, const char *toolchain,
+                          bool *ret_doubtful, struct kiln_error *err)
 {
     if (toolchain && !v->named)
         return cli_fail(err, KILN_E_NOT_FOUND, "there is no toolchain '%s' here; here are: %s",
@@ -142,8 +142,8 @@ static int check_toolchains(const struct invocation *invocation, const char *tar
     if (rc)
         return rc;
     for (const struct json *j = json_first(json_get(reply, "toolchains")); j; j = json_next(j))
-        judge(&verdict, j, target, toolchain);
-    return conclude(&verdict, target, toolchain, ret_doubtful, err);
+        judge_toolchain(&verdict, j, target, toolchain);
+    return conclude_check(&verdict, target, toolchain, ret_doubtful, err);
 }
 
 int prefetch_check(const struct invocation *invocation, const char *target, const char *toolchain,

@@ -99,7 +99,7 @@ static int count_not_stored(const struct invocation *invocation,
     return KILN_E_OK;
 }
 
-static int complain(const struct json *store, uint64_t lost, struct kiln_error *err)
+static int fail_not_stored(const struct json *store, uint64_t lost, struct kiln_error *err)
 {
     char kernels[UNITS_TEXT_MAX];
     const char *why = json_get_text(store, "trouble", "kilnd's log says why");
@@ -122,5 +122,5 @@ int prefetch_kept_judge(const struct invocation *invocation, const struct prefet
     if (rc || strcmp(json_get_text(store, "mode", "on"), "on") != 0)
         return rc;
     rc = count_not_stored(invocation, report, &report->not_stored, err);
-    return rc || report->not_stored == 0 ? rc : complain(store, report->not_stored, err);
+    return rc || report->not_stored == 0 ? rc : fail_not_stored(store, report->not_stored, err);
 }

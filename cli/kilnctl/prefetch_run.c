@@ -113,7 +113,7 @@ static void break_off(struct prefetch *p, const struct kiln_error *why)
     atomic_store(&p->next, p->problems.count);
 }
 
-static void *work(void *context)
+static void *request_plans(void *context)
 {
     struct prefetch *p = context;
     for (size_t i = atomic_fetch_add(&p->next, 1); i < p->problems.count;
@@ -136,9 +136,9 @@ static int run_threads(struct prefetch *p, size_t count, struct kiln_error *err)
 {
     pthread_t threads[PREFETCH_JOBS_MAX];
     size_t started = 0;
-    while (started + 1 < count && pthread_create(&threads[started], NULL, work, p) == 0)
+    while (started + 1 < count && pthread_create(&threads[started], NULL, request_plans, p) == 0)
         started++;
-    work(p);
+    request_plans(p);
     for (size_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     if (p->broken)
@@ -147,7 +147,7 @@ static int run_threads(struct prefetch *p, size_t count, struct kiln_error *err)
 }
 
 /* Whether all that was asked for is there; |rc| is what broke it off, if anything did. */
-static int judge(const struct prefetch *p, int rc, struct kiln_error *err)
+static int judge_prefetch(const struct prefetch *p, int rc, struct kiln_error *err)
 {
     const struct prefetch_report *r = &p->report;
     if (rc)
@@ -190,7 +190,7 @@ static int run_all(struct prefetch *p, size_t jobs, bool doubtful, struct kiln_e
     progress_clear(&p->progress);
     p->report.seconds = (double)(now_ns() - started) / 1e9;
     p->begun = !rc || p->report.done + p->report.failed > 0;
-    return p->begun ? judge(p, rc, err) : rc;
+    return p->begun ? judge_prefetch(p, rc, err) : rc;
 }
 
 int prefetch_run(const struct prefetch_question *question, struct prefetch *ret_prefetch,

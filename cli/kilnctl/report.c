@@ -62,8 +62,8 @@ static int ask_history(const struct invocation *invocation, uint64_t now, struct
     return admin_ask(invocation, "history", question, ret_reply, err);
 }
 
-static int gather(const struct invocation *invocation, uint64_t now, struct answers *a,
-                  struct kiln_error *err)
+static int gather_answers(const struct invocation *invocation, uint64_t now, struct answers *a,
+                          struct kiln_error *err)
 {
     struct kiln_error unused = { 0 };
     int rc = admin_ask(invocation, "status", NULL, &a->status, err);
@@ -127,7 +127,8 @@ static int write_page(const struct report *report, const char *path, struct kiln
     return new_file_write(&file, err);
 }
 
-static int conclude(const struct invocation *invocation, const char *path, struct kiln_error *err)
+static int report_written(const struct invocation *invocation, const char *path,
+                          struct kiln_error *err)
 {
     if (!invocation->common->json) {
         db_say("wrote '%s'", path);
@@ -138,7 +139,7 @@ static int conclude(const struct invocation *invocation, const char *path, struc
     return output_json(done, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_report(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct report_options *o = invocation->options;
     __attribute__((cleanup(answers_done))) struct answers a = { 0 };
@@ -148,7 +149,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         return cli_fail(err, KILN_E_INVALID, "report needs -o FILE, such as -o kiln.html");
     int rc = check_place(o->file, err);
     if (!rc)
-        rc = gather(invocation, now, &a, err);
+        rc = gather_answers(invocation, now, &a, err);
     if (rc)
         return rc;
     if (gethostname(host, sizeof(host)) == 0)
@@ -164,7 +165,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
                                    .tuning = a.tuning,
                                    .coverage = a.coverage };
     rc = write_page(&report, o->file, err);
-    return rc ? rc : conclude(invocation, o->file, err);
+    return rc ? rc : report_written(invocation, o->file, err);
 }
 
 const struct command command_report = {
@@ -181,5 +182,5 @@ const struct command command_report = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct report_options),
-    .run = run,
+    .run = run_report,
 };

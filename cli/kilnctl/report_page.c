@@ -77,7 +77,7 @@ static const char style_by_medium[] =
 
 /* ---- the tiles ---- */
 
-static void tile(FILE *out, const char *value, const char *what)
+static void write_tile(FILE *out, const char *value, const char *what)
 {
     fputs("<li>", out);
     html_element(out, "b", "", "%s", value);
@@ -97,7 +97,7 @@ static void tile_hits(const struct report *r, FILE *out)
         hits += json_as_number(j, 0);
     if (hits + misses > 0)
         snprintf(text, sizeof(text), "%.1f %%", 100 * hits / (hits + misses));
-    tile(out, text, "of the kernels that jobs asked for were found, since kilnd started");
+    write_tile(out, text, "of the kernels that jobs asked for were found, since kilnd started");
 }
 
 static void write_tiles(const struct report *r, FILE *out)
@@ -106,13 +106,13 @@ static void write_tiles(const struct report *r, FILE *out)
     const struct json *total = json_get(r->by_target, "total"),
                       *store = json_get(r->status, "store");
     fputs("<ul class=\"tiles\">", out);
-    tile(out, units_seconds(json_get_number(total, "saved_s", 0), text),
-         "of compiling saved, all users together");
+    write_tile(out, units_seconds(json_get_number(total, "saved_s", 0), text),
+               "of compiling saved, all users together");
     tile_hits(r, out);
-    tile(out, units_count(json_get_u64(store, "kernels", 0), text), "kernels in the store");
+    write_tile(out, units_count(json_get_u64(store, "kernels", 0), text), "kernels in the store");
     snprintf(what, sizeof(what), "on disk, of at most %s",
              units_size(json_get_u64(store, "limit_bytes", 0), limit));
-    tile(out, units_size(json_get_u64(store, "taken_bytes", 0), text), what);
+    write_tile(out, units_size(json_get_u64(store, "taken_bytes", 0), text), what);
     fputs("</ul>\n", out);
 }
 

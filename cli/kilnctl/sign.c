@@ -20,7 +20,8 @@ static int fail_as(struct kiln_error *err, const struct kiln_err *why)
     return cli_fail(err, why->code, "%s", why->text);
 }
 
-static int hash(int fd, uint64_t *ret_size, struct digest *ret_sha256, struct kiln_error *err)
+static int hash_package(int fd, uint64_t *ret_size, struct digest *ret_sha256,
+                        struct kiln_error *err)
 {
     KILN_AUTO(mem) unsigned char *part = malloc(PART);
     struct sha256 sha256;
@@ -61,8 +62,8 @@ static bool is_public_key(const char *key_file)
     return strcmp(json_get_text(json, "format", ""), PUBLIC_FORMAT) == 0;
 }
 
-static int sign(const char *key_file, const struct manifest_entry *entry, char **ret_text,
-                struct kiln_error *err)
+static int sign_entry(const char *key_file, const struct manifest_entry *entry, char **ret_text,
+                      struct kiln_error *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer manifest;
@@ -83,15 +84,15 @@ int sign_manifest(const char *key_file, int fd, const char *name, char **ret_tex
                   struct kiln_error *err)
 {
     struct manifest_entry entry = { .name = name };
-    int rc = hash(fd, &entry.size, &entry.sha256, err);
-    return rc ? rc : sign(key_file, &entry, ret_text, err);
+    int rc = hash_package(fd, &entry.size, &entry.sha256, err);
+    return rc ? rc : sign_entry(key_file, &entry, ret_text, err);
 }
 
 int sign_check_key(const char *key_file, struct kiln_error *err)
 {
     const struct manifest_entry entry = { .name = "try" };
     KILN_AUTO(mem) char *unused = NULL;
-    return sign(key_file, &entry, &unused, err);
+    return sign_entry(key_file, &entry, &unused, err);
 }
 
 int sign_write_manifest(const char *path, const char *manifest, struct kiln_error *err)

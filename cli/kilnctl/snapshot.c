@@ -62,8 +62,8 @@ int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err)
 /* ---- the program ---- */
 
 /* Both ends close on exec; only the child's copy, which is descriptor 3 there, does not. */
-static int start(const char *program, const char *path, int socket, pid_t *ret_pid,
-                 struct kiln_error *err)
+static int start_program(const char *program, const char *path, int socket, pid_t *ret_pid,
+                         struct kiln_error *err)
 {
     char *const argv[] = { (char *)(uintptr_t) "kiln-transfer", (char *)(uintptr_t) "--snapshot",
                            (char *)(uintptr_t)path, NULL };
@@ -91,7 +91,7 @@ static int take_descriptor(struct msghdr *message)
 }
 
 /* Its text, terminated; 0 bytes when the program ended without a word. */
-static ssize_t receive(int socket, char text[ANSWER_MAX + 1], int *ret_fd)
+static ssize_t receive_answer(int socket, char text[ANSWER_MAX + 1], int *ret_fd)
 {
     union {
         char room[CMSG_SPACE(sizeof(int))];
@@ -138,12 +138,12 @@ static int wait_for_end(pid_t pid)
     return status;
 }
 
-static int converse(const char *path, int socket, pid_t pid, struct snapshot *snapshot,
-                    struct kiln_error *err)
+static int query_program(const char *path, int socket, pid_t pid, struct snapshot *snapshot,
+                         struct kiln_error *err)
 {
     KILN_AUTO(mem) char *text = malloc(ANSWER_MAX + 1);
     KILN_AUTO(fd) int fd = -1;
-    ssize_t got = text ? receive(socket, text, &fd) : 0;
+    ssize_t got = text ? receive_answer(socket, text, &fd) : 0;
     int status = wait_for_end(pid);
     if (!text)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while opening '%s'", path);
@@ -168,9 +168,9 @@ static int run_program(const char *path, const char *program, struct snapshot *s
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return cli_fail_errno(err, errno, "cannot talk to '%s'", program);
     KILN_AUTO(fd) int ours = pair[0];
-    int rc = start(program, path, pair[1], &pid, err);
+    int rc = start_program(program, path, pair[1], &pid, err);
     close(pair[1]); /* so that its end is noticed */
-    return rc ? rc : converse(path, ours, pid, snapshot, err);
+    return rc ? rc : query_program(path, ours, pid, snapshot, err);
 }
 
 int snapshot_open(const char *path, struct snapshot *ret_snapshot, struct kiln_error *err)

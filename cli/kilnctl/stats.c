@@ -110,7 +110,7 @@ static int run_by(const struct invocation *invocation, const char *by, struct ki
 
 /* ---- counters ---- */
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_stats(const struct invocation *invocation, struct kiln_error *err)
 {
     const char *by = ((const struct stats_options *)invocation->options)->by;
     KILN_AUTO(json) struct json *reply = NULL;
@@ -137,5 +137,5 @@ const struct command command_stats = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct stats_options),
-    .run = run,
+    .run = run_stats,
 };

@@ -14,7 +14,7 @@ static const struct option options[] = {
       "try every target that kiln knows", 0, 0 },
 };
 
-static struct json *arguments(const struct toolchain_options *o)
+static struct json *create_request(const struct toolchain_options *o)
 {
     struct json *json = json_object();
     if (o->probe.count > 0) {
@@ -82,9 +82,9 @@ static int print_targets(const struct json *toolchains, struct kiln_error *err)
     return table_print(table, stdout, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_toolchain_ls(const struct invocation *invocation, struct kiln_error *err)
 {
-    KILN_AUTO(json) struct json *ask = arguments(invocation->options);
+    KILN_AUTO(json) struct json *ask = create_request(invocation->options);
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "toolchains", ask, &reply, err);
     if (rc)
@@ -115,5 +115,5 @@ const struct command command_toolchain_ls = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct toolchain_options),
-    .run = run,
+    .run = run_toolchain_ls,
 };

@@ -37,7 +37,7 @@ struct top {
 
 /* ---- one look ---- */
 
-static int look_once(const struct invocation *invocation, struct kiln_error *err)
+static int print_once(const struct invocation *invocation, struct kiln_error *err)
 {
     TOP_SAMPLE_AUTO struct top_sample before = { 0 };
     TOP_SAMPLE_AUTO struct top_sample now = { 0 };
@@ -64,12 +64,12 @@ static int look_once(const struct invocation *invocation, struct kiln_error *err
 
 /* ---- the screen ---- */
 
-static volatile sig_atomic_t is_reported_to_end;
+static volatile sig_atomic_t should_end;
 
 static void on_signal(int signal)
 {
     (void)signal;
-    is_reported_to_end = 1;
+    should_end = 1;
 }
 
 static void catch_signals(void)
@@ -94,7 +94,7 @@ static void refresh_sample(struct top *t)
     t->sample = now;
 }
 
-static void show(const struct top *t)
+static void show_page(const struct top *t)
 {
     static struct top_page page;
     struct top_view view = { .sample = &t->sample,
@@ -122,30 +122,30 @@ static unsigned left_ms(const struct top *t)
     return t->due_ns > now ? (unsigned)((t->due_ns - now) / 1000000u) + 1 : 0;
 }
 
-static void watch(struct top *t)
+static void watch_kilnd(struct top *t)
 {
     enum top_key key = TOP_KEY_NONE;
-    while (key != TOP_KEY_QUIT && !is_reported_to_end) {
+    while (key != TOP_KEY_QUIT && !should_end) {
         if (left_ms(t) == 0)
             refresh_sample(t);
-        show(t);
+        show_page(t);
         key = top_screen_key(left_ms(t));
         if (key == TOP_KEY_SORT)
             t->sort = (enum top_sort)((t->sort + 1) % TOP_SORTS);
     }
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_top(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct top_options *o = invocation->options;
     if (o->once || invocation->common->json)
-        return look_once(invocation, err);
+        return print_once(invocation, err);
     struct top top = { .invocation = invocation };
     int rc = top_screen_open(err);
     if (rc)
         return rc;
     catch_signals();
-    watch(&top);
+    watch_kilnd(&top);
     top_screen_close();
     top_sample_done(&top.sample);
     return KILN_E_OK;
@@ -166,5 +166,5 @@ const struct command command_top = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct top_options),
-    .run = run,
+    .run = run_top,
 };

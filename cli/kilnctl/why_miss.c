@@ -41,8 +41,8 @@ static void set_text(struct json *json, const char *name, const char *text)
         json_set_text(json, name, text);
 }
 
-static int ask(const struct invocation *invocation, const char *member, const char *text,
-               struct json *answers, struct kiln_error *err)
+static int query_why(const struct invocation *invocation, const char *member, const char *text,
+                     struct json *answers, struct kiln_error *err)
 {
     const struct why_options *o = invocation->options;
     KILN_AUTO(json) struct json *question = json_object();
@@ -76,11 +76,12 @@ static int ask_key(const struct invocation *invocation, struct json *answers,
                         "no stored kernel's key begins with '%s': of one that is not stored give "
                         "all %d digits",
                         invocation->words[0], KEY_DIGITS);
-    return rc ? rc : ask(invocation, "key", key, answers, err);
+    return rc ? rc : query_why(invocation, "key", key, answers, err);
 }
 
 /* A command line in quotes is one word; behind "--" it is many. */
-static int join(const struct invocation *invocation, char line[LINE_MAX], struct kiln_error *err)
+static int join_words(const struct invocation *invocation, char line[LINE_MAX],
+                      struct kiln_error *err)
 {
     size_t used = 0;
     for (size_t i = 0; i < invocation->word_count && used < LINE_MAX; i++)
@@ -101,13 +102,13 @@ static int ask_problems(const struct invocation *invocation, struct json *answer
         return cli_fail(err, KILN_E_INVALID,
                         "why-miss needs --target with a PROBLEM: what its kernels are for, such as "
                         "gfx90a");
-    int rc = join(invocation, line, err);
+    int rc = join_words(invocation, line, err);
     if (!rc)
         rc = kiln_problem_from_driver(line, problems, &count, err);
     for (unsigned i = 0; !rc && i < count; i++) {
         rc = kiln_problem_to_driver(&problems[i], line, sizeof(line), err);
         if (!rc)
-            rc = ask(invocation, "problem", line, answers, err);
+            rc = query_why(invocation, "problem", line, answers, err);
     }
     return rc;
 }
@@ -164,7 +165,7 @@ static int print_one(const struct json *answer, struct kiln_error *err)
     return rc;
 }
 
-static int print(const struct json *answers, struct kiln_error *err)
+static int print_answers(const struct json *answers, struct kiln_error *err)
 {
     int rc = KILN_E_OK;
     for (const struct json *j = json_first(answers); j && !rc; j = json_next(j)) {
@@ -175,7 +176,7 @@ static int print(const struct json *answers, struct kiln_error *err)
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_why_miss(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *json = json_object();
     struct json *answers = json_array();
@@ -184,7 +185,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
                                 : ask_problems(invocation, answers, err);
     if (rc)
         return rc;
-    return invocation->common->json ? output_json(json, err) : print(answers, err);
+    return invocation->common->json ? output_json(json, err) : print_answers(answers, err);
 }
 
 const struct command command_why_miss = {
@@ -201,5 +202,5 @@ const struct command command_why_miss = {
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct why_options),
-    .run = run,
+    .run = run_why_miss,
 };
