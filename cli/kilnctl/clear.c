@@ -34,22 +34,16 @@ static const struct option options[] = {
 };
 #undef AT
 
-static void set_text(struct json *json, const char *name, const char *text)
-{
-    if (text)
-        json_set_text(json, name, text);
-}
-
 static int ask_daemon(const struct invocation *invocation, bool dry_run, struct json **ret_reply,
                       struct kiln_error *err)
 {
     const struct clear_options *o = invocation->options;
     KILN_AUTO(json) struct json *ask = json_object();
-    set_text(ask, "target", o->target);
-    set_text(ask, "name", o->name);
-    set_text(ask, "toolchain", o->toolchain);
-    set_text(ask, "package", o->package);
-    set_text(ask, "database_id", o->database_id);
+    admin_set_text(ask, "target", o->target);
+    admin_set_text(ask, "name", o->name);
+    admin_set_text(ask, "toolchain", o->toolchain);
+    admin_set_text(ask, "package", o->package);
+    admin_set_text(ask, "database_id", o->database_id);
     if (o->own)
         json_set_bool(ask, "own", true);
     if (o->uid.given)

@@ -90,6 +90,17 @@ const struct command *command_find(const char *const *words, size_t count, size_
     return NULL;
 }
 
+int command_join_words(const struct invocation *invocation, char *line, size_t size,
+                       struct kiln_error *err)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < invocation->word_count && used < size; i++)
+        used +=
+            (size_t)snprintf(line + used, size - used, "%s%s", i ? " " : "", invocation->words[i]);
+    return used < size ? KILN_E_OK
+                       : cli_fail(err, KILN_E_INVALID, "the problem's text is too long");
+}
+
 static bool is_of_group(const struct command *command, const char *group)
 {
     size_t size = strlen(group);

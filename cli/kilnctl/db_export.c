@@ -44,15 +44,15 @@ static int ask_daemon(const struct invocation *invocation, struct db_exported *r
 {
     const struct export_options *o = invocation->options;
     KILN_AUTO(json) struct json *ask = json_object();
-    db_set_text(ask, "kind", o->kind);
-    db_set_text(ask, "database_id", o->database_id);
-    db_set_text(ask, "backend", o->backend);
+    admin_set_text(ask, "kind", o->kind);
+    admin_set_text(ask, "database_id", o->database_id);
+    admin_set_text(ask, "backend", o->backend);
     json_set_text(ask, "tier", o->tier ? o->tier : "system");
     if (o->merged)
         json_set_bool(ask, "merged", true);
-    db_set_text(ask, "dialect", o->dialect);
-    db_set_text(ask, "format", o->format);
-    db_set_text(ask, "version", o->miopen);
+    admin_set_text(ask, "dialect", o->dialect);
+    admin_set_text(ask, "format", o->format);
+    admin_set_text(ask, "version", o->miopen);
     int rc = db_exported_get(invocation, ask, ret_exported, err);
     if (rc == KILN_E_NOT_FOUND)
         return cli_fail(err, rc,
@@ -76,7 +76,7 @@ static struct json *written_json(const struct json *entry, const char *path)
 
 static void print_written(const struct json *entry, const char *path)
 {
-    char count[DB_WHO_MAX], size[UNITS_TEXT_MAX];
+    char count[DB_NAME_MAX], size[UNITS_TEXT_MAX];
     db_say("%.900s: %s, %s", path, db_count(json_get_u64(entry, "records", 0), "record", count),
            units_size(json_get_u64(entry, "bytes", 0), size));
 }
@@ -97,7 +97,8 @@ static int write_all(const struct invocation *invocation, const struct db_export
         int rc =
             db_exported_path(invocation->words[0], json_get_text(entry, "name", ""), path, &why);
         if (!rc)
-            rc = db_exported_write(exported, i, path, o->force, /* mode= */ 0, &why);
+            rc = db_exported_write(exported, i,
+                                   &(struct new_file){ .path = path, .replace = o->force }, &why);
         several_note(&several, path, rc, &why);
         if (rc)
             continue;

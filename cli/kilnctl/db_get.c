@@ -31,18 +31,6 @@ static const struct option options[] = {
 
 /* ---- the question ---- */
 
-/* A command line in quotes is one word; behind "--" it is many. */
-static int join_words(const struct invocation *invocation, char line[LINE_MAX],
-                      struct kiln_error *err)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < invocation->word_count && used < LINE_MAX; i++)
-        used += (size_t)snprintf(line + used, LINE_MAX - used, "%s%s", i ? " " : "",
-                                 invocation->words[i]);
-    return used < LINE_MAX ? KILN_E_OK
-                           : cli_fail(err, KILN_E_INVALID, "the problem is too long a text");
-}
-
 static int ask_daemon(const struct invocation *invocation, const char *problem,
                       struct json **ret_reply, struct kiln_error *err)
 {
@@ -50,11 +38,11 @@ static int ask_daemon(const struct invocation *invocation, const char *problem,
     KILN_AUTO(json) struct json *ask = json_object();
     json_set_text(ask, "problem", problem);
     json_set_text(ask, "database_id", o->database_id);
-    db_set_text(ask, "backend", o->backend);
+    admin_set_text(ask, "backend", o->backend);
     if (o->nearest)
         json_set_bool(ask, "nearest", true);
-    db_set_text(ask, "driver", o->driver);
-    db_set_text(ask, "toolchain", o->toolchain);
+    admin_set_text(ask, "driver", o->driver);
+    admin_set_text(ask, "toolchain", o->toolchain);
     return admin_ask(invocation, "tuning_show", ask, ret_reply, err);
 }
 
@@ -95,7 +83,7 @@ static void cell_origin(struct table *table, const struct json *entry)
 static void add_entry(struct table *table, const struct json *record, const struct json *entry,
                       bool is_find)
 {
-    char who[DB_WHO_MAX], when[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
+    char who[DB_NAME_MAX], when[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
     bool left_out = json_get_bool(entry, "left_out", false);
     bool stale = left_out || json_get_bool(entry, "stale", false);
     table_cell_in(table, COLOUR_BOLD, "%s", json_get_text(entry, "solver", "?"));
@@ -112,7 +100,7 @@ static void add_entry(struct table *table, const struct json *record, const stru
                   left_out ? ", left out"
                   : stale  ? ", stale"
                            : "");
-    table_cell(table, "%s", db_who(json_get(entry, "uid") ? entry : record, who));
+    table_cell(table, "%s", db_user_name(json_get(entry, "uid") ? entry : record, who));
     cell_number(table, entry, "samples");
     cell_number(table, entry, "spread_ms");
     table_cell(table, "%s", units_when(json_get_u64(entry, "measured_at", 0), when));
@@ -178,7 +166,7 @@ static int print_problem(const struct get_options *o, const struct json *problem
 static int print_answer(const struct get_options *o, const struct json *reply,
                         struct kiln_error *err)
 {
-    char count[DB_WHO_MAX];
+    char count[DB_NAME_MAX];
     const struct json *problems = json_get(reply, "problems");
     uint64_t left_out = json_get_u64(reply, "left_out", 0);
     int rc = KILN_E_OK;
@@ -229,7 +217,7 @@ static int run_db_get(const struct invocation *invocation, struct kiln_error *er
                         "db get needs --db-id: the device, such as gfx90a68 ('kilnctl device ls' "
                         "names those of "
                         "this host)");
-    int rc = join_words(invocation, problem, err);
+    int rc = command_join_words(invocation, problem, sizeof(problem), err);
     if (!rc)
         rc = ask_daemon(invocation, problem, &reply, err);
     if (rc == KILN_E_NOT_FOUND && !*err->text)

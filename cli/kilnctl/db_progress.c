@@ -4,14 +4,12 @@
 #include <stdio.h>
 
 void db_progress_init(struct db_progress *progress, const char *what, const struct db_list *lists,
-                      size_t list_count, void *context, bool json)
+                      void *context, bool json)
 {
-    *progress = (struct db_progress){
-        .lists = lists, .list_count = list_count, .context = context, .json = json
-    };
+    *progress = (struct db_progress){ .lists = lists, .context = context, .json = json };
     call_progress_init(&progress->bar, what);
-    for (size_t i = 0; i < list_count; i++)
-        progress->kept[i] = json_array();
+    for (size_t i = 0; i < DB_LISTS_MAX && lists[i].name; i++)
+        progress->kept[progress->list_count++] = json_array();
 }
 
 void db_progress_done(struct db_progress *progress)
@@ -20,7 +18,7 @@ void db_progress_done(struct db_progress *progress)
         json_destroy(progress->kept[i]);
 }
 
-/* Items are flat: what has members of its own is no business of a list. */
+/* Copies the plain members: list items have no nested ones. */
 static struct json *copy_item(const struct json *item)
 {
     struct json *object = json_object();
@@ -58,7 +56,7 @@ int db_progress_on(void *context, const char *json)
     KILN_AUTO(json) struct json *tree = NULL;
     struct kiln_err why = KILN_ERR_INIT;
     if (json_parse(bytes_of_text(json), "kilnd's progress", &tree, &why))
-        return 0; /* not worth ending the work for */
+        return 0; /* a bad progress message must not end the request */
     if (json_get(tree, "progress"))
         call_progress_on(&p->bar, json);
     for (size_t i = 0; i < p->list_count; i++)
@@ -66,7 +64,7 @@ int db_progress_on(void *context, const char *json)
     return 0;
 }
 
-void db_progress_give(struct db_progress *progress, size_t index, struct json *object,
+void db_progress_move(struct db_progress *progress, size_t index, struct json *object,
                       const char *name)
 {
     char left_out[64];

@@ -32,18 +32,18 @@ static void print_conflict(void *context, const struct json *item)
 
 static void fill_request(const struct promote_options *o, struct json *ask)
 {
-    db_set_text(ask, "database_id", o->database_id);
-    db_set_text(ask, "kind", o->kind);
-    db_set_text(ask, "backend", o->backend);
-    db_set_text(ask, "problem", o->problem);
-    db_set_text(ask, "solver", o->solver);
+    admin_set_text(ask, "database_id", o->database_id);
+    admin_set_text(ask, "kind", o->kind);
+    admin_set_text(ask, "backend", o->backend);
+    admin_set_text(ask, "problem", o->problem);
+    admin_set_text(ask, "solver", o->solver);
     if (o->uid.given)
         json_set_u64(ask, "uid", o->uid.value);
 }
 
 static void print_counts(const struct json *reply)
 {
-    char records[DB_WHO_MAX], conflicts[DB_WHO_MAX];
+    char records[DB_NAME_MAX], conflicts[DB_NAME_MAX];
     db_say("%s looked at: %llu added to the host's, %llu replaced, %s",
            db_count(json_get_u64(reply, "records", 0), "record", records),
            (unsigned long long)json_get_u64(reply, "added", 0),
@@ -53,11 +53,14 @@ static void print_counts(const struct json *reply)
 
 static int run_db_promote(const struct invocation *invocation, struct kiln_error *err)
 {
-    static const struct db_list list = { "conflicts", print_conflict, .even_with_json = false };
+    static const struct db_list lists[] = {
+        { "conflicts", print_conflict, .even_with_json = false },
+        { NULL, NULL, false },
+    };
     const struct promote_options *o = invocation->options;
     KILN_AUTO(json) struct json *ask = json_object(), *reply = NULL;
     DB_PROGRESS_AUTO struct db_progress progress;
-    db_progress_init(&progress, "promote", &list, 1, NULL, invocation->common->json);
+    db_progress_init(&progress, "promote", lists, NULL, invocation->common->json);
     fill_request(o, ask);
     const struct admin_call call = { ADMIN_CALL_INIT, .request = "tuning_promote", .arguments = ask,
                                      .db_progress = &progress };
@@ -70,7 +73,7 @@ static int run_db_promote(const struct invocation *invocation, struct kiln_error
         print_counts(reply);
         return KILN_E_OK;
     }
-    db_progress_give(&progress, 0, reply, "conflicting");
+    db_progress_move(&progress, 0, reply, "conflicting");
     return output_json(reply, err);
 }
 

@@ -88,11 +88,11 @@ static int ask_daemon(const struct invocation *invocation, struct json **ret_rep
     json_set_text(ask, "tier", tier_of(o));
     if (o->uid.given)
         json_set_u64(ask, "uid", o->uid.value);
-    db_set_text(ask, "database_id", o->database_id);
-    db_set_text(ask, "kind", o->kind);
-    db_set_text(ask, "backend", o->backend);
-    db_set_text(ask, "problem", o->problem);
-    db_set_text(ask, "solver", o->solver);
+    admin_set_text(ask, "database_id", o->database_id);
+    admin_set_text(ask, "kind", o->kind);
+    admin_set_text(ask, "backend", o->backend);
+    admin_set_text(ask, "problem", o->problem);
+    admin_set_text(ask, "solver", o->solver);
     if (o->older_than.given)
         json_set_u64(ask, "older_than", units_whole_seconds(o->older_than.value));
     if (o->all)
@@ -104,7 +104,7 @@ static int ask_daemon(const struct invocation *invocation, struct json **ret_rep
 
 static void print_removed(const struct rm_options *o, const struct json *reply)
 {
-    char removed[DB_WHO_MAX], replaced[DB_WHO_MAX];
+    char removed[DB_NAME_MAX], replaced[DB_NAME_MAX];
     if (strcmp(tier_of(o), "system") == 0)
         db_say("the system's %s database for %.64s is dropped", o->kind, o->database_id);
     else

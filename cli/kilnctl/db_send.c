@@ -40,20 +40,21 @@ static void print_conflict(void *context, const struct json *item)
 }
 
 enum { BAD, CONFLICTS, VERBATIM, LISTS };
-static const struct db_list lists[LISTS] = {
+static const struct db_list lists[LISTS + 1] = {
     [BAD] = { "bad", print_bad, .even_with_json = true },
     [CONFLICTS] = { "conflicts", print_conflict, .even_with_json = false },
     [VERBATIM] = { "verbatim", print_verbatim, .even_with_json = false },
+    [LISTS] = { NULL, NULL, false },
 };
 
 static int fill_request(const struct db_sending *s, struct json *ask, struct kiln_error *err)
 {
-    db_set_text(ask, "name", s->name);
-    db_set_text(ask, "url", s->url);
-    db_set_text(ask, "database_id", s->database_id);
-    db_set_text(ask, "kind", s->kind);
-    db_set_text(ask, "backend", s->backend);
-    db_set_text(ask, "tier", s->tier);
+    admin_set_text(ask, "name", s->name);
+    admin_set_text(ask, "url", s->url);
+    admin_set_text(ask, "database_id", s->database_id);
+    admin_set_text(ask, "kind", s->kind);
+    admin_set_text(ask, "backend", s->backend);
+    admin_set_text(ask, "tier", s->tier);
     if (s->strict)
         json_set_bool(ask, "strict", true);
     return s->sha256 ? url_set_sha256(s->sha256, ask, err) : KILN_E_OK;
@@ -66,7 +67,7 @@ static void move_lists(struct db_progress *progress, struct json *answer)
     };
     for (size_t i = 0; i < LISTS; i++)
         if (progress->counts[i] > 0)
-            db_progress_give(progress, i, answer, names[i]);
+            db_progress_move(progress, i, answer, names[i]);
 }
 
 int db_send(const struct invocation *invocation, struct db_sending *sending,
@@ -75,7 +76,7 @@ int db_send(const struct invocation *invocation, struct db_sending *sending,
     KILN_AUTO(json) struct json *ask = json_object();
     DB_PROGRESS_AUTO struct db_progress progress;
     char label[URL_LABEL_MAX];
-    db_progress_init(&progress, url_label(sending->path, label), lists, LISTS, sending,
+    db_progress_init(&progress, url_label(sending->path, label), lists, sending,
                      invocation->common->json);
     const struct admin_call call = { .request = sending->merges ? "tuning_merge" : "tuning_import",
                                      .arguments = ask,
@@ -94,7 +95,7 @@ int db_send(const struct invocation *invocation, struct db_sending *sending,
 
 static void print_rest(const struct json *answer, const char *member, const char *what)
 {
-    char count[DB_WHO_MAX];
+    char count[DB_NAME_MAX];
     uint64_t number = json_get_u64(answer, member, 0);
     if (number > 0)
         db_say("  %s %s", db_count(number, "record", count), what);
@@ -104,7 +105,7 @@ static void print_rest(const struct json *answer, const char *member, const char
  */
 static void warn_shrunk(const struct db_sending *sending, const struct json *answer)
 {
-    char before[DB_WHO_MAX], now[DB_WHO_MAX], line[1024];
+    char before[DB_NAME_MAX], now[DB_NAME_MAX], line[1024];
     if (!json_get_bool(answer, "shrunk", false))
         return;
     snprintf(line, sizeof(line),
@@ -120,7 +121,7 @@ static void warn_shrunk(const struct db_sending *sending, const struct json *ans
 
 void db_send_print(const struct db_sending *sending, const struct json *answer)
 {
-    char records[DB_WHO_MAX], entries[DB_WHO_MAX];
+    char records[DB_NAME_MAX], entries[DB_NAME_MAX];
     const char *backend = json_get_text(answer, "backend", "");
     db_say("%.255s: %s, %s, of %.8s%s%.16s for %.64s %s tier %.8s", sending->path,
            db_count(json_get_u64(answer, "records", 0), "record", records),

@@ -23,14 +23,14 @@ static const struct option options[] = {
 
 static void print_stale(void *context, const struct json *item)
 {
-    char who[DB_WHO_MAX], when[UNITS_TEXT_MAX];
+    char who[DB_NAME_MAX], when[UNITS_TEXT_MAX];
     (void)context;
     db_say("stale: %.8s %.64s %.8s %.400s %.200s: %.100s, %.100s, %s, by %s",
            json_get_text(item, "kind", "?"), json_get_text(item, "database_id", "?"),
            json_get_text(item, "tier", "?"), json_get_text(item, "key", "?"),
            json_get_text(item, "solver", "?"), json_get_text(item, "driver", "driver not known"),
            json_get_text(item, "toolchain", "toolchain not known"),
-           units_when(json_get_u64(item, "measured_at", 0), when), db_who(item, who));
+           units_when(json_get_u64(item, "measured_at", 0), when), db_user_name(item, who));
 }
 
 static void print_damaged(void *context, const struct json *item)
@@ -56,7 +56,7 @@ static int judge_damage(const struct json *reply, struct kiln_error *err)
 
 static void print_sums(const struct json *reply)
 {
-    char count[DB_WHO_MAX];
+    char count[DB_NAME_MAX];
     uint64_t unchecked = json_get_u64(reply, "unchecked", 0);
     db_say("%s checked", db_count(json_get_u64(reply, "checked", 0), "record", count));
     if (unchecked > 0)
@@ -72,8 +72,8 @@ static int report_result(const struct invocation *invocation, struct db_progress
     struct kiln_error why = { 0 };
     int damaged = judge_damage(reply, &why), rc = KILN_E_OK;
     if (invocation->common->json) {
-        db_progress_give(progress, 0, reply, "stale_entries");
-        db_progress_give(progress, 1, reply, "damaged_parts");
+        db_progress_move(progress, 0, reply, "stale_entries");
+        db_progress_move(progress, 1, reply, "damaged_parts");
         if (damaged)
             json_set(reply, "error", result_error_json(&why));
         rc = output_json(reply, err);
@@ -92,14 +92,15 @@ static int run_db_verify(const struct invocation *invocation, struct kiln_error 
     static const struct db_list lists[] = {
         { "stale", print_stale, .even_with_json = false },
         { "damaged", print_damaged, .even_with_json = true },
+        { NULL, NULL, false },
     };
     const struct verify_options *o = invocation->options;
     KILN_AUTO(json) struct json *ask = json_object(), *reply = NULL;
     DB_PROGRESS_AUTO struct db_progress progress;
-    db_progress_init(&progress, "verify", lists, 2, NULL, invocation->common->json);
-    db_set_text(ask, "database_id", o->database_id);
-    db_set_text(ask, "driver", o->driver);
-    db_set_text(ask, "toolchain", o->toolchain);
+    db_progress_init(&progress, "verify", lists, NULL, invocation->common->json);
+    admin_set_text(ask, "database_id", o->database_id);
+    admin_set_text(ask, "driver", o->driver);
+    admin_set_text(ask, "toolchain", o->toolchain);
     const struct admin_call call = { ADMIN_CALL_INIT, .request = "tuning_verify", .arguments = ask,
                                      .db_progress = &progress };
     int rc = admin_call(invocation, &call, &reply, err);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/kilnctl/admin.h"
-#include "cli/kilnctl/new_file.h"
+#include "cli/kilnctl/db_exported.h"
 #include "cli/kilnctl/several.h"
-#include "cli/kilnctl/snapshot.h"
 #include "cli/output.h"
 #include "common/units.h"
 
@@ -90,34 +88,17 @@ static int choose_place(const char *directory, const struct json *entry, struct 
     return KILN_E_OK;
 }
 
-/* What a log beside an older file holds would be played into the new one. */
-static int check_unused(const char *path, struct kiln_error *err)
-{
-    if (!snapshot_has_log(path))
-        return KILN_E_OK;
-    return cli_fail(
-        err, KILN_E_BUSY,
-        "'%s' is in use (there is a log beside it): end the programs that use it, or "
-        "export into another directory; where a program left the log behind, remove both",
-        path);
-}
-
 static int write_one(const struct export_options *o, const struct json *entry,
                      const struct files *files, const char *path, struct kiln_error *err)
 {
     uint64_t descriptor = json_get_u64(entry, "descriptor", UINT64_MAX);
     if (descriptor >= files->count)
-        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no file that it sent");
+        return cli_fail(err, KILN_E_CORRUPT,
+                        "kilnd's answer refers to a file that it did not send");
     const struct new_file file = { .path = path,
                                    .replace = o->force,
                                    .from = files->fds[descriptor] };
-    int rc = check_unused(path, err);
-    if (!rc && !o->force && access(path, F_OK) == 0)
-        rc = cli_fail(err, KILN_E_IO,
-                      "'%s' is there already: export into another directory, or give --force to "
-                      "replace it",
-                      path);
-    return rc ? rc : new_file_write(&file, err);
+    return db_write(&file, err);
 }
 
 static void print_written(const struct json *entry, const struct place *place)
@@ -169,13 +150,6 @@ static int write_all(const struct invocation *invocation, const struct json *ent
     return several_end(&several, json, err);
 }
 
-static int make_directory(const char *directory, struct kiln_error *err)
-{
-    if (mkdir(directory, 0777) == 0 || errno == EEXIST)
-        return KILN_E_OK;
-    return cli_fail_errno(err, errno, "cannot make the directory '%s'", directory);
-}
-
 static int run_kernel_export(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
@@ -187,7 +161,7 @@ static int run_kernel_export(const struct invocation *invocation, struct kiln_er
                       "there are no imported kernels to export; 'kilnctl kernel import' imports "
                       "MIOpen's caches");
     if (!rc)
-        rc = make_directory(invocation->words[0], err);
+        rc = db_make_directory(invocation->words[0], 0777, err);
     return rc ? rc : write_all(invocation, entries, &files, err);
 }
 

@@ -50,7 +50,7 @@ static bool is_version(const char *version)
     for (size_t i = 0; i < size; i++)
         if (!isalnum((unsigned char)version[i]) && !strchr("._-", version[i]))
             return false;
-    return size < sizeof(((struct overlay_notes *)0)->version) && release_of(version) > 0;
+    return size < sizeof(((struct overlay_manifest *)0)->version) && release_of(version) > 0;
 }
 
 /* Which forms a MIOpen can read; 2.19 was in ROCm before and after FindDb changed. */
@@ -138,7 +138,7 @@ static int ask_devices(const struct invocation *invocation, struct devices *devi
 /* Your own records are in it, and what the job will find: also where an older overlay was open. */
 static int make_part(const struct overlay *o, const char *path, struct kiln_error *err)
 {
-    bool is_private = !o->notes.is_shared;
+    bool is_private = !o->manifest.is_shared;
     int rc = db_make_directory(path, is_private ? 0700 : 0777, err);
     if (rc || !is_private)
         return rc;
@@ -153,7 +153,7 @@ static int make_directories(struct overlay *o, const char *directory, struct kil
 {
     static const char *const parts[] = { "system", "user", "cache" };
     char path[PATH_MAX];
-    int rc = db_make_directory(directory, o->notes.is_shared ? 0777 : 0700, err);
+    int rc = db_make_directory(directory, o->manifest.is_shared ? 0777 : 0700, err);
     if (!rc && !realpath(directory, o->directory))
         rc = cli_fail_errno(err, errno, "cannot find the directory '%s'", directory);
     for (size_t i = 0; i < 3 && !rc; i++) {
@@ -167,7 +167,7 @@ static int make_directories(struct overlay *o, const char *directory, struct kil
 static int check_free(const struct overlay *o, struct kiln_error *err)
 {
     char path[PATH_MAX];
-    int rc = overlay_path(o->directory, OVERLAY_NOTES, path, sizeof(path), err);
+    int rc = overlay_path(o->directory, OVERLAY_MANIFEST, path, sizeof(path), err);
     if (!rc && !o->replace && access(path, F_OK) == 0)
         rc = cli_fail(err, KILN_E_IO,
                       "there is an overlay in '%s' already: 'kilnctl miopen harvest' takes back "
@@ -187,7 +187,7 @@ static int fill_overlay(struct overlay *o, const struct devices *devices, struct
         if (!rc)
             rc = overlay_fill_kernels(o, devices->ids[i], err);
     }
-    return rc ? rc : overlay_notes_write(o->directory, &o->notes, err);
+    return rc ? rc : overlay_manifest_write(o->directory, &o->manifest, err);
 }
 
 /* ---- what to set ---- */
@@ -244,7 +244,7 @@ static int report_overlay(struct overlay *o, struct kiln_error *err)
 
 static void overlay_done(struct overlay *o)
 {
-    overlay_notes_done(&o->notes);
+    overlay_manifest_done(&o->manifest);
     json_destroy(o->files);
     json_destroy(o->remarks);
 }
@@ -267,9 +267,9 @@ static int run_miopen_overlay(const struct invocation *invocation, struct kiln_e
     if (rc)
         return rc;
     choose_forms(&overlay, o);
-    snprintf(overlay.notes.version, sizeof(overlay.notes.version), "%s",
+    snprintf(overlay.manifest.version, sizeof(overlay.manifest.version), "%s",
              o->miopen ? o->miopen : "");
-    overlay.notes.is_shared = o->shared;
+    overlay.manifest.is_shared = o->shared;
     rc = make_directories(&overlay, invocation->words[0], err);
     if (!rc)
         rc = fill_overlay(&overlay, &devices, err);

@@ -10,7 +10,7 @@
  * Threading  main thread; blocks
  */
 #include "cli/kilnctl/admin.h"
-#include "cli/kilnctl/overlay_notes.h"
+#include "cli/kilnctl/overlay_manifest.h"
 
 #include <limits.h>
 
@@ -20,7 +20,7 @@ struct overlay {
     const char *dialect, *format;        /* NULL: as recorded, sqlite */
     bool replace;
     char directory[PATH_MAX]; /* absolute */
-    struct overlay_notes notes;
+    struct overlay_manifest manifest;
     struct json *files;      /* owned: what was written */
     struct json *remarks;    /* owned */
     bool has_find, has_perf; /* in system/, of the device at hand */

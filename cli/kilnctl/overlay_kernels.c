@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/overlay.h"
 
-#include "cli/kilnctl/new_file.h"
-#include "cli/kilnctl/snapshot.h"
+#include "cli/kilnctl/db_exported.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,17 +65,16 @@ static int write_cache(struct overlay *o, const char *id, const struct caches *c
     char name[160], path[PATH_MAX];
     uint64_t descriptor = json_get_u64(entry, "descriptor", UINT64_MAX);
     if (descriptor >= caches->count)
-        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no file that it sent");
+        return cli_fail(err, KILN_E_CORRUPT,
+                        "kilnd's answer refers to a file that it did not send");
     snprintf(name, sizeof(name), "cache/%.64s.ukdb", id);
     int rc = overlay_path(o->directory, name, path, sizeof(path), err);
-    if (!rc && snapshot_has_log(path))
-        rc = cli_fail(err, KILN_E_BUSY, "'%s' is in use (there is a log beside it)", path);
     const struct new_file file = { .path = path,
                                    .replace = o->replace,
-                                   .mode = overlay_file_mode(o->notes.is_shared),
+                                   .mode = overlay_file_mode(o->manifest.is_shared),
                                    .from = caches->fds[descriptor] };
     if (!rc)
-        rc = new_file_write(&file, err);
+        rc = db_write(&file, err);
     return rc ? rc : overlay_wrote(o, name, json_get_u64(entry, "kernels", 0), "kernel", err);
 }
 

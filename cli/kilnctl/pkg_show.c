@@ -24,15 +24,23 @@ struct showing {
     bool begun;
 };
 
-static int ask_page(const struct invocation *invocation, const char *name, uint64_t after,
-                    bool rows, struct json **ret_page, struct kiln_error *err)
+static int ask_package(const struct invocation *invocation, const char *name,
+                       struct json **ret_package, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *ask = json_object();
+    json_set_text(ask, "name", name);
+    json_set_u64(ask, "count", 0);
+    return admin_ask(invocation, "package_show", ask, ret_package, err);
+}
+
+/* The rows with an id above |after|. */
+static int ask_rows(const struct invocation *invocation, const char *name, uint64_t after,
+                    struct json **ret_page, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *ask = json_object();
     json_set_text(ask, "name", name);
     if (after)
         json_set_u64(ask, "after", after);
-    if (!rows)
-        json_set_u64(ask, "count", 0);
     return admin_ask(invocation, "package_show", ask, ret_page, err);
 }
 
@@ -65,7 +73,7 @@ static int list_rows(const struct invocation *invocation, struct showing *s, str
     uint64_t after = 0;
     for (bool more = true; more;) {
         KILN_AUTO(json) struct json *page = NULL;
-        int rc = ask_page(invocation, s->name, after, true, &page, err);
+        int rc = ask_rows(invocation, s->name, after, &page, err);
         for (const struct json *j = rc ? NULL : json_first(json_get(page, "rows")); j && !rc;
              j = json_next(j))
             rc = add_kernel(s, j, err);
@@ -133,7 +141,7 @@ static int run_pkg_show(const struct invocation *invocation, struct kiln_error *
     const struct show_options *o = invocation->options;
     KILN_AUTO(json) struct json *package = NULL;
     struct showing showing = { .name = invocation->words[0] };
-    int rc = ask_page(invocation, showing.name, 0, false, &package, err);
+    int rc = ask_package(invocation, showing.name, &package, err);
     if (rc == KILN_E_NOT_FOUND && !*err->text)
         return cli_fail(err, rc, "no package '%s' is installed; 'kilnctl pkg ls' lists them",
                         showing.name);

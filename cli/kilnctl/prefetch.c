@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/prefetch_check.h"
-#include "cli/kilnctl/prefetch_kept.h"
 #include "cli/kilnctl/prefetch_run.h"
+#include "cli/kilnctl/prefetch_stored.h"
 #include "cli/output.h"
 #include "cli/result.h"
 
@@ -58,16 +58,16 @@ static int run_prefetch(const struct invocation *invocation, struct kiln_error *
         .label = "prefetch",
     };
     char note[PREFETCH_NOTE_MAX];
-    struct prefetch_kept kept = { 0 };
+    struct prefetch_stored kept = { 0 };
     if (!invocation->common->json && prefetch_note(o->target, note))
         fprintf(stderr, "kilnctl: note: %s\n", note);
-    int rc = prefetch_kept_begin(invocation, &kept, err);
+    int rc = prefetch_stored_begin(invocation, &kept, err);
     if (!rc)
         rc = prefetch_run(&question, &p, err);
     if (!p.begun)
         return rc;
     if (!rc)
-        rc = prefetch_kept_judge(invocation, &kept, &p.report, err);
+        rc = prefetch_stored_check(invocation, &kept, &p.report, err);
     if (p.json)
         return print_json(&p, invocation, rc, err);
     prefetch_report_print(&p.report, stdout);

@@ -97,7 +97,7 @@ static int check_place(const char *path, struct kiln_error *err)
     if (got == 0 || strcmp(begin, REPORT_MARK) == 0)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_INVALID,
-                    "'%s' is there already, and it is no report: remove it, or name another file",
+                    "'%s' exists already and is not a report: remove it, or name another file",
                     path);
 }
 

@@ -134,9 +134,9 @@ static int by_user(const void *a, const void *b)
 
 static void put_compile(struct writer *w, const struct json *j)
 {
-    char age[UNITS_TEXT_MAX], who[DB_WHO_MAX] = "-";
+    char age[UNITS_TEXT_MAX], who[DB_NAME_MAX] = "-";
     if (json_is_number(json_get(j, "uid")))
-        db_who(j, who);
+        db_user_name(j, who);
     put_line(w, TOP_PLAIN, "%9s  %-12.12s %-22.22s %-10.10s %s%s",
              units_seconds(json_get_number(j, "age_s", 0), age), who,
              json_get_text(j, "target", ""), json_get_text(j, "toolchain", ""), program_of(j),
@@ -184,8 +184,8 @@ static void put_users(struct writer *w, const struct json *activity)
     put_line(w, TOP_PLAIN, "%s", "");
     put_line(w, TOP_TITLE, "  %-16s %8s %8s %8s", "USER", "RUNNING", "WAITING", "AHEAD");
     for (const struct json *j = json_first(users); j; j = json_next(j)) {
-        char who[DB_WHO_MAX];
-        put_user(w, db_who(j, who), j);
+        char who[DB_NAME_MAX];
+        put_user(w, db_user_name(j, who), j);
     }
     if (has_others)
         put_user(w, "others", others);

@@ -20,11 +20,11 @@ int top_sample_take(const struct invocation *invocation, int timeout_ms,
                     struct top_sample *ret_sample, struct kiln_error *err)
 {
     TOP_SAMPLE_AUTO struct top_sample sample = { 0 };
-    int rc = admin_ask_within(invocation, "stats", NULL, timeout_ms, &sample.stats, err);
+    int rc = admin_ask_within(invocation, "stats", timeout_ms, &sample.stats, err);
     if (!rc)
-        rc = admin_ask_within(invocation, "activity", NULL, timeout_ms, &sample.activity, err);
+        rc = admin_ask_within(invocation, "activity", timeout_ms, &sample.activity, err);
     if (!rc)
-        rc = admin_ask_within(invocation, "status", NULL, timeout_ms, &sample.status, err);
+        rc = admin_ask_within(invocation, "status", timeout_ms, &sample.status, err);
     if (rc)
         return rc;
     sample.at_s = (double)now_ns() / 1e9;

@@ -35,12 +35,6 @@ static bool is_key(const struct invocation *invocation)
            strspn(word, "0123456789abcdefABCDEF") == strlen(word);
 }
 
-static void set_text(struct json *json, const char *name, const char *text)
-{
-    if (text)
-        json_set_text(json, name, text);
-}
-
 static int query_why(const struct invocation *invocation, const char *member, const char *text,
                      struct json *answers, struct kiln_error *err)
 {
@@ -48,10 +42,10 @@ static int query_why(const struct invocation *invocation, const char *member, co
     KILN_AUTO(json) struct json *question = json_object();
     struct json *reply = NULL;
     json_set_text(question, member, text);
-    set_text(question, "target", o->target);
-    set_text(question, "toolchain", o->toolchain);
-    set_text(question, "database_id", o->database_id);
-    set_text(question, "solver", o->solver);
+    admin_set_text(question, "target", o->target);
+    admin_set_text(question, "toolchain", o->toolchain);
+    admin_set_text(question, "database_id", o->database_id);
+    admin_set_text(question, "solver", o->solver);
     int rc = admin_ask(invocation, "why_miss", question, &reply, err);
     if (rc)
         return rc;
@@ -79,18 +73,6 @@ static int ask_key(const struct invocation *invocation, struct json *answers,
     return rc ? rc : query_why(invocation, "key", key, answers, err);
 }
 
-/* A command line in quotes is one word; behind "--" it is many. */
-static int join_words(const struct invocation *invocation, char line[LINE_MAX],
-                      struct kiln_error *err)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < invocation->word_count && used < LINE_MAX; i++)
-        used += (size_t)snprintf(line + used, LINE_MAX - used, "%s%s", i ? " " : "",
-                                 invocation->words[i]);
-    return used < LINE_MAX ? KILN_E_OK
-                           : cli_fail(err, KILN_E_INVALID, "the command line is too long");
-}
-
 static int ask_problems(const struct invocation *invocation, struct json *answers,
                         struct kiln_error *err)
 {
@@ -102,7 +84,7 @@ static int ask_problems(const struct invocation *invocation, struct json *answer
         return cli_fail(err, KILN_E_INVALID,
                         "why-miss needs --target with a PROBLEM: what its kernels are for, such as "
                         "gfx90a");
-    int rc = join_words(invocation, line, err);
+    int rc = command_join_words(invocation, line, sizeof(line), err);
     if (!rc)
         rc = kiln_problem_from_driver(line, problems, &count, err);
     for (unsigned i = 0; !rc && i < count; i++) {

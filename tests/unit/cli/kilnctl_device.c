@@ -70,6 +70,6 @@ TEST(kilnctl_device, a_refusal_by_kilnd_fails_the_device_command)
     fake.answers[0].code = KILN_E_INVALID;
     fake.answers[0].text = "unknown request type 48";
     assert_int_equal(RUN(&f->run, "device", "ls"), KILN_E_INVALID);
-    assert_says(f->run.err.text, "unknown request type 48");
+    assert_says(f->run.err.text, "type 48");
     assert_string_equal(f->run.printed, "");
 }

@@ -139,7 +139,7 @@ TEST(kilnctl_doctor, a_missing_socket_of_ones_own_reports_what_to_start)
                                        .elsewhere = "/run/kiln/kilnd.sock" };
     assert_false(socket_judge(&f->socket, &f->findings));
     expect(f, VERDICT_FAIL, "/tmp/x.sock", "kilnd --socket /tmp/x.sock");
-    assert_says(only(f, VERDICT_FAIL)->advice, "or use the one at /run/kiln/kilnd.sock");
+    assert_says(only(f, VERDICT_FAIL)->advice, "/run/kiln/kilnd.sock");
 }
 
 TEST(kilnctl_doctor, a_user_outside_the_group_learns_its_name)
@@ -239,7 +239,7 @@ TEST(kilnctl_doctor, nobodys_private_directory_is_to_be_opened)
     assert_false(socket_judge(&f->socket, &f->findings));
     expect(f, VERDICT_FAIL, "may not enter the directory",
            "unset KILN_SOCKET and leave out --socket");
-    assert_says(only(f, VERDICT_FAIL)->advice, "start one of your own: kilnd &");
+    assert_says(only(f, VERDICT_FAIL)->advice, "kilnd &");
     assert_null(strstr(only(f, VERDICT_FAIL)->advice, "chmod"));
 }
 
@@ -249,7 +249,8 @@ static void expect_security_module(struct fixture *f)
     f->socket.connect_errno = EACCES;
     assert_false(socket_judge(&f->socket, &f->findings));
     expect(f, VERDICT_FAIL, "may use it by its mode", "ausearch");
-    assert_says(only(f, VERDICT_FAIL)->what, "SELinux or AppArmor");
+    assert_says(only(f, VERDICT_FAIL)->what, "SELinux");
+    assert_says(only(f, VERDICT_FAIL)->what, "AppArmor");
 }
 
 TEST(kilnctl_doctor, a_refusal_despite_the_mode_is_explained_by_security_modules)
@@ -299,8 +300,8 @@ TEST(kilnctl_doctor, a_disk_that_is_read_only_full_or_without_inodes_fails)
     f->directory.free_bytes = 4096;
     directory_judge(&f->directory, &f->findings);
     expect(f, VERDICT_FAIL, "the disk is full", "make room");
-    assert_says(only(f, VERDICT_FAIL)->advice, "kilnctl clear --all --yes");
-    assert_says(only(f, VERDICT_FAIL)->advice, "kilnctl gc --to 2560M --yes"); /* works on it */
+    assert_says(only(f, VERDICT_FAIL)->advice, "clear --all");
+    assert_says(only(f, VERDICT_FAIL)->advice, "--to 2560M");
     f->findings.count = 0;
     f->directory.free_bytes = 50ull << 30;
     f->directory.free_inodes = 3;
@@ -382,9 +383,10 @@ TEST(kilnctl_doctor, a_unit_that_failed_or_is_off_reports_what_to_type)
                                                                        "enabled"),
                 true, &f->findings);
     assert_int_equal(findings_count(&f->findings, VERDICT_FAIL), 2);
-    assert_says(f->findings.items[0].advice, "systemctl enable --now kilnd.socket");
+    assert_says(f->findings.items[0].advice, "enable --now");
     assert_says(f->findings.items[1].what, "failed (signal)");
-    assert_says(f->findings.items[1].advice, "journalctl -u kilnd.service");
+    assert_says(f->findings.items[1].advice, "journalctl");
+    assert_says(f->findings.items[1].advice, "kilnd.service");
 }
 
 TEST(kilnctl_doctor, a_socket_that_is_gone_after_a_reboot_is_warned_of)
@@ -522,7 +524,7 @@ TEST(kilnctl_doctor, no_compiler_that_makes_a_kernel_is_a_failure)
     toolchains_conclude(try_clang(f, KILN_E_COMPILE_FAILED), &f->findings);
     expect(f, VERDICT_WARN, "clang makes none for gfx90a: why", "toolchain ls --probe gfx90a");
     expect(f, VERDICT_FAIL, "no compiler of this host makes a kernel", "install one");
-    assert_says(only(f, VERDICT_FAIL)->advice, "set 'workers' to 0 in kilnd.json");
+    assert_says(only(f, VERDICT_FAIL)->advice, "'workers'");
 }
 
 TEST(kilnctl_doctor, one_that_makes_a_kernel_is_enough)

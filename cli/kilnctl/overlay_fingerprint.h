@@ -18,7 +18,7 @@ struct json;
 
 enum { OVERLAY_PARTS = 3 }; /* the file, its write-ahead log, its journal */
 
-struct overlay_stamp {
+struct overlay_fingerprint {
     struct {
         uint64_t size, s, ns, inode; /* all 0: it is not there, or empty */
     } parts[OVERLAY_PARTS];
@@ -28,16 +28,20 @@ struct overlay_stamp {
 };
 
 /* As it is now, without a digest.  KILN_E_NOT_FOUND where there is none. */
-CLI_MUST_CHECK int overlay_stamp_look(const char *path, struct overlay_stamp *ret_stamp,
-                                      struct kiln_error *err);
+CLI_MUST_CHECK int overlay_fingerprint_stat(const char *path,
+                                            struct overlay_fingerprint *ret_fingerprint,
+                                            struct kiln_error *err);
 /* Reads all of it.  No link is followed and nothing is waited for. */
-CLI_MUST_CHECK int overlay_stamp_read(const char *path, struct overlay_stamp *stamp,
-                                      struct kiln_error *err);
+CLI_MUST_CHECK int overlay_fingerprint_read(const char *path,
+                                            struct overlay_fingerprint *fingerprint,
+                                            struct kiln_error *err);
 /* Size, time and inode say that |now| is what |noted| was. */
-bool overlay_stamp_same(const struct overlay_stamp *noted, const struct overlay_stamp *now);
+bool overlay_fingerprint_same(const struct overlay_fingerprint *noted,
+                              const struct overlay_fingerprint *now);
 /* Content does; false where a digest was not taken. */
-bool overlay_stamp_same_content(const struct overlay_stamp *noted, const struct overlay_stamp *now);
+bool overlay_fingerprint_same_content(const struct overlay_fingerprint *noted,
+                                      const struct overlay_fingerprint *now);
 
 /* As members of |object|, and back; what is missing there tells nothing. */
-void overlay_stamp_set(struct json *object, const struct overlay_stamp *stamp);
-struct overlay_stamp overlay_stamp_get(const struct json *object);
+void overlay_fingerprint_set(struct json *object, const struct overlay_fingerprint *fingerprint);
+struct overlay_fingerprint overlay_fingerprint_get(const struct json *object);

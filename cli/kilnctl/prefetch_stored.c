@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/kilnctl/prefetch_kept.h"
+#include "cli/kilnctl/prefetch_stored.h"
 
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/nap.h"
@@ -44,8 +44,8 @@ static int read_puts(const struct invocation *invocation, struct puts *ret_puts,
     return KILN_E_OK;
 }
 
-int prefetch_kept_begin(const struct invocation *invocation, struct prefetch_kept *ret_kept,
-                        struct kiln_error *err)
+int prefetch_stored_begin(const struct invocation *invocation, struct prefetch_stored *ret_kept,
+                          struct kiln_error *err)
 {
     struct puts puts = { 0 };
     int rc = read_puts(invocation, &puts, err);
@@ -109,8 +109,8 @@ static int fail_not_stored(const struct json *store, uint64_t lost, struct kiln_
                     units_kernels(lost, kernels), why);
 }
 
-int prefetch_kept_judge(const struct invocation *invocation, const struct prefetch_kept *kept,
-                        struct prefetch_report *report, struct kiln_error *err)
+int prefetch_stored_check(const struct invocation *invocation, const struct prefetch_stored *kept,
+                          struct prefetch_report *report, struct kiln_error *err)
 {
     struct puts puts = { 0 };
     KILN_AUTO(json) struct json *status = NULL;
