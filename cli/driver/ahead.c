@@ -11,12 +11,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* What the run itself would wait for one problem, where --timeout does not say; and no batch waits
- * longer than this for all of them. */
+/* The time-out for one problem if --timeout is not given, and the longest time-out of a batch. */
 #define ANSWER_MS 120000
 #define TIMEOUT_MAX_MS (30 * 60 * 1000)
 
-/* Problems for one solver: options belong to a whole batch. */
+/* The problems of one request.  They share a solver, because options apply to a whole request. */
 struct batch {
     char solver[sizeof(((struct kiln_driver_line *)0)->solver)]; /* "": the best */
     struct problem_set problems;
@@ -59,7 +58,7 @@ static struct batch *find_batch(struct ahead *ahead, const char *solver)
     return batch;
 }
 
-/* The run does not ask for what does not fit into memory, so neither is it compiled for nothing. */
+/* The run skips problems that do not fit into memory, so their kernels are not requested. */
 static bool will_run(const struct kiln_driver_line *job, const struct kiln_problem *problem)
 {
     struct tensors_options options = { .verify = job->verify };
@@ -90,14 +89,15 @@ static int on_plan(void *context, size_t index, struct kiln_plan *plan,
     return atomic_load(&ahead->stop);
 }
 
-/* As long as the run would take if nobody answered it. */
+/* The sum of the problems' time-outs: as long as the run would wait if kilnd never answered. */
 static int timeout_ms(const struct ahead *ahead, size_t count)
 {
     uint64_t ms = (uint64_t)ahead->answer_ms * count;
     return ms < TIMEOUT_MAX_MS ? (int)ms : TIMEOUT_MAX_MS;
 }
 
-/* Where find will time solvers, each of them is wanted; where the database knows, only the best. */
+/* Whether find will time the solvers.  It then needs the kernels of all of them; if the database
+ * knows the best solver, it needs only that one. */
 static bool will_time(const struct ahead *ahead, const struct kiln_solutions *list)
 {
     struct kiln_solution first = { .size = sizeof(first) };
@@ -121,7 +121,7 @@ static bool add_each_solver(struct ahead *ahead, const struct kiln_problem *prob
     return true;
 }
 
-/* The best of problem |index| of wish |at| becomes every solver that applies. */
+/* Requests every solver that applies to problem |index| of batch |at|, which names none. */
 static void expand_problem(struct ahead *ahead, size_t at, size_t index)
 {
     const struct kiln_problem problem = ahead->batches[at].problems.problems[index];

@@ -9,9 +9,9 @@
 
 struct listing {
     struct table *table;    /* owned by the caller; NULL: JSON */
-    struct table *not_here; /* the same: what cannot be used, and why */
-    struct json *devices;   /* the same */
-    struct json *not_found; /* the same */
+    struct table *not_here; /* owned by the caller: devices that cannot be used, and why */
+    struct json *devices;   /* owned by the caller */
+    struct json *not_found; /* owned by the caller */
     size_t found, not_found_count;
 };
 
@@ -74,7 +74,8 @@ static int check_found(const struct listing *listing, struct kiln_error *err)
     if (listing->found > 0)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_UNSUPPORTED,
-                    "no device here: install a GPU runtime, or pocl-opencl-icd for the CPU");
+                    "this host has no device that can run kernels: install a GPU runtime, or "
+                    "pocl-opencl-icd for the CPU");
 }
 
 static int print_tables(const struct listing *listing, struct kiln_error *err)
@@ -82,7 +83,7 @@ static int print_tables(const struct listing *listing, struct kiln_error *err)
     int rc = listing->found ? table_print(listing->table, stdout, err) : KILN_E_OK;
     if (rc || listing->not_found_count == 0)
         return rc;
-    printf("%sNot here:\n", listing->found ? "\n" : "");
+    printf("%sNot available:\n", listing->found ? "\n" : "");
     return table_print(listing->not_here, stdout, err);
 }
 

@@ -23,7 +23,7 @@ void find_progress_init(struct find_progress *progress, FILE *out, const char *l
     progress->width = known ? size.ws_col : WIDTH_UNKNOWN;
 }
 
-/* How much of the time is spent, or of what there is to try where that is more; 0 to 1. */
+/* The completed part, 0 to 1: by time or by count, whichever is larger. */
 static double part_of(const struct kiln_conv_progress *reported)
 {
     double by_time = reported->budget_ms > 0 ? reported->spent_ms / reported->budget_ms : 0;

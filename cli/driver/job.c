@@ -3,14 +3,15 @@
 
 #include <string.h>
 
-/* Numbers of MIOpen's registry stand for its own kernels: another solver's time under one of them
- * would be a lie. */
+/* MIOpen's solver numbers stand for MIOpen's own kernels.  Timing one of kiln's solvers under such
+ * a number would be misleading. */
 static int check_solver_name(const struct kiln_driver_line *job, struct kiln_error *err)
 {
     if (*job->solver && !job->solver[strspn(job->solver, "-0123456789")])
         return cli_fail(err, KILN_E_INVALID,
                         "-S %.20s: numbers stand for MIOpen's own solvers, which kiln does not "
-                        "have; name one of kiln's, as -S ConvDirectNaive; -S -1 takes the best",
+                        "have.  Name one of kiln's, such as -S ConvDirectNaive; -S -1 chooses the "
+                        "best",
                         job->solver);
     return KILN_E_OK;
 }

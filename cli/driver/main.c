@@ -3,15 +3,19 @@
 /*
  * kiln-driver: runs convolutions as MIOpenDriver's command lines state them.
  *
- *   main.c          opens client and device, walks over the lines, reports how it went
- *   options.[ch]    our own options     job.[ch]    MIOpenDriver's, understood
- *   ahead.[ch]      asks for all of a file's kernels at once
- *   measure.[ch]    one problem: plan, fetch, load, launch, check
- *   find.[ch]       the solver found or tuned before; find_progress.[ch] how far that is
- *   tensors.[ch]    data on both sides  storage.[ch] numbers in memory
- *   reference.[ch]  what is right
- *   report.[ch]     totals, JSON        lines_report.[ch]  lines as they are done
- *   devices.[ch]    the list of devices pocl_directory.[ch] what PoCL leaves, removed
+ *   main.c            opens client and device, runs every line, reports the result
+ *   options.[ch]      kiln-driver's own options
+ *   job.[ch]          parses MIOpenDriver's command lines
+ *   ahead.[ch]        requests all of a file's kernels at once
+ *   measure.[ch]      one problem: plan, fetch, load, launch, check
+ *   find.[ch]         finds or tunes a problem first; find_progress.[ch] shows the progress
+ *   tensors.[ch]      a problem's data on host and device
+ *   storage.[ch]      number formats
+ *   reference.[ch]    the CPU reference
+ *   rounding.[ch]     error bounds
+ *   report.[ch]       totals and JSON; lines_report.[ch] prints each result as text
+ *   devices.[ch]      the list of devices
+ *   pocl_directory.[ch]  a temporary directory for PoCL's files
  */
 #include "cli/driver/ahead.h"
 #include "cli/driver/devices.h"
@@ -33,7 +37,7 @@
 /* One run over many problems: those of a file, or of one command line. */
 struct driver {
     struct line_file file;       /* owned; empty without one */
-    struct kiln_driver_line job; /* where there is no file */
+    struct kiln_driver_line job; /* used if there is no file */
     struct bench bench;
     struct report report;
     uint64_t seed; /* of the first problem */
@@ -44,12 +48,12 @@ static int pick_seed(const struct option_number *given, uint64_t *ret_seed, stru
 {
     uint64_t seed = given->value;
     if (!given->given && getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
-        return cli_fail_errno(err, errno, "cannot get a random seed; give one with --seed");
+        return cli_fail_errno(err, errno, "cannot get a random seed (--seed sets one)");
     *ret_seed = seed & (((uint64_t)1 << SEED_BITS) - 1);
     return KILN_E_OK;
 }
 
-/* Returns a failure only when it makes the rest pointless: no daemon. */
+/* Returns a failure only if the other problems would fail as well, because there is no daemon. */
 static int run_job(struct driver *d, unsigned line, const struct kiln_driver_line *job,
                    struct kiln_error *err)
 {
@@ -95,12 +99,12 @@ static int read_input(struct driver *d, const struct driver_call *call, struct k
         return job_parse_words(words->words, words->count, &d->job, err);
     int rc = line_file_read(words->words[1], &d->file, err);
     if (!rc && d->file.count == 0)
-        return cli_fail(err, KILN_E_INVALID, "'%s' holds no MIOpenDriver command lines",
+        return cli_fail(err, KILN_E_INVALID, "'%s' contains no MIOpenDriver command lines",
                         words->words[1]);
     return rc;
 }
 
-/* GPUs come first, as "auto" has it: a directory is made only where PoCL may be opened. */
+/* Tries GPUs first, as "auto" does.  PoCL's directory is created only if no GPU can be opened. */
 static int open_any(struct pocl_directory *directory, struct kiln_device **ret_device,
                     struct kiln_error *err)
 {
@@ -126,7 +130,8 @@ static int open_device(const char *name, struct pocl_directory *directory,
         fprintf(stderr, "kiln-driver: warning: %s\n", directory->why_not);
     if (!rc)
         return rc;
-    /* UNAVAILABLE means "no daemon" in the exit status. */
+    /* The exit status of UNAVAILABLE means "no daemon", so device errors must not have that code.
+     */
     if (rc == KILN_E_UNAVAILABLE || rc == KILN_E_NOT_FOUND)
         err->code = KILN_E_UNSUPPORTED;
     return cli_while(err, "device '%s'", name ? name : "auto");
@@ -169,8 +174,8 @@ static int run_problems(struct driver *d, struct driver_call *call, struct kiln_
     return rc;
 }
 
-/* The device is opened first, for the environment is changed while there is one thread; without a
- * daemon it does not matter which device there is. */
+/* Opens the device first, because that changes the environment, which is safe only while there is
+ * one thread.  If there is no daemon either, that error is the one to report. */
 static int open_both(const struct driver_call *call, struct pocl_directory *directory,
                      struct bench *bench, struct kiln_error *err)
 {
@@ -184,7 +189,7 @@ static int open_both(const struct driver_call *call, struct pocl_directory *dire
     return device_rc;
 }
 
-/* Input first: what is wrong with it is wrong with every device. */
+/* Reads the input first: its errors do not depend on the device. */
 static int run_convolutions(struct driver_call *call, struct pocl_directory *directory,
                             struct kiln_error *err)
 {
@@ -207,7 +212,7 @@ static int run_convolutions(struct driver_call *call, struct pocl_directory *dir
     return rc;
 }
 
-/* What opens devices. */
+/* Runs the commands that open devices. */
 static int run_command(struct driver_call *call, struct kiln_error *err)
 {
     struct pocl_directory directory = { .path = "" };

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-/* Everything one measurement holds while it runs. */
+/* The state of one measurement while it runs. */
 struct attempt {
     const struct bench *bench;
     const struct kiln_driver_line *flags;
@@ -35,8 +35,9 @@ static void note_objects(struct measurement *m, const struct kiln_plan *plan)
     }
 }
 
-/* A plan out of this process's own table tells what planning cost when it was made. */
-static bool is_from_table(const struct measurement *m)
+/* Whether the plan comes from libkiln's in-process cache.  The planning time of such a plan is that
+ * of an earlier request. */
+static bool is_from_process_cache(const struct measurement *m)
 {
     return m->object_count > 0 && m->objects[0].tier == KILN_TIER_TABLE;
 }
@@ -56,7 +57,8 @@ struct kiln_plan_options bench_plan_options(const struct bench *bench, const cha
     };
 }
 
-/* A solver that was named is taken as it is; what is fast alone is kilnd's own choice. */
+/* Runs find or tune if the flags ask for it.  Otherwise the solver that -S names is used, or in
+ * fast mode the one that kilnd chooses. */
 static int choose_solver(struct attempt *a, struct kiln_error *err)
 {
     const struct bench *bench = a->bench;
@@ -100,7 +102,7 @@ static int get_plan(struct attempt *a, struct kiln_error *err)
     if (rc)
         return rc;
     note_objects(m, a->plan);
-    double planning = is_from_table(m) ? 0 : (double)kiln_plan_ns(a->plan) / 1e9;
+    double planning = is_from_process_cache(m) ? 0 : (double)kiln_plan_ns(a->plan) / 1e9;
     m->time.plan = planning < spent ? planning : spent;
     m->time.fetch = spent - m->time.plan;
     snprintf(m->solver, sizeof(m->solver), "%s", kiln_plan_solver(a->plan));
@@ -149,7 +151,7 @@ static int launch_kernel(const struct attempt *a, struct kiln_error *err)
                            t->memory[KILN_TENSOR_Y], t->workspace, err);
 }
 
-/* |count| launches, then one wait. */
+/* Launches the kernels |count| times, then waits once. */
 static int launch_and_wait(const struct attempt *a, unsigned count, double *ret_seconds,
                            struct kiln_error *err)
 {
@@ -170,7 +172,7 @@ static int compare_seconds(const void *left, const void *right)
     return (x > y) - (x < y);
 }
 
-struct clock {                      /* the device's */
+struct clock {                      /* events on the device */
     struct kiln_event *begin, *end; /* owned */
 };
 
@@ -211,7 +213,7 @@ static int time_steady(struct attempt *a, struct kiln_error *err)
     unsigned count = a->flags->iterations;
     KILN_AUTO(mem) double *times = calloc(count, sizeof(*times));
     if (!times)
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for %u times", count);
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the times of %u launches", count);
     int rc = time_each(a, times, count, err);
     if (rc)
         return rc;
@@ -251,8 +253,8 @@ static int judge_result(struct attempt *a, const void *got, const double *want,
         return KILN_E_OK;
     return cli_fail(
         err, KILN_E_CORRUPT,
-        "the result is wrong: %llu of %llu elements, the worst is number %llu with %.9g "
-        "where %.9g is right (allowed error %.3g); repeat with --seed %llu",
+        "the result is wrong in %llu of %llu elements.  The worst is element %llu: %.9g instead of "
+        "%.9g (allowed error %.3g); repeat with --seed %llu",
         (unsigned long long)v.wrong, (unsigned long long)a->m->elements,
         (unsigned long long)v.index, v.got, v.want, v.bound, (unsigned long long)a->m->seed);
 }
@@ -290,7 +292,7 @@ static int check_result(struct attempt *a, struct kiln_error *err)
     return rc;
 }
 
-/* The same for all three directions. */
+/* All three directions take the same number of operations. */
 static double count_flops(const struct kiln_problem *p)
 {
     uint64_t y = 0;
@@ -327,7 +329,7 @@ void measure(const struct bench *bench, const struct kiln_problem *problem,
     for (size_t i = 0; !rc && i < sizeof(steps) / sizeof(steps[0]); i++)
         rc = steps[i](&a, &m->err);
     attempt_done(&a);
-    /* A library that fails without saying so must not count as success. */
+    /* The return code counts, even if the library did not fill in the error. */
     m->err.code = rc;
 }
 

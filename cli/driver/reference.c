@@ -370,7 +370,7 @@ int reference_run(const struct kiln_problem *problem, const struct reference_ten
         err->code = KILN_E_NO_MEMORY;
         snprintf(err->text, sizeof(err->text),
                  "cannot compute the reference: out of memory for double-precision copies of "
-                 "the tensors; use a smaller batch or no verification");
+                 "the tensors; choose a smaller batch (-n), or skip the reference with -V 0");
     }
     return KILN_E_NO_MEMORY;
 }

@@ -5,7 +5,7 @@
 #include "cli/driver/lines_report.h"
 #include "cli/result.h"
 
-/* Every phase once: where it is, what JSON and the table call it. */
+/* Every phase: its place in struct phases, and its names in JSON and in the table. */
 static const struct phase_name {
     size_t offset;
     const char *json, *table;
@@ -13,12 +13,12 @@ static const struct phase_name {
     { offsetof(struct phases, find), "find_s", "  find and tune" },
     { offsetof(struct phases, plan), "plan_s", "  plan" },
     { offsetof(struct phases, fetch), "fetch_s", "  fetch" },
-    { offsetof(struct phases, compile), "compile_s", "    compilers' time" },
+    { offsetof(struct phases, compile), "compile_s", "    compile time" },
     { offsetof(struct phases, load), "load_s", "  load" },
     { offsetof(struct phases, first), "first_s", "  first launches" },
-    { offsetof(struct phases, timed), "timed_s", "  launches to time" },
-    { offsetof(struct phases, steady), "steady_s", "    one of each, median" },
-    { offsetof(struct phases, wall), "wall_s", "    one of each, wall clock" },
+    { offsetof(struct phases, timed), "timed_s", "  timed launches" },
+    { offsetof(struct phases, steady), "steady_s", "    one launch each, median" },
+    { offsetof(struct phases, wall), "wall_s", "    one launch each, wall clock" },
     { offsetof(struct phases, check), "check_s", "  tensors and reference" },
 };
 #define PHASES (sizeof(phase_names) / sizeof(phase_names[0]))
@@ -144,7 +144,8 @@ void report_add_failure(struct report *report, const struct report_place *place,
         lines_report_failure(place, err, stderr);
 }
 
-/* Exit statuses above 1 say what is wrong with all of it. */
+/* An exit status above 1 gives one reason for the whole run.  It is used only if all problems
+ * failed for that reason. */
 int report_judge(const struct report *report, struct kiln_error *err)
 {
     const struct totals *t = &report->totals;

@@ -23,7 +23,7 @@ static int print_settings(const struct json *reply, struct kiln_error *err)
         char text[1024];
         const struct json *value = json_get(j, "value");
         table_cell(table, "%s", json_name(j) ? json_name(j) : "");
-        /* The name gives no unit here: a setting is shown as one would write it. */
+        /* Settings are shown as they are written in kilnd.json, without units. */
         if (json_is_number(value))
             table_cell(table, "%.15g", json_as_number(value, 0));
         else
@@ -47,11 +47,11 @@ static int run_config(const struct invocation *invocation, struct kiln_error *er
 const struct command command_config = {
     .name = "config",
     .words = "",
-    .summary = "every setting of the daemon, and where it came from",
+    .summary = "show the daemon's settings and their origins",
     .help =
-        "Prints each setting with its value and its origin: a flag, a variable, a file or the\n"
-        "built-in default.  A setting that was changed in the configuration and read anew\n"
-        "(systemctl reload, SIGHUP) but counts only when kilnd starts has its new value in the\n"
-        "last column.",
+        "Prints each setting with its value and its origin: a flag, an environment variable, a\n"
+        "file or the built-in default.  Some settings take effect only when kilnd starts.  If\n"
+        "such a setting was changed and the configuration was read again (systemctl reload,\n"
+        "SIGHUP), the last column shows its new value.",
     .run = run_config,
 };

@@ -15,14 +15,13 @@ struct diff_options {
 
 #define AT(field) offsetof(struct diff_options, field)
 static const struct option options[] = {
-    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "the device (as a file of the two is called)",
-      0, 0 },
-    { "kind", 0, OPTION_TEXT, AT(kind), "find|perf",
-      "which they are (as a file of the two is called)", 0, 0 },
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "the device (from a file's name)", 0, 0 },
+    { "kind", 0, OPTION_TEXT, AT(kind), "find|perf", "FindDb or PerfDb (from a file's name)", 0,
+      0 },
     { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL",
-      "of FindDb (a file's name, else the device's own)", 0, 0 },
-    { "uid", 0, OPTION_NUMBER, AT(uid), "UID", "the user tier of this one (administrators; you)", 0,
-      UINT32_MAX - 1 },
+      "FindDb's backend (from a file's name, else the device's own)", 0, 0 },
+    { "uid", 0, OPTION_NUMBER, AT(uid), "UID",
+      "the user whose tier is compared (you; others: for administrators)", 0, UINT32_MAX - 1 },
 };
 #undef AT
 
@@ -103,7 +102,7 @@ static int fill_request(const struct invocation *invocation, struct json *ask, s
     return KILN_E_OK;
 }
 
-/* ---- the answer ---- */
+/* ---- the reply ---- */
 
 static const char *side_text(const struct json *item, const char *name, char text[64])
 {
@@ -176,14 +175,12 @@ static int run_db_diff(const struct invocation *invocation, struct kiln_error *e
 const struct command command_db_diff = {
     .name = "db diff",
     .words = "A B",
-    .summary = "what differs between two tiers, a tier and a file, or two files",
-    .help = "A and B are each a tier (system, host, user) or a tuning file; a file that is called "
-            "like a tier\n"
-            "is ./user.  Prints the keys that differ, and of each the solvers: in A alone, in B "
-            "alone, or what\n"
-            "is recorded of them, A | B.  The exit status is 0 whether or not they differ; counts "
-            "are in the\n"
-            "last line and in --json.",
+    .summary = "compare two tiers, a tier and a file, or two files",
+    .help =
+        "A and B are each a tier (system, host, user) or a tuning file.  To name a file that is\n"
+        "called like a tier, write ./user.  Prints the keys that differ, and for each key the\n"
+        "solvers: only in A, only in B, or the two recorded values, A | B.  The last line and\n"
+        "--json give the counts.  The exit status is 0 even if A and B differ.",
     .least_words = 2,
     .most_words = 2,
     .options = options,

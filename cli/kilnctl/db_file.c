@@ -75,7 +75,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* With another device's id in front. */
+/* Whether |name| would be a tuning file's name with another device's id in front. */
 static bool would_do_for(const char *id, const char *name)
 {
     struct tuning_file_name unused;
@@ -85,15 +85,16 @@ static bool would_do_for(const char *id, const char *name)
     return parse_name(other, &unused);
 }
 
-/* A name that would do but for its device is no stranger's file: it is told. */
+/* Reports a file that is probably a tuning file of a device that kiln does not know. */
 static void report_unknown(const char *directory, const char *name)
 {
     char line[700];
     if (*name == '.' || !(would_do_for("gfx906_60", name) || would_do_for("sm_90_132", name)))
         return;
     snprintf(line, sizeof(line),
-             "kilnctl: '%.200s' in '%.250s' is left out: its name begins with no database id that "
-             "kiln knows, or its backend is none of that device's; name it by itself, with --db-id",
+             "kilnctl: skipped '%.200s' in '%.250s': its name does not begin with a database id "
+             "that kiln knows, or its backend does not fit the device; import the file alone, with "
+             "--db-id",
              name, directory);
     output_clean(line, false);
     fprintf(stderr, "%s\n", line);
@@ -115,8 +116,8 @@ static int list_directory(const char *directory, struct db_files *files, struct 
     closedir(open);
     if (!rc && files->count == 0)
         rc = cli_fail(err, KILN_E_NOT_FOUND,
-                      "there is no tuning file in '%s': their names are like "
-                      "gfx90a68.HIP.fdb.txt, gfx90a68.db",
+                      "there is no tuning file in '%s'; a tuning file has a name such as "
+                      "gfx90a68.HIP.fdb.txt or gfx90a68.db",
                       directory);
     if (files->count > 0)
         qsort(files->paths, files->count, sizeof(*files->paths), by_name);

@@ -16,20 +16,20 @@ struct get_options {
 
 #define AT(field) offsetof(struct get_options, field)
 static const struct option options[] = {
-    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "the device, such as gfx90a68 (needed)", 0,
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "the device, such as gfx90a68 (required)", 0,
       0 },
-    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL", "of FindDb (the device's own)", 0,
-      0 },
+    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL",
+      "FindDb's backend (the device's own)", 0, 0 },
     { "nearest", 0, OPTION_FLAG, AT(nearest), NULL,
-      "where nothing is recorded: the nearest batch size, then spatial size", 0, 0 },
-    { "driver", 0, OPTION_TEXT, AT(driver), "VERSION", "mark what was measured with another driver",
-      0, 0 },
+      "if nothing is recorded, show the nearest batch size, then spatial size", 0, 0 },
+    { "driver", 0, OPTION_TEXT, AT(driver), "VERSION",
+      "mark entries measured with another driver than this", 0, 0 },
     { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME",
-      "mark what was measured with another compiler", 0, 0 },
+      "mark entries measured with another compiler than this", 0, 0 },
 };
 #undef AT
 
-/* ---- the question ---- */
+/* ---- the request ---- */
 
 static int ask_daemon(const struct invocation *invocation, const char *problem,
                       struct json **ret_reply, struct kiln_error *err)
@@ -54,7 +54,7 @@ static bool has_records(const struct json *problems)
     return false;
 }
 
-/* ---- the answer ---- */
+/* ---- the reply ---- */
 
 static void cell_number(struct table *table, const struct json *entry, const char *name)
 {
@@ -65,7 +65,7 @@ static void cell_number(struct table *table, const struct json *entry, const cha
         table_cell(table, "-");
 }
 
-/* "GPU-12ab, 6.2.4, hiprtc-6.2": what is known of where it was measured. */
+/* Adds what is known about the measurement's origin: "GPU-12ab, 6.2.4, hiprtc-6.2". */
 static void cell_origin(struct table *table, const struct json *entry)
 {
     static const char *const parts[] = { "device", "driver", "toolchain", "library" };
@@ -130,19 +130,18 @@ static int print_records(const struct json *records, bool is_find, struct kiln_e
     return table_print(table, stdout, err);
 }
 
-/* Where a neighbour, or another device, answers. */
+/* Says which records belong to a similar problem or to another device. */
 static void print_notes(const struct get_options *o, const char *kind, const struct json *records)
 {
     for (const struct json *j = json_first(records); j; j = json_next(j)) {
         const char *tier = json_get_text(j, "tier", "?");
         const char *id = json_get_text(j, "database_id", o->database_id);
         if (json_get_bool(j, "near", false))
-            db_say("%s, %s tier: nearest is %.300s (batch %.3gx, spatial %.3gx)", kind, tier,
+            db_say("%s, %s tier: the nearest is %.300s (batch %.3gx, spatial %.3gx)", kind, tier,
                    json_get_text(j, "key", "?"), json_get_number(j, "batch_ratio", 1),
                    json_get_number(j, "spatial_ratio", 1));
         if (strcmp(id, o->database_id) != 0)
-            db_say("%s, %s tier: of %.64s, the nearest device that a database is for", kind, tier,
-                   id);
+            db_say("%s, %s tier: from %.64s, the nearest device with a database", kind, tier, id);
     }
 }
 
@@ -177,7 +176,8 @@ static int print_answer(const struct get_options *o, const struct json *reply,
     }
     if (left_out > 0) {
         putchar('\n');
-        db_say("%s of another driver or compiler, left out of look-ups (setting tuning_stale)",
+        db_say("%s measured with another driver or compiler: excluded from look-ups by the setting "
+               "tuning_stale",
                db_count(left_out, "entry", count));
     }
     return rc;
@@ -187,10 +187,10 @@ static int fail_missing(const struct get_options *o, struct kiln_error *err)
 {
     return cli_fail(err, KILN_E_NOT_FOUND, "nothing is recorded for this problem on %.64s%s",
                     o->database_id,
-                    o->nearest ? "" : "; --nearest asks for another batch or spatial size");
+                    o->nearest ? "" : "; --nearest looks for other batch or spatial sizes");
 }
 
-/* The keys tell what was looked for. */
+/* Prints the reply even if nothing is recorded, because it has the keys that were looked up. */
 static int report_answer(const struct invocation *invocation, struct json *reply,
                          struct kiln_error *err)
 {
@@ -215,8 +215,7 @@ static int run_db_get(const struct invocation *invocation, struct kiln_error *er
     if (!o->database_id)
         return cli_fail(err, KILN_E_INVALID,
                         "db get needs --db-id: the device, such as gfx90a68 ('kilnctl device ls' "
-                        "names those of "
-                        "this host)");
+                        "lists those of this host)");
     int rc = command_join_words(invocation, problem, sizeof(problem), err);
     if (!rc)
         rc = ask_daemon(invocation, problem, &reply, err);
@@ -228,14 +227,13 @@ static int run_db_get(const struct invocation *invocation, struct kiln_error *er
 const struct command command_db_get = {
     .name = "db get",
     .words = "PROBLEM",
-    .summary = "what is recorded for a problem: solvers, times, who measured them",
+    .summary = "show the records of a problem: solvers, times, who measured them",
     .help =
-        "PROBLEM is a MIOpenDriver command line (in quotes or behind --), a FindDb key or a "
-        "PerfDb key,\n"
-        "also one that is kept as it is.  Shows the keys, and every tier that has something for "
-        "them, the\n"
-        "most private first: what a look-up answers stands in front, and last what the setting\n"
-        "tuning_stale leaves out.  Where nothing is recorded, the exit status is 5.",
+        "PROBLEM is a MIOpenDriver command line (quoted or after --), a FindDb key or a PerfDb\n"
+        "key, including keys that are stored unparsed.  Shows the keys and the records of every\n"
+        "tier, most private first.  The first entry is the one that a look-up returns.  Entries\n"
+        "that the setting tuning_stale excludes come last.  If nothing is recorded, the exit\n"
+        "status is 5.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,

@@ -11,15 +11,15 @@ struct promote_options {
 
 #define AT(field) offsetof(struct promote_options, field)
 static const struct option options[] = {
-    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "only of this device, such as gfx90a68", 0,
-      0 },
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
+      "only records of this device, such as gfx90a68", 0, 0 },
     { "kind", 0, OPTION_TEXT, AT(kind), "find|perf", "only FindDb, or only PerfDb", 0, 0 },
-    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL", "FindDb only of this one", 0, 0 },
-    { "problem", 0, OPTION_TEXT, AT(problem), "PROBLEM", "only of this one: a driver line or a key",
-      0, 0 },
-    { "solver", 0, OPTION_TEXT, AT(solver), "NAME", "only what this solver was measured with", 0,
+    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL", "only FindDb of this backend", 0,
       0 },
-    { "uid", 0, OPTION_NUMBER, AT(uid), "UID", "only what this user recorded", 0, UINT32_MAX - 1 },
+    { "problem", 0, OPTION_TEXT, AT(problem), "PROBLEM",
+      "only this problem: a MIOpenDriver line or a key", 0, 0 },
+    { "solver", 0, OPTION_TEXT, AT(solver), "NAME", "only entries of this solver", 0, 0 },
+    { "uid", 0, OPTION_NUMBER, AT(uid), "UID", "only records of this user", 0, UINT32_MAX - 1 },
 };
 #undef AT
 
@@ -44,7 +44,7 @@ static void fill_request(const struct promote_options *o, struct json *ask)
 static void print_counts(const struct json *reply)
 {
     char records[DB_NAME_MAX], conflicts[DB_NAME_MAX];
-    db_say("%s looked at: %llu added to the host's, %llu replaced, %s",
+    db_say("%s checked: %llu added to the host's, %llu replaced, %s",
            db_count(json_get_u64(reply, "records", 0), "record", records),
            (unsigned long long)json_get_u64(reply, "added", 0),
            (unsigned long long)json_get_u64(reply, "replaced", 0),
@@ -80,12 +80,11 @@ static int run_db_promote(const struct invocation *invocation, struct kiln_error
 const struct command command_db_promote = {
     .name = "db promote",
     .words = "",
-    .summary = "let everyone on this host have what users measured",
-    .help = "Joins users' records into the host's, by statistics as 'db merge' does; the users' "
-            "own stay.\n"
-            "Everything that is given must match; with nothing given, all users' records go.  "
-            "For\n"
-            "administrators.",
+    .summary = "share what users measured with everyone on this host",
+    .help =
+        "Merges users' records into the host's by statistics, as 'db merge' does; the users keep\n"
+        "their own.  Only records that match all given options are merged; without options, all\n"
+        "are.  For administrators.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct promote_options),

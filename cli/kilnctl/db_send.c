@@ -18,7 +18,7 @@ static void print_bad(void *context, const struct json *item)
     fprintf(stderr, "%s\n", line);
 }
 
-/* So many that one sees what they are, and no screen is full of them. */
+/* Keys to list without --verbose: enough for an impression, few enough for a screen. */
 #define KEYS_SHOWN 10u
 
 static void print_verbatim(void *context, const struct json *item)
@@ -26,7 +26,7 @@ static void print_verbatim(void *context, const struct json *item)
     struct db_sending *sending = context;
     if (!sending->verbose && sending->listed_keys == KEYS_SHOWN)
         return;
-    db_say("%.400s:%llu: kept as it is: %.1024s: %.300s", sending->path,
+    db_say("%.400s:%llu: kept unchanged: %.1024s: %.300s", sending->path,
            (unsigned long long)json_get_u64(item, "line", 0), json_get_text(item, "key", "?"),
            json_get_text(item, "why", "?"));
     sending->listed_keys++;
@@ -87,7 +87,7 @@ int db_send(const struct invocation *invocation, struct db_sending *sending,
     if (!rc)
         rc = admin_call(invocation, &call, ret_answer, err);
     if (rc == KILN_E_INVALID && progress.counts[BAD] > 0)
-        rc = err->code = KILN_E_CORRUPT; /* it is the file that is wrong, not the command line */
+        rc = err->code = KILN_E_CORRUPT; /* the file is invalid, not the command line */
     if (!rc && invocation->common->json)
         move_lists(&progress, *ret_answer);
     return rc;
@@ -101,16 +101,15 @@ static void print_rest(const struct json *answer, const char *member, const char
         db_say("  %s %s", db_count(number, "record", count), what);
 }
 
-/* A file of another device or release under this one's name is imported as well as the right one.
- */
+/* A much smaller file may be one of another device or release under this device's name. */
 static void warn_shrunk(const struct db_sending *sending, const struct json *answer)
 {
     char before[DB_NAME_MAX], now[DB_NAME_MAX], line[1024];
     if (!json_get_bool(answer, "shrunk", false))
         return;
     snprintf(line, sizeof(line),
-             "kilnctl: warning: %.400s: less than half is left of the %.8s database of %.64s: it "
-             "had %s before, now %s; if that was not meant, import the former file again",
+             "kilnctl: warning: %.400s: the %.8s database of %.64s has shrunk by more than half: "
+             "from %s to %s; if that was not intended, import the previous file again",
              sending->path, json_get_text(answer, "kind", "?"),
              json_get_text(answer, "database_id", "?"),
              db_count(json_get_u64(answer, "records_before", 0), "record", before),
@@ -123,23 +122,23 @@ void db_send_print(const struct db_sending *sending, const struct json *answer)
 {
     char records[DB_NAME_MAX], entries[DB_NAME_MAX];
     const char *backend = json_get_text(answer, "backend", "");
-    db_say("%.255s: %s, %s, of %.8s%s%.16s for %.64s %s tier %.8s", sending->path,
+    db_say("%.255s: %s, %s, %.8s%s%.16s for %.64s, %s tier %.8s", sending->path,
            db_count(json_get_u64(answer, "records", 0), "record", records),
            db_count(json_get_u64(answer, "entries", 0), "entry", entries),
            json_get_text(answer, "kind", "?"), *backend ? " " : "", backend,
-           json_get_text(answer, "database_id", "?"), sending->merges ? "merged into" : "in",
-           json_get_text(answer, "tier", "?"));
+           json_get_text(answer, "database_id", "?"),
+           sending->merges ? "merged into" : "imported into", json_get_text(answer, "tier", "?"));
     warn_shrunk(sending, answer);
     print_rest(answer, "added", "added");
     print_rest(answer, "replaced", "replaced");
-    print_rest(answer, "kept", "left as they were");
-    uint64_t untold = json_get_u64(answer, "left_out", 0);
-    if (untold > 0)
-        db_say("  %llu more bad lines or conflicts are not listed", (unsigned long long)untold);
-    print_rest(answer, "verbatim", "kept unchanged: no problem that kiln knows has such a key");
+    print_rest(answer, "kept", "not changed");
+    uint64_t unlisted = json_get_u64(answer, "left_out", 0);
+    if (unlisted > 0)
+        db_say("  %llu more bad lines or conflicts are not listed", (unsigned long long)unlisted);
+    print_rest(answer, "verbatim", "kept unchanged: their keys match no problem known to kiln");
     uint64_t verbatim = json_get_u64(answer, "verbatim", 0);
     if (verbatim > sending->listed_keys)
-        db_say("  and %llu more of these than are listed%s%s%s",
+        db_say("  %llu more of these are not listed%s%s%s",
                (unsigned long long)(verbatim - sending->listed_keys), sending->verbose ? "" : "; ",
                sending->verbose ? "" : sending->verbose_name, sending->verbose ? "" : " lists all");
 }
@@ -150,9 +149,10 @@ int db_send_judge(const struct db_sending *sending, const struct json *answer,
     uint64_t bad = json_get_u64(answer, "bad", 0);
     if (bad == 0)
         return KILN_E_OK;
-    return cli_fail(err, KILN_E_CORRUPT,
-                    "%llu %s of '%.200s' could not be used, or not all of %s: what is bad was left "
-                    "out, all else is in",
-                    (unsigned long long)bad, bad == 1 ? "line" : "lines", sending->path,
-                    bad == 1 ? "it" : "them");
+    return cli_fail(
+        err, KILN_E_CORRUPT,
+        "%llu %s of '%.200s' %s invalid in whole or in part and skipped; everything else "
+        "was imported",
+        (unsigned long long)bad, bad == 1 ? "line" : "lines", sending->path,
+        bad == 1 ? "was" : "were");
 }

@@ -33,7 +33,7 @@ static int print_systems(const struct json *systems, struct kiln_error *err)
         { "BY", ALIGN_LEFT },       { "STATE", ALIGN_LEFT },   { "SOURCE", ALIGN_LEFT },
     };
     if (json_count(systems) == 0) {
-        puts("no system database is imported: 'kilnctl db import' takes over MIOpen's\n");
+        puts("no system database is imported; 'kilnctl db import' imports MIOpen's\n");
         return KILN_E_OK;
     }
     __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 9);
@@ -48,7 +48,7 @@ static int print_systems(const struct json *systems, struct kiln_error *err)
     return rc;
 }
 
-/* All but the list, which has a table of its own. */
+/* Prints everything except the list of system databases. */
 static int print_rest(const struct json *reply, struct kiln_error *err)
 {
     static const struct column columns[] = { { NULL, ALIGN_LEFT }, { NULL, ALIGN_LEFT } };
@@ -87,9 +87,9 @@ static int run_db_stats(const struct invocation *invocation, struct kiln_error *
 const struct command command_db_stats = {
     .name = "db stats",
     .words = "",
-    .summary = "the tuning databases: imported files, records by tier, look-ups",
-    .help = "Lists the imported system databases, and counts the records of each tier and what "
-            "became of\n"
-            "look-ups since kilnd started.  user.own are your own records.",
+    .summary = "show the tuning databases: imported files, records by tier, look-ups",
+    .help =
+        "Lists the imported system databases.  Counts the records of each tier, and the look-ups\n"
+        "since kilnd started by their result.  user.own counts your own records.",
     .run = run_db_stats,
 };

@@ -12,12 +12,12 @@ struct verify_options {
 
 #define AT(field) offsetof(struct verify_options, field)
 static const struct option options[] = {
-    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "only of this device, such as gfx90a68", 0,
-      0 },
-    { "driver", 0, OPTION_TEXT, AT(driver), "VERSION", "stale is what another driver was there for",
-      0, 0 },
-    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "stale is what another compiler made", 0,
-      0 },
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
+      "only records of this device, such as gfx90a68", 0, 0 },
+    { "driver", 0, OPTION_TEXT, AT(driver), "VERSION",
+      "entries measured with another driver are stale", 0, 0 },
+    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME",
+      "entries measured with another compiler are stale", 0, 0 },
 };
 #undef AT
 
@@ -28,8 +28,8 @@ static void print_stale(void *context, const struct json *item)
     db_say("stale: %.8s %.64s %.8s %.400s %.200s: %.100s, %.100s, %s, by %s",
            json_get_text(item, "kind", "?"), json_get_text(item, "database_id", "?"),
            json_get_text(item, "tier", "?"), json_get_text(item, "key", "?"),
-           json_get_text(item, "solver", "?"), json_get_text(item, "driver", "driver not known"),
-           json_get_text(item, "toolchain", "toolchain not known"),
+           json_get_text(item, "solver", "?"), json_get_text(item, "driver", "unknown driver"),
+           json_get_text(item, "toolchain", "unknown toolchain"),
            units_when(json_get_u64(item, "measured_at", 0), when), db_user_name(item, who));
 }
 
@@ -48,10 +48,11 @@ static int judge_damage(const struct json *reply, struct kiln_error *err)
     uint64_t damaged = json_get_u64(reply, "damaged", 0);
     if (damaged == 0)
         return KILN_E_OK;
-    return cli_fail(err, KILN_E_CORRUPT,
-                    "%llu tuning %s damaged: import system databases again; a backup of tuning.db "
-                    "is put back while kilnd is not running",
-                    (unsigned long long)damaged, damaged == 1 ? "database is" : "databases are");
+    return cli_fail(
+        err, KILN_E_CORRUPT,
+        "%llu tuning %s damaged: import the system databases again; to restore a backup "
+        "of tuning.db, stop kilnd first",
+        (unsigned long long)damaged, damaged == 1 ? "database is" : "databases are");
 }
 
 static void print_sums(const struct json *reply)
@@ -110,13 +111,12 @@ static int run_db_verify(const struct invocation *invocation, struct kiln_error 
 const struct command command_db_verify = {
     .name = "db verify",
     .words = "",
-    .summary = "what should be measured again, and what is damaged",
-    .help = "Checks every record that can be read, and says how many cannot.  Lists entries "
-            "measured with another driver or "
-            "compiler than\n"
-            "--driver and --toolchain say; without these, than the newest measurement on the same "
-            "device.\n"
-            "Exits with 1 when anything is damaged; stale entries alone are no failure.",
+    .summary = "find damaged records, and records to measure again",
+    .help =
+        "Checks every readable record, and counts those that cannot be read.  Lists the entries\n"
+        "that were measured with another driver or compiler than --driver and --toolchain say;\n"
+        "without these options, with another than the newest measurement on the same device.  The\n"
+        "exit status is 1 if anything is damaged; stale entries alone are not a failure.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct verify_options),

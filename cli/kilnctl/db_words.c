@@ -22,7 +22,7 @@ bool db_word_is(const char *word, const char *choices)
     return false;
 }
 
-/* "system, host, user" */
+/* Writes "system host user" as "system, host, user". */
 static void list_choices(const char *choices, char text[64])
 {
     size_t used = 0;
@@ -41,7 +41,8 @@ int db_check_word(const char *option, const char *given, const char *choices,
     if (!given || db_word_is(given, choices))
         return KILN_E_OK;
     list_choices(choices, listed);
-    return cli_fail(err, KILN_E_INVALID, "'%.80s' of --%s is none of: %s", given, option, listed);
+    return cli_fail(err, KILN_E_INVALID, "'%.80s' of --%s is not one of: %s", given, option,
+                    listed);
 }
 
 const char *db_user_name(const struct json *json, char text[DB_NAME_MAX])

@@ -169,10 +169,11 @@ const struct command command_kernel_export = {
     .name = "kernel export",
     .words = "DIR",
     .summary = "write kernels into caches that MIOpen reads",
-    .help = "Writes the imported kernels that you may use into DIR, one file a device, such as "
-            "gfx90a68.ukdb.\n"
-            "Where they are of several versions of MIOpen, --miopen must name the one to write.\n"
-            "An unmodified MIOpen that runs with MIOPEN_CUSTOM_CACHE_DIR=DIR starts with them.",
+    .help =
+        "Writes the imported kernels that you may use into DIR, one file per device, such as\n"
+        "gfx90a68.ukdb.  If they belong to several versions of MIOpen, --miopen must choose\n"
+        "one.  An unmodified MIOpen that runs with MIOPEN_CUSTOM_CACHE_DIR=DIR starts with these\n"
+        "kernels.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

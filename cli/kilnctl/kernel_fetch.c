@@ -172,12 +172,11 @@ const struct command command_kernel_fetch = {
     .name = "kernel fetch",
     .words = "[KEY]",
     .summary = "write one kernel's code object to a file",
-    .help = "Writes the code object of the kernel KEY (its beginning is enough for a stored one), "
-            "or of the\n"
-            "kernel that MIOpen knows as NAME with the arguments TEXT on the device ID: from what "
-            "you\n"
-            "imported, then from what was imported for everyone, then from the packages.  Never "
-            "compiles.",
+    .help =
+        "Writes the code object of the kernel KEY, or of the kernel that MIOpen calls NAME with\n"
+        "the arguments TEXT on the device ID.  For a stored kernel, the first digits of the key\n"
+        "are enough.  A name is looked up in your imports, then in imports for everyone, then in\n"
+        "packages.  Never compiles.",
     .most_words = 1,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

@@ -216,23 +216,20 @@ static int run_kernel_import(const struct invocation *invocation, struct kiln_er
 const struct command command_kernel_import = {
     .name = "kernel import",
     .words = "FILE...",
-    .summary = "take over the kernels of MIOpen's caches",
+    .summary = "import the kernels of MIOpen's caches",
     .help =
-        "Reads MIOpen's per-user caches, such as ~/.cache/miopen/*/*.ukdb, also while MIOpen "
-        "has them\n"
-        "open, and puts their kernels into the store: for you alone, or with --for-all for "
-        "everyone.\n"
-        "A cache in a directory called as MIOpen calls it, 2.17.0.a82233c22, is kept as of that "
-        "build "
-        "and\n"
-        "apart from others': its kernels are those of gfx90a68@2.17.0.a82233c22, and of gfx90a68 "
-        "as\n"
-        "long as there is no other version.  --miopen names another; --miopen none keeps them "
-        "under\n"
-        "the plain name.\n"
-        "The files stay as they are.  Of a damaged one all is taken that can be read; what was "
-        "lost\n"
-        "is told, and the exit status is 1.",
+        "Reads MIOpen's per-user caches, such as ~/.cache/miopen/*/*.ukdb, even while MIOpen has\n"
+        "them open.  Stores their kernels for you alone, or with --for-all for everyone.  The\n"
+        "files are not changed.\n"
+        "\n"
+        "If the cache's directory is named after a MIOpen version, such as 2.17.0.a82233c22, its\n"
+        "kernels are kept separate from those of other versions.  Their device is\n"
+        "gfx90a68@2.17.0.a82233c22; as long as there is no other version, plain gfx90a68 finds\n"
+        "them as well.  --miopen names another version; --miopen none stores them under the plain\n"
+        "device.\n"
+        "\n"
+        "Everything readable in a damaged file is imported.  Losses are reported, and the exit\n"
+        "status is 1.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,

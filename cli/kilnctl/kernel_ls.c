@@ -165,10 +165,10 @@ static int run_kernel_ls(const struct invocation *invocation, struct kiln_error 
 const struct command command_kernel_ls = {
     .name = "kernel ls",
     .words = "",
-    .summary = "the stored kernels",
+    .summary = "list the stored kernels",
     .help =
-        "Lists the kernels in the store.  The beginning of a key is enough for 'kernel show' and\n"
-        "'kernel rm' as long as it is the only one.",
+        "Lists the kernels in the store.  For 'kernel show' and 'kernel rm', the first digits of\n"
+        "a key are enough if no other key begins with them.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct ls_options),

@@ -112,10 +112,10 @@ static int run_kernel_unpin(const struct invocation *invocation, struct kiln_err
 const struct command command_kernel_pin = {
     .name = "kernel pin",
     .words = "[KEY-PREFIX...]",
-    .summary = "keep kernels whatever else needs the room",
-    .help = "Pinned kernels are not evicted, and 'gc' leaves them.  'kernel rm' and 'clear' drop "
-            "them like\n"
-            "others.",
+    .summary = "protect kernels from eviction",
+    .help =
+        "Pinned kernels are never evicted, and 'gc' does not drop them.  'kernel rm' and 'clear'\n"
+        "drop them like other kernels.",
     .most_words = SIZE_MAX,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
@@ -126,8 +126,8 @@ const struct command command_kernel_pin = {
 const struct command command_kernel_unpin = {
     .name = "kernel unpin",
     .words = "[KEY-PREFIX...]",
-    .summary = "let pinned kernels be evicted again",
-    .help = "The kernels named, or all that match, count like others again.",
+    .summary = "allow pinned kernels to be evicted again",
+    .help = "The named or matching kernels can be evicted again.",
     .most_words = SIZE_MAX,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

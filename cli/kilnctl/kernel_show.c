@@ -16,8 +16,8 @@ static int run_kernel_show(const struct invocation *invocation, struct kiln_erro
 const struct command command_kernel_show = {
     .name = "kernel show",
     .words = "KEY-PREFIX",
-    .summary = "everything recorded about one stored kernel",
-    .help = "Prints what the store knows of the kernel whose key begins with KEY-PREFIX.",
+    .summary = "show everything recorded about one stored kernel",
+    .help = "Prints what the store has recorded about the kernel whose key begins with KEY-PREFIX.",
     .least_words = 1,
     .most_words = 1,
     .run = run_kernel_show,

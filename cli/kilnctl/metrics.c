@@ -87,13 +87,12 @@ static int run_metrics(const struct invocation *invocation, struct kiln_error *e
 const struct command command_metrics = {
     .name = "metrics",
     .words = "",
-    .summary = "all figures, as the text that Prometheus reads",
+    .summary = "print all metrics in Prometheus' text format",
     .help =
-        "Prints kilnd's counters, sizes and durations in Prometheus' text format; "
-        "docs/operations/metrics.md\n"
-        "tells what each means.  --textfile replaces FILE in one step, as a timer would have it "
-        "done for\n"
-        "node_exporter; where no kilnd answers it says kiln_up 0, and the exit status is 3.",
+        "Prints kilnd's counters, sizes and durations in Prometheus' text format;\n"
+        "docs/operations/metrics.md describes each of them.  --textfile replaces FILE atomically,\n"
+        "for a timer that serves node_exporter.  If no kilnd answers, the file says kiln_up 0 and\n"
+        "the exit status is 3.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct metrics_options),

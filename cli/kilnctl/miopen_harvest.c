@@ -316,16 +316,13 @@ static int run_miopen_harvest(const struct invocation *invocation, struct kiln_e
 
 const struct command command_miopen_harvest = {
     .name = "miopen harvest",
-    .words = "FOLDER",
-    .summary = "take back what a job found and compiled in an overlay",
+    .words = "DIR",
+    .summary = "import what a job found and compiled in an overlay",
     .help =
-        "Takes from FOLDER, which 'miopen overlay' made, what MIOpen put there since: FindDb and "
-        "PerfDb\n"
-        "records into your own tier, by statistics as 'db merge' does, and kernels into the "
-        "store.  What\n"
-        "was harvested once is not taken again, and a database that did not change is not sent; "
-        "while the\n"
-        "job runs, it takes what there is so far.",
+        "Imports what MIOpen has written since 'miopen overlay' created DIR.  FindDb and PerfDb\n"
+        "records are merged into your own tier by statistics, as 'db merge' does; kernels go into\n"
+        "the store.  Records that were harvested before and databases that have not changed are\n"
+        "skipped.  While the job runs, harvests what is there so far.",
     .least_words = 1,
     .most_words = 1,
     .run = run_miopen_harvest,

@@ -278,22 +278,18 @@ static int run_miopen_overlay(const struct invocation *invocation, struct kiln_e
 
 const struct command command_miopen_overlay = {
     .name = "miopen overlay",
-    .words = "FOLDER",
-    .summary = "a directory in which an unmodified MIOpen starts with what kiln has",
+    .words = "DIR",
+    .summary = "create a directory in which an unmodified MIOpen uses kiln's data",
     .help =
-        "Writes into FOLDER what kiln has for the devices: FindDb and PerfDb of the host, your own "
-        "records,\n"
-        "imported kernels, and links to installed packages.  On standard output are the variables "
-        "to set\n"
-        "for the job, so that a shell may say\n"
+        "Writes kiln's data for the devices into DIR: FindDb and PerfDb of the host, your own\n"
+        "records, imported kernels, and links to installed packages.  Prints the environment\n"
+        "variables for the job, so that a shell can run\n"
         "\n"
-        "    eval \"$(kilnctl miopen overlay FOLDER --db-id gfx90a68)\"\n"
+        "    eval \"$(kilnctl miopen overlay DIR --db-id gfx90a68)\"\n"
         "\n"
-        "MIOpen puts what it finds and compiles into FOLDER; 'miopen harvest' takes that back.  "
-        "With\n"
-        "--miopen the forms are chosen that this version reads, and your FindDb records have a "
-        "file of\n"
-        "their own.  Only you may read FOLDER's parts, unless --shared says otherwise.",
+        "MIOpen writes what it finds and compiles into DIR; 'miopen harvest' imports that.  With\n"
+        "--miopen, the files have the formats that this version reads, and your FindDb records\n"
+        "have a file of their own.  Only you can read the files in DIR, unless --shared is given.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

@@ -307,13 +307,12 @@ const struct command command_pkg_build = {
     .name = "pkg build",
     .words = "",
     .summary = "compile problems into a package; needs no GPU",
-    .help = "Has every kernel compiled that the problems in FILE need ('-': standard input), and "
-            "writes them\n"
-            "into the package OUT, for hosts that shall not compile.  Any target that a compiler "
-            "of this\n"
-            "host can build will do.  The same inputs make the same bytes.  Nothing is written "
-            "when\n"
-            "anything failed, unless with --keep-going; the exit status is 1 even then.",
+    .help =
+        "Compiles every kernel that the problems in FILE need ('-': standard input), and writes\n"
+        "the kernels into the package OUT, for hosts that should not compile.  Works for every\n"
+        "target that a compiler of this host supports.  The same inputs give the same bytes.  If\n"
+        "anything fails, nothing is written, unless --keep-going is given; the exit status is 1\n"
+        "in both cases.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct build_options),

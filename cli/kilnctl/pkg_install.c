@@ -188,16 +188,14 @@ const struct command command_pkg_install = {
     .name = "pkg install",
     .words = "PATH|URL",
     .summary = "install a package of precompiled kernels",
-    .help = "Installs a .kdb, .kdb.bz2, .ukdb or .kpkg file, or what a URL (https, http, file) "
-            "leads to.\n"
-            "Every kernel of it is checked first; nothing is installed when any is damaged.  "
-            "PATH is\n"
-            "opened with your rights, a URL with kilnd's.  What is cut off is resumed and tried "
-            "again.\n"
-            "\n"
-            "A package applies to the GPUs that its name says: gfx90a68.kdb to gfx90a with 104 "
-            "compute\n"
-            "units (hexadecimal; up to 64 it is decimal: gfx906_60), gfx90a.kdb to any gfx90a.",
+    .help =
+        "Installs a .kdb, .kdb.bz2, .ukdb or .kpkg file from PATH or from a URL (https, http,\n"
+        "file).  Every kernel is checked first; if one is damaged, nothing is installed.  PATH is\n"
+        "opened with your permissions, a URL with kilnd's.  An interrupted download is resumed.\n"
+        "\n"
+        "The name of a package decides to which GPUs it applies: gfx90a68.kdb to a gfx90a with\n"
+        "104 compute units (hexadecimal; numbers up to 64 are decimal, as in gfx906_60),\n"
+        "gfx90a.kdb to any gfx90a.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

@@ -43,10 +43,10 @@ static int run_pkg_keygen(const struct invocation *invocation, struct kiln_error
 const struct command command_pkg_keygen = {
     .name = "pkg keygen",
     .words = "NAME",
-    .summary = "make a pair of keys for signing packages",
-    .help = "Writes NAME.key (Ed25519, readable by you alone) and NAME.pub.  Needs no kilnd, and "
-            "never\n"
-            "replaces a key.",
+    .summary = "create a key pair for signing packages",
+    .help =
+        "Writes NAME.key (Ed25519; only you can read it) and NAME.pub.  Needs no kilnd, and never\n"
+        "replaces a key.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

@@ -70,12 +70,10 @@ static int run_pkg_ls(const struct invocation *invocation, struct kiln_error *er
 const struct command command_pkg_ls = {
     .name = "pkg ls",
     .words = "",
-    .summary = "the installed packages",
+    .summary = "list the installed packages",
     .help =
-        "Lists the packages of precompiled kernels that kilnd serves from: those that 'pkg "
-        "install'\n"
-        "installed, and those it found in the directories of the setting package_path; below them "
-        "the files\n"
-        "in these directories that it does not use, and why.",
+        "Lists the packages of precompiled kernels that kilnd uses: those that 'pkg install'\n"
+        "installed, and those in the directories of the setting package_path.  Below them, lists\n"
+        "the files in these directories that are not used, with the reasons.",
     .run = run_pkg_ls,
 };

@@ -43,9 +43,10 @@ const struct command command_pkg_rm = {
     .name = "pkg rm",
     .words = "NAME...",
     .summary = "remove installed packages",
-    .help = "Removes packages that 'pkg install' installed.  What jobs have got from them already "
-            "stays\n"
-            "valid.  Packages in the directories of package_path are their owners' to remove.",
+    .help =
+        "Removes packages that 'pkg install' installed.  Kernels that jobs have already loaded\n"
+        "from them stay valid.  Packages in the directories of package_path can only be removed\n"
+        "by their owners.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .run = run_pkg_rm,

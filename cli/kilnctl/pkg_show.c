@@ -157,10 +157,10 @@ static int run_pkg_show(const struct invocation *invocation, struct kiln_error *
 const struct command command_pkg_show = {
     .name = "pkg show",
     .words = "NAME",
-    .summary = "everything known of one package",
-    .help = "Prints where the installed package NAME came from and what it holds; with --rows each "
-            "kernel's\n"
-            "name and arguments, between quotes as blanks count, as well.",
+    .summary = "show everything known about one package",
+    .help = "Prints the origin and the contents of the installed package NAME.  With --rows, also\n"
+            "lists each kernel's name and arguments.  The arguments are quoted, because blanks in\n"
+            "them matter.",
     .least_words = 1,
     .most_words = 1,
     .options = options,

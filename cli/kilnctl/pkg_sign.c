@@ -69,8 +69,8 @@ const struct command command_pkg_sign = {
     .words = "PACKAGE...",
     .summary = "sign packages, so that others can trust them",
     .help = "Writes PACKAGE" SIGN_SUFFIX
-            " beside each package: its name, size and SHA-256, signed with your\n"
-            "secret key.  'pkg install' fetches and checks it.  Needs no kilnd.",
+            " next to each package: its name, size and SHA-256, signed with\n"
+            "your secret key.  'pkg install' fetches and checks it.  Needs no kilnd.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,

@@ -75,9 +75,10 @@ const struct command command_pkg_verify = {
     .name = "pkg verify",
     .words = "NAME...",
     .summary = "unpack and check every kernel of packages",
-    .help = "Unpacks each kernel of the installed packages named and checks it against the size "
-            "and the\n"
-            "digest beside it.  Exits with 1 when any is damaged.  Takes as long as it takes.",
+    .help =
+        "Unpacks each kernel of the named packages and checks it against its recorded size and\n"
+        "digest.  The exit status is 1 if a kernel is damaged.  There is no time limit unless\n"
+        "--timeout is given.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .run = run_pkg_verify,

@@ -77,15 +77,13 @@ static int run_prefetch(const struct invocation *invocation, struct kiln_error *
 const struct command command_prefetch = {
     .name = "prefetch",
     .words = "FILE",
-    .summary = "have kernels compiled before anybody asks",
+    .summary = "compile kernels before jobs request them",
     .help =
         "Reads MIOpenDriver command lines from FILE ('-': standard input), such as those that\n"
-        "MIOPEN_ENABLE_LOGGING_CMD=1 logs, and has every kernel they need compiled and stored.  "
-        "Fails\n"
-        "where kilnd cannot store them, too: its disk is full, say.  Needs no GPU: any target that "
-        "a\n"
-        "compiler of this host can build will do.  Work that somebody waits for goes first.\n"
-        "--timeout is the wait for 256 problems (30 minutes).",
+        "MIOPEN_ENABLE_LOGGING_CMD=1 logs.  Compiles and stores every kernel that they\n"
+        "need.  Fails if kilnd cannot store them, for example because its disk is full.  Needs no\n"
+        "GPU: works for every target that a compiler of this host supports.  Requests that jobs\n"
+        "wait for go first.  --timeout applies to each batch of 256 problems (30 minutes).",
     .least_words = 1,
     .most_words = 1,
     .options = options,

@@ -171,14 +171,12 @@ static int run_report(const struct invocation *invocation, struct kiln_error *er
 const struct command command_report = {
     .name = "report",
     .words = "",
-    .summary = "a page for a browser: hit rate, time saved, who fills the store",
-    .help = "Writes one HTML file that needs nothing else: no script, no network.  It shows the "
-            "hit rate\n"
-            "and the compile time saved over the weeks, misses by reason, the store by target, "
-            "user and\n"
-            "program, the slowest compiles, tuning coverage, and kilnd itself.  Users other than "
-            "you are\n"
-            "named only where you are an administrator.",
+    .summary = "write an HTML report: hit rate, time saved, contents of the store",
+    .help =
+        "Writes one self-contained HTML file without scripts or network access.  It shows the hit\n"
+        "rate and the compile time saved over time, misses by reason, the store by target, user\n"
+        "and program, the slowest compiles, tuning coverage, and kilnd itself.  Other users are\n"
+        "named only if you are an administrator.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct report_options),

@@ -125,15 +125,15 @@ static int run_stats(const struct invocation *invocation, struct kiln_error *err
 const struct command command_stats = {
     .name = "stats",
     .words = "",
-    .summary = "counters since the daemon started, and sizes now; what was saved, and by whom",
+    .summary = "show counters since the daemon started, sizes, and time saved by user",
     .help =
-        "Prints kilnd's counters since it started: fetches, hits by where they were found, "
-        "misses,\ncompiles and what became of them; then the sizes of the stores.\n\n"
-        "--by tells instead what kernels saved: each hit is worth the time that its kernel once "
-        "took to\n"
-        "compile, so a kernel of MIOpen's, which states no time, counts as a hit that saved "
-        "nothing.  It is\n"
-        "kept over restarts, with the cache.  Users see their own row, and the others' as one.",
+        "Prints kilnd's counters since it started: fetches, hits by tier, misses, and compiles by\n"
+        "result.  Then prints the sizes of the stores.\n"
+        "\n"
+        "--by shows instead how much time kernels saved: each hit saves the time that compiling\n"
+        "its kernel once took.  MIOpen's kernels state no compile time, so their hits count as\n"
+        "zero time saved.  These totals survive restarts, as long as the cache does.  Users see\n"
+        "their own row, and all others as one row.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct stats_options),

@@ -15,8 +15,9 @@ static int run_status(const struct invocation *invocation, struct kiln_error *er
 const struct command command_status = {
     .name = "status",
     .words = "",
-    .summary = "what runs: version, paths, workers, stores, toolchains",
-    .help = "Prints what this host's kilnd is and has: version and pid, socket and directories, "
-            "compiler\nworkers, the kernel store, the hot set and the toolchains it found.",
+    .summary = "show what runs: version, paths, workers, stores, toolchains",
+    .help =
+        "Prints this host's kilnd: version and pid, socket and directories, compiler workers, the\n"
+        "kernel store, the hot set and the toolchains it found.",
     .run = run_status,
 };

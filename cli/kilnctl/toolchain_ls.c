@@ -108,10 +108,10 @@ static int run_toolchain_ls(const struct invocation *invocation, struct kiln_err
 const struct command command_toolchain_ls = {
     .name = "toolchain ls",
     .words = "",
-    .summary = "compilers found here, and the targets each can build",
+    .summary = "list the compilers of this host, and the targets that each supports",
     .help =
-        "Lists the compilers that kilnd found and what is known of the targets they can build.\n"
-        "What a compiler can do is found out by trying; --probe and --all try now.",
+        "Lists the compilers that kilnd found, and which targets each can compile for, as far as\n"
+        "that is known.  kilnd learns this by trying; --probe and --all try now.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct toolchain_options),

@@ -154,15 +154,15 @@ static int run_top(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_top = {
     .name = "top",
     .words = "",
-    .summary = "what kilnd does now, each second",
-    .help = "Shows requests a second, where kernels were found, the sizes of store and hot set, "
-            "what is\n"
-            "compiled and for how long already, and who waits for compilers.  Users see whose "
-            "compiles\n"
-            "are their own; administrators see all.  A kilnd that is restarted is waited for.\n\n"
-            "Keys: q ends, s sorts the compiles by age, program or user.  Without a terminal: "
-            "--once, or\n"
-            "--json for one look of a second.",
+    .summary = "show kilnd's activity, updated each second",
+    .help =
+        "Shows requests per second, where kernels were found, the sizes of the store and the hot\n"
+        "set, running compiles and their ages, and users who wait for compilers.  Users can\n"
+        "identify their own compiles; administrators see those of all users.  If kilnd restarts,\n"
+        "top waits for it.\n"
+        "\n"
+        "Keys: q quits; s sorts the compiles by age, program or user.  Without a terminal, --once\n"
+        "or --json takes one sample of a second.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct top_options),

@@ -173,12 +173,10 @@ static int run_why_miss(const struct invocation *invocation, struct kiln_error *
 const struct command command_why_miss = {
     .name = "why-miss",
     .words = "KEY|PROBLEM",
-    .summary = "why a kernel is not found: the nearest one, and what differs",
-    .help = "Compares the kernel KEY, or those that PROBLEM (a MIOpenDriver command line, in "
-            "quotes or behind\n"
-            "--) needs on --target, with the nearest stored ones: by toolchain, options, headers, "
-            "features,\n"
-            "compute units and source.",
+    .summary = "explain why a kernel is not found: the nearest one, and the differences",
+    .help = "Compares a kernel with the nearest stored ones: by toolchain, options, headers,\n"
+            "features, compute units and source.  The kernel is given by KEY, or by a PROBLEM (a\n"
+            "MIOpenDriver command line, quoted or after --) and --target.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,

@@ -152,7 +152,7 @@ TEST(doctor, a_missing_socket_is_fixed_by_the_advice_of_the_doctor)
     daemon_process_start(&f->daemon);
     doctor_ok(f);
     assert_says(f->result.output, "you may administer it");
-    assert_says(f->result.output, "makes a kernel for");
+    assert_says(f->result.output, "compiles for");
     assert_says(f->result.output, "sound");
 }
 
@@ -225,7 +225,7 @@ TEST(doctor, a_user_outside_the_group_is_advised_to_join_it_and_log_in_again)
     assert_int_equal(mount(in_directory(f, "group"), "/etc/group", "none", MS_BIND, NULL), 0);
     snprintf(f->mounted[f->mount_count++], sizeof(f->mounted[0]), "/etc/group");
     doctor_as_nobody(f, false, NULL);
-    expect_status(&f->result, 1, "this login began before");
+    expect_status(&f->result, 1, "logged in");
     assert_says(f->result.output, "log in again");
 
     doctor_as_nobody(f, true, NULL);
@@ -376,9 +376,7 @@ TEST(doctor, compilers_that_are_switched_off_need_no_installing)
     memcpy(f->daemon.arguments, arguments, sizeof(arguments));
     daemon_process_start(&f->daemon);
     doctor_ok(f);
-    assert_says(f->result.output,
-                "warn    toolchain         none was tried: compilers are switched "
-                "off by the setting 'workers'");
+    assert_says(f->result.output, "warn    toolchain         none was tried");
     assert_null(strstr(f->result.output, "apt install"));
 }
 
@@ -398,7 +396,7 @@ TEST(doctor, a_full_disk_is_reported_ok_once_it_has_free_space)
     mount_at(f, cache, "size=64m,mode=0700");
     daemon_process_start(&f->daemon);
     shell(cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
-    doctor_fails(f, "the disk is full", "make room on that filesystem");
+    doctor_fails(f, "disk is", "df -h");
 
     shell(cache, "rm filler");
     if (!wait_until(is_content, f)) /* kilnd tries again by itself */
@@ -432,8 +430,8 @@ TEST(doctor, a_package_for_another_gpu_is_joined_by_the_right_one)
                in_directory(f, "one.txt"), "-o", in_directory(f, "gfx90a68.kdb"));
     kilnctl_ok(f, "pkg", "install", in_directory(f, "gfx90a68.kdb"));
     doctor_ok(f);
-    assert_says(f->result.output, "one is for this host's gfx90a68");
-    assert_says(f->result.output, "makes a kernel for gfx90a");
+    assert_says(f->result.output, "host's gfx90a68");
+    assert_says(f->result.output, "compiles for gfx90a");
 }
 
 static void put_systemctl(struct fixture *f, const char *state)
@@ -586,5 +584,5 @@ TEST(doctor, a_report_of_a_fresh_kilnd_is_one_file)
           "head -1 kiln.html | grep -q 'kilnctl report' && grep -q '</html>' kiln.html");
     shell_says("kiln.html", f->daemon.directory, "ls -A | grep html");
     put_file(page, "other");
-    kilnctl_fails(f, 2, "it is no report", "report", "-o", page);
+    kilnctl_fails(f, 2, "not a report", "report", "-o", page);
 }

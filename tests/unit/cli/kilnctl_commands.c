@@ -310,9 +310,8 @@ TEST(kilnctl_commands, gc_says_where_the_size_asked_for_was_missed)
     fake.replies[1] = "{\"kernels\":3,\"bytes\":4096,\"store_bytes\":2048}";
     fake.replies[2] = "{\"kernels\":0,\"bytes\":0,\"store_bytes\":8192}";
     assert_int_equal(RUN(&f->run, "gc", "--to", "4K", "--yes"), KILN_E_OK);
-    assert_string_equal(f->run.printed,
-                        "dropped 3 kernels, 4.0 KiB; the store takes 8.0 KiB, more than --to 4.0 "
-                        "KiB: what is pinned stays, and the empty file\n");
+    assert_says(f->run.printed, "8.0 KiB");
+    assert_says(f->run.printed, "pinned");
     assert_int_equal(RUN(&f->run, "gc", "--to", "4K", "--yes"), KILN_E_OK);
     assert_says(f->run.printed, "dropped 3");
     assert_says(f->run.printed, "4.0 KiB");

@@ -168,8 +168,7 @@ TEST(kilnctl_db_files, bad_lines_are_reported_as_file_line_and_why_and_fail_in_t
     snprintf(expected, sizeof(expected), "%s:7: no '=' in it\n", f->find);
     assert_says(f->reported.text, expected);
     assert_says(f->reported.text, ":9: a ?key\n");
-    assert_says(f->run.err.text,
-                "could not be used, or not all of it: what is bad was left out, all else is in");
+    assert_says(f->run.err.text, "1 line");
     assert_says(f->run.printed, "2 records,");
     assert_says(f->run.printed, "3 entries");
 }
@@ -513,15 +512,14 @@ TEST(kilnctl_db_files, keys_that_are_kept_as_they_are_are_listed_with_their_line
 
     assert_int_equal(RUN(&f->run, "db", "import", f->find), KILN_E_OK);
 
-    snprintf(expected, sizeof(expected), "%s:1: kept as it is: key-1: a bias\n", f->find);
+    snprintf(expected, sizeof(expected), "%s:1: kept unchanged: key-1: a bias\n", f->find);
     assert_says(f->run.printed, expected);
     assert_says(f->run.printed, ":10: kept");
     assert_says(f->run.printed, "key-10:");
     assert_null(strstr(f->run.printed, "key-11"));
-    assert_says(f->run.printed,
-                "  12 records kept unchanged: no problem that kiln knows has such a "
-                "key\n  and 2 more of these than are listed; --verbose lists "
-                "all\n");
+    assert_says(f->run.printed, "12 records");
+    assert_says(f->run.printed, "2 more");
+    assert_says(f->run.printed, "--verbose");
 }
 
 TEST(kilnctl_db_files, all_keys_that_are_kept_are_listed_where_that_is_wanted)

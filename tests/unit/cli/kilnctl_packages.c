@@ -574,8 +574,8 @@ TEST(kilnctl_packages, a_host_without_gpus_is_covered_by_a_message)
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"gpus\":[],\"skipped\":\"node 3 has no simd_count\"}";
     assert_int_equal(RUN(&f->run, "pkg", "coverage"), KILN_E_OK);
-    assert_string_equal(f->run.printed, "this host has no AMD GPU that its driver shows\n"
-                                        "left out: node 3 has no simd_count\n");
+    assert_says(f->run.printed, "no AMD");
+    assert_says(f->run.printed, "node 3");
 }
 
 int main(int argc, char **argv)
