@@ -88,8 +88,9 @@ static int split_lines(struct line_file *file, size_t size, const char *path,
         number++;
         at += length + 1;
         if (memchr(start, '\0', length))
-            return cli_fail(err, KILN_E_INVALID, "line %u of '%s' holds a NUL byte: not a text",
-                            number, path);
+            return cli_fail(err, KILN_E_INVALID,
+                            "line %u of '%s' contains a NUL byte: it is not a text file", number,
+                            path);
         char *line = trim_line(start, length);
         if (*line && *line != '#')
             file->lines[file->count++] = (struct line){ .text = line, .number = number };

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The command line as it is eaten. */
+/* The part of the command line that is not parsed yet. */
 struct words_left {
     const char *const *argv;
     int argc;
@@ -55,7 +55,7 @@ static const struct option *find_option(const struct option_parser *parser, cons
     return NULL;
 }
 
-/* The value inside the word itself ("--name=v", "-nv"); NULL when there is none. */
+/* The value inside the word itself ("--name=v", "-nv"); NULL if there is none. */
 static const char *attached_value(const char *word)
 {
     if (word[1] != '-')
@@ -218,7 +218,7 @@ void options_done(const struct option_table *tables, size_t table_count)
                 option_list_done((void *)((char *)tables[t].values + tables[t].options[i].offset));
 }
 
-/* Help starts here in every line; longer options push it to the next one. */
+/* The column of the help texts; after a longer option, the text is on the next line. */
 #define HELP_COLUMN 26
 
 void options_print_help(const struct option_table *table, FILE *out)

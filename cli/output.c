@@ -19,7 +19,7 @@ bool output_has_colour(FILE *out)
     return isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
 }
 
-/* Bytes of the UTF-8 character at |at|; 0 when there is none. */
+/* The size in bytes of the UTF-8 character at |at|; 0 if it is invalid. */
 static size_t character_size(const unsigned char *at)
 {
     size_t size = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
@@ -31,7 +31,7 @@ static size_t character_size(const unsigned char *at)
     return overlong || no_scalar || at[0] > 0xf4 ? 0 : size;
 }
 
-/* C0, DEL, and C1 as UTF-8 has it (c2 80..9f). */
+/* C0, DEL, and C1 in UTF-8 (c2 80..9f). */
 static bool is_control(const unsigned char *at)
 {
     return at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0);
@@ -74,7 +74,7 @@ void output_error(FILE *out, const char *program, const struct kiln_error *err, 
         fprintf(out, "%s: %s\n", program, advice);
 }
 
-/* Command lines, paths and compilers' logs hold any bytes; JSON is UTF-8. */
+/* Command lines, paths and compilers' logs may contain any bytes, but JSON must be UTF-8. */
 static void make_utf8(char *text)
 {
     for (unsigned char *at = (unsigned char *)text; *at;) {
@@ -195,7 +195,7 @@ void table_seconds(struct table *table, const char *name, double seconds)
     table_cell(table, "%s", units_seconds(seconds, text));
 }
 
-/* Characters, not bytes: UTF-8's continuation bytes take no room. */
+/* The number of characters: UTF-8's continuation bytes do not count. */
 static size_t width_of(const char *text)
 {
     size_t width = 0;

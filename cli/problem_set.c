@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From direction to dilation there are 25 numbers and no padding to compare or hash. */
+/* The members from direction to dilation are 25 numbers without padding, so they can be compared
+ * and hashed as bytes. */
 #define NUMBERS_SIZE                                                                             \
     (offsetof(struct kiln_problem, dilation) + sizeof(((struct kiln_problem *)NULL)->dilation) - \
      offsetof(struct kiln_problem, direction))

@@ -9,7 +9,7 @@
 
 #define BAR_WIDTH 30u
 #define WIDTH_UNKNOWN 80u
-/* Twenty redraws a second look smooth and cost nothing. */
+/* Twenty redraws per second look smooth and cost little. */
 #define REDRAW_NS 50000000u
 
 static unsigned terminal_width(FILE *out)
@@ -73,7 +73,8 @@ static void draw_count(const struct progress *progress, uint64_t done, uint64_t 
     draw_line(progress, line);
 }
 
-/* A line that wraps could not be drawn over: the bar gives way first, then the end. */
+/* A wrapped line could not be redrawn.  On a narrow terminal the bar shrinks first, then the line
+ * is truncated. */
 static void draw_bar(const struct progress *progress, uint64_t done, uint64_t failed,
                      uint64_t now_ns)
 {

@@ -20,16 +20,16 @@ struct export_options {
 
 #define AT(field) offsetof(struct export_options, field)
 static const struct option options[] = {
-    { "format", 0, OPTION_TEXT, AT(format), "ukdb", "what to write: MIOpen's (ukdb)", 0, 0 },
+    { "format", 0, OPTION_TEXT, AT(format), "ukdb", "the format: MIOpen's (ukdb)", 0, 0 },
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
       "only the kernels for this device, such as gfx90a68", 0, 0 },
     { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
       "only the kernels imported with this version; none: those without one", 0, 0 },
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace files that are there", 0, 0 },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace existing files", 0, 0 },
 };
 #undef AT
 
-/* What came back. */
+/* The descriptors that kilnd returned. */
 struct files {
     int fds[FILES_MAX]; /* owned */
     size_t count;
@@ -58,16 +58,16 @@ static int ask_daemon(const struct invocation *invocation, struct files *files,
     return admin_call(invocation, &call, ret_reply, err);
 }
 
-/* The name comes from outside, and becomes a path. */
+/* The name is untrusted and becomes part of a path. */
 static bool is_file_name(const char *name)
 {
     return *name && *name != '.' && !strchr(name, '/') && strlen(name) < 128;
 }
 
-/* How a file is called here: as MIOpen looks for it. */
+/* Where a file is written, under the name that MIOpen looks for. */
 struct place {
     char path[PATH_MAX];
-    char version[64]; /* of MIOpen; "" when the kernels are of none */
+    char version[64]; /* the kernels' MIOpen version; "": none */
 };
 
 static int choose_place(const char *directory, const struct json *entry, struct place *ret_place,
@@ -76,7 +76,7 @@ static int choose_place(const char *directory, const struct json *entry, struct 
     const char *name = json_get_text(entry, "name", "");
     const char *at = strchr(name, '@'), *ending = strrchr(name, '.');
     if (!is_file_name(name) || !ending || (at && at > ending))
-        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no file that it sent");
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no valid file name");
     *ret_place = (struct place){ .path = "" };
     if (at)
         snprintf(ret_place->version, sizeof(ret_place->version), "%.*s", (int)(ending - at - 1),
@@ -84,7 +84,7 @@ static int choose_place(const char *directory, const struct json *entry, struct 
     const char *slash = directory[0] && directory[strlen(directory) - 1] == '/' ? "" : "/";
     if (snprintf(ret_place->path, PATH_MAX, "%s%s%.*s%s", directory, slash,
                  at ? (int)(at - name) : (int)strlen(name), name, at ? ending : "") >= PATH_MAX)
-        return cli_fail(err, KILN_E_INVALID, "'%s' is too long a path", directory);
+        return cli_fail(err, KILN_E_INVALID, "the path '%s' is too long", directory);
     return KILN_E_OK;
 }
 
@@ -106,7 +106,7 @@ static void print_written(const struct json *entry, const struct place *place)
     char line[PATH_MAX + 256], count[UNITS_TEXT_MAX], damaged[64] = "", version[80] = "";
     uint64_t bad = json_get_u64(entry, "damaged", 0);
     if (bad)
-        snprintf(damaged, sizeof(damaged), ", %llu damaged ones left out", (unsigned long long)bad);
+        snprintf(damaged, sizeof(damaged), ", %llu damaged ones skipped", (unsigned long long)bad);
     if (place->version[0])
         snprintf(version, sizeof(version), " of MIOpen %s", place->version);
     snprintf(line, sizeof(line), "%s: %s%s%s", place->path,

@@ -18,18 +18,18 @@ struct import_options {
 #define AT(field) offsetof(struct import_options, field)
 static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
-      "the device they are for, such as gfx90a68 (as the file is called)", 0, 0 },
+      "the kernels' device, such as gfx90a68 (from the file's name)", 0, 0 },
     { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
       "the MIOpen that wrote them, such as 2.17.0.a82233c22, or none (what the cache's directory "
       "is "
       "called)",
       0, 0 },
     { "for-all", 0, OPTION_FLAG, AT(for_all), NULL,
-      "let every user of this host have them (administrators)", 0, 0 },
+      "share them with every user of this host (for administrators)", 0, 0 },
 };
 #undef AT
 
-/* What is kept of a version is kept apart from other versions'. */
+/* Kernels of different MIOpen versions are stored separately. */
 static void set_version(struct json *ask, const struct import_options *o, const char *full)
 {
     char found[MIOPEN_VERSION_MAX];
@@ -53,7 +53,7 @@ static struct json *create_request(const struct import_options *o, const char *p
     return ask;
 }
 
-/* |ret_note|: what was lost before kilnd saw the file. */
+/* Sets |ret_note| to what was lost before kilnd received the file. */
 static int send_file(const struct invocation *invocation, const char *path, char ret_note[512],
                      struct json **ret_reply, struct kiln_error *err)
 {
@@ -78,25 +78,25 @@ static int send_file(const struct invocation *invocation, const char *path, char
     return rc;
 }
 
-/* Where the tree of a file is damaged nothing says how many rows hung on it. */
-static bool is_least(const struct json *reply)
+/* Whether more rows may be lost than "lost" says: a damaged tree hides the number of its rows. */
+static bool may_have_lost_more(const struct json *reply)
 {
     return json_get_bool(reply, "lost_at_least", false);
 }
 
-/* What could not be had is a failure of that file, though the rest of it is in. */
+/* Fails if rows are damaged or lost, although the rest of the file was imported. */
 static int judge_reply(const struct json *reply, const char *path, const char *note,
                        struct kiln_error *err)
 {
     uint64_t damaged = json_get_u64(reply, "damaged", 0), lost = json_get_u64(reply, "lost", 0);
     const char *first = json_get_text(reply, "first", "");
-    bool unknown = is_least(reply);
+    bool unknown = may_have_lost_more(reply);
     if (damaged + lost == 0 && !unknown && !*note)
         return KILN_E_OK;
     if (lost == 0 && unknown)
         return cli_fail(err, KILN_E_CORRUPT,
-                        "'%.100s' is damaged: %llu imported, %llu damaged, others may be lost, how "
-                        "many is not known%s%.140s%s%.140s",
+                        "'%.100s' is damaged: %llu imported, %llu damaged, an unknown number may "
+                        "be lost%s%.140s%s%.140s",
                         path, (unsigned long long)json_get_u64(reply, "imported", 0),
                         (unsigned long long)damaged, *first ? "; " : "", first, *note ? "; " : "",
                         note);
@@ -114,7 +114,7 @@ static void print_count(const struct json *reply, const char *member, const char
         printf("  %llu %s\n", (unsigned long long)count, what);
 }
 
-/* --json has the others, as many as kilnd told. */
+/* Damaged rows to print; --json has all that kilnd reported. */
 #define ROWS_SHOWN 10u
 
 static void print_damaged(const struct json *reply)
@@ -125,7 +125,7 @@ static void print_damaged(const struct json *reply)
     for (const struct json *j = json_first(rows); j && shown < ROWS_SHOWN; j = json_next(j)) {
         char line[768];
         const char *why = json_get_text(j, "why", "?");
-        if (strncmp(why, "row ", 4) == 0) /* names it already */
+        if (strncmp(why, "row ", 4) == 0) /* the text already names the row */
             snprintf(line, sizeof(line), "%.700s", why);
         else
             snprintf(line, sizeof(line), "row %llu, '%.255s': %.400s",
@@ -147,20 +147,20 @@ static void print_reply(const struct json *reply, const char *path)
     const char *id = json_get_text(reply, "database_id", "?");
     bool all = strcmp(json_get_text(reply, "scope", ""), "everyone") == 0;
     if (*version)
-        snprintf(kept, sizeof(kept), ", kept as MIOpen %.48s", version);
+        snprintf(kept, sizeof(kept), ", stored for MIOpen %.48s", version);
     snprintf(line, sizeof(line), "%.255s: %s for %.*s imported, for %s%s", path,
              units_kernels(json_get_u64(reply, "imported", 0), count), (int)strcspn(id, "@"), id,
              all ? "every user" : "you alone", kept);
     output_clean(line, false);
     puts(line);
-    print_count(reply, "replaced", "replaced others of the same name");
-    print_count(reply, "evicted", "others had to go to make room");
+    print_count(reply, "replaced", "replaced kernels of the same name");
+    print_count(reply, "evicted", "other kernels were evicted to free space");
     print_damaged(reply);
 }
 
 struct sums {
     uint64_t imported, damaged, lost;
-    bool least; /* of some file: more may be lost than |lost| says */
+    bool may_be_more; /* more may be lost than |lost| says */
 };
 
 static void add_counts(struct sums *sums, const struct json *reply)
@@ -168,10 +168,10 @@ static void add_counts(struct sums *sums, const struct json *reply)
     sums->imported += json_get_u64(reply, "imported", 0);
     sums->damaged += json_get_u64(reply, "damaged", 0);
     sums->lost += json_get_u64(reply, "lost", 0);
-    sums->least |= is_least(reply);
+    sums->may_be_more |= may_have_lost_more(reply);
 }
 
-/* |ret_reply| is there even where some of the file was lost. */
+/* Returns |ret_reply| even if parts of the file were lost. */
 static int import_one(const struct invocation *invocation, const char *path,
                       struct json **ret_reply, struct kiln_error *err)
 {
@@ -208,7 +208,7 @@ static int run_kernel_import(const struct invocation *invocation, struct kiln_er
     json_set_u64(json, "imported", sums.imported);
     json_set_u64(json, "damaged", sums.damaged);
     json_set_u64(json, "lost", sums.lost);
-    if (sums.least)
+    if (sums.may_be_more)
         json_set_bool(json, "lost_at_least", true);
     return several_end(&files, json, err);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* kernel pin and kernel unpin. */
+/* The commands kernel pin and kernel unpin. */
 #include "cli/kilnctl/key_prefix.h"
 #include "cli/output.h"
 #include "common/units.h"
 
-/* Keys in one request; kilnd reads 64 KiB of it. */
+/* Keys in one request, which may have 64 KiB. */
 #define KEYS_AT_ONCE 500u
 
 struct pin_options {
@@ -26,7 +26,7 @@ static int check_selection(const struct invocation *invocation, struct kiln_erro
     bool filtered = o->target || o->name || o->database_id;
     if (filtered == (invocation->word_count > 0))
         return cli_fail(err, KILN_E_INVALID,
-                        "which kernels? give KEY..., or else --target, --name or --db-id");
+                        "nothing is selected: give KEY..., or else --target, --name or --db-id");
     for (size_t i = 0; i < invocation->word_count; i++) {
         int rc = key_prefix_check(invocation->words[i], err);
         if (rc)

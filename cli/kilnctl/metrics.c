@@ -12,10 +12,10 @@ struct metrics_options {
 
 static const struct option options[] = {
     { "textfile", 0, OPTION_TEXT, offsetof(struct metrics_options, textfile), "FILE",
-      "write them to FILE, for node_exporter's textfile collector; its name ends in .prom", 0, 0 },
+      "write to FILE (NAME.prom), for node_exporter's textfile collector", 0, 0 },
 };
 
-/* What the collector is to say while no kilnd answers: what it said last would look alive. */
+/* The file's contents while no kilnd answers.  Old contents would look as if it still ran. */
 static const char down[] = "# HELP kiln_up 1 while kilnd answers\n"
                            "# TYPE kiln_up gauge\n"
                            "kiln_up 0\n";
@@ -31,14 +31,14 @@ static int write_textfile(const char *path, const char *text, struct kiln_error 
     return new_file_write(&file, err);
 }
 
-/* The collector takes files of this name alone, and passes over others without a word. */
+/* The collector silently ignores files with other names. */
 static int check_name(const char *path, struct kiln_error *err)
 {
     const char *end = strrchr(new_file_name(path), '.');
     if (end && strcmp(end, ".prom") == 0)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_INVALID,
-                    "'%s' does not end in .prom: node_exporter would pass over it", path);
+                    "'%s' does not end in .prom: node_exporter would ignore it", path);
 }
 
 static int take_text(const struct json *reply, char **ret_text, struct kiln_error *err)

@@ -24,20 +24,20 @@ static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID[,ID...]",
       "the devices, such as gfx90a68 (those of this host)", 0, 0 },
     { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
-      "the MIOpen that the job has, such as 2.17.0.a82233c22", 0, 0 },
+      "the job's MIOpen version, such as 2.17.0.a82233c22", 0, 0 },
     { "dialect", 0, OPTION_TEXT, AT(dialect), "old|new",
-      "of FindDb (as the version needs it, or as recorded)", 0, 0 },
+      "the dialect of FindDb (that of the version, else as recorded)", 0, 0 },
     { "format", 0, OPTION_TEXT, AT(format), "sqlite|text",
-      "of PerfDb (as the version needs it, or sqlite)", 0, 0 },
+      "the format of PerfDb (that of the version, else sqlite)", 0, 0 },
     { "shared", 0, OPTION_FLAG, AT(shared), NULL,
-      "others may read it, as the umask leaves it (you alone)", 0, 0 },
+      "let other users read the files, as the umask allows (only you)", 0, 0 },
     { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace the files of an older overlay", 0, 0 },
 };
 #undef AT
 
 /* ---- for which MIOpen ---- */
 
-/* The first two numbers of "2.17.0.a82233c22", as 2017; 0: it begins with none. */
+/* The first two numbers of "2.17.0.a82233c22", as 2017; 0 if it does not begin with two numbers. */
 static unsigned release_of(const char *version)
 {
     unsigned major = 0, minor = 0;
@@ -53,7 +53,7 @@ static bool is_version(const char *version)
     return size < sizeof(((struct overlay_manifest *)0)->version) && release_of(version) > 0;
 }
 
-/* Which forms a MIOpen can read; 2.19 was in ROCm before and after FindDb changed. */
+/* Chooses the formats that this MIOpen version reads.  FindDb's dialect changed within 2.19. */
 static void choose_forms(struct overlay *o, const struct overlay_options *options_given)
 {
     unsigned number = release_of(options_given->miopen);
@@ -69,8 +69,8 @@ static int check_options(const struct overlay_options *o, struct kiln_error *err
         rc = db_check_word("format", o->format, DB_FORMATS, err);
     if (!rc && o->miopen && !is_version(o->miopen))
         rc = cli_fail(err, KILN_E_INVALID,
-                      "'%.80s' of --miopen is no version, such as 2.17.0.a82233c22: MIOpen calls "
-                      "its directory in ~/.cache/miopen so",
+                      "'%.80s' of --miopen is not a version such as 2.17.0.a82233c22, the name of "
+                      "MIOpen's directory in ~/.cache/miopen",
                       o->miopen);
     return rc;
 }
@@ -88,18 +88,18 @@ static int add_device(struct devices *devices, const char *id, size_t size, stru
     for (size_t i = 0; i < size && plain; i++)
         plain = isalnum((unsigned char)id[i]) || id[i] == '_' || id[i] == '-';
     if (!plain)
-        return cli_fail(err, KILN_E_INVALID, "'%.*s' is no database id, such as gfx90a68",
+        return cli_fail(err, KILN_E_INVALID, "'%.*s' is not a database id such as gfx90a68",
                         (int)(size < ID_MAX ? size : ID_MAX), id);
     if (device_id_is_kilns(id, size))
         return cli_fail(err, KILN_E_INVALID,
-                        "MIOpen knows no such device as '%.*s' of --db-id, so it would read "
-                        "nothing of it: overlays are for AMD's GPUs, such as gfx90a68",
+                        "MIOpen does not know the device '%.*s' of --db-id: overlays are only for "
+                        "AMD's GPUs, such as gfx90a68",
                         (int)size, id);
     for (size_t i = 0; i < devices->count; i++)
         if (strncmp(devices->ids[i], id, size) == 0 && !devices->ids[i][size])
             return KILN_E_OK;
     if (devices->count == DEVICES_MAX)
-        return cli_fail(err, KILN_E_INVALID, "more than %d devices", DEVICES_MAX);
+        return cli_fail(err, KILN_E_INVALID, "--db-id names more than %d devices", DEVICES_MAX);
     snprintf(devices->ids[devices->count++], ID_MAX, "%.*s", (int)size, id);
     return KILN_E_OK;
 }
@@ -129,13 +129,15 @@ static int ask_devices(const struct invocation *invocation, struct devices *devi
     }
     if (!rc && devices->count == 0)
         rc = cli_fail(err, KILN_E_INVALID,
-                      "this host has no AMD GPU that its driver shows: name the device by --db-id");
+                      "this host has no AMD GPU, or its driver does not show it: name the device "
+                      "with --db-id");
     return rc;
 }
 
 /* ---- the directory ---- */
 
-/* Your own records are in it, and what the job will find: also where an older overlay was open. */
+/* Creates a part of the overlay.  It will contain the user's records and the job's results, so a
+ * part of an older, shared overlay is closed to others as well. */
 static int make_part(const struct overlay *o, const char *path, struct kiln_error *err)
 {
     bool is_private = !o->manifest.is_shared;
@@ -144,11 +146,11 @@ static int make_part(const struct overlay *o, const char *path, struct kiln_erro
         return rc;
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fchmod(fd, 0700) != 0)
-        return cli_fail_errno(err, errno, "cannot keep the directory '%s' from others", path);
+        return cli_fail_errno(err, errno, "cannot make the directory '%s' private", path);
     return KILN_E_OK;
 }
 
-/* A |directory| that is there may hold other things, so it stays as it is. */
+/* An existing |directory| may contain other files, so its mode stays. */
 static int make_directories(struct overlay *o, const char *directory, struct kiln_error *err)
 {
     static const char *const parts[] = { "system", "user", "cache" };
@@ -170,8 +172,8 @@ static int check_free(const struct overlay *o, struct kiln_error *err)
     int rc = overlay_path(o->directory, OVERLAY_MANIFEST, path, sizeof(path), err);
     if (!rc && !o->replace && access(path, F_OK) == 0)
         rc = cli_fail(err, KILN_E_IO,
-                      "there is an overlay in '%s' already: 'kilnctl miopen harvest' takes back "
-                      "what is new in it; then remove it, or give --force to write it anew",
+                      "'%s' already contains an overlay: 'kilnctl miopen harvest' imports what is "
+                      "new in it; then remove it, or give --force to replace it",
                       o->directory);
     return rc;
 }
@@ -190,7 +192,7 @@ static int fill_overlay(struct overlay *o, const struct devices *devices, struct
     return rc ? rc : overlay_manifest_write(o->directory, &o->manifest, err);
 }
 
-/* ---- what to set ---- */
+/* ---- environment variables ---- */
 
 static const struct {
     const char *name, *directory;
@@ -206,7 +208,7 @@ static bool is_variable_set(const struct overlay *o, size_t index)
     return index > 0 || o->has_system;
 }
 
-/* As a shell reads it.  Slurm takes such a line as it stands, so plain paths have no quotes. */
+/* Prints a shell command.  Slurm does not interpret quotes, so plain paths have none. */
 static void print_export(const char *name, const char *directory, const char *part)
 {
     bool plain = true;

@@ -21,7 +21,7 @@ void overlay_remark(struct overlay *overlay, const char *fmt, ...)
     json_append(overlay->remarks, json_text(line));
 }
 
-/* Standard output is for the variables. */
+/* Reports on standard error, because standard output has the environment variables. */
 static void report_written(const struct overlay *o, const char *name, uint64_t count,
                            const char *noun)
 {
@@ -33,7 +33,8 @@ static void report_written(const struct overlay *o, const char *name, uint64_t c
     fprintf(stderr, "%s\n", line);
 }
 
-/* Databases that the job writes to; of text the lines are noted, system/ is not harvested. */
+/* Whether |name| is a database that the job writes to.  Text files have a digest for each line
+ * instead, and system/ is not harvested. */
 static bool wants_digest(const char *name)
 {
     size_t size = strlen(name);
@@ -60,13 +61,12 @@ int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count, con
         rc = overlay_fingerprint_read(path, &file->fingerprint, err);
     if (rc)
         return rc;
-    /* The job that will change it begins when this has ended, which is later than any two times
-     * that a filesystem would not tell apart. */
+    /* The job starts after this command, and then a change gives the file another time. */
     file->fingerprint.is_fresh = false;
     return KILN_E_OK;
 }
 
-/* What is there already is not new. */
+/* Records the lines that the file has now, so that harvest ignores them. */
 static int note_lines(struct overlay *o, const char *name, struct kiln_error *err)
 {
     char path[PATH_MAX];
@@ -78,7 +78,7 @@ static int note_lines(struct overlay *o, const char *name, struct kiln_error *er
     return rc ? rc : overlay_lines_add_all(&file->lines, buffer_view(&text), err);
 }
 
-/* A record of another backend is no file that an MIOpen would open. */
+/* MIOpen does not open files of other backends. */
 static bool is_for_miopen(const struct json *entry)
 {
     const char *backend = json_get_text(entry, "backend", "");
@@ -94,7 +94,7 @@ static int write_one(struct overlay *o, const struct db_exported *exported, size
     struct db_file_name parsed;
     if (!db_file_name(given, &parsed) || !parsed.is_miopens ||
         !db_file_system_name(given, as_system))
-        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no tuning file");
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no valid tuning file name");
     snprintf(name, sizeof(name), "%s/%.127s", to_user ? "user" : "system",
              to_user ? given : as_system);
     int rc =
@@ -150,11 +150,11 @@ static int fill_tier(struct overlay *o, const struct selection *s, bool *ret_any
 static void remark_missing(struct overlay *o, const char *id)
 {
     if (!o->has_find && !o->has_perf)
-        overlay_remark(o, "no tuning database is imported for %s: MIOpen goes on with its own", id);
+        overlay_remark(o, "no tuning database is imported for %s: MIOpen uses its own", id);
     else if (!o->has_find || !o->has_perf)
         overlay_remark(o,
-                       "there is no %s for %s in kiln: MIOpen will see none at all, not even its "
-                       "own; 'kilnctl db import' takes that over",
+                       "kiln has no %s for %s, and in the overlay MIOpen does not see its own: "
+                       "'kilnctl db import' imports it",
                        o->has_find ? "PerfDb" : "FindDb", id);
 }
 

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Filesystems keep times in steps: 10 ms here, up to two seconds elsewhere (FAT). */
+/* Filesystems round times: to 10 ms on most of Linux, to two seconds on FAT. */
 #define FRESH_S 2
 #define READ_STEP (256u << 10)
 
@@ -28,7 +28,7 @@ static int path_of(const char *path, int part, char ret_path[PATH_MAX], struct k
 {
     int size = snprintf(ret_path, PATH_MAX, "%s%s", path, suffixes[part]);
     if (size < 0 || size >= PATH_MAX)
-        return cli_fail(err, KILN_E_INVALID, "'%.200s...' is too long a path", path);
+        return cli_fail(err, KILN_E_INVALID, "the path '%.200s...' is too long", path);
     return KILN_E_OK;
 }
 
@@ -54,11 +54,11 @@ int overlay_fingerprint_stat(const char *path, struct overlay_fingerprint *ret_f
         if (rc)
             return rc;
         if (stat(part_path, &seen) == 0) {
-            if (part == 0 || seen.st_size > 0) /* an empty log says nothing */
+            if (part == 0 || seen.st_size > 0) /* an empty log is like none */
                 note_part(&fingerprint, part, &seen, now);
         } else if (part == 0 || errno != ENOENT) {
             int errnum = errno;
-            rc = cli_fail_errno(err, errnum, "cannot look at '%s'", part_path);
+            rc = cli_fail_errno(err, errnum, "cannot examine '%s'", part_path);
             return errnum == ENOENT ? (err->code = KILN_E_NOT_FOUND) : rc;
         }
     }
@@ -99,7 +99,7 @@ int overlay_fingerprint_read(const char *path, struct overlay_fingerprint *finge
     sha256_init(&sum);
     for (int part = 0; part < OVERLAY_PARTS && !rc; part++) {
         uint64_t size = fingerprint->parts[part].size;
-        sha256_put(&sum, bytes_of(&size, sizeof(size))); /* so that no part flows into the next */
+        sha256_put(&sum, bytes_of(&size, sizeof(size))); /* separates the parts */
         if (part > 0 && size == 0)
             continue;
         rc = path_of(path, part, part_path, err);
@@ -132,9 +132,9 @@ bool overlay_fingerprint_same_content(const struct overlay_fingerprint *noted,
     return *now->digest && strcmp(noted->digest, now->digest) == 0;
 }
 
-/* ---- kept ---- */
+/* ---- JSON ---- */
 
-/* As text where a number may be larger than JSON holds exactly. */
+/* Writes a number as text, because it may be larger than JSON represents exactly. */
 static void set_number(struct json *object, const char *name, uint64_t number)
 {
     char text[24];
@@ -179,7 +179,7 @@ struct overlay_fingerprint overlay_fingerprint_get(const struct json *object)
         fingerprint.parts[i].ns = number_of(part, "ns");
         fingerprint.parts[i].inode = number_of(part, "inode");
     }
-    /* Of a file that nothing is known of, all is new. */
+    /* A file without a recorded fingerprint counts as changed. */
     fingerprint.is_fresh |= !json_get(object, members[0]);
     snprintf(fingerprint.digest, sizeof(fingerprint.digest), "%s",
              json_get_text(object, "digest", ""));

@@ -11,7 +11,7 @@
 
 /* ---- imported kernels ---- */
 
-struct caches {          /* what kernel_export answers */
+struct caches {          /* the answer to kernel_export */
     struct json *answer; /* owned */
     int fds[FILES_MAX];  /* owned */
     size_t count;
@@ -42,7 +42,8 @@ static int ask_caches(struct overlay *o, const char *id, const char *version,
     return admin_call(o->invocation, &call, &ret_caches->answer, err);
 }
 
-/* The kernels of one MIOpen: the only ones, else those of none in particular. */
+/* Gets the kernels of one MIOpen version: of the given one or the only one, else those that are
+ * stored without a version. */
 static int choose_caches(struct overlay *o, const char *id, struct caches *ret_caches,
                          struct kiln_error *err)
 {
@@ -53,9 +54,9 @@ static int choose_caches(struct overlay *o, const char *id, struct caches *ret_c
         return rc;
     rc = ask_caches(o, id, "none", ret_caches, err);
     overlay_remark(o,
-                   "there are kernels of several versions of MIOpen for %s: --miopen chooses one; "
-                   "taken are %s",
-                   id, rc ? "none" : "those of none in particular");
+                   "there are kernels of several versions of MIOpen for %s: choose one with "
+                   "--miopen; %s",
+                   id, rc ? "no kernels were written" : "those without a version were written");
     return rc;
 }
 
@@ -90,7 +91,8 @@ static int fill_cache(struct overlay *o, const char *id, struct kiln_error *err)
 
 /* ---- a package ---- */
 
-/* One in WAL mode MIOpen cannot read where it may not write: bytes 18 and 19 say so. */
+/* MIOpen cannot read a database in WAL mode without write access.  Bytes 18 and 19 of SQLite's
+ * header are 1 if the database is not in WAL mode. */
 static bool is_readable_package(const char *path)
 {
     unsigned char head[20];
@@ -120,11 +122,11 @@ static int link_package(struct overlay *o, const char *id, const char *package, 
     if (o->replace)
         unlink(path);
     if (symlink(package, path) != 0)
-        return cli_fail_errno(err, errno, "cannot make the link '%s'", path);
+        return cli_fail_errno(err, errno, "cannot create the link '%s'", path);
     return overlay_wrote(o, name, kernels, "kernel", err);
 }
 
-/* Hundreds of MiB that lie on this host already: not copied. */
+/* Links the package instead of copying hundreds of MiB. */
 static int fill_package(struct overlay *o, const char *id, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
@@ -136,8 +138,7 @@ static int fill_package(struct overlay *o, const char *id, struct kiln_error *er
     if (!package)
         return KILN_E_OK;
     if (!is_readable_package(path)) {
-        overlay_remark(
-            o, "the package '%.300s' is not used: you may not read it, or MIOpen could not", path);
+        overlay_remark(o, "the package '%.300s' is not used: you or MIOpen cannot read it", path);
         return KILN_E_OK;
     }
     return link_package(o, id, path, json_get_u64(package, "kernels", 0), err);
@@ -146,6 +147,6 @@ static int fill_package(struct overlay *o, const char *id, struct kiln_error *er
 int overlay_fill_kernels(struct overlay *overlay, const char *id, struct kiln_error *err)
 {
     int rc = fill_cache(overlay, id, err);
-    /* Without a system database MIOpen goes on with its own directory, and its packages there. */
+    /* Without a system database, MIOpen uses its own directory and the packages in it. */
     return rc || !overlay->has_system ? rc : fill_package(overlay, id, err);
 }

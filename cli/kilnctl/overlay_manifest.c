@@ -22,7 +22,7 @@ int overlay_path(const char *directory, const char *name, char *path, size_t siz
 {
     int length = snprintf(path, size, "%s/%s", directory, name);
     if (length < 0 || (size_t)length >= size)
-        return cli_fail(err, KILN_E_INVALID, "'%.200s...' is too long a path", directory);
+        return cli_fail(err, KILN_E_INVALID, "the path '%.200s...' is too long", directory);
     return KILN_E_OK;
 }
 
@@ -88,16 +88,16 @@ int overlay_manifest_get(struct overlay_manifest *manifest, const char *name,
 
 mode_t overlay_file_mode(bool is_shared) { return is_shared ? 0 : 0600; }
 
-/* ---- the file that is kept ---- */
+/* ---- the manifest's file ---- */
 
-/* Digests one behind the other: an array of so many texts would take ten times the memory. */
+/* The digests are one long text, because a JSON array of them would take ten times the memory. */
 static int parse_lines(const char *digits, struct overlay_lines *lines, struct kiln_error *err)
 {
     size_t size = strlen(digits);
     char digest[DIGEST_DIGITS + 1] = "";
     int rc = KILN_E_OK;
     if (size % DIGEST_DIGITS != 0 || strspn(digits, "0123456789abcdef") != size)
-        return cli_fail(err, KILN_E_CORRUPT, "its lines are no digests");
+        return cli_fail(err, KILN_E_CORRUPT, "its lines are not digests");
     for (size_t at = 0; at < size && !rc; at += DIGEST_DIGITS) {
         memcpy(digest, digits + at, DIGEST_DIGITS);
         rc = overlay_lines_add(lines, strtoull(digest, NULL, 16), err);
@@ -112,7 +112,7 @@ static int parse_file(const struct json *json, struct overlay_manifest *manifest
     struct overlay_file *file = NULL;
     const char *name = json_get_text(json, "name", "");
     if (!*name || overlay_manifest_find(manifest, name))
-        return cli_fail(err, KILN_E_CORRUPT, "it names a file twice, or none");
+        return cli_fail(err, KILN_E_CORRUPT, "it has a file without a name or names one twice");
     int rc = add_file(manifest, name, &file, err);
     if (rc)
         return rc;
@@ -130,7 +130,8 @@ static int parse_manifest(const char *path, struct bytes text, struct overlay_ma
         return cli_fail(err, KILN_E_CORRUPT, "%s", why.text);
     if (json_get_u64(json, "layout", 0) != LAYOUT)
         return cli_fail(err, KILN_E_CORRUPT,
-                        "'%s' is not what this kilnctl writes: make the overlay anew", path);
+                        "'%s' was written by another version of kilnctl: create the overlay again",
+                        path);
     snprintf(manifest->version, sizeof(manifest->version), "%s", json_get_text(json, "miopen", ""));
     manifest->is_shared = json_get_bool(json, "shared", false);
     const struct json *files = json_get(json, "files");

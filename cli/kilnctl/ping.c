@@ -51,7 +51,7 @@ static int print_json(const struct kiln_status *status, const uint64_t *times, s
 static void print_times(const struct kiln_status *status, const uint64_t *times, size_t count)
 {
     char least[UNITS_TEXT_MAX], median[UNITS_TEXT_MAX], most[UNITS_TEXT_MAX];
-    printf("%s, pid %d, at %s: %zu of %zu answered; least %s, median %s, most %s\n", status->daemon,
+    printf("%s, pid %d, at %s: %zu of %zu answered; min %s, median %s, max %s\n", status->daemon,
            status->daemon_pid, status->socket_path, count, count,
            units_seconds((double)times[0] / 1e9, least),
            units_seconds((double)times[count / 2] / 1e9, median),

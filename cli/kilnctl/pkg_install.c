@@ -19,21 +19,22 @@ struct install_options {
 #define AT(field) offsetof(struct install_options, field)
 static const struct option options[] = {
     { "name", 0, OPTION_TEXT, AT(name), "NAME",
-      "what to call it, such as gfx90a68.kdb (as PATH or URL ends)", 0, 0 },
-    { "sha256", 0, OPTION_TEXT, AT(sha256), "HEX", "refuse it unless this is its SHA-256", 0, 0 },
+      "the package's name, such as gfx90a68.kdb (from PATH or URL)", 0, 0 },
+    { "sha256", 0, OPTION_TEXT, AT(sha256), "HEX",
+      "the SHA-256 of the file; any other file is rejected", 0, 0 },
     { "manifest", 0, OPTION_TEXT, AT(manifest), "FILE",
-      "its signed manifest (PATH.manifest where there is one)", 0, 0 },
+      "its signed manifest (PATH.manifest if it exists)", 0, 0 },
     { "replace-signed", 0, OPTION_FLAG, AT(replace_signed), NULL,
-      "also put an unsigned package in the place of a signed one", 0, 0 },
+      "allow an unsigned package to replace a signed one", 0, 0 },
 };
 #undef AT
 
-/* What goes to kilnd beside the words. */
-struct luggage {
-    int package, manifest; /* owned; -1 */
+/* The files that are sent to kilnd. */
+struct files {
+    int package, manifest; /* owned; -1: none */
 };
 
-static void luggage_done(struct luggage *l)
+static void files_done(struct files *l)
 {
     fd_auto(&l->package);
     fd_auto(&l->manifest);
@@ -56,15 +57,17 @@ static int open_manifest(const char *path, const char *given, int *ret_fd, struc
     return snapshot_open_plain(beside, ret_fd, err);
 }
 
-/* MIOpen may have a user's cache open; what was signed or summed up must come as it is. */
+/* Opens a snapshot if MIOpen may have the file open.  A file with a signature or a SHA-256 is
+ * opened as it is. */
 static int open_package(const char *path, bool as_it_is, int *ret_fd, struct kiln_error *err)
 {
     struct snapshot snapshot;
     bool log = snapshot_has_log(path);
     if (log && as_it_is)
         return cli_fail(err, KILN_E_INVALID,
-                        "'%s' is in use (there is a log beside it, which no manifest or SHA-256 "
-                        "covers): end the programs that use it, or install without those",
+                        "'%s' is in use: there is a log next to it, which no manifest or SHA-256 "
+                        "covers.  End the programs that use it, or install without manifest and "
+                        "SHA-256",
                         path);
     if (as_it_is || !(log || ends_with(path, ".ukdb")))
         return snapshot_open_plain(path, ret_fd, err);
@@ -77,12 +80,12 @@ static int open_package(const char *path, bool as_it_is, int *ret_fd, struct kil
 }
 
 static int open_path(const struct install_options *o, const char *path, struct json *ask,
-                     struct luggage *luggage, struct kiln_error *err)
+                     struct files *files, struct kiln_error *err)
 {
-    int rc = open_manifest(path, o->manifest, &luggage->manifest, err);
-    bool as_it_is = luggage->manifest >= 0 || o->sha256;
+    int rc = open_manifest(path, o->manifest, &files->manifest, err);
+    bool as_it_is = files->manifest >= 0 || o->sha256;
     if (!rc)
-        rc = open_package(path, as_it_is, &luggage->package, err);
+        rc = open_package(path, as_it_is, &files->package, err);
     if (rc)
         return rc;
     char *full = realpath(path, NULL);
@@ -97,7 +100,7 @@ static int set_url(const struct install_options *o, const char *url, struct json
 {
     if (o->manifest)
         return cli_fail(err, KILN_E_INVALID,
-                        "--manifest goes with a PATH: the manifest of a URL is fetched from "
+                        "--manifest works only with a PATH: the manifest of a URL is fetched from "
                         "URL" SIGN_SUFFIX);
     json_set_text(ask, "url", url);
     if (o->name)
@@ -111,10 +114,10 @@ static int install_package(const struct invocation *invocation, struct json **re
     const struct install_options *o = invocation->options;
     const char *word = invocation->words[0];
     KILN_AUTO(json) struct json *ask = json_object();
-    __attribute__((cleanup(luggage_done))) struct luggage luggage = { -1, -1 };
+    __attribute__((cleanup(files_done))) struct files files = { -1, -1 };
     int rc = o->sha256 ? url_set_sha256(o->sha256, ask, err) : KILN_E_OK;
     if (!rc)
-        rc = url_is(word) ? set_url(o, word, ask, err) : open_path(o, word, ask, &luggage, err);
+        rc = url_is(word) ? set_url(o, word, ask, err) : open_path(o, word, ask, &files, err);
     if (rc)
         return rc;
     if (o->replace_signed)
@@ -124,8 +127,8 @@ static int install_package(const struct invocation *invocation, struct json **re
     call_progress_init(&progress, url_label(word, label));
     const struct admin_call call = { .request = "package_install",
                                      .arguments = ask,
-                                     .file = luggage.package,
-                                     .second_file = luggage.manifest,
+                                     .file = files.package,
+                                     .second_file = files.manifest,
                                      .progress = &progress };
     return admin_call(invocation, &call, ret_reply, err);
 }
@@ -154,11 +157,12 @@ static bool fits_gpu(const struct json *gpu, const char *name)
     return false;
 }
 
-/* One for other hosts is installed all the same: a node image is made anywhere. */
+/* Says so if the package applies to no GPU of this host.  That is not an error: node images are
+ * built on any host. */
 static void note_fit(const struct invocation *invocation, const struct json *package)
 {
     KILN_AUTO(json) struct json *coverage = NULL;
-    struct kiln_error unknown = { .code = KILN_E_OK }; /* then nothing is said of it */
+    struct kiln_error unknown = { .code = KILN_E_OK }; /* then nothing is printed */
     const char *name = json_get_text(package, "name", "?");
     if (admin_ask(invocation, "package_coverage", NULL, &coverage, &unknown))
         return;
@@ -168,7 +172,7 @@ static void note_fit(const struct invocation *invocation, const struct json *pac
             return;
     }
     if (json_count(gpus) > 0)
-        puts("it fits no GPU of this host: 'kilnctl pkg coverage' shows what would");
+        puts("it applies to no GPU of this host; 'kilnctl pkg coverage' shows which would");
 }
 
 static int run_pkg_install(const struct invocation *invocation, struct kiln_error *err)

@@ -9,7 +9,7 @@ struct keygen_options {
 
 static const struct option options[] = {
     { "directory", 0, OPTION_TEXT, offsetof(struct keygen_options, directory), "DIR",
-      "where to write them (the working directory)", 0, 0 },
+      "the directory for the keys (the working directory)", 0, 0 },
 };
 
 static int print_json(const char *directory, const char *name, struct kiln_error *err)
@@ -33,9 +33,9 @@ static int run_pkg_keygen(const struct invocation *invocation, struct kiln_error
     if (invocation->common->json)
         return print_json(directory, name, err);
     printf(
-        "%s/%s.key  the secret key: keep it to yourself; 'kilnctl pkg sign --key' takes it\n"
-        "%s/%s.pub  the public key: goes into the directory trusted_keys ('kilnctl config' tells "
-        "where) of every host that shall trust it\n",
+        "%s/%s.key  the secret key: keep it private; 'kilnctl pkg sign --key' uses it\n"
+        "%s/%s.pub  the public key: copy it into the directory trusted_keys (see 'kilnctl config') "
+        "of every host that should trust it\n",
         directory, name, directory, name);
     return KILN_E_OK;
 }

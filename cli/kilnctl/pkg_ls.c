@@ -17,7 +17,7 @@ static void add_row(struct table *table, const struct json *package)
     table_cell(table, "%s", json_get_text(package, "path", "-"));
 }
 
-/* They are in a directory of packages, and a user may well wonder why nothing comes from them. */
+/* Explains why files in the package directories are not used. */
 static void print_refused(const struct json *refused)
 {
     for (const struct json *j = json_first(refused); j; j = json_next(j)) {
@@ -49,9 +49,9 @@ static int print_list(const struct json *reply, struct kiln_error *err)
     bool none = json_count(packages) == 0, some_refused = json_count(refused) > 0;
     int rc = none ? KILN_E_OK : print_packages(packages, err);
     if (none)
-        puts(some_refused ? "none of the packages that are here is used"
+        puts(some_refused ? "none of the packages found is used"
                           : "no packages are installed: 'kilnctl pkg install' installs one, "
-                            "'kilnctl pkg coverage' tells which the GPUs here would use");
+                            "'kilnctl pkg coverage' shows which ones this host's GPUs would use");
     if (some_refused)
         putchar('\n');
     print_refused(refused);

@@ -15,10 +15,10 @@ static const struct option options[] = {
       0, 0 },
 };
 
-/* A package, and its kernels as they come: rows of a table, or items of a JSON array. */
+/* A package and its kernels, which become rows of a table or items of a JSON array. */
 struct showing {
     const char *name;
-    struct json *package; /* owned: of the first page, without kernels */
+    struct json *package; /* borrowed: the package without its kernels */
     struct table *table;  /* NULL: JSON */
     FILE *rows;
     bool begun;
@@ -51,7 +51,7 @@ static void add_row(struct table *table, const struct json *row)
     table_cell(table, "%s", units_size(json_get_u64(row, "size", 0), size));
     table_cell(table, "%s", units_size(json_get_u64(row, "stored", 0), stored));
     table_cell(table, "%s", json_get_text(row, "name", ""));
-    table_cell(table, "'%s'", json_get_text(row, "args", "")); /* blanks count */
+    table_cell(table, "'%s'", json_get_text(row, "args", "")); /* quoted, because blanks matter */
 }
 
 static int add_kernel(struct showing *s, const struct json *row, struct kiln_error *err)
@@ -108,7 +108,7 @@ static int show_table(const struct invocation *invocation, struct showing *s,
     return table_print(table, stdout, err);
 }
 
-/* "{...}" without its end, so that a member can follow. */
+/* Prints an object without the final brace, so that a member can follow. */
 static bool begin_object(const struct json *object, FILE *out)
 {
     KILN_AUTO(mem) char *text = json_print(object, false);
@@ -118,7 +118,7 @@ static bool begin_object(const struct json *object, FILE *out)
     return fprintf(out, "%.*s%s", (int)size - 1, text, size > 2 ? "," : "") > 0;
 }
 
-/* Put together as text: a tree of 100 000 kernels would be many times as large. */
+/* Builds the JSON as text: a tree of 100 000 kernels would take many times the memory. */
 static int show_json(const struct invocation *invocation, struct showing *s, struct kiln_error *err)
 {
     KILN_AUTO(mem) char *text = NULL;

@@ -13,7 +13,8 @@ static void print_report(const struct json *report)
              units_kernels(json_get_u64(report, "kernels", 0), kernels));
     output_clean(line, false);
     puts(line);
-    /* It was damaged when it was looked up, and is not any more: the disk, or memory. */
+    /* Kernels that were damaged when they were looked up and are good now: disk or memory may be
+     * failing. */
     for (const struct json *j = json_first(json_get(report, "quarantine")); j; j = json_next(j)) {
         snprintf(line, sizeof(line), "  failed before: %.160s: %.300s",
                  json_get_text(j, "kernel", "?"), json_get_text(j, "text", ""));
@@ -29,10 +30,10 @@ static int judge_report(const struct json *report, const char *name, struct kiln
     if (damaged == 0)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_CORRUPT,
-                    "%llu of %llu kernels of '%.100s' are damaged (%.200s): they are treated as "
-                    "not there; install the package again",
+                    "%llu of %llu kernels of '%.100s' are damaged (%.200s) and not used; install "
+                    "the package again",
                     (unsigned long long)damaged, (unsigned long long)kernels, name,
-                    json_get_text(report, "first", "no more is known"));
+                    json_get_text(report, "first", "no details"));
 }
 
 static int verify_one(const struct invocation *invocation, const char *name,

@@ -13,15 +13,15 @@ struct prefetch_options {
 #define AT(field) offsetof(struct prefetch_options, field)
 static const struct option options[] = {
     { "target", 't', OPTION_TEXT, AT(target), "TARGET",
-      "what to compile for: gfx90a, gfx1100, sm_90, ... (needed)", 0, 0 },
+      "the target: gfx90a, gfx1100, sm_90, ... (required)", 0, 0 },
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "MIOpen's name of the device: gfx90a68", 0,
       0 },
-    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "compiler to use; see 'toolchain ls'", 0,
-      0 },
-    { "solver", 0, OPTION_TEXT, AT(solver), "NAME", "solver to use, else the best that applies", 0,
+    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "the compiler to use; see 'toolchain ls'",
+      0, 0 },
+    { "solver", 0, OPTION_TEXT, AT(solver), "NAME", "the solver to use (the best that applies)", 0,
       0 },
     { "jobs", 'j', OPTION_NUMBER, AT(jobs), "N",
-      "problems to have in flight (as many as kilnd allows)", 1, PREFETCH_JOBS_MAX },
+      "problems to request at a time (as many as kilnd allows)", 1, PREFETCH_JOBS_MAX },
 };
 #undef AT
 
@@ -45,8 +45,7 @@ static int run_prefetch(const struct invocation *invocation, struct kiln_error *
     const struct prefetch_options *o = invocation->options;
     PREFETCH_AUTO struct prefetch p = { 0 };
     if (!o->target)
-        return cli_fail(err, KILN_E_INVALID,
-                        "prefetch needs --target: what to compile for, such as gfx90a or sm_90");
+        return cli_fail(err, KILN_E_INVALID, "prefetch needs --target, such as gfx90a or sm_90");
     const struct prefetch_question question = {
         .invocation = invocation,
         .path = invocation->words[0],

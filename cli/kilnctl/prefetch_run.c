@@ -8,13 +8,13 @@
 
 #include <string.h>
 
-/* Problems sent together where no number of jobs is given.  Bounded so that one that never comes is
- * noticed within TIMEOUT_MS, not at the end of a long file. */
+/* Problems in one request if --jobs is not given.  The limit bounds how late a missing answer is
+ * noticed: after TIMEOUT_MS, not at the end of a long file. */
 #define BATCH 256u
-/* 256 kernels of some seconds each, on a machine of one core. */
+/* Enough for 256 kernels of some seconds each on a machine with one core. */
 #define TIMEOUT_MS (30 * 60 * 1000)
 
-/* Answers of one batch arrive with their place in it. */
+/* Answers carry their index within a batch; |first| is the batch's index in the prefetch. */
 struct batch {
     struct prefetch *prefetch;
     size_t first;
@@ -53,7 +53,7 @@ static int read_problems(struct prefetch *p, const char *path, struct kiln_error
         rc = err->code;
     }
     if (!rc && file.count == 0)
-        rc = cli_fail(err, KILN_E_INVALID, "'%s' holds no MIOpenDriver command lines", path);
+        rc = cli_fail(err, KILN_E_INVALID, "'%s' contains no MIOpenDriver command lines", path);
     p->report.lines = file.count;
     p->report.problems = p->problems.count;
     p->report.repeats = p->problems.repeats;
@@ -131,7 +131,7 @@ static void *request_plans(void *context)
     return NULL;
 }
 
-/* One thread a problem in flight; the first one is this. */
+/* Uses one thread per concurrent problem; the calling thread is one of them. */
 static int run_threads(struct prefetch *p, size_t count, struct kiln_error *err)
 {
     pthread_t threads[PREFETCH_JOBS_MAX];
@@ -146,7 +146,8 @@ static int run_threads(struct prefetch *p, size_t count, struct kiln_error *err)
     return p->broken;
 }
 
-/* Whether all that was asked for is there; |rc| is what broke it off, if anything did. */
+/* Returns KILN_E_OK if every kernel is ready.  |rc| is the error that ended the prefetch early, if
+ * any. */
 static int judge_prefetch(const struct prefetch *p, int rc, struct kiln_error *err)
 {
     const struct prefetch_report *r = &p->report;
@@ -160,7 +161,7 @@ static int judge_prefetch(const struct prefetch *p, int rc, struct kiln_error *e
     return KILN_E_OK;
 }
 
-/* The first problem alone, where it may fail for a reason that all the others share. */
+/* Requests the first problem alone, because it may fail for a reason that all problems share. */
 static int try_first(struct prefetch *p, bool doubtful, struct kiln_error *err)
 {
     struct kiln_plan *plan = NULL;

@@ -8,14 +8,15 @@
 #include <string.h>
 
 #define NAP_MS 20
-#define NAPS_MAX (10u * 60 * 1000 / NAP_MS) /* without progress: a disk that hangs */
+#define NAPS_MAX (10u * 60 * 1000 / NAP_MS) /* without progress: the disk hangs */
 
 struct puts {
     uint64_t given, ended, lost;
-    bool writable; /* the store can be written to, now */
+    bool writable; /* the store can be written now */
 };
 
-/* A user may have few administrative requests unanswered, and many ranks that prefetch at once. */
+/* Repeats the request while kilnd is busy: many ranks may prefetch at once, and a user may have
+ * only a few administration requests in flight. */
 static int ask_in_turn(const struct invocation *invocation, const char *request,
                        const struct json *arguments, struct json **ret_answer,
                        struct kiln_error *err)
@@ -53,14 +54,16 @@ int prefetch_stored_begin(const struct invocation *invocation, struct prefetch_s
     return rc;
 }
 
-/* They are written one after the other, so those of others do not put off the end. */
+/* Waits until all kernels that were queued at the first look are written.  kilnd writes them in
+ * order, so kernels that are queued later do not delay the end. */
 static int wait_for_puts(const struct invocation *invocation, struct puts *ret_puts,
                          struct kiln_error *err)
 {
     int rc = read_puts(invocation, ret_puts, err);
     uint64_t given = ret_puts->given, ended = ret_puts->ended;
     unsigned naps = 0;
-    while (!rc && ret_puts->ended < given && ret_puts->given >= given) { /* less: it is another */
+    while (!rc && ret_puts->ended < given &&
+           ret_puts->given >= given) { /* else kilnd was restarted */
         if (naps++ == NAPS_MAX)
             return cli_fail(err, KILN_E_TIMED_OUT,
                             "kilnd is still writing kernels to its disk after %u s",
@@ -73,7 +76,8 @@ static int wait_for_puts(const struct invocation *invocation, struct puts *ret_p
     return rc;
 }
 
-/* Others lose kernels too, and a disk that is full now may have had room for ours. */
+/* Checks each kernel, because the lost ones may belong to other users, and a disk that is full now
+ * may have had space before. */
 static int count_not_stored(const struct invocation *invocation,
                             const struct prefetch_report *report, uint64_t *ret_count,
                             struct kiln_error *err)
@@ -105,7 +109,7 @@ static int fail_not_stored(const struct json *store, uint64_t lost, struct kiln_
     const char *why = json_get_text(store, "trouble", "kilnd's log says why");
     bool full = strcmp(json_get_text(store, "health", ""), "full") == 0;
     int code = full ? KILN_E_FULL : KILN_E_IO;
-    return cli_fail(err, code, "%s not stored, and gone when kilnd ends: %.400s",
+    return cli_fail(err, code, "%s not stored, so lost when kilnd stops: %.400s",
                     units_kernels(lost, kernels), why);
 }
 

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * Whether what was compiled meanwhile is on the disk: kilnd answers first, and stores afterwards.
+ * Checks that prefetched kernels are on disk: kilnd answers first and stores afterwards.
  *
- * Role       compares kilnd's counters of before and after; where they leave a doubt, asks for each
- *            kernel, so that neither what others lost nor a full disk that kept all counts
+ * Role       compares kilnd's counters before and after the prefetch.  If they are inconclusive,
+ *            checks each kernel, because other users' kernels may be the ones that were lost
  * Ownership  plain values
  * Threading  one thread
  */
@@ -15,16 +15,15 @@
 #include <stdint.h>
 
 struct prefetch_stored {
-    uint64_t lost_before; /* puts that were not kept */
+    uint64_t lost_before; /* kernels that kilnd had failed to store before */
 };
 
-/* An older kilnd, which has no such counters, is taken to keep everything. */
+/* An older kilnd without these counters is assumed to store everything. */
 CLI_MUST_CHECK int prefetch_stored_begin(const struct invocation *invocation,
                                          struct prefetch_stored *ret_kept, struct kiln_error *err);
-/* Waits until all that was compiled so far is written, or not, as long as there is progress.
- * KILN_E_FULL or KILN_E_IO, with kilnd's reason, where kernels of |report|, |not_stored| of them,
- * are in kilnd's memory and not on its disk; a cache that is switched off by its settings is no
- * failure. */
+/* Waits until kilnd has written, or failed to write, everything compiled so far.  KILN_E_FULL or
+ * KILN_E_IO, with kilnd's reason, if kernels of |report| are only in kilnd's memory; sets its
+ * |not_stored| to their number.  A cache that the settings switch off is not a failure. */
 CLI_MUST_CHECK int prefetch_stored_check(const struct invocation *invocation,
                                          const struct prefetch_stored *kept,
                                          struct prefetch_report *report, struct kiln_error *err);

@@ -21,9 +21,9 @@ struct report_options {
 #define AT(field) offsetof(struct report_options, field)
 static const struct option options[] = {
     { "output", 'o', OPTION_TEXT, AT(file), "FILE",
-      "where to write it; an older report is replaced", 0, 0 },
+      "the file to write; an older report is replaced (required)", 0, 0 },
     { "since", 0, OPTION_TIME, AT(since), "TIME",
-      "how far back the charts go, such as 7d; without it all that is kept", 0, 0 },
+      "how far back the charts go, such as 7d (all recorded history)", 0, 0 },
 };
 #undef AT
 
@@ -77,7 +77,7 @@ static int gather_answers(const struct invocation *invocation, uint64_t now, str
         rc = ask_ledger(invocation, "uid", &a->by_user, err);
     if (!rc)
         rc = ask_ledger(invocation, "program", &a->by_program, err);
-    /* There may be no tuning.db, and a host may have no GPU: their parts say so. */
+    /* There may be no tuning.db or no GPU; the report says so. */
     if (!rc && admin_ask(invocation, "tuning_stats", NULL, &a->tuning, &unused))
         a->tuning = NULL;
     if (!rc && admin_ask(invocation, "package_coverage", NULL, &a->coverage, &unused))
@@ -85,13 +85,13 @@ static int gather_answers(const struct invocation *invocation, uint64_t now, str
     return rc;
 }
 
-/* Whose content it is decides, not its name: no other file is lost to a slip of the hand. */
+/* Refuses to replace a file that is not a report, so that a typing error destroys nothing. */
 static int check_place(const char *path, struct kiln_error *err)
 {
     char begin[sizeof(REPORT_MARK)] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return KILN_E_OK; /* none there, or new_file_write says what is wrong */
+        return KILN_E_OK; /* no such file, or new_file_write reports the error */
     ssize_t got = read(fd, begin, strlen(REPORT_MARK));
     close(fd);
     if (got == 0 || strcmp(begin, REPORT_MARK) == 0)
@@ -101,7 +101,8 @@ static int check_place(const char *path, struct kiln_error *err)
                     path);
 }
 
-/* It names users and programs: who wants others to read it says so once, and it stays so. */
+/* A report names users and programs, so a new one is private.  An existing report keeps its mode.
+ */
 static mode_t mode_for(const char *path)
 {
     struct stat seen;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLUMNS_MAX 2100 /* what kilnd answers at most, and what is not written yet */
-#define COLUMNS_MIN 24   /* a daemon of today gets thin columns at the right, not one wide one */
+#define COLUMNS_MAX 2100 /* kilnd's limit, and some for the period that is not recorded yet */
+#define COLUMNS_MIN 24   /* after the first start, thin columns at the right, not one wide one */
 
 static const char *const tiers[] = { "hot", "disk", "package" };
 enum { TIERS = 3 };
@@ -35,7 +35,8 @@ static void add_column(struct columns *all, const struct chart_column *column)
     all->most = sum > all->most ? sum : all->most;
 }
 
-/* What kilnd has not written down yet comes last; its time is its end. */
+/* The column of a sample.  The current sample, which kilnd has not recorded yet, states the end of
+ * its period instead of the begin. */
 static struct chart_column column_of(const struct json *sample, bool is_current)
 {
     struct chart_column column = { .time = json_get_u64(sample, "time", 0),
@@ -138,20 +139,18 @@ void report_over_time(const struct report *r, FILE *out)
     if (all)
         collect_columns(r->history, all, add_hits);
     if (!all || all->count == 0)
-        fputs("<p class=\"none\">Nobody has asked for a kernel yet. Once jobs run, this shows how "
-              "many "
-              "of theirs were already there.</p>",
+        fputs("<p class=\"none\">No kernel has been requested yet. Once jobs run, this chart shows "
+              "how many of their kernels were found.</p>",
               out);
     else
         write_hits(r, all, out);
     fputs("</section>\n<section><h2>Time saved</h2>"
-          "<p class=\"soft\">Each kernel that was found is worth the time that compiling it "
-          "took.</p>",
+          "<p class=\"soft\">Each kernel that was found saves the time that compiling it took.</p>",
           out);
     if (all)
         collect_columns(r->history, all, add_saved);
     if (!all || all->count == 0)
-        fputs("<p class=\"none\">Nothing was compiled or saved in this time.</p>", out);
+        fputs("<p class=\"none\">Nothing was compiled or saved in this period.</p>", out);
     else
         write_saved(r, all, out);
     fputs("</section>\n", out);

@@ -8,7 +8,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define ROWS_MAX 25 /* of a ledger; the rest is a line of its own */
+#define ROWS_MAX 25 /* rows of a usage table; the others are summed in one row */
 
 static void begin_section(FILE *out, const char *title, const char *explanation)
 {
@@ -18,7 +18,7 @@ static void begin_section(FILE *out, const char *title, const char *explanation)
         html_element(out, "p", "soft", "%s", explanation);
 }
 
-/* A bar as wide as the share, in a cell of its own. */
+/* Writes a cell with a bar as wide as the share. */
 static void share_cell(FILE *out, double part, double whole)
 {
     double percent = whole > 0 && part > 0 ? 100 * part / whole : 0;
@@ -34,12 +34,12 @@ static void share_cell(FILE *out, double part, double whole)
 static const struct {
     const char *name, *what;
 } reasons[] = {
-    { "new", "Nobody had asked for it before, or it had been evicted" },
-    { "uncached", "To be compiled anew: a job asked for that, or kilnctl doctor" },
-    { "remembered", "It failed to compile a while ago" },
-    { "unknown", "Asked for by key or name alone, and nobody had it" },
-    { "refused", "A limit was reached, or no compiler was to be had" },
-    { "damaged", "What was stored failed its check" },
+    { "new", "It was not requested before, or it had been evicted" },
+    { "uncached", "A job or kilnctl doctor asked to compile it again" },
+    { "remembered", "It failed to compile recently" },
+    { "unknown", "It was requested only by key or name, and no tier had it" },
+    { "refused", "A limit was reached, or no compiler was available" },
+    { "damaged", "The stored kernel failed its check" },
     { "store", "The store could not be read" },
 };
 
@@ -50,8 +50,8 @@ void report_misses(const struct report *r, FILE *out)
     double all = json_get_number(r->history, "misses", 0);
     begin_section(
         out, "Misses by reason",
-        "Kernels that jobs asked for and no tier had, since kilnd started. What a prefetch had "
-        "made is not among them.");
+        "Kernels that jobs requested and no tier had, since kilnd started. Prefetches do not "
+        "count.");
     if (!(all > 0)) {
         fputs("<p class=\"none\">None so far.</p></section>\n", out);
         return;
@@ -74,7 +74,7 @@ void report_misses(const struct report *r, FILE *out)
     fputs("</tbody></table></div></section>\n", out);
 }
 
-/* ---- who has what ---- */
+/* ---- usage by target, user and program ---- */
 
 static void write_usage_row(FILE *out, const char *class, const char *name, const struct json *row,
                             double most)
@@ -148,7 +148,7 @@ static void write_usage(const struct json *ledger, const char *title, const char
     if (!ledger ||
         (json_count(json_get(ledger, "rows")) == 0 && is_nothing(json_get(ledger, "total")))) {
         fputs(ledger ? "<p class=\"none\">Nothing is stored yet.</p>"
-                     : "<p class=\"none\">kilnd did not tell.</p>",
+                     : "<p class=\"none\">kilnd's answer is missing.</p>",
               out);
         return;
     }
@@ -250,15 +250,14 @@ static void tuning_table(const struct json *t, FILE *out)
 void report_tuning(const struct report *r, FILE *out)
 {
     begin_section(out, "Tuning coverage",
-                  "How often somebody had measured the problem that a job asked "
-                  "about.");
+                  "How often a record existed for a problem that a job looked up.");
     if (r->tuning)
         tuning_table(r->tuning, out);
     else
-        fputs("<p class=\"none\">There are no tuning records: 'kilnctl db import' takes over "
-              "MIOpen's, "
-              "'kiln-driver conv -s 1 ...' measures.</p>",
-              out);
+        fputs(
+            "<p class=\"none\">There are no tuning records: 'kilnctl db import' imports MIOpen's, "
+            "'kiln-driver conv -s 1 ...' measures new ones.</p>",
+            out);
     fputs("</section>\n", out);
 }
 

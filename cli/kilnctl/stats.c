@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define BY_CHOICES "uid target program"
-#define SHOWN_MAX 40 /* rows of a table for people; --json has all */
+#define SHOWN_MAX 40 /* rows of the table; --json has all */
 
 struct stats_options {
     const char *by;
@@ -16,12 +16,12 @@ struct stats_options {
 
 static const struct option options[] = {
     { "by", 0, OPTION_TEXT, offsetof(struct stats_options, by), "uid|target|program",
-      "compile time saved and space taken, by uid, target or program", 0, 0 },
+      "show compile time saved and space used by uid, target or program", 0, 0 },
 };
 
 /* ---- by user, target or program ---- */
 
-static void add_figures(struct table *table, const struct json *row)
+static void add_counts(struct table *table, const struct json *row)
 {
     char text[UNITS_TEXT_MAX];
     table_cell(table, "%s", units_seconds(json_get_number(row, "saved_s", 0), text));
@@ -38,13 +38,13 @@ static void add_row(struct table *table, const struct json *row, const char *by)
     bool is_user = strcmp(by, "uid") == 0;
     table_cell_in(table, COLOUR_BOLD, "%s",
                   is_user ? db_user_name(row, who) : json_get_text(row, by, "?"));
-    add_figures(table, row);
+    add_counts(table, row);
 }
 
 static void add_named(struct table *table, const struct json *row, const char *name)
 {
     table_cell(table, "%s", name);
-    add_figures(table, row);
+    add_counts(table, row);
 }
 
 static bool is_empty(const struct json *row)
@@ -84,9 +84,9 @@ static void print_since(const struct json *reply)
 {
     char when[UNITS_TEXT_MAX];
     bool kept = json_get_bool(reply, "kept", true);
-    printf("\nsince %s%s; kernels and stored: what is in the store now\n",
+    printf("\nsince %s%s; KERNELS and STORED count the store's present contents\n",
            units_when(json_get_u64(reply, "since", 0), when),
-           kept ? "" : ", and not kept: the cache is off or read-only");
+           kept ? "" : ", and lost at the next restart: the cache is off or read-only");
 }
 
 static int run_by(const struct invocation *invocation, const char *by, struct kiln_error *err)

@@ -11,7 +11,7 @@ static const struct option options[] = {
     { "probe", 0, OPTION_LIST, offsetof(struct toolchain_options, probe), "TARGET...",
       "try a one-line kernel for these targets", 0, 0 },
     { "all", 0, OPTION_FLAG, offsetof(struct toolchain_options, all), NULL,
-      "try every target that kiln knows", 0, 0 },
+      "try a one-line kernel for every target that kiln knows", 0, 0 },
 };
 
 static struct json *create_request(const struct toolchain_options *o)
@@ -94,13 +94,13 @@ static int run_toolchain_ls(const struct invocation *invocation, struct kiln_err
     const struct json *toolchains = json_get(reply, "toolchains");
     if (json_count(toolchains) == 0)
         puts("kilnd found no compiler on this host: install hiprtc, clang, NVRTC or an OpenCL "
-             "runtime; it looks again within a minute");
+             "runtime; kilnd searches again within a minute");
     rc = json_count(toolchains) ? print_toolchains(toolchains, err) : KILN_E_OK;
     if (!rc)
         rc = print_targets(toolchains, err);
     const struct toolchain_options *o = invocation->options;
     if (!rc && !o->all && json_count(toolchains) > 0)
-        puts("\nTargets appear once they were tried; 'kilnctl toolchain ls --all' tries every one "
+        puts("\nOnly targets that were tried are listed; 'kilnctl toolchain ls --all' tries all "
              "that kiln knows.");
     return rc;
 }

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #define EVERY_MS 1000
-/* A kilnd that is slower is as good as none: keys are looked at between two answers. */
+/* Keys are read between two answers, so a slower kilnd counts as absent. */
 #define ASK_MS 3000
-#define ASK_AGAIN_MS 300 /* while none answers */
+#define ASK_AGAIN_MS 300 /* while no kilnd answers */
 #define KEYS "q: quit   s: sort"
 
 struct top_options {
@@ -22,20 +22,20 @@ struct top_options {
 
 static const struct option options[] = {
     { "once", 0, OPTION_FLAG, offsetof(struct top_options, once), NULL,
-      "print the page once, of one second, and end; needs no terminal", 0, 0 },
+      "print one page, sampled over a second, and exit; needs no terminal", 0, 0 },
 };
 
 struct top {
     const struct invocation *invocation;
     struct top_sample sample; /* owned */
     struct top_rates rates;
-    struct kiln_error err; /* of the last try */
+    struct kiln_error err; /* of the last request */
     bool failed;
     enum top_sort sort;
     uint64_t due_ns; /* when to ask again */
 };
 
-/* ---- one look ---- */
+/* ---- --once ---- */
 
 static int print_once(const struct invocation *invocation, struct kiln_error *err)
 {
@@ -49,7 +49,7 @@ static int print_once(const struct invocation *invocation, struct kiln_error *er
     if (rc)
         return rc;
     struct top_rates rates = top_rates_of(&before, &now);
-    if (!rates.known) /* it was restarted just now */
+    if (!rates.known) /* kilnd was restarted meanwhile */
         rates = top_rates_since_start(&now);
     if (invocation->common->json) {
         KILN_AUTO(json) struct json *all = top_to_json(&now, &rates);

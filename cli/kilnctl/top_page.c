@@ -19,7 +19,7 @@ struct writer {
     size_t width, height;
 };
 
-/* Names come from elsewhere: no byte of them may move the cursor. */
+/* Names are untrusted, so bytes that could move the cursor are replaced. */
 static void clean_line(char *text)
 {
     for (; *text; text++) {
@@ -51,10 +51,10 @@ static void put_rates(struct writer *w, const struct top_view *v)
 {
     const struct top_rates *r = v->rates;
     if (r->known)
-        put_line(w, TOP_PLAIN, "Requests %.1f/s   kernels asked for %.1f/s   compiled %.1f/s",
+        put_line(w, TOP_PLAIN, "Requests %.1f/s   kernels requested %.1f/s   compiled %.1f/s",
                  r->requests_s, r->fetches_s, r->compiles_s);
     else
-        put_line(w, TOP_PLAIN, "Requests -/s   kernels asked for -/s   compiled -/s");
+        put_line(w, TOP_PLAIN, "Requests -/s   kernels requested -/s   compiled -/s");
 }
 
 static void put_bar(struct writer *w, const char *name, double share, bool known)
@@ -164,7 +164,7 @@ static void put_compiles(struct writer *w, const struct top_view *v)
         put_compile(w, rows[i]);
 }
 
-/* ---- who waits ---- */
+/* ---- waiting users ---- */
 
 static void put_user(struct writer *w, const char *who, const struct json *j)
 {
@@ -199,7 +199,7 @@ void top_page_fill(const struct top_view *v, struct top_page *ret_page)
                         .height = v->height ? v->height : TOP_LINES_MAX };
     ret_page->count = 0;
     if (v->trouble)
-        put_line(&w, TOP_WARNING, "no daemon, trying again: %.200s", v->trouble);
+        put_line(&w, TOP_WARNING, "no daemon, retrying: %.200s", v->trouble);
     if (!v->sample->stats)
         return;
     put_head(&w, v);

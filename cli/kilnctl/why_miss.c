@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* -F 0 asks for three at once. */
+/* -F 0 means three problems: one for each direction. */
 #define PROBLEMS_MAX 3
 #define LINE_MAX 4096
 
@@ -17,16 +17,17 @@ struct why_options {
 #define AT(field) offsetof(struct why_options, field)
 static const struct option options[] = {
     { "target", 't', OPTION_TEXT, AT(target), "TARGET",
-      "what a PROBLEM's kernels are for: gfx90a, sm_90, ... (needed with it)", 0, 0 },
-    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "compiler that would make them", 0, 0 },
+      "the target: gfx90a, sm_90, ... (required with a PROBLEM)", 0, 0 },
+    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME",
+      "the compiler that would build the kernels", 0, 0 },
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "MIOpen's name of the device: gfx90a68", 0,
       0 },
     { "solver", 0, OPTION_TEXT, AT(solver), "NAME",
-      "solver of a PROBLEM, else the best that applies", 0, 0 },
+      "the solver for a PROBLEM (the best that applies)", 0, 0 },
 };
 #undef AT
 
-/* ---- the question ---- */
+/* ---- the request ---- */
 
 static bool is_key(const struct invocation *invocation)
 {
@@ -62,13 +63,13 @@ static int ask_key(const struct invocation *invocation, struct json *answers,
     char key[KEY_DIGITS + 1];
     if (o->target || o->toolchain || o->database_id)
         return cli_fail(err, KILN_E_INVALID,
-                        "a key covers target and toolchain already: --target, --toolchain and "
-                        "--db-id go with a PROBLEM");
+                        "a key already covers target and toolchain: --target, --toolchain and "
+                        "--db-id work only with a PROBLEM");
     int rc = key_prefix_complete(invocation, invocation->words[0], key, err);
     if (rc == KILN_E_NOT_FOUND)
         return cli_fail(err, rc,
-                        "no stored kernel's key begins with '%s': of one that is not stored give "
-                        "all %d digits",
+                        "no stored kernel's key begins with '%s': for a kernel that is not stored, "
+                        "give all %d digits",
                         invocation->words[0], KEY_DIGITS);
     return rc ? rc : query_why(invocation, "key", key, answers, err);
 }
@@ -82,8 +83,7 @@ static int ask_problems(const struct invocation *invocation, struct json *answer
     char line[LINE_MAX];
     if (!o->target)
         return cli_fail(err, KILN_E_INVALID,
-                        "why-miss needs --target with a PROBLEM: what its kernels are for, such as "
-                        "gfx90a");
+                        "why-miss needs --target with a PROBLEM, such as --target gfx90a");
     int rc = command_join_words(invocation, line, sizeof(line), err);
     if (!rc)
         rc = kiln_problem_from_driver(line, problems, &count, err);
@@ -95,9 +95,9 @@ static int ask_problems(const struct invocation *invocation, struct json *answer
     return rc;
 }
 
-/* ---- the answer ---- */
+/* ---- the reply ---- */
 
-/* The texts may be long: each has a line of its own, the last of the row. */
+/* Each text has a row of its own and comes last in it, because texts may be long. */
 static void add_part(struct table *table, const struct json *difference)
 {
     static const char *const sides[] = { "wanted", "there" };

@@ -216,7 +216,7 @@ TEST(doctor, a_user_outside_the_group_is_advised_to_join_it_and_log_in_again)
         print_message("SKIPPED: other users cannot run what is in '%s'\n", KILN_BIN);
         skip();
     }
-    expect_status(&f->result, 1, "for group " GROUP ", which user nobody is not in");
+    expect_status(&f->result, 1, "group " GROUP);
     assert_says(f->result.output, "usermod -aG " GROUP " nobody");
 
     /* What usermod would write, in a copy that only this test sees. */
@@ -300,7 +300,7 @@ TEST(doctor, settings_that_are_no_json_are_named)
     assert_says(f->result.output, "kilnd --check-config");
     put_file(in_directory(f, "settings.json"), "{\"cache_limt\":\"3G\"}");
     kilnctl(f, "doctor", "--config", in_directory(f, "settings.json"));
-    expect_status(&f->result, 1, "settings.json': 'cache_limt' is no setting");
+    expect_status(&f->result, 1, "'cache_limt'");
     assert_says(f->result.output, "fail    settings");
 }
 
@@ -423,8 +423,8 @@ TEST(doctor, a_package_for_another_gpu_is_joined_by_the_right_one)
     kilnctl_ok(f, "pkg", "build", "--target", "gfx906", "--db-id", "gfx906_60", "--problems",
                in_directory(f, "one.txt"), "-o", in_directory(f, "gfx906_60.kdb"));
     kilnctl_ok(f, "pkg", "install", in_directory(f, "gfx906_60.kdb"));
-    assert_says(f->result.output, "it fits no GPU of this host");
-    doctor_fails(f, "none is for this host's gfx90a68", "(gfx90a68.kdb)");
+    assert_says(f->result.output, "applies to no GPU");
+    doctor_fails(f, "host's gfx90a68", "(gfx90a68.kdb)");
 
     kilnctl_ok(f, "pkg", "build", "--target", "gfx90a", "--db-id", "gfx90a68", "--problems",
                in_directory(f, "one.txt"), "-o", in_directory(f, "gfx90a68.kdb"));
@@ -548,7 +548,7 @@ TEST(doctor, top_sorts_resizes_outlives_a_restart_and_quits)
     expect_shown(&t, "at once, by program");
 
     daemon_process_stop(&f->daemon);
-    expect_shown(&t, "no daemon, trying again");
+    expect_shown(&t, "no daemon, retrying");
     daemon_process_start(&f->daemon);
     snprintf(pid, sizeof(pid), "pid %d ", (int)f->daemon.pid);
     expect_shown(&t, pid);

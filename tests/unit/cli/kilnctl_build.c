@@ -298,8 +298,8 @@ static const char *refused(struct fixture *f, const char *target, const char *na
 TEST(kilnctl_build, a_package_that_no_gpu_would_use_is_not_built)
 {
     struct fixture *f = *state;
-    assert_says(refused(f, "gfx90a", "out.kdb"),
-                "'out.kdb' names none that kiln knows: call it gfx90a.kdb");
+    assert_says(refused(f, "gfx90a", "out.kdb"), "'out.kdb'");
+    assert_says(f->run.err.text, "gfx90a.kdb");
     assert_says(f->run.err.text, "--db-id");
     assert_says(refused(f, "gfx90a:xnack+", "gfx908_60.kdb"), "'gfx908_60.kdb'");
     assert_says(refused(f, "gfx90a:xnack+", "gfx908_60.kdb"), "--target");
@@ -370,8 +370,7 @@ TEST(kilnctl_build, a_package_for_one_of_nvidias_gpus_bears_the_targets_name)
         reported_end(&f->reported);
         must(rc, f->run.err);
         assert_says(fake.requests[1], "\"database_id\":\"sm_90_132\"");
-        assert_int_equal(strstr(f->reported.text, "it must be installed as 'sm_90a.kpkg'") != NULL,
-                         i);
+        assert_int_equal(strstr(f->reported.text, "'sm_90a.kpkg'") != NULL, i);
     }
 }
 

@@ -135,8 +135,8 @@ TEST(kilnctl_caches, where_the_number_of_lost_rows_is_unknown_that_is_reported)
     assert_says(f->run.err.text, "5 damaged");
     assert_says(f->run.err.text, "at least");
     assert_says(f->run.err.text, "3 lost");
-    assert_says(f->reported.text,
-                "is damaged: 9 imported, 0 damaged, others may be lost, how many is not known");
+    assert_says(f->reported.text, "9 imported");
+    assert_says(f->reported.text, "unknown number");
 }
 
 TEST(kilnctl_caches, an_unknown_number_of_lost_rows_shows_in_the_sums_of_the_json_too)
@@ -247,9 +247,9 @@ TEST(kilnctl_caches, the_version_is_read_from_the_name_of_the_caches_directory)
     struct fixture *f = *state;
     assert_says(import_from(f, "2.17.0.a82233c22", NULL, NULL),
                 ",\"version\":\"2.17.0.a82233c22\"}");
-    assert_says(
-        f->run.printed,
-        "978 kernels for gfx90a68 imported, for you alone, kept as MIOpen 2.17.0.a82233c22\n");
+    assert_says(f->run.printed, "978 kernels");
+    assert_says(f->run.printed, "you alone");
+    assert_says(f->run.printed, "2.17.0.a82233c22");
     assert_says(import_from(f, "3.5.1.", NULL, NULL), ",\"version\":\"3.5.1\"}");
     assert_says(import_from(f, "3.5.1", NULL, NULL), ",\"version\":\"3.5.1\"}");
 }
@@ -261,7 +261,7 @@ TEST(kilnctl_caches, a_version_that_is_given_counts_more_and_none_is_no_version)
                 ",\"version\":\"2.17.0\"}");
     assert_says(f->run.printed, "2.17.0");
     assert_null(strstr(import_from(f, "2.17.0.a82233c22", "--miopen", "none"), "version"));
-    assert_null(strstr(f->run.printed, "kept as"));
+    assert_null(strstr(f->run.printed, "stored for"));
 }
 
 TEST(kilnctl_caches, directories_of_other_names_say_no_version)
