@@ -76,7 +76,7 @@ TEST(driver_pocl_directory, a_user_who_wants_pocls_kernel_cache_has_it)
     assert_string_equal(getenv("POCL_KERNEL_CACHE"), "1");
 }
 
-TEST(driver_pocl_directory, processes_that_are_given_one_directory_share_none)
+TEST(driver_pocl_directory, processes_with_the_same_parent_directory_get_private_ones)
 {
     struct fixture *f = *state;
     struct pocl_directory other;

@@ -63,7 +63,7 @@ static const char *print_json(struct fixture *f, const struct kiln_error *failur
     return printed(f);
 }
 
-TEST(driver_report, a_transposed_convolution_is_said_to_be_one)
+TEST(driver_report, a_transposed_convolution_is_reported_as_transposed)
 {
     struct fixture *f = *state;
     struct report_place place = { .command = "conv -n 1 -F 2" };

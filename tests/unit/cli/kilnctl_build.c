@@ -82,32 +82,19 @@ struct fixture {
 
 #define BUILT "{\"kernels\":2,\"size\":7,\"failed\":[],\"failures\":0}"
 
-static int set_up(void **state)
+static void prepare(struct fixture *f)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     memset(&seen, 0, sizeof(seen));
     fake.answers[0].reply = TOOLCHAINS;
     fake.answers[1] = (struct fake_answer){ .reply = BUILT, .files = { "package" } };
-    scratch_directory_make(&f->directory);
     scratch_write(&f->directory, "problems", LINES);
     scratch_path(&f->directory, "problems", f->problems);
     scratch_path(&f->directory, "gfx90a68.kdb", f->out);
     scratch_path(&f->directory, "ops.key", f->key);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    scratch_directory_remove(&f->directory);
-    free(f);
-    return 0;
-}
-
-FIXTURE(kilnctl_build, set_up, tear_down);
+SCRATCH_FIXTURE(kilnctl_build, prepare);
 
 #define BUILD(f, ...)                                                                       \
     RUN(&(f)->run, "pkg", "build", "--target", "gfx90a", "--problems", (f)->problems, "-o", \
@@ -394,7 +381,7 @@ TEST(kilnctl_build, a_name_that_would_not_apply_is_pointed_out)
     assert_string_equal(content(f, "mine.kdb"), "package");
 }
 
-TEST(kilnctl_build, an_old_manifest_beside_a_new_package_is_pointed_out)
+TEST(kilnctl_build, an_old_manifest_next_to_a_new_package_is_reported)
 {
     struct fixture *f = *state;
     scratch_write(&f->directory, "gfx90a68.kdb.manifest", "old");
@@ -511,7 +498,7 @@ TEST(kilnctl_build, signing_needs_a_key_that_only_its_owner_reads)
     assert_false(scratch_has(&f->directory, "problems.manifest"));
 }
 
-TEST(kilnctl_build, a_public_key_given_for_signing_is_called_one)
+TEST(kilnctl_build, signing_with_a_public_key_names_the_mistake)
 {
     struct fixture *f = *state;
     make_key(f);

@@ -15,31 +15,18 @@ struct fixture {
     char first[512], second[512], out[512], text[256];
 };
 
-static int set_up(void **state)
+static void prepare(struct fixture *f)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     fake_transfer_is_here = false;
-    scratch_directory_make(&f->directory);
     scratch_write(&f->directory, "gfx90a68.ukdb", "first");
     scratch_write(&f->directory, "gfx906_60.ukdb", "second");
     scratch_path(&f->directory, "gfx90a68.ukdb", f->first);
     scratch_path(&f->directory, "gfx906_60.ukdb", f->second);
     scratch_path(&f->directory, "out", f->out);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    scratch_directory_remove(&f->directory);
-    free(f);
-    return 0;
-}
-
-FIXTURE(kilnctl_caches, set_up, tear_down);
+SCRATCH_FIXTURE(kilnctl_caches, prepare);
 
 /* ---- import ---- */
 

@@ -14,13 +14,10 @@ struct fixture {
     char find[512], perf[512], user[512], out[512], text[256];
 };
 
-static int set_up(void **state)
+static void prepare(struct fixture *f)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     fake_transfer_is_here = false;
-    scratch_directory_make(&f->directory);
     scratch_write(&f->directory, "gfx90a68.HIP.fdb.txt", "find");
     scratch_write(&f->directory, "gfx906_60.db", "perf");
     scratch_write(&f->directory, "gfx906_60_1.1.0.udb", "user");
@@ -28,19 +25,9 @@ static int set_up(void **state)
     scratch_path(&f->directory, "gfx906_60.db", f->perf);
     scratch_path(&f->directory, "gfx906_60_1.1.0.udb", f->user);
     scratch_path(&f->directory, "out", f->out);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    scratch_directory_remove(&f->directory);
-    free(f);
-    return 0;
-}
-
-FIXTURE(kilnctl_db_files, set_up, tear_down);
+SCRATCH_FIXTURE(kilnctl_db_files, prepare);
 
 /* ---- import ---- */
 

@@ -536,7 +536,7 @@ TEST(kilnctl_doctor, one_that_makes_a_kernel_is_enough)
 }
 
 /* To install another compiler would be of no use. */
-TEST(kilnctl_doctor, one_that_could_not_be_asked_is_not_said_to_make_none)
+TEST(kilnctl_doctor, a_compiler_that_could_not_be_tried_is_not_called_unable)
 {
     struct fixture *f = *state;
     toolchains_conclude(try_clang(f, KILN_E_UNAVAILABLE), &f->findings);
@@ -591,7 +591,7 @@ static void judge_packages(struct fixture *f, const char *list, const char *cove
 #define GPU(coverage) \
     "{\"arch\":\"gfx90a\",\"database_id\":\"gfx90a68\",\"coverage\":\"" coverage "\"}"
 
-TEST(kilnctl_doctor, packages_for_other_gpus_fail_and_name_the_right_one)
+TEST(kilnctl_doctor, packages_for_other_gpus_fail_and_name_the_right_package)
 {
     struct fixture *f = *state;
     judge_packages(f, ONE_PACKAGE, "{\"gpus\":[" GPU("none") "," GPU("none") "]}");

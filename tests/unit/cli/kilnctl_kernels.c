@@ -71,27 +71,14 @@ struct fixture {
     char out[512], text[256];
 };
 
-static int set_up(void **state)
+static void prepare(struct fixture *f)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     memset(&fake_kernels, 0, sizeof(fake_kernels));
-    scratch_directory_make(&f->directory);
     scratch_path(&f->directory, "out", f->out);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    scratch_directory_remove(&f->directory);
-    free(f);
-    return 0;
-}
-
-FIXTURE(kilnctl_kernels, set_up, tear_down);
+SCRATCH_FIXTURE(kilnctl_kernels, prepare);
 
 /* ---- fetch ---- */
 

@@ -15,27 +15,14 @@ struct fixture {
     char out[512], text[4096];
 };
 
-static int set_up(void **state)
+static void prepare(struct fixture *f)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     fake_transfer_is_here = false;
-    scratch_directory_make(&f->directory);
     scratch_path(&f->directory, "out", f->out);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    scratch_directory_remove(&f->directory);
-    free(f);
-    return 0;
-}
-
-FIXTURE(kilnctl_miopen, set_up, tear_down);
+SCRATCH_FIXTURE(kilnctl_miopen, prepare);
 
 /* ---- overlay ---- */
 
@@ -155,7 +142,7 @@ TEST(kilnctl_miopen, an_overlay_as_json_lists_variables_files_and_remarks)
 }
 
 /* Its own databases would be hidden from it. */
-TEST(kilnctl_miopen, miopen_keeps_its_own_databases_where_kilnd_has_none)
+TEST(kilnctl_miopen, miopen_keeps_its_own_databases_if_kilnd_has_none)
 {
     struct fixture *f = *state;
     for (int i = 0; i < 4; i++)
@@ -425,7 +412,7 @@ TEST(kilnctl_miopen, new_kernels_are_imported_as_of_the_jobs_miopen)
     assert_says(f->run.printed, "/cache/gfx90a68.ukdb: 31");
 }
 
-TEST(kilnctl_miopen, a_perf_db_with_a_log_beside_it_has_changed)
+TEST(kilnctl_miopen, a_perf_db_with_a_log_next_to_it_has_changed)
 {
     struct fixture *f = *state;
     overlay_all(f);

@@ -25,26 +25,13 @@ struct fixture {
     struct kiln_error err;
 };
 
-static int set_up(void **state)
+static void prepare(struct fixture *f)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
-    scratch_directory_make(&f->directory);
     scratch_path(&f->directory, "out", f->path);
     sync_fails = 0;
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    scratch_directory_remove(&f->directory);
-    free(f);
-    return 0;
-}
-
-FIXTURE(kilnctl_new_file, set_up, tear_down);
+SCRATCH_FIXTURE(kilnctl_new_file, prepare);
 
 static int write_text(struct fixture *f, const char *text, bool replace)
 {

@@ -13,28 +13,15 @@ struct fixture {
     char path[512]; /* of a package in the directory */
 };
 
-static int set_up(void **state)
+static void prepare(struct fixture *f)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     fake_transfer_is_here = false;
-    scratch_directory_make(&f->directory);
     scratch_write(&f->directory, "gfx90a68.kdb", "package");
     scratch_path(&f->directory, "gfx90a68.kdb", f->path);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    scratch_directory_remove(&f->directory);
-    free(f);
-    return 0;
-}
-
-FIXTURE(kilnctl_packages, set_up, tear_down);
+SCRATCH_FIXTURE(kilnctl_packages, prepare);
 
 #define INSTALLED                                                                               \
     "{\"name\":\"gfx90a68.kdb\",\"database_id\":\"gfx90a68\",\"kernels\":978,\"size\":1572864," \
@@ -104,7 +91,7 @@ TEST(kilnctl_packages, a_package_may_be_given_another_name)
     assert_says(f->run.printed, "'ops'");
 }
 
-TEST(kilnctl_packages, a_manifest_beside_a_package_goes_with_it)
+TEST(kilnctl_packages, a_manifest_next_to_a_package_is_sent_with_it)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = INSTALLED;
@@ -277,7 +264,7 @@ TEST(kilnctl_packages, an_install_reports_how_far_it_is_and_why_it_tries_again)
         "{\"progress\":{\"stage\":\"checking\",\"done\":500,\"total\":1000}}" \
     }
 
-TEST(kilnctl_packages, the_last_stage_is_reported_to_its_end_only_where_the_install_came_to_one)
+TEST(kilnctl_packages, the_last_stage_is_reported_as_done_only_if_the_install_succeeded)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };

@@ -98,7 +98,7 @@ TEST(options, a_list_takes_the_words_up_to_the_next_option)
     assert_true(f->values.all);
 }
 
-TEST(options, an_unknown_option_is_named_with_the_nearest_one)
+TEST(options, an_unknown_option_is_named_with_the_nearest_option)
 {
     struct fixture *f = *state;
 
