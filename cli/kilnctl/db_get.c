@@ -83,7 +83,7 @@ static void cell_origin(struct table *table, const struct json *entry)
 static void add_entry(struct table *table, const struct json *record, const struct json *entry,
                       bool is_find)
 {
-    char who[DB_NAME_MAX], when[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
+    char user[DB_NAME_MAX], when[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
     bool left_out = json_get_bool(entry, "left_out", false);
     bool stale = left_out || json_get_bool(entry, "stale", false);
     table_cell_in(table, COLOUR_BOLD, "%s", json_get_text(entry, "solver", "?"));
@@ -100,7 +100,7 @@ static void add_entry(struct table *table, const struct json *record, const stru
                   left_out ? ", left out"
                   : stale  ? ", stale"
                            : "");
-    table_cell(table, "%s", db_user_name(json_get(entry, "uid") ? entry : record, who));
+    table_cell(table, "%s", db_user_name(json_get(entry, "uid") ? entry : record, user));
     cell_number(table, entry, "samples");
     cell_number(table, entry, "spread_ms");
     table_cell(table, "%s", units_when(json_get_u64(entry, "measured_at", 0), when));

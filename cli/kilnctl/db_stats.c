@@ -10,7 +10,7 @@
 static void add_system(struct table *table, const struct json *system)
 {
     char records[UNITS_TEXT_MAX], entries[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
-    char when[UNITS_TEXT_MAX], who[DB_NAME_MAX];
+    char when[UNITS_TEXT_MAX], user[DB_NAME_MAX];
     const char *backend = json_get_text(system, "backend", "");
     const char *state = json_get_text(system, "state", "?");
     bool ok = strcmp(state, "ok") == 0;
@@ -20,7 +20,7 @@ static void add_system(struct table *table, const struct json *system)
     table_cell(table, "%s", units_count(json_get_u64(system, "entries", 0), entries));
     table_cell(table, "%s", units_size(json_get_u64(system, "mapped_bytes", 0), size));
     table_cell(table, "%s", units_when(json_get_u64(system, "imported_at", 0), when));
-    table_cell(table, "%s", db_user_name(system, who));
+    table_cell(table, "%s", db_user_name(system, user));
     table_cell_in(table, ok ? COLOUR_GREEN : COLOUR_RED, "%s", state);
     table_cell(table, "%s", json_get_text(system, "source", "-"));
 }

@@ -23,14 +23,14 @@ static const struct option options[] = {
 
 static void print_stale(void *context, const struct json *item)
 {
-    char who[DB_NAME_MAX], when[UNITS_TEXT_MAX];
+    char user[DB_NAME_MAX], when[UNITS_TEXT_MAX];
     (void)context;
     db_say("stale: %.8s %.64s %.8s %.400s %.200s: %.100s, %.100s, %s, by %s",
            json_get_text(item, "kind", "?"), json_get_text(item, "database_id", "?"),
            json_get_text(item, "tier", "?"), json_get_text(item, "key", "?"),
            json_get_text(item, "solver", "?"), json_get_text(item, "driver", "unknown driver"),
            json_get_text(item, "toolchain", "unknown toolchain"),
-           units_when(json_get_u64(item, "measured_at", 0), when), db_user_name(item, who));
+           units_when(json_get_u64(item, "measured_at", 0), when), db_user_name(item, user));
 }
 
 static void print_damaged(void *context, const struct json *item)

@@ -49,7 +49,7 @@ static const char *take_unit(const char *text, struct unit *ret_unit)
 
 static void judge_one(const struct unit *unit, bool is_system, struct findings *f)
 {
-    const char *user = is_system ? "" : " --user", *who = is_system ? "as root: " : "";
+    const char *user = is_system ? "" : " --user", *as_root = is_system ? "as root: " : "";
     bool is_socket = strstr(unit->name, ".socket") != NULL;
     struct finding *finding;
     if (strcmp(unit->active, "failed") == 0) {
@@ -59,17 +59,17 @@ static void judge_one(const struct unit *unit, bool is_system, struct findings *
             finding,
             "see journalctl%s -u %s for the reason; then %ssystemctl%s reset-failed %s && "
             "systemctl%s start %s",
-            user, unit->name, who, user, unit->name, user, unit->name);
+            user, unit->name, as_root, user, unit->name, user, unit->name);
     } else if (is_socket && strcmp(unit->active, "active") != 0) {
         finding =
             findings_add(f, "systemd", VERDICT_FAIL, "%s is %s: kilnd is not started on demand",
                          unit->name, unit->active);
-        findings_advise(finding, "%ssystemctl%s enable --now %s", who, user, unit->name);
+        findings_advise(finding, "%ssystemctl%s enable --now %s", as_root, user, unit->name);
     } else if (is_socket && strcmp(unit->enabled, "enabled") != 0) {
         finding =
             findings_add(f, "systemd", VERDICT_WARN, "%s is %s: it will not start after a reboot",
                          unit->name, unit->enabled[0] ? unit->enabled : "not enabled");
-        findings_advise(finding, "%ssystemctl%s enable %s", who, user, unit->name);
+        findings_advise(finding, "%ssystemctl%s enable %s", as_root, user, unit->name);
     } else {
         findings_add(f, "systemd", VERDICT_OK, "%s is %s%s%s", unit->name, unit->active,
                      is_socket ? ", " : "", is_socket ? unit->enabled : "");

@@ -125,10 +125,10 @@ static void write_usage_rows(const struct json *ledger, const char *by, FILE *ou
     size_t shown = 0;
     sum_up(json_get(ledger, "others"), rest);
     for (const struct json *j = json_first(rows); j; j = json_next(j)) {
-        char who[DB_NAME_MAX];
+        char user[DB_NAME_MAX];
         if (shown++ < ROWS_MAX) {
             write_usage_row(
-                out, "", strcmp(by, "uid") == 0 ? db_user_name(j, who) : json_get_text(j, by, "?"),
+                out, "", strcmp(by, "uid") == 0 ? db_user_name(j, user) : json_get_text(j, by, "?"),
                 j, most);
             continue;
         }

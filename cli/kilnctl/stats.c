@@ -34,10 +34,10 @@ static void add_counts(struct table *table, const struct json *row)
 
 static void add_row(struct table *table, const struct json *row, const char *by)
 {
-    char who[DB_NAME_MAX];
+    char user[DB_NAME_MAX];
     bool is_user = strcmp(by, "uid") == 0;
     table_cell_in(table, COLOUR_BOLD, "%s",
-                  is_user ? db_user_name(row, who) : json_get_text(row, by, "?"));
+                  is_user ? db_user_name(row, user) : json_get_text(row, by, "?"));
     add_counts(table, row);
 }
 

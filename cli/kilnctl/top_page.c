@@ -134,11 +134,11 @@ static int by_user(const void *a, const void *b)
 
 static void put_compile(struct writer *w, const struct json *j)
 {
-    char age[UNITS_TEXT_MAX], who[DB_NAME_MAX] = "-";
+    char age[UNITS_TEXT_MAX], user[DB_NAME_MAX] = "-";
     if (json_is_number(json_get(j, "uid")))
-        db_user_name(j, who);
+        db_user_name(j, user);
     put_line(w, TOP_PLAIN, "%9s  %-12.12s %-22.22s %-10.10s %s%s",
-             units_seconds(json_get_number(j, "age_s", 0), age), who,
+             units_seconds(json_get_number(j, "age_s", 0), age), user,
              json_get_text(j, "target", ""), json_get_text(j, "toolchain", ""), program_of(j),
              json_get_bool(j, "prefetch", false) ? " (ahead)" : "");
 }
@@ -166,9 +166,9 @@ static void put_compiles(struct writer *w, const struct top_view *v)
 
 /* ---- waiting users ---- */
 
-static void put_user(struct writer *w, const char *who, const struct json *j)
+static void put_user(struct writer *w, const char *user, const struct json *j)
 {
-    put_line(w, TOP_PLAIN, "  %-16.16s %8llu %8llu %8llu", who,
+    put_line(w, TOP_PLAIN, "  %-16.16s %8llu %8llu %8llu", user,
              (unsigned long long)json_get_u64(j, "running", 0),
              (unsigned long long)json_get_u64(j, "waiting", 0),
              (unsigned long long)json_get_u64(j, "prefetch", 0));
@@ -184,8 +184,8 @@ static void put_users(struct writer *w, const struct json *activity)
     put_line(w, TOP_PLAIN, "%s", "");
     put_line(w, TOP_TITLE, "  %-16s %8s %8s %8s", "USER", "RUNNING", "WAITING", "AHEAD");
     for (const struct json *j = json_first(users); j; j = json_next(j)) {
-        char who[DB_NAME_MAX];
-        put_user(w, db_user_name(j, who), j);
+        char user[DB_NAME_MAX];
+        put_user(w, db_user_name(j, user), j);
     }
     if (has_others)
         put_user(w, "others", others);

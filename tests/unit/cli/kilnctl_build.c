@@ -215,7 +215,7 @@ TEST(kilnctl_build, with_keep_going_the_others_are_written_and_it_still_fails)
     assert_says(f->run.printed, "1 kernel,");
     assert_says(f->reported.text, "line 2:");
     assert_says(f->reported.text, "clang");
-    assert_null(strstr(f->reported.text, "again")); /* that line's failure was told */
+    assert_null(strstr(f->reported.text, "again")); /* the first failure was reported */
 }
 
 TEST(kilnctl_build, failures_that_only_the_build_met_are_reported_and_nothing_is_written)

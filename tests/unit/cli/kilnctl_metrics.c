@@ -37,7 +37,7 @@ static int tear_down(void **state)
 
 FIXTURE(kilnctl_metrics, set_up, tear_down);
 
-/* What the file holds; "" where it is not there. */
+/* The contents of the file; "" if it does not exist. */
 static const char *content(const struct fixture *f)
 {
     static char text[1024];
@@ -86,7 +86,7 @@ TEST(kilnctl_metrics, a_textfile_takes_the_place_of_the_one_before)
     assert_string_equal(f->run.printed, "");
     assert_int_equal(stat(f->file, &seen), 0);
     assert_int_equal(seen.st_mode & 0777, 0644);
-    assert_int_equal(count_files(f), 1); /* nothing is left beside it */
+    assert_int_equal(count_files(f), 1); /* no temporary file is left */
 }
 
 TEST(kilnctl_metrics, while_no_kilnd_answers_the_textfile_says_so)

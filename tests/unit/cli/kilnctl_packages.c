@@ -69,7 +69,7 @@ TEST(kilnctl_packages, a_package_that_fits_no_gpu_here_says_so)
     assert_says(f->run.printed, "pkg coverage");
     install_beside(f, FITS("gfx90a68.kdb", "exact"));
     assert_null(strstr(f->run.printed, "pkg coverage"));
-    install_beside(f, "{\"gpus\":[]}"); /* a host without GPUs makes packages for others */
+    install_beside(f, "{\"gpus\":[]}"); /* hosts without GPUs build packages for other hosts */
     assert_null(strstr(f->run.printed, "pkg coverage"));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kilnctl report: the page, what is escaped in it, and where it is written. */
+/* kilnctl report: the page, its escaping, and its file. */
 #include "tests/support/test.h"
 #include "tests/unit/cli/kilnctl_fake.h"
 
