@@ -16,7 +16,7 @@ static const struct {
     { KILN_E_DENIED, EXIT_DENIED, NULL },
     { KILN_E_NOT_FOUND, EXIT_NOT_FOUND, NULL },
     { KILN_E_TIMED_OUT, EXIT_FAILED, "allow more time with --timeout" },
-    { KILN_E_BUSY, EXIT_FAILED, "try again in a while" },
+    { KILN_E_BUSY, EXIT_FAILED, "try again later" },
 };
 #define RESULT_COUNT (sizeof(results) / sizeof(results[0]))
 
@@ -40,8 +40,8 @@ const char *exit_status_help(void)
 {
     return "Exit status:\n"
            "  0  done\n"
-           "  1  failed, or part of what was asked for failed\n"
-           "  2  the command line was not understood\n"
+           "  1  failed, in whole or in part\n"
+           "  2  invalid command line\n"
            "  3  no daemon\n"
            "  4  not permitted\n"
            "  5  not found\n";

@@ -15,7 +15,7 @@ struct text {
     size_t size, capacity;
 };
 
-static int grow(struct text *text, const char *path, struct kiln_error *err)
+static int grow_text(struct text *text, const char *path, struct kiln_error *err)
 {
     if (text->size + 1 < text->capacity)
         return KILN_E_OK;
@@ -35,7 +35,7 @@ static int grow(struct text *text, const char *path, struct kiln_error *err)
 static int read_all(FILE *in, const char *path, struct text *text, struct kiln_error *err)
 {
     for (;;) {
-        int rc = grow(text, path, err);
+        int rc = grow_text(text, path, err);
         if (rc)
             return rc;
         size_t got = fread(text->data + text->size, 1, text->capacity - text->size - 1, in);
@@ -61,7 +61,7 @@ static int read_path(const char *path, struct text *text, struct kiln_error *err
     return rc;
 }
 
-static char *trim(char *line, size_t size)
+static char *trim_line(char *line, size_t size)
 {
     while (size > 0 && isspace((unsigned char)line[size - 1]))
         size--;
@@ -71,7 +71,8 @@ static char *trim(char *line, size_t size)
     return line;
 }
 
-static int split(struct line_file *file, size_t size, const char *path, struct kiln_error *err)
+static int split_lines(struct line_file *file, size_t size, const char *path,
+                       struct kiln_error *err)
 {
     unsigned number = 0;
     size_t most = 1;
@@ -87,9 +88,10 @@ static int split(struct line_file *file, size_t size, const char *path, struct k
         number++;
         at += length + 1;
         if (memchr(start, '\0', length))
-            return cli_fail(err, KILN_E_INVALID, "line %u of '%s' holds a NUL byte: not a text",
-                            number, path);
-        char *line = trim(start, length);
+            return cli_fail(err, KILN_E_INVALID,
+                            "line %u of '%s' contains a NUL byte: it is not a text file", number,
+                            path);
+        char *line = trim_line(start, length);
         if (*line && *line != '#')
             file->lines[file->count++] = (struct line){ .text = line, .number = number };
     }
@@ -103,7 +105,7 @@ int line_file_read(const char *path, struct line_file *ret_file, struct kiln_err
     int rc = read_path(path, &text, err);
     file.text = text.data;
     if (!rc)
-        rc = split(&file, text.size, path, err);
+        rc = split_lines(&file, text.size, path, err);
     if (rc) {
         line_file_done(&file);
         return rc;

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The command line as it is eaten. */
+/* The part of the command line that is not parsed yet. */
 struct words_left {
     const char *const *argv;
     int argc;
     int at;
 };
 
-static int append(struct option_list *list, const char *word, struct kiln_error *err)
+static int append_word(struct option_list *list, const char *word, struct kiln_error *err)
 {
     const char **grown = realloc(list->words, (list->count + 1) * sizeof(*grown));
     if (!grown)
@@ -31,7 +31,7 @@ void option_list_done(struct option_list *list)
 
 static bool is_option(const char *word) { return word[0] == '-' && word[1] != '\0'; }
 
-static bool matches(const struct option *option, const char *word)
+static bool matches_option(const struct option *option, const char *word)
 {
     if (word[1] != '-')
         return option->letter && word[1] == option->letter &&
@@ -40,13 +40,13 @@ static bool matches(const struct option *option, const char *word)
     return strlen(option->name) == size && strncmp(option->name, word + 2, size) == 0;
 }
 
-static const struct option *find(const struct option_parser *parser, const char *word,
-                                 void **ret_values)
+static const struct option *find_option(const struct option_parser *parser, const char *word,
+                                        void **ret_values)
 {
     for (size_t t = 0; t < parser->table_count; t++) {
         const struct option_table *table = &parser->tables[t];
         for (size_t i = 0; i < table->count; i++) {
-            if (matches(&table->options[i], word)) {
+            if (matches_option(&table->options[i], word)) {
                 *ret_values = table->values;
                 return &table->options[i];
             }
@@ -55,8 +55,8 @@ static const struct option *find(const struct option_parser *parser, const char 
     return NULL;
 }
 
-/* The value inside the word itself ("--name=v", "-nv"); NULL when there is none. */
-static const char *attached(const char *word)
+/* The value inside the word itself ("--name=v", "-nv"); NULL if there is none. */
+static const char *attached_value(const char *word)
 {
     if (word[1] != '-')
         return word[2] ? word + 2 : NULL;
@@ -140,14 +140,14 @@ static int set_time(const struct option *option, const char *text, struct option
 static int set_list(const char *text, struct words_left *left, struct option_list *list,
                     struct kiln_error *err)
 {
-    int rc = append(list, text, err);
+    int rc = append_word(list, text, err);
     while (!rc && left->at < left->argc && left->argv[left->at][0] != '-')
-        rc = append(list, left->argv[left->at++], err);
+        rc = append_word(list, left->argv[left->at++], err);
     return rc;
 }
 
-static int set(const struct option *option, const char *text, struct words_left *left, void *slot,
-               struct kiln_error *err)
+static int set_value(const struct option *option, const char *text, struct words_left *left,
+                     void *slot, struct kiln_error *err)
 {
     switch (option->kind) {
     case OPTION_FLAG: *(bool *)slot = true; return KILN_E_OK;
@@ -161,27 +161,27 @@ static int set(const struct option *option, const char *text, struct words_left 
     return cli_fail(err, KILN_E_INVALID, "option --%s has no meaning", option->name);
 }
 
-static int take(const struct option *option, struct words_left *left, void *values,
-                struct kiln_error *err)
+static int take_option(const struct option *option, struct words_left *left, void *values,
+                       struct kiln_error *err)
 {
     const char *word = left->argv[left->at++];
-    const char *text = attached(word);
+    const char *text = attached_value(word);
     if (option->kind == OPTION_FLAG && text)
         return cli_fail(err, KILN_E_INVALID, "--%s takes no value", option->name);
     if (option->kind != OPTION_FLAG && !text && left->at < left->argc)
         text = left->argv[left->at++];
-    bool is_next = option->kind == OPTION_LIST && text && is_option(text) && !attached(word);
+    bool is_next = option->kind == OPTION_LIST && text && is_option(text) && !attached_value(word);
     bool is_empty = !text || (!*text && option->kind != OPTION_VERBATIM);
     if (option->kind != OPTION_FLAG && (is_empty || is_next))
         return cli_fail(err, KILN_E_INVALID, "--%s needs a value: %s", option->name, option->value);
-    return set(option, text, left, (char *)values + option->offset, err);
+    return set_value(option, text, left, (char *)values + option->offset, err);
 }
 
 static int take_rest(struct words_left *left, struct option_list *words, struct kiln_error *err)
 {
     int rc = KILN_E_OK;
     while (!rc && left->at < left->argc)
-        rc = append(words, left->argv[left->at++], err);
+        rc = append_word(words, left->argv[left->at++], err);
     return rc;
 }
 
@@ -193,7 +193,7 @@ int options_parse(const struct option_parser *parser, int argc, const char *cons
     while (!rc && left.at < argc) {
         const char *word = argv[left.at];
         void *values = NULL;
-        const struct option *option = is_option(word) ? find(parser, word, &values) : NULL;
+        const struct option *option = is_option(word) ? find_option(parser, word, &values) : NULL;
         if (strcmp(word, "--") == 0) {
             left.at++;
             return take_rest(&left, words, err);
@@ -201,11 +201,11 @@ int options_parse(const struct option_parser *parser, int argc, const char *cons
         if (!is_option(word) && parser->stop_at_word)
             return take_rest(&left, words, err);
         if (option)
-            rc = take(option, &left, values, err);
+            rc = take_option(option, &left, values, err);
         else if (is_option(word) && !parser->pass_unknown)
             rc = fail_unknown(parser, word, err);
         else
-            rc = append(words, argv[left.at++], err);
+            rc = append_word(words, argv[left.at++], err);
     }
     return rc;
 }
@@ -218,7 +218,7 @@ void options_done(const struct option_table *tables, size_t table_count)
                 option_list_done((void *)((char *)tables[t].values + tables[t].options[i].offset));
 }
 
-/* Help starts here in every line; longer options push it to the next one. */
+/* The column of the help texts; after a longer option, the text is on the next line. */
 #define HELP_COLUMN 26
 
 void options_print_help(const struct option_table *table, FILE *out)

@@ -19,7 +19,7 @@ bool output_has_colour(FILE *out)
     return isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
 }
 
-/* Bytes of the UTF-8 character at |at|; 0 when there is none. */
+/* The size in bytes of the UTF-8 character at |at|; 0 if it is invalid. */
 static size_t character_size(const unsigned char *at)
 {
     size_t size = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
@@ -31,7 +31,7 @@ static size_t character_size(const unsigned char *at)
     return overlong || no_scalar || at[0] > 0xf4 ? 0 : size;
 }
 
-/* C0, DEL, and C1 as UTF-8 has it (c2 80..9f). */
+/* C0, DEL, and C1 in UTF-8 (c2 80..9f). */
 static bool is_control(const unsigned char *at)
 {
     return at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0);
@@ -74,7 +74,7 @@ void output_error(FILE *out, const char *program, const struct kiln_error *err, 
         fprintf(out, "%s: %s\n", program, advice);
 }
 
-/* Command lines, paths and compilers' logs hold any bytes; JSON is UTF-8. */
+/* Command lines, paths and compilers' logs may contain any bytes, but JSON must be UTF-8. */
 static void make_utf8(char *text)
 {
     for (unsigned char *at = (unsigned char *)text; *at;) {
@@ -133,7 +133,7 @@ void table_destroy(struct table *table)
     free(table);
 }
 
-static bool make_room(struct table *table)
+static bool grow_cells(struct table *table)
 {
     if (table->count < table->capacity)
         return true;
@@ -156,7 +156,7 @@ static CLI_PRINTF(3, 0) void add_cell(struct table *table, enum colour colour, c
         table->failed = true;
         return;
     }
-    if (!make_room(table)) {
+    if (!grow_cells(table)) {
         free(text);
         table->failed = true;
         return;
@@ -195,7 +195,7 @@ void table_seconds(struct table *table, const char *name, double seconds)
     table_cell(table, "%s", units_seconds(seconds, text));
 }
 
-/* Characters, not bytes: UTF-8's continuation bytes take no room. */
+/* The number of characters: UTF-8's continuation bytes do not count. */
 static size_t width_of(const char *text)
 {
     size_t width = 0;
@@ -230,7 +230,7 @@ static void print_cell(const struct table *table, const struct layout_of_table *
         fputc('\n', l->out);
 }
 
-static void measure(const struct table *table, size_t *widths)
+static void measure_columns(const struct table *table, size_t *widths)
 {
     for (size_t c = 0; c < table->column_count; c++)
         widths[c] = table->columns[c].title ? width_of(table->columns[c].title) : 0;
@@ -249,7 +249,7 @@ int table_print(const struct table *table, FILE *out, struct kiln_error *err)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while laying out a table");
     }
     struct layout_of_table l = { .out = out, .widths = widths, .colour = output_has_colour(out) };
-    measure(table, widths);
+    measure_columns(table, widths);
     for (size_t c = 0; table->columns[0].title && c < table->column_count; c++)
         print_cell(table, &l, c, table->columns[c].title, COLOUR_BOLD);
     for (size_t i = 0; i < table->count; i++)

@@ -4,17 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* From direction to dilation there are 25 numbers and no padding to compare or hash. */
+/* The members from direction to dilation are 25 numbers without padding, so they can be compared
+ * and hashed as bytes. */
 #define NUMBERS_SIZE                                                                             \
     (offsetof(struct kiln_problem, dilation) + sizeof(((struct kiln_problem *)NULL)->dilation) - \
      offsetof(struct kiln_problem, direction))
 _Static_assert(NUMBERS_SIZE == 25 * sizeof(uint32_t), "struct kiln_problem has padding inside");
 
-static const void *numbers(const struct kiln_problem *problem) { return &problem->direction; }
+static const void *numbers_of(const struct kiln_problem *problem) { return &problem->direction; }
 
-static size_t hash(const struct kiln_problem *problem)
+static size_t hash_problem(const struct kiln_problem *problem)
 {
-    const unsigned char *at = numbers(problem);
+    const unsigned char *at = numbers_of(problem);
     uint64_t h = 14695981039346656037u; /* FNV-1a */
     for (size_t i = 0; i < NUMBERS_SIZE; i++)
         h = (h ^ at[i]) * 1099511628211u;
@@ -24,11 +25,11 @@ static size_t hash(const struct kiln_problem *problem)
 /* The slot that holds |problem| or the empty one where it belongs. */
 static size_t *find_slot(const struct problem_set *set, const struct kiln_problem *problem)
 {
-    size_t at = hash(problem) % set->slot_count;
+    size_t at = hash_problem(problem) % set->slot_count;
     for (;; at = (at + 1) % set->slot_count) {
         size_t *slot = &set->slots[at];
         if (!*slot ||
-            memcmp(numbers(&set->problems[*slot - 1]), numbers(problem), NUMBERS_SIZE) == 0)
+            memcmp(numbers_of(&set->problems[*slot - 1]), numbers_of(problem), NUMBERS_SIZE) == 0)
             return slot;
     }
 }
@@ -39,7 +40,7 @@ static int fail_memory(const struct problem_set *set, struct kiln_error *err)
 }
 
 /* Slots are twice the problems, so the table is never more than half full. */
-static int grow(struct problem_set *set, struct kiln_error *err)
+static int grow_set(struct problem_set *set, struct kiln_error *err)
 {
     size_t capacity = set->capacity ? 2 * set->capacity : 128;
     void *problems = reallocarray(set->problems, capacity, sizeof(*set->problems));
@@ -65,7 +66,7 @@ static int grow(struct problem_set *set, struct kiln_error *err)
 int problem_set_add(struct problem_set *set, const struct kiln_problem *problem, unsigned line,
                     struct kiln_error *err)
 {
-    int rc = set->count == set->capacity ? grow(set, err) : KILN_E_OK;
+    int rc = set->count == set->capacity ? grow_set(set, err) : KILN_E_OK;
     if (rc)
         return rc;
     size_t *slot = find_slot(set, problem);

@@ -9,7 +9,7 @@
 
 #define BAR_WIDTH 30u
 #define WIDTH_UNKNOWN 80u
-/* Twenty redraws a second look smooth and cost nothing. */
+/* Twenty redraws per second look smooth and cost little. */
 #define REDRAW_NS 50000000u
 
 static unsigned terminal_width(FILE *out)
@@ -50,8 +50,8 @@ static const char *time_left(const struct progress *progress, uint64_t done, uin
     return units_seconds(spent / (double)done * (double)(progress->total - done), text);
 }
 
-static const char *amount(const struct progress *progress, uint64_t count,
-                          char text[UNITS_TEXT_MAX])
+static const char *format_amount(const struct progress *progress, uint64_t count,
+                                 char text[UNITS_TEXT_MAX])
 {
     if (progress->bytes)
         return units_size(count, text);
@@ -68,12 +68,13 @@ static void draw_line(const struct progress *progress, const char *line)
 static void draw_count(const struct progress *progress, uint64_t done, uint64_t now_ns)
 {
     char count[UNITS_TEXT_MAX], time[UNITS_TEXT_MAX], line[256];
-    snprintf(line, sizeof(line), "%s %s, %s", progress->label, amount(progress, done, count),
+    snprintf(line, sizeof(line), "%s %s, %s", progress->label, format_amount(progress, done, count),
              time_spent(progress, now_ns, time));
     draw_line(progress, line);
 }
 
-/* A line that wraps could not be drawn over: the bar gives way first, then the end. */
+/* A wrapped line could not be redrawn.  On a narrow terminal the bar shrinks first, then the line
+ * is truncated. */
 static void draw_bar(const struct progress *progress, uint64_t done, uint64_t failed,
                      uint64_t now_ns)
 {
@@ -81,8 +82,8 @@ static void draw_bar(const struct progress *progress, uint64_t done, uint64_t fa
     char count[UNITS_TEXT_MAX], total[UNITS_TEXT_MAX], bar[BAR_WIDTH + 1];
     if (failed > 0)
         snprintf(failures, sizeof(failures), ", %llu failed", (unsigned long long)failed);
-    snprintf(after, sizeof(after), "%s/%s%s, %s%s", amount(progress, done, count),
-             amount(progress, progress->total, total), failures,
+    snprintf(after, sizeof(after), "%s/%s%s, %s%s", format_amount(progress, done, count),
+             format_amount(progress, progress->total, total), failures,
              time_left(progress, done, now_ns, time),
              done > 0 && done < progress->total ? " left" : "");
     size_t others = strlen(progress->label) + strlen(" [] ") + strlen(after) + 1;
@@ -106,8 +107,8 @@ static void print_tenth(struct progress *progress, uint64_t done, uint64_t faile
     if (failed > 0)
         snprintf(failures, sizeof(failures), " %llu failed,", (unsigned long long)failed);
     fprintf(progress->out, "%s: %s of %s done,%s %s\n", progress->label,
-            amount(progress, done, count), amount(progress, progress->total, total), failures,
-            time_spent(progress, now_ns, time));
+            format_amount(progress, done, count), format_amount(progress, progress->total, total),
+            failures, time_spent(progress, now_ns, time));
     fflush(progress->out);
 }
 

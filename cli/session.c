@@ -6,10 +6,10 @@
 #define AT(field) offsetof(struct session_options, field)
 const struct option session_option_table[SESSION_OPTION_COUNT] = {
     { "socket", 0, OPTION_TEXT, AT(socket), "PATH",
-      "kilnd's socket; else KILN_SOCKET, else the usual places", 0, 0 },
+      "kilnd's socket (KILN_SOCKET, else the default paths)", 0, 0 },
     { "timeout", 0, OPTION_TIME, AT(timeout), "TIME",
-      "longest wait for an answer, such as 90s or 5m", 0, 0 },
-    { "json", 0, OPTION_FLAG, AT(json), NULL, "print JSON, also of an error", 0, 0 },
+      "longest time to wait for an answer, such as 90s or 5m", 0, 0 },
+    { "json", 0, OPTION_FLAG, AT(json), NULL, "print JSON, also for errors", 0, 0 },
     { "help", 'h', OPTION_FLAG, AT(help), NULL, "print this help", 0, 0 },
     { "version", 0, OPTION_FLAG, AT(version), NULL, "print the version", 0, 0 },
 };
@@ -20,7 +20,7 @@ int session_timeout_ms(const struct session_options *options)
     if (!options->timeout.given)
         return 0;
     uint64_t ms = options->timeout.value;
-    /* 0 would mean libkiln's default, which is not what "--timeout 0" asks for. */
+    /* For libkiln, 0 means its default; "--timeout 0" means the shortest wait. */
     return ms == 0 ? 1 : ms > INT_MAX ? INT_MAX : (int)ms;
 }
 

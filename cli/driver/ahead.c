@@ -11,13 +11,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* What the run itself would wait for one problem, where --timeout does not say; and no batch waits
- * longer than this for all of them. */
+/* The time-out for one problem if --timeout is not given, and the longest time-out of a batch. */
 #define ANSWER_MS 120000
 #define TIMEOUT_MAX_MS (30 * 60 * 1000)
 
-/* Problems for one solver: options belong to a whole batch. */
-struct wish {
+/* The problems of one request.  They share a solver, because options apply to a whole request. */
+struct batch {
     char solver[sizeof(((struct kiln_driver_line *)0)->solver)]; /* "": the best */
     struct problem_set problems;
 };
@@ -26,7 +25,7 @@ struct ahead {
     const struct bench *bench; /* borrowed */
     int answer_ms;
     struct kiln_client *client; /* owned */
-    struct wish *wishes;        /* owned */
+    struct batch *batches;      /* owned */
     size_t count;
     atomic_bool stop;
     pthread_t thread;
@@ -37,29 +36,29 @@ static void ahead_destroy(struct ahead *ahead)
     if (!ahead)
         return;
     for (size_t i = 0; i < ahead->count; i++)
-        problem_set_done(&ahead->wishes[i].problems);
-    free(ahead->wishes);
+        problem_set_done(&ahead->batches[i].problems);
+    free(ahead->batches);
     kiln_client_close(ahead->client);
     free(ahead);
 }
 static inline void ahead_auto(struct ahead **ahead) { ahead_destroy(*ahead); }
 
-static struct wish *find_wish(struct ahead *ahead, const char *solver)
+static struct batch *find_batch(struct ahead *ahead, const char *solver)
 {
     for (size_t i = 0; i < ahead->count; i++)
-        if (strcmp(ahead->wishes[i].solver, solver) == 0)
-            return &ahead->wishes[i];
-    struct wish *grown = reallocarray(ahead->wishes, ahead->count + 1, sizeof(*grown));
+        if (strcmp(ahead->batches[i].solver, solver) == 0)
+            return &ahead->batches[i];
+    struct batch *grown = reallocarray(ahead->batches, ahead->count + 1, sizeof(*grown));
     if (!grown)
         return NULL;
-    ahead->wishes = grown;
-    struct wish *wish = &grown[ahead->count++];
-    *wish = (struct wish){ 0 };
-    snprintf(wish->solver, sizeof(wish->solver), "%s", solver);
-    return wish;
+    ahead->batches = grown;
+    struct batch *batch = &grown[ahead->count++];
+    *batch = (struct batch){ 0 };
+    snprintf(batch->solver, sizeof(batch->solver), "%s", solver);
+    return batch;
 }
 
-/* The run does not ask for what does not fit into memory, so neither is it compiled for nothing. */
+/* The run skips problems that do not fit into memory, so their kernels are not requested. */
 static bool will_run(const struct kiln_driver_line *job, const struct kiln_problem *problem)
 {
     struct tensors_options options = { .verify = job->verify };
@@ -73,11 +72,11 @@ static bool add_line(struct ahead *ahead, const struct line *line)
     struct kiln_error unused = { 0 };
     if (job_parse(line->text, &job, &unused))
         return true;
-    struct wish *wish = find_wish(ahead, job.solver);
-    bool added = wish != NULL;
+    struct batch *batch = find_batch(ahead, job.solver);
+    bool added = batch != NULL;
     for (unsigned i = 0; added && i < job.count; i++)
         if (will_run(&job, &job.problems[i]))
-            added = problem_set_add(&wish->problems, &job.problems[i], line->number, &unused) ==
+            added = problem_set_add(&batch->problems, &job.problems[i], line->number, &unused) ==
                     KILN_E_OK;
     return added;
 }
@@ -90,14 +89,15 @@ static int on_plan(void *context, size_t index, struct kiln_plan *plan,
     return atomic_load(&ahead->stop);
 }
 
-/* As long as the run would take if nobody answered it. */
+/* The sum of the problems' time-outs: as long as the run would wait if kilnd never answered. */
 static int timeout_ms(const struct ahead *ahead, size_t count)
 {
     uint64_t ms = (uint64_t)ahead->answer_ms * count;
     return ms < TIMEOUT_MAX_MS ? (int)ms : TIMEOUT_MAX_MS;
 }
 
-/* Where find will time solvers, each of them is wanted; where the database knows, only the best. */
+/* Whether find will time the solvers.  It then needs the kernels of all of them; if the database
+ * knows the best solver, it needs only that one. */
 static bool will_time(const struct ahead *ahead, const struct kiln_solutions *list)
 {
     struct kiln_solution first = { .size = sizeof(first) };
@@ -106,56 +106,56 @@ static bool will_time(const struct ahead *ahead, const struct kiln_solutions *li
            (ahead->bench->find->mode == KILN_FIND_NORMAL || !(first.find_ms > 0));
 }
 
-static bool wish_for_each(struct ahead *ahead, const struct kiln_problem *problem, unsigned line,
-                          const struct kiln_solutions *list)
+static bool add_each_solver(struct ahead *ahead, const struct kiln_problem *problem, unsigned line,
+                            const struct kiln_solutions *list)
 {
     struct kiln_error unused = { 0 };
     for (unsigned i = 0; i < kiln_solutions_count(list); i++) {
         struct kiln_solution solution = { .size = sizeof(solution) };
         if (kiln_solutions_at(list, i, &solution, &unused))
             return false;
-        struct wish *wish = find_wish(ahead, solution.solver);
-        if (!wish || problem_set_add(&wish->problems, problem, line, &unused))
+        struct batch *batch = find_batch(ahead, solution.solver);
+        if (!batch || problem_set_add(&batch->problems, problem, line, &unused))
             return false;
     }
     return true;
 }
 
-/* The best of problem |index| of wish |at| becomes every solver that applies. */
-static void wish_for_solvers(struct ahead *ahead, size_t at, size_t index)
+/* Requests every solver that applies to problem |index| of batch |at|, which names none. */
+static void expand_problem(struct ahead *ahead, size_t at, size_t index)
 {
-    const struct kiln_problem problem = ahead->wishes[at].problems.problems[index];
-    const unsigned line = ahead->wishes[at].problems.lines[index];
+    const struct kiln_problem problem = ahead->batches[at].problems.problems[index];
+    const unsigned line = ahead->batches[at].problems.lines[index];
     struct kiln_plan_options options = bench_plan_options(ahead->bench, "");
     struct kiln_solutions *list = NULL;
     struct kiln_error unused = { 0 };
     if (kiln_solutions_get(ahead->client, &problem, &options, 0, &list, &unused))
         return;
     if (will_time(ahead, list))
-        (void)wish_for_each(ahead, &problem, line, list);
+        (void)add_each_solver(ahead, &problem, line, list);
     kiln_solutions_free(list);
 }
 
-static void expand(struct ahead *ahead)
+static void expand_batches(struct ahead *ahead)
 {
     size_t count = ahead->count;
     if (!ahead->bench->find || ahead->bench->find->mode == KILN_FIND_FAST)
         return;
     for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; !*ahead->wishes[i].solver && k < ahead->wishes[i].problems.count &&
+        for (size_t k = 0; !*ahead->batches[i].solver && k < ahead->batches[i].problems.count &&
                            !atomic_load(&ahead->stop);
              k++)
-            wish_for_solvers(ahead, i, k);
+            expand_problem(ahead, i, k);
 }
 
-static void *ask(void *context)
+static void *request_plans(void *context)
 {
     struct ahead *ahead = context;
-    expand(ahead);
+    expand_batches(ahead);
     for (size_t i = 0; i < ahead->count && !atomic_load(&ahead->stop); i++) {
-        const struct problem_set *set = &ahead->wishes[i].problems;
+        const struct problem_set *set = &ahead->batches[i].problems;
         struct kiln_plan_options options =
-            bench_plan_options(ahead->bench, ahead->wishes[i].solver);
+            bench_plan_options(ahead->bench, ahead->batches[i].solver);
         struct kiln_error unused = { 0 };
         options.priority = KILN_PREFETCH;
         options.no_objects = 1;
@@ -181,7 +181,7 @@ struct ahead *ahead_start(const struct bench *bench, const struct session_option
     for (size_t i = 0; i < file->count; i++)
         if (!add_line(ahead, &file->lines[i]))
             return NULL;
-    if (ahead->count == 0 || pthread_create(&ahead->thread, NULL, ask, ahead) != 0)
+    if (ahead->count == 0 || pthread_create(&ahead->thread, NULL, request_plans, ahead) != 0)
         return NULL;
     return KILN_TAKE(ahead);
 }

@@ -9,9 +9,9 @@
 
 struct listing {
     struct table *table;    /* owned by the caller; NULL: JSON */
-    struct table *not_here; /* the same: what cannot be used, and why */
-    struct json *devices;   /* the same */
-    struct json *not_found; /* the same */
+    struct table *not_here; /* owned by the caller: devices that cannot be used, and why */
+    struct json *devices;   /* owned by the caller */
+    struct json *not_found; /* owned by the caller */
     size_t found, not_found_count;
 };
 
@@ -69,12 +69,13 @@ static void on_device(void *context, const struct kiln_device_info *info,
         add_json(listing->devices, info);
 }
 
-static int judge(const struct listing *listing, struct kiln_error *err)
+static int check_found(const struct listing *listing, struct kiln_error *err)
 {
     if (listing->found > 0)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_UNSUPPORTED,
-                    "no device here: install a GPU runtime, or pocl-opencl-icd for the CPU");
+                    "this host has no device that can run kernels: install a GPU runtime, or "
+                    "pocl-opencl-icd for the CPU");
 }
 
 static int print_tables(const struct listing *listing, struct kiln_error *err)
@@ -82,7 +83,7 @@ static int print_tables(const struct listing *listing, struct kiln_error *err)
     int rc = listing->found ? table_print(listing->table, stdout, err) : KILN_E_OK;
     if (rc || listing->not_found_count == 0)
         return rc;
-    printf("%sNot here:\n", listing->found ? "\n" : "");
+    printf("%sNot available:\n", listing->found ? "\n" : "");
     return table_print(listing->not_here, stdout, err);
 }
 
@@ -102,7 +103,7 @@ static int list_table(struct listing *listing, struct kiln_error *err)
     int rc = kiln_device_list(on_device, listing, err);
     if (!rc)
         rc = print_tables(listing, err);
-    return rc ? rc : judge(listing, err);
+    return rc ? rc : check_found(listing, err);
 }
 
 static int list_json(struct listing *listing, bool *ret_reported, struct kiln_error *err)
@@ -116,7 +117,7 @@ static int list_json(struct listing *listing, bool *ret_reported, struct kiln_er
     if (rc)
         return rc;
     struct kiln_error unused = { 0 };
-    rc = judge(listing, err);
+    rc = check_found(listing, err);
     if (rc)
         json_set(json, "error", result_error_json(err));
     int printed = output_json(json, rc ? &unused : err);

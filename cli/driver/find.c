@@ -12,11 +12,11 @@
 
 /* ---- options ---- */
 
-struct word {
+struct keyword {
     const char *name;
     int value;
 };
-static const struct word modes[] = {
+static const struct keyword modes[] = {
     { "normal", KILN_FIND_NORMAL },
     { "1", KILN_FIND_NORMAL },
     { "fast", KILN_FIND_FAST },
@@ -26,7 +26,7 @@ static const struct word modes[] = {
     { "dynamic_hybrid", KILN_FIND_HYBRID },
     { "5", KILN_FIND_HYBRID }, /* MIOpen's default, which compiles less on a miss */
 };
-static const struct word enforcements[] = {
+static const struct keyword enforcements[] = {
     { "none", KILN_ENFORCE_NONE },
     { "1", KILN_ENFORCE_NONE },
     { "db_update", KILN_ENFORCE_DB_UPDATE },
@@ -41,13 +41,13 @@ static const struct word enforcements[] = {
 
 struct choice {
     const char *flag, *variable, *given; /* given: the flag's value, or NULL */
-    const struct word *words;
+    const struct keyword *words;
     size_t count;
-    const char *list; /* for people */
-    int otherwise;
+    const char *list; /* the keywords, for a message */
+    int otherwise;    /* the value if neither flag nor variable is set */
 };
 
-static int choose(const struct choice *c, int *ret_value, struct kiln_error *err)
+static int choose_value(const struct choice *c, int *ret_value, struct kiln_error *err)
 {
     const char *text = c->given ? c->given : getenv(c->variable);
     *ret_value = c->otherwise;
@@ -59,7 +59,7 @@ static int choose(const struct choice *c, int *ret_value, struct kiln_error *err
             return KILN_E_OK;
         }
     }
-    return cli_fail(err, KILN_E_INVALID, "'%.40s' of %s is none of %s", text,
+    return cli_fail(err, KILN_E_INVALID, "'%.40s' of %s is not one of %s", text,
                     c->given ? c->flag : c->variable, c->list);
 }
 
@@ -86,9 +86,9 @@ int find_options_read(const struct driver_options *options, struct kiln_conv_opt
                                    .no_record = options->no_record,
                                    .share = options->share,
                                    .journal = options->journal };
-    int rc = choose(&mode, &o.mode, err);
+    int rc = choose_value(&mode, &o.mode, err);
     if (!rc)
-        rc = choose(&enforce, &o.enforce, err);
+        rc = choose_value(&enforce, &o.enforce, err);
     if (rc)
         return rc;
     o.budget_ms = options->budget.value < INT_MAX ? (int)options->budget.value : INT_MAX;
@@ -179,7 +179,7 @@ int find_print(const struct kiln_conv_result *result, FILE *out, struct kiln_err
 
 void find_warn(const struct kiln_conv_result *result, FILE *out)
 {
-    static bool is_reported; /* that kernels are not built in */
+    static bool is_reported; /* the warning that the reference kernels are not built in */
     struct kiln_error why = { 0 };
     int rc = kiln_conv_result_recorded(result, &why);
     if (rc && !(rc == KILN_E_NOT_FOUND && is_reported))

@@ -23,7 +23,7 @@ void find_progress_init(struct find_progress *progress, FILE *out, const char *l
     progress->width = known ? size.ws_col : WIDTH_UNKNOWN;
 }
 
-/* How much of the time is spent, or of what there is to try where that is more; 0 to 1. */
+/* The completed part, 0 to 1: by time or by count, whichever is larger. */
 static double part_of(const struct kiln_conv_progress *reported)
 {
     double by_time = reported->budget_ms > 0 ? reported->spent_ms / reported->budget_ms : 0;
@@ -33,7 +33,7 @@ static double part_of(const struct kiln_conv_progress *reported)
 }
 
 /* "12 of 340 tried, 1 failed, best 0.123456 ms, 3.2 s". */
-static void write_figures(const struct kiln_conv_progress *reported, char text[160])
+static void write_counts(const struct kiln_conv_progress *reported, char text[160])
 {
     char total[24] = "", failed[32] = "", best[40] = "", time[UNITS_TEXT_MAX];
     if (reported->total > 0)
@@ -46,10 +46,10 @@ static void write_figures(const struct kiln_conv_progress *reported, char text[1
              units_seconds(reported->spent_ms / 1e3, time));
 }
 
-static void draw(struct find_progress *p, const char *head,
-                 const struct kiln_conv_progress *reported)
+static void draw_bar(struct find_progress *p, const char *head,
+                     const struct kiln_conv_progress *reported)
 {
-    char figures[160], bar[BAR_WIDTH + 1], line[384];
+    char counts[160], bar[BAR_WIDTH + 1], line[384];
     uint64_t now = now_ns();
     unsigned full = (unsigned)(part_of(reported) * BAR_WIDTH);
     if (p->drawn_ns && now - p->drawn_ns < REDRAW_NS)
@@ -58,8 +58,8 @@ static void draw(struct find_progress *p, const char *head,
     memset(bar, '.', BAR_WIDTH);
     memset(bar, '#', full);
     bar[BAR_WIDTH] = '\0';
-    write_figures(reported, figures);
-    snprintf(line, sizeof(line), "%s [%s] %s", head, bar, figures);
+    write_counts(reported, counts);
+    snprintf(line, sizeof(line), "%s [%s] %s", head, bar, counts);
     fprintf(p->out, "\r\033[K%.*s", (int)p->width - 1, line);
     fflush(p->out);
 }
@@ -67,11 +67,11 @@ static void draw(struct find_progress *p, const char *head,
 int find_progress_reported(void *context, const struct kiln_conv_progress *reported)
 {
     struct find_progress *p = context;
-    char head[96], figures[160];
+    char head[96], counts[160];
     snprintf(head, sizeof(head), "%s%s%.64s", p->label, reported->solver[0] ? " " : "",
              reported->solver);
     if (p->width > 0) {
-        draw(p, head, reported);
+        draw_bar(p, head, reported);
         return 0;
     }
     if (strcmp(p->solver, reported->solver) != 0)
@@ -80,8 +80,8 @@ int find_progress_reported(void *context, const struct kiln_conv_progress *repor
     unsigned tenths = (unsigned)(part_of(reported) * 10);
     if (tenths > p->tenths) {
         p->tenths = tenths;
-        write_figures(reported, figures);
-        fprintf(p->out, "%s: %s\n", head, figures);
+        write_counts(reported, counts);
+        fprintf(p->out, "%s: %s\n", head, counts);
         fflush(p->out);
     }
     return 0;

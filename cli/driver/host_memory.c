@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The number in a file of one number; UINT64_MAX when absent or "max". */
+/* Reads a file that holds one number.  Returns UINT64_MAX if it is absent or says "max". */
 static uint64_t read_number(const char *path)
 {
     unsigned long long number = 0;
@@ -32,7 +32,8 @@ static uint64_t machine_available(void)
     return found ? kib * 1024 : UINT64_MAX;
 }
 
-/* "0::/path" of /proc/self/cgroup names the group; a container sees its own as "/". */
+/* Finds the control group in the line "0::/path" of /proc/self/cgroup.  A container sees its own
+ * group as "/". */
 static void group_directory(char directory[512])
 {
     char line[400];
@@ -76,7 +77,7 @@ int host_memory_check(uint64_t bytes, const char *purpose, struct kiln_error *er
     if (bytes <= available)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_NO_MEMORY,
-                    "%s takes %s of memory and %s is free: choose a smaller batch (-n), or -V 0 to "
-                    "do without the reference",
+                    "%s needs %s of memory, but only %s is free: choose a smaller batch (-n), or "
+                    "skip the reference with -V 0",
                     purpose, units_size(bytes, need), units_size(available, have));
 }

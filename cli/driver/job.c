@@ -3,14 +3,15 @@
 
 #include <string.h>
 
-/* Numbers of MIOpen's registry stand for its own kernels: another solver's time under one of them
- * would be a lie. */
-static int check(const struct kiln_driver_line *job, struct kiln_error *err)
+/* MIOpen's solver numbers stand for MIOpen's own kernels.  Timing one of kiln's solvers under such
+ * a number would be misleading. */
+static int check_solver_name(const struct kiln_driver_line *job, struct kiln_error *err)
 {
     if (*job->solver && !job->solver[strspn(job->solver, "-0123456789")])
         return cli_fail(err, KILN_E_INVALID,
                         "-S %.20s: numbers stand for MIOpen's own solvers, which kiln does not "
-                        "have; name one of kiln's, as -S ConvDirectNaive; -S -1 takes the best",
+                        "have.  Name one of kiln's, such as -S ConvDirectNaive; -S -1 chooses the "
+                        "best",
                         job->solver);
     return KILN_E_OK;
 }
@@ -19,7 +20,7 @@ int job_parse(const char *line, struct kiln_driver_line *ret_job, struct kiln_er
 {
     *ret_job = (struct kiln_driver_line){ .size = sizeof(*ret_job) };
     int rc = kiln_driver_line_parse(line, ret_job, err);
-    return rc ? rc : check(ret_job, err);
+    return rc ? rc : check_solver_name(ret_job, err);
 }
 
 int job_parse_words(const char *const *words, size_t count, struct kiln_driver_line *ret_job,
@@ -27,5 +28,5 @@ int job_parse_words(const char *const *words, size_t count, struct kiln_driver_l
 {
     *ret_job = (struct kiln_driver_line){ .size = sizeof(*ret_job) };
     int rc = kiln_driver_words_parse(words, count, ret_job, err);
-    return rc ? rc : check(ret_job, err);
+    return rc ? rc : check_solver_name(ret_job, err);
 }

@@ -112,8 +112,8 @@ void lines_report_print(const struct report_place *place, const struct measureme
     fprintf(out, "%s\n", text);
     if (m->transposed)
         fprintf(out,
-                "transposed (-m trans): the %s that was asked for is the %s of the line above, "
-                "with x and y exchanged\n",
+                "transposed (-m trans): the requested %s is the %s of the line above, with x and y "
+                "exchanged\n",
                 directions[measure_asked_direction(m)].message, name);
     fprintf(out, "%s: seed %llu\n", name, (unsigned long long)m->seed);
     struct kiln_error unprinted = { 0 };

@@ -3,15 +3,19 @@
 /*
  * kiln-driver: runs convolutions as MIOpenDriver's command lines state them.
  *
- *   main.c          opens client and device, walks over the lines, reports how it went
- *   options.[ch]    our own options     job.[ch]    MIOpenDriver's, understood
- *   ahead.[ch]      asks for all of a file's kernels at once
- *   measure.[ch]    one problem: plan, fetch, load, launch, check
- *   find.[ch]       the solver found or tuned before; find_progress.[ch] how far that is
- *   tensors.[ch]    data on both sides  storage.[ch] numbers in memory
- *   reference.[ch]  what is right
- *   report.[ch]     totals, JSON        lines_report.[ch]  lines as they are done
- *   devices.[ch]    the list of devices pocl_directory.[ch] what PoCL leaves, removed
+ *   main.c            opens client and device, runs every line, reports the result
+ *   options.[ch]      kiln-driver's own options
+ *   job.[ch]          parses MIOpenDriver's command lines
+ *   ahead.[ch]        requests all of a file's kernels at once
+ *   measure.[ch]      one problem: plan, fetch, load, launch, check
+ *   find.[ch]         finds or tunes a problem first; find_progress.[ch] shows the progress
+ *   tensors.[ch]      a problem's data on host and device
+ *   storage.[ch]      number formats
+ *   reference.[ch]    the CPU reference
+ *   rounding.[ch]     error bounds
+ *   report.[ch]       totals and JSON; lines_report.[ch] prints each result as text
+ *   devices.[ch]      the list of devices
+ *   pocl_directory.[ch]  a temporary directory for PoCL's files
  */
 #include "cli/driver/ahead.h"
 #include "cli/driver/devices.h"
@@ -33,7 +37,7 @@
 /* One run over many problems: those of a file, or of one command line. */
 struct driver {
     struct line_file file;       /* owned; empty without one */
-    struct kiln_driver_line job; /* where there is no file */
+    struct kiln_driver_line job; /* used if there is no file */
     struct bench bench;
     struct report report;
     uint64_t seed; /* of the first problem */
@@ -44,12 +48,12 @@ static int pick_seed(const struct option_number *given, uint64_t *ret_seed, stru
 {
     uint64_t seed = given->value;
     if (!given->given && getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
-        return cli_fail_errno(err, errno, "cannot get a random seed; give one with --seed");
+        return cli_fail_errno(err, errno, "cannot get a random seed (--seed sets one)");
     *ret_seed = seed & (((uint64_t)1 << SEED_BITS) - 1);
     return KILN_E_OK;
 }
 
-/* Returns a failure only when it makes the rest pointless: no daemon. */
+/* Returns a failure only if the other problems would fail as well, because there is no daemon. */
 static int run_job(struct driver *d, unsigned line, const struct kiln_driver_line *job,
                    struct kiln_error *err)
 {
@@ -95,12 +99,12 @@ static int read_input(struct driver *d, const struct driver_call *call, struct k
         return job_parse_words(words->words, words->count, &d->job, err);
     int rc = line_file_read(words->words[1], &d->file, err);
     if (!rc && d->file.count == 0)
-        return cli_fail(err, KILN_E_INVALID, "'%s' holds no MIOpenDriver command lines",
+        return cli_fail(err, KILN_E_INVALID, "'%s' contains no MIOpenDriver command lines",
                         words->words[1]);
     return rc;
 }
 
-/* GPUs come first, as "auto" has it: a directory is made only where PoCL may be opened. */
+/* Tries GPUs first, as "auto" does.  PoCL's directory is created only if no GPU can be opened. */
 static int open_any(struct pocl_directory *directory, struct kiln_device **ret_device,
                     struct kiln_error *err)
 {
@@ -126,7 +130,8 @@ static int open_device(const char *name, struct pocl_directory *directory,
         fprintf(stderr, "kiln-driver: warning: %s\n", directory->why_not);
     if (!rc)
         return rc;
-    /* UNAVAILABLE means "no daemon" in the exit status. */
+    /* The exit status of UNAVAILABLE means "no daemon", so device errors must not have that code.
+     */
     if (rc == KILN_E_UNAVAILABLE || rc == KILN_E_NOT_FOUND)
         err->code = KILN_E_UNSUPPORTED;
     return cli_while(err, "device '%s'", name ? name : "auto");
@@ -141,7 +146,7 @@ static int print_json(struct driver *d, bool *reported, int rc, struct kiln_erro
     return rc ? rc : printed;
 }
 
-static int finish(struct driver *d, struct driver_call *call, int rc, struct kiln_error *err)
+static int finish_report(struct driver *d, struct driver_call *call, int rc, struct kiln_error *err)
 {
     if (!rc)
         rc = report_judge(&d->report, err);
@@ -164,13 +169,13 @@ static int run_problems(struct driver *d, struct driver_call *call, struct kiln_
     rc = call->command == DRIVER_RUN ? run_file(d, err) : run_job(d, 0, &d->job, err);
     d->report.totals.seconds = (double)(now_ns() - start) / 1e9;
     if (!rc || d->report.totals.problems > 0)
-        rc = finish(d, call, rc, err);
+        rc = finish_report(d, call, rc, err);
     ahead_stop(ahead);
     return rc;
 }
 
-/* The device is opened first, for the environment is changed while there is one thread; without a
- * daemon it does not matter which device there is. */
+/* Opens the device first, because that changes the environment, which is safe only while there is
+ * one thread.  If there is no daemon either, that error is the one to report. */
 static int open_both(const struct driver_call *call, struct pocl_directory *directory,
                      struct bench *bench, struct kiln_error *err)
 {
@@ -184,8 +189,9 @@ static int open_both(const struct driver_call *call, struct pocl_directory *dire
     return device_rc;
 }
 
-/* Input first: what is wrong with it is wrong with every device. */
-static int run(struct driver_call *call, struct pocl_directory *directory, struct kiln_error *err)
+/* Reads the input first: its errors do not depend on the device. */
+static int run_convolutions(struct driver_call *call, struct pocl_directory *directory,
+                            struct kiln_error *err)
 {
     struct kiln_conv_options find;
     struct driver d = { .bench = { .toolchain = call->options.toolchain,
@@ -206,8 +212,8 @@ static int run(struct driver_call *call, struct pocl_directory *directory, struc
     return rc;
 }
 
-/* What opens devices. */
-static int run_on_devices(struct driver_call *call, struct kiln_error *err)
+/* Runs the commands that open devices. */
+static int run_command(struct driver_call *call, struct kiln_error *err)
 {
     struct pocl_directory directory = { .path = "" };
     int rc = kiln_library_path_set("hip", call->options.hip_library_path, err);
@@ -217,14 +223,14 @@ static int run_on_devices(struct driver_call *call, struct kiln_error *err)
         pocl_directory_init(&directory);
         rc = devices_print(call->options.common.json, &call->reported, err);
     } else {
-        rc = run(call, &directory, err);
+        rc = run_convolutions(call, &directory, err);
     }
     pocl_directory_done(&directory);
     return rc;
 }
 
-static int dispatch(int argc, const char *const *argv, struct driver_call *call,
-                    struct kiln_error *err)
+static int parse_and_run(int argc, const char *const *argv, struct driver_call *call,
+                         struct kiln_error *err)
 {
     int rc = driver_call_parse(argc, argv, call, err);
     if (rc)
@@ -234,7 +240,7 @@ static int dispatch(int argc, const char *const *argv, struct driver_call *call,
     else if (call->options.common.help)
         driver_print_help(stdout);
     else
-        rc = run_on_devices(call, err);
+        rc = run_command(call, err);
     return rc;
 }
 
@@ -243,7 +249,7 @@ int main(int argc, char **argv)
     struct driver_call call;
     struct kiln_error err = { 0 };
     const char *const *words = (const char *const *)argv + 1;
-    int rc = dispatch(argc - 1, words, &call, &err);
+    int rc = parse_and_run(argc - 1, words, &call, &err);
     struct result result = { .program = "kiln-driver",
                              .json = result_wants_json(argc - 1, words),
                              .reported = call.reported };

@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-/* Everything one measurement holds while it runs. */
+/* The state of one measurement while it runs. */
 struct attempt {
     const struct bench *bench;
     const struct kiln_driver_line *flags;
@@ -20,7 +20,7 @@ struct attempt {
     struct tensors *tensors;
 };
 
-static double since(uint64_t start_ns) { return (double)(now_ns() - start_ns) / 1e9; }
+static double seconds_since(uint64_t start_ns) { return (double)(now_ns() - start_ns) / 1e9; }
 
 static void note_objects(struct measurement *m, const struct kiln_plan *plan)
 {
@@ -35,8 +35,9 @@ static void note_objects(struct measurement *m, const struct kiln_plan *plan)
     }
 }
 
-/* A plan out of this process's own table tells what planning cost when it was made. */
-static bool is_from_table(const struct measurement *m)
+/* Whether the plan comes from libkiln's in-process cache.  The planning time of such a plan is that
+ * of an earlier request. */
+static bool is_from_process_cache(const struct measurement *m)
 {
     return m->object_count > 0 && m->objects[0].tier == KILN_TIER_TABLE;
 }
@@ -56,7 +57,8 @@ struct kiln_plan_options bench_plan_options(const struct bench *bench, const cha
     };
 }
 
-/* A solver that was named is taken as it is; what is fast alone is kilnd's own choice. */
+/* Runs find or tune if the flags ask for it.  Otherwise the solver that -S names is used, or in
+ * fast mode the one that kilnd chooses. */
 static int choose_solver(struct attempt *a, struct kiln_error *err)
 {
     const struct bench *bench = a->bench;
@@ -76,7 +78,7 @@ static int choose_solver(struct attempt *a, struct kiln_error *err)
                               .progress = bench->progress };
     uint64_t start = now_ns();
     int rc = find_run(&call, &a->m->found, err);
-    a->m->time.find = since(start);
+    a->m->time.find = seconds_since(start);
     return rc;
 }
 
@@ -95,12 +97,12 @@ static int get_plan(struct attempt *a, struct kiln_error *err)
     struct measurement *m = a->m;
     uint64_t start = now_ns();
     int rc = take_plan(a, err);
-    double spent = since(start);
+    double spent = seconds_since(start);
     m->time.fetch = spent;
     if (rc)
         return rc;
     note_objects(m, a->plan);
-    double planning = is_from_table(m) ? 0 : (double)kiln_plan_ns(a->plan) / 1e9;
+    double planning = is_from_process_cache(m) ? 0 : (double)kiln_plan_ns(a->plan) / 1e9;
     m->time.plan = planning < spent ? planning : spent;
     m->time.fetch = spent - m->time.plan;
     snprintf(m->solver, sizeof(m->solver), "%s", kiln_plan_solver(a->plan));
@@ -110,11 +112,11 @@ static int get_plan(struct attempt *a, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-static int load(struct attempt *a, struct kiln_error *err)
+static int load_plan(struct attempt *a, struct kiln_error *err)
 {
     uint64_t start = now_ns();
     int rc = kiln_run_create(a->bench->device, a->plan, &a->run, err);
-    a->m->time.load = since(start);
+    a->m->time.load = seconds_since(start);
     return rc ? cli_while(err, "loading %s", a->m->solver) : KILN_E_OK;
 }
 
@@ -133,7 +135,7 @@ static int make_tensors(struct attempt *a, struct kiln_error *err)
         .verify = a->flags->verify,
     };
     int rc = tensors_create(a->bench->device, &a->m->problem, &options, &a->tensors, err);
-    a->m->time.check += since(start);
+    a->m->time.check += seconds_since(start);
     for (int i = 0; !rc && i < 3; i++) {
         bool output = i == a->tensors->output;
         *(output ? &a->m->bytes_written : &a->m->bytes_read) += a->tensors->bytes[i];
@@ -142,35 +144,35 @@ static int make_tensors(struct attempt *a, struct kiln_error *err)
     return rc;
 }
 
-static int launch(const struct attempt *a, struct kiln_error *err)
+static int launch_kernel(const struct attempt *a, struct kiln_error *err)
 {
     const struct tensors *t = a->tensors;
     return kiln_run_launch(a->run, t->memory[KILN_TENSOR_X], t->memory[KILN_TENSOR_W],
                            t->memory[KILN_TENSOR_Y], t->workspace, err);
 }
 
-/* |count| launches, then one wait. */
+/* Launches the kernels |count| times, then waits once. */
 static int launch_and_wait(const struct attempt *a, unsigned count, double *ret_seconds,
                            struct kiln_error *err)
 {
     uint64_t start = now_ns();
     int rc = KILN_E_OK;
     for (unsigned i = 0; !rc && i < count; i++)
-        rc = launch(a, err);
+        rc = launch_kernel(a, err);
     if (!rc)
         rc = kiln_device_finish(a->bench->device, err);
-    *ret_seconds = since(start);
+    *ret_seconds = seconds_since(start);
     return rc ? cli_while(err, "launching %s", a->m->solver) : KILN_E_OK;
 }
 
-static int compare(const void *left, const void *right)
+static int compare_seconds(const void *left, const void *right)
 {
     double x = *(const double *)left;
     double y = *(const double *)right;
     return (x > y) - (x < y);
 }
 
-struct clock {                      /* the device's */
+struct clock {                      /* events on the device */
     struct kiln_event *begin, *end; /* owned */
 };
 
@@ -186,7 +188,7 @@ static int time_one(const struct attempt *a, const struct clock *clock, double *
     double ms = 0;
     int rc = kiln_event_record(clock->begin, NULL, err);
     if (!rc)
-        rc = launch(a, err);
+        rc = launch_kernel(a, err);
     if (!rc)
         rc = kiln_event_record(clock->end, NULL, err);
     if (!rc)
@@ -211,11 +213,11 @@ static int time_steady(struct attempt *a, struct kiln_error *err)
     unsigned count = a->flags->iterations;
     KILN_AUTO(mem) double *times = calloc(count, sizeof(*times));
     if (!times)
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for %u times", count);
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the times of %u launches", count);
     int rc = time_each(a, times, count, err);
     if (rc)
         return rc;
-    qsort(times, count, sizeof(*times), compare);
+    qsort(times, count, sizeof(*times), compare_seconds);
     a->m->time.steady =
         count % 2 ? times[count / 2] : (times[count / 2 - 1] + times[count / 2]) / 2;
     a->m->iterations = count;
@@ -234,12 +236,12 @@ static int launch_all(struct attempt *a, struct kiln_error *err)
         a->m->iterations = a->flags->iterations;
     }
     if (a->flags->time || a->flags->wall)
-        a->m->time.timed = since(start);
+        a->m->time.timed = seconds_since(start);
     return rc;
 }
 
-static int judge(struct attempt *a, const void *got, const double *want, const double *magnitude,
-                 struct kiln_error *err)
+static int judge_result(struct attempt *a, const void *got, const double *want,
+                        const double *magnitude, struct kiln_error *err)
 {
     struct rounding rounding =
         rounding_of(&a->m->problem, a->m->solver, a->m->config, STORAGE_QUANTUM);
@@ -251,13 +253,13 @@ static int judge(struct attempt *a, const void *got, const double *want, const d
         return KILN_E_OK;
     return cli_fail(
         err, KILN_E_CORRUPT,
-        "the result is wrong: %llu of %llu elements, the worst is number %llu with %.9g "
-        "where %.9g is right (allowed error %.3g); repeat with --seed %llu",
+        "the result is wrong in %llu of %llu elements.  The worst is element %llu: %.9g instead of "
+        "%.9g (allowed error %.3g); repeat with --seed %llu",
         (unsigned long long)v.wrong, (unsigned long long)a->m->elements,
         (unsigned long long)v.index, v.got, v.want, v.bound, (unsigned long long)a->m->seed);
 }
 
-static int verify(struct attempt *a, struct kiln_error *err)
+static int verify_result(struct attempt *a, struct kiln_error *err)
 {
     struct tensors *t = a->tensors;
     uint64_t count = t->elements[t->output];
@@ -277,20 +279,20 @@ static int verify(struct attempt *a, struct kiln_error *err)
     };
     if (!rc)
         rc = reference_run(&a->m->problem, &reference, 0, err);
-    return rc ? cli_while(err, "verification") : judge(a, got, want, magnitude, err);
+    return rc ? cli_while(err, "verification") : judge_result(a, got, want, magnitude, err);
 }
 
-static int check(struct attempt *a, struct kiln_error *err)
+static int check_result(struct attempt *a, struct kiln_error *err)
 {
     if (!a->flags->verify)
         return KILN_E_OK;
     uint64_t start = now_ns();
-    int rc = verify(a, err);
-    a->m->time.check += since(start);
+    int rc = verify_result(a, err);
+    a->m->time.check += seconds_since(start);
     return rc;
 }
 
-/* The same for all three directions. */
+/* All three directions take the same number of operations. */
 static double count_flops(const struct kiln_problem *p)
 {
     uint64_t y = 0;
@@ -313,7 +315,7 @@ void measure(const struct bench *bench, const struct kiln_problem *problem,
              struct measurement *ret_measurement)
 {
     static int (*const steps[])(struct attempt *, struct kiln_error *) = {
-        check_memory, choose_solver, get_plan, load, make_tensors, launch_all, check,
+        check_memory, choose_solver, get_plan, load_plan, make_tensors, launch_all, check_result,
     };
     struct measurement *m = ret_measurement;
     struct attempt a = { .bench = bench, .flags = flags, .m = m };
@@ -327,7 +329,7 @@ void measure(const struct bench *bench, const struct kiln_problem *problem,
     for (size_t i = 0; !rc && i < sizeof(steps) / sizeof(steps[0]); i++)
         rc = steps[i](&a, &m->err);
     attempt_done(&a);
-    /* A library that fails without saying so must not count as success. */
+    /* The return code counts, even if the library did not fill in the error. */
     m->err.code = rc;
 }
 

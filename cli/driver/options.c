@@ -7,33 +7,36 @@
 
 #include <string.h>
 
-/* JSON numbers are exact so far, and people can still read them to each other. */
+/* JSON holds such numbers exactly, and they are still short enough to copy by hand. */
 #define SEED_MAX (((uint64_t)1 << 48) - 1)
 
 #define AT(field) offsetof(struct driver_options, field)
 static const struct option options[] = {
     { "device", 0, OPTION_TEXT, AT(device), "NAME",
       "where to run: opencl, hip:0, cuda:1, ... (auto)", 0, 0 },
-    { "hip-library-path", 0, OPTION_TEXT, AT(hip_library_path), "FOLDERS",
-      "look for the HIP runtime there first; ':' between them", 0, 0 },
-    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "compiler that kilnd shall use", 0, 0 },
+    { "hip-library-path", 0, OPTION_TEXT, AT(hip_library_path), "DIRS",
+      "search these directories first for the HIP runtime, separated by ':'", 0, 0 },
+    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "the compiler that kilnd uses", 0, 0 },
     { "seed", 0, OPTION_NUMBER, AT(seed), "N",
-      "random data of an earlier run; the next problem takes N + 1", 0, SEED_MAX },
+      "repeat the random data of an earlier run; the next problem uses N + 1", 0, SEED_MAX },
     { "find-mode", 0, OPTION_TEXT, AT(find_mode), "normal|fast|hybrid",
-      "how to find without -S ($MIOPEN_FIND_MODE, else hybrid)", 0, 0 },
+      "how to find a solver without -S ($MIOPEN_FIND_MODE, else hybrid)", 0, 0 },
     { "enforce", 0, OPTION_TEXT, AT(enforce), "none|db_update|search|search_db_update|db_clean",
-      "when to search, also as a number from 1 to 5 ($MIOPEN_FIND_ENFORCE)", 0, 0 },
+      "when to search; also a number from 1 to 5 ($MIOPEN_FIND_ENFORCE)", 0, 0 },
     { "budget", 0, OPTION_TIME, AT(budget), "TIME",
-      "for find or tune of each problem (find no limit, tune 60s)", 0, 0 },
+      "time limit for find or tune of each problem (find: none, tune: 60s)", 0, 0 },
     { "share", 0, OPTION_FLAG, AT(share), NULL,
-      "-s 1: share the search with other processes that do", 0, 0 },
-    { "no-record", 0, OPTION_FLAG, AT(no_record), NULL, "record nothing of find and tune", 0, 0 },
-    { "journal", 0, OPTION_VERBATIM, AT(journal), "FOLDER",
-      "keeps a search's timings, to go on from; '' for none (the user's state directory)", 0, 0 },
-    { "summary", 0, OPTION_FLAG, AT(summary), NULL, "end with one table of counts and times", 0,
-      0 },
+      "with -s 1: share the search with other processes that use --share", 0, 0 },
+    { "no-record", 0, OPTION_FLAG, AT(no_record), NULL,
+      "do not record the results of find and tune", 0, 0 },
+    { "journal", 0, OPTION_VERBATIM, AT(journal), "DIR",
+      "keep a search's timings here, so that it can resume; '': keep none (the user's state "
+      "directory)",
+      0, 0 },
+    { "summary", 0, OPTION_FLAG, AT(summary), NULL, "print a table of counts and times at the end",
+      0, 0 },
     { "ahead", 0, OPTION_FLAG, AT(ahead), NULL,
-      "run: ask for all kernels of FILE at once, before the first problem", 0, 0 },
+      "run: request all kernels of FILE at once, before the first problem", 0, 0 },
 };
 #undef AT
 #define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
@@ -44,7 +47,7 @@ static bool is_conv(const char *word)
            strcmp(word, "convbfp16") == 0 || strcmp(word, "convint8") == 0;
 }
 
-/* "/opt/rocm/bin/MIOpenDriver conv ..." pasted as it was logged. */
+/* Accepts a pasted log line: "/opt/rocm/bin/MIOpenDriver conv ...". */
 static bool is_driver(const char *word)
 {
     const char *slash = strrchr(word, '/');
@@ -59,7 +62,7 @@ static int find_command(struct driver_call *call, const struct option_list *befo
     call->command = DRIVER_NOTHING;
     if (before->count == 0)
         return cli_fail(err, KILN_E_INVALID,
-                        "nothing to do; 'kiln-driver --help' says what there is");
+                        "no command given; 'kiln-driver --help' lists the commands");
     const char *word = before->words[at];
     if (is_conv(word))
         call->command = DRIVER_CONV;
@@ -80,15 +83,15 @@ static int check_words(const struct driver_call *call, struct kiln_error *err)
     if (call->command == DRIVER_RUN && call->words.count < 2)
         return cli_fail(err, KILN_E_INVALID, "run needs a FILE of MIOpenDriver command lines");
     if (call->options.ahead && call->command != DRIVER_RUN)
-        return cli_fail(err, KILN_E_INVALID, "--ahead is for run: one line has nothing after it");
+        return cli_fail(err, KILN_E_INVALID, "--ahead works only with 'run FILE'");
     if (call->words.count > most)
-        return cli_fail(err, KILN_E_INVALID, "%s has no use for '%s'", call->words.words[0],
+        return cli_fail(err, KILN_E_INVALID, "%s takes no argument '%s'", call->words.words[0],
                         call->words.words[most]);
     return KILN_E_OK;
 }
 
-static int parse(struct driver_call *call, int argc, const char *const *argv,
-                 struct option_list *before, struct kiln_error *err)
+static int parse_call(struct driver_call *call, int argc, const char *const *argv,
+                      struct option_list *before, struct kiln_error *err)
 {
     struct option_table tables[] = {
         { session_option_table, SESSION_OPTION_COUNT, &call->options.common },
@@ -115,7 +118,7 @@ int driver_call_parse(int argc, const char *const *argv, struct driver_call *ret
 {
     struct option_list before = { 0 };
     *ret_call = (struct driver_call){ .command = DRIVER_NOTHING };
-    int rc = parse(ret_call, argc, argv, &before, err);
+    int rc = parse_call(ret_call, argc, argv, &before, err);
     option_list_done(&before);
     return rc;
 }
@@ -131,7 +134,7 @@ static void print_flags(FILE *out)
 {
     struct option flag = { .kind = OPTION_TEXT };
     struct option_table table = { &flag, 1, NULL };
-    fputs("Flags of conv, convfp16, convbfp16 and convint8, as MIOpenDriver has them, each with a "
+    fputs("Flags of conv, convfp16, convbfp16 and convint8, as in MIOpenDriver; each takes a "
           "value:\n",
           out);
     for (unsigned i = 0; (flag.help = kiln_driver_flag(i, &flag.letter, &flag.name)); i++)
@@ -146,13 +149,12 @@ void driver_print_help(FILE *out)
         "Usage: kiln-driver conv|convfp16|convbfp16|convint8 [FLAG VALUE]... [OPTION]...\n"
         "       kiln-driver run FILE [OPTION]...\n"
         "       kiln-driver devices [--json]\n\n"
-        "Runs convolutions on a device of this host with kernels from kilnd, times and verifies\n"
-        "them.  FILE holds MIOpenDriver command lines, such as MIOPEN_ENABLE_LOGGING_CMD=1 logs;\n"
-        "'-' is standard input.  Each run takes fresh random data.  Without -S the fastest solver\n"
-        "is found first; -s 1 tunes.  What that measures is recorded.  With --ahead, all "
-        "compilers\n"
-        "have work from the start; kernels that were ready before their problem's turn count as\n"
-        "hits.\n\n",
+        "Runs convolutions on a device of this host with kernels from kilnd, times them and\n"
+        "verifies the results.  FILE contains MIOpenDriver command lines, as logged with\n"
+        "MIOPEN_ENABLE_LOGGING_CMD=1; '-' is standard input.  Each run uses new random data.\n"
+        "Without -S, kiln-driver first finds the fastest solver; with -s 1, it tunes the solvers.\n"
+        "The measurements are recorded.  With --ahead, all compilers have work from the start;\n"
+        "kernels that are ready before their problem runs count as hits.\n\n",
         out);
     print_flags(out);
     fputs("\nOptions:\n", out);

@@ -9,7 +9,7 @@
 
 #define OPEN_DIRECTORIES_MAX 8
 
-/* As PoCL reads it. */
+/* Interprets the variable as PoCL does. */
 static bool is_kernel_cache_wanted(void)
 {
     const char *text = getenv("POCL_KERNEL_CACHE");
@@ -44,8 +44,8 @@ void pocl_directory_init(struct pocl_directory *directory)
     bool is_too_long = size < 0 || (size_t)size >= sizeof(directory->path);
     if (is_too_long || !mkdtemp(directory->path)) {
         snprintf(directory->why_not, sizeof(directory->why_not),
-                 "PoCL needs a directory for its files, and none can be made in '%.100s' (%s): set "
-                 "TMPDIR or POCL_CACHE_DIR to one that can be written to",
+                 "cannot create a directory for PoCL's files in '%.100s' (%s): set TMPDIR or "
+                 "POCL_CACHE_DIR to a writable directory",
                  place, is_too_long ? "its path is too long" : strerror(errno));
         directory->path[0] = '\0';
         return;
@@ -56,7 +56,7 @@ void pocl_directory_init(struct pocl_directory *directory)
 static int remove_one(const char *path, const struct stat *unused, int kind, struct FTW *place)
 {
     (void)unused, (void)kind, (void)place;
-    remove(path); /* what cannot be removed stays in the directory for temporary files */
+    remove(path); /* best effort: the rest stays among the temporary files */
     return 0;
 }
 

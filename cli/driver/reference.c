@@ -12,15 +12,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Outputs that a thread takes at a time: small enough to end together, large enough to be cheap. */
+/* Outputs that a thread computes before it takes more.  Small chunks let all threads end at about
+ * the same time; larger ones cost fewer atomic operations. */
 #define CHUNK 256u
 #define THREADS_MAX 64u
 
-/* Axes of a tensor; "outer" is n of x and y, k of w. */
+/* Axes of a tensor.  OUTER is n for x and y, and k for w. */
 enum axis { OUTER, CHANNEL, DEPTH, HEIGHT, WIDTH, AXES };
 
 struct tensor {
-    double *data; /* owned where pack() made it */
+    double *data; /* owned if pack_tensor allocated it */
     uint64_t extent[AXES];
     uint64_t stride[AXES]; /* elements */
 };
@@ -34,13 +35,14 @@ struct job {
     struct tensor x, w, y;
     const struct tensor *output; /* one of x, w, y */
     double *magnitude;           /* or NULL */
-    const enum axis *order;      /* in which outputs are visited, slowest first */
+    const enum axis *order;      /* the axes in which outputs are visited, slowest first */
     struct sum (*element)(const struct job *job, const uint64_t at[AXES]);
     uint64_t count;
     _Atomic uint64_t next;
 };
 
-/* Slowest axis first: the tensor's own layout, and what makes the inner sums run along memory. */
+/* Orders of the axes, slowest first.  The first two are the layouts of tensors.  Operands are
+ * repacked so that the innermost sums read memory sequentially. */
 static const enum axis channels_first[] = { OUTER, CHANNEL, DEPTH, HEIGHT, WIDTH };
 static const enum axis channels_last[] = { OUTER, DEPTH, HEIGHT, WIDTH, CHANNEL };
 static const enum axis outer_last[] = { DEPTH, HEIGHT, WIDTH, CHANNEL, OUTER };
@@ -63,7 +65,7 @@ static struct tensor tensor_of(uint32_t outer, uint32_t channels, const uint32_t
     return t;
 }
 
-static uint64_t elements(const struct tensor *t)
+static uint64_t count_elements(const struct tensor *t)
 {
     uint64_t count = 1;
     for (int i = 0; i < AXES; i++)
@@ -71,9 +73,9 @@ static uint64_t elements(const struct tensor *t)
     return count;
 }
 
-/* The |index|-th place of a tensor visited in |order|. */
-static void locate(const struct tensor *t, const enum axis order[AXES], uint64_t index,
-                   uint64_t ret_at[AXES])
+/* The coordinates of the |index|-th element of a tensor that is visited in |order|. */
+static void locate_element(const struct tensor *t, const enum axis order[AXES], uint64_t index,
+                           uint64_t ret_at[AXES])
 {
     for (int i = AXES; i-- > 0;) {
         ret_at[order[i]] = index % t->extent[order[i]];
@@ -81,7 +83,7 @@ static void locate(const struct tensor *t, const enum axis order[AXES], uint64_t
     }
 }
 
-static uint64_t offset(const struct tensor *t, const uint64_t at[AXES])
+static uint64_t offset_of(const struct tensor *t, const uint64_t at[AXES])
 {
     uint64_t sum = 0;
     for (int i = 0; i < AXES; i++)
@@ -89,52 +91,58 @@ static uint64_t offset(const struct tensor *t, const uint64_t at[AXES])
     return sum;
 }
 
-/* Copies |from| into |t| with the axes in |order|. */
-static bool pack(struct tensor *t, const double *from, const enum axis order[AXES])
+/* Copies |from|, which has the layout of |t|, into a new array with the axes in |order|. */
+static bool pack_tensor(struct tensor *t, const double *from, const enum axis order[AXES])
 {
     struct tensor source = *t;
-    uint64_t count = elements(t);
+    uint64_t count = count_elements(t);
     t->data = malloc(count * sizeof(double));
     if (!t->data)
         return false;
     lay_out(t, order);
     for (uint64_t i = 0; i < count; i++) {
         uint64_t at[AXES];
-        locate(t, order, i, at);
-        t->data[i] = from[offset(&source, at)];
+        locate_element(t, order, i, at);
+        t->data[i] = from[offset_of(&source, at)];
     }
     return true;
 }
 
-/* Two doubles wide: what every 64-bit machine does in one instruction. */
-typedef double work_queues __attribute__((vector_size(16)));
-typedef int64_t work_queue_bits __attribute__((vector_size(16)));
+/* Two doubles, which every 64-bit machine multiplies and adds in one instruction each. */
+typedef double doubles __attribute__((vector_size(16)));
+typedef int64_t double_bits __attribute__((vector_size(16)));
 
-static work_queues load_work_queues(const double *from)
+static doubles load_doubles(const double *from)
 {
-    work_queues v;
+    doubles v;
     memcpy(&v, from, sizeof(v));
     return v;
 }
 
-static work_queues absolute(work_queues v)
+static doubles absolute_values(doubles v)
 {
-    const work_queue_bits mask = { INT64_MAX, INT64_MAX };
-    return (work_queues)((work_queue_bits)v & mask);
+    const double_bits mask = { INT64_MAX, INT64_MAX };
+    return (doubles)((double_bits)v & mask);
 }
 
-static void add_dot(struct sum *sum, const double *a, uint64_t a_step, const double *b,
-                    uint64_t b_step, uint64_t count)
+/* Every |step|-th element of an array. */
+struct vector {
+    const double *data;
+    uint64_t step;
+};
+
+/* Adds the dot product of the first |count| elements of |a| and |b|. */
+static void add_dot(struct sum *sum, struct vector a, struct vector b, uint64_t count)
 {
     uint64_t i = 0;
-    if (a_step == 1 && b_step == 1 && count >= 4) {
-        work_queues value[2] = { { 0 } }, magnitude[2] = { { 0 } };
+    if (a.step == 1 && b.step == 1 && count >= 4) {
+        doubles value[2] = { { 0 } }, magnitude[2] = { { 0 } };
         for (; i + 4 <= count; i += 4) {
             for (int half = 0; half < 2; half++) {
-                work_queues product =
-                    load_work_queues(a + i + 2 * half) * load_work_queues(b + i + 2 * half);
+                doubles product =
+                    load_doubles(a.data + i + 2 * half) * load_doubles(b.data + i + 2 * half);
                 value[half] += product;
-                magnitude[half] += absolute(product);
+                magnitude[half] += absolute_values(product);
             }
         }
         value[0] += value[1];
@@ -143,13 +151,19 @@ static void add_dot(struct sum *sum, const double *a, uint64_t a_step, const dou
         sum->magnitude += magnitude[0][0] + magnitude[0][1];
     }
     for (; i < count; i++) {
-        double product = a[i * a_step] * b[i * b_step];
+        double product = a.data[i * a.step] * b.data[i * b.step];
         sum->value += product;
         sum->magnitude += fabs(product);
     }
 }
 
-/* Along one spatial axis (0: depth), the input that |output| meets at filter tap |tap|. */
+static struct vector vector_of(const struct tensor *t, const uint64_t at[AXES], uint64_t step)
+{
+    return (struct vector){ t->data + offset_of(t, at), step };
+}
+
+/* The input that filter tap |tap| multiplies for |output|, along one spatial axis (0: depth).
+ * Returns false if that input is in the padding. */
 static bool input_at(const struct job *job, int axis, uint64_t output, uint64_t tap,
                      uint64_t *ret_input)
 {
@@ -159,7 +173,8 @@ static bool input_at(const struct job *job, int axis, uint64_t output, uint64_t 
     return input >= 0 && input < p->in[axis];
 }
 
-/* The other way: the output that meets |input| at |tap|. */
+/* The reverse of input_at: the output to which |input| contributes through |tap|.  Returns false if
+ * there is none. */
 static bool output_at(const struct job *job, int axis, uint64_t input, uint64_t tap,
                       uint64_t *ret_output)
 {
@@ -174,7 +189,7 @@ static uint64_t tap_count(const struct kiln_problem *p)
     return (uint64_t)p->filter[0] * p->filter[1] * p->filter[2];
 }
 
-/* Fills the spatial part of |ret_at| (a place in w) with the |index|-th filter tap. */
+/* Sets the spatial coordinates of |ret_at| (a place in w) to the |index|-th filter tap. */
 static void tap_at(const struct kiln_problem *p, uint64_t index, uint64_t ret_at[AXES])
 {
     ret_at[WIDTH] = index % p->filter[2];
@@ -194,7 +209,7 @@ static bool map_all(const struct job *job, maps *map, const uint64_t from[AXES],
 }
 
 /* y[n,k,o] = sum over taps and the group's channels of x[n,c,i] w[k,c,tap] */
-static struct sum forward(const struct job *job, const uint64_t at[AXES])
+static struct sum sum_forward(const struct job *job, const uint64_t at[AXES])
 {
     uint64_t group_c = job->w.extent[CHANNEL];
     uint64_t group_k = job->problem->k / job->problem->groups;
@@ -204,14 +219,14 @@ static struct sum forward(const struct job *job, const uint64_t at[AXES])
     for (uint64_t t = 0; t < tap_count(job->problem); t++) {
         tap_at(job->problem, t, tap);
         if (map_all(job, input_at, at, tap, in))
-            add_dot(&sum, job->x.data + offset(&job->x, in), job->x.stride[CHANNEL],
-                    job->w.data + offset(&job->w, tap), job->w.stride[CHANNEL], group_c);
+            add_dot(&sum, vector_of(&job->x, in, job->x.stride[CHANNEL]),
+                    vector_of(&job->w, tap, job->w.stride[CHANNEL]), group_c);
     }
     return sum;
 }
 
 /* x[n,c,i] = sum over taps and the group's outputs of y[n,k,o] w[k,c,tap] */
-static struct sum backward_data(const struct job *job, const uint64_t at[AXES])
+static struct sum sum_backward_data(const struct job *job, const uint64_t at[AXES])
 {
     uint64_t group_c = job->w.extent[CHANNEL];
     uint64_t group_k = job->problem->k / job->problem->groups;
@@ -222,13 +237,14 @@ static struct sum backward_data(const struct job *job, const uint64_t at[AXES])
     for (uint64_t t = 0; t < tap_count(job->problem); t++) {
         tap_at(job->problem, t, tap);
         if (map_all(job, output_at, at, tap, out))
-            add_dot(&sum, job->y.data + offset(&job->y, out), job->y.stride[CHANNEL],
-                    job->w.data + offset(&job->w, tap), job->w.stride[OUTER], group_k);
+            add_dot(&sum, vector_of(&job->y, out, job->y.stride[CHANNEL]),
+                    vector_of(&job->w, tap, job->w.stride[OUTER]), group_k);
     }
     return sum;
 }
 
-/* One row of the sum below: |in| and |out| are places at its beginning. */
+/* Adds one row of y to the sum of sum_backward_weights; |in| and |out| are places in that row.
+ * Outputs at both ends, whose input would be in the padding, are skipped. */
 static void add_row(const struct job *job, struct sum *sum, uint64_t in[AXES], uint64_t out[AXES],
                     uint64_t tap_width)
 {
@@ -239,13 +255,12 @@ static void add_row(const struct job *job, struct sum *sum, uint64_t in[AXES], u
         end--;
     out[WIDTH] = first;
     if (first < end)
-        add_dot(sum, job->x.data + offset(&job->x, in),
-                job->x.stride[WIDTH] * job->problem->stride[2], job->y.data + offset(&job->y, out),
-                job->y.stride[WIDTH], end - first);
+        add_dot(sum, vector_of(&job->x, in, job->x.stride[WIDTH] * job->problem->stride[2]),
+                vector_of(&job->y, out, job->y.stride[WIDTH]), end - first);
 }
 
 /* w[k,c,tap] = sum over n and outputs of y[n,k,o] x[n,c,i] */
-static struct sum backward_weights(const struct job *job, const uint64_t at[AXES])
+static struct sum sum_backward_weights(const struct job *job, const uint64_t at[AXES])
 {
     uint64_t group_k = job->problem->k / job->problem->groups;
     uint64_t in[AXES] = { 0, at[OUTER] / group_k * job->w.extent[CHANNEL] + at[CHANNEL] };
@@ -263,16 +278,16 @@ static struct sum backward_weights(const struct job *job, const uint64_t at[AXES
     return sum;
 }
 
-static void *work(void *context)
+static void *compute_outputs(void *context)
 {
     struct job *job = context;
     uint64_t first;
     while ((first = atomic_fetch_add(&job->next, CHUNK)) < job->count) {
         for (uint64_t i = first; i < first + CHUNK && i < job->count; i++) {
             uint64_t at[AXES];
-            locate(job->output, job->order, i, at);
+            locate_element(job->output, job->order, i, at);
             struct sum sum = job->element(job, at);
-            uint64_t where = offset(job->output, at);
+            uint64_t where = offset_of(job->output, at);
             job->output->data[where] = sum.value;
             if (job->magnitude)
                 job->magnitude[where] = sum.magnitude;
@@ -281,7 +296,7 @@ static void *work(void *context)
     return NULL;
 }
 
-/* A thread that cannot be started only makes it slower: this one works too. */
+/* The calling thread works as well, so failing to start a thread only costs time. */
 static void work_on_threads(struct job *job, unsigned threads)
 {
     pthread_t ids[THREADS_MAX];
@@ -290,9 +305,9 @@ static void work_on_threads(struct job *job, unsigned threads)
         threads = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
     if (threads > THREADS_MAX)
         threads = THREADS_MAX;
-    while (started + 1 < threads && pthread_create(&ids[started], NULL, work, job) == 0)
+    while (started + 1 < threads && pthread_create(&ids[started], NULL, compute_outputs, job) == 0)
         started++;
-    work(job);
+    compute_outputs(job);
     while (started > 0)
         pthread_join(ids[--started], NULL);
 }
@@ -310,24 +325,26 @@ static struct job job_of(const struct kiln_problem *p)
                          .y = tensor_of(p->n, p->k, out, p->y_layout) };
 }
 
-static bool prepare(struct job *job, const struct reference_tensors *tensors)
+static bool prepare_job(struct job *job, const struct reference_tensors *tensors)
 {
     job->order = channel_slowest;
     switch (job->problem->direction) {
     case KILN_FORWARD:
         job->output = &job->y;
-        job->element = forward;
-        return pack(&job->x, tensors->x, channels_last) && pack(&job->w, tensors->w, channels_last);
+        job->element = sum_forward;
+        return pack_tensor(&job->x, tensors->x, channels_last) &&
+               pack_tensor(&job->w, tensors->w, channels_last);
     case KILN_BACKWARD_DATA:
         job->output = &job->x;
-        job->element = backward_data;
-        return pack(&job->y, tensors->y, channels_last) && pack(&job->w, tensors->w, outer_last);
+        job->element = sum_backward_data;
+        return pack_tensor(&job->y, tensors->y, channels_last) &&
+               pack_tensor(&job->w, tensors->w, outer_last);
     default:
         job->order = channels_first;
         job->output = &job->w;
-        job->element = backward_weights;
-        return pack(&job->x, tensors->x, channels_first) &&
-               pack(&job->y, tensors->y, channels_first);
+        job->element = sum_backward_weights;
+        return pack_tensor(&job->x, tensors->x, channels_first) &&
+               pack_tensor(&job->y, tensors->y, channels_first);
     }
 }
 
@@ -336,14 +353,14 @@ int reference_run(const struct kiln_problem *problem, const struct reference_ten
 {
     struct job job = job_of(problem);
     struct tensor *all[] = { &job.x, &job.w, &job.y };
-    bool ready = prepare(&job, tensors);
+    bool ready = prepare_job(&job, tensors);
     struct tensor *output = all[(job.output == &job.w) + 2 * (job.output == &job.y)];
     if (ready) {
         output->data = tensors->result;
         job.magnitude = tensors->magnitude;
-        job.count = elements(output);
+        job.count = count_elements(output);
         work_on_threads(&job, threads);
-        output->data = NULL; /* the caller's */
+        output->data = NULL; /* owned by the caller */
     }
     for (int i = 0; i < 3; i++)
         free(all[i]->data);
@@ -353,7 +370,7 @@ int reference_run(const struct kiln_problem *problem, const struct reference_ten
         err->code = KILN_E_NO_MEMORY;
         snprintf(err->text, sizeof(err->text),
                  "cannot compute the reference: out of memory for double-precision copies of "
-                 "the tensors; use a smaller batch or no verification");
+                 "the tensors; choose a smaller batch (-n), or skip the reference with -V 0");
     }
     return KILN_E_NO_MEMORY;
 }
@@ -364,13 +381,14 @@ struct reference_verdict reference_compare(const struct kiln_problem *problem, c
 {
     struct job job = job_of(problem);
     const struct tensor *outputs[] = { &job.y, &job.x, &job.w };
-    uint64_t count = elements(outputs[problem->direction]);
+    uint64_t count = count_elements(outputs[problem->direction]);
     struct reference_verdict verdict = { 0 };
     double worst = -1;
     for (uint64_t i = 0; i < count; i++) {
         double value = storage_load(problem->type, got, i);
         double bound = rounding_bound(rounding, magnitude[i]);
-        /* Rounding is monotonic: what lies within the bound lands within the rounded bounds. */
+        /* Rounding is monotonic: a value within the bounds is, once rounded, within the rounded
+         * bounds. */
         bool right = value >= storage_round(problem->type, result[i] - bound) &&
                      value <= storage_round(problem->type, result[i] + bound);
         double error = value == result[i] ? 0 : fabs(value - result[i]);

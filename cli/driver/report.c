@@ -5,7 +5,7 @@
 #include "cli/driver/lines_report.h"
 #include "cli/result.h"
 
-/* Every phase once: where it is, what JSON and the table call it. */
+/* Every phase: its place in struct phases, and its names in JSON and in the table. */
 static const struct phase_name {
     size_t offset;
     const char *json, *table;
@@ -13,17 +13,17 @@ static const struct phase_name {
     { offsetof(struct phases, find), "find_s", "  find and tune" },
     { offsetof(struct phases, plan), "plan_s", "  plan" },
     { offsetof(struct phases, fetch), "fetch_s", "  fetch" },
-    { offsetof(struct phases, compile), "compile_s", "    compilers' time" },
+    { offsetof(struct phases, compile), "compile_s", "    compile time" },
     { offsetof(struct phases, load), "load_s", "  load" },
     { offsetof(struct phases, first), "first_s", "  first launches" },
-    { offsetof(struct phases, timed), "timed_s", "  launches to time" },
-    { offsetof(struct phases, steady), "steady_s", "    one of each, median" },
-    { offsetof(struct phases, wall), "wall_s", "    one of each, wall clock" },
+    { offsetof(struct phases, timed), "timed_s", "  timed launches" },
+    { offsetof(struct phases, steady), "steady_s", "    one launch each, median" },
+    { offsetof(struct phases, wall), "wall_s", "    one launch each, wall clock" },
     { offsetof(struct phases, check), "check_s", "  tensors and reference" },
 };
 #define PHASES (sizeof(phase_names) / sizeof(phase_names[0]))
 
-static double phase(const struct phases *phases, size_t index)
+static double phase_seconds(const struct phases *phases, size_t index)
 {
     return *(const double *)(const void *)((const char *)phases + phase_names[index].offset);
 }
@@ -31,7 +31,7 @@ static double phase(const struct phases *phases, size_t index)
 static void add_phases(struct phases *sum, const struct phases *more)
 {
     for (size_t i = 0; i < PHASES; i++)
-        *(double *)(void *)((char *)sum + phase_names[i].offset) += phase(more, i);
+        *(double *)(void *)((char *)sum + phase_names[i].offset) += phase_seconds(more, i);
 }
 
 void report_init(struct report *report, bool json)
@@ -55,7 +55,7 @@ static void count_result(struct totals *t, const struct kiln_error *err)
     t->mixed |= err->code != t->first.code;
 }
 
-static void count(struct totals *t, const struct measurement *m)
+static void count_measurement(struct totals *t, const struct measurement *m)
 {
     count_result(t, &m->err);
     t->verified += m->checked && m->wrong == 0;
@@ -68,7 +68,7 @@ static struct json *phases_json(const struct phases *phases)
 {
     struct json *json = json_object();
     for (size_t i = 0; i < PHASES; i++)
-        json_set_number(json, phase_names[i].json, phase(phases, i));
+        json_set_number(json, phase_names[i].json, phase_seconds(phases, i));
     return json;
 }
 
@@ -127,7 +127,7 @@ static struct json *measurement_json(const struct report_place *place, const str
 void report_add(struct report *report, const struct report_place *place,
                 const struct measurement *measurement)
 {
-    count(&report->totals, measurement);
+    count_measurement(&report->totals, measurement);
     if (report->json)
         json_append(report->results, measurement_json(place, measurement));
     else
@@ -144,7 +144,8 @@ void report_add_failure(struct report *report, const struct report_place *place,
         lines_report_failure(place, err, stderr);
 }
 
-/* Exit statuses above 1 say what is wrong with all of it. */
+/* An exit status above 1 gives one reason for the whole run.  It is used only if all problems
+ * failed for that reason. */
 int report_judge(const struct report *report, struct kiln_error *err)
 {
     const struct totals *t = &report->totals;
@@ -168,8 +169,8 @@ void report_print_summary(const struct report *report, FILE *out)
     tier_rows(&t->tiers, table);
     table_seconds(table, "time", t->seconds);
     for (size_t i = 0; i < PHASES; i++)
-        if (phase(&t->time, i) > 0)
-            table_seconds(table, phase_names[i].table, phase(&t->time, i));
+        if (phase_seconds(&t->time, i) > 0)
+            table_seconds(table, phase_names[i].table, phase_seconds(&t->time, i));
     if (table_print(table, out, &err))
         output_error(stderr, "kiln-driver", &err, NULL);
 }

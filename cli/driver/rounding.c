@@ -8,24 +8,25 @@
 
 /* Unit roundoff of 32-bit floating point. */
 #define FLOAT_UNIT 0x1p-24
-/* Standard deviations that no element is off by: one in 10^13 of a normal distribution is. */
+/* The bound, in standard deviations.  By Hoeffding's inequality, fewer than one error in 10^13 is
+ * larger: the probability is at most 2 exp(-8 * 8 / 2). */
 #define DEVIATIONS 8.0
 
-/* Of y, along one axis. */
+/* The size of y along one axis. */
 static uint64_t output_size(const struct kiln_problem *p, int axis)
 {
     uint64_t window = (uint64_t)p->dilation[axis] * (p->filter[axis] - 1) + 1;
     return (p->in[axis] + 2 * (uint64_t)p->pad[axis] - window) / p->stride[axis] + 1;
 }
 
-/* Square tiles of y, all images'. */
+/* The number of square tiles that cover y, in all images. */
 static double tiles_of(const struct kiln_problem *p, uint32_t tile)
 {
     double rows = ceil((double)output_size(p, 1) / tile);
     return p->n * rows * ceil((double)output_size(p, 2) / tile);
 }
 
-/* Products that the problem sums up for one element, at most. */
+/* The largest number of products in the sum of one element. */
 static double terms_of(const struct kiln_problem *p)
 {
     double taps = (double)p->filter[0] * p->filter[1] * p->filter[2], outputs = p->n;
@@ -39,14 +40,16 @@ static double terms_of(const struct kiln_problem *p)
 }
 
 /*
- * Sums of products.  A sum of n products passes n roundings (one product, n - 1 additions; with a
- * fused multiply-add n in all), each off by at most u = 2^-24 relative, whatever the order:
+ * The bound for a plain sum of n products.  Each term passes at most n roundings: one for the
+ * product and n - 1 for the additions, in any order; n in all with fused multiply-add.  Each
+ * rounding has a relative error of at most u = 2^-24.  Therefore
  *     |error| <= ((1 + u)^n - 1) * sum|a b|                           (always)
  *     |error| <= (exp(8 sqrt(n) u + n u^2 / (1 - u)) - 1) * sum|a b|  (but for one in 10^13)
- * the second by Higham and Mary, "A new approach to probabilistic rounding error analysis" (2019).
- * The smaller one holds from n = 64 on as the second.  Where every product is a multiple of
- * |quantum| and sum|a b| < 2^24 quanta, no partial sum needs rounding: the error is 0.
- * One rounding more is allowed for a solver that adds a partial sum kept in 32 bits.
+ * The second bound is by Higham and Mary, "A new approach to probabilistic rounding error analysis"
+ * (2019).  The function uses the smaller one; that is the second from n = 64 on.
+ * If every product is a multiple of |quantum| and sum|a b| < 2^24 quanta, no partial sum needs
+ * rounding, and the error is 0.
+ * One more rounding is allowed for a solver that adds a partial sum stored in 32 bits.
  */
 static struct rounding of_sums(const struct kiln_problem *p, double quantum)
 {
@@ -58,19 +61,24 @@ static struct rounding of_sums(const struct kiln_problem *p, double quantum)
 }
 
 /*
- * Winograd's F(m x m, 3 x 3): y = A' [ sum over C channels of (G w G') . (B' x B) ] A.  The numbers
- * between are larger than the result and cancel in the end, so that an error there counts for more
- * than the magnitude of the result says.  Operands of random signs below 1 make each transformed
- * product at point (k, l) one of standard deviation at most s(k) s(l), s(k) = |B' row k| |G row k|
- * (2-norms; rows of one matrix times rows of the other).  Summing C of them rounds by at most
- * u sqrt(j) s s at the j-th addition, u s s C / sqrt(2) in all; the two transforms before it and
- * the one behind, some twenty additions each, by less than u s s 8 sqrt(C).  A' gathers that with
- * weights a(p, k): along an axis by the norm of a(p, k) s(k), over both by its square, which is
+ * The bound for Winograd's F(m x m, 3 x 3): y = A' [ sum over C channels of (G w G') . (B' x B) ]
+ * A. Intermediate values are larger than the result and cancel at the end.  An intermediate error
+ * therefore counts for more than the magnitude of the result suggests.
+ *
+ * The operands are below 1 and have random signs.  So the transformed product at point (k, l) has a
+ * standard deviation of at most s(k) s(l), where s(k) = |B' row k| |G row k| (2-norms of the rows).
+ * In the sum of C such products, the j-th addition rounds by at most u sqrt(j) s(k) s(l); in all
+ * that is u s(k) s(l) C / sqrt(2).  The two transforms before the sum and the one after it have
+ * about twenty additions each.  They add less than 8 u s(k) s(l) sqrt(C).
+ *
+ * A' combines these errors with weights a(p, k).  Along one axis the factor is the norm of
+ * a(p, k) s(k) over k, and over both axes it is the square of that norm:
  *     m = 2, points 0, 1, -1, infinity                              5.0  at every p
  *     m = 4, points 0, +-sqrt(1/2), +-sqrt(2), infinity            21.4  at the outermost p
  *
- * Backward weights, F(3 x 3, m x m): w = G' [ sum over T tiles of (A y A') . (B' x B) ] G.  The
- * same with s(k) = |B' row k| |A row k|, gathered by g(k, p); the squares are 4.0 and 23.9.
+ * Backward weights are F(3 x 3, m x m): w = G' [ sum over T tiles of (A y A') . (B' x B) ] G.  The
+ * derivation is the same with s(k) = |B' row k| |A row k| and weights g(k, p).  The squares are 4.0
+ * and 23.9.
  */
 static struct rounding of_winograd(const struct kiln_problem *p, const char *config)
 {

@@ -19,7 +19,7 @@ static double half_value(uint16_t bits)
     return sign * ldexp(1024 + fraction, exponent - 25);
 }
 
-/* Of a value that storage_round() made. */
+/* |value| must come from storage_round(). */
 static uint16_t half_bits(double value)
 {
     uint16_t sign = signbit(value) ? 0x8000 : 0;
@@ -52,7 +52,7 @@ double storage_load(uint32_t type, const void *data, uint64_t index)
     return (double)value;
 }
 
-/* To |digits| significant binary digits, or less below 2^lowest; ties to even. */
+/* Rounds to |digits| significant binary digits, or fewer below 2^lowest; ties go to even. */
 static double round_digits(double value, int digits, int lowest, double largest)
 {
     if (value == 0 || !isfinite(value))
@@ -91,7 +91,7 @@ void storage_widen(uint32_t type, const void *data, uint64_t count, double *ret_
         ret_values[i] = storage_load(type, data, i);
 }
 
-/* SplitMix64 (Steele, Lea, Flood 2014): any seed is a good one. */
+/* SplitMix64 (Steele, Lea, Flood 2014), which works well with any seed. */
 static uint64_t next_random(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;

@@ -19,9 +19,10 @@ static int measure_tensors(const struct kiln_problem *problem, struct tensors *t
                            struct kiln_error *err)
 {
     if (problem->type > KILN_BFLOAT16)
-        return cli_fail(err, KILN_E_UNSUPPORTED,
-                        "kiln-driver makes and verifies no tensors of 8-bit integers: give conv, "
-                        "convfp16 or convbfp16");
+        return cli_fail(
+            err, KILN_E_UNSUPPORTED,
+            "kiln-driver does not support tensors of 8-bit integers: use conv, convfp16 "
+            "or convbfp16");
     int rc = KILN_E_OK;
     t->output = tensors_output(problem);
     for (int i = 0; i < 3 && !rc; i++)
@@ -29,8 +30,9 @@ static int measure_tensors(const struct kiln_problem *problem, struct tensors *t
     return rc;
 }
 
-/* The reference holds both operands twice (given and copied), the result and its magnitude in
- * double precision; a tensor passes through the host on its way to the device. */
+/* In double precision, the reference has both operands twice (values and repacked copies), the
+ * result and its magnitude.  In addition, one tensor at a time is on the host before it is written
+ * to the device. */
 static int check_memory(const struct tensors *t, const struct tensors_options *options,
                         struct kiln_error *err)
 {
@@ -60,7 +62,7 @@ static int write_poison(struct kiln_memory *memory, uint64_t bytes, struct kiln_
     if (!data)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for %llu bytes",
                         (unsigned long long)bytes);
-    memset(data, 0xff, bytes); /* not a number in every type */
+    memset(data, 0xff, bytes); /* NaN in every type */
     return kiln_memory_write(memory, data, bytes, err);
 }
 
@@ -74,7 +76,7 @@ static int write_operand(struct tensors *t, int which, uint32_t type,
     if (!data || (options->verify && !t->wide[which]))
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for %llu elements",
                         (unsigned long long)elements);
-    /* Unlike for each tensor, whatever the seed. */
+    /* Gives each tensor different data, for every seed. */
     uint64_t seed = options->seed ^ ((uint64_t)(which + 1) * 0x9e3779b97f4a7c15u);
     storage_fill(type, data, elements, seed);
     if (options->verify)
@@ -93,8 +95,8 @@ static int create_workspace(struct kiln_device *device, struct tensors *t, uint6
     return rc ? cli_while(err, "workspace") : KILN_E_OK;
 }
 
-static int create(struct kiln_device *device, struct tensors *t, uint32_t type,
-                  const struct tensors_options *options, struct kiln_error *err)
+static int create_memory(struct kiln_device *device, struct tensors *t, uint32_t type,
+                         const struct tensors_options *options, struct kiln_error *err)
 {
     static const char *const names[] = { "tensor x", "tensor w", "tensor y" };
     for (int i = 0; i < 3; i++) {
@@ -119,7 +121,7 @@ int tensors_create(struct kiln_device *device, const struct kiln_problem *proble
     if (!rc)
         rc = check_memory(t, options, err);
     if (!rc)
-        rc = create(device, t, problem->type, options, err);
+        rc = create_memory(device, t, problem->type, options, err);
     if (rc)
         return rc;
     *ret_tensors = KILN_TAKE(t);

@@ -27,35 +27,52 @@ static int parse_reply(const char *request, const char *reply, struct json **ret
     if (json_parse(bytes_of(reply, strlen(reply)), "kilnd's answer", &tree, &why))
         return cli_fail(err, KILN_E_CORRUPT, "%s", why.text);
     if (!json_is_object(tree))
-        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer to '%s' is no JSON object", request);
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer to '%s' is not a JSON object",
+                        request);
     *ret_reply = KILN_TAKE(tree);
     return KILN_E_OK;
 }
 
-/* A file that may not be read here is KILN_E_DENIED, too, and says nothing of the next one. */
+/* Remembers that kilnd refused a request.  A local file that cannot be read is KILN_E_DENIED as
+ * well, but then the next file may work. */
 static int note_refusal(const struct invocation *invocation, int rc)
 {
     *invocation->refused |= rc == KILN_E_DENIED;
     return rc;
 }
 
-int admin_ask(const struct invocation *invocation, const char *request,
-              const struct json *arguments, struct json **ret_reply, struct kiln_error *err)
-{
-    return admin_ask_within(invocation, request, arguments, 0, ret_reply, err);
-}
-
-int admin_ask_within(const struct invocation *invocation, const char *request,
-                     const struct json *arguments, int timeout_ms, struct json **ret_reply,
-                     struct kiln_error *err)
+static int send_request(const struct invocation *invocation, const struct admin_call *call,
+                        struct json **ret_reply, struct kiln_error *err)
 {
     KILN_AUTO(mem) char *text = NULL;
     KILN_AUTO(reply) char *reply = NULL;
-    int rc = print_arguments(request, arguments, &text, err);
+    const char *request = call->request;
+    int timeout_ms = call->timeout_ms;
+    int rc = print_arguments(request, call->arguments, &text, err);
     if (!rc)
         rc = note_refusal(invocation,
                           kiln_admin(invocation->client, request, text, timeout_ms, &reply, err));
     return rc ? rc : parse_reply(request, reply, ret_reply, err);
+}
+
+int admin_ask(const struct invocation *invocation, const char *request,
+              const struct json *arguments, struct json **ret_reply, struct kiln_error *err)
+{
+    const struct admin_call call = { .request = request, .arguments = arguments };
+    return send_request(invocation, &call, ret_reply, err);
+}
+
+int admin_ask_within(const struct invocation *invocation, const char *request, int timeout_ms,
+                     struct json **ret_reply, struct kiln_error *err)
+{
+    const struct admin_call call = { .request = request, .timeout_ms = timeout_ms };
+    return send_request(invocation, &call, ret_reply, err);
+}
+
+void admin_set_text(struct json *arguments, const char *name, const char *text)
+{
+    if (text)
+        json_set_text(arguments, name, text);
 }
 
 static void close_files(const struct admin_call *call, size_t count)
@@ -70,7 +87,7 @@ int admin_call(const struct invocation *invocation, const struct admin_call *cal
     KILN_AUTO(mem) char *text = NULL;
     KILN_AUTO(reply) char *reply = NULL;
     const int files[] = { call->file, call->second_file };
-    size_t came_back = 0;
+    size_t returned = 0;
     int rc = print_arguments(call->request, call->arguments, &text, err);
     if (rc)
         return rc;
@@ -90,7 +107,7 @@ int admin_call(const struct invocation *invocation, const struct admin_call *cal
         .context = call->db_progress ? (void *)call->db_progress : (void *)call->progress,
         .ret_files = call->ret_files,
         .ret_files_max = call->ret_files_max,
-        .ret_file_count = &came_back,
+        .ret_file_count = &returned,
     };
     rc = note_refusal(invocation, kiln_admin_call(invocation->client, &whole, &reply, err));
     struct call_progress *bar = call->db_progress ? &call->db_progress->bar : call->progress;
@@ -100,8 +117,8 @@ int admin_call(const struct invocation *invocation, const struct admin_call *cal
         return rc;
     rc = parse_reply(call->request, reply, ret_reply, err);
     if (rc)
-        close_files(call, came_back);
+        close_files(call, returned);
     else if (call->ret_file_count)
-        *call->ret_file_count = came_back;
+        *call->ret_file_count = returned;
     return rc;
 }

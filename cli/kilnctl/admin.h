@@ -14,10 +14,10 @@ CLI_MUST_CHECK int admin_ask(const struct invocation *invocation, const char *re
                              const struct json *arguments, struct json **ret_reply,
                              struct kiln_error *err);
 
-/* Like admin_ask, with its own timeout; 0 means the client's. */
+/* Like admin_ask without arguments, with a timeout of its own; 0 means the client's. */
 CLI_MUST_CHECK int admin_ask_within(const struct invocation *invocation, const char *request,
-                                    const struct json *arguments, int timeout_ms,
-                                    struct json **ret_reply, struct kiln_error *err);
+                                    int timeout_ms, struct json **ret_reply,
+                                    struct kiln_error *err);
 
 /* A request with files, progress or a timeout. */
 struct db_progress;
@@ -39,3 +39,5 @@ struct admin_call {
  * are returned. */
 CLI_MUST_CHECK int admin_call(const struct invocation *invocation, const struct admin_call *call,
                               struct json **ret_reply, struct kiln_error *err);
+/* Adds a member to a request's arguments; does nothing if |text| is NULL. */
+void admin_set_text(struct json *arguments, const char *name, const char *text);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* sm_90_132 is one of sm_90a's. */
+/* Whether |id| belongs to a device of target |text|: sm_90_132 is a device of sm_90a. */
 static bool is_device_of(const struct database_id *id, const char *text)
 {
     struct target target;
@@ -29,8 +29,8 @@ int device_id_check(const char *database_id, const char *target, struct kiln_err
     if (strncmp(database_id, target, arch) == 0 || is_device_of(&id, target))
         return KILN_E_OK;
     return cli_fail(err, KILN_E_INVALID,
-                    "--db-id '%s' is another device's than --target '%s': an id begins with the "
-                    "target's processor, as gfx90a68 does with gfx90a",
+                    "--db-id '%s' and --target '%s' are different devices: an id begins with the "
+                    "target's processor, as gfx90a68 begins with gfx90a",
                     database_id, target);
 }
 
@@ -42,7 +42,7 @@ bool device_id_is_kilns(const char *database_id, size_t size)
            !database_id_is_miopens(&id);
 }
 
-/* Their objects are for one version of one driver: no file name tells which. */
+/* OpenCL code objects work with a single driver version, which no file name states. */
 static bool is_for_opencl(const char *target)
 {
     static const char OPENCLS[] = "opencl:";
@@ -64,9 +64,9 @@ static int check_platform(const struct built_name *name, struct kiln_error *err)
     if (name->database_id || !is_for_opencl(name->target))
         return KILN_E_OK;
     return cli_fail(err, KILN_E_INVALID,
-                    "packages are for AMD's and NVIDIA's GPUs, and none would be used on an OpenCL "
-                    "device: 'kilnctl prefetch' makes kernels for it beforehand, and an embedded "
-                    "build with KILN_DEVICE_TARGETS=opencl has them inside");
+                    "packages work only on AMD's and NVIDIA's GPUs, not on OpenCL devices: use "
+                    "'kilnctl prefetch' instead, or an embedded build with "
+                    "KILN_DEVICE_TARGETS=opencl");
 }
 
 static int check_format(const struct built_name *name, struct kiln_error *err)
@@ -78,12 +78,13 @@ static int check_format(const struct built_name *name, struct kiln_error *err)
         database_id_is_miopens(&id))
         return KILN_E_OK;
     return cli_fail(err, KILN_E_INVALID,
-                    "packages of MIOpen's format, kdb, are for AMD's GPUs only: for '%s' give "
+                    "packages in MIOpen's format, kdb, work only on AMD's GPUs: for '%s', use "
                     "--format kiln --output %.*s.kpkg",
                     name->target, (int)arch, name->target);
 }
 
-/* "gfx906_xnack" is one of gfx906's, gfx90a none of gfx90's. */
+/* Whether |id| belongs to |target|'s arch: "gfx906_xnack" belongs to gfx906, but gfx90a does not
+ * belong to gfx90. */
 static bool is_of_target(const struct database_id *id, const char *target)
 {
     size_t arch = strcspn(target, ":");
@@ -101,11 +102,12 @@ static int check_file(const struct built_name *name, struct kiln_error *err)
     if (name->database_id || (reports && is_of_target(&id, name->target)))
         return KILN_E_OK;
     return cli_fail(err, KILN_E_INVALID,
-                    "a package applies by its name, and '%.80s' %s: call it %.*s.%s%s", name->file,
-                    reports ? "names another device than --target" : "names none that kiln knows",
-                    arch, name->target, ending,
+                    "a package's name decides where it applies, and '%.80s' %s: name it %.*s.%s%s",
+                    name->file,
+                    reports ? "names another device than --target" : "names no known device", arch,
+                    name->target, ending,
                     name->kilns ? ", or give --db-id"
-                                : " (every one of them), or as its database id, such as "
+                                : " (any number of compute units), or after a database id, such as "
                                   "gfx90a68.kdb for 104 compute units, or give --db-id");
 }
 

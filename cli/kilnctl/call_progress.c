@@ -21,8 +21,8 @@ static bool counts_bytes(const char *stage)
     return false;
 }
 
-/* What went wrong before is said once, at the attempt that follows it. */
-static void say_note(const struct call_progress *p, const char *note)
+/* Prints why the previous attempt failed. */
+static void print_note(const struct call_progress *p, const char *note)
 {
     char line[768];
     snprintf(line, sizeof(line), "%.100s: %.500s; attempt %llu", p->what, note,
@@ -39,14 +39,14 @@ static bool is_stage(const struct call_progress *p, const char *stage)
 static void begin_stage(struct call_progress *p, const char *stage, uint64_t attempt,
                         const char *note)
 {
-    if (is_stage(p, stage)) /* another attempt: what it was about is not done */
+    if (is_stage(p, stage)) /* another attempt: the stage was not completed */
         call_progress_end(p);
     else
         call_progress_finish(p);
     snprintf(p->stage, sizeof(p->stage), "%s", stage);
     p->attempt = attempt;
     if (*note)
-        say_note(p, note);
+        print_note(p, note);
     snprintf(p->label, sizeof(p->label), "%.90s: %s", p->what, p->stage);
     output_clean(p->label, false);
     progress_init(&p->bar, stderr, p->label, 0, now_ns());
@@ -60,17 +60,17 @@ int call_progress_on(void *context, const char *json)
     KILN_AUTO(json) struct json *tree = NULL;
     struct kiln_err why = KILN_ERR_INIT;
     if (json_parse(bytes_of_text(json), "kilnd's progress", &tree, &why))
-        return 0; /* not worth ending the work for */
-    const struct json *said = json_get(tree, "progress");
-    const char *stage = json_get_text(said, "stage", "");
-    uint64_t attempt = json_get_u64(said, "attempt", 1);
+        return 0; /* a bad progress message must not end the request */
+    const struct json *reported = json_get(tree, "progress");
+    const char *stage = json_get_text(reported, "stage", "");
+    uint64_t attempt = json_get_u64(reported, "attempt", 1);
     if (!*stage)
         return 0;
     if (!is_stage(p, stage) || attempt != p->attempt)
-        begin_stage(p, stage, attempt, json_get_text(said, "note", ""));
-    p->bar.total = json_get_u64(said, "total", 0);
+        begin_stage(p, stage, attempt, json_get_text(reported, "note", ""));
+    p->bar.total = json_get_u64(reported, "total", 0);
     p->bar.no_total = p->bar.total == 0;
-    progress_update(&p->bar, json_get_u64(said, "done", 0), 0, now_ns());
+    progress_update(&p->bar, json_get_u64(reported, "done", 0), 0, now_ns());
     return 0;
 }
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* As the list shows them: a group of commands is one block. */
+/* In the order of --help.  The commands of a group stand together. */
 static const struct command *const commands[] = {
     &command_status,
     &command_stats,
@@ -65,8 +65,8 @@ const struct command *command_at(size_t index)
     return index < sizeof(commands) / sizeof(commands[0]) ? commands[index] : NULL;
 }
 
-/* How many of |words| spell |name|; 0 when they do not. */
-static size_t spells(const char *name, const char *const *words, size_t count)
+/* Returns how many of |words| make up |name|; 0 if they do not begin with it. */
+static size_t count_spelling_words(const char *name, const char *const *words, size_t count)
 {
     size_t used = 0;
     while (*name && used < count) {
@@ -83,11 +83,22 @@ const struct command *command_find(const char *const *words, size_t count, size_
 {
     const struct command *command = NULL;
     for (size_t i = 0; (command = command_at(i)); i++) {
-        *ret_used = spells(command->name, words, count);
+        *ret_used = count_spelling_words(command->name, words, count);
         if (*ret_used)
             return command;
     }
     return NULL;
+}
+
+int command_join_words(const struct invocation *invocation, char *line, size_t size,
+                       struct kiln_error *err)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < invocation->word_count && used < size; i++)
+        used +=
+            (size_t)snprintf(line + used, size - used, "%s%s", i ? " " : "", invocation->words[i]);
+    return used < size ? KILN_E_OK
+                       : cli_fail(err, KILN_E_INVALID, "the problem's text is too long");
 }
 
 static bool is_of_group(const struct command *command, const char *group)
@@ -125,7 +136,7 @@ void command_print_help(const struct command *command, FILE *out)
     fprintf(out, "\n%s", exit_status_help());
 }
 
-/* "kernel ls" after a command whose first word is another one. */
+/* Whether |command| is the first of its group. */
 static bool begins_group(const struct command *command, const struct command *before)
 {
     size_t size = strcspn(command->name, " ");
@@ -136,17 +147,17 @@ void command_print_list(FILE *out)
 {
     const struct command *command = NULL, *before = NULL;
     fputs("Usage: kilnctl COMMAND [OPTION]... [WORD]...\n\n"
-          "Looks after kilnd, the host's service for compiled kernels.\n\nCommands:\n",
+          "Administers kilnd, the host's service for compiled kernels.\n\nCommands:\n",
           out);
     for (size_t i = 0; (command = command_at(i)); i++, before = command_at(i - 1))
         fprintf(out, "%s  %-24s%s\n", begins_group(command, before) ? "\n" : "", command->name,
                 command->summary);
-    fputs("\n'kilnctl COMMAND --help' says more about one.\n", out);
+    fputs("\n'kilnctl COMMAND --help' describes a command.\n", out);
     print_common(out);
     fprintf(out,
             "\nEnvironment:\n"
-            "  KILN_SOCKET             kilnd's socket, where --socket does not say\n"
-            "  NO_COLOR                when not empty: no colours\n\n%s",
+            "  KILN_SOCKET             kilnd's socket, if --socket is not given\n"
+            "  NO_COLOR                if not empty: no colours\n\n%s",
             exit_status_help());
 }
 
@@ -157,7 +168,7 @@ void command_print_group(const char *group, FILE *out)
     for (size_t i = 0; (command = command_at(i)); i++)
         if (is_of_group(command, group))
             fprintf(out, "  %-24s%s\n", command->name, command->summary);
-    fprintf(out, "\n'kilnctl %s COMMAND --help' says more about one.\n", group);
+    fprintf(out, "\n'kilnctl %s COMMAND --help' describes a command.\n", group);
     print_common(out);
     fprintf(out, "\n%s", exit_status_help());
 }

@@ -11,7 +11,7 @@ static bool any_waits(const struct json *reply)
     return j != NULL;
 }
 
-static int print(const struct json *reply, struct kiln_error *err)
+static int print_settings(const struct json *reply, struct kiln_error *err)
 {
     static const struct column columns[] = { { "SETTING", ALIGN_LEFT },
                                              { "VALUE", ALIGN_LEFT },
@@ -23,7 +23,7 @@ static int print(const struct json *reply, struct kiln_error *err)
         char text[1024];
         const struct json *value = json_get(j, "value");
         table_cell(table, "%s", json_name(j) ? json_name(j) : "");
-        /* The name gives no unit here: a setting is shown as one would write it. */
+        /* Settings are shown as they are written in kilnd.json, without units. */
         if (json_is_number(value))
             table_cell(table, "%.15g", json_as_number(value, 0));
         else
@@ -35,23 +35,23 @@ static int print(const struct json *reply, struct kiln_error *err)
     return table_print(table, stdout, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_config(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "config", NULL, &reply, err);
     if (rc)
         return rc;
-    return invocation->common->json ? output_json(reply, err) : print(reply, err);
+    return invocation->common->json ? output_json(reply, err) : print_settings(reply, err);
 }
 
 const struct command command_config = {
     .name = "config",
     .words = "",
-    .summary = "every setting of the daemon, and where it came from",
+    .summary = "show the daemon's settings and their origins",
     .help =
-        "Prints each setting with its value and its origin: a flag, a variable, a file or the\n"
-        "built-in default.  A setting that was changed in the configuration and read anew\n"
-        "(systemctl reload, SIGHUP) but counts only when kilnd starts has its new value in the\n"
-        "last column.",
-    .run = run,
+        "Prints each setting with its value and its origin: a flag, an environment variable, a\n"
+        "file or the built-in default.  Some settings take effect only when kilnd starts.  If\n"
+        "such a setting was changed and the configuration was read again (systemctl reload,\n"
+        "SIGHUP), the last column shows its new value.",
+    .run = run_config,
 };

@@ -11,8 +11,8 @@ int confirm_possible(bool yes, bool dry_run, struct kiln_error *err)
     if (yes || dry_run || (isatty(STDIN_FILENO) && isatty(STDERR_FILENO)))
         return KILN_E_OK;
     return cli_fail(err, KILN_E_INVALID,
-                    "there is no terminal to ask on: add --yes to drop without being asked, or "
-                    "--dry-run to see what would go");
+                    "cannot ask for confirmation without a terminal: add --yes to drop without "
+                    "confirmation, or --dry-run to see what would be dropped");
 }
 
 void confirm_say(FILE *out, const char *before, const struct json *answer, const char *after)
@@ -25,9 +25,14 @@ void confirm_say(FILE *out, const char *before, const struct json *answer, const
 
 int confirm_drop(const struct json *dry_run_answer, struct kiln_error *err)
 {
-    char answer[16] = "";
     confirm_say(stderr, "drop ", dry_run_answer, "? [y/N] ");
+    return confirm_read(err);
+}
+
+int confirm_read(struct kiln_error *err)
+{
+    char answer[16] = "";
     if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
-        return cli_fail(err, KILN_E_CANCELLED, "nothing was dropped");
+        return cli_fail(err, KILN_E_CANCELLED, "not confirmed: nothing was dropped");
     return KILN_E_OK;
 }

@@ -17,5 +17,7 @@ struct json;
 CLI_MUST_CHECK int confirm_possible(bool yes, bool dry_run, struct kiln_error *err);
 /* Shows the amounts and waits for an answer; KILN_E_CANCELLED unless the answer is yes. */
 CLI_MUST_CHECK int confirm_drop(const struct json *dry_run_answer, struct kiln_error *err);
-/* "<before>3 kernels, 4.0 KiB<after>" */
+/* Reads the answer to a question; KILN_E_CANCELLED unless it is yes. */
+CLI_MUST_CHECK int confirm_read(struct kiln_error *err);
+/* Prints "<before>3 kernels, 4.0 KiB<after>". */
 void confirm_say(FILE *out, const char *before, const struct json *answer, const char *after);

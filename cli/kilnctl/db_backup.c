@@ -11,22 +11,21 @@ struct backup_options {
 
 #define AT(field) offsetof(struct backup_options, field)
 static const struct option options[] = {
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace FILE where it is there", 0, 0 },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace FILE if it exists", 0, 0 },
 };
 #undef AT
 
-/* Known before kilnd makes a copy. */
+/* Checked before kilnd makes a copy, which may take long. */
 static int check_free(const struct backup_options *o, const char *path, struct kiln_error *err)
 {
     if (o->force || access(path, F_OK) != 0)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_IO,
-                    "'%s' is there already: name another file, or give --force to replace it",
-                    path);
+                    "'%s' exists already: name another file, or give --force to replace it", path);
 }
 
-static int report(const struct invocation *invocation, const char *path, uint64_t bytes,
-                  struct kiln_error *err)
+static int report_copy(const struct invocation *invocation, const char *path, uint64_t bytes,
+                       struct kiln_error *err)
 {
     char size[UNITS_TEXT_MAX];
     if (!invocation->common->json) {
@@ -39,7 +38,7 @@ static int report(const struct invocation *invocation, const char *path, uint64_
     return output_json(json, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_backup(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct backup_options *o = invocation->options;
     const char *path = invocation->words[0];
@@ -52,29 +51,27 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (!rc)
         rc = admin_call(invocation, &call, &reply, err);
     if (!rc && count != 1)
-        rc = cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no copy of tuning.db with it");
-    /* What users keep to themselves is in it. */
+        rc = cli_fail(err, KILN_E_CORRUPT, "kilnd's answer contains no copy of tuning.db");
+    /* The copy contains users' private records. */
     const struct new_file file = { .path = path, .replace = o->force, .mode = 0600, .from = fd };
     if (!rc)
         rc = new_file_write(&file, err);
-    return rc ? rc : report(invocation, path, json_get_u64(reply, "bytes", 0), err);
+    return rc ? rc : report_copy(invocation, path, json_get_u64(reply, "bytes", 0), err);
 }
 
 const struct command command_db_backup = {
     .name = "db backup",
     .words = "FILE",
-    .summary = "a consistent copy of tuning.db, while kilnd runs",
-    .help = "Writes all that users and the host recorded into FILE, whole and on the disk, or not "
-            "at all.  To go\n"
-            "back to it, stop kilnd and put FILE in the place of tuning.db in its state directory "
-            "(without the\n"
-            "-wal and -shm beside it).  Imported system databases are not in it: import them "
-            "again.  For\n"
-            "administrators.",
+    .summary = "copy tuning.db consistently while kilnd runs",
+    .help =
+        "Writes a complete, synced copy of all records of the users and the host to FILE, or\n"
+        "nothing.  To restore it, stop kilnd, remove tuning.db-wal and tuning.db-shm from its\n"
+        "state directory, and replace tuning.db there with FILE.  Imported system databases are\n"
+        "not included: import them again.  For administrators.",
     .least_words = 1,
     .most_words = 1,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct backup_options),
-    .run = run,
+    .run = run_db_backup,
 };

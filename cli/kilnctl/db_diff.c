@@ -15,22 +15,21 @@ struct diff_options {
 
 #define AT(field) offsetof(struct diff_options, field)
 static const struct option options[] = {
-    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "the device (as a file of the two is called)",
-      0, 0 },
-    { "kind", 0, OPTION_TEXT, AT(kind), "find|perf",
-      "which they are (as a file of the two is called)", 0, 0 },
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "the device (from a file's name)", 0, 0 },
+    { "kind", 0, OPTION_TEXT, AT(kind), "find|perf", "FindDb or PerfDb (from a file's name)", 0,
+      0 },
     { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL",
-      "of FindDb (a file's name, else the device's own)", 0, 0 },
-    { "uid", 0, OPTION_NUMBER, AT(uid), "UID", "the user tier of this one (administrators; you)", 0,
-      UINT32_MAX - 1 },
+      "FindDb's backend (from a file's name, else the device's own)", 0, 0 },
+    { "uid", 0, OPTION_NUMBER, AT(uid), "UID",
+      "the user whose tier is compared (you; others: for administrators)", 0, UINT32_MAX - 1 },
 };
 #undef AT
 
-/* What goes with the request, and the key that differences were last printed of. */
 struct comparison {
-    int fds[2]; /* owned; -1 */
+    int fds[2]; /* owned; -1: none.  The files that are sent */
     size_t count;
-    char key[1100];
+    struct db_file_name records; /* what is compared: kind, device and backend; "": not known yet */
+    char key[1100];              /* the key whose differences were printed last */
 };
 
 static void comparison_done(struct comparison *c)
@@ -39,24 +38,24 @@ static void comparison_done(struct comparison *c)
     fd_auto(&c->fds[1]);
 }
 
-/* ---- the question ---- */
+/* ---- the request ---- */
 
-/* What is missing of device and kind, a file's name tells. */
-static void take_name(const char *path, struct db_file_name *what)
+/* Takes kind, device and backend from a file's name, as far as no option gives them. */
+static void complete_from_name(const char *path, struct db_file_name *records)
 {
     struct db_file_name name;
     if (!db_file_name(path, &name))
         return;
-    if (!*what->database_id)
-        memcpy(what->database_id, name.database_id, sizeof(what->database_id));
-    if (!*what->kind)
-        memcpy(what->kind, name.kind, sizeof(what->kind));
-    if (!*what->backend)
-        memcpy(what->backend, name.backend, sizeof(what->backend));
+    if (!*records->database_id)
+        memcpy(records->database_id, name.database_id, sizeof(records->database_id));
+    if (!*records->kind)
+        memcpy(records->kind, name.kind, sizeof(records->kind));
+    if (!*records->backend)
+        memcpy(records->backend, name.backend, sizeof(records->backend));
 }
 
-static int set_side(struct json *ask, const char *word, bool is_a, struct comparison *c,
-                    struct db_file_name *what, struct kiln_error *err)
+static int add_side(struct comparison *c, const char *word, bool is_a, struct json *ask,
+                    struct kiln_error *err)
 {
     char note[DB_NOTE_MAX] = "";
     if (db_word_is(word, DB_TIERS)) {
@@ -65,48 +64,47 @@ static int set_side(struct json *ask, const char *word, bool is_a, struct compar
     }
     int rc = db_file_open(word, &c->fds[c->count], note, err);
     if (rc == KILN_E_NOT_FOUND)
-        return cli_fail(err, rc, "there is no file '%.200s', and it is no tier (%s)", word,
-                        DB_TIERS);
+        return cli_fail(err, rc, "'%.200s' is neither a file nor a tier (%s)", word, DB_TIERS);
     if (rc)
         return rc;
     c->count++;
     if (*note)
         fprintf(stderr, "kilnctl: %s\n", note);
     json_set_text(ask, is_a ? "a_name" : "b_name", new_file_name(word));
-    take_name(word, what);
+    complete_from_name(word, &c->records);
     return KILN_E_OK;
 }
 
-static int question(const struct invocation *invocation, struct json *ask, struct comparison *c,
-                    struct kiln_error *err)
+static int fill_request(const struct invocation *invocation, struct json *ask, struct comparison *c,
+                        struct kiln_error *err)
 {
     const struct diff_options *o = invocation->options;
-    struct db_file_name what = { .kind = "" };
-    snprintf(what.database_id, sizeof(what.database_id), "%s",
+    struct db_file_name *records = &c->records;
+    snprintf(records->database_id, sizeof(records->database_id), "%s",
              o->database_id ? o->database_id : "");
-    snprintf(what.kind, sizeof(what.kind), "%s", o->kind ? o->kind : "");
-    snprintf(what.backend, sizeof(what.backend), "%s", o->backend ? o->backend : "");
+    snprintf(records->kind, sizeof(records->kind), "%s", o->kind ? o->kind : "");
+    snprintf(records->backend, sizeof(records->backend), "%s", o->backend ? o->backend : "");
     int rc = db_check_word("kind", o->kind, DB_KINDS, err);
     for (size_t i = 0; i < 2 && !rc; i++)
-        rc = set_side(ask, invocation->words[i], i == 0, c, &what, err);
-    if (!rc && (!*what.database_id || !*what.kind))
+        rc = add_side(c, invocation->words[i], i == 0, ask, err);
+    if (!rc && (!*records->database_id || !*records->kind))
         rc = cli_fail(err, KILN_E_INVALID,
-                      "db diff needs --db-id and --kind where no file's name tells them: such as "
+                      "db diff needs --db-id and --kind if no file's name gives them: for example, "
                       "--db-id gfx90a68 --kind find");
     if (rc)
         return rc;
-    json_set_text(ask, "kind", what.kind);
-    json_set_text(ask, "database_id", what.database_id);
-    if (*what.backend && strcmp(what.kind, "find") == 0)
-        json_set_text(ask, "backend", what.backend);
+    json_set_text(ask, "kind", records->kind);
+    json_set_text(ask, "database_id", records->database_id);
+    if (*records->backend && strcmp(records->kind, "find") == 0)
+        json_set_text(ask, "backend", records->backend);
     if (o->uid.given)
         json_set_u64(ask, "uid", o->uid.value);
     return KILN_E_OK;
 }
 
-/* ---- the answer ---- */
+/* ---- the reply ---- */
 
-static const char *side(const struct json *item, const char *name, char text[64])
+static const char *side_text(const struct json *item, const char *name, char text[64])
 {
     const struct json *value = json_get(item, name);
     if (json_is_number(value))
@@ -126,17 +124,17 @@ static void print_difference(void *context, const struct json *item)
     }
     if (json_get(item, "a") || json_get(item, "b"))
         db_say("  %-32.200s %-10.32s %.600s | %.600s", json_get_text(item, "solver", "-"), what,
-               side(item, "a", a), side(item, "b", b));
+               side_text(item, "a", a), side_text(item, "b", b));
     else
         db_say("  %-32.200s %.32s", json_get_text(item, "solver", "-"), what);
 }
 
 static void print_sums(const struct json *reply)
 {
-    char a[DB_WHO_MAX], b[DB_WHO_MAX];
-    uint64_t untold = json_get_u64(reply, "left_out", 0);
-    if (untold > 0)
-        db_say("%llu more differences are not listed", (unsigned long long)untold);
+    char a[DB_NAME_MAX], b[DB_NAME_MAX];
+    uint64_t unlisted = json_get_u64(reply, "left_out", 0);
+    if (unlisted > 0)
+        db_say("%llu more differences are not listed", (unsigned long long)unlisted);
     db_say("a: %s, b: %s: %llu the same, %llu different, %llu only in a, %llu only in b",
            db_count(json_get_u64(reply, "a_records", 0), "record", a),
            db_count(json_get_u64(reply, "b_records", 0), "record", b),
@@ -146,14 +144,17 @@ static void print_sums(const struct json *reply)
            (unsigned long long)json_get_u64(reply, "only_b", 0));
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_diff(const struct invocation *invocation, struct kiln_error *err)
 {
-    static const struct db_list list = { "differences", print_difference, .even_with_json = false };
+    static const struct db_list lists[] = {
+        { "differences", print_difference, .even_with_json = false },
+        { NULL, NULL, false },
+    };
     __attribute__((cleanup(comparison_done))) struct comparison c = { .fds = { -1, -1 } };
     KILN_AUTO(json) struct json *ask = json_object(), *reply = NULL;
     DB_PROGRESS_AUTO struct db_progress progress;
-    db_progress_init(&progress, "diff", &list, 1, &c, invocation->common->json);
-    int rc = question(invocation, ask, &c, err);
+    db_progress_init(&progress, "diff", lists, &c, invocation->common->json);
+    int rc = fill_request(invocation, ask, &c, err);
     const struct admin_call call = { .request = "tuning_diff",
                                      .arguments = ask,
                                      .file = c.fds[0],
@@ -167,25 +168,23 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         print_sums(reply);
         return KILN_E_OK;
     }
-    db_progress_give(&progress, 0, reply, "differences");
+    db_progress_move(&progress, 0, reply, "differences");
     return output_json(reply, err);
 }
 
 const struct command command_db_diff = {
     .name = "db diff",
     .words = "A B",
-    .summary = "what differs between two tiers, a tier and a file, or two files",
-    .help = "A and B are each a tier (system, host, user) or a tuning file; a file that is called "
-            "like a tier\n"
-            "is ./user.  Prints the keys that differ, and of each the solvers: in A alone, in B "
-            "alone, or what\n"
-            "is recorded of them, A | B.  The exit status is 0 whether or not they differ; counts "
-            "are in the\n"
-            "last line and in --json.",
+    .summary = "compare two tiers, a tier and a file, or two files",
+    .help =
+        "A and B are each a tier (system, host, user) or a tuning file.  To name a file that is\n"
+        "called like a tier, write ./user.  Prints the keys that differ, and for each key the\n"
+        "solvers: only in A, only in B, or the two recorded values, A | B.  The last line and\n"
+        "--json give the counts.  The exit status is 0 even if A and B differ.",
     .least_words = 2,
     .most_words = 2,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct diff_options),
-    .run = run,
+    .run = run_db_diff,
 };

@@ -11,25 +11,27 @@ struct export_options {
 
 #define AT(field) offsetof(struct export_options, field)
 static const struct option options[] = {
-    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "only of this device, such as gfx90a68", 0,
-      0 },
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
+      "only records of this device, such as gfx90a68", 0, 0 },
     { "kind", 0, OPTION_TEXT, AT(kind), "find|perf", "only FindDb, or only PerfDb", 0, 0 },
-    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL", "FindDb only of this one", 0, 0 },
-    { "tier", 0, OPTION_TEXT, AT(tier), "system|host|user", "whose; user: your own (system)", 0,
+    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL", "only FindDb of this backend", 0,
       0 },
+    { "tier", 0, OPTION_TEXT, AT(tier), "system|host|user",
+      "the tier; user: your own records (system)", 0, 0 },
     { "merged", 0, OPTION_FLAG, AT(merged), NULL,
-      "of the tier and those below it, as a look-up joins them", 0, 0 },
+      "merge the tier with those below it, as look-ups do", 0, 0 },
     { "dialect", 0, OPTION_TEXT, AT(dialect), "old|new",
-      "write all of FindDb in this one (each record as it is)", 0, 0 },
-    { "format", 0, OPTION_TEXT, AT(format), "sqlite|text", "of PerfDb (sqlite)", 0, 0 },
+      "the dialect of FindDb (that of each record)", 0, 0 },
+    { "format", 0, OPTION_TEXT, AT(format), "sqlite|text", "the format of PerfDb (sqlite)", 0, 0 },
     { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
-      "for the names of user files: the MIOpen that shall read them, such as 2.17.0.a82233c22", 0,
-      0 },
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace files that are there", 0, 0 },
+      "the MIOpen that will read user files, which is part of their names, such as "
+      "2.17.0.a82233c22",
+      0, 0 },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace existing files", 0, 0 },
 };
 #undef AT
 
-static int check(const struct export_options *o, struct kiln_error *err)
+static int check_options(const struct export_options *o, struct kiln_error *err)
 {
     int rc = db_check_word("tier", o->tier, DB_TIERS, err);
     if (!rc)
@@ -44,21 +46,20 @@ static int ask_daemon(const struct invocation *invocation, struct db_exported *r
 {
     const struct export_options *o = invocation->options;
     KILN_AUTO(json) struct json *ask = json_object();
-    db_set_text(ask, "kind", o->kind);
-    db_set_text(ask, "database_id", o->database_id);
-    db_set_text(ask, "backend", o->backend);
+    admin_set_text(ask, "kind", o->kind);
+    admin_set_text(ask, "database_id", o->database_id);
+    admin_set_text(ask, "backend", o->backend);
     json_set_text(ask, "tier", o->tier ? o->tier : "system");
     if (o->merged)
         json_set_bool(ask, "merged", true);
-    db_set_text(ask, "dialect", o->dialect);
-    db_set_text(ask, "format", o->format);
-    db_set_text(ask, "version", o->miopen);
+    admin_set_text(ask, "dialect", o->dialect);
+    admin_set_text(ask, "format", o->format);
+    admin_set_text(ask, "version", o->miopen);
     int rc = db_exported_get(invocation, ask, ret_exported, err);
     if (rc == KILN_E_NOT_FOUND)
-        return cli_fail(err, rc,
-                        "nothing of this is recorded in the %s tier; 'kilnctl db stats' tells what "
-                        "there is",
-                        o->tier ? o->tier : "system");
+        return cli_fail(
+            err, rc, "the %s tier has no such records; 'kilnctl db stats' lists what is recorded",
+            o->tier ? o->tier : "system");
     return rc;
 }
 
@@ -74,9 +75,9 @@ static struct json *written_json(const struct json *entry, const char *path)
     return json;
 }
 
-static void print(const struct json *entry, const char *path)
+static void print_written(const struct json *entry, const char *path)
 {
-    char count[DB_WHO_MAX], size[UNITS_TEXT_MAX];
+    char count[DB_NAME_MAX], size[UNITS_TEXT_MAX];
     db_say("%.900s: %s, %s", path, db_count(json_get_u64(entry, "records", 0), "record", count),
            units_size(json_get_u64(entry, "bytes", 0), size));
 }
@@ -97,21 +98,22 @@ static int write_all(const struct invocation *invocation, const struct db_export
         int rc =
             db_exported_path(invocation->words[0], json_get_text(entry, "name", ""), path, &why);
         if (!rc)
-            rc = db_exported_write(exported, i, path, o->force, /* mode= */ 0, &why);
+            rc = db_exported_write(exported, i,
+                                   &(struct new_file){ .path = path, .replace = o->force }, &why);
         several_note(&several, path, rc, &why);
         if (rc)
             continue;
         json_append(written, written_json(entry, path));
         if (!invocation->common->json)
-            print(entry, path);
+            print_written(entry, path);
     }
     return several_end(&several, json, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_export(const struct invocation *invocation, struct kiln_error *err)
 {
     DB_EXPORTED_AUTO struct db_exported exported = { .count = 0 };
-    int rc = check(invocation->options, err);
+    int rc = check_options(invocation->options, err);
     if (!rc)
         rc = ask_daemon(invocation, &exported, err);
     if (!rc)
@@ -121,25 +123,22 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 
 const struct command command_db_export = {
     .name = "db export",
-    .words = "FOLDER",
+    .words = "DIR",
     .summary = "write records as files that MIOpen reads",
-    .help = "Writes FindDb and PerfDb files into FOLDER, called as MIOpen looks for them.  An "
-            "imported system\n"
-            "database that nothing changed comes out as it went in, byte for byte where MIOpen "
-            "itself would\n"
-            "have written it so.\n"
-            "\n"
-            "Files of devices that MIOpen knows nothing of (sm_90_132, opencl_1a2b3c4d) are called "
-            "alike, for\n"
-            "'db import' of another host.\n"
-            "\n"
-            "--dialect old is for MIOpen before ROCm 5.6, which keeps one solver an algorithm; "
-            "--format text\n"
-            "for MIOpen from ROCm 6.2 on.",
+    .help =
+        "Writes FindDb and PerfDb files into DIR, with the names that MIOpen looks for.  An\n"
+        "imported system database that was not changed is written as it was imported, byte for\n"
+        "byte if MIOpen itself would have written the same bytes.\n"
+        "\n"
+        "Files for devices that MIOpen does not know (sm_90_132, opencl_1a2b3c4d) are named the\n"
+        "same way, for 'db import' on another host.\n"
+        "\n"
+        "--dialect old is for MIOpen before ROCm 5.6, which stores one solver per\n"
+        "algorithm.  --format text is for MIOpen of ROCm 6.2 and later.",
     .least_words = 1,
     .most_words = 1,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct export_options),
-    .run = run,
+    .run = run_db_export,
 };

@@ -30,9 +30,10 @@ int db_exported_get(const struct invocation *invocation, const struct json *ask,
     if (rc)
         return rc;
     if (json_count(json_get(exported.answer, "files")) != exported.count)
-        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names other files than it sent");
+        return cli_fail(err, KILN_E_CORRUPT,
+                        "the list of files in kilnd's answer does not match the files it sent");
     if (exported.count == 0)
-        return cli_fail(err, KILN_E_NOT_FOUND, "nothing is recorded that could be written");
+        return cli_fail(err, KILN_E_NOT_FOUND, "there are no records to write");
     *ret_exported = exported;
     exported = (struct db_exported){ .count = 0 };
     return KILN_E_OK;
@@ -52,35 +53,40 @@ int db_exported_path(const char *directory, const char *name, char ret_path[PATH
     size_t size = strlen(directory);
     const char *slash = size > 0 && directory[size - 1] == '/' ? "" : "/";
     if (!*name || *name == '.' || strchr(name, '/') || strlen(name) >= 128)
-        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no file that it sent");
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no valid file name");
     if (snprintf(ret_path, PATH_MAX, "%s%s%s", directory, slash, name) >= PATH_MAX)
-        return cli_fail(err, KILN_E_INVALID, "'%s' is too long a path", directory);
+        return cli_fail(err, KILN_E_INVALID, "the path '%s' is too long", directory);
     return KILN_E_OK;
 }
 
-int db_exported_write(const struct db_exported *exported, size_t index, const char *path,
-                      bool replace, mode_t mode, struct kiln_error *err)
+int db_exported_write(const struct db_exported *exported, size_t index, const struct new_file *file,
+                      struct kiln_error *err)
 {
-    const struct new_file file = {
-        .path = path, .replace = replace, .mode = mode, .from = exported->fds[index]
-    };
-    if (!replace && access(path, F_OK) == 0)
+    struct new_file with_content = *file;
+    with_content.from = exported->fds[index];
+    return db_write(&with_content, err);
+}
+
+int db_write(const struct new_file *file, struct kiln_error *err)
+{
+    if (!file->replace && access(file->path, F_OK) == 0)
         return cli_fail(err, KILN_E_IO,
-                        "'%s' is there already: choose another directory, or give --force to "
-                        "replace it",
-                        path);
-    /* What a log beside an older database holds would be played into the new one. */
-    if (snapshot_has_log(path))
+                        "'%s' exists already: choose another directory, or give --force to replace "
+                        "it",
+                        file->path);
+    /* SQLite would apply the older database's log to the new file. */
+    if (snapshot_has_log(file->path))
         return cli_fail(err, KILN_E_BUSY,
-                        "'%s' is in use (there is a log beside it): end the programs that use it, "
-                        "or choose another directory",
-                        path);
-    return new_file_write(&file, err);
+                        "'%s' is in use: there is a log next to it.  End the programs that use it, "
+                        "or choose another directory; if a program left the log behind, remove "
+                        "both files",
+                        file->path);
+    return new_file_write(file, err);
 }
 
 int db_make_directory(const char *directory, mode_t mode, struct kiln_error *err)
 {
     if (mkdir(directory, mode) == 0 || errno == EEXIST)
         return KILN_E_OK;
-    return cli_fail_errno(err, errno, "cannot make the directory '%s'", directory);
+    return cli_fail_errno(err, errno, "cannot create the directory '%s'", directory);
 }

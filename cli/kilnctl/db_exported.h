@@ -8,6 +8,7 @@
  * Threading  main thread; blocks
  */
 #include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/new_file.h"
 
 #include <limits.h>
 
@@ -32,10 +33,11 @@ const struct json *db_exported_entry(const struct db_exported *exported, size_t 
  */
 CLI_MUST_CHECK int db_exported_path(const char *directory, const char *name,
                                     char ret_path[PATH_MAX], struct kiln_error *err);
-/* Writes file |index| to |path| with |mode| (0: 0666 less the umask).  KILN_E_IO if |path| exists,
- * unless |replace|. */
+/* Writes file |index| to |file|, whose |from| is ignored. */
 CLI_MUST_CHECK int db_exported_write(const struct db_exported *exported, size_t index,
-                                     const char *path, bool replace, mode_t mode,
-                                     struct kiln_error *err);
-/* Makes |directory| with |mode| less the umask.  An existing directory is left unchanged. */
+                                     const struct new_file *file, struct kiln_error *err);
+/* Writes a database.  KILN_E_IO if it exists and may not be replaced; KILN_E_BUSY if the older
+ * database is in use. */
+CLI_MUST_CHECK int db_write(const struct new_file *file, struct kiln_error *err);
+/* Creates |directory| with |mode| less the umask.  An existing directory is left unchanged. */
 CLI_MUST_CHECK int db_make_directory(const char *directory, mode_t mode, struct kiln_error *err);

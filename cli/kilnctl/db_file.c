@@ -15,7 +15,7 @@
 
 /* ---- names ---- */
 
-static bool parse(const char *path, struct tuning_file_name *ret_name)
+static bool parse_name(const char *path, struct tuning_file_name *ret_name)
 {
     struct kiln_err unused = KILN_ERR_INIT;
     return tuning_file_name_parse(new_file_name(path), ret_name, &unused) == KILN_OK;
@@ -24,7 +24,7 @@ static bool parse(const char *path, struct tuning_file_name *ret_name)
 bool db_file_name(const char *name, struct db_file_name *ret_name)
 {
     struct tuning_file_name parsed;
-    if (!parse(name, &parsed))
+    if (!parse_name(name, &parsed))
         return false;
     *ret_name = (struct db_file_name){ .is_user = parsed.is_user,
                                        .is_sqlite = parsed.format == TUNING_SQLITE,
@@ -38,7 +38,7 @@ bool db_file_name(const char *name, struct db_file_name *ret_name)
 bool db_file_system_name(const char *name, char ret_name[128])
 {
     struct tuning_file_name parsed;
-    if (!parse(name, &parsed))
+    if (!parse_name(name, &parsed))
         return false;
     parsed.is_user = false;
     parsed.version[0] = '\0';
@@ -56,8 +56,8 @@ void db_files_done(struct db_files *files)
     *files = (struct db_files){ .paths = NULL };
 }
 
-static int add(struct db_files *files, const char *directory, const char *name,
-               struct kiln_error *err)
+static int add_path(struct db_files *files, const char *directory, const char *name,
+                    struct kiln_error *err)
 {
     char **grown = realloc(files->paths, (files->count + 1) * sizeof(*grown));
     char *path = NULL;
@@ -75,31 +75,32 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* With another device's id in front. */
+/* Whether |name| would be a tuning file's name with another device's id in front. */
 static bool would_do_for(const char *id, const char *name)
 {
     struct tuning_file_name unused;
     char other[300];
     const char *rest = strchr(name, '.');
     snprintf(other, sizeof(other), "%s%s", id, rest ? rest : "");
-    return parse(other, &unused);
+    return parse_name(other, &unused);
 }
 
-/* A name that would do but for its device is no stranger's file: it is told. */
+/* Reports a file that is probably a tuning file of a device that kiln does not know. */
 static void report_unknown(const char *directory, const char *name)
 {
     char line[700];
     if (*name == '.' || !(would_do_for("gfx906_60", name) || would_do_for("sm_90_132", name)))
         return;
     snprintf(line, sizeof(line),
-             "kilnctl: '%.200s' in '%.250s' is left out: its name begins with no database id that "
-             "kiln knows, or its backend is none of that device's; name it by itself, with --db-id",
+             "kilnctl: skipped '%.200s' in '%.250s': its name does not begin with a database id "
+             "that kiln knows, or its backend does not fit the device; import the file alone, with "
+             "--db-id",
              name, directory);
     output_clean(line, false);
     fprintf(stderr, "%s\n", line);
 }
 
-static int list(const char *directory, struct db_files *files, struct kiln_error *err)
+static int list_directory(const char *directory, struct db_files *files, struct kiln_error *err)
 {
     struct tuning_file_name unused;
     int rc = KILN_E_OK;
@@ -107,16 +108,16 @@ static int list(const char *directory, struct db_files *files, struct kiln_error
     if (!open)
         return cli_fail_errno(err, errno, "cannot read the directory '%s'", directory);
     for (struct dirent *e = readdir(open); e && !rc; e = readdir(open)) {
-        if (parse(e->d_name, &unused))
-            rc = add(files, directory, e->d_name, err);
+        if (parse_name(e->d_name, &unused))
+            rc = add_path(files, directory, e->d_name, err);
         else
             report_unknown(directory, e->d_name);
     }
     closedir(open);
     if (!rc && files->count == 0)
         rc = cli_fail(err, KILN_E_NOT_FOUND,
-                      "there is no tuning file in '%s': their names are like "
-                      "gfx90a68.HIP.fdb.txt, gfx90a68.db",
+                      "there is no tuning file in '%s'; a tuning file has a name such as "
+                      "gfx90a68.HIP.fdb.txt or gfx90a68.db",
                       directory);
     if (files->count > 0)
         qsort(files->paths, files->count, sizeof(*files->paths), by_name);
@@ -128,7 +129,7 @@ int db_files_of(const char *word, struct db_files *ret_files, struct kiln_error 
     struct db_files files = { .paths = NULL };
     struct stat seen;
     bool is_directory = stat(word, &seen) == 0 && S_ISDIR(seen.st_mode);
-    int rc = is_directory ? list(word, &files, err) : add(&files, "", word, err);
+    int rc = is_directory ? list_directory(word, &files, err) : add_path(&files, "", word, err);
     if (rc)
         db_files_done(&files);
     else
@@ -142,7 +143,7 @@ int db_file_open(const char *path, int *ret_fd, char ret_note[DB_NOTE_MAX], stru
 {
     struct tuning_file_name name;
     struct snapshot snapshot;
-    bool miopens = parse(path, &name) && name.format == TUNING_SQLITE && name.is_user &&
+    bool miopens = parse_name(path, &name) && name.format == TUNING_SQLITE && name.is_user &&
                    !strstr(new_file_name(path), ".bz2");
     *ret_note = '\0';
     if (!miopens && !snapshot_has_log(path))

@@ -16,31 +16,20 @@ struct get_options {
 
 #define AT(field) offsetof(struct get_options, field)
 static const struct option options[] = {
-    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "the device, such as gfx90a68 (needed)", 0,
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "the device, such as gfx90a68 (required)", 0,
       0 },
-    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL", "of FindDb (the device's own)", 0,
-      0 },
+    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL",
+      "FindDb's backend (the device's own)", 0, 0 },
     { "nearest", 0, OPTION_FLAG, AT(nearest), NULL,
-      "where nothing is recorded: the nearest batch size, then spatial size", 0, 0 },
-    { "driver", 0, OPTION_TEXT, AT(driver), "VERSION", "mark what was measured with another driver",
-      0, 0 },
+      "if nothing is recorded, show the nearest batch size, then spatial size", 0, 0 },
+    { "driver", 0, OPTION_TEXT, AT(driver), "VERSION",
+      "mark entries measured with another driver than this", 0, 0 },
     { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME",
-      "mark what was measured with another compiler", 0, 0 },
+      "mark entries measured with another compiler than this", 0, 0 },
 };
 #undef AT
 
-/* ---- the question ---- */
-
-/* A command line in quotes is one word; behind "--" it is many. */
-static int join(const struct invocation *invocation, char line[LINE_MAX], struct kiln_error *err)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < invocation->word_count && used < LINE_MAX; i++)
-        used += (size_t)snprintf(line + used, LINE_MAX - used, "%s%s", i ? " " : "",
-                                 invocation->words[i]);
-    return used < LINE_MAX ? KILN_E_OK
-                           : cli_fail(err, KILN_E_INVALID, "the problem is too long a text");
-}
+/* ---- the request ---- */
 
 static int ask_daemon(const struct invocation *invocation, const char *problem,
                       struct json **ret_reply, struct kiln_error *err)
@@ -49,11 +38,11 @@ static int ask_daemon(const struct invocation *invocation, const char *problem,
     KILN_AUTO(json) struct json *ask = json_object();
     json_set_text(ask, "problem", problem);
     json_set_text(ask, "database_id", o->database_id);
-    db_set_text(ask, "backend", o->backend);
+    admin_set_text(ask, "backend", o->backend);
     if (o->nearest)
         json_set_bool(ask, "nearest", true);
-    db_set_text(ask, "driver", o->driver);
-    db_set_text(ask, "toolchain", o->toolchain);
+    admin_set_text(ask, "driver", o->driver);
+    admin_set_text(ask, "toolchain", o->toolchain);
     return admin_ask(invocation, "tuning_show", ask, ret_reply, err);
 }
 
@@ -65,7 +54,7 @@ static bool has_records(const struct json *problems)
     return false;
 }
 
-/* ---- the answer ---- */
+/* ---- the reply ---- */
 
 static void cell_number(struct table *table, const struct json *entry, const char *name)
 {
@@ -76,7 +65,7 @@ static void cell_number(struct table *table, const struct json *entry, const cha
         table_cell(table, "-");
 }
 
-/* "GPU-12ab, 6.2.4, hiprtc-6.2": what is known of where it was measured. */
+/* Adds what is known about the measurement's origin: "GPU-12ab, 6.2.4, hiprtc-6.2". */
 static void cell_origin(struct table *table, const struct json *entry)
 {
     static const char *const parts[] = { "device", "driver", "toolchain", "library" };
@@ -94,7 +83,7 @@ static void cell_origin(struct table *table, const struct json *entry)
 static void add_entry(struct table *table, const struct json *record, const struct json *entry,
                       bool is_find)
 {
-    char who[DB_WHO_MAX], when[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
+    char user[DB_NAME_MAX], when[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
     bool left_out = json_get_bool(entry, "left_out", false);
     bool stale = left_out || json_get_bool(entry, "stale", false);
     table_cell_in(table, COLOUR_BOLD, "%s", json_get_text(entry, "solver", "?"));
@@ -111,7 +100,7 @@ static void add_entry(struct table *table, const struct json *record, const stru
                   left_out ? ", left out"
                   : stale  ? ", stale"
                            : "");
-    table_cell(table, "%s", db_who(json_get(entry, "uid") ? entry : record, who));
+    table_cell(table, "%s", db_user_name(json_get(entry, "uid") ? entry : record, user));
     cell_number(table, entry, "samples");
     cell_number(table, entry, "spread_ms");
     table_cell(table, "%s", units_when(json_get_u64(entry, "measured_at", 0), when));
@@ -141,19 +130,18 @@ static int print_records(const struct json *records, bool is_find, struct kiln_e
     return table_print(table, stdout, err);
 }
 
-/* Where a neighbour, or another device, answers. */
+/* Says which records belong to a similar problem or to another device. */
 static void print_notes(const struct get_options *o, const char *kind, const struct json *records)
 {
     for (const struct json *j = json_first(records); j; j = json_next(j)) {
         const char *tier = json_get_text(j, "tier", "?");
         const char *id = json_get_text(j, "database_id", o->database_id);
         if (json_get_bool(j, "near", false))
-            db_say("%s, %s tier: nearest is %.300s (batch %.3gx, spatial %.3gx)", kind, tier,
+            db_say("%s, %s tier: the nearest is %.300s (batch %.3gx, spatial %.3gx)", kind, tier,
                    json_get_text(j, "key", "?"), json_get_number(j, "batch_ratio", 1),
                    json_get_number(j, "spatial_ratio", 1));
         if (strcmp(id, o->database_id) != 0)
-            db_say("%s, %s tier: of %.64s, the nearest device that a database is for", kind, tier,
-                   id);
+            db_say("%s, %s tier: from %.64s, the nearest device with a database", kind, tier, id);
     }
 }
 
@@ -174,9 +162,10 @@ static int print_problem(const struct get_options *o, const struct json *problem
     return rc ? rc : print_records(perf, false, err);
 }
 
-static int print(const struct get_options *o, const struct json *reply, struct kiln_error *err)
+static int print_answer(const struct get_options *o, const struct json *reply,
+                        struct kiln_error *err)
 {
-    char count[DB_WHO_MAX];
+    char count[DB_NAME_MAX];
     const struct json *problems = json_get(reply, "problems");
     uint64_t left_out = json_get_u64(reply, "left_out", 0);
     int rc = KILN_E_OK;
@@ -187,7 +176,8 @@ static int print(const struct get_options *o, const struct json *reply, struct k
     }
     if (left_out > 0) {
         putchar('\n');
-        db_say("%s of another driver or compiler, left out of look-ups (setting tuning_stale)",
+        db_say("%s measured with another driver or compiler: excluded from look-ups by the setting "
+               "tuning_stale",
                db_count(left_out, "entry", count));
     }
     return rc;
@@ -197,11 +187,12 @@ static int fail_missing(const struct get_options *o, struct kiln_error *err)
 {
     return cli_fail(err, KILN_E_NOT_FOUND, "nothing is recorded for this problem on %.64s%s",
                     o->database_id,
-                    o->nearest ? "" : "; --nearest asks for another batch or spatial size");
+                    o->nearest ? "" : "; --nearest looks for other batch or spatial sizes");
 }
 
-/* The keys tell what was looked for. */
-static int report(const struct invocation *invocation, struct json *reply, struct kiln_error *err)
+/* Prints the reply even if nothing is recorded, because it has the keys that were looked up. */
+static int report_answer(const struct invocation *invocation, struct json *reply,
+                         struct kiln_error *err)
 {
     const struct get_options *o = invocation->options;
     struct kiln_error why = { 0 };
@@ -209,14 +200,14 @@ static int report(const struct invocation *invocation, struct json *reply, struc
     bool json = invocation->common->json;
     if (json && missing)
         json_set(reply, "error", result_error_json(&why));
-    int rc = json ? output_json(reply, err) : print(o, reply, err);
+    int rc = json ? output_json(reply, err) : print_answer(o, reply, err);
     *invocation->reported = json && missing && !rc;
     if (!rc && missing)
         *err = why;
     return rc ? rc : missing;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_get(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct get_options *o = invocation->options;
     KILN_AUTO(json) struct json *reply = NULL;
@@ -224,31 +215,29 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (!o->database_id)
         return cli_fail(err, KILN_E_INVALID,
                         "db get needs --db-id: the device, such as gfx90a68 ('kilnctl device ls' "
-                        "names those of "
-                        "this host)");
-    int rc = join(invocation, problem, err);
+                        "lists those of this host)");
+    int rc = command_join_words(invocation, problem, sizeof(problem), err);
     if (!rc)
         rc = ask_daemon(invocation, problem, &reply, err);
     if (rc == KILN_E_NOT_FOUND && !*err->text)
         return fail_missing(o, err);
-    return rc ? rc : report(invocation, reply, err);
+    return rc ? rc : report_answer(invocation, reply, err);
 }
 
 const struct command command_db_get = {
     .name = "db get",
     .words = "PROBLEM",
-    .summary = "what is recorded for a problem: solvers, times, who measured them",
+    .summary = "show the records of a problem: solvers, times, who measured them",
     .help =
-        "PROBLEM is a MIOpenDriver command line (in quotes or behind --), a FindDb key or a "
-        "PerfDb key,\n"
-        "also one that is kept as it is.  Shows the keys, and every tier that has something for "
-        "them, the\n"
-        "most private first: what a look-up answers stands in front, and last what the setting\n"
-        "tuning_stale leaves out.  Where nothing is recorded, the exit status is 5.",
+        "PROBLEM is a MIOpenDriver command line (quoted or after --), a FindDb key or a PerfDb\n"
+        "key, including keys that are stored unparsed.  Shows the keys and the records of every\n"
+        "tier, most private first.  The first entry is the one that a look-up returns.  Entries\n"
+        "that the setting tuning_stale excludes come last.  If nothing is recorded, the exit\n"
+        "status is 5.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct get_options),
-    .run = run,
+    .run = run_db_get,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* db import and db merge. */
+/* The commands db import and db merge. */
 #include "cli/kilnctl/db_file.h"
 #include "cli/kilnctl/db_send.h"
 #include "cli/kilnctl/db_words.h"
@@ -12,46 +12,47 @@ struct import_options {
     bool strict, verbose;
 };
 
-/* Of merge all but the last. */
+/* merge has all of them but the last. */
 #define AT(field) offsetof(struct import_options, field)
 static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
-      "the device they are for, such as gfx90a68 (as the file is called)", 0, 0 },
-    { "kind", 0, OPTION_TEXT, AT(kind), "find|perf", "which it is (as the file is called)", 0, 0 },
-    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL",
-      "of a FindDb (as the file is called)", 0, 0 },
-    { "tier", 0, OPTION_TEXT, AT(tier), "system|host|user",
-      "import: as the file is called; merge: host or user (user)", 0, 0 },
-    { "strict", 0, OPTION_FLAG, AT(strict), NULL, "take nothing of a file that has a bad line", 0,
+      "the files' device, such as gfx90a68 (from the file's name)", 0, 0 },
+    { "kind", 0, OPTION_TEXT, AT(kind), "find|perf", "FindDb or PerfDb (from the file's name)", 0,
       0 },
-    { "verbose", 'v', OPTION_FLAG, AT(verbose), NULL,
-      "list all keys that are kept as they are, not the first ten alone", 0, 0 },
-    { "sha256", 0, OPTION_TEXT, AT(sha256), "HEX", "refuse a URL's file unless this is its SHA-256",
+    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL",
+      "FindDb's backend (from the file's name)", 0, 0 },
+    { "tier", 0, OPTION_TEXT, AT(tier), "system|host|user",
+      "import: the tier (from the file's name); merge: host or user (user)", 0, 0 },
+    { "strict", 0, OPTION_FLAG, AT(strict), NULL, "import nothing from a file with an invalid line",
       0, 0 },
+    { "verbose", 'v', OPTION_FLAG, AT(verbose), NULL,
+      "list all keys that are stored unparsed, not only the first ten", 0, 0 },
+    { "sha256", 0, OPTION_TEXT, AT(sha256), "HEX",
+      "the SHA-256 of the URL's file; any other file is rejected", 0, 0 },
 };
 #undef AT
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
 
-static int check(const struct invocation *invocation, bool merges, struct kiln_error *err)
+static int check_options(const struct invocation *invocation, bool merges, struct kiln_error *err)
 {
     const struct import_options *o = invocation->options;
     int rc = db_check_word("tier", o->tier, merges ? DB_OWN_TIERS : DB_TIERS, err);
     if (!rc)
         rc = db_check_word("kind", o->kind, DB_KINDS, err);
     if (!rc && o->sha256 && (invocation->word_count > 1 || !url_is(invocation->words[0])))
-        rc = cli_fail(err, KILN_E_INVALID, "--sha256 goes with one URL");
+        rc = cli_fail(err, KILN_E_INVALID, "--sha256 works only with a single URL");
     return rc;
 }
 
-/* A URL may carry a password, and a signature in its query. */
+/* What to call |path| in output.  A URL may contain a password, or a signature in its query. */
 static const char *shown_as(const char *path, char text[URL_LABEL_MAX])
 {
     return url_is(path) ? url_label(path, text) : path;
 }
 
-/* |ret_answer| is there even where lines were left out. */
-static int send(const struct invocation *invocation, bool merges, const char *path,
-                struct json **ret_answer, struct kiln_error *err)
+/* Returns |ret_answer| even if lines were skipped. */
+static int send_file(const struct invocation *invocation, bool merges, const char *path,
+                     struct json **ret_answer, struct kiln_error *err)
 {
     const struct import_options *o = invocation->options;
     char note[DB_NOTE_MAX] = "", label[URL_LABEL_MAX];
@@ -95,7 +96,7 @@ static void send_word(const struct invocation *invocation, bool merges, const ch
     for (size_t i = 0; i < files.count && !several->over; i++) {
         char label[URL_LABEL_MAX];
         struct json *answer = NULL;
-        rc = send(invocation, merges, files.paths[i], &answer, &why);
+        rc = send_file(invocation, merges, files.paths[i], &answer, &why);
         several_note(several, shown_as(files.paths[i], label), rc, &why);
         if (answer)
             json_append(answers, answer);
@@ -116,7 +117,7 @@ static void set_sums(struct json *json, const struct json *answers)
 
 static int import_or_merge(const struct invocation *invocation, bool merges, struct kiln_error *err)
 {
-    int rc = check(invocation, merges, err);
+    int rc = check_options(invocation, merges, err);
     if (rc)
         return rc;
     SEVERAL_AUTO struct several several;
@@ -130,64 +131,55 @@ static int import_or_merge(const struct invocation *invocation, bool merges, str
     return several_end(&several, json, err);
 }
 
-static int import(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_import(const struct invocation *invocation, struct kiln_error *err)
 {
     return import_or_merge(invocation, false, err);
 }
 
-static int merge(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_merge(const struct invocation *invocation, struct kiln_error *err)
 {
     return import_or_merge(invocation, true, err);
 }
 
 const struct command command_db_import = {
     .name = "db import",
-    .words = "FILE|FOLDER|URL...",
-    .summary = "take over MIOpen's FindDb and PerfDb files",
+    .words = "FILE|DIR|URL...",
+    .summary = "import MIOpen's FindDb and PerfDb files",
     .help =
-        "Reads FindDb text of either dialect, PerfDb as SQLite and as text, each also packed "
-        "(.bz2), and of\n"
-        "a FOLDER all such files in it.  Kind, device and backend are in a file's name: "
-        "gfx90a68.HIP.fdb.txt,\n"
-        "gfx906_60.db, sm_90_132.CUDA.fdb.txt; the options say otherwise.\n"
+        "Reads FindDb text in both dialects and PerfDb as SQLite or text, also compressed\n"
+        "(.bz2).  For a DIR, reads all such files in it.  Kind, device and backend are taken from\n"
+        "the file's name, such as gfx90a68.HIP.fdb.txt, gfx906_60.db or sm_90_132.CUDA.fdb.txt,\n"
+        "unless options give them.\n"
         "\n"
-        "In the system tier a file takes the place of the one that was there for the same device; "
-        "in the\n"
-        "host's and in your own, its records take the place of those with the same keys, but for "
-        "what was\n"
-        "measured of other solvers.  A line or row that is no record, or a part of one, is "
-        "reported "
-        "as\n"
-        "FILE:LINE: WHY and left out; then the exit status is 1.  With --strict nothing of such a "
-        "file is\n"
-        "taken.  Keys of no problem that kiln knows are listed as FILE:LINE: KEY: WHY; their "
-        "records are kept\n"
-        "as they are.  System and host tier are for publishers and administrators, a URL (which "
-        "kilnd fetches)\n"
-        "for administrators.",
+        "In the system tier, a file replaces the earlier one for the same device.  In the host\n"
+        "tier and your own, its records replace those with the same keys; measurements of other\n"
+        "solvers stay.  Lines and rows that are invalid in whole or in part are skipped and\n"
+        "reported as FILE:LINE: WHY, and the exit status is 1.  With --strict, a file with such a\n"
+        "line is not imported at all.  Keys that match no problem known to kiln are listed as\n"
+        "FILE:LINE: KEY: WHY; their records are stored unchanged.  The system and host tiers are\n"
+        "for publishers and administrators; a URL, which kilnd fetches, is for administrators.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,
     .option_count = OPTIONS,
     .options_size = sizeof(struct import_options),
-    .run = import,
+    .run = run_db_import,
 };
 
 const struct command command_db_merge = {
     .name = "db merge",
-    .words = "FILE|FOLDER|URL...",
-    .summary = "join tuning files with what is recorded, by statistics",
-    .help = "As 'db import', but of two measurements of the same solver that counts which is "
-            "better known:\n"
-            "more samples, then a smaller spread.  What was measured with statistics wins over "
-            "what was\n"
-            "imported; of two without any, the faster FindDb entry counts, and the PerfDb "
-            "entry that is there.\n"
-            "Measurements that contradict each other are shown as conflicts, with what decided.",
+    .words = "FILE|DIR|URL...",
+    .summary = "merge tuning files with the recorded values by statistics",
+    .help =
+        "Like 'db import', but if a solver was measured twice, the more reliable measurement\n"
+        "wins: the one with more samples, then the one with the smaller spread.  Measurements\n"
+        "with statistics win over imported ones.  If neither has statistics, the faster FindDb\n"
+        "entry wins, and the existing PerfDb entry stays.  Contradicting measurements are shown\n"
+        "as conflicts, with the reason for the decision.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,
     .option_count = OPTIONS - 1,
     .options_size = sizeof(struct import_options),
-    .run = merge,
+    .run = run_db_merge,
 };

@@ -4,14 +4,12 @@
 #include <stdio.h>
 
 void db_progress_init(struct db_progress *progress, const char *what, const struct db_list *lists,
-                      size_t list_count, void *context, bool json)
+                      void *context, bool json)
 {
-    *progress = (struct db_progress){
-        .lists = lists, .list_count = list_count, .context = context, .json = json
-    };
+    *progress = (struct db_progress){ .lists = lists, .context = context, .json = json };
     call_progress_init(&progress->bar, what);
-    for (size_t i = 0; i < list_count; i++)
-        progress->kept[i] = json_array();
+    for (size_t i = 0; i < DB_LISTS_MAX && lists[i].name; i++)
+        progress->kept[progress->list_count++] = json_array();
 }
 
 void db_progress_done(struct db_progress *progress)
@@ -20,8 +18,8 @@ void db_progress_done(struct db_progress *progress)
         json_destroy(progress->kept[i]);
 }
 
-/* Items are flat: what has members of its own is no business of a list. */
-static struct json *copy(const struct json *item)
+/* Copies the plain members: list items have no nested ones. */
+static struct json *copy_item(const struct json *item)
 {
     struct json *object = json_object();
     for (const struct json *j = json_first(item); j; j = json_next(j)) {
@@ -35,7 +33,7 @@ static struct json *copy(const struct json *item)
     return object;
 }
 
-static void take(struct db_progress *p, size_t index, const struct json *items)
+static void take_items(struct db_progress *p, size_t index, const struct json *items)
 {
     const struct db_list *list = &p->lists[index];
     bool prints = !p->json || list->even_with_json;
@@ -47,7 +45,7 @@ static void take(struct db_progress *p, size_t index, const struct json *items)
         if (prints)
             list->print(p->context, j);
         if (p->json && p->counts[index] < DB_KEPT_MAX)
-            json_append(p->kept[index], copy(j));
+            json_append(p->kept[index], copy_item(j));
         p->counts[index]++;
     }
 }
@@ -58,15 +56,15 @@ int db_progress_on(void *context, const char *json)
     KILN_AUTO(json) struct json *tree = NULL;
     struct kiln_err why = KILN_ERR_INIT;
     if (json_parse(bytes_of_text(json), "kilnd's progress", &tree, &why))
-        return 0; /* not worth ending the work for */
+        return 0; /* a bad progress message must not end the request */
     if (json_get(tree, "progress"))
         call_progress_on(&p->bar, json);
     for (size_t i = 0; i < p->list_count; i++)
-        take(p, i, json_get(tree, p->lists[i].name));
+        take_items(p, i, json_get(tree, p->lists[i].name));
     return 0;
 }
 
-void db_progress_give(struct db_progress *progress, size_t index, struct json *object,
+void db_progress_move(struct db_progress *progress, size_t index, struct json *object,
                       const char *name)
 {
     char left_out[64];

@@ -27,21 +27,22 @@ struct db_list {
 struct db_progress {
     struct call_progress bar;
     const struct db_list *lists; /* borrowed */
-    size_t list_count;           /* at most DB_LISTS_MAX */
-    void *context;               /* borrowed; for print */
+    size_t list_count;
+    void *context; /* borrowed; for print */
     bool json;
 #define DB_LISTS_MAX 3
     struct json *kept[DB_LISTS_MAX]; /* owned */
     size_t counts[DB_LISTS_MAX];
 };
 
+/* |lists| ends with an entry without a name and has at most DB_LISTS_MAX others. */
 void db_progress_init(struct db_progress *progress, const char *what, const struct db_list *lists,
-                      size_t list_count, void *context, bool json);
+                      void *context, bool json);
 void db_progress_done(struct db_progress *progress);
 #define DB_PROGRESS_AUTO __attribute__((cleanup(db_progress_done)))
 /* Callback for kiln_admin_call.progress; the context is a struct db_progress.  Returns 0. */
 int db_progress_on(void *context, const char *json);
 /* Moves the kept items of list |index| into |object| as |name|.  The number of items that did not
  * fit becomes |name|_left_out. */
-void db_progress_give(struct db_progress *progress, size_t index, struct json *object,
+void db_progress_move(struct db_progress *progress, size_t index, struct json *object,
                       const char *name);

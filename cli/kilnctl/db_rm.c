@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/admin.h"
+#include "cli/kilnctl/confirm.h"
 #include "cli/kilnctl/db_words.h"
 #include "cli/output.h"
 #include "common/units.h"
@@ -14,31 +15,34 @@ struct rm_options {
 
 #define AT(field) offsetof(struct rm_options, field)
 static const struct option options[] = {
-    { "tier", 0, OPTION_TEXT, AT(tier), "system|host|user", "whose (user: your own)", 0, 0 },
-    { "uid", 0, OPTION_NUMBER, AT(uid), "UID", "another user's (administrators)", 0,
-      UINT32_MAX - 1 },
-    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "of this device, such as gfx90a68", 0, 0 },
-    { "kind", 0, OPTION_TEXT, AT(kind), "find|perf", "FindDb or PerfDb", 0, 0 },
-    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL", "FindDb of this one", 0, 0 },
-    { "problem", 0, OPTION_TEXT, AT(problem), "PROBLEM", "of this one: a driver line or a key", 0,
+    { "tier", 0, OPTION_TEXT, AT(tier), "system|host|user", "the tier (user: your own records)", 0,
       0 },
+    { "uid", 0, OPTION_NUMBER, AT(uid), "UID", "the records of another user (for administrators)",
+      0, UINT32_MAX - 1 },
+    { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "records of this device, such as gfx90a68", 0,
+      0 },
+    { "kind", 0, OPTION_TEXT, AT(kind), "find|perf", "records of FindDb or PerfDb", 0, 0 },
+    { "backend", 0, OPTION_TEXT, AT(backend), "HIP|CUDA|OpenCL", "FindDb records of this backend",
+      0, 0 },
+    { "problem", 0, OPTION_TEXT, AT(problem), "PROBLEM",
+      "records of this problem: a MIOpenDriver line or a key", 0, 0 },
     { "solver", 0, OPTION_TEXT, AT(solver), "NAME", "only this solver's entries", 0, 0 },
-    { "older-than", 0, OPTION_TIME, AT(older_than), "TIME", "measured longer ago, such as 90d", 0,
-      0 },
-    { "all", 0, OPTION_FLAG, AT(all), NULL, "everything of the tier", 0, 0 },
-    { "yes", 'y', OPTION_FLAG, AT(yes), NULL, "do not ask", 0, 0 },
+    { "older-than", 0, OPTION_TIME, AT(older_than), "TIME",
+      "measured longer ago than this, such as 90d", 0, 0 },
+    { "all", 0, OPTION_FLAG, AT(all), NULL, "all records of the tier", 0, 0 },
+    { "yes", 'y', OPTION_FLAG, AT(yes), NULL, "do not ask for confirmation", 0, 0 },
 };
 #undef AT
 
 static const char *tier_of(const struct rm_options *o) { return o->tier ? o->tier : "user"; }
 
-static bool selects(const struct rm_options *o)
+static bool selects_records(const struct rm_options *o)
 {
     return o->database_id || o->kind || o->backend || o->problem || o->solver ||
            o->older_than.given;
 }
 
-static int check(const struct rm_options *o, struct kiln_error *err)
+static int check_selection(const struct rm_options *o, struct kiln_error *err)
 {
     bool system = strcmp(tier_of(o), "system") == 0;
     int rc = db_check_word("tier", o->tier, DB_TIERS, err);
@@ -48,36 +52,35 @@ static int check(const struct rm_options *o, struct kiln_error *err)
         return rc;
     if (system && (!o->database_id || !o->kind))
         return cli_fail(err, KILN_E_INVALID,
-                        "an imported system database goes as a whole: name it by --db-id and "
-                        "--kind ('kilnctl db stats' lists them)");
+                        "an imported system database can only be dropped as a whole: name it with "
+                        "--db-id and --kind ('kilnctl db stats' lists the databases)");
     if (system && (o->problem || o->solver || o->older_than.given || o->all || o->uid.given))
         return cli_fail(err, KILN_E_INVALID,
-                        "an imported system database goes as a whole: only --db-id, --kind and "
-                        "--backend choose it");
-    if (o->all && selects(o))
-        return cli_fail(err, KILN_E_INVALID, "--all leaves nothing for other options to choose");
-    if (!o->all && !selects(o))
+                        "an imported system database can only be dropped as a whole: only --db-id, "
+                        "--kind and --backend can select it");
+    if (o->all && selects_records(o))
         return cli_fail(err, KILN_E_INVALID,
-                        "nothing chosen to drop: give --db-id, --kind, --backend, --problem, "
+                        "--all cannot be combined with options that select records");
+    if (!o->all && !selects_records(o))
+        return cli_fail(err, KILN_E_INVALID,
+                        "nothing is selected: give --db-id, --kind, --backend, --problem, "
                         "--solver, --older-than or --all");
     return KILN_E_OK;
 }
 
-/* What was measured cannot be had back. */
-static int confirm(const struct rm_options *o, struct kiln_error *err)
+/* Measurements cannot be restored, so the user has to confirm. */
+static int confirm_removal(const struct rm_options *o, struct kiln_error *err)
 {
-    char answer[16] = "";
     if (o->yes)
         return KILN_E_OK;
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
         return cli_fail(err, KILN_E_INVALID,
-                        "there is no terminal to ask on: add --yes to drop without being asked");
+                        "cannot ask for confirmation without a terminal: add --yes to drop without "
+                        "confirmation");
     fprintf(stderr, "drop %s of the %s tier? [y/N] ",
             o->all ? "everything" : "all records that match", tier_of(o));
     fflush(stderr);
-    if (!fgets(answer, sizeof(answer), stdin) || (answer[0] != 'y' && answer[0] != 'Y'))
-        return cli_fail(err, KILN_E_CANCELLED, "nothing was dropped");
-    return KILN_E_OK;
+    return confirm_read(err);
 }
 
 static int ask_daemon(const struct invocation *invocation, struct json **ret_reply,
@@ -88,11 +91,11 @@ static int ask_daemon(const struct invocation *invocation, struct json **ret_rep
     json_set_text(ask, "tier", tier_of(o));
     if (o->uid.given)
         json_set_u64(ask, "uid", o->uid.value);
-    db_set_text(ask, "database_id", o->database_id);
-    db_set_text(ask, "kind", o->kind);
-    db_set_text(ask, "backend", o->backend);
-    db_set_text(ask, "problem", o->problem);
-    db_set_text(ask, "solver", o->solver);
+    admin_set_text(ask, "database_id", o->database_id);
+    admin_set_text(ask, "kind", o->kind);
+    admin_set_text(ask, "backend", o->backend);
+    admin_set_text(ask, "problem", o->problem);
+    admin_set_text(ask, "solver", o->solver);
     if (o->older_than.given)
         json_set_u64(ask, "older_than", units_whole_seconds(o->older_than.value));
     if (o->all)
@@ -102,31 +105,31 @@ static int ask_daemon(const struct invocation *invocation, struct json **ret_rep
     return admin_call(invocation, &call, ret_reply, err);
 }
 
-static void print(const struct rm_options *o, const struct json *reply)
+static void print_removed(const struct rm_options *o, const struct json *reply)
 {
-    char removed[DB_WHO_MAX], replaced[DB_WHO_MAX];
+    char removed[DB_NAME_MAX], replaced[DB_NAME_MAX];
     if (strcmp(tier_of(o), "system") == 0)
-        db_say("the system's %s database for %.64s is dropped", o->kind, o->database_id);
+        db_say("dropped the system's %s database for %.64s", o->kind, o->database_id);
     else
-        db_say("%s dropped, %s lost some of their entries",
+        db_say("dropped %s; %s lost some of their entries",
                db_count(json_get_u64(reply, "removed", 0), "record", removed),
                db_count(json_get_u64(reply, "replaced", 0), "other", replaced));
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_rm(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct rm_options *o = invocation->options;
     KILN_AUTO(json) struct json *reply = NULL;
-    int rc = check(o, err);
+    int rc = check_selection(o, err);
     if (!rc)
-        rc = confirm(o, err);
+        rc = confirm_removal(o, err);
     if (!rc)
         rc = ask_daemon(invocation, &reply, err);
     if (rc)
         return rc;
     if (invocation->common->json)
         return output_json(reply, err);
-    print(o, reply);
+    print_removed(o, reply);
     return KILN_E_OK;
 }
 
@@ -134,13 +137,12 @@ const struct command command_db_rm = {
     .name = "db rm",
     .words = "",
     .summary = "drop records by tier, device, problem, solver or age",
-    .help = "Drops the records that match everything given: your own, or as an administrator any.  "
-            "With\n"
-            "--tier system an imported database goes, which --db-id and --kind name.  Asks first "
-            "on a\n"
-            "terminal; elsewhere --yes is needed.",
+    .help =
+        "Drops the records that match all given options: your own, or as an administrator\n"
+        "any.  With --tier system, drops the imported database that --db-id and --kind name.  On\n"
+        "a terminal, kilnctl asks first; elsewhere, --yes is required.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct rm_options),
-    .run = run,
+    .run = run_db_rm,
 };

@@ -13,7 +13,7 @@
 struct db_sending {
     bool merges;      /* merge into recorded values by statistics; else replace them */
     const char *path; /* the file's name in messages */
-    const char *name; /* tells kilnd kind, format, database id and backend; NULL with |url| */
+    const char *name; /* gives kilnd kind, format, database id and backend; NULL with |url| */
     const char *url;  /* instead of |fd|; NULL */
     const char *sha256;
     int fd;

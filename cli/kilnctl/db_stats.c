@@ -10,7 +10,7 @@
 static void add_system(struct table *table, const struct json *system)
 {
     char records[UNITS_TEXT_MAX], entries[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
-    char when[UNITS_TEXT_MAX], who[DB_WHO_MAX];
+    char when[UNITS_TEXT_MAX], user[DB_NAME_MAX];
     const char *backend = json_get_text(system, "backend", "");
     const char *state = json_get_text(system, "state", "?");
     bool ok = strcmp(state, "ok") == 0;
@@ -20,7 +20,7 @@ static void add_system(struct table *table, const struct json *system)
     table_cell(table, "%s", units_count(json_get_u64(system, "entries", 0), entries));
     table_cell(table, "%s", units_size(json_get_u64(system, "mapped_bytes", 0), size));
     table_cell(table, "%s", units_when(json_get_u64(system, "imported_at", 0), when));
-    table_cell(table, "%s", db_who(system, who));
+    table_cell(table, "%s", db_user_name(system, user));
     table_cell_in(table, ok ? COLOUR_GREEN : COLOUR_RED, "%s", state);
     table_cell(table, "%s", json_get_text(system, "source", "-"));
 }
@@ -33,7 +33,7 @@ static int print_systems(const struct json *systems, struct kiln_error *err)
         { "BY", ALIGN_LEFT },       { "STATE", ALIGN_LEFT },   { "SOURCE", ALIGN_LEFT },
     };
     if (json_count(systems) == 0) {
-        puts("no system database is imported: 'kilnctl db import' takes over MIOpen's\n");
+        puts("no system database is imported; 'kilnctl db import' imports MIOpen's\n");
         return KILN_E_OK;
     }
     __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 9);
@@ -48,7 +48,7 @@ static int print_systems(const struct json *systems, struct kiln_error *err)
     return rc;
 }
 
-/* All but the list, which has a table of its own. */
+/* Prints everything except the list of system databases. */
 static int print_rest(const struct json *reply, struct kiln_error *err)
 {
     static const struct column columns[] = { { NULL, ALIGN_LEFT }, { NULL, ALIGN_LEFT } };
@@ -72,7 +72,7 @@ static int print_rest(const struct json *reply, struct kiln_error *err)
     return table_print(table, stdout, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_stats(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "tuning_stats", NULL, &reply, err);
@@ -87,9 +87,9 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_db_stats = {
     .name = "db stats",
     .words = "",
-    .summary = "the tuning databases: imported files, records by tier, look-ups",
-    .help = "Lists the imported system databases, and counts the records of each tier and what "
-            "became of\n"
-            "look-ups since kilnd started.  user.own are your own records.",
-    .run = run,
+    .summary = "show the tuning databases: imported files, records by tier, look-ups",
+    .help =
+        "Lists the imported system databases.  Counts the records of each tier, and the look-ups\n"
+        "since kilnd started by their result.  user.own counts your own records.",
+    .run = run_db_stats,
 };

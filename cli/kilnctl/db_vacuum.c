@@ -4,7 +4,7 @@
 #include "cli/output.h"
 #include "common/units.h"
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_db_vacuum(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     char freed[UNITS_TEXT_MAX], bytes[UNITS_TEXT_MAX];
@@ -14,7 +14,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         return rc;
     if (invocation->common->json)
         return output_json(reply, err);
-    db_say("%s given back; tuning.db takes %s", units_size(json_get_u64(reply, "freed", 0), freed),
+    db_say("freed %s; tuning.db takes %s", units_size(json_get_u64(reply, "freed", 0), freed),
            units_size(json_get_u64(reply, "bytes", 0), bytes));
     return KILN_E_OK;
 }
@@ -22,9 +22,8 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_db_vacuum = {
     .name = "db vacuum",
     .words = "",
-    .summary = "give back what tuning.db does not use",
-    .help = "Gives the free space in tuning.db back to the filesystem, which needs room for a copy "
-            "meanwhile.\n"
-            "For administrators.",
-    .run = run,
+    .summary = "free the unused space in tuning.db",
+    .help = "Returns the unused space in tuning.db to the filesystem.  Meanwhile, the filesystem\n"
+            "needs enough free space for a copy of it.  For administrators.",
+    .run = run_db_vacuum,
 };

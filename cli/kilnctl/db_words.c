@@ -22,8 +22,8 @@ bool db_word_is(const char *word, const char *choices)
     return false;
 }
 
-/* "system, host, user" */
-static void list(const char *choices, char text[64])
+/* Writes "system host user" as "system, host, user". */
+static void list_choices(const char *choices, char text[64])
 {
     size_t used = 0;
     for (; *choices && used < 61; choices++) {
@@ -40,36 +40,31 @@ int db_check_word(const char *option, const char *given, const char *choices,
     char listed[64];
     if (!given || db_word_is(given, choices))
         return KILN_E_OK;
-    list(choices, listed);
-    return cli_fail(err, KILN_E_INVALID, "'%.80s' of --%s is none of: %s", given, option, listed);
+    list_choices(choices, listed);
+    return cli_fail(err, KILN_E_INVALID, "'%.80s' of --%s is not one of: %s", given, option,
+                    listed);
 }
 
-void db_set_text(struct json *json, const char *name, const char *text)
-{
-    if (text)
-        json_set_text(json, name, text);
-}
-
-const char *db_who(const struct json *json, char text[DB_WHO_MAX])
+const char *db_user_name(const struct json *json, char text[DB_NAME_MAX])
 {
     const struct json *uid = json_get(json, "uid");
     uint64_t number = json_get_u64(json, "uid", UINT32_MAX);
     const struct passwd *user = number < UINT32_MAX ? getpwuid((uid_t)number) : NULL;
     if (!uid)
-        snprintf(text, DB_WHO_MAX, "-");
+        snprintf(text, DB_NAME_MAX, "-");
     else if (user)
-        snprintf(text, DB_WHO_MAX, "%.60s", user->pw_name);
+        snprintf(text, DB_NAME_MAX, "%.60s", user->pw_name);
     else
-        snprintf(text, DB_WHO_MAX, "uid %llu", (unsigned long long)number);
+        snprintf(text, DB_NAME_MAX, "uid %llu", (unsigned long long)number);
     return text;
 }
 
-const char *db_count(uint64_t count, const char *noun, char text[DB_WHO_MAX])
+const char *db_count(uint64_t count, const char *noun, char text[DB_NAME_MAX])
 {
     char number[UNITS_TEXT_MAX];
     size_t size = strlen(noun);
     bool to_ies = count != 1 && size > 0 && noun[size - 1] == 'y';
-    snprintf(text, DB_WHO_MAX, "%s %.*s%s", units_count(count, number), (int)(size - to_ies), noun,
+    snprintf(text, DB_NAME_MAX, "%s %.*s%s", units_count(count, number), (int)(size - to_ies), noun,
              to_ies       ? "ies"
              : count == 1 ? ""
                           : "s");

@@ -27,13 +27,10 @@ bool db_word_is(const char *word, const char *choices);
 /* KILN_E_INVALID, listing the choices, unless |given| is one of them or NULL. */
 CLI_MUST_CHECK int db_check_word(const char *option, const char *given, const char *choices,
                                  struct kiln_error *err);
-/* Does nothing if |text| is NULL. */
-void db_set_text(struct json *json, const char *name, const char *text);
-
-#define DB_WHO_MAX 64
+#define DB_NAME_MAX 64
 /* The user's name, or their number if this host has no name for them.  Returns |text|. */
-const char *db_who(const struct json *json, char text[DB_WHO_MAX]);
+const char *db_user_name(const struct json *json, char text[DB_NAME_MAX]);
 /* "1 record", "193 590 records".  Returns |text|. */
-const char *db_count(uint64_t count, const char *noun, char text[DB_WHO_MAX]);
+const char *db_count(uint64_t count, const char *noun, char text[DB_NAME_MAX]);
 /* Prints a line without control characters on standard output. */
 void db_say(const char *fmt, ...) CLI_PRINTF(1, 2);

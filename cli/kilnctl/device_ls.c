@@ -30,11 +30,11 @@ static int print_table(const struct json *devices, struct kiln_error *err)
         add_row(table, j);
     int rc = table_print(table, stdout, err);
     if (!rc)
-        puts("\nxnack is a mode of each process, which is not told here: targets are without it.");
+        puts("\nThe targets do not state xnack, because it is a mode of each process.");
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_device_ls(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "devices", NULL, &reply, err);
@@ -45,20 +45,21 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     const struct json *devices = json_get(reply, "devices");
     const char *skipped = json_get_text(reply, "skipped", "");
     if (json_count(devices) == 0)
-        puts("this host has no AMD GPU that its driver shows");
+        puts("this host has no AMD GPU, or its driver does not show it");
     else
         rc = print_table(devices, err);
     if (*skipped)
-        output_lines(stdout, "left out: ", skipped);
+        output_lines(stdout, "skipped: ", skipped);
     return rc;
 }
 
 const struct command command_device_ls = {
     .name = "device ls",
     .words = "",
-    .summary = "the AMD GPUs of this host, as kilnd sees them",
-    .help = "Lists the AMD GPUs that the kernel driver shows in sysfs; none is opened. Each\n"
-            "partition of a device is a row, with the device's uuid.\n"
-            "'kiln-driver devices' tells what can run kernels in this session, of all vendors.",
-    .run = run,
+    .summary = "list the AMD GPUs of this host, as kilnd sees them",
+    .help =
+        "Lists the AMD GPUs that the kernel driver shows in sysfs, without opening them.  Each\n"
+        "partition of a device is a row with the device's uuid.  'kiln-driver devices' lists the\n"
+        "devices of all vendors that can run kernels in this session.",
+    .run = run_device_ls,
 };

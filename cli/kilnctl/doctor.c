@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define PING_MS 5000
-#define ASK_MS 120000 /* of what reads whole databases */
+#define ASK_MS 120000 /* enough to read whole databases */
 
 struct doctor_options {
     const char *config;
@@ -23,11 +23,9 @@ struct doctor_options {
 #define AT(field) offsetof(struct doctor_options, field)
 static const struct option options[] = {
     { "config", 0, OPTION_TEXT, AT(config), "FILE",
-      "kilnd's settings, where it was started with --config: for its directories while it does not "
-      "answer",
-      0, 0 },
+      "the FILE of kilnd's own --config, to find its directories while it does not answer", 0, 0 },
     { "deep", 0, OPTION_FLAG, AT(deep), NULL,
-      "read a kernels.db of any length; needs an administrator", 0, 0 },
+      "read all of kernels.db, whatever its size (for administrators)", 0, 0 },
 };
 #undef AT
 
@@ -35,9 +33,9 @@ struct doctor {
     const struct invocation *invocation;
     struct findings findings;
     bool is_system;
-    bool is_own; /* it would be one of the caller's own: no system's kilnd is installed */
+    bool is_own; /* the caller would run a private kilnd, because the host has none installed */
     bool answers;
-    bool runs_no_compiler; /* as it is set */
+    bool runs_no_compiler; /* by its settings */
 };
 
 static const struct doctor_options *options_of(const struct doctor *d)
@@ -45,16 +43,17 @@ static const struct doctor_options *options_of(const struct doctor *d)
     return d->invocation->options;
 }
 
-/* What may be asked of kilnd, or a finding that it was not answered. */
-static struct json *ask(struct doctor *d, const char *request, const struct json *arguments,
-                        const char *check)
+/* Returns kilnd's answer.  If the request fails, adds a finding and returns NULL. */
+static struct json *query_kilnd(struct doctor *d, const char *request, const struct json *arguments,
+                                const char *check)
 {
     struct json *answer = NULL;
     struct kiln_error err = { 0 };
     const struct admin_call call = { ADMIN_CALL_INIT, .request = request, .arguments = arguments,
                                      .timeout_ms = options_of(d)->deep ? 0 : ASK_MS };
     if (admin_call(d->invocation, &call, &answer, &err))
-        findings_add(&d->findings, check, VERDICT_UNSEEN, "kilnd does not tell: %.300s", err.text);
+        findings_add(&d->findings, check, VERDICT_UNSEEN, "kilnd's answer is missing: %.300s",
+                     err.text);
     return answer;
 }
 
@@ -96,8 +95,8 @@ static void check_answer(struct doctor *d)
     struct finding *finding = findings_add(&d->findings, "daemon", VERDICT_FAIL,
                                            "kilnd does not answer: %.300s", err.text);
     findings_advise(finding,
-                    "its log says why: journalctl -u kilnd, or what it printed where it was "
-                    "started; 'kilnd --check-config' looks at its settings");
+                    "see its log: journalctl -u kilnd, or its output if it was started by hand; "
+                    "'kilnd --check-config' checks its settings");
 }
 
 static void check_from_outside(struct doctor *d)
@@ -107,55 +106,55 @@ static void check_from_outside(struct doctor *d)
     int rc = directory_facts_gather(options_of(d)->config, !d->is_own, facts, &err);
     if (rc == KILN_E_DENIED) {
         findings_add(&d->findings, "settings", VERDICT_UNSEEN,
-                     "%.300s: the directories below are those where nothing else is set", err.text);
+                     "%.300s: the directories below are the default ones", err.text);
     } else if (rc) {
         struct finding *finding =
             findings_add(&d->findings, "settings", VERDICT_FAIL, "%s", err.text);
-        findings_advise(finding, "mend the file; 'kilnd --check-config' says whether it is right");
+        findings_advise(finding, "correct the file; 'kilnd --check-config' checks it");
         return;
     }
     directory_judge(&facts[0], &d->findings);
     directory_judge(&facts[1], &d->findings);
     findings_add(
         &d->findings, "the rest", VERDICT_UNSEEN,
-        "compilers, packages, databases, limits: only kilnd can tell, and it does not answer");
+        "only kilnd can check compilers, packages, databases and limits, and it does not answer");
 }
 
-/* ---- with it ---- */
+/* ---- with kilnd ---- */
 
 static void check_health(struct doctor *d)
 {
     KILN_AUTO(json) struct json *question = json_object();
     if (options_of(d)->deep)
         json_set_bool(question, "deep", true);
-    KILN_AUTO(json) struct json *health = ask(d, "health", question, "directories");
+    KILN_AUTO(json) struct json *health = query_kilnd(d, "health", question, "directories");
     if (health)
         daemon_judge_health(health, (uint64_t)time(NULL), &d->findings);
 }
 
 static void check_databases(struct doctor *d)
 {
-    KILN_AUTO(json) struct json *status = ask(d, "status", NULL, "status");
+    KILN_AUTO(json) struct json *status = query_kilnd(d, "status", NULL, "status");
     if (status)
         daemon_judge_status(status, &d->findings);
     d->runs_no_compiler = daemon_runs_no_compiler(status);
     if (!json_get_bool(json_get(status, "tuning"), "available", false))
         return;
-    KILN_AUTO(json) struct json *verified = ask(d, "tuning_verify", NULL, "tuning.db");
+    KILN_AUTO(json) struct json *verified = query_kilnd(d, "tuning_verify", NULL, "tuning.db");
     if (verified)
         daemon_judge_tuning(verified, &d->findings);
 }
 
 static void check_devices(struct doctor *d)
 {
-    KILN_AUTO(json) struct json *devices = ask(d, "devices", NULL, "devices");
+    KILN_AUTO(json) struct json *devices = query_kilnd(d, "devices", NULL, "devices");
     if (d->runs_no_compiler)
         toolchains_switched_off(&d->findings);
     else
         toolchains_check(d->invocation, devices, &d->findings);
-    KILN_AUTO(json) struct json *list = ask(d, "package_list", NULL, "packages");
+    KILN_AUTO(json) struct json *list = query_kilnd(d, "package_list", NULL, "packages");
     KILN_AUTO(json)
-    struct json *coverage = list ? ask(d, "package_coverage", NULL, "packages") : NULL;
+    struct json *coverage = list ? query_kilnd(d, "package_coverage", NULL, "packages") : NULL;
     if (coverage)
         daemon_judge_packages(list, coverage, &d->findings);
 }
@@ -172,13 +171,13 @@ static int print_json(const struct findings *f, struct kiln_error *err)
     if (failed > 0) {
         struct json *error = json_object();
         json_set_text(error, "code", kiln_error_name(KILN_E_UNAVAILABLE));
-        json_set_text(error, "text", "something failed, see checks");
+        json_set_text(error, "text", "a check failed, see checks");
         json_set(all, "error", error);
     }
     return output_json(all, err);
 }
 
-static int conclude(struct doctor *d, struct kiln_error *err)
+static int print_findings(struct doctor *d, struct kiln_error *err)
 {
     const struct findings *f = &d->findings;
     size_t failed = findings_count(f, VERDICT_FAIL);
@@ -191,12 +190,12 @@ static int conclude(struct doctor *d, struct kiln_error *err)
         return rc;
     *d->invocation->reported = true;
     return cli_fail(err, KILN_E_CORRUPT,
-                    "%zu of %zu checks failed: do what is said below each, from "
-                    "the top, then ask again",
+                    "%zu of %zu checks failed: follow the advice below each, from the top, then "
+                    "run doctor again",
                     failed, f->count);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_doctor(const struct invocation *invocation, struct kiln_error *err)
 {
     struct doctor d = { .invocation = invocation };
     check_socket(&d);
@@ -206,29 +205,27 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (!d.answers) {
         size_t before = d.findings.count;
         check_from_outside(&d);
-        findings_causes_first(&d.findings, before); /* kilnd does not start over them */
-        return conclude(&d, err);
+        findings_causes_first(&d.findings, before); /* they keep kilnd from starting */
+        return print_findings(&d, err);
     }
     check_health(&d);
     check_databases(&d);
     check_devices(&d);
-    return conclude(&d, err);
+    return print_findings(&d, err);
 }
 
 const struct command command_doctor = {
     .name = "doctor",
     .words = "",
-    .summary = "what is wrong here, and what to do about it",
-    .help = "Looks at all that kilnd needs, with a line each: 'ok', 'warn' (it works, but not as "
-            "well as\n"
-            "it could), 'fail', or 'unseen' where you may not look, or no kilnd answers.  Below a "
-            "line\n"
-            "is what to do.  Each compiler makes a kernel of one line.  Works as any user, and "
-            "without a\n"
-            "kilnd; exits with 1 when something failed.  docs/operations/doctor.md explains each "
-            "check.",
+    .summary = "find problems with kiln on this host, and their solutions",
+    .help =
+        "Checks everything that kilnd needs, and prints one line per check: 'ok', 'warn' (works,\n"
+        "but could work better), 'fail', or 'unseen' (you may not see it, or no kilnd\n"
+        "answers).  The lines below a check say what to do.  Each compiler compiles a one-line\n"
+        "kernel.  Works for any user, and without a kilnd.  The exit status is 1 if a check\n"
+        "failed.  docs/operations/doctor.md explains each check.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct doctor_options),
-    .run = run,
+    .run = run_doctor,
 };

@@ -6,23 +6,23 @@
 
 #include <string.h>
 
-/* Of the system's default number of files: enough for tests, few for a node full of ranks. */
+/* The usual default of 1,024 files is enough for tests, but not for a node full of ranks. */
 #define FILES_WANTED 4096u
 #define REFUSED_SHOWN 8  /* files of packages that are not used */
-#define AHEAD_MAX_S 300u /* clocks of one host; what is recorded was read from the same clock */
+#define AHEAD_MAX_S 300u /* recorded times come from the host's own clock, so they should agree */
 
 void daemon_judge_version(const char *ours, const char *daemons, struct findings *f)
 {
     const char *blank = strrchr(daemons, ' '); /* "kilnd 0.1.0" */
     daemons = blank ? blank + 1 : daemons;
     if (strcmp(ours, daemons) == 0) {
-        findings_add(f, "version", VERDICT_OK, "%s, on both sides", ours);
+        findings_add(f, "version", VERDICT_OK, "kilnd and kilnctl are both %s", ours);
         return;
     }
     struct finding *finding = findings_add(
         f, "version", VERDICT_WARN, "kilnd is %s, kilnctl and libkiln are %s", daemons, ours);
-    findings_advise(finding, "start kilnd again, so that it is the one that is installed: "
-                             "systemctl restart kilnd, or end it and start it by hand");
+    findings_advise(finding, "restart kilnd, so that the installed version runs: systemctl restart "
+                             "kilnd, or stop it and start it by hand");
 }
 
 /* ---- status ---- */
@@ -34,22 +34,23 @@ static void judge_store(const struct json *store, struct findings *f)
     uint64_t quarantined = json_get_u64(store, "quarantined", 0);
     if (strcmp(health, "ok") != 0 && *health) {
         struct finding *finding =
-            findings_add(f, "kernel cache", VERDICT_FAIL, "nothing is written to it (%s): %.300s",
-                         health, json_get_text(store, "trouble", "no reason is told"));
+            findings_add(f, "kernel cache", VERDICT_FAIL, "it cannot be written (%s): %.300s",
+                         health, json_get_text(store, "trouble", "kilnd gives no reason"));
         findings_advise(finding,
-                        "mend what is said about the cache directory; kilnd tries again by "
-                        "itself and serves meanwhile");
+                        "fix the cache directory as described there; kilnd keeps serving and tries "
+                        "again by itself");
     } else if (strcmp(mode, "on") != 0) {
         struct finding *finding = findings_add(f, "kernel cache", VERDICT_WARN,
-                                               "it is %s: new kernels are not kept", mode);
-        findings_advise(finding, "the setting 'cache' says so: set it to on in kilnd.json");
+                                               "it is %s: new kernels are not stored", mode);
+        findings_advise(finding, "set the setting 'cache' to on in kilnd.json");
     } else if (quarantined > 0) {
         struct finding *finding = findings_add(f, "kernel cache", VERDICT_WARN,
-                                               "%llu damaged rows were found and put aside",
+                                               "%llu damaged rows were found and quarantined",
                                                (unsigned long long)quarantined);
         findings_advise(finding,
-                        "the kernels were made again; 'dmesg' and smartctl tell whether the "
-                        "disk is failing; 'kilnctl clear --all --yes' empties the cache");
+                        "their kernels were compiled again; check with 'dmesg' and smartctl "
+                        "whether the disk is failing; 'kilnctl clear --all --yes' empties the "
+                        "cache");
     } else {
         char size[UNITS_TEXT_MAX], limit[UNITS_TEXT_MAX], kernels[UNITS_TEXT_MAX];
         findings_add(f, "kernel cache", VERDICT_OK, "%s, %s of at most %s",
@@ -59,7 +60,7 @@ static void judge_store(const struct json *store, struct findings *f)
     }
 }
 
-/* What kilnd says of its compilers' sandbox, looked at by the compilers themselves. */
+/* Judges kilnd's report of the sandbox, which the compiler processes themselves examine. */
 static void judge_sandbox(const struct json *workers, struct findings *f)
 {
     const struct json *sandbox = json_get(workers, "sandbox");
@@ -68,21 +69,22 @@ static void judge_sandbox(const struct json *workers, struct findings *f)
     bool required = strcmp(json_get_text(sandbox, "policy", ""), "require") == 0;
     if (!json_get(sandbox, "layers")) {
         findings_add(f, "workers", VERDICT_UNSEEN,
-                     "no compiler process has said yet what confines it");
+                     "no compiler process has reported its sandbox yet");
         return;
     }
     if (!missing) {
-        findings_add(f, "workers", VERDICT_OK, "%llu, run as %s, in every layer of the sandbox",
+        findings_add(f, "workers", VERDICT_OK, "%llu, as user %s, with every sandbox layer",
                      (unsigned long long)json_get_u64(workers, "total", 0), user);
         return;
     }
     struct finding *finding = findings_add(
         f, "workers", required ? VERDICT_FAIL : VERDICT_WARN,
-        "%s without these layers of the sandbox: %.200s (%.200s)",
-        required ? "compilers do not start: the setting 'sandbox' is require, and they would run"
+        "%s without these sandbox layers: %.200s (%.200s)",
+        required ? "compilers do not start, because the setting 'sandbox' is require and they "
+                   "would run"
                  : "compilers run",
-        missing, json_get_text(sandbox, "why", "no reason is told"));
-    findings_advise(finding, "%.300s; the layers: docs/security.md",
+        missing, json_get_text(sandbox, "why", "kilnd gives no reason"));
+    findings_advise(finding, "%.300s; docs/security.md describes the layers",
                     json_get_text(sandbox, "to_do", "see kilnd's log"));
 }
 
@@ -94,7 +96,7 @@ static void judge_workers(const struct json *workers, struct findings *f)
     }
     struct finding *finding =
         findings_add(f, "workers", VERDICT_WARN, "compilers are switched off");
-    findings_advise(finding, "the setting 'workers' is 0: leave it out, to have one for each "
+    findings_advise(finding, "the setting 'workers' is 0; remove it to have one compiler per "
                              "processor");
 }
 
@@ -112,8 +114,8 @@ void daemon_judge_status(const struct json *status, struct findings *f)
             findings_add(f, "tuning.db", VERDICT_FAIL, "%.400s",
                          json_get_text(tuning, "trouble", "it cannot be opened"));
         findings_advise(finding,
-                        "mend what is said about the state directory; kilnd tries again every "
-                        "ten seconds");
+                        "fix the state directory as described there; kilnd tries again every ten "
+                        "seconds");
     }
     if (workers)
         judge_workers(workers, f);
@@ -131,13 +133,13 @@ static void judge_cache(const struct json *cache, struct findings *f)
         finding =
             findings_add(f, "kernels.db", VERDICT_FAIL, "SQLite finds it damaged: %.300s", damage);
         findings_advise(finding,
-                        "empty it: kilnctl clear --all --yes (kernels are compiled again when they "
-                        "are needed); then look at the disk: dmesg, smartctl");
+                        "empty it: kilnctl clear --all --yes (kernels are compiled again when "
+                        "needed); then check the disk with dmesg and smartctl");
     } else if (bytes == 0) {
-        findings_add(f, "kernels.db", VERDICT_OK, "there is none: nothing is kept on disk");
+        findings_add(f, "kernels.db", VERDICT_OK, "there is none: no kernels are stored on disk");
     } else if (!json_get_bool(cache, "checked", false)) {
         findings_add(f, "kernels.db", VERDICT_UNSEEN,
-                     "not read as a whole: it has %s; 'kilnctl doctor --deep' reads it",
+                     "not read completely, because it has %s; 'kilnctl doctor --deep' reads it",
                      units_size(bytes, size));
     } else {
         uint64_t age_s = json_get_u64(cache, "checked_age_s", 0);
@@ -157,14 +159,14 @@ static void judge_clock(const struct json *health, uint64_t now, struct findings
         finding = findings_add(f, "clock", VERDICT_WARN, "kernels were recorded %s in the future",
                                units_seconds((double)(newest - theirs), ahead));
         findings_advise(finding,
-                        "the clock was, or is, wrong: compare 'date' with another host, let "
-                        "chrony or systemd-timesyncd set it ('timedatectl'); what was "
-                        "recorded rights itself with use");
+                        "the clock was or is wrong: compare 'date' with another host, and let "
+                        "chrony or systemd-timesyncd set it ('timedatectl'); the recorded times "
+                        "correct themselves with use");
     } else if (theirs > now + AHEAD_MAX_S || now > theirs + AHEAD_MAX_S) {
         finding = findings_add(
-            f, "clock", VERDICT_WARN, "kilnd's clock and this one differ by %s",
+            f, "clock", VERDICT_WARN, "the clocks of kilnd and kilnctl differ by %s",
             units_seconds((double)(theirs > now ? theirs - now : now - theirs), ahead));
-        findings_advise(finding, "compare 'date' inside and outside of the container");
+        findings_advise(finding, "compare 'date' inside and outside the container");
     } else {
         findings_add(f, "clock", VERDICT_OK, "nothing is recorded in the future");
     }
@@ -176,23 +178,24 @@ static void judge_limits(const struct json *limits, struct findings *f)
     struct finding *finding;
     if (!json_get_bool(limits, "memfd_sealed", true)) {
         finding = findings_add(f, "memory files", VERDICT_FAIL,
-                               "kilnd can make no sealed memory file: %.300s",
+                               "kilnd cannot create sealed memory files: %.300s",
                                json_get_text(limits, "memfd_trouble", "the seals do not hold"));
-        findings_advise(finding, "they are how code objects reach jobs: Linux 3.17 or newer; and "
-                                 "look for a system-call filter without memfd_create and fcntl");
+        findings_advise(finding,
+                        "jobs receive code objects in them: use Linux 3.17 or newer, and "
+                        "check for a system-call filter that blocks memfd_create or fcntl");
     } else {
         findings_add(f, "memory files", VERDICT_OK, "can be sealed");
     }
     if (files < FILES_WANTED) {
         finding = findings_add(f, "open files", VERDICT_WARN,
-                               "kilnd may have %llu: few for a hot set "
-                               "and many ranks",
+                               "kilnd's limit is %llu: low for a hot set and many ranks",
                                (unsigned long long)files);
         findings_advise(finding,
-                        "LimitNOFILE=65536 in its unit (systemctl edit kilnd), or 'ulimit -n "
-                        "65536' before it is started");
+                        "set LimitNOFILE=65536 in its unit (systemctl edit kilnd), or run 'ulimit "
+                        "-n 65536' before you start it");
     } else if (files != UINT64_MAX) {
-        findings_add(f, "open files", VERDICT_OK, "kilnd may have %llu", (unsigned long long)files);
+        findings_add(f, "open files", VERDICT_OK, "kilnd's limit is %llu",
+                     (unsigned long long)files);
     }
 }
 
@@ -233,21 +236,22 @@ static void judge_gpu(const struct json *gpu, size_t installed, struct findings 
     const char *id = json_get_text(gpu, "database_id", "?");
     struct finding *finding;
     if (is_covered(gpu)) {
-        findings_add(f, "packages", VERDICT_OK, "one is for this host's %s", id);
+        findings_add(f, "packages", VERDICT_OK, "one applies to this host's %s", id);
         return;
     }
     if (installed > 0)
-        finding = findings_add(f, "packages", VERDICT_FAIL,
-                               "of %zu installed none is for this host's %s", installed, id);
+        finding =
+            findings_add(f, "packages", VERDICT_FAIL,
+                         "none of the %zu installed ones applies to this host's %s", installed, id);
     else
         finding = findings_add(
             f, "packages", VERDICT_WARN,
-            "none is here: kernels for %s are compiled when they are first needed", id);
+            "none is installed: kernels for %s are compiled when they are first needed", id);
     findings_advise(
         finding,
-        "get the one for it: kilnctl pkg install URL-or-FILE (%s.kdb)\n"
-        "or make it: kilnctl pkg build --target %s --db-id %s --problems FILE -o %s.kdb\n"
-        "'kilnctl pkg coverage' shows what fits, 'kilnctl pkg rm NAME' removes one",
+        "install one: kilnctl pkg install URL-or-FILE (%s.kdb)\n"
+        "or build one: kilnctl pkg build --target %s --db-id %s --problems FILE -o %s.kdb\n"
+        "'kilnctl pkg coverage' shows which apply, 'kilnctl pkg rm NAME' removes one",
         id, json_get_text(gpu, "arch", "ARCH"), id, id);
 }
 
@@ -260,7 +264,7 @@ void daemon_judge_packages(const struct json *list, const struct json *coverage,
          j = json_next(j)) {
         struct finding *finding = findings_add(
             f, "packages", VERDICT_WARN, "'%.100s' is not used: %.300s",
-            json_get_text(j, "name", "?"), json_get_text(j, "why", "no reason is told"));
+            json_get_text(j, "name", "?"), json_get_text(j, "why", "kilnd gives no reason"));
         findings_advise(finding, "install it again (kilnctl pkg install), or remove the file");
     }
     for (const struct json *j = json_first(gpus); j; j = json_next(j)) {
@@ -268,7 +272,7 @@ void daemon_judge_packages(const struct json *list, const struct json *coverage,
             judge_gpu(j, installed, f);
     }
     if (json_count(gpus) == 0)
-        findings_add(f, "packages", VERDICT_OK, "%zu here; no AMD GPU that they could be for",
+        findings_add(f, "packages", VERDICT_OK, "%zu installed; this host has no AMD GPU",
                      installed);
 }
 
@@ -281,7 +285,7 @@ void daemon_judge_tuning(const struct json *verified, struct findings *f)
             findings_add(f, "tuning.db", VERDICT_FAIL, "%llu of its databases are damaged",
                          (unsigned long long)damaged);
         findings_advise(finding, "'kilnctl db verify' names them; import them again (kilnctl db "
-                                 "import), or put back a copy (kilnctl db backup makes one)");
+                                 "import), or restore a copy that 'kilnctl db backup' made");
         return;
     }
     findings_add(f, "tuning.db", VERDICT_OK, "sound, %s records",

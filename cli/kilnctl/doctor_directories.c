@@ -13,7 +13,7 @@
 #include <sys/statvfs.h>
 
 #define CONFIG_MAX (1u << 20)
-/* Below these, compiles' and SQLite's temporary files are what fails first. */
+/* With less space, the temporary files of compilers and SQLite fail first. */
 #define FREE_FAIL (16ull << 20)
 #define FREE_WARN (1ull << 30)
 #define FREE_INODES_FAIL 100u
@@ -35,7 +35,7 @@ static int check_settings(const char *file, const struct json *settings, struct 
         for (size_t i = 0; i < sizeof(known_settings) / sizeof(known_settings[0]); i++)
             known |= strcmp(known_settings[i], json_name(j)) == 0;
         if (!known)
-            return cli_fail(err, KILN_E_INVALID, "'%s': '%.60s' is no setting of kilnd's", file,
+            return cli_fail(err, KILN_E_INVALID, "'%s': kilnd has no setting '%.60s'", file,
                             json_name(j));
     }
     return KILN_E_OK;
@@ -72,10 +72,10 @@ static int is_settings(const struct dirent *entry)
     return size > 5 && strcmp(entry->d_name + size - 5, ".json") == 0;
 }
 
-/* What may not be read does not hide that another file is wrong. */
-static int worse(int rc, int next) { return next ? next : rc; }
+/* The later error counts: a file that cannot be read must not hide that another one is invalid. */
+static int worse_code(int rc, int next) { return next ? next : rc; }
 
-/* kilnd.json, then kilnd.json.d/ by name, as kilnd reads them. */
+/* Reads kilnd.json, then the files of kilnd.json.d/ in order of their names, as kilnd does. */
 static int take_all_settings(const char *directory, struct directory_facts facts[2],
                              struct kiln_error *err)
 {
@@ -86,11 +86,11 @@ static int take_all_settings(const char *directory, struct directory_facts facts
     int rc = count < 0 && errno == EACCES ? cli_fail(err, KILN_E_DENIED, "cannot read '%s'", path)
                                           : KILN_E_OK;
     snprintf(path, sizeof(path), "%s/kilnd.json", directory);
-    rc = worse(rc, take_settings(path, facts, err));
+    rc = worse_code(rc, take_settings(path, facts, err));
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof(path), "%s/kilnd.json.d/%s", directory, entries[i]->d_name);
         if (!rc || rc == KILN_E_DENIED)
-            rc = worse(rc, take_settings(path, facts, err));
+            rc = worse_code(rc, take_settings(path, facts, err));
         free(entries[i]);
     }
     free(entries);
@@ -113,8 +113,9 @@ static int usual_places(bool is_system, struct directory_facts facts[2], char co
     return KILN_E_OK;
 }
 
-/* A directory that kilnd has not made yet: the nearest that is there is on the same filesystem. */
-static void look(struct directory_facts *facts)
+/* If kilnd has not created the directory yet, uses the nearest existing parent, which is on the
+ * same filesystem. */
+static void read_filesystem(struct directory_facts *facts)
 {
     char path[sizeof(facts->path)];
     struct statvfs seen;
@@ -126,7 +127,7 @@ static void look(struct directory_facts *facts)
             return;
         }
         const char *above = dirname(path);
-        if (above != path) /* a text of its own, as "." */
+        if (above != path) /* dirname may return a static text, such as "." */
             memmove(path, above, strlen(above) + 1);
     }
     if (fs_look(path, &place) != 0) {
@@ -156,7 +157,7 @@ int directory_facts_gather(const char *config, bool is_system, struct directory_
     if (rc && rc != KILN_E_DENIED)
         return rc;
     for (int i = 0; i < 2; i++)
-        look(&facts[i]);
+        read_filesystem(&facts[i]);
     memcpy(ret_facts, facts, sizeof(facts));
     return rc;
 }
@@ -189,20 +190,20 @@ static const char *setting_of(const struct directory_facts *d, char text[640])
     return text;
 }
 
-static void advise_room(const struct directory_facts *d, enum verdict verdict,
-                        struct finding *finding)
+static void advise_space(const struct directory_facts *d, enum verdict verdict,
+                         struct finding *finding)
 {
     char setting[640], smaller[160] = "";
     unsigned long long half = d->database_bytes >> 21; /* MiB */
     bool is_full = verdict == VERDICT_FAIL && d->database_bytes > 0;
     if (half > 0)
-        snprintf(smaller, sizeof(smaller), "; or a smaller cache: kilnctl gc --to %lluM --yes%s",
-                 half, is_full ? ", or an empty one: kilnctl clear --all --yes" : "");
+        snprintf(smaller, sizeof(smaller), "; or shrink the cache: kilnctl gc --to %lluM --yes%s",
+                 half, is_full ? ", or empty it: kilnctl clear --all --yes" : "");
     else if (is_full)
-        snprintf(smaller, sizeof(smaller), "; or an empty cache: kilnctl clear --all --yes");
+        snprintf(smaller, sizeof(smaller), "; or empty the cache: kilnctl clear --all --yes");
     findings_advise(finding,
-                    "make room on that filesystem ('df -h' and 'df -i' show it)%s\n"
-                    "or another directory: %s",
+                    "free space on that filesystem ('df -h' and 'df -i' show it)%s\n"
+                    "or use another directory: set %s",
                     smaller, setting_of(d, setting));
 }
 
@@ -210,11 +211,10 @@ static void judge_small(const struct directory_facts *d, const char *check, stru
 {
     char setting[640], whole[UNITS_TEXT_MAX], least[UNITS_TEXT_MAX];
     struct finding *finding =
-        findings_add(f, check, VERDICT_FAIL, "'%s': too small a filesystem, %s in all", d->path,
+        findings_add(f, check, VERDICT_FAIL, "'%s': the filesystem is too small: %s", d->path,
                      units_size(d->bytes, whole));
     findings_advise(finding,
-                    "%s must stay free, and the cache needs room besides: make the filesystem "
-                    "larger, or set %s",
+                    "%s must stay free in addition to the cache: enlarge the filesystem, or set %s",
                     units_size(FREE_FAIL, least), setting_of(d, setting));
 }
 
@@ -223,7 +223,7 @@ static void judge_space(const struct directory_facts *d, const char *check, stru
     char space[UNITS_TEXT_MAX], whole[UNITS_TEXT_MAX];
     bool few_inodes = d->inodes > 0 && d->free_inodes < FREE_INODES_WARN;
     bool no_inodes = d->inodes > 0 && d->free_inodes < FREE_INODES_FAIL;
-    /* A small filesystem is somebody's choice. */
+    /* Does not warn about a filesystem that is small on purpose and mostly free. */
     bool little = d->free_bytes < FREE_WARN && d->free_bytes < d->bytes / 10;
     enum verdict verdict = d->free_bytes < FREE_FAIL || no_inodes ? VERDICT_FAIL
                            : little || few_inodes                 ? VERDICT_WARN
@@ -241,17 +241,17 @@ static void judge_space(const struct directory_facts *d, const char *check, stru
                                units_size(d->free_bytes, space), units_size(d->bytes, whole),
                                verdict == VERDICT_FAIL ? ": the disk is full" : "");
     if (verdict != VERDICT_OK)
-        advise_room(d, verdict, finding);
+        advise_space(d, verdict, finding);
 }
 
 static void judge_fuse(const struct directory_facts *d, const char *check, struct findings *f)
 {
     char setting[640];
-    struct finding *finding = findings_add(
-        f, check, VERDICT_WARN, "'%s' is on a filesystem by FUSE (%s)", d->path, d->fuse);
+    struct finding *finding =
+        findings_add(f, check, VERDICT_WARN, "'%s' is on a FUSE filesystem (%s)", d->path, d->fuse);
     findings_advise(finding,
-                    "if another machine keeps the files, databases get damaged there: then set %s "
-                    "to a directory on a local disk",
+                    "if its files are on another machine, databases get damaged: in that case, set "
+                    "%s to a directory on a local disk",
                     setting_of(d, setting));
 }
 
@@ -260,7 +260,7 @@ void directory_judge(const struct directory_facts *facts, struct findings *f)
     char check[32], setting[640];
     snprintf(check, sizeof(check), "%s directory", facts->what);
     if (facts->trouble[0]) {
-        findings_add(f, check, VERDICT_UNSEEN, "cannot look at '%s': %s", facts->path,
+        findings_add(f, check, VERDICT_UNSEEN, "cannot examine '%s': %s", facts->path,
                      facts->trouble);
     } else if (facts->network[0]) {
         struct finding *finding =
@@ -268,14 +268,14 @@ void directory_judge(const struct directory_facts *facts, struct findings *f)
                          facts->path, facts->network);
         findings_advise(finding,
                         "databases get damaged there: set %s to a directory on a local disk, then "
-                        "start kilnd again",
+                        "restart kilnd",
                         setting_of(facts, setting));
     } else if (facts->read_only) {
-        struct finding *finding = findings_add(
-            f, check, VERDICT_FAIL, "'%s' is on a filesystem that is read-only", facts->path);
+        struct finding *finding =
+            findings_add(f, check, VERDICT_FAIL, "'%s' is on a read-only filesystem", facts->path);
         findings_advise(finding,
-                        "'dmesg' says whether the disk has errors: if so, unmount it and run fsck "
-                        "first; then mount it for writing (mount -o remount,rw), or set %s",
+                        "check with 'dmesg' whether the disk has errors; if so, unmount it and run "
+                        "fsck; then mount it for writing (mount -o remount,rw), or set %s",
                         setting_of(facts, setting));
     } else {
         if (facts->fuse[0])

@@ -6,13 +6,14 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* A table would make every line as wide as the longest: advice has lines of its own. */
+/* The width of the first column.  Advice is printed below, not in a table column, because a table
+ * would be as wide as its longest text. */
 #define CHECK_WIDTH 16
 
 struct finding *findings_add(struct findings *f, const char *check, enum verdict verdict,
                              const char *fmt, ...)
 {
-    static struct finding beyond; /* is left out */
+    static struct finding beyond; /* a dropped finding, which is not shown */
     struct finding *finding = f->count < FINDINGS_MAX ? &f->items[f->count++] : &beyond;
     va_list args;
     *finding = (struct finding){ .verdict = verdict };

@@ -12,7 +12,7 @@
 #define SYSTEM_DIRECTORY "/run/kiln/"
 #define SYSTEM_SOCKET SYSTEM_DIRECTORY "kilnd.sock"
 #define GROUPS_MAX 1024
-#define USERS_GROUP "kiln" /* socket_group, where nothing else is set */
+#define USERS_GROUP "kiln" /* the default of the setting socket_group */
 
 /* ---- facts ---- */
 
@@ -28,7 +28,7 @@ static void name_group(gid_t gid, char name[64])
     snprintf(name, 64, group ? "%.60s" : "%.0s%u", group ? group->gr_name : "", (unsigned)gid);
 }
 
-static bool holds(const gid_t *groups, int count, gid_t gid)
+static bool contains_group(const gid_t *groups, int count, gid_t gid)
 {
     for (int i = 0; i < count; i++) {
         if (groups[i] == gid)
@@ -41,7 +41,7 @@ static bool process_has(gid_t gid)
 {
     gid_t groups[GROUPS_MAX];
     int count = getgroups(GROUPS_MAX, groups);
-    return getegid() == gid || holds(groups, count, gid);
+    return getegid() == gid || contains_group(groups, count, gid);
 }
 
 static bool account_has(uid_t uid, gid_t gid)
@@ -51,7 +51,7 @@ static bool account_has(uid_t uid, gid_t gid)
     const struct passwd *user = getpwuid(uid);
     if (!user || getgrouplist(user->pw_name, user->pw_gid, groups, &count) < 0)
         return false;
-    return holds(groups, count, gid);
+    return contains_group(groups, count, gid);
 }
 
 static int try_connect(const char *path)
@@ -87,8 +87,8 @@ static bool is_socket(const char *path)
     return stat(path, &seen) == 0 && S_ISSOCK(seen.st_mode);
 }
 
-/* KILN_SOCKET is easily left pointing to where nothing is any more. */
-static void look_elsewhere(struct socket_facts *facts)
+/* Looks for a socket at another standard path, because KILN_SOCKET may be outdated. */
+static void find_other_socket(struct socket_facts *facts)
 {
     char directory[220];
     const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -112,7 +112,7 @@ void socket_facts_gather(const char *path, struct socket_facts *ret_facts)
     facts.is_system = strncmp(path, SYSTEM_DIRECTORY, strlen(SYSTEM_DIRECTORY)) == 0;
     facts.has_unit = facts.is_system && unit_is_installed();
     name_user(facts.euid, facts.user);
-    look_elsewhere(&facts);
+    find_other_socket(&facts);
     if (stat(path, &seen) != 0) {
         facts.stat_errno = errno;
     } else {
@@ -136,15 +136,15 @@ static void advise_start(const struct socket_facts *s, struct finding *finding)
     char other[400] = "";
     if (s->elsewhere[0])
         snprintf(other, sizeof(other),
-                 "\nor use the one at %s: unset KILN_SOCKET, leave out --socket", s->elsewhere);
+                 "\nor use the one at %s: unset KILN_SOCKET and omit --socket", s->elsewhere);
     if (s->has_unit)
         findings_advise(finding, "as root: systemctl enable --now kilnd.socket%s", other);
     else if (s->is_system)
         findings_advise(finding,
-                        "install kiln's package, or start it as root: kilnd\n"
-                        "for yourself alone, as yourself: %skilnd &%s",
-                        s->no_runtime ? "export XDG_RUNTIME_DIR=FOLDER (of your own, for kilnd and "
-                                        "for each of its clients), then "
+                        "install kiln's package, or run as root: kilnd\n"
+                        "for yourself alone, run as your user: %skilnd &%s",
+                        s->no_runtime ? "export XDG_RUNTIME_DIR=DIR (a private directory, the same "
+                                        "for kilnd and its clients), then "
                                       : "",
                         other);
     else
@@ -159,15 +159,16 @@ static bool judge_missing(const struct socket_facts *s, struct findings *f)
                          s->user, s->path);
         findings_advise(hidden, "%s",
                         s->is_system ? "as root: chmod 755 /run/kiln"
-                                     : "unset KILN_SOCKET and leave out --socket; or start one of "
-                                       "your own: kilnd &");
+                                     : "unset KILN_SOCKET and omit --socket; or start your own "
+                                       "kilnd: kilnd &");
         return false;
     }
     bool tried_own = s->is_system && s->euid != 0 && s->own[0];
-    struct finding *missing = findings_add(
-        f, "socket", VERDICT_FAIL, "there is no '%s'%s%s%s: kilnd does not run, or not there",
-        s->path, tried_own ? ", nor one of your own at '" : "", tried_own ? s->own : "",
-        tried_own ? "'" : "");
+    struct finding *missing =
+        findings_add(f, "socket", VERDICT_FAIL,
+                     "there is no '%s'%s%s%s: kilnd does not run, or uses another socket", s->path,
+                     tried_own ? ", and no socket of your own at '" : "", tried_own ? s->own : "",
+                     tried_own ? "'" : "");
     advise_start(s, missing);
     return false;
 }
@@ -178,8 +179,8 @@ static bool mode_lets_in(const struct socket_facts *s)
     return s->euid == 0 || s->mode & bit;
 }
 
-/* Group root is no group that users are let into: kilnd gives the socket to it where there was no
- * other when it started. */
+/* Whether members of the socket's group have access.  Group root does not count: the socket belongs
+ * to it if no better group existed when kilnd started. */
 static bool lets_in_group(const struct socket_facts *s)
 {
     return (s->mode & S_IWGRP) && s->gid != 0;
@@ -187,7 +188,7 @@ static bool lets_in_group(const struct socket_facts *s)
 
 static void advise_group(const struct socket_facts *s, struct finding *finding)
 {
-    findings_advise(finding, "as root: %susermod -aG " USERS_GROUP " %s\nthen start kilnd again%s",
+    findings_advise(finding, "as root: %susermod -aG " USERS_GROUP " %s\nthen restart kilnd%s",
                     s->has_group ? "" : "groupadd --system " USERS_GROUP "; ",
                     s->euid == 0 ? "USER" : s->user, s->euid == 0 ? "" : ", and log in again");
 }
@@ -197,32 +198,31 @@ static bool judge_denied(const struct socket_facts *s, struct findings *f)
     struct finding *denied;
     bool group_may = lets_in_group(s);
     if (mode_lets_in(s)) {
-        denied =
-            findings_add(f, "permission", VERDICT_FAIL,
-                         "user %s may use it by its mode, but the system refuses it: a rule of "
-                         "SELinux or AppArmor",
-                         s->user);
+        denied = findings_add(f, "permission", VERDICT_FAIL,
+                              "its mode lets user %s in, but the system denies access: a rule of "
+                              "SELinux or AppArmor",
+                              s->user);
         findings_advise(denied,
-                        "as root: 'ausearch -m avc -ts recent' or 'journalctl -k' names the "
-                        "rule; allow connecting to the socket there");
+                        "as root: find the rule with 'ausearch -m avc -ts recent' or 'journalctl "
+                        "-k', and allow connections to the socket");
     } else if (group_may && s->in_group_file && !s->in_group) {
-        denied =
-            findings_add(f, "permission", VERDICT_FAIL,
-                         "user %s is in group %s, but this login began before", s->user, s->group);
+        denied = findings_add(f, "permission", VERDICT_FAIL,
+                              "user %s is in group %s, but logged in before being added", s->user,
+                              s->group);
         findings_advise(denied, "log in again; until then: newgrp %s", s->group);
     } else if (group_may) {
-        denied =
-            findings_add(f, "permission", VERDICT_FAIL,
-                         "the socket is for group %s, which user %s is not in", s->group, s->user);
+        denied = findings_add(f, "permission", VERDICT_FAIL,
+                              "only group %s may use the socket, and user %s is not in it",
+                              s->group, s->user);
         findings_advise(denied, "as root: usermod -aG %s %s\nthen log in again", s->group, s->user);
     } else {
         denied = findings_add(f, "permission", VERDICT_FAIL,
-                              "the socket is for user %s alone (group %s, mode %04o)", s->owner,
+                              "only user %s may use the socket (group %s, mode %04o)", s->owner,
                               s->group, (unsigned)(s->mode & 07777));
         if (s->uid == 0)
             advise_group(s, denied);
         else
-            findings_advise(denied, "start one of your own, as %s: kilnd &", s->user);
+            findings_advise(denied, "start your own kilnd, as %s: kilnd &", s->user);
     }
     return false;
 }
@@ -232,8 +232,8 @@ static void judge_allowed(const struct socket_facts *s, struct findings *f)
     bool root_only = s->uid == 0 && !lets_in_group(s) && !(s->mode & S_IWOTH);
     if (s->euid == 0 && s->is_system && root_only)
         advise_group(s, findings_add(f, "permission", VERDICT_WARN,
-                                     "nobody but root may use it: kilnd had no group " USERS_GROUP
-                                     " to give it to"));
+                                     "only root may use it: there was no group " USERS_GROUP
+                                     " when kilnd started"));
     else
         findings_add(f, "permission", VERDICT_OK, "user %s may use it", s->user);
 }
@@ -244,7 +244,7 @@ bool socket_judge(const struct socket_facts *s, struct findings *f)
         return judge_missing(s, f);
     if (!S_ISSOCK(s->mode)) {
         struct finding *other =
-            findings_add(f, "socket", VERDICT_FAIL, "'%s' is no socket", s->path);
+            findings_add(f, "socket", VERDICT_FAIL, "'%s' is not a socket", s->path);
         findings_advise(other, "move it away, then start kilnd; or name the socket with --socket");
         return false;
     }
@@ -259,7 +259,7 @@ bool socket_judge(const struct socket_facts *s, struct findings *f)
     struct finding *dead =
         s->connect_errno == ECONNREFUSED
             ? findings_add(f, "daemon", VERDICT_FAIL,
-                           "nobody listens on '%s': a kilnd that was killed left it", s->path)
+                           "no process listens on '%s': it was left by a killed kilnd", s->path)
             : findings_add(f, "daemon", VERDICT_FAIL, "cannot connect to '%s': %s", s->path,
                            strerror(s->connect_errno));
     advise_start(s, dead);

@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-#define TARGETS_MAX 8 /* kinds of GPU in one host */
+#define TARGETS_MAX 8 /* different GPU models in one host */
 #define COMPILE_MS 60000
 #define CHECK "toolchain"
 
-struct line { /* of source, that every version of a family's compilers knows */
+struct line { /* a line of source that every version of a family's compilers accepts */
     const char *family, *program, *source, *usual_target;
 };
 
@@ -38,7 +38,8 @@ static void add_target(struct targets *targets, const char *target)
         targets->items[targets->count++] = target;
 }
 
-/* This host's GPUs; without any, a target that the family's compilers have known for years. */
+/* Chooses the targets of this host's GPUs.  If there are none, chooses a target that the family's
+ * compilers have supported for years. */
 static void choose_targets(const struct line *line, const struct json *toolchain,
                            const struct json *devices, struct targets *ret_targets)
 {
@@ -74,7 +75,7 @@ enum trial_end toolchain_judge(const struct toolchain_trial *trial, struct findi
     enum trial_end end = end_of(trial->rc);
     switch (end) {
     case TRIAL_MADE:
-        findings_add(f, CHECK, VERDICT_OK, "%.20s makes a kernel for %.100s", name, target);
+        findings_add(f, CHECK, VERDICT_OK, "%.20s compiles for %.100s", name, target);
         break;
     case TRIAL_UNTRIED:
         findings_add(f, CHECK, VERDICT_UNSEEN, "%.20s was not tried for %.100s: %.300s", name,
@@ -82,18 +83,18 @@ enum trial_end toolchain_judge(const struct toolchain_trial *trial, struct findi
         break;
     case TRIAL_UNREACHED:
         finding =
-            findings_add(f, CHECK, VERDICT_WARN, "%.20s could not be asked for %.100s: %.300s",
+            findings_add(f, CHECK, VERDICT_WARN, "%.20s could not be tried for %.100s: %.300s",
                          name, target, trial->why);
         findings_advise(finding,
-                        "it is not known what it can do: mend what is said, or ask again where "
-                        "kilnd or a compiler was just exchanged");
+                        "what it supports is unknown: fix the error above; if kilnd or a compiler "
+                        "was just replaced, run doctor again");
         break;
-    case TRIAL_MADE_NONE: /* there may be another that can do this target */
-        finding = findings_add(f, CHECK, VERDICT_WARN, "%.20s makes none for %.100s: %.300s", name,
-                               target, trial->why);
+    case TRIAL_MADE_NONE: /* another compiler may support this target */
+        finding = findings_add(f, CHECK, VERDICT_WARN, "%.20s cannot compile for %.100s: %.300s",
+                               name, target, trial->why);
         findings_advise(finding,
-                        "where no other compiler does, install another version of it; 'kilnctl "
-                        "toolchain ls --probe %.100s' says which targets each can do",
+                        "if no other compiler supports the target, install another version of this "
+                        "one; 'kilnctl toolchain ls --probe %.100s' shows which compilers do",
                         target);
         break;
     }
@@ -138,11 +139,10 @@ static void advise_install(struct finding *finding)
     findings_advise(
         finding, "install one (Debian): apt install libamdhip64-5 (hiprtc) or clang-19 lld-19 for "
                  "AMD, pocl-opencl-icd for OpenCL; NVRTC comes with CUDA\n"
-                 "kilnd looks again within a minute, and when it is started again; KILN_ROCM_PATH, "
-                 "KILN_CUDA_PATH in kilnd's "
-                 "environment name another place\n"
-                 "a host whose packages have all its kernels needs none: there set 'workers' to 0 "
-                 "in kilnd.json");
+                 "kilnd searches again within a minute, and when it starts; KILN_ROCM_PATH and "
+                 "KILN_CUDA_PATH in kilnd's environment name other directories\n"
+                 "a host whose packages have all its kernels needs no compiler: set 'workers' to 0 "
+                 "in kilnd.json there");
 }
 
 void toolchains_conclude(unsigned ends, struct findings *f)
@@ -151,20 +151,20 @@ void toolchains_conclude(unsigned ends, struct findings *f)
         return;
     if (!(ends & TRIAL_UNREACHED)) {
         advise_install(
-            findings_add(f, CHECK, VERDICT_FAIL, "no compiler of this host makes a kernel"));
+            findings_add(f, CHECK, VERDICT_FAIL, "no compiler of this host can compile a kernel"));
         return;
     }
     struct finding *finding =
-        findings_add(f, CHECK, VERDICT_FAIL, "kilnd gets no kernel compiled at the moment");
+        findings_add(f, CHECK, VERDICT_FAIL, "kilnd cannot compile any kernel at the moment");
     findings_advise(finding,
-                    "'kilnctl status' says how many compiler processes there are; their trouble is "
-                    "in kilnd's log: journalctl -u kilnd -u \"kiln-compiler@*\"");
+                    "'kilnctl status' shows the number of compiler processes; see their errors in "
+                    "kilnd's log: journalctl -u kilnd -u \"kiln-compiler@*\"");
 }
 
 void toolchains_judge_unknown(int rc, const char *why, struct findings *f)
 {
     if (end_of(rc) == TRIAL_UNTRIED)
-        findings_add(f, CHECK, VERDICT_UNSEEN, "kilnd does not tell: %.300s", why);
+        findings_add(f, CHECK, VERDICT_UNSEEN, "kilnd's answer is missing: %.300s", why);
     else
         advise_install(findings_add(f, CHECK, VERDICT_FAIL, "%.400s", why));
 }
@@ -172,7 +172,7 @@ void toolchains_judge_unknown(int rc, const char *why, struct findings *f)
 void toolchains_switched_off(struct findings *f)
 {
     findings_add(f, CHECK, VERDICT_WARN,
-                 "none was tried: compilers are switched off by the setting 'workers'");
+                 "none was tried: the setting 'workers' switches compilers off");
 }
 
 static void try_all(const struct invocation *invocation, const struct json *list,
@@ -181,7 +181,7 @@ static void try_all(const struct invocation *invocation, const struct json *list
     __attribute__((cleanup(kiln_client_auto))) struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     unsigned ends = 0;
-    /* A client that has this set is not answered from what is stored: it is compiled, now. */
+    /* With this variable, kilnd compiles the kernel even if it is stored. */
     setenv("KILN_DISABLE_CACHE", "1", 1);
     if (session_open(invocation->common, "kilnctl", "off", &client, &err)) {
         findings_add(f, CHECK, VERDICT_UNSEEN, "%s", err.text);

@@ -15,7 +15,7 @@ struct unit {
     char name[VALUE_MAX], load[VALUE_MAX], active[VALUE_MAX], enabled[VALUE_MAX], result[VALUE_MAX];
 };
 
-/* ---- what it prints ---- */
+/* ---- the output of systemctl ---- */
 
 static void take_line(const char *line, size_t size, struct unit *unit)
 {
@@ -34,7 +34,7 @@ static void take_line(const char *line, size_t size, struct unit *unit)
     }
 }
 
-/* Returns where the next one begins. */
+/* Parses one unit; returns the start of the next one. */
 static const char *take_unit(const char *text, struct unit *ret_unit)
 {
     *ret_unit = (struct unit){ 0 };
@@ -49,24 +49,27 @@ static const char *take_unit(const char *text, struct unit *ret_unit)
 
 static void judge_one(const struct unit *unit, bool is_system, struct findings *f)
 {
-    const char *user = is_system ? "" : " --user", *who = is_system ? "as root: " : "";
+    const char *user = is_system ? "" : " --user", *as_root = is_system ? "as root: " : "";
     bool is_socket = strstr(unit->name, ".socket") != NULL;
     struct finding *finding;
     if (strcmp(unit->active, "failed") == 0) {
         finding = findings_add(f, "systemd", VERDICT_FAIL, "%s failed (%s)", unit->name,
-                               unit->result[0] ? unit->result : "no reason is told");
-        findings_advise(finding,
-                        "journalctl%s -u %s says why; then %ssystemctl%s reset-failed %s && "
-                        "systemctl%s start %s",
-                        user, unit->name, who, user, unit->name, user, unit->name);
+                               unit->result[0] ? unit->result : "no reason is given");
+        findings_advise(
+            finding,
+            "see journalctl%s -u %s for the reason; then %ssystemctl%s reset-failed %s && "
+            "systemctl%s start %s",
+            user, unit->name, as_root, user, unit->name, user, unit->name);
     } else if (is_socket && strcmp(unit->active, "active") != 0) {
-        finding = findings_add(f, "systemd", VERDICT_FAIL, "%s is %s: nothing starts kilnd",
-                               unit->name, unit->active);
-        findings_advise(finding, "%ssystemctl%s enable --now %s", who, user, unit->name);
+        finding =
+            findings_add(f, "systemd", VERDICT_FAIL, "%s is %s: kilnd is not started on demand",
+                         unit->name, unit->active);
+        findings_advise(finding, "%ssystemctl%s enable --now %s", as_root, user, unit->name);
     } else if (is_socket && strcmp(unit->enabled, "enabled") != 0) {
-        finding = findings_add(f, "systemd", VERDICT_WARN, "%s is %s: it is gone after a reboot",
-                               unit->name, unit->enabled[0] ? unit->enabled : "not enabled");
-        findings_advise(finding, "%ssystemctl%s enable %s", who, user, unit->name);
+        finding =
+            findings_add(f, "systemd", VERDICT_WARN, "%s is %s: it will not start after a reboot",
+                         unit->name, unit->enabled[0] ? unit->enabled : "not enabled");
+        findings_advise(finding, "%ssystemctl%s enable %s", as_root, user, unit->name);
     } else {
         findings_add(f, "systemd", VERDICT_OK, "%s is %s%s%s", unit->name, unit->active,
                      is_socket ? ", " : "", is_socket ? unit->enabled : "");
@@ -86,12 +89,12 @@ void units_judge(const char *text, bool is_system, struct findings *f)
     }
     if (!known)
         findings_add(f, "systemd", VERDICT_OK,
-                     "it has no unit of kilnd's: kilnd is started by hand");
+                     "it has no unit for kilnd: kilnd is started by hand");
 }
 
-/* ---- asking ---- */
+/* ---- running systemctl ---- */
 
-static int start(char *const *argv, int output, pid_t *ret_pid)
+static int start_systemctl(char *const *argv, int output, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
     if (posix_spawn_file_actions_init(&actions) != 0)
@@ -119,7 +122,7 @@ static void read_all(int fd, char text[ANSWER_MAX])
     text[used] = '\0';
 }
 
-static bool ask(bool is_system, char text[ANSWER_MAX])
+static bool query_systemctl(bool is_system, char text[ANSWER_MAX])
 {
     static char program[] = "systemctl", system[] = "--system", user[] = "--user", show[] = "show",
                 what[] = "--property=Id,LoadState,ActiveState,UnitFileState,Result",
@@ -129,7 +132,7 @@ static bool ask(bool is_system, char text[ANSWER_MAX])
     pid_t pid = 0;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return false;
-    int errnum = start(argv, ends[1], &pid);
+    int errnum = start_systemctl(argv, ends[1], &pid);
     close(ends[1]);
     text[0] = '\0';
     if (!errnum)
@@ -144,8 +147,9 @@ void units_check(bool is_system, struct findings *f)
 {
     char text[ANSWER_MAX];
     if (access("/run/systemd/system", F_OK) != 0)
-        findings_add(f, "systemd", VERDICT_OK, "it does not run here: kilnd is started by hand");
-    else if (!ask(is_system, text))
+        findings_add(f, "systemd", VERDICT_OK,
+                     "systemd does not run here: kilnd is started by hand");
+    else if (!query_systemctl(is_system, text))
         findings_add(f, "systemd", VERDICT_UNSEEN, "'systemctl%s show' does not answer",
                      is_system ? "" : " --user");
     else

@@ -14,7 +14,7 @@ struct events_options {
 
 static const struct option options[] = {
     { "count", 'c', OPTION_NUMBER, offsetof(struct events_options, count), "N",
-      "leave after this many events", 1, UINT32_MAX },
+      "exit after this many events", 1, UINT32_MAX },
 };
 
 struct listening {
@@ -46,7 +46,7 @@ static void print_event(const struct json *event)
     putchar('\n');
 }
 
-/* The first one only says that the daemon listens to us. */
+/* The first event only confirms the subscription, so it does not count. */
 static bool is_counted(const struct json *event)
 {
     return strcmp(json_get_text(event, "event", ""), "subscribed") != 0;
@@ -71,7 +71,7 @@ static int on_event(void *context, const char *text)
     return !written || listening->left == 0;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_events(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct events_options *o = invocation->options;
     struct listening listening = {
@@ -81,19 +81,19 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     bool limited = invocation->common->timeout.given;
     int limit = limited ? session_timeout_ms(invocation->common) : -1;
     int rc = kiln_events(invocation->client, limit, on_event, &listening, err);
-    /* Listening for the time asked for is success, waiting for events that did not come is not. */
+    /* A timeout is success, unless --count events were requested and did not arrive. */
     return limited && rc == KILN_E_TIMED_OUT && !o->count.given ? KILN_E_OK : rc;
 }
 
 const struct command command_events = {
     .name = "events",
     .words = "",
-    .summary = "what happens in the daemon, as it happens",
+    .summary = "follow what happens in the daemon",
     .help =
-        "Prints one line an event until interrupted, until --count events have come, or for as\n"
-        "long as --timeout says.  With --json, one JSON object a line.",
+        "Prints one line per event until interrupted, until --count events have arrived, or for\n"
+        "as long as --timeout says.  With --json, prints one JSON object per line.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct events_options),
-    .run = run,
+    .run = run_events,
 };

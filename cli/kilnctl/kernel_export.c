@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/kilnctl/admin.h"
-#include "cli/kilnctl/new_file.h"
+#include "cli/kilnctl/db_exported.h"
 #include "cli/kilnctl/several.h"
-#include "cli/kilnctl/snapshot.h"
 #include "cli/output.h"
 #include "common/units.h"
 
@@ -22,16 +20,16 @@ struct export_options {
 
 #define AT(field) offsetof(struct export_options, field)
 static const struct option options[] = {
-    { "format", 0, OPTION_TEXT, AT(format), "ukdb", "what to write: MIOpen's (ukdb)", 0, 0 },
+    { "format", 0, OPTION_TEXT, AT(format), "ukdb", "the format: MIOpen's (ukdb)", 0, 0 },
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
       "only the kernels for this device, such as gfx90a68", 0, 0 },
     { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
       "only the kernels imported with this version; none: those without one", 0, 0 },
-    { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace files that are there", 0, 0 },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace existing files", 0, 0 },
 };
 #undef AT
 
-/* What came back. */
+/* The descriptors that kilnd returned. */
 struct files {
     int fds[FILES_MAX]; /* owned */
     size_t count;
@@ -60,16 +58,16 @@ static int ask_daemon(const struct invocation *invocation, struct files *files,
     return admin_call(invocation, &call, ret_reply, err);
 }
 
-/* The name comes from outside, and becomes a path. */
+/* The name is untrusted and becomes part of a path. */
 static bool is_file_name(const char *name)
 {
     return *name && *name != '.' && !strchr(name, '/') && strlen(name) < 128;
 }
 
-/* How a file is called here: as MIOpen looks for it. */
+/* Where a file is written, under the name that MIOpen looks for. */
 struct place {
     char path[PATH_MAX];
-    char version[64]; /* of MIOpen; "" when the kernels are of none */
+    char version[64]; /* the kernels' MIOpen version; "": none */
 };
 
 static int choose_place(const char *directory, const struct json *entry, struct place *ret_place,
@@ -78,7 +76,7 @@ static int choose_place(const char *directory, const struct json *entry, struct 
     const char *name = json_get_text(entry, "name", "");
     const char *at = strchr(name, '@'), *ending = strrchr(name, '.');
     if (!is_file_name(name) || !ending || (at && at > ending))
-        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no file that it sent");
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no valid file name");
     *ret_place = (struct place){ .path = "" };
     if (at)
         snprintf(ret_place->version, sizeof(ret_place->version), "%.*s", (int)(ending - at - 1),
@@ -86,20 +84,8 @@ static int choose_place(const char *directory, const struct json *entry, struct 
     const char *slash = directory[0] && directory[strlen(directory) - 1] == '/' ? "" : "/";
     if (snprintf(ret_place->path, PATH_MAX, "%s%s%.*s%s", directory, slash,
                  at ? (int)(at - name) : (int)strlen(name), name, at ? ending : "") >= PATH_MAX)
-        return cli_fail(err, KILN_E_INVALID, "'%s' is too long a path", directory);
+        return cli_fail(err, KILN_E_INVALID, "the path '%s' is too long", directory);
     return KILN_E_OK;
-}
-
-/* What a log beside an older file holds would be played into the new one. */
-static int check_unused(const char *path, struct kiln_error *err)
-{
-    if (!snapshot_has_log(path))
-        return KILN_E_OK;
-    return cli_fail(
-        err, KILN_E_BUSY,
-        "'%s' is in use (there is a log beside it): end the programs that use it, or "
-        "export into another directory; where a program left the log behind, remove both",
-        path);
 }
 
 static int write_one(const struct export_options *o, const struct json *entry,
@@ -107,25 +93,20 @@ static int write_one(const struct export_options *o, const struct json *entry,
 {
     uint64_t descriptor = json_get_u64(entry, "descriptor", UINT64_MAX);
     if (descriptor >= files->count)
-        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no file that it sent");
+        return cli_fail(err, KILN_E_CORRUPT,
+                        "kilnd's answer refers to a file that it did not send");
     const struct new_file file = { .path = path,
                                    .replace = o->force,
                                    .from = files->fds[descriptor] };
-    int rc = check_unused(path, err);
-    if (!rc && !o->force && access(path, F_OK) == 0)
-        rc = cli_fail(err, KILN_E_IO,
-                      "'%s' is there already: export into another directory, or give --force to "
-                      "replace it",
-                      path);
-    return rc ? rc : new_file_write(&file, err);
+    return db_write(&file, err);
 }
 
-static void print(const struct json *entry, const struct place *place)
+static void print_written(const struct json *entry, const struct place *place)
 {
     char line[PATH_MAX + 256], count[UNITS_TEXT_MAX], damaged[64] = "", version[80] = "";
     uint64_t bad = json_get_u64(entry, "damaged", 0);
     if (bad)
-        snprintf(damaged, sizeof(damaged), ", %llu damaged ones left out", (unsigned long long)bad);
+        snprintf(damaged, sizeof(damaged), ", %llu damaged ones skipped", (unsigned long long)bad);
     if (place->version[0])
         snprintf(version, sizeof(version), " of MIOpen %s", place->version);
     snprintf(line, sizeof(line), "%s: %s%s%s", place->path,
@@ -164,19 +145,12 @@ static int write_all(const struct invocation *invocation, const struct json *ent
             continue;
         json_append(written, written_json(j, &place));
         if (!invocation->common->json)
-            print(j, &place);
+            print_written(j, &place);
     }
     return several_end(&several, json, err);
 }
 
-static int make_directory(const char *directory, struct kiln_error *err)
-{
-    if (mkdir(directory, 0777) == 0 || errno == EEXIST)
-        return KILN_E_OK;
-    return cli_fail_errno(err, errno, "cannot make the directory '%s'", directory);
-}
-
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_export(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     __attribute__((cleanup(files_done))) struct files files = { .count = 0 };
@@ -187,7 +161,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
                       "there are no imported kernels to export; 'kilnctl kernel import' imports "
                       "MIOpen's caches");
     if (!rc)
-        rc = make_directory(invocation->words[0], err);
+        rc = db_make_directory(invocation->words[0], 0777, err);
     return rc ? rc : write_all(invocation, entries, &files, err);
 }
 
@@ -195,14 +169,15 @@ const struct command command_kernel_export = {
     .name = "kernel export",
     .words = "DIR",
     .summary = "write kernels into caches that MIOpen reads",
-    .help = "Writes the imported kernels that you may use into DIR, one file a device, such as "
-            "gfx90a68.ukdb.\n"
-            "Where they are of several versions of MIOpen, --miopen must name the one to write.\n"
-            "An unmodified MIOpen that runs with MIOPEN_CUSTOM_CACHE_DIR=DIR starts with them.",
+    .help =
+        "Writes the imported kernels that you may use into DIR, one file per device, such as\n"
+        "gfx90a68.ukdb.  If they belong to several versions of MIOpen, --miopen must choose\n"
+        "one.  An unmodified MIOpen that runs with MIOPEN_CUSTOM_CACHE_DIR=DIR starts with these\n"
+        "kernels.",
     .least_words = 1,
     .most_words = 1,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct export_options),
-    .run = run,
+    .run = run_kernel_export,
 };

@@ -15,22 +15,23 @@ struct fetch_options {
 #define AT(field) offsetof(struct fetch_options, field)
 static const struct option options[] = {
     { "output", 'o', OPTION_TEXT, AT(output), "FILE",
-      "where to write the code object; '-': standard output (needed)", 0, 0 },
+      "where to write the code object; '-': standard output (required)", 0, 0 },
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
-      "MIOpen's name of the device: gfx90a68 (gfx90a68@2.17.0: kept as of that MIOpen)", 0, 0 },
+      "MIOpen's name of the device: gfx90a68, or gfx90a68@2.17.0 for one MIOpen version", 0, 0 },
     { "name", 0, OPTION_TEXT, AT(name), "NAME", "MIOpen's name of the kernel: conv3x3.s.o", 0, 0 },
-    { "args", 0, OPTION_VERBATIM, AT(args), "TEXT", "its arguments, verbatim: blanks count", 0, 0 },
+    { "args", 0, OPTION_VERBATIM, AT(args), "TEXT", "its arguments, verbatim: blanks matter", 0,
+      0 },
 };
 #undef AT
 
-static int check(const struct invocation *invocation, struct kiln_error *err)
+static int check_options(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct fetch_options *o = invocation->options;
     bool by_key = invocation->word_count > 0;
     bool by_name = o->database_id && o->name;
     if (by_key ? o->database_id || o->name || o->args : !by_name)
         return cli_fail(err, KILN_E_INVALID,
-                        "fetch what? give a KEY, or else --db-id, --name and --args");
+                        "kernel fetch needs a KEY, or else --db-id, --name and --args");
     if (!o->output)
         return cli_fail(err, KILN_E_INVALID,
                         "give --output: the file to write, or - for standard "
@@ -49,15 +50,15 @@ static int fetch_by_key(const struct invocation *invocation, struct kiln_kernel 
     if (!rc)
         rc = kiln_kernel_fetch(invocation->client, key, 0, ret_kernel, err);
     if (rc == KILN_E_NOT_FOUND && !*err->text)
-        return cli_fail(err, rc, "nobody here has the kernel '%s'; 'kilnctl why-miss' compares",
+        return cli_fail(err, rc, "no tier has the kernel '%s'; 'kilnctl why-miss' explains why",
                         invocation->words[0]);
     return rc;
 }
 
-/* Listed at once: of one name there are a few. */
+/* Kernels in one answer; a name has only a few. */
 #define LISTED_MAX 500u
 
-/* Whether |list|, as find_versions writes it, has |version|. */
+/* Whether |list| ("2.17.0, 3.2.0") contains |version|. */
 static bool has_version(const char *list, const char *version)
 {
     size_t size = strlen(version);
@@ -70,7 +71,8 @@ static bool has_version(const char *list, const char *version)
     return false;
 }
 
-/* Appends the versions of MIOpen that the kernel is kept as of: "2.17.0, 3.2.0"; "" when none. */
+/* Lists the MIOpen versions for which the kernel is stored: "2.17.0, 3.2.0"; "" if there are
+ * none. */
 static void find_versions(const struct invocation *invocation, char *text, size_t size)
 {
     const struct fetch_options *o = invocation->options;
@@ -83,7 +85,7 @@ static void find_versions(const struct invocation *invocation, char *text, size_
     json_set_text(ask, "program", o->name);
     json_set_u64(ask, "count", LISTED_MAX);
     if (admin_ask(invocation, "kernel_list", ask, &reply, &unused))
-        return; /* the miss is what is told of */
+        return; /* the error to report is the miss */
     for (const struct json *j = json_first(json_get(reply, "kernels")); j && used < size;
          j = json_next(j)) {
         const char *at = strchr(json_get_text(j, "database_id", ""), '@');
@@ -101,13 +103,13 @@ static int fail_named(const struct invocation *invocation, struct kiln_error *er
         find_versions(invocation, versions, sizeof(versions));
     if (*versions)
         return cli_fail(err, KILN_E_NOT_FOUND,
-                        "'%.100s' with these arguments is kept apart for versions of MIOpen: %s; "
-                        "name one: --db-id %.60s@%.*s",
+                        "'%.100s' with these arguments is stored for several versions of MIOpen: "
+                        "%s; name one, such as --db-id %.60s@%.*s",
                         o->name, versions, o->database_id, (int)strcspn(versions, ","), versions);
     return cli_fail(err, KILN_E_NOT_FOUND,
                     "neither imported kernels nor packages for '%.60s' have '%.100s' with these "
-                    "arguments; blanks in them count: 'kilnctl pkg show NAME --rows' shows them "
-                    "between quotes",
+                    "arguments; blanks in them matter: 'kilnctl pkg show NAME --rows' shows them "
+                    "in quotes",
                     o->database_id, o->name);
 }
 
@@ -117,7 +119,7 @@ static int fetch_by_name(const struct invocation *invocation, struct kiln_kernel
     const struct fetch_options *o = invocation->options;
     int rc = kiln_kernel_fetch_named(invocation->client, o->database_id, o->name,
                                      o->args ? o->args : "", 0, ret_kernel, err);
-    /* Where stored kernels are not used libkiln says so, and nothing else is worth telling. */
+    /* If stored kernels are switched off, libkiln's message already says so. */
     bool unused = getenv("KILN_DISABLE_CACHE") || getenv("MIOPEN_DISABLE_CACHE");
     return rc == KILN_E_NOT_FOUND && !(unused && *err->text) ? fail_named(invocation, err) : rc;
 }
@@ -148,11 +150,11 @@ static int print_json(const char *path, const struct kiln_kernel *kernel, struct
 
 static inline void kernel_auto(struct kiln_kernel **kernel) { kiln_kernel_unref(*kernel); }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_fetch(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct fetch_options *o = invocation->options;
     KILN_AUTO(kernel) struct kiln_kernel *kernel = NULL;
-    int rc = check(invocation, err);
+    int rc = check_options(invocation, err);
     if (!rc)
         rc = invocation->word_count > 0 ? fetch_by_key(invocation, &kernel, err)
                                         : fetch_by_name(invocation, &kernel, err);
@@ -172,15 +174,14 @@ const struct command command_kernel_fetch = {
     .name = "kernel fetch",
     .words = "[KEY]",
     .summary = "write one kernel's code object to a file",
-    .help = "Writes the code object of the kernel KEY (its beginning is enough for a stored one), "
-            "or of the\n"
-            "kernel that MIOpen knows as NAME with the arguments TEXT on the device ID: from what "
-            "you\n"
-            "imported, then from what was imported for everyone, then from the packages.  Never "
-            "compiles.",
+    .help =
+        "Writes the code object of the kernel KEY, or of the kernel that MIOpen calls NAME with\n"
+        "the arguments TEXT on the device ID.  For a stored kernel, the first digits of the key\n"
+        "are enough.  A name is looked up in your imports, then in imports for everyone, then in\n"
+        "packages.  Never compiles.",
     .most_words = 1,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct fetch_options),
-    .run = run,
+    .run = run_kernel_fetch,
 };

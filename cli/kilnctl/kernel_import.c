@@ -18,18 +18,18 @@ struct import_options {
 #define AT(field) offsetof(struct import_options, field)
 static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
-      "the device they are for, such as gfx90a68 (as the file is called)", 0, 0 },
+      "the kernels' device, such as gfx90a68 (from the file's name)", 0, 0 },
     { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
       "the MIOpen that wrote them, such as 2.17.0.a82233c22, or none (what the cache's directory "
       "is "
       "called)",
       0, 0 },
     { "for-all", 0, OPTION_FLAG, AT(for_all), NULL,
-      "let every user of this host have them (administrators)", 0, 0 },
+      "share them with every user of this host (for administrators)", 0, 0 },
 };
 #undef AT
 
-/* What is kept of a version is kept apart from other versions'. */
+/* Kernels of different MIOpen versions are stored separately. */
 static void set_version(struct json *ask, const struct import_options *o, const char *full)
 {
     char found[MIOPEN_VERSION_MAX];
@@ -39,7 +39,7 @@ static void set_version(struct json *ask, const struct import_options *o, const 
         json_set_text(ask, "version", found);
 }
 
-static struct json *question(const struct import_options *o, const char *path)
+static struct json *create_request(const struct import_options *o, const char *path)
 {
     struct json *ask = json_object();
     KILN_AUTO(mem) char *full = realpath(path, NULL);
@@ -53,11 +53,11 @@ static struct json *question(const struct import_options *o, const char *path)
     return ask;
 }
 
-/* |ret_note|: what was lost before kilnd saw the file. */
-static int send(const struct invocation *invocation, const char *path, char ret_note[512],
-                struct json **ret_reply, struct kiln_error *err)
+/* Sets |ret_note| to what was lost before kilnd received the file. */
+static int send_file(const struct invocation *invocation, const char *path, char ret_note[512],
+                     struct json **ret_reply, struct kiln_error *err)
 {
-    KILN_AUTO(json) struct json *ask = question(invocation->options, path);
+    KILN_AUTO(json) struct json *ask = create_request(invocation->options, path);
     struct snapshot snapshot;
     struct call_progress progress;
     int rc = snapshot_open(path, &snapshot, err);
@@ -78,25 +78,25 @@ static int send(const struct invocation *invocation, const char *path, char ret_
     return rc;
 }
 
-/* Where the tree of a file is damaged nothing says how many rows hung on it. */
-static bool is_least(const struct json *reply)
+/* Whether more rows may be lost than "lost" says: a damaged tree hides the number of its rows. */
+static bool may_have_lost_more(const struct json *reply)
 {
     return json_get_bool(reply, "lost_at_least", false);
 }
 
-/* What could not be had is a failure of that file, though the rest of it is in. */
-static int judge(const struct json *reply, const char *path, const char *note,
-                 struct kiln_error *err)
+/* Fails if rows are damaged or lost, although the rest of the file was imported. */
+static int judge_reply(const struct json *reply, const char *path, const char *note,
+                       struct kiln_error *err)
 {
     uint64_t damaged = json_get_u64(reply, "damaged", 0), lost = json_get_u64(reply, "lost", 0);
     const char *first = json_get_text(reply, "first", "");
-    bool unknown = is_least(reply);
+    bool unknown = may_have_lost_more(reply);
     if (damaged + lost == 0 && !unknown && !*note)
         return KILN_E_OK;
     if (lost == 0 && unknown)
         return cli_fail(err, KILN_E_CORRUPT,
-                        "'%.100s' is damaged: %llu imported, %llu damaged, others may be lost, how "
-                        "many is not known%s%.140s%s%.140s",
+                        "'%.100s' is damaged: %llu imported, %llu damaged, an unknown number may "
+                        "be lost%s%.140s%s%.140s",
                         path, (unsigned long long)json_get_u64(reply, "imported", 0),
                         (unsigned long long)damaged, *first ? "; " : "", first, *note ? "; " : "",
                         note);
@@ -114,7 +114,7 @@ static void print_count(const struct json *reply, const char *member, const char
         printf("  %llu %s\n", (unsigned long long)count, what);
 }
 
-/* --json has the others, as many as kilnd told. */
+/* Damaged rows to print; --json has all that kilnd reported. */
 #define ROWS_SHOWN 10u
 
 static void print_damaged(const struct json *reply)
@@ -125,7 +125,7 @@ static void print_damaged(const struct json *reply)
     for (const struct json *j = json_first(rows); j && shown < ROWS_SHOWN; j = json_next(j)) {
         char line[768];
         const char *why = json_get_text(j, "why", "?");
-        if (strncmp(why, "row ", 4) == 0) /* names it already */
+        if (strncmp(why, "row ", 4) == 0) /* the text already names the row */
             snprintf(line, sizeof(line), "%.700s", why);
         else
             snprintf(line, sizeof(line), "row %llu, '%.255s': %.400s",
@@ -140,54 +140,54 @@ static void print_damaged(const struct json *reply)
                json_count(rows) > shown ? "; --json names more of them" : "");
 }
 
-static void print(const struct json *reply, const char *path)
+static void print_reply(const struct json *reply, const char *path)
 {
     char line[600], count[UNITS_TEXT_MAX], kept[80] = "";
     const char *version = json_get_text(reply, "version", "");
     const char *id = json_get_text(reply, "database_id", "?");
     bool all = strcmp(json_get_text(reply, "scope", ""), "everyone") == 0;
     if (*version)
-        snprintf(kept, sizeof(kept), ", kept as MIOpen %.48s", version);
+        snprintf(kept, sizeof(kept), ", stored for MIOpen %.48s", version);
     snprintf(line, sizeof(line), "%.255s: %s for %.*s imported, for %s%s", path,
              units_kernels(json_get_u64(reply, "imported", 0), count), (int)strcspn(id, "@"), id,
              all ? "every user" : "you alone", kept);
     output_clean(line, false);
     puts(line);
-    print_count(reply, "replaced", "replaced others of the same name");
-    print_count(reply, "evicted", "others had to go to make room");
+    print_count(reply, "replaced", "replaced kernels of the same name");
+    print_count(reply, "evicted", "other kernels were evicted to free space");
     print_damaged(reply);
 }
 
 struct sums {
     uint64_t imported, damaged, lost;
-    bool least; /* of some file: more may be lost than |lost| says */
+    bool may_be_more; /* more may be lost than |lost| says */
 };
 
-static void add(struct sums *sums, const struct json *reply)
+static void add_counts(struct sums *sums, const struct json *reply)
 {
     sums->imported += json_get_u64(reply, "imported", 0);
     sums->damaged += json_get_u64(reply, "damaged", 0);
     sums->lost += json_get_u64(reply, "lost", 0);
-    sums->least |= is_least(reply);
+    sums->may_be_more |= may_have_lost_more(reply);
 }
 
-/* |ret_reply| is there even where some of the file was lost. */
+/* Returns |ret_reply| even if parts of the file were lost. */
 static int import_one(const struct invocation *invocation, const char *path,
                       struct json **ret_reply, struct kiln_error *err)
 {
     char note[512] = "";
-    int rc = send(invocation, path, note, ret_reply, err);
+    int rc = send_file(invocation, path, note, ret_reply, err);
     if (rc)
         return cli_while(err, "%.200s", path);
     json_set_text(*ret_reply, "file", path);
     if (*note)
         json_set_text(*ret_reply, "note", note);
     if (!invocation->common->json)
-        print(*ret_reply, path);
-    return judge(*ret_reply, path, note, err);
+        print_reply(*ret_reply, path);
+    return judge_reply(*ret_reply, path, note, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_import(const struct invocation *invocation, struct kiln_error *err)
 {
     SEVERAL_AUTO struct several files;
     KILN_AUTO(json) struct json *json = json_object();
@@ -202,13 +202,13 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         several_note(&files, invocation->words[i], rc, &why);
         if (!reply)
             continue;
-        add(&sums, reply);
+        add_counts(&sums, reply);
         json_append(replies, reply);
     }
     json_set_u64(json, "imported", sums.imported);
     json_set_u64(json, "damaged", sums.damaged);
     json_set_u64(json, "lost", sums.lost);
-    if (sums.least)
+    if (sums.may_be_more)
         json_set_bool(json, "lost_at_least", true);
     return several_end(&files, json, err);
 }
@@ -216,27 +216,24 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_kernel_import = {
     .name = "kernel import",
     .words = "FILE...",
-    .summary = "take over the kernels of MIOpen's caches",
+    .summary = "import the kernels of MIOpen's caches",
     .help =
-        "Reads MIOpen's per-user caches, such as ~/.cache/miopen/*/*.ukdb, also while MIOpen "
-        "has them\n"
-        "open, and puts their kernels into the store: for you alone, or with --for-all for "
-        "everyone.\n"
-        "A cache in a directory called as MIOpen calls it, 2.17.0.a82233c22, is kept as of that "
-        "build "
-        "and\n"
-        "apart from others': its kernels are those of gfx90a68@2.17.0.a82233c22, and of gfx90a68 "
-        "as\n"
-        "long as there is no other version.  --miopen names another; --miopen none keeps them "
-        "under\n"
-        "the plain name.\n"
-        "The files stay as they are.  Of a damaged one all is taken that can be read; what was "
-        "lost\n"
-        "is told, and the exit status is 1.",
+        "Reads MIOpen's per-user caches, such as ~/.cache/miopen/*/*.ukdb, even while MIOpen has\n"
+        "them open.  Stores their kernels for you alone, or with --for-all for everyone.  The\n"
+        "files are not changed.\n"
+        "\n"
+        "If the cache's directory is named after a MIOpen version, such as 2.17.0.a82233c22, its\n"
+        "kernels are kept separate from those of other versions.  Their device is\n"
+        "gfx90a68@2.17.0.a82233c22; as long as there is no other version, plain gfx90a68 finds\n"
+        "them as well.  --miopen names another version; --miopen none stores them under the plain\n"
+        "device.\n"
+        "\n"
+        "Everything readable in a damaged file is imported.  Losses are reported, and the exit\n"
+        "status is 1.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct import_options),
-    .run = run,
+    .run = run_kernel_import,
 };

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Kernels in one answer: some 200 KB of JSON. */
+/* Kernels in one answer: about 200 KB of JSON. */
 #define PAGE 500u
 #define KEY_SHOWN 12
 
@@ -19,16 +19,17 @@ static const struct option options[] = {
     { "target", 0, OPTION_TEXT, AT(target), "TARGET", "only kernels for this target", 0, 0 },
     { "program", 0, OPTION_TEXT, AT(program), "NAME", "only kernels of this program", 0, 0 },
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
-      "only those imported for this device: gfx90a68, or of one MIOpen gfx90a68@2.17.0", 0, 0 },
+      "only kernels imported for this device: gfx90a68, or gfx90a68@2.17.0 for one MIOpen version",
+      0, 0 },
     { "older-than", 0, OPTION_TIME, AT(older_than), "TIME",
-      "only kernels that nobody used for this long, such as 30d or 12h", 0, 0 },
+      "only kernels unused for this long, such as 30d or 12h", 0, 0 },
     { "larger-than", 0, OPTION_SIZE, AT(larger_than), "SIZE",
       "only code objects larger than this, such as 64K", 0, 0 },
-    { "limit", 0, OPTION_NUMBER, AT(limit), "N", "at most this many", 1, UINT32_MAX },
+    { "limit", 0, OPTION_NUMBER, AT(limit), "N", "list at most N kernels", 1, UINT32_MAX },
 };
 #undef AT
 
-/* What the pages become: rows of a table, or items of a JSON array. */
+/* Collects the pages, as rows of a table or items of a JSON array. */
 struct listing {
     const struct ls_options *options;
     struct table *table; /* NULL: JSON */
@@ -36,7 +37,7 @@ struct listing {
     uint64_t count;
 };
 
-static struct json *arguments(const struct ls_options *o, const char *after)
+static struct json *create_request(const struct ls_options *o, const char *after)
 {
     struct json *json = json_object();
     if (o->target)
@@ -57,7 +58,7 @@ static void add_row(struct table *table, const struct json *kernel)
 {
     char size[UNITS_TEXT_MAX], compile[UNITS_TEXT_MAX], used[UNITS_TEXT_MAX];
     const char *database_id = json_get_text(kernel, "database_id", "");
-    double compile_s = json_get_number(kernel, "compile_s", 0); /* 0: others compiled it */
+    double compile_s = json_get_number(kernel, "compile_s", 0); /* 0: not compiled by kilnd */
     table_cell(table, "%.*s", KEY_SHOWN, json_get_text(kernel, "key", "-"));
     table_cell(table, "%.40s", json_get_text(kernel, "target", "-"));
     table_cell(table, "%s", *database_id ? database_id : "-");
@@ -69,7 +70,7 @@ static void add_row(struct table *table, const struct json *kernel)
     table_cell(table, "%s", units_when(json_get_u64(kernel, "last_used", 0), used));
 }
 
-static int add(struct listing *listing, const struct json *kernel, struct kiln_error *err)
+static int add_kernel(struct listing *listing, const struct json *kernel, struct kiln_error *err)
 {
     const struct option_number *least = &listing->options->larger_than;
     if (least->given && json_get_u64(kernel, "size", 0) <= least->value)
@@ -91,17 +92,17 @@ static bool is_full(const struct listing *listing)
     return listing->options->limit.given && listing->count >= listing->options->limit.value;
 }
 
-/* |after| holds the place where the next page begins, "" after the last. */
+/* Adds the page that begins at |after|, and sets |after| to the next one; "" after the last. */
 static int list_page(const struct invocation *invocation, struct listing *listing, char *after,
                      size_t after_size, struct kiln_error *err)
 {
-    KILN_AUTO(json) struct json *ask = arguments(listing->options, after);
+    KILN_AUTO(json) struct json *ask = create_request(listing->options, after);
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "kernel_list", ask, &reply, err);
     const struct json *kernels = rc ? NULL : json_get(reply, "kernels");
     for (const struct json *j = kernels ? json_first(kernels) : NULL; j && !rc && !is_full(listing);
          j = json_next(j))
-        rc = add(listing, j, err);
+        rc = add_kernel(listing, j, err);
     if (rc)
         return rc;
     const char *next = json_get_text(reply, "next", "");
@@ -139,7 +140,7 @@ static int list_table(const struct invocation *invocation, struct kiln_error *er
     return rc || listing.count == 0 ? rc : table_print(table, stdout, err);
 }
 
-/* Collected first: a list that breaks off half-way prints nothing. */
+/* Collects the whole list first, so that nothing is printed if a page fails. */
 static int list_json(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(mem) char *text = NULL;
@@ -157,7 +158,7 @@ static int list_json(const struct invocation *invocation, struct kiln_error *err
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_ls(const struct invocation *invocation, struct kiln_error *err)
 {
     return invocation->common->json ? list_json(invocation, err) : list_table(invocation, err);
 }
@@ -165,12 +166,12 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_kernel_ls = {
     .name = "kernel ls",
     .words = "",
-    .summary = "the stored kernels",
+    .summary = "list the stored kernels",
     .help =
-        "Lists the kernels in the store.  The beginning of a key is enough for 'kernel show' and\n"
-        "'kernel rm' as long as it is the only one.",
+        "Lists the kernels in the store.  For 'kernel show' and 'kernel rm', the first digits of\n"
+        "a key are enough if no other key begins with them.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct ls_options),
-    .run = run,
+    .run = run_kernel_ls,
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* kernel pin and kernel unpin. */
+/* The commands kernel pin and kernel unpin. */
 #include "cli/kilnctl/key_prefix.h"
 #include "cli/output.h"
 #include "common/units.h"
 
-/* Keys in one request; kilnd reads 64 KiB of it. */
+/* Keys in one request, which may have 64 KiB. */
 #define KEYS_AT_ONCE 500u
 
 struct pin_options {
@@ -20,13 +20,13 @@ static const struct option options[] = {
 };
 #undef AT
 
-static int check(const struct invocation *invocation, struct kiln_error *err)
+static int check_selection(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct pin_options *o = invocation->options;
     bool filtered = o->target || o->name || o->database_id;
     if (filtered == (invocation->word_count > 0))
         return cli_fail(err, KILN_E_INVALID,
-                        "which kernels? give KEY..., or else --target, --name or --db-id");
+                        "nothing is selected: give KEY..., or else --target, --name or --db-id");
     for (size_t i = 0; i < invocation->word_count; i++) {
         int rc = key_prefix_check(invocation->words[i], err);
         if (rc)
@@ -82,7 +82,7 @@ static int pin_matching(const struct invocation *invocation, bool pin, uint64_t 
 static int pin_or_unpin(const struct invocation *invocation, bool pin, struct kiln_error *err)
 {
     uint64_t kernels = 0;
-    int rc = check(invocation, err);
+    int rc = check_selection(invocation, err);
     if (!rc)
         rc = invocation->word_count > 0 ? pin_keys(invocation, pin, &kernels, err)
                                         : pin_matching(invocation, pin, &kernels, err);
@@ -99,12 +99,12 @@ static int pin_or_unpin(const struct invocation *invocation, bool pin, struct ki
     return KILN_E_OK;
 }
 
-static int pin(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_pin(const struct invocation *invocation, struct kiln_error *err)
 {
     return pin_or_unpin(invocation, true, err);
 }
 
-static int unpin(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_unpin(const struct invocation *invocation, struct kiln_error *err)
 {
     return pin_or_unpin(invocation, false, err);
 }
@@ -112,25 +112,25 @@ static int unpin(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_kernel_pin = {
     .name = "kernel pin",
     .words = "[KEY-PREFIX...]",
-    .summary = "keep kernels whatever else needs the room",
-    .help = "Pinned kernels are not evicted, and 'gc' leaves them.  'kernel rm' and 'clear' drop "
-            "them like\n"
-            "others.",
+    .summary = "protect kernels from eviction",
+    .help =
+        "Pinned kernels are never evicted, and 'gc' does not drop them.  'kernel rm' and 'clear'\n"
+        "drop them like other kernels.",
     .most_words = SIZE_MAX,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct pin_options),
-    .run = pin,
+    .run = run_kernel_pin,
 };
 
 const struct command command_kernel_unpin = {
     .name = "kernel unpin",
     .words = "[KEY-PREFIX...]",
-    .summary = "let pinned kernels be evicted again",
-    .help = "The kernels named, or all that match, count like others again.",
+    .summary = "allow pinned kernels to be evicted again",
+    .help = "The named or matching kernels can be evicted again.",
     .most_words = SIZE_MAX,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct pin_options),
-    .run = unpin,
+    .run = run_kernel_unpin,
 };

@@ -12,7 +12,7 @@ static int remove_one(const struct invocation *invocation, const char *prefix, u
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_rm(const struct invocation *invocation, struct kiln_error *err)
 {
     SEVERAL_AUTO struct several keys;
     uint64_t removed = 0;
@@ -34,10 +34,10 @@ const struct command command_kernel_rm = {
     .words = "KEY-PREFIX...",
     .summary = "drop stored kernels by key",
     .help =
-        "Drops each kernel whose key begins with a KEY-PREFIX.  A prefix that more than one key\n"
-        "begins with drops nothing.  Without being an administrator you may drop those that you\n"
-        "imported for yourself.",
+        "Drops each kernel whose key begins with a KEY-PREFIX.  If several keys begin with a\n"
+        "prefix, nothing is dropped for it.  Administrators can drop any kernel; other users can\n"
+        "drop the kernels that they imported for themselves.",
     .least_words = 1,
     .most_words = SIZE_MAX,
-    .run = run,
+    .run = run_kernel_rm,
 };

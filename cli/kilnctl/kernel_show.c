@@ -4,7 +4,7 @@
 #include "cli/kilnctl/show.h"
 #include "cli/output.h"
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_kernel_show(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = key_prefix_ask(invocation, "kernel_show", invocation->words[0], &reply, err);
@@ -16,9 +16,9 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_kernel_show = {
     .name = "kernel show",
     .words = "KEY-PREFIX",
-    .summary = "everything recorded about one stored kernel",
-    .help = "Prints what the store knows of the kernel whose key begins with KEY-PREFIX.",
+    .summary = "show everything recorded about one stored kernel",
+    .help = "Prints what the store has recorded about the kernel whose key begins with KEY-PREFIX.",
     .least_words = 1,
     .most_words = 1,
-    .run = run,
+    .run = run_kernel_show,
 };

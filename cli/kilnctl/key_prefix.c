@@ -44,7 +44,7 @@ int key_prefix_complete(const struct invocation *invocation, const char *prefix,
     if (rc)
         return rc;
     if (strlen(key) != KEY_DIGITS)
-        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer holds no key");
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer contains no key");
     for (size_t i = 0; i <= KEY_DIGITS; i++)
         ret_key[i] = (char)tolower((unsigned char)key[i]);
     return KILN_E_OK;

@@ -3,18 +3,19 @@
 /*
  * kilnctl: administration of kilnd.
  *
- *   main.c       finds the command, parses its options, reports how it went
- *   command.[ch] what a command is, the table of them, --help
- *   <name>.c     one command each
- *   admin.[ch]   a JSON request and its answer, files and progress with it
- *   several.[ch] one command over several words    show.[ch]  JSON for people
- *   snapshot.[ch], new_file.[ch], sign.[ch]        files that are read, written, signed
- *   prefetch_run.[ch], problem_file.[ch]           problems, for prefetch and pkg build
- *   db_file.[ch], db_send.[ch], db_exported.[ch]   tuning files, in and out
- *   overlay*.[ch]                                  a directory for MIOpen as it is
- *   doctor_*.[ch]  checks: facts, and their verdicts   top_*.[ch]  the sample, the page, ncurses
- *   report_*.[ch]  the HTML page, its charts and tables
- *   ../          options, units, tables, progress: shared with kiln-driver
+ *   main.c         finds the command, parses its options, reports the result
+ *   command.[ch]   the table of commands, and --help
+ *   <name>.c       one command each
+ *   admin.[ch]     sends a JSON request, with files and progress
+ *   several.[ch]   runs a command on several arguments; show.[ch] prints JSON for people
+ *   snapshot.[ch], new_file.[ch], sign.[ch]        reads, writes and signs files
+ *   prefetch_*.[ch], problem_file.[ch]             problems, for prefetch and pkg build
+ *   db_file.[ch], db_send.[ch], db_exported.[ch]   imports and exports tuning files
+ *   overlay*.[ch]  a directory for an unmodified MIOpen
+ *   doctor_*.[ch]  doctor's checks: facts and verdicts
+ *   top_*.[ch]     top's sample, page and screen
+ *   report_*.[ch]  the report's HTML page, charts and tables
+ *   ../            options, tables, progress: shared with kiln-driver
  */
 #include "cli/kilnctl/command.h"
 #include "cli/result.h"
@@ -24,26 +25,26 @@
 #include <string.h>
 
 #define NAME_LENGTH_MAX 64 /* of a command, with its group */
-#define ALIKE_MAX 2        /* letters between a command and what was typed for it */
+#define EDITS_MAX 2        /* edits between a command and a typing error that suggests it */
 
-/* Long enough for a kilnd that is there. */
+/* Long enough for a running kilnd to answer. */
 #define PING_MS 500
 
-/* The command line in the pieces it is parsed in. */
+/* The parsed command line. */
 struct call {
     struct session_options common;
-    struct option_list before; /* from the command's name on */
+    struct option_list before; /* the arguments from the command's name on */
     struct option_list words;
     const struct command *command;
-    const char *group; /* whose help is wanted; NULL: of no group */
-    size_t used;       /* words of the command's name */
+    const char *group; /* the group whose help is requested; NULL: none */
+    size_t used;       /* words in the command's name */
     void *options;
-    bool reported; /* by the command itself, in its JSON */
-    bool refused;  /* by kilnd */
+    bool reported; /* the command's JSON has the error */
+    bool refused;  /* kilnd denied a request */
     bool daemon_answers;
 };
 
-/* "kernel" alone: the commands that begin with it. */
+/* Lists the commands of a group that was given alone, such as "kernel". */
 static int fail_group(const char *group, struct kiln_error *err)
 {
     char names[768] = "";
@@ -62,11 +63,11 @@ static int fail_group(const char *group, struct kiln_error *err)
                     names);
 }
 
-/* The command that was perhaps meant; NULL: none is near. */
+/* The command that was probably meant; NULL if none is similar. */
 static const char *nearest_command(const char *typed)
 {
     const char *nearest = NULL;
-    size_t least = ALIKE_MAX + 1;
+    size_t least = EDITS_MAX + 1;
     for (size_t i = 0; command_at(i); i++) {
         size_t far = options_distance(typed, command_at(i)->name);
         if (far < least && far < strlen(typed)) {
@@ -108,12 +109,12 @@ static int check_words(const struct call *call, struct kiln_error *err)
         return cli_fail(err, KILN_E_INVALID, "%s needs %s; see 'kilnctl %s --help'", command->name,
                         command->words, command->name);
     if (call->words.count > command->most_words)
-        return cli_fail(err, KILN_E_INVALID, "%s has no use for '%s'; see 'kilnctl %s --help'",
+        return cli_fail(err, KILN_E_INVALID, "%s takes no argument '%s'; see 'kilnctl %s --help'",
                         command->name, call->words.words[command->most_words], command->name);
     return KILN_E_OK;
 }
 
-/* "pkg --help", "--help pkg", "help pkg". */
+/* The group whose help is requested: "pkg --help", "--help pkg" or "help pkg". */
 static const char *wanted_group(struct call *call, size_t skip)
 {
     const struct option_list *before = &call->before;
@@ -157,8 +158,9 @@ static int parse_command(struct call *call, struct kiln_error *err)
     return call->common.help || call->common.version ? KILN_E_OK : check_words(call, err);
 }
 
-/* Whether there is no kilnd, or something that kilnd needs is not to be had. */
-static void find_out_what_is_unavailable(struct call *call, struct kiln_client *client)
+/* After KILN_E_UNAVAILABLE: finds out whether kilnd itself or something that it needs is missing.
+ */
+static void check_daemon(struct call *call, struct kiln_client *client)
 {
     struct kiln_error unused = { 0 };
     call->daemon_answers = kiln_client_ping(client, PING_MS, NULL, &unused) == KILN_E_OK;
@@ -181,11 +183,11 @@ static int run_command(struct call *call, struct kiln_error *err)
     };
     rc = call->command->run(&invocation, err);
     if (rc == KILN_E_UNAVAILABLE)
-        find_out_what_is_unavailable(call, client);
+        check_daemon(call, client);
     return rc;
 }
 
-static int run(struct call *call, int argc, const char *const *argv, struct kiln_error *err)
+static int run_call(struct call *call, int argc, const char *const *argv, struct kiln_error *err)
 {
     int rc = parse_common(call, argc, argv, err);
     if (rc)
@@ -232,7 +234,7 @@ int main(int argc, char **argv)
     struct call call = { 0 };
     struct kiln_error err = { 0 };
     const char *const *words = (const char *const *)argv + 1;
-    int rc = run(&call, argc - 1, words, &err);
+    int rc = run_call(&call, argc - 1, words, &err);
     struct result result = { .program = "kilnctl",
                              .json = result_wants_json(argc - 1, words),
                              .reported = call.reported,

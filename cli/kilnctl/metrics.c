@@ -12,10 +12,10 @@ struct metrics_options {
 
 static const struct option options[] = {
     { "textfile", 0, OPTION_TEXT, offsetof(struct metrics_options, textfile), "FILE",
-      "write them to FILE, for node_exporter's textfile collector; its name ends in .prom", 0, 0 },
+      "write to FILE (NAME.prom), for node_exporter's textfile collector", 0, 0 },
 };
 
-/* What the collector is to say while no kilnd answers: what it said last would look alive. */
+/* The file's contents while no kilnd answers.  Old contents would look as if it still ran. */
 static const char down[] = "# HELP kiln_up 1 while kilnd answers\n"
                            "# TYPE kiln_up gauge\n"
                            "kiln_up 0\n";
@@ -31,14 +31,14 @@ static int write_textfile(const char *path, const char *text, struct kiln_error 
     return new_file_write(&file, err);
 }
 
-/* The collector takes files of this name alone, and passes over others without a word. */
+/* The collector silently ignores files with other names. */
 static int check_name(const char *path, struct kiln_error *err)
 {
     const char *end = strrchr(new_file_name(path), '.');
     if (end && strcmp(end, ".prom") == 0)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_INVALID,
-                    "'%s' does not end in .prom: node_exporter would pass over it", path);
+                    "'%s' does not end in .prom: node_exporter would ignore it", path);
 }
 
 static int take_text(const struct json *reply, char **ret_text, struct kiln_error *err)
@@ -53,14 +53,14 @@ static int take_text(const struct json *reply, char **ret_text, struct kiln_erro
     return KILN_E_OK;
 }
 
-static int ask(const struct invocation *invocation, struct json **ret_reply, char **ret_text,
-               struct kiln_error *err)
+static int fetch_metrics(const struct invocation *invocation, struct json **ret_reply,
+                         char **ret_text, struct kiln_error *err)
 {
     int rc = admin_ask(invocation, "metrics", NULL, ret_reply, err);
     return rc ? rc : take_text(*ret_reply, ret_text, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_metrics(const struct invocation *invocation, struct kiln_error *err)
 {
     const char *path = ((const struct metrics_options *)invocation->options)->textfile;
     KILN_AUTO(json) struct json *reply = NULL;
@@ -68,7 +68,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     int rc = path ? check_name(path, err) : KILN_E_OK;
     if (rc)
         return rc;
-    rc = ask(invocation, &reply, &text, err);
+    rc = fetch_metrics(invocation, &reply, &text, err);
     if (rc && path) {
         struct kiln_error second;
         if (write_textfile(path, down, &second))
@@ -87,15 +87,14 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_metrics = {
     .name = "metrics",
     .words = "",
-    .summary = "all figures, as the text that Prometheus reads",
+    .summary = "print all metrics in Prometheus' text format",
     .help =
-        "Prints kilnd's counters, sizes and durations in Prometheus' text format; "
-        "docs/operations/metrics.md\n"
-        "tells what each means.  --textfile replaces FILE in one step, as a timer would have it "
-        "done for\n"
-        "node_exporter; where no kilnd answers it says kiln_up 0, and the exit status is 3.",
+        "Prints kilnd's counters, sizes and durations in Prometheus' text format;\n"
+        "docs/operations/metrics.md describes each of them.  --textfile replaces FILE atomically,\n"
+        "for a timer that serves node_exporter.  If no kilnd answers, the file says kiln_up 0 and\n"
+        "the exit status is 3.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct metrics_options),
-    .run = run,
+    .run = run_metrics,
 };

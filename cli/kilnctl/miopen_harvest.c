@@ -4,9 +4,10 @@
 #include "cli/kilnctl/db_send.h"
 #include "cli/kilnctl/db_words.h"
 #include "cli/kilnctl/new_file.h"
-#include "cli/kilnctl/overlay_notes.h"
+#include "cli/kilnctl/overlay_manifest.h"
 #include "cli/kilnctl/several.h"
 #include "cli/kilnctl/snapshot.h"
+#include "common/fs.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,104 +18,115 @@
 struct harvest {
     const struct invocation *invocation; /* borrowed */
     const char *directory;               /* borrowed */
-    struct overlay_notes notes;
+    struct overlay_manifest manifest;
     struct several several;
-    struct json *files;     /* borrowed: of the answer */
-    struct json *unchanged; /* likewise: names of files that were not read */
+    struct json *files;     /* borrowed: the reply's list of files that were sent */
+    struct json *unchanged; /* borrowed: the reply's list of files that were not sent */
+};
+
+struct job_file;
+/* Sends what is new in |file|.  |ret_answer| stays NULL if nothing was sent. */
+typedef int send_fn(struct harvest *h, const struct job_file *file, struct json **ret_answer,
+                    struct kiln_error *err);
+
+/* A file of MIOpen's in the overlay, which the job may have changed. */
+struct job_file {
+    const char *name; /* borrowed; below the overlay: "user/gfx906_60.udb" */
+    const char *path; /* borrowed */
+    send_fn *send;
 };
 
 /* ---- records ---- */
 
 static int make_file(struct bytes content, int *ret_fd, struct kiln_error *err)
 {
+    struct kiln_err why = KILN_ERR_INIT;
     KILN_AUTO(fd) int fd = memfd_create("harvest", MFD_CLOEXEC);
     if (fd < 0)
-        return cli_fail_errno(err, errno, "cannot make a memory file");
-    while (content.size > 0) {
-        ssize_t put = write(fd, content.data, content.size);
-        if (put < 0 && errno != EINTR)
-            return cli_fail_errno(err, errno, "cannot fill a memory file");
-        if (put > 0)
-            content = bytes_of(content.data + put, content.size - (size_t)put);
-    }
+        return cli_fail_errno(err, errno, "cannot create a memory file");
+    enum kiln_code rc = fs_write_all(fd, content, &why);
+    if (rc)
+        return cli_fail(err, (int)rc, "cannot fill a memory file: %s", why.text);
     *ret_fd = fd;
     fd = -1;
     return KILN_E_OK;
 }
 
-/* By statistics: a job that other jobs of the same user outran does not undo their work. */
-static int send_records(struct harvest *h, const char *name, const char *path, int fd,
+/* Merges by statistics, so that a job that finished late does not undo the results of the user's
+ * other jobs. */
+static int send_records(struct harvest *h, const struct job_file *file, int fd,
                         struct json **ret_answer, struct kiln_error *err)
 {
     struct db_sending sending = { .merges = true,
-                                  .path = path,
-                                  .name = new_file_name(name),
+                                  .path = file->path,
+                                  .name = new_file_name(file->name),
                                   .fd = fd,
                                   .tier = "user",
                                   .verbose_name = "--json" };
     int rc = db_send(h->invocation, &sending, ret_answer, err);
     if (rc)
-        return cli_while(err, "%.200s", path);
+        return cli_while(err, "%.200s", file->path);
     if (!h->invocation->common->json)
         db_send_print(&sending, *ret_answer);
     return db_send_judge(&sending, *ret_answer, err);
 }
 
-/* Only the lines that were not there.  |ret_answer| stays NULL where there are none. */
-static int take_text(struct harvest *h, const char *name, const char *path,
-                     struct json **ret_answer, struct kiln_error *err)
+/* Sends only the lines that the job added. */
+static int send_new_lines(struct harvest *h, const struct job_file *file, struct json **ret_answer,
+                          struct kiln_error *err)
 {
     BUFFER_AUTO struct buffer text = { .size = 0 }, fresh = { .size = 0 };
     KILN_AUTO(fd) int fd = -1;
-    struct overlay_file *file = NULL;
-    int rc = overlay_notes_get(&h->notes, name, &file, err);
+    struct overlay_file *recorded = NULL;
+    int rc = overlay_manifest_get(&h->manifest, file->name, &recorded, err);
     if (!rc)
-        rc = overlay_text_read(path, OVERLAY_TEXT_MAX, &text, err);
+        rc = overlay_text_read(file->path, OVERLAY_TEXT_MAX, &text, err);
     if (rc)
         return rc;
     buffer_init(&fresh, OVERLAY_TEXT_MAX);
-    size_t count = overlay_lines_new(&file->lines, buffer_view(&text), &fresh);
+    size_t count = overlay_lines_new(&recorded->lines, buffer_view(&text), &fresh);
     if (fresh.failed)
-        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the new lines of '%s'", path);
+        return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the new lines of '%s'",
+                        file->path);
     if (count == 0)
         return KILN_E_OK;
     rc = make_file(buffer_view(&fresh), &fd, err);
     if (!rc)
-        rc = send_records(h, name, path, fd, ret_answer, err);
+        rc = send_records(h, file, fd, ret_answer, err);
     if (!*ret_answer)
         return rc;
     struct kiln_error why = { 0 };
-    int noted = overlay_lines_add_all(&file->lines, buffer_view(&fresh), &why);
-    if (!rc && noted)
+    int added = overlay_lines_add_all(&recorded->lines, buffer_view(&fresh), &why);
+    if (!rc && added)
         *err = why;
-    return rc ? rc : noted;
+    return rc ? rc : added;
 }
 
-/* All of a database that changed: kilnd leaves what it has as it is. */
-static int take_database(struct harvest *h, const char *name, const char *path,
-                         struct json **ret_answer, struct kiln_error *err)
+/* Sends the whole database: kilnd ignores the records that it has already. */
+static int send_database(struct harvest *h, const struct job_file *file, struct json **ret_answer,
+                         struct kiln_error *err)
 {
     char note[DB_NOTE_MAX] = "";
     KILN_AUTO(fd) int fd = -1;
-    int rc = db_file_open(path, &fd, note, err);
+    int rc = db_file_open(file->path, &fd, note, err);
     if (!rc)
-        rc = send_records(h, name, path, fd, ret_answer, err);
-    return rc || !*note ? rc : cli_fail(err, KILN_E_CORRUPT, "'%.200s': %.500s", path, note);
+        rc = send_records(h, file, fd, ret_answer, err);
+    return rc || !*note ? rc : cli_fail(err, KILN_E_CORRUPT, "'%.200s': %.500s", file->path, note);
 }
 
 /* ---- kernels ---- */
 
-static int send_kernels(struct harvest *h, const char *name, const char *path,
-                        const struct snapshot *snapshot, struct json **ret_answer,
-                        struct kiln_error *err)
+static int send_snapshot(struct harvest *h, const struct job_file *file,
+                         const struct snapshot *snapshot, struct json **ret_answer,
+                         struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *ask = json_object();
     struct call_progress progress;
-    json_set_text(ask, "name", new_file_name(name));
-    json_set_text(ask, "source", path);
-    if (*h->notes.version)
-        json_set_text(ask, "version", h->notes.version);
-    call_progress_init(&progress, new_file_name(name));
+    json_set_text(ask, "name", new_file_name(file->name));
+    json_set_text(ask, "source", file->path);
+    if (*h->manifest.version)
+        json_set_text(ask, "version", h->manifest.version);
+    call_progress_init(&progress, new_file_name(file->name));
     const struct admin_call call = { .request = "kernel_import",
                                      .arguments = ask,
                                      .file = snapshot->fd,
@@ -123,113 +135,117 @@ static int send_kernels(struct harvest *h, const char *name, const char *path,
     return admin_call(h->invocation, &call, ret_answer, err);
 }
 
-static int take_kernels(struct harvest *h, const char *name, const char *path,
-                        struct json **ret_answer, struct kiln_error *err)
+static int send_cache(struct harvest *h, const struct job_file *file, struct json **ret_answer,
+                      struct kiln_error *err)
 {
     struct snapshot snapshot;
-    char count[DB_WHO_MAX];
-    int rc = snapshot_open(path, &snapshot, err);
+    char count[DB_NAME_MAX];
+    int rc = snapshot_open(file->path, &snapshot, err);
     if (rc)
         return rc;
-    rc = send_kernels(h, name, path, &snapshot, ret_answer, err);
+    rc = send_snapshot(h, file, &snapshot, ret_answer, err);
     close(snapshot.fd);
     if (rc)
-        return cli_while(err, "%.200s", path);
+        return cli_while(err, "%.200s", file->path);
     uint64_t imported = json_get_u64(*ret_answer, "imported", 0);
     uint64_t damaged =
         json_get_u64(*ret_answer, "damaged", 0) + json_get_u64(*ret_answer, "lost", 0);
     if (!h->invocation->common->json)
-        db_say("%.900s: %s", path, db_count(imported, "kernel", count));
+        db_say("%.900s: %s", file->path, db_count(imported, "kernel", count));
     if (damaged == 0 && !json_get_bool(*ret_answer, "lost_at_least", false) && !*snapshot.note)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_CORRUPT,
-                    "'%.200s': %llu kernels taken, some are damaged or lost%s%.300s", path,
-                    (unsigned long long)imported, *snapshot.note ? "; " : "", snapshot.note);
+                    "'%.200s': %llu kernels were imported, others are damaged or lost%s%.300s",
+                    file->path, (unsigned long long)imported, *snapshot.note ? "; " : "",
+                    snapshot.note);
 }
 
 /* ---- the directory ---- */
 
-typedef int take_fn(struct harvest *h, const char *name, const char *path, struct json **ret_answer,
-                    struct kiln_error *err);
-
-/* NULL: none of MIOpen's files. */
-static take_fn *taker_of(const char *part, const char *name)
+/* Returns NULL if the file does not belong to MIOpen. */
+static send_fn *sender_of(const char *part, const char *name)
 {
     struct db_file_name parsed;
     const char *ending = strrchr(name, '.');
     if (strcmp(part, "cache") == 0)
-        return ending && strcmp(ending, ".ukdb") == 0 ? take_kernels : NULL;
+        return ending && strcmp(ending, ".ukdb") == 0 ? send_cache : NULL;
     if (!db_file_name(name, &parsed) || !parsed.is_miopens || strstr(name, ".bz2"))
         return NULL;
-    return parsed.is_sqlite ? take_database : take_text;
+    return parsed.is_sqlite ? send_database : send_new_lines;
 }
 
-/* As it was written or harvested last.  The lines of text tell by themselves. */
-static int is_unchanged(const struct overlay_file *file, const char *path, take_fn *taker,
-                        struct overlay_stamp *now, bool *ret_unchanged, struct kiln_error *err)
+/* Whether |file| is as overlay or the last harvest left it.  Text files need no digest, because
+ * each of their lines has one.  |recorded| may be NULL. */
+static int is_unchanged(const struct overlay_file *recorded, const struct job_file *file,
+                        struct overlay_fingerprint *now, bool *ret_unchanged,
+                        struct kiln_error *err)
 {
-    *ret_unchanged = file && overlay_stamp_same(&file->stamp, now);
-    if (taker == take_text)
+    *ret_unchanged = recorded && overlay_fingerprint_same(&recorded->fingerprint, now);
+    if (file->send == send_new_lines)
         return KILN_E_OK;
     if (*ret_unchanged) {
-        memcpy(now->digest, file->stamp.digest, sizeof(now->digest));
+        memcpy(now->digest, recorded->fingerprint.digest, sizeof(now->digest));
         return KILN_E_OK;
     }
-    int rc = overlay_stamp_read(path, now, err);
-    *ret_unchanged = !rc && file && overlay_stamp_same_content(&file->stamp, now);
+    int rc = overlay_fingerprint_read(file->path, now, err);
+    *ret_unchanged =
+        !rc && recorded && overlay_fingerprint_same_content(&recorded->fingerprint, now);
     return rc;
 }
 
-static void say_unchanged(struct harvest *h, const char *name, const char *path)
+static void report_unchanged(struct harvest *h, const struct job_file *file)
 {
-    json_append(h->unchanged, json_text(name));
+    json_append(h->unchanged, json_text(file->name));
     if (!h->invocation->common->json)
-        db_say("%.900s: unchanged", path);
+        db_say("%.900s: unchanged", file->path);
 }
 
-static int note_stamp(struct harvest *h, const char *name, const struct overlay_stamp *now,
-                      struct kiln_error *err)
+static int record_fingerprint(struct harvest *h, const char *name,
+                              const struct overlay_fingerprint *now, struct kiln_error *err)
 {
-    struct overlay_file *file = NULL;
-    int rc = overlay_notes_get(&h->notes, name, &file, err);
+    struct overlay_file *recorded = NULL;
+    int rc = overlay_manifest_get(&h->manifest, name, &recorded, err);
     if (!rc)
-        file->stamp = *now;
+        recorded->fingerprint = *now;
     return rc;
 }
 
-/* |ret_answer| stays NULL where there was nothing to take. */
-static int take_changed(struct harvest *h, const char *name, const char *path, take_fn *taker,
-                        struct json **ret_answer, struct kiln_error *err)
+/* |ret_answer| stays NULL if nothing was sent. */
+static int send_changed(struct harvest *h, const struct job_file *file, struct json **ret_answer,
+                        struct kiln_error *err)
 {
-    struct overlay_stamp now;
+    struct overlay_fingerprint now;
     bool unchanged = false;
-    /* Looked at before it is read: what is written meanwhile is another change. */
-    int rc = overlay_stamp_look(path, &now, err);
+    /* The fingerprint is taken before the file is read.  The next harvest then sees everything that
+     * the job writes during this one as a change. */
+    int rc = overlay_fingerprint_stat(file->path, &now, err);
     if (!rc)
-        rc = is_unchanged(overlay_notes_find(&h->notes, name), path, taker, &now, &unchanged, err);
+        rc = is_unchanged(overlay_manifest_find(&h->manifest, file->name), file, &now, &unchanged,
+                          err);
     if (rc)
         return rc;
     if (unchanged)
-        say_unchanged(h, name, path);
+        report_unchanged(h, file);
     else
-        rc = taker(h, name, path, ret_answer, err);
+        rc = file->send(h, file, ret_answer, err);
     if (rc && !*ret_answer)
         return rc;
     struct kiln_error why = { 0 };
-    int noted = note_stamp(h, name, &now, &why);
-    if (!rc && noted)
+    int recorded = record_fingerprint(h, file->name, &now, &why);
+    if (!rc && recorded)
         *err = why;
-    return rc ? rc : noted;
+    return rc ? rc : recorded;
 }
 
-static void take(struct harvest *h, const char *name, take_fn *taker)
+static void harvest_file(struct harvest *h, const char *name, send_fn *sender)
 {
     char path[PATH_MAX];
+    const struct job_file file = { .name = name, .path = path, .send = sender };
     struct json *answer = NULL;
     struct kiln_error why = { 0 };
     int rc = overlay_path(h->directory, name, path, sizeof(path), &why);
     if (!rc)
-        rc = take_changed(h, name, path, taker, &answer, &why);
+        rc = send_changed(h, &file, &answer, &why);
     several_note(&h->several, path, rc, &why);
     if (!answer)
         return;
@@ -237,7 +253,7 @@ static void take(struct harvest *h, const char *name, take_fn *taker)
     json_append(h->files, answer);
 }
 
-static void take_part(struct harvest *h, const char *part)
+static void harvest_part(struct harvest *h, const char *part)
 {
     char directory[PATH_MAX], name[160];
     struct kiln_error why = { 0 };
@@ -245,30 +261,32 @@ static void take_part(struct harvest *h, const char *part)
                     ? NULL
                     : opendir(directory);
     if (!open) {
-        int rc = why.code ? why.code : cli_fail_errno(&why, errno, "cannot read '%s'", directory);
+        int rc = why.code
+                     ? why.code
+                     : cli_fail_errno(&why, errno, "cannot read the directory '%s'", directory);
         several_note(&h->several, directory, rc, &why);
         return;
     }
     for (struct dirent *e = readdir(open); e && !h->several.over; e = readdir(open)) {
-        take_fn *taker = taker_of(part, e->d_name);
-        if (taker && snprintf(name, sizeof(name), "%s/%s", part, e->d_name) < (int)sizeof(name))
-            take(h, name, taker);
+        send_fn *sender = sender_of(part, e->d_name);
+        if (sender && snprintf(name, sizeof(name), "%s/%s", part, e->d_name) < (int)sizeof(name))
+            harvest_file(h, name, sender);
     }
     closedir(open);
 }
 
-static int take_all(struct harvest *h, struct kiln_error *err)
+static int harvest_parts(struct harvest *h, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *json = json_object();
     h->files = json_array();
     json_set(json, "files", h->files);
     h->unchanged = json_array();
     json_set(json, "unchanged", h->unchanged);
-    take_part(h, "user");
+    harvest_part(h, "user");
     if (!h->several.over)
-        take_part(h, "cache");
+        harvest_part(h, "cache");
     struct kiln_error why = { 0 };
-    int rc = overlay_notes_write(h->directory, &h->notes, &why);
+    int rc = overlay_manifest_write(h->directory, &h->manifest, &why);
     if (rc)
         several_note(&h->several, h->directory, rc, &why);
     if (!h->invocation->common->json && json_count(h->files) == 0 && !h->several.first.code)
@@ -276,13 +294,13 @@ static int take_all(struct harvest *h, struct kiln_error *err)
     return several_end(&h->several, json, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_miopen_harvest(const struct invocation *invocation, struct kiln_error *err)
 {
     struct harvest h = { .invocation = invocation, .directory = invocation->words[0] };
     KILN_AUTO(fd) int lock = -1;
     int rc = overlay_lock(h.directory, &lock, err);
     if (!rc)
-        rc = overlay_notes_read(h.directory, &h.notes, err);
+        rc = overlay_manifest_read(h.directory, &h.manifest, err);
     if (rc == KILN_E_NOT_FOUND)
         return cli_fail(err, rc,
                         "there is no overlay in '%.300s'; 'kilnctl miopen overlay' makes one",
@@ -290,25 +308,22 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (rc)
         return rc;
     several_init(&h.several, invocation, "file");
-    rc = take_all(&h, err);
+    rc = harvest_parts(&h, err);
     several_release(&h.several);
-    overlay_notes_done(&h.notes);
+    overlay_manifest_done(&h.manifest);
     return rc;
 }
 
 const struct command command_miopen_harvest = {
     .name = "miopen harvest",
-    .words = "FOLDER",
-    .summary = "take back what a job found and compiled in an overlay",
+    .words = "DIR",
+    .summary = "import what a job found and compiled in an overlay",
     .help =
-        "Takes from FOLDER, which 'miopen overlay' made, what MIOpen put there since: FindDb and "
-        "PerfDb\n"
-        "records into your own tier, by statistics as 'db merge' does, and kernels into the "
-        "store.  What\n"
-        "was harvested once is not taken again, and a database that did not change is not sent; "
-        "while the\n"
-        "job runs, it takes what there is so far.",
+        "Imports what MIOpen has written since 'miopen overlay' created DIR.  FindDb and PerfDb\n"
+        "records are merged into your own tier by statistics, as 'db merge' does; kernels go into\n"
+        "the store.  Records that were harvested before and databases that have not changed are\n"
+        "skipped.  While the job runs, harvests what is there so far.",
     .least_words = 1,
     .most_words = 1,
-    .run = run,
+    .run = run_miopen_harvest,
 };

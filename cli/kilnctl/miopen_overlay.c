@@ -24,21 +24,21 @@ static const struct option options[] = {
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID[,ID...]",
       "the devices, such as gfx90a68 (those of this host)", 0, 0 },
     { "miopen", 0, OPTION_TEXT, AT(miopen), "VERSION",
-      "the MIOpen that the job has, such as 2.17.0.a82233c22", 0, 0 },
+      "the job's MIOpen version, such as 2.17.0.a82233c22", 0, 0 },
     { "dialect", 0, OPTION_TEXT, AT(dialect), "old|new",
-      "of FindDb (as the version needs it, or as recorded)", 0, 0 },
+      "the dialect of FindDb (that of the version, else as recorded)", 0, 0 },
     { "format", 0, OPTION_TEXT, AT(format), "sqlite|text",
-      "of PerfDb (as the version needs it, or sqlite)", 0, 0 },
+      "the format of PerfDb (that of the version, else sqlite)", 0, 0 },
     { "shared", 0, OPTION_FLAG, AT(shared), NULL,
-      "others may read it, as the umask leaves it (you alone)", 0, 0 },
+      "let other users read the files, as the umask allows (only you)", 0, 0 },
     { "force", 'f', OPTION_FLAG, AT(force), NULL, "replace the files of an older overlay", 0, 0 },
 };
 #undef AT
 
 /* ---- for which MIOpen ---- */
 
-/* The first two numbers of "2.17.0.a82233c22", as 2017; 0: it begins with none. */
-static unsigned release(const char *version)
+/* The first two numbers of "2.17.0.a82233c22", as 2017; 0 if it does not begin with two numbers. */
+static unsigned release_of(const char *version)
 {
     unsigned major = 0, minor = 0;
     return version && sscanf(version, "%3u.%3u", &major, &minor) == 2 ? major * 1000 + minor : 0;
@@ -50,27 +50,27 @@ static bool is_version(const char *version)
     for (size_t i = 0; i < size; i++)
         if (!isalnum((unsigned char)version[i]) && !strchr("._-", version[i]))
             return false;
-    return size < sizeof(((struct overlay_notes *)0)->version) && release(version) > 0;
+    return size < sizeof(((struct overlay_manifest *)0)->version) && release_of(version) > 0;
 }
 
-/* Which forms a MIOpen can read; 2.19 was in ROCm before and after FindDb changed. */
+/* Chooses the formats that this MIOpen version reads.  FindDb's dialect changed within 2.19. */
 static void choose_forms(struct overlay *o, const struct overlay_options *options_given)
 {
-    unsigned number = release(options_given->miopen);
+    unsigned number = release_of(options_given->miopen);
     const char *dialect = number == 0 || number == 2019 ? NULL : number < 2019 ? "old" : "new";
     o->dialect = options_given->dialect ? options_given->dialect : dialect;
     o->format = options_given->format ? options_given->format : number >= 3002 ? "text" : "sqlite";
 }
 
-static int check(const struct overlay_options *o, struct kiln_error *err)
+static int check_options(const struct overlay_options *o, struct kiln_error *err)
 {
     int rc = db_check_word("dialect", o->dialect, DB_DIALECTS, err);
     if (!rc)
         rc = db_check_word("format", o->format, DB_FORMATS, err);
     if (!rc && o->miopen && !is_version(o->miopen))
         rc = cli_fail(err, KILN_E_INVALID,
-                      "'%.80s' of --miopen is no version, such as 2.17.0.a82233c22: MIOpen calls "
-                      "its directory in ~/.cache/miopen so",
+                      "'%.80s' of --miopen is not a version such as 2.17.0.a82233c22, the name of "
+                      "MIOpen's directory in ~/.cache/miopen",
                       o->miopen);
     return rc;
 }
@@ -88,23 +88,23 @@ static int add_device(struct devices *devices, const char *id, size_t size, stru
     for (size_t i = 0; i < size && plain; i++)
         plain = isalnum((unsigned char)id[i]) || id[i] == '_' || id[i] == '-';
     if (!plain)
-        return cli_fail(err, KILN_E_INVALID, "'%.*s' is no database id, such as gfx90a68",
+        return cli_fail(err, KILN_E_INVALID, "'%.*s' is not a database id such as gfx90a68",
                         (int)(size < ID_MAX ? size : ID_MAX), id);
     if (device_id_is_kilns(id, size))
         return cli_fail(err, KILN_E_INVALID,
-                        "MIOpen knows no such device as '%.*s' of --db-id, so it would read "
-                        "nothing of it: overlays are for AMD's GPUs, such as gfx90a68",
+                        "MIOpen does not know the device '%.*s' of --db-id: overlays are only for "
+                        "AMD's GPUs, such as gfx90a68",
                         (int)size, id);
     for (size_t i = 0; i < devices->count; i++)
         if (strncmp(devices->ids[i], id, size) == 0 && !devices->ids[i][size])
             return KILN_E_OK;
     if (devices->count == DEVICES_MAX)
-        return cli_fail(err, KILN_E_INVALID, "more than %d devices", DEVICES_MAX);
+        return cli_fail(err, KILN_E_INVALID, "--db-id names more than %d devices", DEVICES_MAX);
     snprintf(devices->ids[devices->count++], ID_MAX, "%.*s", (int)size, id);
     return KILN_E_OK;
 }
 
-static int split(const char *given, struct devices *devices, struct kiln_error *err)
+static int split_ids(const char *given, struct devices *devices, struct kiln_error *err)
 {
     int rc = KILN_E_OK;
     for (const char *at = given; !rc; at++) {
@@ -129,31 +129,33 @@ static int ask_devices(const struct invocation *invocation, struct devices *devi
     }
     if (!rc && devices->count == 0)
         rc = cli_fail(err, KILN_E_INVALID,
-                      "this host has no AMD GPU that its driver shows: name the device by --db-id");
+                      "this host has no AMD GPU, or its driver does not show it: name the device "
+                      "with --db-id");
     return rc;
 }
 
 /* ---- the directory ---- */
 
-/* Your own records are in it, and what the job will find: also where an older overlay was open. */
+/* Creates a part of the overlay.  It will contain the user's records and the job's results, so a
+ * part of an older, shared overlay is closed to others as well. */
 static int make_part(const struct overlay *o, const char *path, struct kiln_error *err)
 {
-    bool is_private = !o->notes.is_shared;
+    bool is_private = !o->manifest.is_shared;
     int rc = db_make_directory(path, is_private ? 0700 : 0777, err);
     if (rc || !is_private)
         return rc;
     KILN_AUTO(fd) int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fchmod(fd, 0700) != 0)
-        return cli_fail_errno(err, errno, "cannot keep the directory '%s' from others", path);
+        return cli_fail_errno(err, errno, "cannot make the directory '%s' private", path);
     return KILN_E_OK;
 }
 
-/* A |directory| that is there may hold other things, so it stays as it is. */
+/* An existing |directory| may contain other files, so its mode stays. */
 static int make_directories(struct overlay *o, const char *directory, struct kiln_error *err)
 {
     static const char *const parts[] = { "system", "user", "cache" };
     char path[PATH_MAX];
-    int rc = db_make_directory(directory, o->notes.is_shared ? 0777 : 0700, err);
+    int rc = db_make_directory(directory, o->manifest.is_shared ? 0777 : 0700, err);
     if (!rc && !realpath(directory, o->directory))
         rc = cli_fail_errno(err, errno, "cannot find the directory '%s'", directory);
     for (size_t i = 0; i < 3 && !rc; i++) {
@@ -167,16 +169,16 @@ static int make_directories(struct overlay *o, const char *directory, struct kil
 static int check_free(const struct overlay *o, struct kiln_error *err)
 {
     char path[PATH_MAX];
-    int rc = overlay_path(o->directory, OVERLAY_NOTES, path, sizeof(path), err);
+    int rc = overlay_path(o->directory, OVERLAY_MANIFEST, path, sizeof(path), err);
     if (!rc && !o->replace && access(path, F_OK) == 0)
         rc = cli_fail(err, KILN_E_IO,
-                      "there is an overlay in '%s' already: 'kilnctl miopen harvest' takes back "
-                      "what is new in it; then remove it, or give --force to write it anew",
+                      "'%s' already contains an overlay: 'kilnctl miopen harvest' imports what is "
+                      "new in it; then remove it, or give --force to replace it",
                       o->directory);
     return rc;
 }
 
-static int fill(struct overlay *o, const struct devices *devices, struct kiln_error *err)
+static int fill_overlay(struct overlay *o, const struct devices *devices, struct kiln_error *err)
 {
     KILN_AUTO(fd) int lock = -1;
     int rc = overlay_lock(o->directory, &lock, err);
@@ -187,10 +189,10 @@ static int fill(struct overlay *o, const struct devices *devices, struct kiln_er
         if (!rc)
             rc = overlay_fill_kernels(o, devices->ids[i], err);
     }
-    return rc ? rc : overlay_notes_write(o->directory, &o->notes, err);
+    return rc ? rc : overlay_manifest_write(o->directory, &o->manifest, err);
 }
 
-/* ---- what to set ---- */
+/* ---- environment variables ---- */
 
 static const struct {
     const char *name, *directory;
@@ -201,9 +203,12 @@ static const struct {
 };
 
 /* An empty directory would hide MIOpen's own databases from it. */
-static bool applies(const struct overlay *o, size_t index) { return index > 0 || o->has_system; }
+static bool is_variable_set(const struct overlay *o, size_t index)
+{
+    return index > 0 || o->has_system;
+}
 
-/* As a shell reads it.  Slurm takes such a line as it stands, so plain paths have no quotes. */
+/* Prints a shell command.  Slurm does not interpret quotes, so plain paths have none. */
 static void print_export(const char *name, const char *directory, const char *part)
 {
     bool plain = true;
@@ -219,7 +224,7 @@ static void print_export(const char *name, const char *directory, const char *pa
     printf("/%s%s\n", part, plain ? "" : "'");
 }
 
-static int report(struct overlay *o, struct kiln_error *err)
+static int report_overlay(struct overlay *o, struct kiln_error *err)
 {
     char value[PATH_MAX + 16];
     KILN_AUTO(json) struct json *json = json_object();
@@ -227,7 +232,7 @@ static int report(struct overlay *o, struct kiln_error *err)
     json_set_text(json, "directory", o->directory);
     json_set(json, "variables", set);
     for (size_t i = 0; i < 3; i++) {
-        if (!applies(o, i))
+        if (!is_variable_set(o, i))
             continue;
         snprintf(value, sizeof(value), "%s/%s", o->directory, variables[i].directory);
         json_set_text(set, variables[i].name, value);
@@ -241,12 +246,12 @@ static int report(struct overlay *o, struct kiln_error *err)
 
 static void overlay_done(struct overlay *o)
 {
-    overlay_notes_done(&o->notes);
+    overlay_manifest_done(&o->manifest);
     json_destroy(o->files);
     json_destroy(o->remarks);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_miopen_overlay(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct overlay_options *o = invocation->options;
     struct devices devices = { .count = 0 };
@@ -257,44 +262,40 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         .files = json_array(),
         .remarks = json_array(),
     };
-    int rc = check(o, err);
+    int rc = check_options(o, err);
     if (!rc)
-        rc = o->database_id ? split(o->database_id, &devices, err)
+        rc = o->database_id ? split_ids(o->database_id, &devices, err)
                             : ask_devices(invocation, &devices, err);
     if (rc)
         return rc;
     choose_forms(&overlay, o);
-    snprintf(overlay.notes.version, sizeof(overlay.notes.version), "%s",
+    snprintf(overlay.manifest.version, sizeof(overlay.manifest.version), "%s",
              o->miopen ? o->miopen : "");
-    overlay.notes.is_shared = o->shared;
+    overlay.manifest.is_shared = o->shared;
     rc = make_directories(&overlay, invocation->words[0], err);
     if (!rc)
-        rc = fill(&overlay, &devices, err);
-    return rc ? rc : report(&overlay, err);
+        rc = fill_overlay(&overlay, &devices, err);
+    return rc ? rc : report_overlay(&overlay, err);
 }
 
 const struct command command_miopen_overlay = {
     .name = "miopen overlay",
-    .words = "FOLDER",
-    .summary = "a directory in which an unmodified MIOpen starts with what kiln has",
+    .words = "DIR",
+    .summary = "create a directory in which an unmodified MIOpen uses kiln's data",
     .help =
-        "Writes into FOLDER what kiln has for the devices: FindDb and PerfDb of the host, your own "
-        "records,\n"
-        "imported kernels, and links to installed packages.  On standard output are the variables "
-        "to set\n"
-        "for the job, so that a shell may say\n"
+        "Writes kiln's data for the devices into DIR: FindDb and PerfDb of the host, your own\n"
+        "records, imported kernels, and links to installed packages.  Prints the environment\n"
+        "variables for the job, so that a shell can run\n"
         "\n"
-        "    eval \"$(kilnctl miopen overlay FOLDER --db-id gfx90a68)\"\n"
+        "    eval \"$(kilnctl miopen overlay DIR --db-id gfx90a68)\"\n"
         "\n"
-        "MIOpen puts what it finds and compiles into FOLDER; 'miopen harvest' takes that back.  "
-        "With\n"
-        "--miopen the forms are chosen that this version reads, and your FindDb records have a "
-        "file of\n"
-        "their own.  Only you may read FOLDER's parts, unless --shared says otherwise.",
+        "MIOpen writes what it finds and compiles into DIR; 'miopen harvest' imports that.  With\n"
+        "--miopen, the files have the formats that this version reads, and your FindDb records\n"
+        "have a file of their own.  Only you can read the files in DIR, unless --shared is given.",
     .least_words = 1,
     .most_words = 1,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct overlay_options),
-    .run = run,
+    .run = run_miopen_overlay,
 };

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The digits at |at|, at most four of them; 0: there is no number. */
+/* The number of digits at |at|; 0 if there is no number of at most four digits. */
 static size_t number_at(const char *at)
 {
     size_t size = strspn(at, "0123456789");
@@ -43,7 +43,7 @@ bool miopen_version_of_path(const char *path, char ret_version[MIOPEN_VERSION_MA
     size_t size = (size_t)(end - directory);
     if (size >= MIOPEN_VERSION_MAX || !is_version(directory, size))
         return false;
-    size -= directory[size - 1] == '.'; /* of a build that no commit is known of */
+    size -= directory[size - 1] == '.'; /* a build without a known commit */
     snprintf(ret_version, MIOPEN_VERSION_MAX, "%.*s", (int)size, directory);
     return true;
 }

@@ -51,7 +51,7 @@ static int copy_all(int fd, int from)
     return errnum;
 }
 
-static int fill(int fd, const struct new_file *file)
+static int fill_file(int fd, const struct new_file *file)
 {
     mode_t mask = umask(0);
     umask(mask);
@@ -62,8 +62,8 @@ static int fill(int fd, const struct new_file *file)
     return errnum;
 }
 
-/* Not every filesystem can rename without replacing; those that cannot have links as a rule. */
-static int move(const char *from, const struct new_file *file)
+/* Some filesystems cannot rename without replacing, but most of those have hard links. */
+static int move_file(const char *from, const struct new_file *file)
 {
     if (file->replace)
         return rename(from, file->path) == 0 ? 0 : errno;
@@ -77,8 +77,7 @@ static int move(const char *from, const struct new_file *file)
     return 0;
 }
 
-/* The rename, too, is to outlive a power cut; where directories cannot be synced nothing is lost.
- */
+/* Makes the rename survive a power failure.  Best effort: not every directory can be synced. */
 static void sync_directory(const char *path)
 {
     char directory[PATH_MAX];
@@ -93,7 +92,7 @@ static void sync_directory(const char *path)
 static int fail_write(const struct new_file *file, int errnum, struct kiln_error *err)
 {
     if (errnum == EEXIST)
-        return cli_fail(err, KILN_E_IO, "'%s' is there already", file->path);
+        return cli_fail(err, KILN_E_IO, "'%s' exists already", file->path);
     cli_fail_errno(err, errnum, "cannot write '%s'", file->path);
     if (errnum == ENOSPC || errnum == EDQUOT)
         err->code = KILN_E_FULL;
@@ -108,20 +107,20 @@ int new_file_write(const struct new_file *file, struct kiln_error *err)
                         file->path, name);
     struct stat seen;
     if (!*name || size < 0 || (size_t)size >= sizeof(beside))
-        return cli_fail(err, KILN_E_INVALID, "'%s' cannot be a file's name", file->path);
+        return cli_fail(err, KILN_E_INVALID, "'%s' is not a valid file name", file->path);
     bool there = lstat(file->path, &seen) == 0;
-    if (there && !S_ISREG(seen.st_mode)) /* moving over a device or a link would take it away */
-        return cli_fail(err, KILN_E_INVALID, "'%s' is there and is no regular file", file->path);
+    if (there && !S_ISREG(seen.st_mode)) /* renaming over a device or a link would remove it */
+        return cli_fail(err, KILN_E_INVALID, "'%s' exists and is not a regular file", file->path);
     if (there && !file->replace)
         return fail_write(file, EEXIST, err);
     int fd = mkostemp(beside, O_CLOEXEC);
     if (fd < 0)
         return fail_write(file, errno, err);
-    int errnum = fill(fd, file);
+    int errnum = fill_file(fd, file);
     if (close(fd) != 0 && !errnum)
         errnum = errno;
     if (!errnum)
-        errnum = move(beside, file);
+        errnum = move_file(beside, file);
     if (errnum) {
         unlink(beside);
         return fail_write(file, errnum, err);

@@ -2,39 +2,40 @@
 #pragma once
 
 /*
- * A directory that an unmodified MIOpen works in: system/, user/ and cache/ below it.
+ * An overlay: a directory with kiln's data in which an unmodified MIOpen works.  Its parts are
+ * system/, user/ and cache/.
  *
- * Role       miopen_overlay.c says what goes in, overlay_fill.c and overlay_kernels.c get it from
- *            kilnd
- * Ownership  struct overlay owns its notes and trees
+ * Role       miopen_overlay.c is the command; overlay_fill.c and overlay_kernels.c fill the
+ *            directory from kilnd
+ * Ownership  struct overlay owns its manifest and trees
  * Threading  main thread; blocks
  */
 #include "cli/kilnctl/admin.h"
-#include "cli/kilnctl/overlay_notes.h"
+#include "cli/kilnctl/overlay_manifest.h"
 
 #include <limits.h>
 
 struct overlay {
     const struct invocation *invocation; /* borrowed */
-    const char *version;                 /* of MIOpen; NULL: not known */
-    const char *dialect, *format;        /* NULL: as recorded, sqlite */
+    const char *version;                 /* MIOpen's version; NULL: not known */
+    const char *dialect, *format;        /* NULL: as recorded, or sqlite */
     bool replace;
     char directory[PATH_MAX]; /* absolute */
-    struct overlay_notes notes;
-    struct json *files;      /* owned: what was written */
+    struct overlay_manifest manifest;
+    struct json *files;      /* owned: the files that were written */
     struct json *remarks;    /* owned */
-    bool has_find, has_perf; /* in system/, of the device at hand */
-    bool has_system;         /* of any device */
+    bool has_find, has_perf; /* system/ has FindDb, PerfDb of the current device */
+    bool has_system;         /* system/ has a database of any device */
 };
 
-/* FindDb and PerfDb of |id|, of the host into system/ and the user's into user/. */
+/* Writes the host's FindDb and PerfDb of |id| into system/, and the user's into user/. */
 CLI_MUST_CHECK int overlay_fill(struct overlay *overlay, const char *id, struct kiln_error *err);
-/* Imported kernels of |id| into cache/, and an installed package of MIOpen's into system/. */
+/* Writes the imported kernels of |id| into cache/, and links an installed package into system/. */
 CLI_MUST_CHECK int overlay_fill_kernels(struct overlay *overlay, const char *id,
                                         struct kiln_error *err);
 
-/* Notes and tells that |name| was written, with |count| of |noun|. */
+/* Records in the manifest that file |name| was written, and reports it with |count| and |noun|. */
 CLI_MUST_CHECK int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count,
                                  const char *noun, struct kiln_error *err);
-/* A sentence on standard error, and in --json. */
+/* Adds a remark, on standard error and in --json. */
 void overlay_remark(struct overlay *overlay, const char *fmt, ...) CLI_PRINTF(2, 3);

@@ -21,10 +21,11 @@ void overlay_remark(struct overlay *overlay, const char *fmt, ...)
     json_append(overlay->remarks, json_text(line));
 }
 
-/* Standard output is for the variables. */
-static void report(const struct overlay *o, const char *name, uint64_t count, const char *noun)
+/* Reports on standard error, because standard output has the environment variables. */
+static void report_written(const struct overlay *o, const char *name, uint64_t count,
+                           const char *noun)
 {
-    char counted[DB_WHO_MAX], line[PATH_MAX + 256];
+    char counted[DB_NAME_MAX], line[PATH_MAX + 256];
     if (o->invocation->common->json)
         return;
     snprintf(line, sizeof(line), "%s/%s: %s", o->directory, name, db_count(count, noun, counted));
@@ -32,7 +33,8 @@ static void report(const struct overlay *o, const char *name, uint64_t count, co
     fprintf(stderr, "%s\n", line);
 }
 
-/* Databases that the job writes to; of text the lines are noted, system/ is not harvested. */
+/* Whether |name| is a database that the job writes to.  Text files have a digest for each line
+ * instead, and system/ is not harvested. */
 static bool wants_digest(const char *name)
 {
     size_t size = strlen(name);
@@ -49,35 +51,34 @@ int overlay_wrote(struct overlay *overlay, const char *name, uint64_t count, con
     json_set_text(json, "file", name);
     json_set_u64(json, strcmp(noun, "kernel") == 0 ? "kernels" : "records", count);
     json_append(overlay->files, json);
-    report(overlay, name, count, noun);
+    report_written(overlay, name, count, noun);
     int rc = overlay_path(overlay->directory, name, path, sizeof(path), err);
     if (!rc)
-        rc = overlay_notes_get(&overlay->notes, name, &file, err);
+        rc = overlay_manifest_get(&overlay->manifest, name, &file, err);
     if (!rc)
-        rc = overlay_stamp_look(path, &file->stamp, err);
+        rc = overlay_fingerprint_stat(path, &file->fingerprint, err);
     if (!rc && wants_digest(name))
-        rc = overlay_stamp_read(path, &file->stamp, err);
+        rc = overlay_fingerprint_read(path, &file->fingerprint, err);
     if (rc)
         return rc;
-    /* The job that will change it begins when this has ended, which is later than any two times
-     * that a filesystem would not tell apart. */
-    file->stamp.is_fresh = false;
+    /* The job starts after this command, and then a change gives the file another time. */
+    file->fingerprint.is_fresh = false;
     return KILN_E_OK;
 }
 
-/* What is there already is not new. */
+/* Records the lines that the file has now, so that harvest ignores them. */
 static int note_lines(struct overlay *o, const char *name, struct kiln_error *err)
 {
     char path[PATH_MAX];
     BUFFER_AUTO struct buffer text = { .size = 0 };
-    struct overlay_file *file = overlay_notes_find(&o->notes, name);
+    struct overlay_file *file = overlay_manifest_find(&o->manifest, name);
     int rc = overlay_path(o->directory, name, path, sizeof(path), err);
     if (!rc)
         rc = overlay_text_read(path, OVERLAY_TEXT_MAX, &text, err);
     return rc ? rc : overlay_lines_add_all(&file->lines, buffer_view(&text), err);
 }
 
-/* A record of another backend is no file that an MIOpen would open. */
+/* MIOpen does not open files of other backends. */
 static bool is_for_miopen(const struct json *entry)
 {
     const char *backend = json_get_text(entry, "backend", "");
@@ -93,16 +94,18 @@ static int write_one(struct overlay *o, const struct db_exported *exported, size
     struct db_file_name parsed;
     if (!db_file_name(given, &parsed) || !parsed.is_miopens ||
         !db_file_system_name(given, as_system))
-        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no tuning file");
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer has no valid tuning file name");
     snprintf(name, sizeof(name), "%s/%.127s", to_user ? "user" : "system",
              to_user ? given : as_system);
     int rc =
         overlay_path(o->directory, to_user ? "user" : "system", directory, sizeof(directory), err);
     if (!rc)
         rc = db_exported_path(directory, to_user ? given : as_system, path, err);
+    const struct new_file file = { .path = path,
+                                   .replace = o->replace,
+                                   .mode = overlay_file_mode(o->manifest.is_shared) };
     if (!rc)
-        rc = db_exported_write(exported, index, path, o->replace,
-                               overlay_file_mode(o->notes.is_shared), err);
+        rc = db_exported_write(exported, index, &file, err);
     if (!rc)
         rc = overlay_wrote(o, name, json_get_u64(entry, "records", 0), "record", err);
     if (!rc && to_user && !parsed.is_sqlite)
@@ -110,28 +113,34 @@ static int write_one(struct overlay *o, const struct db_exported *exported, size
     return rc;
 }
 
-/* |tier| and what is below it into system/, or of the user alone into user/. */
-static int fill(struct overlay *o, const char *id, const char *kind, const char *tier, bool to_user,
-                bool *ret_any, struct kiln_error *err)
+/* One kind of records of one device. */
+struct selection {
+    const char *id, *kind, *tier;
+    bool to_user; /* writes only |tier|, into user/; else |tier| and those below it, into system/ */
+};
+
+/* Sets |ret_any|, unless NULL, if a file was written. */
+static int fill_tier(struct overlay *o, const struct selection *s, bool *ret_any,
+                     struct kiln_error *err)
 {
     DB_EXPORTED_AUTO struct db_exported exported = { .count = 0 };
     KILN_AUTO(json) struct json *ask = json_object();
-    bool is_find = strcmp(kind, "find") == 0;
-    json_set_text(ask, "kind", kind);
-    json_set_text(ask, "database_id", id);
-    json_set_text(ask, "tier", tier);
-    if (!to_user)
+    bool is_find = strcmp(s->kind, "find") == 0;
+    json_set_text(ask, "kind", s->kind);
+    json_set_text(ask, "database_id", s->id);
+    json_set_text(ask, "tier", s->tier);
+    if (!s->to_user)
         json_set_bool(ask, "merged", true);
-    db_set_text(ask, is_find ? "dialect" : "format", is_find ? o->dialect : o->format);
-    if (to_user)
-        db_set_text(ask, "version", o->version);
+    admin_set_text(ask, is_find ? "dialect" : "format", is_find ? o->dialect : o->format);
+    if (s->to_user)
+        admin_set_text(ask, "version", o->version);
     int rc = db_exported_get(o->invocation, ask, &exported, err);
     if (rc == KILN_E_NOT_FOUND)
         return KILN_E_OK;
     for (size_t i = 0; i < exported.count && !rc; i++) {
         if (!is_for_miopen(db_exported_entry(&exported, i)))
             continue;
-        rc = write_one(o, &exported, i, to_user, err);
+        rc = write_one(o, &exported, i, s->to_user, err);
         if (ret_any)
             *ret_any |= !rc;
     }
@@ -141,27 +150,32 @@ static int fill(struct overlay *o, const char *id, const char *kind, const char 
 static void remark_missing(struct overlay *o, const char *id)
 {
     if (!o->has_find && !o->has_perf)
-        overlay_remark(o, "no tuning database is imported for %s: MIOpen goes on with its own", id);
+        overlay_remark(o, "no tuning database is imported for %s: MIOpen uses its own", id);
     else if (!o->has_find || !o->has_perf)
         overlay_remark(o,
-                       "there is no %s for %s in kiln: MIOpen will see none at all, not even its "
-                       "own; 'kilnctl db import' takes that over",
+                       "kiln has no %s for %s, and in the overlay MIOpen does not see its own: "
+                       "'kilnctl db import' imports it",
                        o->has_find ? "PerfDb" : "FindDb", id);
 }
 
 int overlay_fill(struct overlay *overlay, const char *id, struct kiln_error *err)
 {
-    /* MIOpen's name of a user's FindDb holds its version; where that is not known, the user's
-     * records go where they are found all the same. */
+    /* MIOpen names a user's FindDb after its version.  If the version is not known, the user's
+     * records go into system/, where every version finds them. */
     const char *find_tier = overlay->version ? "host" : "user";
+    const struct selection
+        find = { .id = id, .kind = "find", .tier = find_tier },
+        perf = { .id = id, .kind = "perf", .tier = "host" },
+        user_find = { .id = id, .kind = "find", .tier = "user", .to_user = true },
+        user_perf = { .id = id, .kind = "perf", .tier = "user", .to_user = true };
     overlay->has_find = overlay->has_perf = false;
-    int rc = fill(overlay, id, "find", find_tier, false, &overlay->has_find, err);
+    int rc = fill_tier(overlay, &find, &overlay->has_find, err);
     if (!rc)
-        rc = fill(overlay, id, "perf", "host", false, &overlay->has_perf, err);
+        rc = fill_tier(overlay, &perf, &overlay->has_perf, err);
     if (!rc && overlay->version)
-        rc = fill(overlay, id, "find", "user", true, NULL, err);
+        rc = fill_tier(overlay, &user_find, NULL, err);
     if (!rc)
-        rc = fill(overlay, id, "perf", "user", true, NULL, err);
+        rc = fill_tier(overlay, &user_perf, NULL, err);
     if (rc)
         return rc;
     overlay->has_system |= overlay->has_find || overlay->has_perf;

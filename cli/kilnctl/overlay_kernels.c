@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/kilnctl/overlay.h"
 
-#include "cli/kilnctl/new_file.h"
-#include "cli/kilnctl/snapshot.h"
+#include "cli/kilnctl/db_exported.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +11,7 @@
 
 /* ---- imported kernels ---- */
 
-struct caches {          /* what kernel_export answers */
+struct caches {          /* the answer to kernel_export */
     struct json *answer; /* owned */
     int fds[FILES_MAX];  /* owned */
     size_t count;
@@ -43,7 +42,8 @@ static int ask_caches(struct overlay *o, const char *id, const char *version,
     return admin_call(o->invocation, &call, &ret_caches->answer, err);
 }
 
-/* The kernels of one MIOpen: the only ones, else those of none in particular. */
+/* Gets the kernels of one MIOpen version: of the given one or the only one, else those that are
+ * stored without a version. */
 static int choose_caches(struct overlay *o, const char *id, struct caches *ret_caches,
                          struct kiln_error *err)
 {
@@ -54,9 +54,9 @@ static int choose_caches(struct overlay *o, const char *id, struct caches *ret_c
         return rc;
     rc = ask_caches(o, id, "none", ret_caches, err);
     overlay_remark(o,
-                   "there are kernels of several versions of MIOpen for %s: --miopen chooses one; "
-                   "taken are %s",
-                   id, rc ? "none" : "those of none in particular");
+                   "there are kernels of several versions of MIOpen for %s: choose one with "
+                   "--miopen; %s",
+                   id, rc ? "no kernels were written" : "those without a version were written");
     return rc;
 }
 
@@ -66,17 +66,16 @@ static int write_cache(struct overlay *o, const char *id, const struct caches *c
     char name[160], path[PATH_MAX];
     uint64_t descriptor = json_get_u64(entry, "descriptor", UINT64_MAX);
     if (descriptor >= caches->count)
-        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer names no file that it sent");
+        return cli_fail(err, KILN_E_CORRUPT,
+                        "kilnd's answer refers to a file that it did not send");
     snprintf(name, sizeof(name), "cache/%.64s.ukdb", id);
     int rc = overlay_path(o->directory, name, path, sizeof(path), err);
-    if (!rc && snapshot_has_log(path))
-        rc = cli_fail(err, KILN_E_BUSY, "'%s' is in use (there is a log beside it)", path);
     const struct new_file file = { .path = path,
                                    .replace = o->replace,
-                                   .mode = overlay_file_mode(o->notes.is_shared),
+                                   .mode = overlay_file_mode(o->manifest.is_shared),
                                    .from = caches->fds[descriptor] };
     if (!rc)
-        rc = new_file_write(&file, err);
+        rc = db_write(&file, err);
     return rc ? rc : overlay_wrote(o, name, json_get_u64(entry, "kernels", 0), "kernel", err);
 }
 
@@ -92,7 +91,8 @@ static int fill_cache(struct overlay *o, const char *id, struct kiln_error *err)
 
 /* ---- a package ---- */
 
-/* One in WAL mode MIOpen cannot read where it may not write: bytes 18 and 19 say so. */
+/* MIOpen cannot read a database in WAL mode without write access.  Bytes 18 and 19 of SQLite's
+ * header are 1 if the database is not in WAL mode. */
 static bool is_readable_package(const char *path)
 {
     unsigned char head[20];
@@ -122,11 +122,11 @@ static int link_package(struct overlay *o, const char *id, const char *package, 
     if (o->replace)
         unlink(path);
     if (symlink(package, path) != 0)
-        return cli_fail_errno(err, errno, "cannot make the link '%s'", path);
+        return cli_fail_errno(err, errno, "cannot create the link '%s'", path);
     return overlay_wrote(o, name, kernels, "kernel", err);
 }
 
-/* Hundreds of MiB that lie on this host already: not copied. */
+/* Links the package instead of copying hundreds of MiB. */
 static int fill_package(struct overlay *o, const char *id, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
@@ -138,8 +138,7 @@ static int fill_package(struct overlay *o, const char *id, struct kiln_error *er
     if (!package)
         return KILN_E_OK;
     if (!is_readable_package(path)) {
-        overlay_remark(
-            o, "the package '%.300s' is not used: you may not read it, or MIOpen could not", path);
+        overlay_remark(o, "the package '%.300s' is not used: you or MIOpen cannot read it", path);
         return KILN_E_OK;
     }
     return link_package(o, id, path, json_get_u64(package, "kernels", 0), err);
@@ -148,6 +147,6 @@ static int fill_package(struct overlay *o, const char *id, struct kiln_error *er
 int overlay_fill_kernels(struct overlay *overlay, const char *id, struct kiln_error *err)
 {
     int rc = fill_cache(overlay, id, err);
-    /* Without a system database MIOpen goes on with its own directory, and its packages there. */
+    /* Without a system database, MIOpen uses its own directory and the packages in it. */
     return rc || !overlay->has_system ? rc : fill_package(overlay, id, err);
 }

@@ -16,13 +16,13 @@ void overlay_lines_done(struct overlay_lines *lines)
 
 int overlay_lines_add(struct overlay_lines *lines, uint64_t digest, struct kiln_error *err)
 {
-    if (lines->count == lines->room) {
-        size_t room = lines->room ? lines->room * 2 : 256;
-        uint64_t *grown = realloc(lines->digests, room * sizeof(*grown));
+    if (lines->count == lines->capacity) {
+        size_t capacity = lines->capacity ? lines->capacity * 2 : 256;
+        uint64_t *grown = realloc(lines->digests, capacity * sizeof(*grown));
         if (!grown)
             return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the lines of an overlay");
         lines->digests = grown;
-        lines->room = room;
+        lines->capacity = capacity;
     }
     lines->digests[lines->count++] = digest;
     return KILN_E_OK;
@@ -40,13 +40,13 @@ void overlay_lines_sort(struct overlay_lines *lines)
         qsort(lines->digests, lines->count, sizeof(*lines->digests), by_value);
 }
 
-static bool have(const struct overlay_lines *lines, uint64_t digest)
+static bool has_digest(const struct overlay_lines *lines, uint64_t digest)
 {
     return lines->count > 0 &&
            bsearch(&digest, lines->digests, lines->count, sizeof(digest), by_value) != NULL;
 }
 
-/* The next line of |*text| without its end; false when there is none that has one. */
+/* Takes the next complete line from |*text|, without its line feed.  False if there is none. */
 static bool next_line(struct bytes *text, struct bytes *ret_line)
 {
     const uint8_t *end = text->size > 0 ? memchr(text->data, '\n', text->size) : NULL;
@@ -73,7 +73,7 @@ size_t overlay_lines_new(const struct overlay_lines *lines, struct bytes text,
     struct bytes line;
     size_t count = 0;
     while (next_line(&text, &line)) {
-        bool is_new = line.size > 0 && !have(lines, bytes_hash(line, 0));
+        bool is_new = line.size > 0 && !has_digest(lines, bytes_hash(line, 0));
         if (is_new)
             buffer_put(ret_new, line.data, line.size);
         buffer_put_u8(ret_new, '\n');
@@ -82,8 +82,8 @@ size_t overlay_lines_new(const struct overlay_lines *lines, struct bytes text,
     return count;
 }
 
-/* The job that made the file may have put anything in its place: nothing is waited for, and no link
- * is followed. */
+/* The job may have replaced the file by anything.  Therefore neither blocks on a pipe nor follows a
+ * link. */
 static int open_regular(const char *path, FILE **ret_in, struct kiln_error *err)
 {
     struct stat seen;
@@ -120,7 +120,8 @@ int overlay_text_read(const char *path, size_t most, struct buffer *ret_text,
     if (unread)
         return cli_fail(err, KILN_E_IO, "cannot read '%s'", path);
     if (ret_text->failed)
-        return cli_fail(err, KILN_E_FULL, "'%s' is larger than %zu MiB, or memory is short", path,
+        return cli_fail(err, KILN_E_FULL,
+                        "'%s' is larger than %zu MiB, or there is not enough memory", path,
                         most >> 20);
     return KILN_E_OK;
 }

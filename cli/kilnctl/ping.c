@@ -12,15 +12,15 @@ static const struct option options[] = {
       "pings to send, one after the other (1)", 1, 1000000 },
 };
 
-static int compare(const void *a, const void *b)
+static int compare_times(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a;
     uint64_t y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
 
-static int send(const struct invocation *invocation, uint64_t *times, size_t count,
-                struct kiln_error *err)
+static int send_pings(const struct invocation *invocation, uint64_t *times, size_t count,
+                      struct kiln_error *err)
 {
     bool json = invocation->common->json;
     for (size_t i = 0; i < count; i++) {
@@ -48,17 +48,17 @@ static int print_json(const struct kiln_status *status, const uint64_t *times, s
     return output_json(json, err);
 }
 
-static void print(const struct kiln_status *status, const uint64_t *times, size_t count)
+static void print_times(const struct kiln_status *status, const uint64_t *times, size_t count)
 {
     char least[UNITS_TEXT_MAX], median[UNITS_TEXT_MAX], most[UNITS_TEXT_MAX];
-    printf("%s, pid %d, at %s: %zu of %zu answered; least %s, median %s, most %s\n", status->daemon,
+    printf("%s, pid %d, at %s: %zu of %zu answered; min %s, median %s, max %s\n", status->daemon,
            status->daemon_pid, status->socket_path, count, count,
            units_seconds((double)times[0] / 1e9, least),
            units_seconds((double)times[count / 2] / 1e9, median),
            units_seconds((double)times[count - 1] / 1e9, most));
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_ping(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct ping_options *o = invocation->options;
     size_t count = o->count.given ? (size_t)o->count.value : 1;
@@ -66,15 +66,15 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     struct kiln_status status = { .size = sizeof(status) };
     if (!times)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for %zu times", count);
-    int rc = send(invocation, times, count, err);
+    int rc = send_pings(invocation, times, count, err);
     if (!rc)
         rc = kiln_client_status(invocation->client, &status, err);
     if (rc)
         return rc;
-    qsort(times, count, sizeof(*times), compare);
+    qsort(times, count, sizeof(*times), compare_times);
     if (invocation->common->json)
         return print_json(&status, times, count, err);
-    print(&status, times, count);
+    print_times(&status, times, count);
     return KILN_E_OK;
 }
 
@@ -82,9 +82,9 @@ const struct command command_ping = {
     .name = "ping",
     .words = "",
     .summary = "check that the daemon answers, and how fast",
-    .help = "Sends a ping and waits for the answer, then prints the round trips' times.",
+    .help = "Sends pings, waits for each answer, and prints the round-trip times.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct ping_options),
-    .run = run,
+    .run = run_ping,
 };

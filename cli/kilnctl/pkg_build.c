@@ -13,7 +13,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* kilnd may still be finding out which compiler can do the target: a matter of seconds. */
+/* kilnd may still be finding out which compiler supports the target, which takes seconds. */
 #define TRIES_MAX 10
 #define NAP_MS 1000
 
@@ -25,20 +25,20 @@ struct build_options {
 #define AT(field) offsetof(struct build_options, field)
 static const struct option options[] = {
     { "target", 't', OPTION_TEXT, AT(target), "TARGET",
-      "what to compile for: gfx90a, gfx1100, ... (needed)", 0, 0 },
+      "the target: gfx90a, gfx1100, ... (required)", 0, 0 },
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID",
       "MIOpen's name of the device: gfx90a68 for 104 compute units", 0, 0 },
     { "problems", 0, OPTION_TEXT, AT(problems), "FILE",
-      "MIOpenDriver command lines, as prefetch reads them (needed)", 0, 0 },
-    { "output", 'o', OPTION_TEXT, AT(output), "OUT", "the package to write (needed)", 0, 0 },
+      "MIOpenDriver command lines, as for prefetch (required)", 0, 0 },
+    { "output", 'o', OPTION_TEXT, AT(output), "OUT", "the package to write (required)", 0, 0 },
     { "format", 0, OPTION_TEXT, AT(format), "kdb|kiln",
-      "kdb: MIOpen's; kiln: with sources' and compilers' identities (as OUT ends)", 0, 0 },
-    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "compiler to use; see 'toolchain ls'", 0,
-      0 },
+      "kdb: MIOpen's format; kiln: also records sources and compilers (by OUT's ending)", 0, 0 },
+    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "the compiler to use; see 'toolchain ls'",
+      0, 0 },
     { "key", 0, OPTION_TEXT, AT(key), "FILE",
-      "sign it with this secret key: writes OUT" SIGN_SUFFIX " as well", 0, 0 },
+      "sign the package with this secret key; also writes OUT" SIGN_SUFFIX, 0, 0 },
     { "keep-going", 'k', OPTION_FLAG, AT(keep_going), NULL,
-      "write what could be built although something failed", 0, 0 },
+      "write the package even if some problems failed", 0, 0 },
 };
 #undef AT
 
@@ -47,11 +47,11 @@ struct build {
     const struct build_options *o;       /* borrowed */
     const char *format;
     struct prefetch prefetch; /* owned */
-    struct json *reply;       /* owned; NULL before kilnd built it */
-    int package;              /* owned: what came back; -1 */
+    struct json *reply;       /* owned; NULL before kilnd built the package */
+    int package;              /* owned: the package's descriptor; -1: none yet */
     char *manifest;           /* owned; NULL: not signed */
     bool written;
-    uint64_t failures; /* that kilnd met beyond the prefetch's */
+    uint64_t failures; /* problems that failed while kilnd built the package */
 };
 
 static void build_done(struct build *b)
@@ -62,7 +62,7 @@ static void build_done(struct build *b)
     free(b->manifest);
 }
 
-/* ---- the question ---- */
+/* ---- the request ---- */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -70,10 +70,10 @@ static bool ends_with(const char *text, const char *end)
     return size >= ending && strcmp(text + size - ending, end) == 0;
 }
 
-static int check(struct build *b, struct kiln_error *err)
+static int check_options(struct build *b, struct kiln_error *err)
 {
     const struct build_options *o = b->o;
-    const char *missing = !o->target     ? "--target: what to compile for, such as gfx90a"
+    const char *missing = !o->target     ? "--target, such as gfx90a"
                           : !o->problems ? "--problems: a file of MIOpenDriver command lines"
                           : !o->output   ? "--output: the package to write, such as gfx90a68.kdb"
                                          : NULL;
@@ -81,7 +81,7 @@ static int check(struct build *b, struct kiln_error *err)
         return cli_fail(err, KILN_E_INVALID, "pkg build needs %s", missing);
     b->format = o->format ? o->format : ends_with(o->output, ".kpkg") ? "kiln" : "kdb";
     if (strcmp(b->format, "kdb") != 0 && strcmp(b->format, "kiln") != 0)
-        return cli_fail(err, KILN_E_INVALID, "there is no format '%s': kdb or kiln", b->format);
+        return cli_fail(err, KILN_E_INVALID, "unknown format '%s': choose kdb or kiln", b->format);
     const struct built_name name = { .file = new_file_name(o->output),
                                      .target = o->target,
                                      .database_id = o->database_id,
@@ -92,7 +92,8 @@ static int check(struct build *b, struct kiln_error *err)
     return o->key ? sign_check_key(o->key, err) : KILN_E_OK;
 }
 
-/* Without a database id the name was checked before. */
+/* Says how to name the package if it applies to no device as it is.  Without a database id, the
+ * name was checked before. */
 static void advise_on_name(const struct build *b)
 {
     const char *name = new_file_name(b->o->output);
@@ -105,8 +106,8 @@ static void advise_on_name(const struct build *b)
     if (named && ends_with(name, ending))
         return;
     snprintf(text, sizeof(text),
-             "kilnctl: to apply to %.64s it must be installed as '%.64s%s': 'kilnctl pkg install "
-             "--name' does",
+             "kilnctl: to apply to %.64s, the package must be installed as '%.64s%s': use 'kilnctl "
+             "pkg install --name'",
              id ? id : "a device", id ? id : "<database id>", ending);
     output_clean(text, false);
     fprintf(stderr, "%s\n", text);
@@ -142,7 +143,7 @@ static int ask_once(struct build *b, const struct json *ask, int problems, struc
                                      .ret_file_count = &count };
     int rc = admin_call(b->invocation, &call, &b->reply, err);
     if (!rc && count == 0)
-        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer came without the package");
+        return cli_fail(err, KILN_E_CORRUPT, "kilnd's answer contains no package");
     return rc;
 }
 
@@ -171,7 +172,7 @@ static int ask_daemon(struct build *b, struct kiln_error *err)
     return rc ? cli_while(err, "building the package") : KILN_E_OK;
 }
 
-/* Those of the prefetch were told as they came. */
+/* The failures of the prefetch were printed as they happened. */
 static void print_failures(const struct build *b)
 {
     const struct json *failed = json_get(b->reply, "failed");
@@ -203,7 +204,7 @@ static int write_files(struct build *b, struct kiln_error *err)
     return rc;
 }
 
-/* It would have the new package refused. */
+/* With an old manifest, the new package would be rejected. */
 static void advise_on_old_manifest(const struct build *b)
 {
     char path[PATH_MAX];
@@ -212,21 +213,21 @@ static void advise_on_old_manifest(const struct build *b)
         return;
     output_clean(path, false);
     fprintf(stderr,
-            "kilnctl: '%s' is of an earlier package: remove it, or sign this one with "
+            "kilnctl: '%s' belongs to an earlier package: remove it, or sign this package with "
             "'kilnctl pkg sign'\n",
             path);
 }
 
-static int build(struct build *b, struct kiln_error *err)
+static int build_package(struct build *b, struct kiln_error *err)
 {
-    int rc = check(b, err);
+    int rc = check_options(b, err);
     if (!rc)
         rc = prefetch_all(b, err);
     bool some = rc == KILN_E_COMPILE_FAILED && b->prefetch.report.done > 0;
     if (some && !b->o->keep_going)
         return cli_fail(err, rc,
                         "%zu failed, %zu of %zu problems are ready: nothing was written; "
-                        "--keep-going writes those",
+                        "with --keep-going, the package has those",
                         b->prefetch.report.failed, b->prefetch.report.done,
                         b->prefetch.report.problems);
     if (rc && !some)
@@ -239,8 +240,8 @@ static int build(struct build *b, struct kiln_error *err)
     failed = failed > b->failures ? failed : b->failures;
     if (failed && !b->o->keep_going)
         return cli_fail(err, KILN_E_COMPILE_FAILED,
-                        "%llu problem%s could not be built: nothing was written; --keep-going "
-                        "writes the others",
+                        "%llu problem%s could not be built: nothing was written; with "
+                        "--keep-going, the package has the others",
                         (unsigned long long)failed, failed == 1 ? "" : "s");
     rc = write_files(b, err);
     if (!rc && failed)
@@ -249,9 +250,9 @@ static int build(struct build *b, struct kiln_error *err)
     return rc;
 }
 
-/* ---- telling ---- */
+/* ---- the report ---- */
 
-static void print(const struct build *b)
+static void print_package(const struct build *b)
 {
     char line[1024], kernels[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
     snprintf(line, sizeof(line), "wrote '%.400s': %s, %s%s", b->o->output,
@@ -286,12 +287,12 @@ static int print_json(const struct build *b, int rc, struct kiln_error *err)
     return rc ? rc : printed;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_build(const struct invocation *invocation, struct kiln_error *err)
 {
     __attribute__((cleanup(build_done))) struct build b = { .invocation = invocation,
                                                             .o = invocation->options,
                                                             .package = -1 };
-    int rc = build(&b, err);
+    int rc = build_package(&b, err);
     if (b.written) {
         advise_on_name(&b);
         advise_on_old_manifest(&b);
@@ -299,7 +300,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (invocation->common->json)
         return b.prefetch.begun ? print_json(&b, rc, err) : rc;
     if (b.written)
-        print(&b);
+        print_package(&b);
     return rc;
 }
 
@@ -307,15 +308,14 @@ const struct command command_pkg_build = {
     .name = "pkg build",
     .words = "",
     .summary = "compile problems into a package; needs no GPU",
-    .help = "Has every kernel compiled that the problems in FILE need ('-': standard input), and "
-            "writes them\n"
-            "into the package OUT, for hosts that shall not compile.  Any target that a compiler "
-            "of this\n"
-            "host can build will do.  The same inputs make the same bytes.  Nothing is written "
-            "when\n"
-            "anything failed, unless with --keep-going; the exit status is 1 even then.",
+    .help =
+        "Compiles every kernel that the problems in FILE need ('-': standard input), and writes\n"
+        "the kernels into the package OUT, for hosts that should not compile.  Works for every\n"
+        "target that a compiler of this host supports.  The same inputs give the same bytes.  If\n"
+        "anything fails, nothing is written, unless --keep-going is given; the exit status is 1\n"
+        "in both cases.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct build_options),
-    .run = run,
+    .run = run_pkg_build,
 };

@@ -11,7 +11,8 @@ static enum colour colour_of(const char *coverage)
     return strcmp(coverage, "none") == 0 ? COLOUR_RED : COLOUR_YELLOW;
 }
 
-/* Those that answer: kilnd also tells of some that are for other numbers of compute units. */
+/* Lists the packages that apply.  kilnd also reports packages for other numbers of compute units.
+ */
 static void join_packages(const struct json *gpu, char *text, size_t size)
 {
     size_t used = 0;
@@ -38,7 +39,7 @@ static void add_row(struct table *table, const struct json *gpu)
     table_cell(table, "%s", *packages ? packages : "-");
 }
 
-/* Alike GPUs have the same sentence: once is enough. */
+/* Prints each message once: GPUs of the same kind have the same message. */
 static void print_messages(const struct json *gpus)
 {
     for (const struct json *j = json_first(gpus); j; j = json_next(j)) {
@@ -53,7 +54,7 @@ static void print_messages(const struct json *gpus)
     }
 }
 
-static int print(const struct json *reply, struct kiln_error *err)
+static int print_coverage(const struct json *reply, struct kiln_error *err)
 {
     static const struct column columns[] = {
         { "NODE", ALIGN_RIGHT }, { "ARCH", ALIGN_LEFT },     { "UNITS", ALIGN_RIGHT },
@@ -63,7 +64,7 @@ static int print(const struct json *reply, struct kiln_error *err)
     const char *skipped = json_get_text(reply, "skipped", "");
     int rc = KILN_E_OK;
     if (json_count(gpus) == 0) {
-        puts("this host has no AMD GPU that its driver shows");
+        puts("this host has no AMD GPU, or its driver does not show it");
     } else {
         __attribute__((cleanup(table_auto))) struct table *table = table_create(columns, 6);
         for (const struct json *j = json_first(gpus); j; j = json_next(j))
@@ -72,27 +73,27 @@ static int print(const struct json *reply, struct kiln_error *err)
         print_messages(gpus);
     }
     if (*skipped)
-        output_lines(stdout, "left out: ", skipped);
+        output_lines(stdout, "skipped: ", skipped);
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_coverage(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "package_coverage", NULL, &reply, err);
     if (rc)
         return rc;
-    return invocation->common->json ? output_json(reply, err) : print(reply, err);
+    return invocation->common->json ? output_json(reply, err) : print_coverage(reply, err);
 }
 
 const struct command command_pkg_coverage = {
     .name = "pkg coverage",
     .words = "",
-    .summary = "which packages fit the GPUs of this host",
+    .summary = "show which packages apply to the GPUs of this host",
     .help = "Says for each AMD GPU of this host whether a package applies to it:\n"
-            "  exact      one for its processor and its number of compute units\n"
-            "  arch       one for its processor, whatever the number\n"
+            "  exact      a package for its processor and its number of compute units\n"
+            "  arch       a package for its processor with any number of compute units\n"
             "  other-...  only for its processor with another number: not used\n"
-            "  none       none at all: kernels are compiled when they are first needed",
-    .run = run,
+            "  none       no package: kernels are compiled when they are first requested",
+    .run = run_pkg_coverage,
 };

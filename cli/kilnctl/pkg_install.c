@@ -19,21 +19,22 @@ struct install_options {
 #define AT(field) offsetof(struct install_options, field)
 static const struct option options[] = {
     { "name", 0, OPTION_TEXT, AT(name), "NAME",
-      "what to call it, such as gfx90a68.kdb (as PATH or URL ends)", 0, 0 },
-    { "sha256", 0, OPTION_TEXT, AT(sha256), "HEX", "refuse it unless this is its SHA-256", 0, 0 },
+      "the package's name, such as gfx90a68.kdb (from PATH or URL)", 0, 0 },
+    { "sha256", 0, OPTION_TEXT, AT(sha256), "HEX",
+      "the SHA-256 of the file; any other file is rejected", 0, 0 },
     { "manifest", 0, OPTION_TEXT, AT(manifest), "FILE",
-      "its signed manifest (PATH.manifest where there is one)", 0, 0 },
+      "its signed manifest (PATH.manifest if it exists)", 0, 0 },
     { "replace-signed", 0, OPTION_FLAG, AT(replace_signed), NULL,
-      "also put an unsigned package in the place of a signed one", 0, 0 },
+      "allow an unsigned package to replace a signed one", 0, 0 },
 };
 #undef AT
 
-/* What goes to kilnd beside the words. */
-struct luggage {
-    int package, manifest; /* owned; -1 */
+/* The files that are sent to kilnd. */
+struct files {
+    int package, manifest; /* owned; -1: none */
 };
 
-static void luggage_done(struct luggage *l)
+static void files_done(struct files *l)
 {
     fd_auto(&l->package);
     fd_auto(&l->manifest);
@@ -56,15 +57,17 @@ static int open_manifest(const char *path, const char *given, int *ret_fd, struc
     return snapshot_open_plain(beside, ret_fd, err);
 }
 
-/* MIOpen may have a user's cache open; what was signed or summed up must come as it is. */
+/* Opens a snapshot if MIOpen may have the file open.  A file with a signature or a SHA-256 is
+ * opened as it is. */
 static int open_package(const char *path, bool as_it_is, int *ret_fd, struct kiln_error *err)
 {
     struct snapshot snapshot;
     bool log = snapshot_has_log(path);
     if (log && as_it_is)
         return cli_fail(err, KILN_E_INVALID,
-                        "'%s' is in use (there is a log beside it, which no manifest or SHA-256 "
-                        "covers): end the programs that use it, or install without those",
+                        "'%s' is in use: there is a log next to it, which no manifest or SHA-256 "
+                        "covers.  End the programs that use it, or install without manifest and "
+                        "SHA-256",
                         path);
     if (as_it_is || !(log || ends_with(path, ".ukdb")))
         return snapshot_open_plain(path, ret_fd, err);
@@ -77,12 +80,12 @@ static int open_package(const char *path, bool as_it_is, int *ret_fd, struct kil
 }
 
 static int open_path(const struct install_options *o, const char *path, struct json *ask,
-                     struct luggage *luggage, struct kiln_error *err)
+                     struct files *files, struct kiln_error *err)
 {
-    int rc = open_manifest(path, o->manifest, &luggage->manifest, err);
-    bool as_it_is = luggage->manifest >= 0 || o->sha256;
+    int rc = open_manifest(path, o->manifest, &files->manifest, err);
+    bool as_it_is = files->manifest >= 0 || o->sha256;
     if (!rc)
-        rc = open_package(path, as_it_is, &luggage->package, err);
+        rc = open_package(path, as_it_is, &files->package, err);
     if (rc)
         return rc;
     char *full = realpath(path, NULL);
@@ -97,7 +100,7 @@ static int set_url(const struct install_options *o, const char *url, struct json
 {
     if (o->manifest)
         return cli_fail(err, KILN_E_INVALID,
-                        "--manifest goes with a PATH: the manifest of a URL is fetched from "
+                        "--manifest works only with a PATH: the manifest of a URL is fetched from "
                         "URL" SIGN_SUFFIX);
     json_set_text(ask, "url", url);
     if (o->name)
@@ -105,16 +108,16 @@ static int set_url(const struct install_options *o, const char *url, struct json
     return KILN_E_OK;
 }
 
-static int install(const struct invocation *invocation, struct json **ret_reply,
-                   struct kiln_error *err)
+static int install_package(const struct invocation *invocation, struct json **ret_reply,
+                           struct kiln_error *err)
 {
     const struct install_options *o = invocation->options;
     const char *word = invocation->words[0];
     KILN_AUTO(json) struct json *ask = json_object();
-    __attribute__((cleanup(luggage_done))) struct luggage luggage = { -1, -1 };
+    __attribute__((cleanup(files_done))) struct files files = { -1, -1 };
     int rc = o->sha256 ? url_set_sha256(o->sha256, ask, err) : KILN_E_OK;
     if (!rc)
-        rc = url_is(word) ? set_url(o, word, ask, err) : open_path(o, word, ask, &luggage, err);
+        rc = url_is(word) ? set_url(o, word, ask, err) : open_path(o, word, ask, &files, err);
     if (rc)
         return rc;
     if (o->replace_signed)
@@ -124,13 +127,13 @@ static int install(const struct invocation *invocation, struct json **ret_reply,
     call_progress_init(&progress, url_label(word, label));
     const struct admin_call call = { .request = "package_install",
                                      .arguments = ask,
-                                     .file = luggage.package,
-                                     .second_file = luggage.manifest,
+                                     .file = files.package,
+                                     .second_file = files.manifest,
                                      .progress = &progress };
     return admin_call(invocation, &call, ret_reply, err);
 }
 
-static void print(const struct json *package)
+static void print_package(const struct json *package)
 {
     char line[1024], kernels[UNITS_TEXT_MAX], size[UNITS_TEXT_MAX];
     const char *signer = json_get_text(package, "signer", "");
@@ -154,11 +157,12 @@ static bool fits_gpu(const struct json *gpu, const char *name)
     return false;
 }
 
-/* One for other hosts is installed all the same: a node image is made anywhere. */
+/* Says so if the package applies to no GPU of this host.  That is not an error: node images are
+ * built on any host. */
 static void note_fit(const struct invocation *invocation, const struct json *package)
 {
     KILN_AUTO(json) struct json *coverage = NULL;
-    struct kiln_error unknown = { .code = KILN_E_OK }; /* then nothing is said of it */
+    struct kiln_error unknown = { .code = KILN_E_OK }; /* then nothing is printed */
     const char *name = json_get_text(package, "name", "?");
     if (admin_ask(invocation, "package_coverage", NULL, &coverage, &unknown))
         return;
@@ -168,18 +172,18 @@ static void note_fit(const struct invocation *invocation, const struct json *pac
             return;
     }
     if (json_count(gpus) > 0)
-        puts("it fits no GPU of this host: 'kilnctl pkg coverage' shows what would");
+        puts("it applies to no GPU of this host; 'kilnctl pkg coverage' shows which would");
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_install(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
-    int rc = install(invocation, &reply, err);
+    int rc = install_package(invocation, &reply, err);
     if (rc)
         return rc;
     if (invocation->common->json)
         return output_json(reply, err);
-    print(reply);
+    print_package(reply);
     note_fit(invocation, reply);
     return KILN_E_OK;
 }
@@ -188,20 +192,18 @@ const struct command command_pkg_install = {
     .name = "pkg install",
     .words = "PATH|URL",
     .summary = "install a package of precompiled kernels",
-    .help = "Installs a .kdb, .kdb.bz2, .ukdb or .kpkg file, or what a URL (https, http, file) "
-            "leads to.\n"
-            "Every kernel of it is checked first; nothing is installed when any is damaged.  "
-            "PATH is\n"
-            "opened with your rights, a URL with kilnd's.  What is cut off is resumed and tried "
-            "again.\n"
-            "\n"
-            "A package applies to the GPUs that its name says: gfx90a68.kdb to gfx90a with 104 "
-            "compute\n"
-            "units (hexadecimal; up to 64 it is decimal: gfx906_60), gfx90a.kdb to any gfx90a.",
+    .help =
+        "Installs a .kdb, .kdb.bz2, .ukdb or .kpkg file from PATH or from a URL (https, http,\n"
+        "file).  Every kernel is checked first; if one is damaged, nothing is installed.  PATH is\n"
+        "opened with your permissions, a URL with kilnd's.  An interrupted download is resumed.\n"
+        "\n"
+        "The name of a package decides to which GPUs it applies: gfx90a68.kdb to a gfx90a with\n"
+        "104 compute units (hexadecimal; numbers up to 64 are decimal, as in gfx906_60),\n"
+        "gfx90a.kdb to any gfx90a.",
     .least_words = 1,
     .most_words = 1,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct install_options),
-    .run = run,
+    .run = run_pkg_install,
 };

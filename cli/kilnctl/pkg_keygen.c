@@ -9,7 +9,7 @@ struct keygen_options {
 
 static const struct option options[] = {
     { "directory", 0, OPTION_TEXT, offsetof(struct keygen_options, directory), "DIR",
-      "where to write them (the working directory)", 0, 0 },
+      "the directory for the keys (the working directory)", 0, 0 },
 };
 
 static int print_json(const char *directory, const char *name, struct kiln_error *err)
@@ -23,7 +23,7 @@ static int print_json(const char *directory, const char *name, struct kiln_error
     return output_json(json, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_keygen(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct keygen_options *o = invocation->options;
     const char *directory = o->directory ? o->directory : ".", *name = invocation->words[0];
@@ -33,9 +33,9 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     if (invocation->common->json)
         return print_json(directory, name, err);
     printf(
-        "%s/%s.key  the secret key: keep it to yourself; 'kilnctl pkg sign --key' takes it\n"
-        "%s/%s.pub  the public key: goes into the directory trusted_keys ('kilnctl config' tells "
-        "where) of every host that shall trust it\n",
+        "%s/%s.key  the secret key: keep it private; 'kilnctl pkg sign --key' uses it\n"
+        "%s/%s.pub  the public key: copy it into the directory trusted_keys (see 'kilnctl config') "
+        "of every host that should trust it\n",
         directory, name, directory, name);
     return KILN_E_OK;
 }
@@ -43,14 +43,14 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_pkg_keygen = {
     .name = "pkg keygen",
     .words = "NAME",
-    .summary = "make a pair of keys for signing packages",
-    .help = "Writes NAME.key (Ed25519, readable by you alone) and NAME.pub.  Needs no kilnd, and "
-            "never\n"
-            "replaces a key.",
+    .summary = "create a key pair for signing packages",
+    .help =
+        "Writes NAME.key (Ed25519; only you can read it) and NAME.pub.  Needs no kilnd, and never\n"
+        "replaces a key.",
     .least_words = 1,
     .most_words = 1,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct keygen_options),
-    .run = run,
+    .run = run_pkg_keygen,
 };

@@ -17,7 +17,7 @@ static void add_row(struct table *table, const struct json *package)
     table_cell(table, "%s", json_get_text(package, "path", "-"));
 }
 
-/* They are in a directory of packages, and a user may well wonder why nothing comes from them. */
+/* Explains why files in the package directories are not used. */
 static void print_refused(const struct json *refused)
 {
     for (const struct json *j = json_first(refused); j; j = json_next(j)) {
@@ -42,40 +42,38 @@ static int print_packages(const struct json *packages, struct kiln_error *err)
     return table_print(table, stdout, err);
 }
 
-static int print(const struct json *reply, struct kiln_error *err)
+static int print_list(const struct json *reply, struct kiln_error *err)
 {
     const struct json *packages = json_get(reply, "packages"),
                       *refused = json_get(reply, "refused");
     bool none = json_count(packages) == 0, some_refused = json_count(refused) > 0;
     int rc = none ? KILN_E_OK : print_packages(packages, err);
     if (none)
-        puts(some_refused ? "none of the packages that are here is used"
+        puts(some_refused ? "none of the packages found is used"
                           : "no packages are installed: 'kilnctl pkg install' installs one, "
-                            "'kilnctl pkg coverage' tells which the GPUs here would use");
+                            "'kilnctl pkg coverage' shows which ones this host's GPUs would use");
     if (some_refused)
         putchar('\n');
     print_refused(refused);
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_ls(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "package_list", NULL, &reply, err);
     if (rc)
         return rc;
-    return invocation->common->json ? output_json(reply, err) : print(reply, err);
+    return invocation->common->json ? output_json(reply, err) : print_list(reply, err);
 }
 
 const struct command command_pkg_ls = {
     .name = "pkg ls",
     .words = "",
-    .summary = "the installed packages",
+    .summary = "list the installed packages",
     .help =
-        "Lists the packages of precompiled kernels that kilnd serves from: those that 'pkg "
-        "install'\n"
-        "installed, and those it found in the directories of the setting package_path; below them "
-        "the files\n"
-        "in these directories that it does not use, and why.",
-    .run = run,
+        "Lists the packages of precompiled kernels that kilnd uses: those that 'pkg install'\n"
+        "installed, and those in the directories of the setting package_path.  Below them, lists\n"
+        "the files in these directories that are not used, with the reasons.",
+    .run = run_pkg_ls,
 };

@@ -24,7 +24,7 @@ static int remove_one(const struct invocation *invocation, const char *name, str
     return KILN_E_OK;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_rm(const struct invocation *invocation, struct kiln_error *err)
 {
     SEVERAL_AUTO struct several packages;
     KILN_AUTO(json) struct json *json = json_object();
@@ -43,10 +43,11 @@ const struct command command_pkg_rm = {
     .name = "pkg rm",
     .words = "NAME...",
     .summary = "remove installed packages",
-    .help = "Removes packages that 'pkg install' installed.  What jobs have got from them already "
-            "stays\n"
-            "valid.  Packages in the directories of package_path are their owners' to remove.",
+    .help =
+        "Removes packages that 'pkg install' installed.  Kernels that jobs have already loaded\n"
+        "from them stay valid.  Packages in the directories of package_path can only be removed\n"
+        "by their owners.",
     .least_words = 1,
     .most_words = SIZE_MAX,
-    .run = run,
+    .run = run_pkg_rm,
 };

@@ -15,24 +15,32 @@ static const struct option options[] = {
       0, 0 },
 };
 
-/* A package, and its kernels as they come: rows of a table, or items of a JSON array. */
+/* A package and its kernels, which become rows of a table or items of a JSON array. */
 struct showing {
     const char *name;
-    struct json *package; /* owned: of the first page, without kernels */
+    struct json *package; /* borrowed: the package without its kernels */
     struct table *table;  /* NULL: JSON */
     FILE *rows;
     bool begun;
 };
 
-static int ask_page(const struct invocation *invocation, const char *name, uint64_t after,
-                    bool rows, struct json **ret_page, struct kiln_error *err)
+static int ask_package(const struct invocation *invocation, const char *name,
+                       struct json **ret_package, struct kiln_error *err)
+{
+    KILN_AUTO(json) struct json *ask = json_object();
+    json_set_text(ask, "name", name);
+    json_set_u64(ask, "count", 0);
+    return admin_ask(invocation, "package_show", ask, ret_package, err);
+}
+
+/* The rows with an id above |after|. */
+static int ask_rows(const struct invocation *invocation, const char *name, uint64_t after,
+                    struct json **ret_page, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *ask = json_object();
     json_set_text(ask, "name", name);
     if (after)
         json_set_u64(ask, "after", after);
-    if (!rows)
-        json_set_u64(ask, "count", 0);
     return admin_ask(invocation, "package_show", ask, ret_page, err);
 }
 
@@ -43,10 +51,10 @@ static void add_row(struct table *table, const struct json *row)
     table_cell(table, "%s", units_size(json_get_u64(row, "size", 0), size));
     table_cell(table, "%s", units_size(json_get_u64(row, "stored", 0), stored));
     table_cell(table, "%s", json_get_text(row, "name", ""));
-    table_cell(table, "'%s'", json_get_text(row, "args", "")); /* blanks count */
+    table_cell(table, "'%s'", json_get_text(row, "args", "")); /* quoted, because blanks matter */
 }
 
-static int add(struct showing *s, const struct json *row, struct kiln_error *err)
+static int add_kernel(struct showing *s, const struct json *row, struct kiln_error *err)
 {
     if (s->table) {
         add_row(s->table, row);
@@ -65,10 +73,10 @@ static int list_rows(const struct invocation *invocation, struct showing *s, str
     uint64_t after = 0;
     for (bool more = true; more;) {
         KILN_AUTO(json) struct json *page = NULL;
-        int rc = ask_page(invocation, s->name, after, true, &page, err);
+        int rc = ask_rows(invocation, s->name, after, &page, err);
         for (const struct json *j = rc ? NULL : json_first(json_get(page, "rows")); j && !rc;
              j = json_next(j))
-            rc = add(s, j, err);
+            rc = add_kernel(s, j, err);
         if (rc)
             return rc;
         uint64_t next = json_get_u64(page, "next", 0);
@@ -100,7 +108,7 @@ static int show_table(const struct invocation *invocation, struct showing *s,
     return table_print(table, stdout, err);
 }
 
-/* "{...}" without its end, so that a member can follow. */
+/* Prints an object without the final brace, so that a member can follow. */
 static bool begin_object(const struct json *object, FILE *out)
 {
     KILN_AUTO(mem) char *text = json_print(object, false);
@@ -110,7 +118,7 @@ static bool begin_object(const struct json *object, FILE *out)
     return fprintf(out, "%.*s%s", (int)size - 1, text, size > 2 ? "," : "") > 0;
 }
 
-/* Put together as text: a tree of 100 000 kernels would be many times as large. */
+/* Builds the JSON as text: a tree of 100 000 kernels would take many times the memory. */
 static int show_json(const struct invocation *invocation, struct showing *s, struct kiln_error *err)
 {
     KILN_AUTO(mem) char *text = NULL;
@@ -128,12 +136,12 @@ static int show_json(const struct invocation *invocation, struct showing *s, str
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_show(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct show_options *o = invocation->options;
     KILN_AUTO(json) struct json *package = NULL;
     struct showing showing = { .name = invocation->words[0] };
-    int rc = ask_page(invocation, showing.name, 0, false, &package, err);
+    int rc = ask_package(invocation, showing.name, &package, err);
     if (rc == KILN_E_NOT_FOUND && !*err->text)
         return cli_fail(err, rc, "no package '%s' is installed; 'kilnctl pkg ls' lists them",
                         showing.name);
@@ -149,14 +157,14 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_pkg_show = {
     .name = "pkg show",
     .words = "NAME",
-    .summary = "everything known of one package",
-    .help = "Prints where the installed package NAME came from and what it holds; with --rows each "
-            "kernel's\n"
-            "name and arguments, between quotes as blanks count, as well.",
+    .summary = "show everything known about one package",
+    .help = "Prints the origin and the contents of the installed package NAME.  With --rows, also\n"
+            "lists each kernel's name and arguments.  The arguments are quoted, because blanks in\n"
+            "them matter.",
     .least_words = 1,
     .most_words = 1,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct show_options),
-    .run = run,
+    .run = run_pkg_show,
 };

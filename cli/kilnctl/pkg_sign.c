@@ -11,7 +11,7 @@ struct sign_options {
 
 static const struct option options[] = {
     { "key", 0, OPTION_TEXT, offsetof(struct sign_options, key), "FILE",
-      "the secret key, as 'pkg keygen' made it (needed)", 0, 0 },
+      "the secret key, made by 'pkg keygen' (required)", 0, 0 },
 };
 
 static int sign_one(const char *key, const char *path, struct kiln_error *err)
@@ -19,10 +19,11 @@ static int sign_one(const char *key, const char *path, struct kiln_error *err)
     KILN_AUTO(fd) int fd = -1;
     KILN_AUTO(mem) char *manifest = NULL;
     if (snapshot_has_log(path))
-        return cli_fail(err, KILN_E_INVALID,
-                        "'%s' is in use (there is a log beside it, which would not be signed): end "
-                        "the programs that use it",
-                        path);
+        return cli_fail(
+            err, KILN_E_INVALID,
+            "'%s' is in use: there is a log next to it, which would not be signed.  End "
+            "the programs that use it",
+            path);
     int rc = snapshot_open_plain(path, &fd, err);
     if (!rc)
         rc = sign_manifest(key, fd, new_file_name(path), &manifest, err);
@@ -40,13 +41,13 @@ static void note_signed(const struct invocation *invocation, const char *path, s
     printf("wrote '%s'\n", line);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_sign(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct sign_options *o = invocation->options;
     int rc = o->key
                  ? sign_check_key(o->key, err)
                  : cli_fail(err, KILN_E_INVALID,
-                            "pkg sign needs --key: a secret key; 'kilnctl pkg keygen' makes one");
+                            "pkg sign needs --key, a secret key; 'kilnctl pkg keygen' creates one");
     if (rc)
         return rc;
     SEVERAL_AUTO struct several packages;
@@ -69,12 +70,12 @@ const struct command command_pkg_sign = {
     .words = "PACKAGE...",
     .summary = "sign packages, so that others can trust them",
     .help = "Writes PACKAGE" SIGN_SUFFIX
-            " beside each package: its name, size and SHA-256, signed with your\n"
-            "secret key.  'pkg install' fetches and checks it.  Needs no kilnd.",
+            " next to each package: its name, size and SHA-256, signed with\n"
+            "your secret key.  'pkg install' fetches and checks it.  Needs no kilnd.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct sign_options),
-    .run = run,
+    .run = run_pkg_sign,
 };

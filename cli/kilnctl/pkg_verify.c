@@ -6,14 +6,15 @@
 
 #include <string.h>
 
-static void print(const struct json *report)
+static void print_report(const struct json *report)
 {
     char line[512], kernels[UNITS_TEXT_MAX];
     snprintf(line, sizeof(line), "%.255s: %s, all good", json_get_text(report, "name", "?"),
              units_kernels(json_get_u64(report, "kernels", 0), kernels));
     output_clean(line, false);
     puts(line);
-    /* It was damaged when it was looked up, and is not any more: the disk, or memory. */
+    /* Kernels that were damaged when they were looked up and are good now: disk or memory may be
+     * failing. */
     for (const struct json *j = json_first(json_get(report, "quarantine")); j; j = json_next(j)) {
         snprintf(line, sizeof(line), "  failed before: %.160s: %.300s",
                  json_get_text(j, "kernel", "?"), json_get_text(j, "text", ""));
@@ -22,17 +23,17 @@ static void print(const struct json *report)
     }
 }
 
-static int judge(const struct json *report, const char *name, struct kiln_error *err)
+static int judge_report(const struct json *report, const char *name, struct kiln_error *err)
 {
     uint64_t kernels = json_get_u64(report, "kernels", 0);
     uint64_t damaged = json_get_u64(report, "damaged", 0);
     if (damaged == 0)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_CORRUPT,
-                    "%llu of %llu kernels of '%.100s' are damaged (%.200s): they are treated as "
-                    "not there; install the package again",
+                    "%llu of %llu kernels of '%.100s' are damaged (%.200s) and not used; install "
+                    "the package again",
                     (unsigned long long)damaged, (unsigned long long)kernels, name,
-                    json_get_text(report, "first", "no more is known"));
+                    json_get_text(report, "first", "no details"));
 }
 
 static int verify_one(const struct invocation *invocation, const char *name,
@@ -47,13 +48,13 @@ static int verify_one(const struct invocation *invocation, const char *name,
         return cli_fail(err, rc, "no package '%s' is installed; 'kilnctl pkg ls' lists them", name);
     if (rc)
         return rc;
-    rc = judge(*ret_report, name, err);
+    rc = judge_report(*ret_report, name, err);
     if (!rc && !invocation->common->json)
-        print(*ret_report);
+        print_report(*ret_report);
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_pkg_verify(const struct invocation *invocation, struct kiln_error *err)
 {
     SEVERAL_AUTO struct several packages;
     KILN_AUTO(json) struct json *json = json_object();
@@ -75,10 +76,11 @@ const struct command command_pkg_verify = {
     .name = "pkg verify",
     .words = "NAME...",
     .summary = "unpack and check every kernel of packages",
-    .help = "Unpacks each kernel of the installed packages named and checks it against the size "
-            "and the\n"
-            "digest beside it.  Exits with 1 when any is damaged.  Takes as long as it takes.",
+    .help =
+        "Unpacks each kernel of the named packages and checks it against its recorded size and\n"
+        "digest.  The exit status is 1 if a kernel is damaged.  There is no time limit unless\n"
+        "--timeout is given.",
     .least_words = 1,
     .most_words = SIZE_MAX,
-    .run = run,
+    .run = run_pkg_verify,
 };

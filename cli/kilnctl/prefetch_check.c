@@ -5,15 +5,16 @@
 
 #include <string.h>
 
-/* What kilnd's toolchains are known to make of one target. */
+/* What is known about the toolchains' support of one target. */
 struct verdict {
-    unsigned works, fails, unexplained; /* of the last also those that could not be tried now */
-    bool named;                         /* the toolchain that was asked for is here */
-    char names[256], tried[256];        /* "hiprtc, clang" */
+    unsigned works, fails;
+    unsigned unexplained;        /* fail without a reason, or could not be tried now */
+    bool named;                  /* the requested toolchain exists */
+    char names[256], tried[256]; /* "hiprtc, clang" */
     char reasons[sizeof(((struct kiln_error *)0)->log)]; /* one line for each that fails */
 };
 
-/* kilnd writes features in an order of its own. */
+/* Compares targets: kilnd may write the features in another order. */
 static bool is_same_target(const char *known, const char *asked)
 {
     size_t arch = strcspn(asked, ":");
@@ -44,8 +45,8 @@ static void note_failure(struct verdict *v, const char *name, const char *detail
     v->unexplained += !*detail;
 }
 
-static void judge(struct verdict *v, const struct json *toolchain, const char *target,
-                  const char *wanted)
+static void judge_toolchain(struct verdict *v, const struct json *toolchain, const char *target,
+                            const char *wanted)
 {
     const char *name = json_get_text(toolchain, "name", "?");
     add_line(v->names, sizeof(v->names), ", ", name);
@@ -64,33 +65,34 @@ static void judge(struct verdict *v, const struct json *toolchain, const char *t
         v->unexplained += is_same_target(json_get_text(j, "target", ""), target);
 }
 
-static int conclude(const struct verdict *v, const char *target, const char *toolchain,
-                    bool *ret_doubtful, struct kiln_error *err)
+static int conclude_check(const struct verdict *v, const char *target, const char *toolchain,
+                          bool *ret_doubtful, struct kiln_error *err)
 {
     if (toolchain && !v->named)
-        return cli_fail(err, KILN_E_NOT_FOUND, "there is no toolchain '%s' here; here are: %s",
-                        toolchain, *v->names ? v->names : "none");
+        return cli_fail(err, KILN_E_NOT_FOUND,
+                        "there is no toolchain '%s' on this host; it has: %s", toolchain,
+                        *v->names ? v->names : "none");
     *ret_doubtful = v->works == 0;
-    /* A toolchain that was asked for by name gets its try, and the rest says kilnd better. */
+    /* A toolchain that the user named is tried in any case: then kilnd's own error is better. */
     if (v->works > 0 || v->fails == 0 || v->unexplained > 0 || toolchain)
         return KILN_E_OK;
     int rc = cli_fail(err, KILN_E_UNSUPPORTED,
-                      "no compiler of this host can build for '%s' (tried: %s): it is misspelt, or "
-                      "needs another compiler",
+                      "no compiler of this host can build for '%s' (tried: %s): the target is "
+                      "misspelt or needs another compiler",
                       target, v->tried);
     snprintf(err->log, sizeof(err->log), "%s", v->reasons);
     return rc;
 }
 
-/* A package of the target's arch may have the kernels that nothing here can compile: then each
- * problem finds out. */
+/* Whether a package has the target's arch.  It may have the kernels that no compiler can build, so
+ * the prefetch is not rejected as a whole. */
 static bool packages_may_serve(const struct invocation *invocation, const char *target)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     struct kiln_error ignored = { .code = KILN_E_OK };
     size_t arch = strcspn(target, ":");
     if (admin_ask(invocation, "package_list", NULL, &reply, &ignored))
-        return false; /* an older kilnd has none */
+        return false; /* an older kilnd, without packages */
     for (const struct json *j = json_first(json_get(reply, "packages")); j; j = json_next(j)) {
         if (strncmp(json_get_text(j, "database_id", ""), target, arch) == 0)
             return true;
@@ -98,8 +100,8 @@ static bool packages_may_serve(const struct invocation *invocation, const char *
     return false;
 }
 
-/* As HIP names devices: those with sramecc or xnack in LLVM's "User Guide for AMDGPU Backend"
- * (table of processors).  Archs that have neither are named without features, and are not here. */
+/* Archs whose targets HIP names with features: those with sramecc or xnack in the table of
+ * processors of LLVM's "User Guide for AMDGPU Backend". */
 static const struct arch_features {
     const char *arch, *usual;
 } with_features[] = {
@@ -121,8 +123,8 @@ const char *prefetch_note(const char *target, char text[PREFETCH_NOTE_MAX])
         if (strcmp(known->arch, target) != 0)
             continue;
         snprintf(text, PREFETCH_NOTE_MAX,
-                 "jobs on such GPUs ask for %s%s, or what 'kiln-driver devices' prints there: the "
-                 "kernels for '%s' are others, and serve none of them",
+                 "jobs on such GPUs usually request kernels for %s%s ('kiln-driver devices' shows "
+                 "the exact target there); they do not use kernels for '%s'",
                  known->arch, known->usual, target);
         return text;
     }
@@ -142,8 +144,8 @@ static int check_toolchains(const struct invocation *invocation, const char *tar
     if (rc)
         return rc;
     for (const struct json *j = json_first(json_get(reply, "toolchains")); j; j = json_next(j))
-        judge(&verdict, j, target, toolchain);
-    return conclude(&verdict, target, toolchain, ret_doubtful, err);
+        judge_toolchain(&verdict, j, target, toolchain);
+    return conclude_check(&verdict, target, toolchain, ret_doubtful, err);
 }
 
 int prefetch_check(const struct invocation *invocation, const char *target, const char *toolchain,

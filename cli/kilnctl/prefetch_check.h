@@ -2,19 +2,20 @@
 #pragma once
 
 /*
- * What is wrong with every problem of a prefetch is said once, before the first of them.
+ * Checks target and toolchain of a prefetch, so that an error that all problems share is reported
+ * once, before the first.
  */
 #include "cli/kilnctl/command.h"
 
 #define PREFETCH_NOTE_MAX 320
-/* What is worth knowing of |target|: where GPUs of that arch state features, and it states none,
- * that kernels for it are not what jobs on them ask for.  NULL: nothing. */
+/* Warns if GPUs of that arch state features and |target| does not: jobs on them will not use its
+ * kernels.  Returns |text|, or NULL if there is nothing to warn about. */
 const char *prefetch_note(const char *target, char text[PREFETCH_NOTE_MAX]);
 
-/* Asks kilnd, which tries its compilers where it does not know yet.  KILN_E_INVALID for a target
- * that is none, KILN_E_NOT_FOUND for a toolchain that is not here, KILN_E_UNSUPPORTED where no
- * compiler can build for |target|.  |toolchain| NULL leaves the choice.  |ret_doubtful|: nothing
- * is known to work, and only a compile tells what is wrong. */
+/* Asks kilnd, which tries its compilers if necessary.  KILN_E_INVALID if |target| is malformed,
+ * KILN_E_NOT_FOUND if the host has no such toolchain, KILN_E_UNSUPPORTED if no compiler can build
+ * for |target|.  |toolchain| may be NULL.  Sets |ret_doubtful| if no compiler is known to work, so
+ * that only a compile shows the error. */
 CLI_MUST_CHECK int prefetch_check(const struct invocation *invocation, const char *target,
                                   const char *toolchain, bool *ret_doubtful,
                                   struct kiln_error *err);

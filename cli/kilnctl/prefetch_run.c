@@ -8,13 +8,13 @@
 
 #include <string.h>
 
-/* Problems sent together where no number of jobs is given.  Bounded so that one that never comes is
- * noticed within TIMEOUT_MS, not at the end of a long file. */
+/* Problems in one request if --jobs is not given.  The limit bounds how late a missing answer is
+ * noticed: after TIMEOUT_MS, not at the end of a long file. */
 #define BATCH 256u
-/* 256 kernels of some seconds each, on a machine of one core. */
+/* Enough for 256 kernels of some seconds each on a machine with one core. */
 #define TIMEOUT_MS (30 * 60 * 1000)
 
-/* Answers of one batch arrive with their place in it. */
+/* Answers carry their index within a batch; |first| is the batch's index in the prefetch. */
 struct batch {
     struct prefetch *prefetch;
     size_t first;
@@ -53,7 +53,7 @@ static int read_problems(struct prefetch *p, const char *path, struct kiln_error
         rc = err->code;
     }
     if (!rc && file.count == 0)
-        rc = cli_fail(err, KILN_E_INVALID, "'%s' holds no MIOpenDriver command lines", path);
+        rc = cli_fail(err, KILN_E_INVALID, "'%s' contains no MIOpenDriver command lines", path);
     p->report.lines = file.count;
     p->report.problems = p->problems.count;
     p->report.repeats = p->problems.repeats;
@@ -113,7 +113,7 @@ static void break_off(struct prefetch *p, const struct kiln_error *why)
     atomic_store(&p->next, p->problems.count);
 }
 
-static void *work(void *context)
+static void *request_plans(void *context)
 {
     struct prefetch *p = context;
     for (size_t i = atomic_fetch_add(&p->next, 1); i < p->problems.count;
@@ -131,14 +131,14 @@ static void *work(void *context)
     return NULL;
 }
 
-/* One thread a problem in flight; the first one is this. */
+/* Uses one thread per concurrent problem; the calling thread is one of them. */
 static int run_threads(struct prefetch *p, size_t count, struct kiln_error *err)
 {
     pthread_t threads[PREFETCH_JOBS_MAX];
     size_t started = 0;
-    while (started + 1 < count && pthread_create(&threads[started], NULL, work, p) == 0)
+    while (started + 1 < count && pthread_create(&threads[started], NULL, request_plans, p) == 0)
         started++;
-    work(p);
+    request_plans(p);
     for (size_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     if (p->broken)
@@ -146,8 +146,9 @@ static int run_threads(struct prefetch *p, size_t count, struct kiln_error *err)
     return p->broken;
 }
 
-/* Whether all that was asked for is there; |rc| is what broke it off, if anything did. */
-static int judge(const struct prefetch *p, int rc, struct kiln_error *err)
+/* Returns KILN_E_OK if every kernel is ready.  |rc| is the error that ended the prefetch early, if
+ * any. */
+static int judge_prefetch(const struct prefetch *p, int rc, struct kiln_error *err)
 {
     const struct prefetch_report *r = &p->report;
     if (rc)
@@ -160,7 +161,7 @@ static int judge(const struct prefetch *p, int rc, struct kiln_error *err)
     return KILN_E_OK;
 }
 
-/* The first problem alone, where it may fail for a reason that all the others share. */
+/* Requests the first problem alone, because it may fail for a reason that all problems share. */
 static int try_first(struct prefetch *p, bool doubtful, struct kiln_error *err)
 {
     struct kiln_plan *plan = NULL;
@@ -190,7 +191,7 @@ static int run_all(struct prefetch *p, size_t jobs, bool doubtful, struct kiln_e
     progress_clear(&p->progress);
     p->report.seconds = (double)(now_ns() - started) / 1e9;
     p->begun = !rc || p->report.done + p->report.failed > 0;
-    return p->begun ? judge(p, rc, err) : rc;
+    return p->begun ? judge_prefetch(p, rc, err) : rc;
 }
 
 int prefetch_run(const struct prefetch_question *question, struct prefetch *ret_prefetch,

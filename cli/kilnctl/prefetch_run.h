@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Problems read from a file and all their kernels made to be there, with progress.
+ * Reads problems from a file and requests all their kernels, with progress.
  *
- * Role       what `prefetch` does, and `pkg build` before it asks for the package
- * Ownership  prefetch_done releases, also after a failure; texts are borrowed
- * Threading  the caller's thread, and threads that end before prefetch_run returns
+ * Role       the work of `prefetch`, and the first step of `pkg build`
+ * Ownership  prefetch_done releases everything, also after a failure; texts are borrowed
+ * Threading  uses the caller's thread and threads that end before prefetch_run returns
  */
 #include "cli/kilnctl/command.h"
 #include "cli/kilnctl/prefetch_report.h"
@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* More threads than this would only wait for each other. */
+/* The largest --jobs: more threads would only wait for each other. */
 #define PREFETCH_JOBS_MAX 256
 
 struct prefetch_question {
@@ -24,11 +24,11 @@ struct prefetch_question {
     const char *path; /* MIOpenDriver command lines; "-": standard input */
     const char *target;
     const char *database_id, *toolchain, *solver; /* NULL: none, or kilnd's choice */
-    size_t jobs;                                  /* problems in flight; 0: as kilnd allows */
-    const char *label;                            /* of the progress */
+    size_t jobs;                                  /* concurrent problems; 0: as kilnd allows */
+    const char *label;                            /* of the progress bar */
 };
 
-/* One prefetch; what its threads share is behind the lock. */
+/* One prefetch, shared by its threads. */
 struct prefetch {
     struct kiln_client *client;
     struct kiln_plan_options options;
@@ -38,15 +38,14 @@ struct prefetch {
     pthread_mutex_t lock; /* guards report, progress, broken, err */
     struct prefetch_report report;
     struct progress progress;
-    bool json;          /* failures are not printed as they come */
-    bool begun;         /* something was answered: the report says more than the error */
+    bool json;          /* failures are not printed as they happen */
+    bool begun;         /* kilnd answered at least one problem, so the report is worth printing */
     atomic_size_t next; /* first problem that no thread has taken */
-    int broken;         /* the code that ended it before all were answered */
+    int broken;         /* the code of the error that ended the prefetch early */
     struct kiln_error err;
 };
 
-/* KILN_E_OK when every kernel is there.  KILN_E_COMPILE_FAILED when some are not, and the others
- * are. */
+/* KILN_E_OK if every kernel is ready.  KILN_E_COMPILE_FAILED if some are not. */
 CLI_MUST_CHECK int prefetch_run(const struct prefetch_question *question,
                                 struct prefetch *ret_prefetch, struct kiln_error *err);
 void prefetch_done(struct prefetch *prefetch); /* accepts a zeroed one */

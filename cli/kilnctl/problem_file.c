@@ -29,7 +29,7 @@ static uint32_t *write_numbers(const struct problem_set *problems)
     return numbers;
 }
 
-static int fill(int fd, const uint32_t *numbers, size_t size)
+static int fill_file(int fd, const uint32_t *numbers, size_t size)
 {
     const char *from = (const char *)numbers;
     for (size_t at = 0; at < size;) {
@@ -47,7 +47,8 @@ int problem_file_make(const struct problem_set *problems, int *ret_fd, struct ki
     if (fd < 0)
         return cli_fail_errno(err, errno, "cannot make a memory file for the problems");
     uint32_t *numbers = write_numbers(problems);
-    int errnum = numbers ? fill(fd, numbers, problems->count * NUMBERS * sizeof(*numbers)) : ENOMEM;
+    int errnum =
+        numbers ? fill_file(fd, numbers, problems->count * NUMBERS * sizeof(*numbers)) : ENOMEM;
     free(numbers);
     if (errnum) {
         close(fd);

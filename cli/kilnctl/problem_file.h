@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Problems as they go to kilnd in bulk: a sealed memory file of 25 little-endian u32 each, in the
- * order of struct kiln_problem's members behind |size|.
+ * Many problems in one file for kilnd: a sealed memory file with 25 little-endian u32 per problem,
+ * in the order of the members of struct kiln_problem after |size|.
  *
  * Ownership  the descriptor is the caller's
  */

@@ -21,9 +21,9 @@ struct report_options {
 #define AT(field) offsetof(struct report_options, field)
 static const struct option options[] = {
     { "output", 'o', OPTION_TEXT, AT(file), "FILE",
-      "where to write it; an older report is replaced", 0, 0 },
+      "the file to write; an older report is replaced (required)", 0, 0 },
     { "since", 0, OPTION_TIME, AT(since), "TIME",
-      "how far back the charts go, such as 7d; without it all that is kept", 0, 0 },
+      "how far back the charts go, such as 7d (all recorded history)", 0, 0 },
 };
 #undef AT
 
@@ -62,8 +62,8 @@ static int ask_history(const struct invocation *invocation, uint64_t now, struct
     return admin_ask(invocation, "history", question, ret_reply, err);
 }
 
-static int gather(const struct invocation *invocation, uint64_t now, struct answers *a,
-                  struct kiln_error *err)
+static int gather_answers(const struct invocation *invocation, uint64_t now, struct answers *a,
+                          struct kiln_error *err)
 {
     struct kiln_error unused = { 0 };
     int rc = admin_ask(invocation, "status", NULL, &a->status, err);
@@ -77,7 +77,7 @@ static int gather(const struct invocation *invocation, uint64_t now, struct answ
         rc = ask_ledger(invocation, "uid", &a->by_user, err);
     if (!rc)
         rc = ask_ledger(invocation, "program", &a->by_program, err);
-    /* There may be no tuning.db, and a host may have no GPU: their parts say so. */
+    /* There may be no tuning.db or no GPU; the report says so. */
     if (!rc && admin_ask(invocation, "tuning_stats", NULL, &a->tuning, &unused))
         a->tuning = NULL;
     if (!rc && admin_ask(invocation, "package_coverage", NULL, &a->coverage, &unused))
@@ -85,23 +85,24 @@ static int gather(const struct invocation *invocation, uint64_t now, struct answ
     return rc;
 }
 
-/* Whose content it is decides, not its name: no other file is lost to a slip of the hand. */
+/* Refuses to replace a file that is not a report, so that a typing error destroys nothing. */
 static int check_place(const char *path, struct kiln_error *err)
 {
     char begin[sizeof(REPORT_MARK)] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return KILN_E_OK; /* none there, or new_file_write says what is wrong */
+        return KILN_E_OK; /* no such file, or new_file_write reports the error */
     ssize_t got = read(fd, begin, strlen(REPORT_MARK));
     close(fd);
     if (got == 0 || strcmp(begin, REPORT_MARK) == 0)
         return KILN_E_OK;
     return cli_fail(err, KILN_E_INVALID,
-                    "'%s' is there already, and it is no report: remove it, or name another file",
+                    "'%s' exists already and is not a report: remove it, or name another file",
                     path);
 }
 
-/* It names users and programs: who wants others to read it says so once, and it stays so. */
+/* A report names users and programs, so a new one is private.  An existing report keeps its mode.
+ */
 static mode_t mode_for(const char *path)
 {
     struct stat seen;
@@ -127,7 +128,8 @@ static int write_page(const struct report *report, const char *path, struct kiln
     return new_file_write(&file, err);
 }
 
-static int conclude(const struct invocation *invocation, const char *path, struct kiln_error *err)
+static int report_written(const struct invocation *invocation, const char *path,
+                          struct kiln_error *err)
 {
     if (!invocation->common->json) {
         db_say("wrote '%s'", path);
@@ -138,7 +140,7 @@ static int conclude(const struct invocation *invocation, const char *path, struc
     return output_json(done, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_report(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct report_options *o = invocation->options;
     __attribute__((cleanup(answers_done))) struct answers a = { 0 };
@@ -148,7 +150,7 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
         return cli_fail(err, KILN_E_INVALID, "report needs -o FILE, such as -o kiln.html");
     int rc = check_place(o->file, err);
     if (!rc)
-        rc = gather(invocation, now, &a, err);
+        rc = gather_answers(invocation, now, &a, err);
     if (rc)
         return rc;
     if (gethostname(host, sizeof(host)) == 0)
@@ -164,22 +166,20 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
                                    .tuning = a.tuning,
                                    .coverage = a.coverage };
     rc = write_page(&report, o->file, err);
-    return rc ? rc : conclude(invocation, o->file, err);
+    return rc ? rc : report_written(invocation, o->file, err);
 }
 
 const struct command command_report = {
     .name = "report",
     .words = "",
-    .summary = "a page for a browser: hit rate, time saved, who fills the store",
-    .help = "Writes one HTML file that needs nothing else: no script, no network.  It shows the "
-            "hit rate\n"
-            "and the compile time saved over the weeks, misses by reason, the store by target, "
-            "user and\n"
-            "program, the slowest compiles, tuning coverage, and kilnd itself.  Users other than "
-            "you are\n"
-            "named only where you are an administrator.",
+    .summary = "write an HTML report: hit rate, time saved, contents of the store",
+    .help =
+        "Writes one self-contained HTML file without scripts or network access.  It shows the hit\n"
+        "rate and the compile time saved over time, misses by reason, the store by target, user\n"
+        "and program, the slowest compiles, tuning coverage, and kilnd itself.  Other users are\n"
+        "named only if you are an administrator.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct report_options),
-    .run = run,
+    .run = run_report,
 };

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Columns over time as inline SVG.  Labels are HTML beside it, so that they keep their size on
- * narrow screens.
+ * A chart of columns over time as inline SVG.  Labels are HTML next to it, so that they keep their
+ * size on narrow screens.
  *
  * Threading  one stream, one thread
  */
@@ -15,12 +15,12 @@
 
 struct chart_column {
     uint64_t time, span_s;       /* seconds since the epoch, where it begins */
-    double layers[CHART_LAYERS]; /* from the bottom; those that are not used are 0 */
-    char label[160];             /* shown when pointed at */
+    double layers[CHART_LAYERS]; /* from the bottom; unused ones are 0 */
+    char label[160];             /* the tooltip */
 };
 
 struct chart {
-    const char *name;                   /* for those who cannot see it */
+    const char *name;                   /* for screen readers */
     const char *classes[CHART_LAYERS];  /* of each layer, in the page's style sheet */
     const char *words[CHART_LAYERS];    /* the legend; NULL ends it */
     const struct chart_column *columns; /* by time */

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* A name is shown so far and no further: a page of a thousand long ones is still a page. */
+/* Longer texts are truncated, so that a thousand long names still make a readable page. */
 #define TEXT_MAX 1024
 
 static void put_character(FILE *out, char c)

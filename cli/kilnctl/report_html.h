@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * HTML written piece by piece.  What comes from elsewhere (names of programs, targets, users) goes
- * through html_text or html_attribute, whatever is in it.
+ * Writes HTML piece by piece.  Untrusted text (names of programs, targets, users) must be written
+ * with html_text or html_element, which escape it.
  *
  * Threading  one stream, one thread
  */
@@ -11,8 +11,8 @@
 
 #include <stdio.h>
 
-/* Escaped; control characters and what is no UTF-8 become '?'. */
+/* Writes escaped text; control characters and invalid UTF-8 become '?'. */
 void html_text(FILE *out, const char *text);
-/* An element: <tag class="class">text</tag>.  |tag| and |class| are ours; |class| may be "". */
+/* Writes <tag class="class">text</tag>.  |tag| and |class| must be trusted; |class| may be "". */
 void html_element(FILE *out, const char *tag, const char *class, const char *fmt, ...)
     CLI_PRINTF(4, 5);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COLUMNS_MAX 2100 /* what kilnd answers at most, and what is not written yet */
-#define COLUMNS_MIN 24   /* a daemon of today gets thin columns at the right, not one wide one */
+#define COLUMNS_MAX 2100 /* kilnd's limit, and some for the period that is not recorded yet */
+#define COLUMNS_MIN 24   /* after the first start, thin columns at the right, not one wide one */
 
 static const char *const tiers[] = { "hot", "disk", "package" };
 enum { TIERS = 3 };
@@ -24,7 +24,7 @@ struct range {
     uint64_t begin, end;
 };
 
-static void add(struct columns *all, const struct chart_column *column)
+static void add_column(struct columns *all, const struct chart_column *column)
 {
     double sum = 0;
     for (int i = 0; i < CHART_LAYERS; i++)
@@ -35,8 +35,9 @@ static void add(struct columns *all, const struct chart_column *column)
     all->most = sum > all->most ? sum : all->most;
 }
 
-/* What kilnd has not written down yet comes last; its time is its end. */
-static struct chart_column place(const struct json *sample, bool is_current)
+/* The column of a sample.  The current sample, which kilnd has not recorded yet, states the end of
+ * its period instead of the begin. */
+static struct chart_column column_of(const struct json *sample, bool is_current)
 {
     struct chart_column column = { .time = json_get_u64(sample, "time", 0),
                                    .span_s = json_get_u64(sample, "span_s", 0) };
@@ -48,7 +49,7 @@ static struct chart_column place(const struct json *sample, bool is_current)
 static void add_hits(struct columns *all, const struct json *sample, bool is_current)
 {
     char when[UNITS_TEXT_MAX], count[UNITS_TEXT_MAX];
-    struct chart_column column = place(sample, is_current);
+    struct chart_column column = column_of(sample, is_current);
     const struct json *reasons = json_get(sample, "miss_reasons");
     double sum = column.layers[TIERS] =
         json_get_number(sample, "misses", 0) - json_get_number(reasons, "uncached", 0);
@@ -59,23 +60,23 @@ static void add_hits(struct columns *all, const struct json *sample, bool is_cur
     snprintf(column.label, sizeof(column.label), "%s: %.1f %% of %s found",
              units_when(column.time, when), 100 - column.layers[TIERS],
              units_kernels(sum > 0 ? (uint64_t)sum : 0, count));
-    add(all, &column);
+    add_column(all, &column);
 }
 
 static void add_saved(struct columns *all, const struct json *sample, bool is_current)
 {
     char when[UNITS_TEXT_MAX], saved[UNITS_TEXT_MAX], spent[UNITS_TEXT_MAX];
-    struct chart_column column = place(sample, is_current);
+    struct chart_column column = column_of(sample, is_current);
     column.layers[0] = json_get_number(sample, "saved_s", 0);
     column.layers[1] = json_get_number(sample, "compile_s", 0);
     snprintf(column.label, sizeof(column.label), "%s: %s saved, %s compiled",
              units_when(column.time, when), units_seconds(column.layers[0], saved),
              units_seconds(column.layers[1], spent));
-    add(all, &column);
+    add_column(all, &column);
 }
 
-static void collect(const struct json *history, struct columns *all,
-                    void (*one)(struct columns *, const struct json *, bool))
+static void collect_columns(const struct json *history, struct columns *all,
+                            void (*one)(struct columns *, const struct json *, bool))
 {
     all->count = 0;
     all->most = 0;
@@ -136,22 +137,20 @@ void report_over_time(const struct report *r, FILE *out)
     struct columns *all = malloc(sizeof(*all));
     fputs("<section><h2>Hit rate over time</h2>", out);
     if (all)
-        collect(r->history, all, add_hits);
+        collect_columns(r->history, all, add_hits);
     if (!all || all->count == 0)
-        fputs("<p class=\"none\">Nobody has asked for a kernel yet. Once jobs run, this shows how "
-              "many "
-              "of theirs were already there.</p>",
+        fputs("<p class=\"none\">No kernel has been requested yet. Once jobs run, this chart shows "
+              "how many of their kernels were found.</p>",
               out);
     else
         write_hits(r, all, out);
     fputs("</section>\n<section><h2>Time saved</h2>"
-          "<p class=\"soft\">Each kernel that was found is worth the time that compiling it "
-          "took.</p>",
+          "<p class=\"soft\">Each kernel that was found saves the time that compiling it took.</p>",
           out);
     if (all)
-        collect(r->history, all, add_saved);
+        collect_columns(r->history, all, add_saved);
     if (!all || all->count == 0)
-        fputs("<p class=\"none\">Nothing was compiled or saved in this time.</p>", out);
+        fputs("<p class=\"none\">Nothing was compiled or saved in this period.</p>", out);
     else
         write_saved(r, all, out);
     fputs("</section>\n", out);

@@ -77,7 +77,7 @@ static const char style_by_medium[] =
 
 /* ---- the tiles ---- */
 
-static void tile(FILE *out, const char *value, const char *what)
+static void write_tile(FILE *out, const char *value, const char *what)
 {
     fputs("<li>", out);
     html_element(out, "b", "", "%s", value);
@@ -85,10 +85,10 @@ static void tile(FILE *out, const char *value, const char *what)
     fputs("</li>", out);
 }
 
-/* What is made ahead, or was not to be looked for (as doctor's are not), is no job's miss. */
+/* Prefetches and requests that bypass the cache (such as doctor's) are not misses of jobs. */
 static void tile_hits(const struct report *r, FILE *out)
 {
-    char text[UNITS_TEXT_MAX] = "\xe2\x80\x93"; /* an en dash: nothing was asked for yet */
+    char text[UNITS_TEXT_MAX] = "\xe2\x80\x93"; /* an en dash: no requests yet */
     double hits = -json_get_number(r->stats, "prefetch_hits", 0);
     double misses = json_get_number(r->stats, "misses", 0) -
                     json_get_number(r->stats, "misses_prefetch", 0) -
@@ -97,7 +97,7 @@ static void tile_hits(const struct report *r, FILE *out)
         hits += json_as_number(j, 0);
     if (hits + misses > 0)
         snprintf(text, sizeof(text), "%.1f %%", 100 * hits / (hits + misses));
-    tile(out, text, "of the kernels that jobs asked for were found, since kilnd started");
+    write_tile(out, text, "of the kernels that jobs requested were found, since kilnd started");
 }
 
 static void write_tiles(const struct report *r, FILE *out)
@@ -106,13 +106,13 @@ static void write_tiles(const struct report *r, FILE *out)
     const struct json *total = json_get(r->by_target, "total"),
                       *store = json_get(r->status, "store");
     fputs("<ul class=\"tiles\">", out);
-    tile(out, units_seconds(json_get_number(total, "saved_s", 0), text),
-         "of compiling saved, all users together");
+    write_tile(out, units_seconds(json_get_number(total, "saved_s", 0), text),
+               "of compile time saved, for all users");
     tile_hits(r, out);
-    tile(out, units_count(json_get_u64(store, "kernels", 0), text), "kernels in the store");
+    write_tile(out, units_count(json_get_u64(store, "kernels", 0), text), "kernels in the store");
     snprintf(what, sizeof(what), "on disk, of at most %s",
              units_size(json_get_u64(store, "limit_bytes", 0), limit));
-    tile(out, units_size(json_get_u64(store, "taken_bytes", 0), text), what);
+    write_tile(out, units_size(json_get_u64(store, "taken_bytes", 0), text), what);
     fputs("</ul>\n", out);
 }
 

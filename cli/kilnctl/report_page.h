@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The page of kilnctl report: kilnd's answers in, one self-contained HTML file out.
+ * The page of kilnctl report: turns kilnd's answers into one self-contained HTML file.
  *
- * Role       no script, nothing from elsewhere; report_sections.c has its tables
- * Ownership  answers are borrowed; any may be NULL, or lack anything: its part says so
+ * Role       uses no scripts and no external files; report_sections.c has the tables
+ * Ownership  answers are borrowed; any of them may be NULL or incomplete
  * Threading  one stream, one thread
  */
 #include "common/json.h"
@@ -13,21 +13,21 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The first line of each report, by which an older one is known and may be replaced. */
+/* The first line of each report.  Only files that begin with it are replaced. */
 #define REPORT_MARK "<!doctype html><!-- kilnctl report -->"
 
 struct report {
     const char *host;
     uint64_t now;
     const struct json *status, *stats, *history;
-    const struct json *by_target, *by_user, *by_program; /* of `ledger` */
-    const struct json *tuning;                           /* of `tuning_stats` */
-    const struct json *coverage;                         /* of `package_coverage` */
+    const struct json *by_target, *by_user, *by_program; /* answers to `ledger`, the usage totals */
+    const struct json *tuning;                           /* answer to `tuning_stats` */
+    const struct json *coverage;                         /* answer to `package_coverage` */
 };
 
 void report_write(const struct report *report, FILE *out);
 
-/* ---- its parts ---- */
+/* ---- parts of the page ---- */
 
 void report_over_time(const struct report *report, FILE *out);
 void report_misses(const struct report *report, FILE *out);

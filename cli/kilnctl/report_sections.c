@@ -8,9 +8,9 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define ROWS_MAX 25 /* of a ledger; the rest is a line of its own */
+#define ROWS_MAX 25 /* rows of a usage table; the others are summed in one row */
 
-static void section(FILE *out, const char *title, const char *explanation)
+static void begin_section(FILE *out, const char *title, const char *explanation)
 {
     fputs("<section>", out);
     html_element(out, "h2", "", "%s", title);
@@ -18,7 +18,7 @@ static void section(FILE *out, const char *title, const char *explanation)
         html_element(out, "p", "soft", "%s", explanation);
 }
 
-/* A bar as wide as the share, in a cell of its own. */
+/* Writes a cell with a bar as wide as the share. */
 static void share_cell(FILE *out, double part, double whole)
 {
     double percent = whole > 0 && part > 0 ? 100 * part / whole : 0;
@@ -34,12 +34,12 @@ static void share_cell(FILE *out, double part, double whole)
 static const struct {
     const char *name, *what;
 } reasons[] = {
-    { "new", "Nobody had asked for it before, or it had been evicted" },
-    { "uncached", "To be compiled anew: a job asked for that, or kilnctl doctor" },
-    { "remembered", "It failed to compile a while ago" },
-    { "unknown", "Asked for by key or name alone, and nobody had it" },
-    { "refused", "A limit was reached, or no compiler was to be had" },
-    { "damaged", "What was stored failed its check" },
+    { "new", "It was not requested before, or it had been evicted" },
+    { "uncached", "A job or kilnctl doctor asked to compile it again" },
+    { "remembered", "It failed to compile recently" },
+    { "unknown", "It was requested only by key or name, and no tier had it" },
+    { "refused", "A limit was reached, or no compiler was available" },
+    { "damaged", "The stored kernel failed its check" },
     { "store", "The store could not be read" },
 };
 
@@ -48,9 +48,10 @@ void report_misses(const struct report *r, FILE *out)
     char count[UNITS_TEXT_MAX];
     const struct json *by = json_get(r->history, "miss_reasons");
     double all = json_get_number(r->history, "misses", 0);
-    section(out, "Misses by reason",
-            "Kernels that jobs asked for and no tier had, since kilnd started. What a prefetch had "
-            "made is not among them.");
+    begin_section(
+        out, "Misses by reason",
+        "Kernels that jobs requested and no tier had, since kilnd started. Prefetches do not "
+        "count.");
     if (!(all > 0)) {
         fputs("<p class=\"none\">None so far.</p></section>\n", out);
         return;
@@ -73,10 +74,10 @@ void report_misses(const struct report *r, FILE *out)
     fputs("</tbody></table></div></section>\n", out);
 }
 
-/* ---- who has what ---- */
+/* ---- usage by target, user and program ---- */
 
-static void ledger_row(FILE *out, const char *class, const char *name, const struct json *row,
-                       double most)
+static void write_usage_row(FILE *out, const char *class, const char *name, const struct json *row,
+                            double most)
 {
     char text[UNITS_TEXT_MAX];
     fprintf(out, *class ? "<tr class=\"%s\">" : "<tr>", class);
@@ -115,7 +116,7 @@ static double most_bytes(const struct json *rows)
     return most;
 }
 
-static void ledger_rows(const struct json *ledger, const char *by, FILE *out)
+static void write_usage_rows(const struct json *ledger, const char *by, FILE *out)
 {
     const struct json *rows = json_get(ledger, "rows");
     KILN_AUTO(json) struct json *rest = json_object();
@@ -124,10 +125,11 @@ static void ledger_rows(const struct json *ledger, const char *by, FILE *out)
     size_t shown = 0;
     sum_up(json_get(ledger, "others"), rest);
     for (const struct json *j = json_first(rows); j; j = json_next(j)) {
-        char who[DB_WHO_MAX];
+        char user[DB_NAME_MAX];
         if (shown++ < ROWS_MAX) {
-            ledger_row(out, "", strcmp(by, "uid") == 0 ? db_who(j, who) : json_get_text(j, by, "?"),
-                       j, most);
+            write_usage_row(
+                out, "", strcmp(by, "uid") == 0 ? db_user_name(j, user) : json_get_text(j, by, "?"),
+                j, most);
             continue;
         }
         sum_up(j, rest);
@@ -135,18 +137,18 @@ static void ledger_rows(const struct json *ledger, const char *by, FILE *out)
     }
     json_set_number(rest, "saved_s", saved);
     if (!is_nothing(rest))
-        ledger_row(out, "", "others", rest, most);
-    ledger_row(out, "sum", "total", json_get(ledger, "total"), most);
+        write_usage_row(out, "", "others", rest, most);
+    write_usage_row(out, "sum", "total", json_get(ledger, "total"), most);
 }
 
-static void ledger(const struct json *ledger, const char *title, const char *by, const char *column,
-                   FILE *out)
+static void write_usage(const struct json *ledger, const char *title, const char *by,
+                        const char *column, FILE *out)
 {
     html_element(out, "h3", "", "%s", title);
     if (!ledger ||
         (json_count(json_get(ledger, "rows")) == 0 && is_nothing(json_get(ledger, "total")))) {
         fputs(ledger ? "<p class=\"none\">Nothing is stored yet.</p>"
-                     : "<p class=\"none\">kilnd did not tell.</p>",
+                     : "<p class=\"none\">kilnd's answer is missing.</p>",
               out);
         return;
     }
@@ -155,16 +157,16 @@ static void ledger(const struct json *ledger, const char *title, const char *by,
             "<th class=\"n\">Hits</th><th class=\"n\">Compiles</th><th class=\"n\">Kernels</th>"
             "<th class=\"n\">Stored</th><th></th></tr></thead><tbody>",
             column);
-    ledger_rows(ledger, by, out);
+    write_usage_rows(ledger, by, out);
     fputs("</tbody></table></div>\n", out);
 }
 
 void report_ledgers(const struct report *r, FILE *out)
 {
-    section(out, "What the store holds, and what it saved", "");
-    ledger(r->by_target, "By target", "target", "Target", out);
-    ledger(r->by_user, "By user", "uid", "User", out);
-    ledger(r->by_program, "By program", "program", "Program", out);
+    begin_section(out, "What the store holds, and what it saved", "");
+    write_usage(r->by_target, "By target", "target", "Target", out);
+    write_usage(r->by_user, "By user", "uid", "User", out);
+    write_usage(r->by_program, "By program", "program", "Program", out);
     fputs("</section>\n", out);
 }
 
@@ -189,7 +191,7 @@ static void slow_row(FILE *out, const struct json *kernel)
 void report_slowest(const struct report *r, FILE *out)
 {
     const struct json *slowest = json_get(r->history, "slowest");
-    section(out, "Slowest compiles", "Of the kernels that are in the store now.");
+    begin_section(out, "Slowest compiles", "Of the kernels that are in the store now.");
     if (json_count(slowest) == 0) {
         fputs("<p class=\"none\">No kernel was compiled here yet.</p></section>\n", out);
         return;
@@ -247,23 +249,22 @@ static void tuning_table(const struct json *t, FILE *out)
 
 void report_tuning(const struct report *r, FILE *out)
 {
-    section(out, "Tuning coverage",
-            "How often somebody had measured the problem that a job asked "
-            "about.");
+    begin_section(out, "Tuning coverage",
+                  "How often a record existed for a problem that a job looked up.");
     if (r->tuning)
         tuning_table(r->tuning, out);
     else
-        fputs("<p class=\"none\">There are no tuning records: 'kilnctl db import' takes over "
-              "MIOpen's, "
-              "'kiln-driver conv -s 1 ...' measures.</p>",
-              out);
+        fputs(
+            "<p class=\"none\">There are no tuning records: 'kilnctl db import' imports MIOpen's, "
+            "'kiln-driver conv -s 1 ...' measures new ones.</p>",
+            out);
     fputs("</section>\n", out);
 }
 
 /* ---- kilnd ---- */
 
-static void fact(FILE *out, const char *name, const char *fmt, ...) CLI_PRINTF(3, 4);
-static void fact(FILE *out, const char *name, const char *fmt, ...)
+static void write_fact(FILE *out, const char *name, const char *fmt, ...) CLI_PRINTF(3, 4);
+static void write_fact(FILE *out, const char *name, const char *fmt, ...)
 {
     char text[1024];
     va_list args;
@@ -277,29 +278,30 @@ static void fact(FILE *out, const char *name, const char *fmt, ...)
 static void write_packages(const struct report *r, FILE *out)
 {
     for (const struct json *j = json_first(json_get(r->coverage, "gpus")); j; j = json_next(j))
-        fact(out, "GPU", "%s, package: %s", json_get_text(j, "database_id", "?"),
-             json_get_text(j, "coverage", "?"));
+        write_fact(out, "GPU", "%s, package: %s", json_get_text(j, "database_id", "?"),
+                   json_get_text(j, "coverage", "?"));
 }
 
 void report_facts(const struct report *r, FILE *out)
 {
     char text[UNITS_TEXT_MAX], second[UNITS_TEXT_MAX];
     const struct json *s = r->status, *hot = json_get(s, "hot");
-    section(out, "kilnd", "");
+    begin_section(out, "kilnd", "");
     fputs("<dl>", out);
-    fact(out, "Version", "%s", json_get_text(s, "version", "?"));
-    fact(out, "Running for", "%s", units_seconds(json_get_number(s, "uptime_s", 0), text));
-    fact(out, "Socket", "%s", json_get_text(s, "socket", "?"));
-    fact(out, "Cache directory", "%s (%s)", json_get_text(s, "cache_dir", "?"),
-         json_get_text(json_get(s, "store"), "health", "?"));
-    fact(out, "State directory", "%s", json_get_text(s, "state_dir", "?"));
-    fact(out, "In memory", "%s of at most %s", units_size(json_get_u64(hot, "bytes", 0), text),
-         units_size(json_get_u64(hot, "limit_bytes", 0), second));
-    fact(out, "Compilers at once", "%llu",
-         (unsigned long long)json_get_u64(json_get(s, "workers"), "total", 0));
+    write_fact(out, "Version", "%s", json_get_text(s, "version", "?"));
+    write_fact(out, "Running for", "%s", units_seconds(json_get_number(s, "uptime_s", 0), text));
+    write_fact(out, "Socket", "%s", json_get_text(s, "socket", "?"));
+    write_fact(out, "Cache directory", "%s (%s)", json_get_text(s, "cache_dir", "?"),
+               json_get_text(json_get(s, "store"), "health", "?"));
+    write_fact(out, "State directory", "%s", json_get_text(s, "state_dir", "?"));
+    write_fact(out, "In memory", "%s of at most %s",
+               units_size(json_get_u64(hot, "bytes", 0), text),
+               units_size(json_get_u64(hot, "limit_bytes", 0), second));
+    write_fact(out, "Compilers at once", "%llu",
+               (unsigned long long)json_get_u64(json_get(s, "workers"), "total", 0));
     for (const struct json *j = json_first(json_get(s, "toolchains")); j; j = json_next(j))
-        fact(out, "Compiler", "%.40s: %.200s", json_get_text(j, "name", "?"),
-             json_get_text(j, "version", "?"));
+        write_fact(out, "Compiler", "%.40s: %.200s", json_get_text(j, "name", "?"),
+                   json_get_text(j, "version", "?"));
     write_packages(r, out);
     fputs("</dl></section>\n", out);
 }

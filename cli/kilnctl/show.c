@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Deeper than anything kilnd says; a hostile answer stops here. */
+/* Deeper than any answer of kilnd; the limit is for hostile answers. */
 #define DEPTH_MAX 8
 #define NAME_LENGTH_MAX 256
 

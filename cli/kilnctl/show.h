@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A JSON object for people: one line a value, nested names joined by dots, numbers in the unit
- * that the end of their name tells (_bytes, size, _s, _ns, created, last_used, ...).
+ * Prints a JSON object for people: one value per line, nested names joined by dots.  The end of a
+ * name gives the number's unit (_bytes, size, _s, _ns, created, last_used, ...).
  */
 #include "cli/fail.h"
 #include "common/json.h"
@@ -11,5 +11,5 @@
 #include <stdio.h>
 
 CLI_MUST_CHECK int show_object(const struct json *object, FILE *out, struct kiln_error *err);
-/* One value as such a line has it; |text| is cut where it does not fit.  Returns |text|. */
+/* Formats one value; truncates it if it does not fit into |text|.  Returns |text|. */
 const char *show_value(const char *name, const struct json *value, char *text, size_t size);

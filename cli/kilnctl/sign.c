@@ -14,13 +14,14 @@
 
 #define PART (1u << 20)
 
-/* The codes are the same numbers: both are common/err_codes.def's. */
+/* kiln_code and KILN_E_ codes are the same numbers, from common/err_codes.def. */
 static int fail_as(struct kiln_error *err, const struct kiln_err *why)
 {
     return cli_fail(err, why->code, "%s", why->text);
 }
 
-static int hash(int fd, uint64_t *ret_size, struct digest *ret_sha256, struct kiln_error *err)
+static int hash_package(int fd, uint64_t *ret_size, struct digest *ret_sha256,
+                        struct kiln_error *err)
 {
     KILN_AUTO(mem) unsigned char *part = malloc(PART);
     struct sha256 sha256;
@@ -44,11 +45,11 @@ static int hash(int fd, uint64_t *ret_size, struct digest *ret_sha256, struct ki
     return KILN_E_OK;
 }
 
-/* The format of NAME.pub; docs/formats/manifest.md. */
+/* The format name in NAME.pub; see docs/formats/manifest.md. */
 #define PUBLIC_FORMAT "kiln-public-key-1"
 #define KEY_MAX 4096
 
-/* The two halves lie side by side, and are easily mixed up. */
+/* Recognises a public key, which is easily confused with the secret key next to it. */
 static bool is_public_key(const char *key_file)
 {
     KILN_AUTO(fd) int fd = open(key_file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -61,8 +62,8 @@ static bool is_public_key(const char *key_file)
     return strcmp(json_get_text(json, "format", ""), PUBLIC_FORMAT) == 0;
 }
 
-static int sign(const char *key_file, const struct manifest_entry *entry, char **ret_text,
-                struct kiln_error *err)
+static int sign_entry(const char *key_file, const struct manifest_entry *entry, char **ret_text,
+                      struct kiln_error *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     BUFFER_AUTO struct buffer manifest;
@@ -70,8 +71,8 @@ static int sign(const char *key_file, const struct manifest_entry *entry, char *
     if (manifest_sign(key_file, entry, 1, &manifest, &why)) {
         if (is_public_key(key_file))
             return cli_fail(err, KILN_E_INVALID,
-                            "'%s' is a public key, which only checks signatures: sign with the "
-                            "secret one, NAME.key",
+                            "'%s' is a public key, which can only check signatures: sign with the "
+                            "secret key, NAME.key",
                             key_file);
         return fail_as(err, &why);
     }
@@ -83,15 +84,15 @@ int sign_manifest(const char *key_file, int fd, const char *name, char **ret_tex
                   struct kiln_error *err)
 {
     struct manifest_entry entry = { .name = name };
-    int rc = hash(fd, &entry.size, &entry.sha256, err);
-    return rc ? rc : sign(key_file, &entry, ret_text, err);
+    int rc = hash_package(fd, &entry.size, &entry.sha256, err);
+    return rc ? rc : sign_entry(key_file, &entry, ret_text, err);
 }
 
 int sign_check_key(const char *key_file, struct kiln_error *err)
 {
     const struct manifest_entry entry = { .name = "try" };
     KILN_AUTO(mem) char *unused = NULL;
-    return sign(key_file, &entry, &unused, err);
+    return sign_entry(key_file, &entry, &unused, err);
 }
 
 int sign_write_manifest(const char *path, const char *manifest, struct kiln_error *err)
@@ -99,7 +100,7 @@ int sign_write_manifest(const char *path, const char *manifest, struct kiln_erro
     char beside[PATH_MAX];
     int size = snprintf(beside, sizeof(beside), "%s" SIGN_SUFFIX, path);
     if (size < 0 || (size_t)size >= sizeof(beside))
-        return cli_fail(err, KILN_E_INVALID, "'%s' is too long a path", path);
+        return cli_fail(err, KILN_E_INVALID, "the path '%s' is too long", path);
     const struct new_file file = {
         .path = beside, .replace = true, .from = -1, .data = manifest, .size = strlen(manifest)
     };
@@ -110,7 +111,7 @@ int sign_make_key(const char *directory, const char *name, struct kiln_error *er
 {
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = manifest_keygen(directory, name, &why);
-    if (rc == KILN_BUSY) /* for good: waiting would not help */
+    if (rc == KILN_BUSY) /* the key exists, so waiting would not help */
         return cli_fail(err, KILN_E_IO, "%s: choose another name, or --directory", why.text);
     return rc ? fail_as(err, &why) : KILN_E_OK;
 }

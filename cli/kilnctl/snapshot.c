@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define SOCKET_FD 3            /* where the program looks for it */
+#define SOCKET_FD 3            /* the program's socket */
 #define ANSWER_MAX (32u << 10) /* bytes of one packet */
 
 /* ---- files ---- */
@@ -38,7 +38,7 @@ static int check_regular(const char *path, int fd, struct kiln_error *err)
 {
     struct stat seen;
     if (fstat(fd, &seen) != 0)
-        return cli_fail_errno(err, errno, "cannot look at '%s'", path);
+        return cli_fail_errno(err, errno, "cannot examine '%s'", path);
     if (!S_ISREG(seen.st_mode))
         return cli_fail(err, KILN_E_INVALID, "'%s' is not a regular file", path);
     return KILN_E_OK;
@@ -61,9 +61,9 @@ int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err)
 
 /* ---- the program ---- */
 
-/* Both ends close on exec; only the child's copy, which is descriptor 3 there, does not. */
-static int start(const char *program, const char *path, int socket, pid_t *ret_pid,
-                 struct kiln_error *err)
+/* Both ends of the socket close on exec.  Only the child's copy, descriptor 3, stays open. */
+static int start_program(const char *program, const char *path, int socket, pid_t *ret_pid,
+                         struct kiln_error *err)
 {
     char *const argv[] = { (char *)(uintptr_t) "kiln-transfer", (char *)(uintptr_t) "--snapshot",
                            (char *)(uintptr_t)path, NULL };
@@ -78,7 +78,7 @@ static int start(const char *program, const char *path, int socket, pid_t *ret_p
     return errnum ? cli_fail_errno(err, errnum, "cannot start '%s'", program) : KILN_E_OK;
 }
 
-/* ---- its answer ---- */
+/* ---- the answer ---- */
 
 static int take_descriptor(struct msghdr *message)
 {
@@ -90,18 +90,18 @@ static int take_descriptor(struct msghdr *message)
     return fd;
 }
 
-/* Its text, terminated; 0 bytes when the program ended without a word. */
-static ssize_t receive(int socket, char text[ANSWER_MAX + 1], int *ret_fd)
+/* Receives the terminated answer.  Returns 0 if the program ended without an answer. */
+static ssize_t receive_answer(int socket, char text[ANSWER_MAX + 1], int *ret_fd)
 {
     union {
-        char room[CMSG_SPACE(sizeof(int))];
+        char space[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
     } control = { 0 };
     struct iovec part = { .iov_base = text, .iov_len = ANSWER_MAX };
     struct msghdr message = { .msg_iov = &part,
                               .msg_iovlen = 1,
-                              .msg_control = control.room,
-                              .msg_controllen = sizeof(control.room) };
+                              .msg_control = control.space,
+                              .msg_controllen = sizeof(control.space) };
     ssize_t got;
     do
         got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
@@ -138,18 +138,18 @@ static int wait_for_end(pid_t pid)
     return status;
 }
 
-static int converse(const char *path, int socket, pid_t pid, struct snapshot *snapshot,
-                    struct kiln_error *err)
+static int query_program(const char *path, int socket, pid_t pid, struct snapshot *snapshot,
+                         struct kiln_error *err)
 {
     KILN_AUTO(mem) char *text = malloc(ANSWER_MAX + 1);
     KILN_AUTO(fd) int fd = -1;
-    ssize_t got = text ? receive(socket, text, &fd) : 0;
+    ssize_t got = text ? receive_answer(socket, text, &fd) : 0;
     int status = wait_for_end(pid);
     if (!text)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory while opening '%s'", path);
     if (got <= 0)
         return cli_fail(err, KILN_E_IO,
-                        "kiln-transfer, which opens '%s', ended without an answer (%s %d)", path,
+                        "kiln-transfer gave no answer for '%s' and ended with %s %d", path,
                         WIFSIGNALED(status) ? "signal" : "status",
                         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     int rc = read_answer(path, text, fd, snapshot, err);
@@ -168,9 +168,9 @@ static int run_program(const char *path, const char *program, struct snapshot *s
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return cli_fail_errno(err, errno, "cannot talk to '%s'", program);
     KILN_AUTO(fd) int ours = pair[0];
-    int rc = start(program, path, pair[1], &pid, err);
-    close(pair[1]); /* so that its end is noticed */
-    return rc ? rc : converse(path, ours, pid, snapshot, err);
+    int rc = start_program(program, path, pair[1], &pid, err);
+    close(pair[1]); /* else the program's exit would not be noticed */
+    return rc ? rc : query_program(path, ours, pid, snapshot, err);
 }
 
 int snapshot_open(const char *path, struct snapshot *ret_snapshot, struct kiln_error *err)
@@ -181,11 +181,12 @@ int snapshot_open(const char *path, struct snapshot *ret_snapshot, struct kiln_e
     if (snapshot_program_find(program))
         rc = run_program(path, program, &snapshot, err);
     else if (snapshot_has_log(path))
-        rc = cli_fail(err, KILN_E_UNSUPPORTED,
-                      "'%s' is in use (there is a log beside it), and the program kiln-transfer, "
-                      "which would read it safely, is not installed with kilnctl: install it, or "
-                      "end the programs that use the file",
-                      path);
+        rc =
+            cli_fail(err, KILN_E_UNSUPPORTED,
+                     "'%s' is in use: there is a log next to it.  The program kiln-transfer, which "
+                     "could read it safely, is not installed: install it, or end the programs "
+                     "that use the file",
+                     path);
     else
         rc = snapshot_open_plain(path, &snapshot.fd, err);
     if (!rc)

@@ -2,11 +2,10 @@
 #pragma once
 
 /*
- * One consistent file of a kernel database that MIOpen may have open.
+ * Opens a consistent copy of a kernel database that MIOpen may have open.
  *
- * Role       has kiln-transfer --snapshot open it, with this user's rights, and merge its
- *            write-ahead log; kilnd gets the descriptor
- * Ownership  the descriptor is the caller's
+ * Role       runs kiln-transfer --snapshot with the user's permissions, which merges the
+ * write-ahead log; the descriptor is then sent to kilnd Ownership  the descriptor is the caller's
  * Threading  main thread; blocks
  */
 #include "cli/fail.h"
@@ -15,15 +14,16 @@
 
 struct snapshot {
     int fd;
-    bool merged;    /* a copy with the write-ahead log in it; else the file itself */
-    char note[512]; /* what cannot be had of it; "" as a rule */
+    bool merged;    /* the file is a copy that includes the write-ahead log */
+    char note[512]; /* what could not be read; usually "" */
 };
 
-/* Without the program the file itself is opened, which KILN_E_UNSUPPORTED refuses while there is a
- * log beside it. */
+/* If kiln-transfer is not installed, opens the file itself; KILN_E_UNSUPPORTED if there is a log
+ * next to it. */
 CLI_MUST_CHECK int snapshot_open(const char *path, struct snapshot *ret_snapshot,
                                  struct kiln_error *err);
-/* The file itself, as it is. */
+/* Opens the file itself, without its log. */
 CLI_MUST_CHECK int snapshot_open_plain(const char *path, int *ret_fd, struct kiln_error *err);
-/* A write-ahead log or a journal lies beside |path|: the file alone is not all there is. */
+/* Whether there is a write-ahead log or a journal next to |path|, so that the file alone is
+ * incomplete. */
 bool snapshot_has_log(const char *path);

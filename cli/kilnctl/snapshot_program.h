@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* Where kiln-transfer is; a file of its own so that tests can have another one. */
+/* Finds kiln-transfer.  It has its own file so that tests can replace it. */
 #include <limits.h>
 #include <stdbool.h>
 
-/* Beside kilnctl, or where an installed one has it; false: neither. */
+/* Looks in kilnctl's directory, then in the installed location.  False if it is in neither. */
 bool snapshot_program_find(char ret_path[PATH_MAX]);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define BY_CHOICES "uid target program"
-#define SHOWN_MAX 40 /* rows of a table for people; --json has all */
+#define SHOWN_MAX 40 /* rows of the table; --json has all */
 
 struct stats_options {
     const char *by;
@@ -16,12 +16,12 @@ struct stats_options {
 
 static const struct option options[] = {
     { "by", 0, OPTION_TEXT, offsetof(struct stats_options, by), "uid|target|program",
-      "compile time saved and space taken, by uid, target or program", 0, 0 },
+      "show compile time saved and space used by uid, target or program", 0, 0 },
 };
 
 /* ---- by user, target or program ---- */
 
-static void add_figures(struct table *table, const struct json *row)
+static void add_counts(struct table *table, const struct json *row)
 {
     char text[UNITS_TEXT_MAX];
     table_cell(table, "%s", units_seconds(json_get_number(row, "saved_s", 0), text));
@@ -34,17 +34,17 @@ static void add_figures(struct table *table, const struct json *row)
 
 static void add_row(struct table *table, const struct json *row, const char *by)
 {
-    char who[DB_WHO_MAX];
+    char user[DB_NAME_MAX];
     bool is_user = strcmp(by, "uid") == 0;
     table_cell_in(table, COLOUR_BOLD, "%s",
-                  is_user ? db_who(row, who) : json_get_text(row, by, "?"));
-    add_figures(table, row);
+                  is_user ? db_user_name(row, user) : json_get_text(row, by, "?"));
+    add_counts(table, row);
 }
 
 static void add_named(struct table *table, const struct json *row, const char *name)
 {
     table_cell(table, "%s", name);
-    add_figures(table, row);
+    add_counts(table, row);
 }
 
 static bool is_empty(const struct json *row)
@@ -84,9 +84,9 @@ static void print_since(const struct json *reply)
 {
     char when[UNITS_TEXT_MAX];
     bool kept = json_get_bool(reply, "kept", true);
-    printf("\nsince %s%s; kernels and stored: what is in the store now\n",
+    printf("\nsince %s%s; KERNELS and STORED count the store's present contents\n",
            units_when(json_get_u64(reply, "since", 0), when),
-           kept ? "" : ", and not kept: the cache is off or read-only");
+           kept ? "" : ", and lost at the next restart: the cache is off or read-only");
 }
 
 static int run_by(const struct invocation *invocation, const char *by, struct kiln_error *err)
@@ -110,7 +110,7 @@ static int run_by(const struct invocation *invocation, const char *by, struct ki
 
 /* ---- counters ---- */
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_stats(const struct invocation *invocation, struct kiln_error *err)
 {
     const char *by = ((const struct stats_options *)invocation->options)->by;
     KILN_AUTO(json) struct json *reply = NULL;
@@ -125,17 +125,17 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_stats = {
     .name = "stats",
     .words = "",
-    .summary = "counters since the daemon started, and sizes now; what was saved, and by whom",
+    .summary = "show counters since the daemon started, sizes, and time saved by user",
     .help =
-        "Prints kilnd's counters since it started: fetches, hits by where they were found, "
-        "misses,\ncompiles and what became of them; then the sizes of the stores.\n\n"
-        "--by tells instead what kernels saved: each hit is worth the time that its kernel once "
-        "took to\n"
-        "compile, so a kernel of MIOpen's, which states no time, counts as a hit that saved "
-        "nothing.  It is\n"
-        "kept over restarts, with the cache.  Users see their own row, and the others' as one.",
+        "Prints kilnd's counters since it started: fetches, hits by tier, misses, and compiles by\n"
+        "result.  Then prints the sizes of the stores.\n"
+        "\n"
+        "--by shows instead how much time kernels saved: each hit saves the time that compiling\n"
+        "its kernel once took.  MIOpen's kernels state no compile time, so their hits count as\n"
+        "zero time saved.  These totals survive restarts, as long as the cache does.  Users see\n"
+        "their own row, and all others as one row.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct stats_options),
-    .run = run,
+    .run = run_stats,
 };

@@ -3,7 +3,7 @@
 #include "cli/kilnctl/show.h"
 #include "cli/output.h"
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_status(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "status", NULL, &reply, err);
@@ -15,8 +15,9 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_status = {
     .name = "status",
     .words = "",
-    .summary = "what runs: version, paths, workers, stores, toolchains",
-    .help = "Prints what this host's kilnd is and has: version and pid, socket and directories, "
-            "compiler\nworkers, the kernel store, the hot set and the toolchains it found.",
-    .run = run,
+    .summary = "show what runs: version, paths, workers, stores, toolchains",
+    .help =
+        "Prints this host's kilnd: version and pid, socket and directories, compiler workers, the\n"
+        "kernel store, the hot set and the toolchains it found.",
+    .run = run_status,
 };

@@ -11,10 +11,10 @@ static const struct option options[] = {
     { "probe", 0, OPTION_LIST, offsetof(struct toolchain_options, probe), "TARGET...",
       "try a one-line kernel for these targets", 0, 0 },
     { "all", 0, OPTION_FLAG, offsetof(struct toolchain_options, all), NULL,
-      "try every target that kiln knows", 0, 0 },
+      "try a one-line kernel for every target that kiln knows", 0, 0 },
 };
 
-static struct json *arguments(const struct toolchain_options *o)
+static struct json *create_request(const struct toolchain_options *o)
 {
     struct json *json = json_object();
     if (o->probe.count > 0) {
@@ -82,9 +82,9 @@ static int print_targets(const struct json *toolchains, struct kiln_error *err)
     return table_print(table, stdout, err);
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_toolchain_ls(const struct invocation *invocation, struct kiln_error *err)
 {
-    KILN_AUTO(json) struct json *ask = arguments(invocation->options);
+    KILN_AUTO(json) struct json *ask = create_request(invocation->options);
     KILN_AUTO(json) struct json *reply = NULL;
     int rc = admin_ask(invocation, "toolchains", ask, &reply, err);
     if (rc)
@@ -94,13 +94,13 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
     const struct json *toolchains = json_get(reply, "toolchains");
     if (json_count(toolchains) == 0)
         puts("kilnd found no compiler on this host: install hiprtc, clang, NVRTC or an OpenCL "
-             "runtime; it looks again within a minute");
+             "runtime; kilnd searches again within a minute");
     rc = json_count(toolchains) ? print_toolchains(toolchains, err) : KILN_E_OK;
     if (!rc)
         rc = print_targets(toolchains, err);
     const struct toolchain_options *o = invocation->options;
     if (!rc && !o->all && json_count(toolchains) > 0)
-        puts("\nTargets appear once they were tried; 'kilnctl toolchain ls --all' tries every one "
+        puts("\nOnly targets that were tried are listed; 'kilnctl toolchain ls --all' tries all "
              "that kiln knows.");
     return rc;
 }
@@ -108,12 +108,12 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_toolchain_ls = {
     .name = "toolchain ls",
     .words = "",
-    .summary = "compilers found here, and the targets each can build",
+    .summary = "list the compilers of this host, and the targets that each supports",
     .help =
-        "Lists the compilers that kilnd found and what is known of the targets they can build.\n"
-        "What a compiler can do is found out by trying; --probe and --all try now.",
+        "Lists the compilers that kilnd found, and which targets each can compile for, as far as\n"
+        "that is known.  kilnd learns this by trying; --probe and --all try now.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct toolchain_options),
-    .run = run,
+    .run = run_toolchain_ls,
 };

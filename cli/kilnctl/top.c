@@ -11,9 +11,9 @@
 #include <string.h>
 
 #define EVERY_MS 1000
-/* A kilnd that is slower is as good as none: keys are looked at between two answers. */
+/* Keys are read between two answers, so a slower kilnd counts as absent. */
 #define ASK_MS 3000
-#define ASK_AGAIN_MS 300 /* while none answers */
+#define ASK_AGAIN_MS 300 /* while no kilnd answers */
 #define KEYS "q: quit   s: sort"
 
 struct top_options {
@@ -22,22 +22,22 @@ struct top_options {
 
 static const struct option options[] = {
     { "once", 0, OPTION_FLAG, offsetof(struct top_options, once), NULL,
-      "print the page once, of one second, and end; needs no terminal", 0, 0 },
+      "print one page, sampled over a second, and exit; needs no terminal", 0, 0 },
 };
 
 struct top {
     const struct invocation *invocation;
     struct top_sample sample; /* owned */
     struct top_rates rates;
-    struct kiln_error err; /* of the last try */
+    struct kiln_error err; /* of the last request */
     bool failed;
     enum top_sort sort;
     uint64_t due_ns; /* when to ask again */
 };
 
-/* ---- one look ---- */
+/* ---- --once ---- */
 
-static int look_once(const struct invocation *invocation, struct kiln_error *err)
+static int print_once(const struct invocation *invocation, struct kiln_error *err)
 {
     TOP_SAMPLE_AUTO struct top_sample before = { 0 };
     TOP_SAMPLE_AUTO struct top_sample now = { 0 };
@@ -49,7 +49,7 @@ static int look_once(const struct invocation *invocation, struct kiln_error *err
     if (rc)
         return rc;
     struct top_rates rates = top_rates_of(&before, &now);
-    if (!rates.known) /* it was restarted just now */
+    if (!rates.known) /* kilnd was restarted meanwhile */
         rates = top_rates_since_start(&now);
     if (invocation->common->json) {
         KILN_AUTO(json) struct json *all = top_to_json(&now, &rates);
@@ -64,12 +64,12 @@ static int look_once(const struct invocation *invocation, struct kiln_error *err
 
 /* ---- the screen ---- */
 
-static volatile sig_atomic_t is_reported_to_end;
+static volatile sig_atomic_t should_end;
 
 static void on_signal(int signal)
 {
     (void)signal;
-    is_reported_to_end = 1;
+    should_end = 1;
 }
 
 static void catch_signals(void)
@@ -94,7 +94,7 @@ static void refresh_sample(struct top *t)
     t->sample = now;
 }
 
-static void show(const struct top *t)
+static void show_page(const struct top *t)
 {
     static struct top_page page;
     struct top_view view = { .sample = &t->sample,
@@ -122,30 +122,30 @@ static unsigned left_ms(const struct top *t)
     return t->due_ns > now ? (unsigned)((t->due_ns - now) / 1000000u) + 1 : 0;
 }
 
-static void watch(struct top *t)
+static void watch_kilnd(struct top *t)
 {
     enum top_key key = TOP_KEY_NONE;
-    while (key != TOP_KEY_QUIT && !is_reported_to_end) {
+    while (key != TOP_KEY_QUIT && !should_end) {
         if (left_ms(t) == 0)
             refresh_sample(t);
-        show(t);
+        show_page(t);
         key = top_screen_key(left_ms(t));
         if (key == TOP_KEY_SORT)
             t->sort = (enum top_sort)((t->sort + 1) % TOP_SORTS);
     }
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_top(const struct invocation *invocation, struct kiln_error *err)
 {
     const struct top_options *o = invocation->options;
     if (o->once || invocation->common->json)
-        return look_once(invocation, err);
+        return print_once(invocation, err);
     struct top top = { .invocation = invocation };
     int rc = top_screen_open(err);
     if (rc)
         return rc;
     catch_signals();
-    watch(&top);
+    watch_kilnd(&top);
     top_screen_close();
     top_sample_done(&top.sample);
     return KILN_E_OK;
@@ -154,17 +154,17 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
 const struct command command_top = {
     .name = "top",
     .words = "",
-    .summary = "what kilnd does now, each second",
-    .help = "Shows requests a second, where kernels were found, the sizes of store and hot set, "
-            "what is\n"
-            "compiled and for how long already, and who waits for compilers.  Users see whose "
-            "compiles\n"
-            "are their own; administrators see all.  A kilnd that is restarted is waited for.\n\n"
-            "Keys: q ends, s sorts the compiles by age, program or user.  Without a terminal: "
-            "--once, or\n"
-            "--json for one look of a second.",
+    .summary = "show kilnd's activity, updated each second",
+    .help =
+        "Shows requests per second, where kernels were found, the sizes of the store and the hot\n"
+        "set, running compiles and their ages, and users who wait for compilers.  Users can\n"
+        "identify their own compiles; administrators see those of all users.  If kilnd restarts,\n"
+        "top waits for it.\n"
+        "\n"
+        "Keys: q quits; s sorts the compiles by age, program or user.  Without a terminal, --once\n"
+        "or --json takes one sample of a second.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct top_options),
-    .run = run,
+    .run = run_top,
 };

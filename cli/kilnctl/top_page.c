@@ -19,8 +19,8 @@ struct writer {
     size_t width, height;
 };
 
-/* Names come from elsewhere: no byte of them may move the cursor. */
-static void clean(char *text)
+/* Names are untrusted, so bytes that could move the cursor are replaced. */
+static void clean_line(char *text)
 {
     for (; *text; text++) {
         if (*text < ' ' || *text > '~')
@@ -28,8 +28,8 @@ static void clean(char *text)
     }
 }
 
-static void put(struct writer *w, enum top_style style, const char *fmt, ...) CLI_PRINTF(3, 4);
-static void put(struct writer *w, enum top_style style, const char *fmt, ...)
+static void put_line(struct writer *w, enum top_style style, const char *fmt, ...) CLI_PRINTF(3, 4);
+static void put_line(struct writer *w, enum top_style style, const char *fmt, ...)
 {
     struct top_page *page = w->page;
     if (page->count >= TOP_LINES_MAX || page->count >= w->height)
@@ -39,7 +39,7 @@ static void put(struct writer *w, enum top_style style, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(line, TOP_WIDTH_MAX + 1, fmt, args);
     va_end(args);
-    clean(line);
+    clean_line(line);
     if (strlen(line) > w->width)
         line[w->width] = '\0';
     page->styles[page->count++] = style;
@@ -51,10 +51,10 @@ static void put_rates(struct writer *w, const struct top_view *v)
 {
     const struct top_rates *r = v->rates;
     if (r->known)
-        put(w, TOP_PLAIN, "Requests %.1f/s   kernels asked for %.1f/s   compiled %.1f/s",
-            r->requests_s, r->fetches_s, r->compiles_s);
+        put_line(w, TOP_PLAIN, "Requests %.1f/s   kernels requested %.1f/s   compiled %.1f/s",
+                 r->requests_s, r->fetches_s, r->compiles_s);
     else
-        put(w, TOP_PLAIN, "Requests -/s   kernels asked for -/s   compiled -/s");
+        put_line(w, TOP_PLAIN, "Requests -/s   kernels requested -/s   compiled -/s");
 }
 
 static void put_bar(struct writer *w, const char *name, double share, bool known)
@@ -65,15 +65,15 @@ static void put_bar(struct writer *w, const char *name, double share, bool known
         bar[i] = i < full ? '#' : '.';
     bar[BAR_WIDTH] = '\0';
     if (known)
-        put(w, TOP_PLAIN, "  %-8s %5.1f %%  %s", name, 100 * share, bar);
+        put_line(w, TOP_PLAIN, "  %-8s %5.1f %%  %s", name, 100 * share, bar);
     else
-        put(w, TOP_PLAIN, "  %-8s     - %%  %s", name, bar);
+        put_line(w, TOP_PLAIN, "  %-8s     - %%  %s", name, bar);
 }
 
 static void put_hits(struct writer *w, const struct top_rates *r)
 {
-    put(w, TOP_PLAIN, "%s", "");
-    put(w, TOP_TITLE, "Kernels found");
+    put_line(w, TOP_PLAIN, "%s", "");
+    put_line(w, TOP_TITLE, "Kernels found");
     for (int i = 0; i < TOP_TIERS; i++)
         put_bar(w, top_tier_names[i], r->hits_share[i], r->has_lookups);
     put_bar(w, "missed", r->misses_share, r->has_lookups);
@@ -86,16 +86,17 @@ static void put_head(struct writer *w, const struct top_view *v)
     const struct json *stats = v->sample->stats, *status = v->sample->status;
     const struct json *store = json_get(status, "store");
     uint64_t clients = json_get_u64(stats, "clients", 0);
-    put(w, TOP_TITLE, "kilnd %s   pid %llu   up %s   %llu client%s",
-        json_get_text(status, "version", "?"), (unsigned long long)json_get_u64(status, "pid", 0),
-        units_seconds(json_get_number(status, "uptime_s", 0), up), (unsigned long long)clients,
-        clients == 1 ? "" : "s");
+    put_line(w, TOP_TITLE, "kilnd %s   pid %llu   up %s   %llu client%s",
+             json_get_text(status, "version", "?"),
+             (unsigned long long)json_get_u64(status, "pid", 0),
+             units_seconds(json_get_number(status, "uptime_s", 0), up), (unsigned long long)clients,
+             clients == 1 ? "" : "s");
     put_rates(w, v);
-    put(w, TOP_PLAIN, "Store %s of %s, %s   hot set %s",
-        units_size(json_get_u64(store, "taken_bytes", 0), stored),
-        units_size(json_get_u64(store, "limit_bytes", 0), limit),
-        units_kernels(json_get_u64(store, "kernels", 0), kernels),
-        units_size(json_get_u64(stats, "hot_bytes", 0), hot));
+    put_line(w, TOP_PLAIN, "Store %s of %s, %s   hot set %s",
+             units_size(json_get_u64(store, "taken_bytes", 0), stored),
+             units_size(json_get_u64(store, "limit_bytes", 0), limit),
+             units_kernels(json_get_u64(store, "kernels", 0), kernels),
+             units_size(json_get_u64(stats, "hot_bytes", 0), hot));
     put_hits(w, v->rates);
 }
 
@@ -133,13 +134,13 @@ static int by_user(const void *a, const void *b)
 
 static void put_compile(struct writer *w, const struct json *j)
 {
-    char age[UNITS_TEXT_MAX], who[DB_WHO_MAX] = "-";
+    char age[UNITS_TEXT_MAX], user[DB_NAME_MAX] = "-";
     if (json_is_number(json_get(j, "uid")))
-        db_who(j, who);
-    put(w, TOP_PLAIN, "%9s  %-12.12s %-22.22s %-10.10s %s%s",
-        units_seconds(json_get_number(j, "age_s", 0), age), who, json_get_text(j, "target", ""),
-        json_get_text(j, "toolchain", ""), program_of(j),
-        json_get_bool(j, "prefetch", false) ? " (ahead)" : "");
+        db_user_name(j, user);
+    put_line(w, TOP_PLAIN, "%9s  %-12.12s %-22.22s %-10.10s %s%s",
+             units_seconds(json_get_number(j, "age_s", 0), age), user,
+             json_get_text(j, "target", ""), json_get_text(j, "toolchain", ""), program_of(j),
+             json_get_bool(j, "prefetch", false) ? " (ahead)" : "");
 }
 
 static void put_compiles(struct writer *w, const struct top_view *v)
@@ -152,24 +153,25 @@ static void put_compiles(struct writer *w, const struct top_view *v)
     for (const struct json *j = json_first(all); j && count < ROWS_MAX; j = json_next(j))
         rows[count++] = j;
     qsort(rows, count, sizeof(rows[0]), orders[v->sort]);
-    put(w, TOP_PLAIN, "%s", "");
-    put(w, TOP_TITLE, "Compiling: %zu of %llu at once, by %s", count,
-        (unsigned long long)json_get_u64(v->sample->activity, "slots", 0), top_sort_names[v->sort]);
+    put_line(w, TOP_PLAIN, "%s", "");
+    put_line(w, TOP_TITLE, "Compiling: %zu of %llu at once, by %s", count,
+             (unsigned long long)json_get_u64(v->sample->activity, "slots", 0),
+             top_sort_names[v->sort]);
     if (count > 0)
-        put(w, TOP_PLAIN, "%9s  %-12s %-22s %-10s %s", "AGE", "USER", "TARGET", "TOOLCHAIN",
-            "PROGRAM");
+        put_line(w, TOP_PLAIN, "%9s  %-12s %-22s %-10s %s", "AGE", "USER", "TARGET", "TOOLCHAIN",
+                 "PROGRAM");
     for (size_t i = 0; i < count; i++)
         put_compile(w, rows[i]);
 }
 
-/* ---- who waits ---- */
+/* ---- waiting users ---- */
 
-static void put_user(struct writer *w, const char *who, const struct json *j)
+static void put_user(struct writer *w, const char *user, const struct json *j)
 {
-    put(w, TOP_PLAIN, "  %-16.16s %8llu %8llu %8llu", who,
-        (unsigned long long)json_get_u64(j, "running", 0),
-        (unsigned long long)json_get_u64(j, "waiting", 0),
-        (unsigned long long)json_get_u64(j, "prefetch", 0));
+    put_line(w, TOP_PLAIN, "  %-16.16s %8llu %8llu %8llu", user,
+             (unsigned long long)json_get_u64(j, "running", 0),
+             (unsigned long long)json_get_u64(j, "waiting", 0),
+             (unsigned long long)json_get_u64(j, "prefetch", 0));
 }
 
 static void put_users(struct writer *w, const struct json *activity)
@@ -179,11 +181,11 @@ static void put_users(struct writer *w, const struct json *activity)
         json_get_u64(others, "running", 0) > 0 || json_get_u64(others, "waiting", 0) > 0;
     if (json_count(users) == 0 && !has_others)
         return;
-    put(w, TOP_PLAIN, "%s", "");
-    put(w, TOP_TITLE, "  %-16s %8s %8s %8s", "USER", "RUNNING", "WAITING", "AHEAD");
+    put_line(w, TOP_PLAIN, "%s", "");
+    put_line(w, TOP_TITLE, "  %-16s %8s %8s %8s", "USER", "RUNNING", "WAITING", "AHEAD");
     for (const struct json *j = json_first(users); j; j = json_next(j)) {
-        char who[DB_WHO_MAX];
-        put_user(w, db_who(j, who), j);
+        char user[DB_NAME_MAX];
+        put_user(w, db_user_name(j, user), j);
     }
     if (has_others)
         put_user(w, "others", others);
@@ -197,7 +199,7 @@ void top_page_fill(const struct top_view *v, struct top_page *ret_page)
                         .height = v->height ? v->height : TOP_LINES_MAX };
     ret_page->count = 0;
     if (v->trouble)
-        put(&w, TOP_WARNING, "no daemon, trying again: %.200s", v->trouble);
+        put_line(&w, TOP_WARNING, "no daemon, retrying: %.200s", v->trouble);
     if (!v->sample->stats)
         return;
     put_head(&w, v);

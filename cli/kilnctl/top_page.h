@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * kilnctl top's page as lines of text: what the screen shows and --once prints.
+ * kilnctl top's page as lines of text, for the screen and for --once.
  *
  * Ownership  a page is a plain value
  * Threading  one thread
@@ -17,17 +17,17 @@ enum top_sort { TOP_BY_AGE, TOP_BY_PROGRAM, TOP_BY_USER, TOP_SORTS };
 extern const char *const top_sort_names[TOP_SORTS];
 
 struct top_page {
-    char lines[TOP_LINES_MAX][TOP_WIDTH_MAX + 1]; /* printable ASCII alone */
+    char lines[TOP_LINES_MAX][TOP_WIDTH_MAX + 1]; /* printable ASCII only */
     enum top_style styles[TOP_LINES_MAX];
     size_t count;
 };
 
 struct top_view {
-    const struct top_sample *sample; /* zeroed: there is none yet */
+    const struct top_sample *sample; /* zeroed if there is none yet */
     const struct top_rates *rates;
-    const char *trouble; /* why the sample is old, or there is none; NULL: it is fresh */
+    const char *trouble; /* why the sample is old or missing; NULL: it is current */
     enum top_sort sort;
-    size_t width, height; /* of the page; height 0: all there is */
+    size_t width, height; /* of the page; height 0: no limit */
 };
 
 void top_page_fill(const struct top_view *view, struct top_page *ret_page);

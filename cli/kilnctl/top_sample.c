@@ -20,11 +20,11 @@ int top_sample_take(const struct invocation *invocation, int timeout_ms,
                     struct top_sample *ret_sample, struct kiln_error *err)
 {
     TOP_SAMPLE_AUTO struct top_sample sample = { 0 };
-    int rc = admin_ask_within(invocation, "stats", NULL, timeout_ms, &sample.stats, err);
+    int rc = admin_ask_within(invocation, "stats", timeout_ms, &sample.stats, err);
     if (!rc)
-        rc = admin_ask_within(invocation, "activity", NULL, timeout_ms, &sample.activity, err);
+        rc = admin_ask_within(invocation, "activity", timeout_ms, &sample.activity, err);
     if (!rc)
-        rc = admin_ask_within(invocation, "status", NULL, timeout_ms, &sample.status, err);
+        rc = admin_ask_within(invocation, "status", timeout_ms, &sample.status, err);
     if (rc)
         return rc;
     sample.at_s = (double)now_ns() / 1e9;
@@ -35,7 +35,7 @@ int top_sample_take(const struct invocation *invocation, int timeout_ms,
 
 /* ---- rates ---- */
 
-static uint64_t grown(const struct json *before, const struct json *now, const char *name)
+static uint64_t growth_of(const struct json *before, const struct json *now, const char *name)
 {
     uint64_t old = json_get_u64(before, name, 0), new = json_get_u64(now, name, 0);
     return new > old ? new - old : 0;
@@ -46,17 +46,17 @@ static struct top_rates rates_over(const struct json *before, const struct json 
 {
     struct top_rates r = { .known = true };
     const struct json *hits_before = json_get(before, "hits"), *hits = json_get(now, "hits");
-    double sum = (double)grown(before, now, "misses");
+    double sum = (double)growth_of(before, now, "misses");
     double found[TOP_TIERS];
     for (int i = 0; i < TOP_TIERS; i++)
-        sum += found[i] = (double)grown(hits_before, hits, top_tier_names[i]);
+        sum += found[i] = (double)growth_of(hits_before, hits, top_tier_names[i]);
     for (int i = 0; i < TOP_TIERS && sum > 0; i++)
         r.hits_share[i] = found[i] / sum;
     r.has_lookups = sum > 0;
-    r.misses_share = sum > 0 ? (double)grown(before, now, "misses") / sum : 0;
-    r.requests_s = (double)grown(before, now, "requests") / seconds;
-    r.fetches_s = (double)grown(before, now, "fetches") / seconds;
-    r.compiles_s = (double)grown(before, now, "compiles") / seconds;
+    r.misses_share = sum > 0 ? (double)growth_of(before, now, "misses") / sum : 0;
+    r.requests_s = (double)growth_of(before, now, "requests") / seconds;
+    r.fetches_s = (double)growth_of(before, now, "fetches") / seconds;
+    r.compiles_s = (double)growth_of(before, now, "compiles") / seconds;
     return r;
 }
 

@@ -12,13 +12,12 @@ int top_screen_open(struct kiln_error *err)
     const char *term = getenv("TERM");
     if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
         return cli_fail(err, KILN_E_INVALID,
-                        "top draws on a terminal, and this is none: use --once or --json for one "
-                        "look");
+                        "top needs a terminal; without one, use --once or --json");
     screen = newterm(NULL, stdout, stdin);
     if (!screen)
         return cli_fail(err, KILN_E_INVALID,
-                        "the terminal type TERM='%.60s' is not known here: set another, or use "
-                        "--once or --json",
+                        "the terminal type TERM='%.60s' is unknown: set another, or use --once or "
+                        "--json",
                         term ? term : "");
     cbreak();
     noecho();

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Words of a command line that may lead to a file elsewhere, and what such a file must be.
+ * Arguments that may be URLs, and the checksum of such a file.
  *
  * Threading  pure functions
  */
@@ -16,8 +16,8 @@ struct json;
 
 /* "https://...", "file:///..." */
 bool url_is(const char *word);
-/* What to call |word|, a path or a URL, in what people read: the last part of it, of a URL without
- * credentials and query; "the file" where there is none.  Returns |word|'s part or |text|. */
+/* A label for |word|, a path or a URL, in output: its last part, without credentials and query, or
+ * "the file".  Returns a part of |word|, or |text|. */
 const char *url_label(const char *word, char text[URL_LABEL_MAX]);
-/* Sets "sha256" to |given|, whose digits may be in either case; kilnd wants them small. */
+/* Sets "sha256" to |given|; converts the digits to lower case, as kilnd requires. */
 CLI_MUST_CHECK int url_set_sha256(const char *given, struct json *ask, struct kiln_error *err);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* -F 0 asks for three at once. */
+/* -F 0 means three problems: one for each direction. */
 #define PROBLEMS_MAX 3
 #define LINE_MAX 4096
 
@@ -17,16 +17,17 @@ struct why_options {
 #define AT(field) offsetof(struct why_options, field)
 static const struct option options[] = {
     { "target", 't', OPTION_TEXT, AT(target), "TARGET",
-      "what a PROBLEM's kernels are for: gfx90a, sm_90, ... (needed with it)", 0, 0 },
-    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME", "compiler that would make them", 0, 0 },
+      "the target: gfx90a, sm_90, ... (required with a PROBLEM)", 0, 0 },
+    { "toolchain", 0, OPTION_TEXT, AT(toolchain), "NAME",
+      "the compiler that would build the kernels", 0, 0 },
     { "db-id", 0, OPTION_TEXT, AT(database_id), "ID", "MIOpen's name of the device: gfx90a68", 0,
       0 },
     { "solver", 0, OPTION_TEXT, AT(solver), "NAME",
-      "solver of a PROBLEM, else the best that applies", 0, 0 },
+      "the solver for a PROBLEM (the best that applies)", 0, 0 },
 };
 #undef AT
 
-/* ---- the question ---- */
+/* ---- the request ---- */
 
 static bool is_key(const struct invocation *invocation)
 {
@@ -35,23 +36,17 @@ static bool is_key(const struct invocation *invocation)
            strspn(word, "0123456789abcdefABCDEF") == strlen(word);
 }
 
-static void set_text(struct json *json, const char *name, const char *text)
-{
-    if (text)
-        json_set_text(json, name, text);
-}
-
-static int ask(const struct invocation *invocation, const char *member, const char *text,
-               struct json *answers, struct kiln_error *err)
+static int query_why(const struct invocation *invocation, const char *member, const char *text,
+                     struct json *answers, struct kiln_error *err)
 {
     const struct why_options *o = invocation->options;
     KILN_AUTO(json) struct json *question = json_object();
     struct json *reply = NULL;
     json_set_text(question, member, text);
-    set_text(question, "target", o->target);
-    set_text(question, "toolchain", o->toolchain);
-    set_text(question, "database_id", o->database_id);
-    set_text(question, "solver", o->solver);
+    admin_set_text(question, "target", o->target);
+    admin_set_text(question, "toolchain", o->toolchain);
+    admin_set_text(question, "database_id", o->database_id);
+    admin_set_text(question, "solver", o->solver);
     int rc = admin_ask(invocation, "why_miss", question, &reply, err);
     if (rc)
         return rc;
@@ -68,26 +63,15 @@ static int ask_key(const struct invocation *invocation, struct json *answers,
     char key[KEY_DIGITS + 1];
     if (o->target || o->toolchain || o->database_id)
         return cli_fail(err, KILN_E_INVALID,
-                        "a key covers target and toolchain already: --target, --toolchain and "
-                        "--db-id go with a PROBLEM");
+                        "a key already covers target and toolchain: --target, --toolchain and "
+                        "--db-id work only with a PROBLEM");
     int rc = key_prefix_complete(invocation, invocation->words[0], key, err);
     if (rc == KILN_E_NOT_FOUND)
         return cli_fail(err, rc,
-                        "no stored kernel's key begins with '%s': of one that is not stored give "
-                        "all %d digits",
+                        "no stored kernel's key begins with '%s': for a kernel that is not stored, "
+                        "give all %d digits",
                         invocation->words[0], KEY_DIGITS);
-    return rc ? rc : ask(invocation, "key", key, answers, err);
-}
-
-/* A command line in quotes is one word; behind "--" it is many. */
-static int join(const struct invocation *invocation, char line[LINE_MAX], struct kiln_error *err)
-{
-    size_t used = 0;
-    for (size_t i = 0; i < invocation->word_count && used < LINE_MAX; i++)
-        used += (size_t)snprintf(line + used, LINE_MAX - used, "%s%s", i ? " " : "",
-                                 invocation->words[i]);
-    return used < LINE_MAX ? KILN_E_OK
-                           : cli_fail(err, KILN_E_INVALID, "the command line is too long");
+    return rc ? rc : query_why(invocation, "key", key, answers, err);
 }
 
 static int ask_problems(const struct invocation *invocation, struct json *answers,
@@ -99,22 +83,21 @@ static int ask_problems(const struct invocation *invocation, struct json *answer
     char line[LINE_MAX];
     if (!o->target)
         return cli_fail(err, KILN_E_INVALID,
-                        "why-miss needs --target with a PROBLEM: what its kernels are for, such as "
-                        "gfx90a");
-    int rc = join(invocation, line, err);
+                        "why-miss needs --target with a PROBLEM, such as --target gfx90a");
+    int rc = command_join_words(invocation, line, sizeof(line), err);
     if (!rc)
         rc = kiln_problem_from_driver(line, problems, &count, err);
     for (unsigned i = 0; !rc && i < count; i++) {
         rc = kiln_problem_to_driver(&problems[i], line, sizeof(line), err);
         if (!rc)
-            rc = ask(invocation, "problem", line, answers, err);
+            rc = query_why(invocation, "problem", line, answers, err);
     }
     return rc;
 }
 
-/* ---- the answer ---- */
+/* ---- the reply ---- */
 
-/* The texts may be long: each has a line of its own, the last of the row. */
+/* Each text has a row of its own and comes last in it, because texts may be long. */
 static void add_part(struct table *table, const struct json *difference)
 {
     static const char *const sides[] = { "wanted", "there" };
@@ -164,7 +147,7 @@ static int print_one(const struct json *answer, struct kiln_error *err)
     return rc;
 }
 
-static int print(const struct json *answers, struct kiln_error *err)
+static int print_answers(const struct json *answers, struct kiln_error *err)
 {
     int rc = KILN_E_OK;
     for (const struct json *j = json_first(answers); j && !rc; j = json_next(j)) {
@@ -175,7 +158,7 @@ static int print(const struct json *answers, struct kiln_error *err)
     return rc;
 }
 
-static int run(const struct invocation *invocation, struct kiln_error *err)
+static int run_why_miss(const struct invocation *invocation, struct kiln_error *err)
 {
     KILN_AUTO(json) struct json *json = json_object();
     struct json *answers = json_array();
@@ -184,22 +167,20 @@ static int run(const struct invocation *invocation, struct kiln_error *err)
                                 : ask_problems(invocation, answers, err);
     if (rc)
         return rc;
-    return invocation->common->json ? output_json(json, err) : print(answers, err);
+    return invocation->common->json ? output_json(json, err) : print_answers(answers, err);
 }
 
 const struct command command_why_miss = {
     .name = "why-miss",
     .words = "KEY|PROBLEM",
-    .summary = "why a kernel is not found: the nearest one, and what differs",
-    .help = "Compares the kernel KEY, or those that PROBLEM (a MIOpenDriver command line, in "
-            "quotes or behind\n"
-            "--) needs on --target, with the nearest stored ones: by toolchain, options, headers, "
-            "features,\n"
-            "compute units and source.",
+    .summary = "explain why a kernel is not found: the nearest one, and the differences",
+    .help = "Compares a kernel with the nearest stored ones: by toolchain, options, headers,\n"
+            "features, compute units and source.  The kernel is given by KEY, or by a PROBLEM (a\n"
+            "MIOpenDriver command line, quoted or after --) and --target.",
     .least_words = 1,
     .most_words = SIZE_MAX,
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .options_size = sizeof(struct why_options),
-    .run = run,
+    .run = run_why_miss,
 };

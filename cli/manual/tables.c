@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Prints what the programs know of their own command lines and settings, as one JSON object: the
- * manual pages and the completions are made of it.  Runs while kiln is built and is not installed.
+ * Prints the programs' tables of options, commands and settings as one JSON object, from which the
+ * manual pages and completions are made.  It runs while kiln is built and is not installed.
  */
 #include "cli/driver/options.h"
 #include "cli/exit_status.h"

@@ -18,7 +18,7 @@ _OF_COMMANDS = {  # (command, option): texts that only look like the others
 _WORDS_OF_COMMANDS = {"pkg show": "package", "pkg verify": "package", "pkg rm": "package"}
 _VALUES = {
     "FILE": "file", "PATH": "file", "OUT": "file", "PACKAGE": "file", "A": "file", "B": "file",
-    "FOLDER": "directory", "FOLDERS": "directory", "DIR": "directory",
+    "DIR": "directory", "DIRS": "directory",
     "KEY": "key", "KEY-PREFIX": "key", "TARGET": "target",
     "ID": "database_id", "USER": "user", "GROUP": "group",
     "URL": "none", "NAME": "none", "PROBLEM": "none", "TIME": "none", "SIZE": "none", "N": "none",
@@ -33,7 +33,7 @@ _FOLDER_SETTINGS = ("cache_dir", "state_dir", "temp_dir", "trusted_keys", "packa
 
 
 def _names(value):
-    """'[KEY-PREFIX...]', 'FILE|FOLDER|URL...' and 'FILE.html' as their names."""
+    """'[KEY-PREFIX...]', 'FILE|DIR|URL...' and 'FILE.html' as their names."""
     words = value.replace("[,ID...]", "").strip("[]").replace("...", "").split("|")
     return [word.split(".")[0] for word in words]
 

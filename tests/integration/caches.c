@@ -165,6 +165,5 @@ TEST(caches, import_export_import_export_is_the_identity)
 
     shell(f->daemon.directory, "cmp first/" CACHE " second/" CACHE);
     expect_rows(f, KILN_TIER_DISK);
-    kilnctl_fails(f, 1, "is there already", "kernel", "export",
-                  f->directory); /* replaces nothing */
+    kilnctl_fails(f, 1, "exists already", "kernel", "export", f->directory); /* replaces nothing */
 }

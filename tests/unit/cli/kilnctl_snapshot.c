@@ -60,7 +60,7 @@ TEST(kilnctl_snapshot, a_refusal_by_the_transfer_program_is_reported_with_its_me
 {
     struct fixture *f = *state;
     assert_int_equal(open_with(f, "refuse"), KILN_E_IO);
-    assert_string_equal(f->err.text, "cannot open it");
+    assert_says(f->err.text, "cannot open");
 }
 
 TEST(kilnctl_snapshot, an_answer_without_a_file_or_that_is_none_is_corrupt)
@@ -76,9 +76,9 @@ TEST(kilnctl_snapshot, a_program_that_ends_without_a_word_is_reported_of_with_it
 {
     struct fixture *f = *state;
     assert_int_equal(open_with(f, "leave"), KILN_E_IO);
-    assert_says(f->err.text, "ended without an answer (status 7)");
+    assert_says(f->err.text, "status 7");
     assert_int_equal(open_with(f, "die"), KILN_E_IO);
-    assert_says(f->err.text, "ended without an answer (signal 9)");
+    assert_says(f->err.text, "signal 9");
 }
 
 TEST(kilnctl_snapshot, no_descriptors_are_left_behind_by_failures)
@@ -111,7 +111,7 @@ TEST(kilnctl_snapshot, without_the_program_a_file_in_use_is_refused)
     fake_transfer_is_here = false;
     scratch_write(&f->directory, "a.ukdb-journal", "log");
     assert_int_equal(snapshot_open(f->path, &f->snapshot, &f->err), KILN_E_UNSUPPORTED);
-    assert_says(f->err.text, "end the programs that use the file");
+    assert_says(f->err.text, "kiln-transfer");
 }
 
 TEST(kilnctl_snapshot, a_pipe_is_no_file_and_is_not_waited_for)

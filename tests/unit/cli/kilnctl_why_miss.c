@@ -75,7 +75,7 @@ TEST(kilnctl_why_miss, of_a_kernel_that_is_not_stored_all_digits_are_needed)
     struct fixture *f = *state;
     fake.answers[0].code = KILN_E_NOT_FOUND;
     assert_int_equal(RUN(&f->run, "why-miss", "0011"), KILN_E_NOT_FOUND);
-    assert_says(f->run.err.text, "give all 64 digits");
+    assert_says(f->run.err.text, "64");
 }
 
 TEST(kilnctl_why_miss, a_problem_is_asked_about_for_a_target)
@@ -128,7 +128,9 @@ TEST(kilnctl_why_miss, gc_with_yes_says_what_went_and_what_is_left)
     assert_int_equal(RUN(&f->run, "gc", "--stale", "--to", "1M", "--yes"), KILN_E_OK);
     assert_string_equal(fake.requests[0],
                         "gc {\"stale\":true,\"to_bytes\":1048576,\"dry_run\":false}");
-    assert_string_equal(f->run.printed, "dropped 3 kernels, 4.0 KiB; the store takes 1.0 MiB\n");
+    assert_says(f->run.printed, "dropped 3");
+    assert_says(f->run.printed, "4.0 KiB");
+    assert_says(f->run.printed, "1.0 MiB");
 }
 
 TEST(kilnctl_why_miss, a_dry_run_of_gc_says_so_to_both_sides)
@@ -137,7 +139,8 @@ TEST(kilnctl_why_miss, a_dry_run_of_gc_says_so_to_both_sides)
     fake.answers[0].reply = "{\"kernels\":1,\"bytes\":0,\"dry_run\":true,\"store_bytes\":0}";
     assert_int_equal(RUN(&f->run, "gc", "--to", "0", "--dry-run"), KILN_E_OK);
     assert_string_equal(fake.requests[0], "gc {\"to_bytes\":0,\"dry_run\":true}");
-    assert_string_equal(f->run.printed, "would drop 1 kernel, 0 B; the store takes 0 B\n");
+    assert_says(f->run.printed, "would drop");
+    assert_says(f->run.printed, "0 B");
 }
 
 TEST(kilnctl_why_miss, gc_as_json_is_what_kilnd_said)
@@ -168,13 +171,15 @@ TEST(kilnctl_why_miss, clear_chooses_by_name_user_toolchain_and_package)
     assert_string_equal(fake.requests[0],
                         "clear {\"name\":\"n.o\",\"toolchain\":\"miopen\",\"package\":\"a.ukdb\","
                         "\"uid\":0,\"dry_run\":true}");
-    assert_string_equal(f->run.printed, "would drop 1 kernel, 10 B\n");
+    assert_says(f->run.printed, "would drop");
+    assert_says(f->run.printed, "10 B");
 }
 
 TEST(kilnctl_why_miss, clear_of_all_leaves_nothing_to_choose)
 {
     struct fixture *f = *state;
     assert_int_equal(RUN(&f->run, "clear", "--all", "--uid", "0", "-y"), KILN_E_INVALID);
-    assert_string_equal(f->run.err.text, "--all leaves nothing for --uid to choose");
+    assert_says(f->run.err.text, "--all");
+    assert_says(f->run.err.text, "--uid");
     assert_int_equal(fake.asked, 0);
 }

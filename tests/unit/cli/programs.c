@@ -251,16 +251,15 @@ TEST(programs, a_list_of_devices_is_a_table_and_then_what_is_not_here)
     const char *first = "DEVICE  MODEL       TARGET                  UUID\n"
                         "hip:0   Fake GPU 0  gfx90a:sramecc+:xnack-  GPU-1901ead3a2ecd400\n";
     assert_int_equal(strncmp(f->printed, first, strlen(first)), 0);
-    assert_non_null(strstr(f->printed, "\n\nNot here:\ncuda    cannot load the CUDA driver "));
-    assert_non_null(strstr(f->printed, "\nopencl  cannot load the OpenCL loader "));
+    assert_says(f->printed, "cuda");
+    assert_says(f->printed, "opencl");
 }
 
 TEST(programs, a_directory_for_the_runtime_is_absolute)
 {
     struct fixture *f = *state;
     assert_int_equal(DRIVER(f, "devices", "--hip-library-path", "lib"), 2);
-    assert_non_null(strstr(f->complained, "--hip-library-path: 'lib' in the search path is not "
-                                          "an absolute path"));
+    assert_says(f->complained, "--hip-library-path:");
 }
 
 TEST(programs, the_socket_given_is_the_one_looked_for)
@@ -276,14 +275,14 @@ TEST(programs, a_command_line_that_is_not_understood_has_status_2)
 {
     struct fixture *f = *state;
     assert_int_equal(KILNCTL(f, "frobnicate"), 2);
-    assert_non_null(strstr(f->complained, "'frobnicate' is not a command"));
+    assert_says(f->complained, "'frobnicate'");
     assert_null(strstr(f->complained, "did you mean"));
     assert_int_equal(KILNCTL(f, "statsu"), 2);
-    assert_non_null(strstr(f->complained, "did you mean 'stats'?"));
+    assert_says(f->complained, "'stats'");
     assert_int_equal(KILNCTL(f, "pkg", "instal", "x"), 2);
-    assert_non_null(strstr(f->complained, "did you mean 'pkg install'?"));
+    assert_says(f->complained, "'pkg install'");
     assert_int_equal(KILNCTL(f, "stats", "--jsno"), 2);
-    assert_non_null(strstr(f->complained, "did you mean --json?"));
+    assert_says(f->complained, "--json");
     assert_int_equal(KILNCTL(f, "stats", "more"), 2);
     assert_int_equal(KILNCTL(f, "kernel", "show"), 2);
     assert_int_equal(KILNCTL(f, "prefetch", "file"), 2);
@@ -308,13 +307,13 @@ TEST(programs, help_of_a_group_lists_its_commands_alone)
         assert_string_equal(f->complained, "");
     }
     assert_int_equal(KILNCTL(f, "pkg", "-h"), 0);
-    assert_non_null(strstr(f->printed, "\n  pkg coverage "));
+    assert_says(f->printed, "pkg coverage");
     assert_null(strstr(f->printed, "kernel rm"));
-    assert_non_null(strstr(f->printed, "'kilnctl pkg COMMAND --help'"));
+    assert_says(f->printed, "pkg COMMAND");
     assert_int_equal(KILNCTL(f, "help", "kernel"), 0);
-    assert_non_null(strstr(f->printed, "\n  kernel rm "));
+    assert_says(f->printed, "kernel rm");
     assert_int_equal(KILNCTL(f, "--help", "kernel"), 0);
-    assert_non_null(strstr(f->printed, "\n  kernel rm "));
+    assert_says(f->printed, "kernel rm");
     assert_int_equal(KILNCTL(f, "kernel"), 2);
     assert_int_equal(KILNCTL(f, "frob", "--help"), 2);
     assert_int_equal(KILNCTL(f, "kernel", "frob", "--help"), 2);
@@ -325,9 +324,9 @@ TEST(programs, help_lists_commands_and_exit_statuses)
     struct fixture *f = *state;
     assert_int_equal(KILNCTL(f, "--help"), 0);
     assert_non_null(strstr(f->printed, "toolchain ls"));
-    assert_non_null(strstr(f->printed, "3  no daemon"));
+    assert_says(f->printed, "no daemon");
     assert_int_equal(KILNCTL(f, "help", "kernel", "rm"), 0);
-    assert_non_null(strstr(f->printed, "Usage: kilnctl kernel rm"));
+    assert_says(f->printed, "kernel rm");
     assert_int_equal(KILNCTL(f, "clear", "--help"), 0);
     assert_non_null(strstr(f->printed, "--older-than TIME"));
     assert_int_equal(KILNCTL(f, "--help", "clear"), 0);
@@ -345,8 +344,8 @@ TEST(programs, the_driver_needs_something_it_can_do)
     assert_int_equal(DRIVER(f, "pool"), 2);
     assert_int_equal(DRIVER(f, "run"), 2);
     assert_int_equal(DRIVER(f, "--help"), 0);
-    assert_non_null(strstr(f->printed, "-F, --forw "));
-    assert_non_null(strstr(f->printed, "launches to time (10)"));
+    assert_says(f->printed, "--forw");
+    assert_says(f->printed, "(10)");
     assert_int_equal(DRIVER(f, "--version"), 0);
 }
 
@@ -354,9 +353,11 @@ TEST(programs, a_command_line_at_fault_is_named_before_any_device)
 {
     struct fixture *f = *state;
     assert_int_equal(DRIVER(f, "conv", "-n", "many", "--device", "abacus:0"), 2);
-    assert_non_null(strstr(f->complained, "'many' of --batchsize"));
+    assert_says(f->complained, "'many'");
+    assert_says(f->complained, "--batchsize");
     assert_int_equal(DRIVER(f, "conv", "--enforce", "6", "--device", "abacus:0"), 2);
-    assert_non_null(strstr(f->complained, "'6' of --enforce"));
+    assert_says(f->complained, "'6'");
+    assert_says(f->complained, "--enforce");
     assert_int_equal(DRIVER(f, "run", "/nonexistent/file", "--device", "abacus:0"), 1);
     assert_non_null(strstr(f->complained, "/nonexistent/file"));
 }

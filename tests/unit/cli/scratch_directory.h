@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
-/* A directory of a test's own, with files in it. */
+/* A private temporary directory for a test. */
 #include "tests/support/test.h"
 
 #include <dirent.h>
@@ -24,7 +24,7 @@ static inline void scratch_directory_make(struct scratch_directory *f)
     assert_non_null(mkdtemp(f->path));
 }
 
-/* How many files lie in it. */
+/* The number of files in the directory. */
 static inline unsigned scratch_directory_count(const struct scratch_directory *f)
 {
     unsigned count = 0;
@@ -53,7 +53,7 @@ static inline void scratch_write(const struct scratch_directory *f, const char *
     fclose(out);
 }
 
-/* "" when it is not there. */
+/* Reads a file; "" if it does not exist. */
 static inline const char *scratch_read(const struct scratch_directory *f, const char *name,
                                        char *text, size_t size)
 {
@@ -71,7 +71,7 @@ static inline bool scratch_has(const struct scratch_directory *f, const char *na
     return access(scratch_path(f, name, path), F_OK) == 0;
 }
 
-/* It and all in it, one level deep of directories included. */
+/* Removes the directory and its contents. */
 static inline void scratch_directory_remove(const struct scratch_directory *f)
 {
     DIR *directory = opendir(f->path);
@@ -88,3 +88,24 @@ static inline void scratch_directory_remove(const struct scratch_directory *f)
         closedir(directory);
     rmdir(f->path);
 }
+
+/* Defines FIXTURE(|suite|) for struct fixture, which has a member |directory|.  Each test gets a
+ * zeroed one with a new directory, which |prepare| then fills. */
+#define SCRATCH_FIXTURE(suite, prepare)            \
+    static int set_up(void **state)                \
+    {                                              \
+        struct fixture *f = calloc(1, sizeof(*f)); \
+        assert_non_null(f);                        \
+        scratch_directory_make(&f->directory);     \
+        prepare(f);                                \
+        *state = f;                                \
+        return 0;                                  \
+    }                                              \
+    static int tear_down(void **state)             \
+    {                                              \
+        struct fixture *f = *state;                \
+        scratch_directory_remove(&f->directory);   \
+        free(f);                                   \
+        return 0;                                  \
+    }                                              \
+    FIXTURE(suite, set_up, tear_down)

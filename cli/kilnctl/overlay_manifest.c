@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/kilnctl/overlay_notes.h"
+#include "cli/kilnctl/overlay_manifest.h"
 
 #include "cli/kilnctl/new_file.h"
 #include "common/json.h"
@@ -15,14 +15,14 @@
 #define LAYOUT 1u
 #define FILES_MAX 256u
 #define DIGEST_DIGITS 16u
-#define NOTES_MAX (64u << 20) /* four million lines */
+#define MANIFEST_BYTES_MAX (64u << 20) /* four million lines */
 
 int overlay_path(const char *directory, const char *name, char *path, size_t size,
                  struct kiln_error *err)
 {
     int length = snprintf(path, size, "%s/%s", directory, name);
     if (length < 0 || (size_t)length >= size)
-        return cli_fail(err, KILN_E_INVALID, "'%.200s...' is too long a path", directory);
+        return cli_fail(err, KILN_E_INVALID, "the path '%.200s...' is too long", directory);
     return KILN_E_OK;
 }
 
@@ -46,58 +46,58 @@ int overlay_lock(const char *directory, int *ret_fd, struct kiln_error *err)
 
 /* ---- files ---- */
 
-void overlay_notes_done(struct overlay_notes *notes)
+void overlay_manifest_done(struct overlay_manifest *manifest)
 {
-    for (size_t i = 0; i < notes->count; i++)
-        overlay_lines_done(&notes->files[i].lines);
-    free(notes->files);
-    *notes = (struct overlay_notes){ .count = 0 };
+    for (size_t i = 0; i < manifest->count; i++)
+        overlay_lines_done(&manifest->files[i].lines);
+    free(manifest->files);
+    *manifest = (struct overlay_manifest){ .count = 0 };
 }
 
-struct overlay_file *overlay_notes_find(struct overlay_notes *notes, const char *name)
+struct overlay_file *overlay_manifest_find(struct overlay_manifest *manifest, const char *name)
 {
-    for (size_t i = 0; i < notes->count; i++)
-        if (strcmp(notes->files[i].name, name) == 0)
-            return &notes->files[i];
+    for (size_t i = 0; i < manifest->count; i++)
+        if (strcmp(manifest->files[i].name, name) == 0)
+            return &manifest->files[i];
     return NULL;
 }
 
-static int add_file(struct overlay_notes *notes, const char *name, struct overlay_file **ret_file,
-                    struct kiln_error *err)
+static int add_file(struct overlay_manifest *manifest, const char *name,
+                    struct overlay_file **ret_file, struct kiln_error *err)
 {
-    if (notes->count >= FILES_MAX || strlen(name) >= sizeof(notes->files->name))
+    if (manifest->count >= FILES_MAX || strlen(name) >= sizeof(manifest->files->name))
         return cli_fail(err, KILN_E_FULL, "an overlay has at most %u files, with short names",
                         FILES_MAX);
-    struct overlay_file *grown = realloc(notes->files, (notes->count + 1) * sizeof(*grown));
+    struct overlay_file *grown = realloc(manifest->files, (manifest->count + 1) * sizeof(*grown));
     if (!grown)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the files of an overlay");
-    notes->files = grown;
-    struct overlay_file *file = &grown[notes->count++];
-    *file = (struct overlay_file){ .stamp = { .is_fresh = true } };
+    manifest->files = grown;
+    struct overlay_file *file = &grown[manifest->count++];
+    *file = (struct overlay_file){ .fingerprint = { .is_fresh = true } };
     snprintf(file->name, sizeof(file->name), "%s", name);
     *ret_file = file;
     return KILN_E_OK;
 }
 
-int overlay_notes_get(struct overlay_notes *notes, const char *name, struct overlay_file **ret_file,
-                      struct kiln_error *err)
+int overlay_manifest_get(struct overlay_manifest *manifest, const char *name,
+                         struct overlay_file **ret_file, struct kiln_error *err)
 {
-    *ret_file = overlay_notes_find(notes, name);
-    return *ret_file ? KILN_E_OK : add_file(notes, name, ret_file, err);
+    *ret_file = overlay_manifest_find(manifest, name);
+    return *ret_file ? KILN_E_OK : add_file(manifest, name, ret_file, err);
 }
 
 mode_t overlay_file_mode(bool is_shared) { return is_shared ? 0 : 0600; }
 
-/* ---- the file that is kept ---- */
+/* ---- the manifest's file ---- */
 
-/* Digests one behind the other: an array of so many texts would take ten times the memory. */
+/* The digests are one long text, because a JSON array of them would take ten times the memory. */
 static int parse_lines(const char *digits, struct overlay_lines *lines, struct kiln_error *err)
 {
     size_t size = strlen(digits);
     char digest[DIGEST_DIGITS + 1] = "";
     int rc = KILN_E_OK;
     if (size % DIGEST_DIGITS != 0 || strspn(digits, "0123456789abcdef") != size)
-        return cli_fail(err, KILN_E_CORRUPT, "its lines are no digests");
+        return cli_fail(err, KILN_E_CORRUPT, "its lines are not digests");
     for (size_t at = 0; at < size && !rc; at += DIGEST_DIGITS) {
         memcpy(digest, digits + at, DIGEST_DIGITS);
         rc = overlay_lines_add(lines, strtoull(digest, NULL, 16), err);
@@ -106,21 +106,22 @@ static int parse_lines(const char *digits, struct overlay_lines *lines, struct k
     return rc;
 }
 
-static int parse_file(const struct json *json, struct overlay_notes *notes, struct kiln_error *err)
+static int parse_file(const struct json *json, struct overlay_manifest *manifest,
+                      struct kiln_error *err)
 {
     struct overlay_file *file = NULL;
     const char *name = json_get_text(json, "name", "");
-    if (!*name || overlay_notes_find(notes, name))
-        return cli_fail(err, KILN_E_CORRUPT, "it names a file twice, or none");
-    int rc = add_file(notes, name, &file, err);
+    if (!*name || overlay_manifest_find(manifest, name))
+        return cli_fail(err, KILN_E_CORRUPT, "it has a file without a name or names one twice");
+    int rc = add_file(manifest, name, &file, err);
     if (rc)
         return rc;
-    file->stamp = overlay_stamp_get(json);
+    file->fingerprint = overlay_fingerprint_get(json);
     return parse_lines(json_get_text(json, "lines", ""), &file->lines, err);
 }
 
-static int parse(const char *path, struct bytes text, struct overlay_notes *notes,
-                 struct kiln_error *err)
+static int parse_manifest(const char *path, struct bytes text, struct overlay_manifest *manifest,
+                          struct kiln_error *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     KILN_AUTO(json) struct json *json = NULL;
@@ -129,30 +130,31 @@ static int parse(const char *path, struct bytes text, struct overlay_notes *note
         return cli_fail(err, KILN_E_CORRUPT, "%s", why.text);
     if (json_get_u64(json, "layout", 0) != LAYOUT)
         return cli_fail(err, KILN_E_CORRUPT,
-                        "'%s' is not what this kilnctl writes: make the overlay anew", path);
-    snprintf(notes->version, sizeof(notes->version), "%s", json_get_text(json, "miopen", ""));
-    notes->is_shared = json_get_bool(json, "shared", false);
+                        "'%s' was written by another version of kilnctl: create the overlay again",
+                        path);
+    snprintf(manifest->version, sizeof(manifest->version), "%s", json_get_text(json, "miopen", ""));
+    manifest->is_shared = json_get_bool(json, "shared", false);
     const struct json *files = json_get(json, "files");
     for (const struct json *j = json_first(files); j && !rc; j = json_next(j))
-        rc = parse_file(j, notes, err);
+        rc = parse_file(j, manifest, err);
     return rc ? cli_while(err, "'%s' is damaged", path) : KILN_E_OK;
 }
 
-int overlay_notes_read(const char *directory, struct overlay_notes *ret_notes,
-                       struct kiln_error *err)
+int overlay_manifest_read(const char *directory, struct overlay_manifest *ret_manifest,
+                          struct kiln_error *err)
 {
     char path[PATH_MAX];
     BUFFER_AUTO struct buffer text = { .size = 0 };
-    OVERLAY_NOTES_AUTO struct overlay_notes notes = { .count = 0 };
-    int rc = overlay_path(directory, OVERLAY_NOTES, path, sizeof(path), err);
+    OVERLAY_MANIFEST_AUTO struct overlay_manifest manifest = { .count = 0 };
+    int rc = overlay_path(directory, OVERLAY_MANIFEST, path, sizeof(path), err);
     if (!rc)
-        rc = overlay_text_read(path, NOTES_MAX, &text, err);
+        rc = overlay_text_read(path, MANIFEST_BYTES_MAX, &text, err);
     if (!rc)
-        rc = parse(path, buffer_view(&text), &notes, err);
+        rc = parse_manifest(path, buffer_view(&text), &manifest, err);
     if (rc)
         return rc;
-    *ret_notes = notes;
-    notes = (struct overlay_notes){ .count = 0 };
+    *ret_manifest = manifest;
+    manifest = (struct overlay_manifest){ .count = 0 };
     return KILN_E_OK;
 }
 
@@ -172,32 +174,32 @@ static struct json *file_json(const struct overlay_file *file)
     KILN_AUTO(mem) char *digits = print_lines(&file->lines);
     struct json *json = json_object();
     json_set_text(json, "name", file->name);
-    overlay_stamp_set(json, &file->stamp);
+    overlay_fingerprint_set(json, &file->fingerprint);
     if (file->lines.count > 0 && digits)
         json_set_text(json, "lines", digits);
     return json;
 }
 
-int overlay_notes_write(const char *directory, const struct overlay_notes *notes,
-                        struct kiln_error *err)
+int overlay_manifest_write(const char *directory, const struct overlay_manifest *manifest,
+                           struct kiln_error *err)
 {
     char path[PATH_MAX];
     KILN_AUTO(json) struct json *json = json_object();
     struct json *files = json_array();
     json_set_u64(json, "layout", LAYOUT);
-    json_set_text(json, "miopen", notes->version);
-    if (notes->is_shared)
+    json_set_text(json, "miopen", manifest->version);
+    if (manifest->is_shared)
         json_set_bool(json, "shared", true);
     json_set(json, "files", files);
-    for (size_t i = 0; i < notes->count; i++)
-        json_append(files, file_json(&notes->files[i]));
+    for (size_t i = 0; i < manifest->count; i++)
+        json_append(files, file_json(&manifest->files[i]));
     KILN_AUTO(mem) char *text = json_print(json, false);
     if (!text)
         return cli_fail(err, KILN_E_NO_MEMORY, "out of memory for the notes of an overlay");
-    int rc = overlay_path(directory, OVERLAY_NOTES, path, sizeof(path), err);
+    int rc = overlay_path(directory, OVERLAY_MANIFEST, path, sizeof(path), err);
     const struct new_file file = { .path = path,
                                    .replace = true,
-                                   .mode = overlay_file_mode(notes->is_shared),
+                                   .mode = overlay_file_mode(manifest->is_shared),
                                    .from = -1,
                                    .data = text,
                                    .size = strlen(text) };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/kilnctl/prefetch_kept.h"
+#include "cli/kilnctl/prefetch_stored.h"
 
 #include "cli/kilnctl/admin.h"
 #include "cli/kilnctl/nap.h"
@@ -8,14 +8,15 @@
 #include <string.h>
 
 #define NAP_MS 20
-#define NAPS_MAX (10u * 60 * 1000 / NAP_MS) /* without progress: a disk that hangs */
+#define NAPS_MAX (10u * 60 * 1000 / NAP_MS) /* without progress: the disk hangs */
 
 struct puts {
     uint64_t given, ended, lost;
-    bool writable; /* the store can be written to, now */
+    bool writable; /* the store can be written now */
 };
 
-/* A user may have few administrative requests unanswered, and many ranks that prefetch at once. */
+/* Repeats the request while kilnd is busy: many ranks may prefetch at once, and a user may have
+ * only a few administration requests in flight. */
 static int ask_in_turn(const struct invocation *invocation, const char *request,
                        const struct json *arguments, struct json **ret_answer,
                        struct kiln_error *err)
@@ -44,8 +45,8 @@ static int read_puts(const struct invocation *invocation, struct puts *ret_puts,
     return KILN_E_OK;
 }
 
-int prefetch_kept_begin(const struct invocation *invocation, struct prefetch_kept *ret_kept,
-                        struct kiln_error *err)
+int prefetch_stored_begin(const struct invocation *invocation, struct prefetch_stored *ret_kept,
+                          struct kiln_error *err)
 {
     struct puts puts = { 0 };
     int rc = read_puts(invocation, &puts, err);
@@ -53,14 +54,16 @@ int prefetch_kept_begin(const struct invocation *invocation, struct prefetch_kep
     return rc;
 }
 
-/* They are written one after the other, so those of others do not put off the end. */
+/* Waits until all kernels that were queued at the first look are written.  kilnd writes them in
+ * order, so kernels that are queued later do not delay the end. */
 static int wait_for_puts(const struct invocation *invocation, struct puts *ret_puts,
                          struct kiln_error *err)
 {
     int rc = read_puts(invocation, ret_puts, err);
     uint64_t given = ret_puts->given, ended = ret_puts->ended;
     unsigned naps = 0;
-    while (!rc && ret_puts->ended < given && ret_puts->given >= given) { /* less: it is another */
+    while (!rc && ret_puts->ended < given &&
+           ret_puts->given >= given) { /* else kilnd was restarted */
         if (naps++ == NAPS_MAX)
             return cli_fail(err, KILN_E_TIMED_OUT,
                             "kilnd is still writing kernels to its disk after %u s",
@@ -73,7 +76,8 @@ static int wait_for_puts(const struct invocation *invocation, struct puts *ret_p
     return rc;
 }
 
-/* Others lose kernels too, and a disk that is full now may have had room for ours. */
+/* Checks each kernel, because the lost ones may belong to other users, and a disk that is full now
+ * may have had space before. */
 static int count_not_stored(const struct invocation *invocation,
                             const struct prefetch_report *report, uint64_t *ret_count,
                             struct kiln_error *err)
@@ -99,18 +103,18 @@ static int count_not_stored(const struct invocation *invocation,
     return KILN_E_OK;
 }
 
-static int complain(const struct json *store, uint64_t lost, struct kiln_error *err)
+static int fail_not_stored(const struct json *store, uint64_t lost, struct kiln_error *err)
 {
     char kernels[UNITS_TEXT_MAX];
     const char *why = json_get_text(store, "trouble", "kilnd's log says why");
     bool full = strcmp(json_get_text(store, "health", ""), "full") == 0;
     int code = full ? KILN_E_FULL : KILN_E_IO;
-    return cli_fail(err, code, "%s not stored, and gone when kilnd ends: %.400s",
+    return cli_fail(err, code, "%s not stored, so lost when kilnd stops: %.400s",
                     units_kernels(lost, kernels), why);
 }
 
-int prefetch_kept_judge(const struct invocation *invocation, const struct prefetch_kept *kept,
-                        struct prefetch_report *report, struct kiln_error *err)
+int prefetch_stored_check(const struct invocation *invocation, const struct prefetch_stored *kept,
+                          struct prefetch_report *report, struct kiln_error *err)
 {
     struct puts puts = { 0 };
     KILN_AUTO(json) struct json *status = NULL;
@@ -122,5 +126,5 @@ int prefetch_kept_judge(const struct invocation *invocation, const struct prefet
     if (rc || strcmp(json_get_text(store, "mode", "on"), "on") != 0)
         return rc;
     rc = count_not_stored(invocation, report, &report->not_stored, err);
-    return rc || report->not_stored == 0 ? rc : complain(store, report->not_stored, err);
+    return rc || report->not_stored == 0 ? rc : fail_not_stored(store, report->not_stored, err);
 }

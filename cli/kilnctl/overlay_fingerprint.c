@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/kilnctl/overlay_stamp.h"
+#include "cli/kilnctl/overlay_fingerprint.h"
 
 #include "common/json.h"
 #include "engine/digest/sha256.h"
@@ -14,11 +14,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Filesystems keep times in steps: 10 ms here, up to two seconds elsewhere (FAT). */
+/* Filesystems round times: to 10 ms on most of Linux, to two seconds on FAT. */
 #define FRESH_S 2
 #define READ_STEP (256u << 10)
 
-_Static_assert(sizeof(((struct overlay_stamp *)0)->digest) == DIGEST_HEX_SIZE, "it is a digest's");
+_Static_assert(sizeof(((struct overlay_fingerprint *)0)->digest) == DIGEST_HEX_SIZE,
+               "it is a digest's");
 
 static const char *const suffixes[OVERLAY_PARTS] = { "", "-wal", "-journal" };
 static const char *const members[OVERLAY_PARTS] = { "file", "wal", "journal" };
@@ -27,22 +28,24 @@ static int path_of(const char *path, int part, char ret_path[PATH_MAX], struct k
 {
     int size = snprintf(ret_path, PATH_MAX, "%s%s", path, suffixes[part]);
     if (size < 0 || size >= PATH_MAX)
-        return cli_fail(err, KILN_E_INVALID, "'%.200s...' is too long a path", path);
+        return cli_fail(err, KILN_E_INVALID, "the path '%.200s...' is too long", path);
     return KILN_E_OK;
 }
 
-static void note_part(struct overlay_stamp *stamp, int part, const struct stat *seen, time_t now)
+static void note_part(struct overlay_fingerprint *fingerprint, int part, const struct stat *seen,
+                      time_t now)
 {
-    stamp->parts[part].size = (uint64_t)seen->st_size;
-    stamp->parts[part].s = (uint64_t)seen->st_mtim.tv_sec;
-    stamp->parts[part].ns = (uint64_t)seen->st_mtim.tv_nsec;
-    stamp->parts[part].inode = (uint64_t)seen->st_ino;
-    stamp->is_fresh |= seen->st_mtim.tv_sec > now - FRESH_S;
+    fingerprint->parts[part].size = (uint64_t)seen->st_size;
+    fingerprint->parts[part].s = (uint64_t)seen->st_mtim.tv_sec;
+    fingerprint->parts[part].ns = (uint64_t)seen->st_mtim.tv_nsec;
+    fingerprint->parts[part].inode = (uint64_t)seen->st_ino;
+    fingerprint->is_fresh |= seen->st_mtim.tv_sec > now - FRESH_S;
 }
 
-int overlay_stamp_look(const char *path, struct overlay_stamp *ret_stamp, struct kiln_error *err)
+int overlay_fingerprint_stat(const char *path, struct overlay_fingerprint *ret_fingerprint,
+                             struct kiln_error *err)
 {
-    struct overlay_stamp stamp = { .is_fresh = false };
+    struct overlay_fingerprint fingerprint = { .is_fresh = false };
     char part_path[PATH_MAX];
     struct stat seen;
     time_t now = time(NULL);
@@ -51,15 +54,15 @@ int overlay_stamp_look(const char *path, struct overlay_stamp *ret_stamp, struct
         if (rc)
             return rc;
         if (stat(part_path, &seen) == 0) {
-            if (part == 0 || seen.st_size > 0) /* an empty log says nothing */
-                note_part(&stamp, part, &seen, now);
+            if (part == 0 || seen.st_size > 0) /* an empty log is like none */
+                note_part(&fingerprint, part, &seen, now);
         } else if (part == 0 || errno != ENOENT) {
             int errnum = errno;
-            rc = cli_fail_errno(err, errnum, "cannot look at '%s'", part_path);
+            rc = cli_fail_errno(err, errnum, "cannot examine '%s'", part_path);
             return errnum == ENOENT ? (err->code = KILN_E_NOT_FOUND) : rc;
         }
     }
-    *ret_stamp = stamp;
+    *ret_fingerprint = fingerprint;
     return KILN_E_OK;
 }
 
@@ -87,15 +90,16 @@ static int put_file(struct sha256 *sum, const char *path, struct kiln_error *err
     }
 }
 
-int overlay_stamp_read(const char *path, struct overlay_stamp *stamp, struct kiln_error *err)
+int overlay_fingerprint_read(const char *path, struct overlay_fingerprint *fingerprint,
+                             struct kiln_error *err)
 {
     struct sha256 sum;
     char part_path[PATH_MAX];
     int rc = KILN_E_OK;
     sha256_init(&sum);
     for (int part = 0; part < OVERLAY_PARTS && !rc; part++) {
-        uint64_t size = stamp->parts[part].size;
-        sha256_put(&sum, bytes_of(&size, sizeof(size))); /* so that no part flows into the next */
+        uint64_t size = fingerprint->parts[part].size;
+        sha256_put(&sum, bytes_of(&size, sizeof(size))); /* separates the parts */
         if (part > 0 && size == 0)
             continue;
         rc = path_of(path, part, part_path, err);
@@ -105,13 +109,14 @@ int overlay_stamp_read(const char *path, struct overlay_stamp *stamp, struct kil
     if (rc)
         return rc;
     struct digest digest = sha256_end(&sum);
-    digest_to_hex(&digest, stamp->digest);
+    digest_to_hex(&digest, fingerprint->digest);
     return KILN_E_OK;
 }
 
 /* ---- comparing ---- */
 
-bool overlay_stamp_same(const struct overlay_stamp *noted, const struct overlay_stamp *now)
+bool overlay_fingerprint_same(const struct overlay_fingerprint *noted,
+                              const struct overlay_fingerprint *now)
 {
     bool same = !noted->is_fresh;
     for (int i = 0; i < OVERLAY_PARTS && same; i++)
@@ -121,14 +126,15 @@ bool overlay_stamp_same(const struct overlay_stamp *noted, const struct overlay_
     return same;
 }
 
-bool overlay_stamp_same_content(const struct overlay_stamp *noted, const struct overlay_stamp *now)
+bool overlay_fingerprint_same_content(const struct overlay_fingerprint *noted,
+                                      const struct overlay_fingerprint *now)
 {
     return *now->digest && strcmp(noted->digest, now->digest) == 0;
 }
 
-/* ---- kept ---- */
+/* ---- JSON ---- */
 
-/* As text where a number may be larger than JSON holds exactly. */
+/* Writes a number as text, because it may be larger than JSON represents exactly. */
 static void set_number(struct json *object, const char *name, uint64_t number)
 {
     char text[24];
@@ -145,36 +151,37 @@ static uint64_t number_of(const struct json *object, const char *name)
     return end && *end == '\0' && errno == 0 ? number : 0;
 }
 
-void overlay_stamp_set(struct json *object, const struct overlay_stamp *stamp)
+void overlay_fingerprint_set(struct json *object, const struct overlay_fingerprint *fingerprint)
 {
     for (int i = 0; i < OVERLAY_PARTS; i++) {
-        if (stamp->parts[i].inode == 0 && stamp->parts[i].size == 0)
+        if (fingerprint->parts[i].inode == 0 && fingerprint->parts[i].size == 0)
             continue;
         struct json *part = json_object();
-        set_number(part, "size", stamp->parts[i].size);
-        set_number(part, "s", stamp->parts[i].s);
-        set_number(part, "ns", stamp->parts[i].ns);
-        set_number(part, "inode", stamp->parts[i].inode);
+        set_number(part, "size", fingerprint->parts[i].size);
+        set_number(part, "s", fingerprint->parts[i].s);
+        set_number(part, "ns", fingerprint->parts[i].ns);
+        set_number(part, "inode", fingerprint->parts[i].inode);
         json_set(object, members[i], part);
     }
-    if (stamp->is_fresh)
+    if (fingerprint->is_fresh)
         json_set_bool(object, "fresh", true);
-    if (*stamp->digest)
-        json_set_text(object, "digest", stamp->digest);
+    if (*fingerprint->digest)
+        json_set_text(object, "digest", fingerprint->digest);
 }
 
-struct overlay_stamp overlay_stamp_get(const struct json *object)
+struct overlay_fingerprint overlay_fingerprint_get(const struct json *object)
 {
-    struct overlay_stamp stamp = { .is_fresh = json_get_bool(object, "fresh", false) };
+    struct overlay_fingerprint fingerprint = { .is_fresh = json_get_bool(object, "fresh", false) };
     for (int i = 0; i < OVERLAY_PARTS; i++) {
         const struct json *part = json_get(object, members[i]);
-        stamp.parts[i].size = number_of(part, "size");
-        stamp.parts[i].s = number_of(part, "s");
-        stamp.parts[i].ns = number_of(part, "ns");
-        stamp.parts[i].inode = number_of(part, "inode");
+        fingerprint.parts[i].size = number_of(part, "size");
+        fingerprint.parts[i].s = number_of(part, "s");
+        fingerprint.parts[i].ns = number_of(part, "ns");
+        fingerprint.parts[i].inode = number_of(part, "inode");
     }
-    /* Of a file that nothing is known of, all is new. */
-    stamp.is_fresh |= !json_get(object, members[0]);
-    snprintf(stamp.digest, sizeof(stamp.digest), "%s", json_get_text(object, "digest", ""));
-    return stamp;
+    /* A file without a recorded fingerprint counts as changed. */
+    fingerprint.is_fresh |= !json_get(object, members[0]);
+    snprintf(fingerprint.digest, sizeof(fingerprint.digest), "%s",
+             json_get_text(object, "digest", ""));
+    return fingerprint;
 }

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * The manifest of an overlay, the file .kiln-overlay.json in it: what 'miopen overlay' wrote, so
+ * that 'miopen harvest' can find what is new.
+ *
+ * Role       has a fingerprint of each file, and for text files the digests of their lines
+ * Ownership  overlay_manifest owns everything in it
+ * Threading  one thread; overlay_lock excludes other processes
+ */
+#include "cli/kilnctl/overlay_fingerprint.h"
+#include "cli/kilnctl/overlay_lines.h"
+
+#include <sys/types.h>
+
+#define OVERLAY_MANIFEST ".kiln-overlay.json"
+
+struct overlay_file {
+    char name[160];                         /* below the directory: "user/gfx906_60_1.1.0.udb" */
+    struct overlay_fingerprint fingerprint; /* as it was written, or harvested */
+    struct overlay_lines lines;             /* of text files */
+};
+
+struct overlay_manifest {
+    char version[48];           /* MIOpen's version; "": not known */
+    bool is_shared;             /* other users may read the files, as the umask allows */
+    struct overlay_file *files; /* owned */
+    size_t count;
+};
+
+/* KILN_E_NOT_FOUND if there is none; KILN_E_CORRUPT if it is invalid. */
+CLI_MUST_CHECK int overlay_manifest_read(const char *directory,
+                                         struct overlay_manifest *ret_manifest,
+                                         struct kiln_error *err);
+CLI_MUST_CHECK int overlay_manifest_write(const char *directory,
+                                          const struct overlay_manifest *manifest,
+                                          struct kiln_error *err);
+void overlay_manifest_done(struct overlay_manifest *manifest); /* accepts a zeroed one */
+#define OVERLAY_MANIFEST_AUTO __attribute__((cleanup(overlay_manifest_done)))
+
+/* Finds the entry of a file; adds one that counts as changed if there is none. */
+CLI_MUST_CHECK int overlay_manifest_get(struct overlay_manifest *manifest, const char *name,
+                                        struct overlay_file **ret_file, struct kiln_error *err);
+/* NULL if the manifest has no such file. */
+struct overlay_file *overlay_manifest_find(struct overlay_manifest *manifest, const char *name);
+
+/* The mode of files in the overlay; 0 means 0666 less the umask. */
+mode_t overlay_file_mode(bool is_shared);
+
+/* Builds |directory|/|name|. */
+CLI_MUST_CHECK int overlay_path(const char *directory, const char *name, char *path, size_t size,
+                                struct kiln_error *err);
+/* Locks the overlay until |*ret_fd| is closed.  Blocks while another process has the lock. */
+CLI_MUST_CHECK int overlay_lock(const char *directory, int *ret_fd, struct kiln_error *err);

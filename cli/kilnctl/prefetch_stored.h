@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Checks that prefetched kernels are on disk: kilnd answers first and stores afterwards.
+ *
+ * Role       compares kilnd's counters before and after the prefetch.  If they are inconclusive,
+ *            checks each kernel, because other users' kernels may be the ones that were lost
+ * Ownership  plain values
+ * Threading  one thread
+ */
+#include "cli/kilnctl/command.h"
+#include "cli/kilnctl/prefetch_report.h"
+
+#include <stdint.h>
+
+struct prefetch_stored {
+    uint64_t lost_before; /* kernels that kilnd had failed to store before */
+};
+
+/* An older kilnd without these counters is assumed to store everything. */
+CLI_MUST_CHECK int prefetch_stored_begin(const struct invocation *invocation,
+                                         struct prefetch_stored *ret_kept, struct kiln_error *err);
+/* Waits until kilnd has written, or failed to write, everything compiled so far.  KILN_E_FULL or
+ * KILN_E_IO, with kilnd's reason, if kernels of |report| are only in kilnd's memory; sets its
+ * |not_stored| to their number.  A cache that the settings switch off is not a failure. */
+CLI_MUST_CHECK int prefetch_stored_check(const struct invocation *invocation,
+                                         const struct prefetch_stored *kept,
+                                         struct prefetch_report *report, struct kiln_error *err);
