@@ -59,11 +59,11 @@ static enum kiln_code accept_json(struct request *request, const struct reply *r
     return read_json(reply, request->context, failure);
 }
 
-static enum kiln_code ask(struct kiln_client *client, const char *name, const char *json,
-                          uint64_t deadline_ns, char **ret_json, struct failure *failure)
+static enum kiln_code ask_admin(struct kiln_client *client, const struct kiln_admin_call *call,
+                                uint64_t deadline_ns, char **ret_json, struct failure *failure)
 {
     uint16_t number = 0;
-    enum kiln_code rc = find_request(name, &number, &failure->err);
+    enum kiln_code rc = find_request(call->request, &number, &failure->err);
     if (rc)
         return rc;
     if (number == MESSAGE_events)
@@ -71,7 +71,7 @@ static enum kiln_code ask(struct kiln_client *client, const char *name, const ch
     WAITER_AUTO struct waiter waiter;
     waiter_init(&waiter);
     BUFFER_AUTO struct buffer frame;
-    write_frame(&frame, json);
+    write_frame(&frame, call->json);
     char *text = NULL;
     struct request rq = {
         .type = number, .frame = &frame, .waiter = &waiter, .accept = accept_json, .context = &text
@@ -85,16 +85,42 @@ static enum kiln_code ask(struct kiln_client *client, const char *name, const ch
     return rc;
 }
 
-int kiln_admin(struct kiln_client *client, const char *request, const char *json, int timeout_ms,
-               char **ret_json, struct kiln_error *err)
+static const char *call_complaint(const struct kiln_admin_call *call, char **ret_json)
+{
+    if (!call || !sized_is_fine(call->size, SIZED_TO(struct kiln_admin_call, ret_file_count)))
+        return "kiln_admin_call.size is not set: give it sizeof the struct";
+    if (!ret_json)
+        return "an administration request needs a place for the answer";
+    if (call->file_count > LIMIT_REQUEST_FILES || (call->file_count && !call->files))
+        return "kiln_admin_call.files: at most 2 files go with a request";
+    if (call->ret_files_max && !call->ret_files)
+        return "kiln_admin_call.ret_files is not set";
+    return NULL;
+}
+
+/* A negative time-out means no limit. */
+static enum kiln_code enter_unlimited(const struct kiln_client *client, int timeout_ms,
+                                      uint64_t *ret_deadline_ns, struct kiln_err *err)
+{
+    enum kiln_code rc = client_enter(client, timeout_ms < 0 ? 0 : timeout_ms, ret_deadline_ns, err);
+    if (timeout_ms < 0)
+        *ret_deadline_ns = TRANSPORT_NO_DEADLINE;
+    return rc;
+}
+
+int kiln_admin(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
+               struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (!rc && !ret_json)
-        return error_argument(err, "kiln_admin needs a place for the answer");
+    const char *complaint = call_complaint(call, ret_json);
+    if (!complaint && (call->file_count || call->ret_files_max || call->progress))
+        complaint = "kiln_admin passes no files and reports no progress: use kiln_admin_call";
+    if (complaint)
+        return error_argument(err, "%s", complaint);
+    enum kiln_code rc = enter_unlimited(client, call->timeout_ms, &deadline_ns, &f.err);
     if (!rc)
-        rc = ask(client, request, json, deadline_ns, ret_json, &f);
+        rc = ask_admin(client, call, deadline_ns, ret_json, &f);
     return failure_return(&f, rc, err);
 }
 
@@ -237,19 +263,6 @@ static enum kiln_code run_call(struct kiln_client *client, struct calling *c, ui
     return KILN_OK;
 }
 
-static const char *call_complaint(const struct kiln_admin_call *call, char **ret_json)
-{
-    if (!call || !sized_is_fine(call->size, SIZED_TO(struct kiln_admin_call, ret_file_count)))
-        return "kiln_admin_call.size is not set: give it sizeof the struct";
-    if (!ret_json)
-        return "kiln_admin_call needs a place for the answer";
-    if (call->file_count > LIMIT_REQUEST_FILES || (call->file_count && !call->files))
-        return "kiln_admin_call.files: at most 2 files go with a request";
-    if (call->ret_files_max && !call->ret_files)
-        return "kiln_admin_call.ret_files is not set";
-    return NULL;
-}
-
 int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *call, char **ret_json,
                     struct kiln_error *err)
 {
@@ -258,10 +271,7 @@ int kiln_admin_call(struct kiln_client *client, const struct kiln_admin_call *ca
     if (complaint)
         return error_argument(err, "%s", complaint);
     uint64_t deadline_ns;
-    int timeout_ms = call->timeout_ms < 0 ? 0 : call->timeout_ms;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (call->timeout_ms < 0)
-        deadline_ns = TRANSPORT_NO_DEADLINE;
+    enum kiln_code rc = enter_unlimited(client, call->timeout_ms, &deadline_ns, &f.err);
     __attribute__((cleanup(calling_done))) struct calling c = { .call = call };
     if (!rc)
         rc = run_call(client, &c, deadline_ns, ret_json, &f);
@@ -342,11 +352,9 @@ int kiln_events(struct kiln_client *client, int timeout_ms,
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
-    enum kiln_code rc = client_enter(client, timeout_ms < 0 ? 0 : timeout_ms, &deadline_ns, &f.err);
+    enum kiln_code rc = enter_unlimited(client, timeout_ms, &deadline_ns, &f.err);
     if (!rc && !each)
         return error_argument(err, "kiln_events needs a callback");
-    if (timeout_ms < 0)
-        deadline_ns = TRANSPORT_NO_DEADLINE;
     __attribute__((cleanup(subscription_done))) struct subscription s = { 0 };
     if (!rc)
         rc = subscribe(client, &s, &f.err);

@@ -52,9 +52,11 @@ int admin_ask_within(const struct invocation *invocation, const char *request,
     KILN_AUTO(mem) char *text = NULL;
     KILN_AUTO(reply) char *reply = NULL;
     int rc = print_arguments(request, arguments, &text, err);
+    const struct kiln_admin_call call = {
+        .size = sizeof(call), .request = request, .json = text, .timeout_ms = timeout_ms
+    };
     if (!rc)
-        rc = note_refusal(invocation,
-                          kiln_admin(invocation->client, request, text, timeout_ms, &reply, err));
+        rc = note_refusal(invocation, kiln_admin(invocation->client, &call, &reply, err));
     return rc ? rc : parse_reply(request, reply, ret_reply, err);
 }
 

@@ -227,7 +227,7 @@ static enum kiln_code launch(const struct subject *s, struct kiln_memory *const 
                                           .workspace = kiln_plan_workspace(s->plan)
                                                            ? s->bench->workspace
                                                            : NULL };
-    return error_take(kiln_run_launch_on(s->run, &tensors, s->bench->stream, &e), &e, err);
+    return error_take(kiln_run_launch(s->run, &tensors, s->bench->stream, &e), &e, err);
 }
 
 static enum kiln_code launch_timed(void *context, unsigned launches, double *ret_ms,

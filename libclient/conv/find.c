@@ -244,8 +244,7 @@ static enum kiln_code plan_now(struct work *work, struct kiln_err *err)
 {
     struct kiln_error e;
     const struct kiln_plan_options options = work_plan_options(work, work->options.solver, NULL);
-    int rc = kiln_plan_get(work->client, work->public_problem, &options, work->timeout_ms,
-                           &work->result->plan, &e);
+    int rc = kiln_plan_get(work->client, work->public_problem, &options, &work->result->plan, &e);
     return error_take(rc, &e, err);
 }
 
@@ -267,9 +266,9 @@ static enum kiln_code record_solver(const struct work *work, const struct work_s
     if (!recording.database_id[0])
         return kiln_fail(err, KILN_UNSUPPORTED, "%s (%s) has no database id to record under",
                          kiln_device_name(work->device), kiln_device_target(work->device));
-    int rc = kiln_find_put(work->client, work->public_problem, &recording, work->timeout_ms, &e);
+    int rc = kiln_find_put(work->client, work->public_problem, &recording, &e);
     if (!rc && s->is_tuned)
-        rc = kiln_perf_put(work->client, work->public_problem, &recording, work->timeout_ms, &e);
+        rc = kiln_perf_put(work->client, work->public_problem, &recording, &e);
     return error_take(rc, &e, err)
                ? kiln_while(err, "recording what was measured of %s", s->solution.solver)
                : KILN_OK;
@@ -349,8 +348,8 @@ static enum kiln_code go(struct work *work, bool is_tune, struct kiln_err *err)
 
 /* What was measured before the device was lost is recorded all the same; what cannot be recorded
  * was measured all the same. */
-static enum kiln_code run(struct work *work, const struct kiln_conv_options *options, bool is_tune,
-                          struct kiln_err *err)
+static enum kiln_code run_work(struct work *work, const struct kiln_conv_options *options,
+                               bool is_tune, struct kiln_err *err)
 {
     struct kiln_err why = KILN_ERR_INIT;
     enum kiln_code rc = work_init(work, options, err);
@@ -362,18 +361,17 @@ static enum kiln_code run(struct work *work, const struct kiln_conv_options *opt
     return rc ? rc : finish(work, err);
 }
 
-static int call(const struct work *given, const struct kiln_conv_options *options, bool is_tune,
-                struct kiln_conv_result **ret_result, struct kiln_error *err)
+static int find_or_tune(const struct work *given, const struct kiln_conv_options *options,
+                        bool is_tune, struct kiln_conv_result **ret_result, struct kiln_error *err)
 {
     struct kiln_err e = KILN_ERR_INIT;
-    if (!given->device || !given->public_problem || !ret_result)
-        return error_argument(err, "find and tune need a device, a problem and a place for the "
-                                   "result");
+    if (!given->public_problem || !ret_result)
+        return error_argument(err, "find and tune need a problem and a place for the result");
     struct work *work = malloc(sizeof(*work));
     if (!work)
         return error_return(&e, kiln_fail(&e, KILN_NO_MEMORY, "no memory to measure with"), err);
     *work = *given;
-    enum kiln_code rc = run(work, options, is_tune, &e);
+    enum kiln_code rc = run_work(work, options, is_tune, &e);
     if (!rc)
         *ret_result = KILN_TAKE(work->result);
     work_done(work);
@@ -381,22 +379,18 @@ static int call(const struct work *given, const struct kiln_conv_options *option
     return error_return(&e, rc, err);
 }
 
-int kiln_conv_find(struct kiln_client *client, struct kiln_device *device,
-                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
-                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err)
+int kiln_conv_find(struct kiln_client *client, const struct kiln_problem *problem,
+                   const struct kiln_conv_options *options, struct kiln_conv_result **ret_result,
+                   struct kiln_error *err)
 {
-    const struct work given = {
-        .client = client, .device = device, .public_problem = problem, .timeout_ms = timeout_ms
-    };
-    return call(&given, options, /* is_tune= */ false, ret_result, err);
+    const struct work given = { .client = client, .public_problem = problem };
+    return find_or_tune(&given, options, /* is_tune= */ false, ret_result, err);
 }
 
-int kiln_conv_tune(struct kiln_client *client, struct kiln_device *device,
-                   const struct kiln_problem *problem, const struct kiln_conv_options *options,
-                   int timeout_ms, struct kiln_conv_result **ret_result, struct kiln_error *err)
+int kiln_conv_tune(struct kiln_client *client, const struct kiln_problem *problem,
+                   const struct kiln_conv_options *options, struct kiln_conv_result **ret_result,
+                   struct kiln_error *err)
 {
-    const struct work given = {
-        .client = client, .device = device, .public_problem = problem, .timeout_ms = timeout_ms
-    };
-    return call(&given, options, /* is_tune= */ true, ret_result, err);
+    const struct work given = { .client = client, .public_problem = problem };
+    return find_or_tune(&given, options, /* is_tune= */ true, ret_result, err);
 }

@@ -322,15 +322,8 @@ static enum kiln_code launch_all(struct kiln_run *run, const struct kiln_tensors
     return rc;
 }
 
-int kiln_run_launch(struct kiln_run *run, struct kiln_memory *x, struct kiln_memory *w,
-                    struct kiln_memory *y, struct kiln_memory *workspace, struct kiln_error *err)
-{
-    struct kiln_tensors t = { .size = sizeof(t), .x = x, .w = w, .y = y, .workspace = workspace };
-    return kiln_run_launch_on(run, &t, /* stream= */ NULL, err);
-}
-
-int kiln_run_launch_on(struct kiln_run *run, const struct kiln_tensors *tensors,
-                       struct kiln_stream *stream, struct kiln_error *err)
+int kiln_run_launch(struct kiln_run *run, const struct kiln_tensors *tensors,
+                    struct kiln_stream *stream, struct kiln_error *err)
 {
     struct kiln_tensors t;
     if (!run)

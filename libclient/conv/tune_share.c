@@ -16,7 +16,6 @@ struct sharing {
     struct tuner *tuner;
     struct kiln_client *client; /* owned: its connection, and with it the lease, ends with it */
     struct kiln_lease lease;
-    int state; /* KILN_LEASE_* */
     bool has_waited;
 };
 
@@ -33,10 +32,10 @@ static enum kiln_code take(struct sharing *s, int wait_ms, struct kiln_err *err)
         .candidates = s->tuner->solver->solution.candidates,
         .share = 1,
         .wait_ms = wait_ms,
+        .timeout_ms = w->options.timeout_ms,
     };
     s->lease.size = sizeof(s->lease);
-    int rc = kiln_lease_take(s->client, w->public_problem, &request, w->timeout_ms, &s->state,
-                             &s->lease, &e);
+    int rc = kiln_lease_take(s->client, w->public_problem, &request, &s->lease, &e);
     return error_take(rc, &e, err);
 }
 
@@ -57,11 +56,7 @@ static enum kiln_code report(struct sharing *s, struct kiln_err *err)
         m.spread_ms = best->timing.spread_ms;
         recording.measurement_count = 1;
     }
-    struct kiln_lease next = { .size = sizeof(next) };
-    int rc = kiln_lease_report(s->client, &s->lease, &recording, t->work->timeout_ms, &s->state,
-                               &next, &e);
-    if (!rc && s->state == KILN_LEASE_GRANTED)
-        s->lease = next;
+    int rc = kiln_lease_report(s->client, &s->lease, &recording, &s->lease, &e);
     return error_take(rc, &e, err);
 }
 
@@ -82,7 +77,7 @@ static void leave(struct sharing *s, struct kiln_err *why)
     struct work *work = s->tuner->work;
     (void)kiln_while(why, "sharing the search of %s", s->tuner->solver->solution.solver);
     work->result->not_recorded = *why;
-    s->state = KILN_LEASE_DONE;
+    s->lease.state = KILN_LEASE_DONE;
 }
 
 /* The next share, where others have the rest of it by waiting for them. */
@@ -94,7 +89,7 @@ static enum kiln_code report_and_take(struct sharing *s, struct kiln_err *err)
         *err = KILN_ERR_INIT;
         return take(s, 0, err);
     }
-    if (!rc && s->state == KILN_LEASE_TAKEN && has_time(t)) {
+    if (!rc && s->lease.state == KILN_LEASE_TAKEN && has_time(t)) {
         uint64_t left_ms = (t->until_ns - clock_monotonic_ns()) / MS;
         s->has_waited = true;
         rc = take(s, left_ms < WAIT_MAX_MS ? (int)left_ms : WAIT_MAX_MS, err);
@@ -110,7 +105,7 @@ static enum kiln_code search_share(struct sharing *s, struct kiln_err *err)
     enum kiln_code rc = tuner_queue_range(t, s->lease.first, s->lease.count, err);
     bool is_known = t->queued > from && is_all_tried(t, from);
     if (!rc && s->has_waited && is_known) {
-        s->state = KILN_LEASE_DONE;
+        s->lease.state = KILN_LEASE_DONE;
         return KILN_OK;
     }
     if (!rc)
@@ -132,9 +127,9 @@ static enum kiln_code queue_best_of_all(struct tuner *t, struct kiln_err *err)
     struct kiln_tuned *tuned = NULL;
     const struct kiln_tuning_options options = { .size = sizeof(options),
                                                  .database_id =
-                                                     kiln_device_database_id(t->work->device) };
-    int rc = kiln_perf_get(t->work->client, t->work->public_problem, &options, t->work->timeout_ms,
-                           &tuned, &e);
+                                                     kiln_device_database_id(t->work->device),
+                                                 .timeout_ms = t->work->options.timeout_ms };
+    int rc = kiln_perf_get(t->work->client, t->work->public_problem, &options, &tuned, &e);
     if (rc == KILN_E_NOT_FOUND)
         return KILN_OK;
     enum kiln_code code = error_take(rc, &e, err);
@@ -152,7 +147,7 @@ static enum kiln_code search_shares(struct sharing *s, struct kiln_err *err)
 {
     struct tuner *t = s->tuner;
     enum kiln_code rc = take(s, 0, err);
-    while (!rc && s->state == KILN_LEASE_GRANTED && has_time(t))
+    while (!rc && s->lease.state == KILN_LEASE_GRANTED && has_time(t))
         rc = search_share(s, err);
     return rc;
 }

@@ -378,26 +378,28 @@ static enum kiln_code run_batch(struct batch *b, uint64_t deadline_ns, struct fa
     return rc;
 }
 
-int kiln_kernel_fetch_batch(struct kiln_client *client, const char *const *keys,
-                            const struct kiln_kernel_source *sources, size_t count, int timeout_ms,
-                            kiln_kernel_ready *ready, void *context, struct kiln_error *err)
+int kiln_kernel_fetch_batch(struct kiln_client *client, const struct kiln_kernel_batch *batch,
+                            struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    if (!batch || !sized_is_fine(batch->size, SIZED_TO(struct kiln_kernel_batch, timeout_ms)))
+        return error_argument(err, "kiln_kernel_batch.size is not set: give it sizeof the struct");
+    enum kiln_code rc = client_enter(client, batch->timeout_ms, &deadline_ns, &f.err);
     if (rc)
         return failure_return(&f, rc, err);
-    if (!ready || (count && (keys == NULL) == (sources == NULL)))
-        return error_argument(err, "kiln_kernel_fetch_batch needs a callback, and either keys or "
+    const struct kiln_kernel_source *sources = batch->sources;
+    if (!batch->ready || (batch->count && (batch->keys == NULL) == (sources == NULL)))
+        return error_argument(err, "kiln_kernel_batch needs a callback, and either keys or "
                                    "sources");
     if (sources && sources->size > SIZED_MAX)
         return error_argument(err, "kiln_kernel_source.size is not set: give it sizeof the struct");
     __attribute__((cleanup(batch_done))) struct batch b = { .client = client,
-                                                            .keys = keys,
+                                                            .keys = batch->keys,
                                                             .sources = sources,
-                                                            .count = count,
-                                                            .ready = ready,
-                                                            .context = context };
+                                                            .count = batch->count,
+                                                            .ready = batch->ready,
+                                                            .context = batch->context };
     waiter_init(&b.waiter);
     return failure_return(&f, run_batch(&b, deadline_ns, &f), err);
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "libclient/kernels/fetch.h"
 
+#include "libclient/sized.h"
+
 #include <string.h>
 
 /* ---- the table ---- */
@@ -142,9 +144,6 @@ static enum kiln_code by_source(struct kiln_client *client, const struct kiln_ke
                                 uint64_t deadline_ns, struct kiln_kernel **ret_kernel,
                                 struct failure *failure)
 {
-    enum kiln_code rc = source_check(source, &failure->err);
-    if (rc)
-        return rc;
     *ret_kernel = fetch_known_source(client, source);
     if (*ret_kernel)
         return KILN_OK;
@@ -152,7 +151,7 @@ static enum kiln_code by_source(struct kiln_client *client, const struct kiln_ke
     client_frame_init(&frame);
     source_write(&frame, source, client->no_cache ? FETCH_NO_CACHE : 0);
     struct fetch fetch = { .failure = FAILURE_INIT };
-    rc = call(client, MESSAGE_fetch_source, &frame, &fetch, deadline_ns, failure);
+    enum kiln_code rc = call(client, MESSAGE_fetch_source, &frame, &fetch, deadline_ns, failure);
     if (rc)
         return rc;
     fetch_remember(client, source, fetch.kernel);
@@ -200,21 +199,22 @@ static enum kiln_code by_name(struct kiln_client *client, const struct message_f
     return KILN_OK;
 }
 
-int kiln_kernel_fetch_named(struct kiln_client *client, const char *database_id, const char *name,
-                            const char *args, int timeout_ms, struct kiln_kernel **ret_kernel,
-                            struct kiln_error *err)
+int kiln_kernel_fetch_named(struct kiln_client *client, const struct kiln_kernel_name *name,
+                            struct kiln_kernel **ret_kernel, struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
     struct kiln_kernel *kernel = NULL;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (!rc && (!ret_kernel || !database_id || !name))
+    if (!name || !sized_is_fine(name->size, SIZED_TO(struct kiln_kernel_name, timeout_ms)))
+        return error_argument(err, "kiln_kernel_name.size is not set: give it sizeof the struct");
+    enum kiln_code rc = client_enter(client, name->timeout_ms, &deadline_ns, &f.err);
+    if (!rc && (!ret_kernel || !name->database_id || !name->name))
         return error_argument(
             err, "kiln_kernel_fetch_named needs an id, a name, a place for the kernel");
     const struct message_fetch_name m = { .inline_limit = LIMIT_INLINE_OBJECT,
-                                          .database_id = bytes_of_text(database_id),
-                                          .name = bytes_of_text(name),
-                                          .args = bytes_of_text(args) };
+                                          .database_id = bytes_of_text(name->database_id),
+                                          .name = bytes_of_text(name->name),
+                                          .args = bytes_of_text(name->args) };
     if (!rc)
         rc = by_name(client, &m, deadline_ns, &kernel, &f);
     if (!rc)
@@ -241,13 +241,14 @@ int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_m
 }
 
 int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kernel_source *source,
-                             int timeout_ms, struct kiln_kernel **ret_kernel,
-                             struct kiln_error *err)
+                             struct kiln_kernel **ret_kernel, struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
     struct kiln_kernel *kernel = NULL;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    enum kiln_code rc = source_check(source, &f.err);
+    if (!rc)
+        rc = client_enter(client, source->timeout_ms, &deadline_ns, &f.err);
     if (!rc && !ret_kernel)
         return error_argument(err, "kiln_kernel_fetch_source needs a place for the kernel");
     if (!rc)

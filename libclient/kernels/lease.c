@@ -24,11 +24,6 @@ _Static_assert((int)KILN_LEASE_GRANTED == (int)LEASE_RESULT_GRANTED &&
                    (int)KILN_LEASE_DONE == (int)LEASE_RESULT_DONE,
                "<kiln/tuning.h> differs from common/messages.h");
 
-struct answer {
-    int state; /* KILN_LEASE_* */
-    struct kiln_lease lease;
-};
-
 /* ---- answers ---- */
 
 static bool is_share(const struct message_leased *m) { return m->first <= UINT32_MAX - m->count; }
@@ -53,19 +48,19 @@ static void copy_params(struct bytes params, struct kiln_lease *lease)
 static enum kiln_code accept_leased(struct request *request, const struct reply *reply,
                                     struct failure *failure)
 {
-    struct answer *answer = request->context;
+    struct kiln_lease *lease = request->context;
     struct reader r = reader_of(reply->body);
     struct message_leased m = message_leased_read(&r);
     if (reply->header->type != MESSAGE_leased || r.failed || r.at != r.end ||
-        (reply->header->flags & FRAME_MORE) || !is_answer(&m, &answer->lease))
+        (reply->header->flags & FRAME_MORE) || !is_answer(&m, lease))
         return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's answer about a lease is damaged");
-    answer->state = m.state;
-    answer->lease = (struct kiln_lease){ .id = m.lease,
-                                         .connection = reply->connection,
-                                         .first = m.first,
-                                         .count = m.count,
-                                         .best_ms = real_of_bits(m.best_ms) };
-    copy_params(m.best_params, &answer->lease);
+    *lease = (struct kiln_lease){ .state = m.state,
+                                  .id = m.lease,
+                                  .connection = reply->connection,
+                                  .first = m.first,
+                                  .count = m.count,
+                                  .best_ms = real_of_bits(m.best_ms) };
+    copy_params(m.best_params, lease);
     return KILN_OK;
 }
 
@@ -78,14 +73,13 @@ static enum kiln_code call(struct kiln_client *client, struct request *rq, uint6
     return rc;
 }
 
-static void hand_out(const struct answer *answer, int *ret_state, struct kiln_lease *ret_lease)
+static void copy_lease(const struct kiln_lease *lease, struct kiln_lease *ret_lease)
 {
-    *ret_state = answer->state;
-    if (answer->state != KILN_LEASE_GRANTED)
-        return;
     size_t size = ret_lease->size;
-    memcpy(ret_lease, &answer->lease, size < sizeof(answer->lease) ? size : sizeof(answer->lease));
+    if (lease->state == KILN_LEASE_GRANTED)
+        memcpy(ret_lease, lease, size < sizeof(*lease) ? size : sizeof(*lease));
     ret_lease->size = size;
+    ret_lease->state = lease->state;
 }
 
 static bool is_lease(const struct kiln_lease *lease)
@@ -136,7 +130,8 @@ static uint32_t ms_until(uint64_t when_ns)
 
 static enum kiln_code ask(struct kiln_client *client, const struct problem *problem,
                           const struct kiln_lease_request *request, uint32_t wait_ms,
-                          uint64_t deadline_ns, struct answer *ret_answer, struct failure *failure)
+                          uint64_t deadline_ns, struct kiln_lease *ret_lease,
+                          struct failure *failure)
 {
     BUFFER_AUTO struct buffer frame;
     client_frame_init(&frame);
@@ -155,74 +150,71 @@ static enum kiln_code ask(struct kiln_client *client, const struct problem *prob
                           .frame = &frame,
                           .waiter = &waiter,
                           .accept = accept_leased,
-                          .context = ret_answer };
+                          .context = ret_lease };
     enum kiln_code rc = call(client, &rq, deadline_ns, failure);
-    if (!rc && ret_answer->state == KILN_LEASE_GRANTED &&
-        ret_answer->lease.first + ret_answer->lease.count > request->candidates)
+    if (!rc && ret_lease->state == KILN_LEASE_GRANTED &&
+        ret_lease->first + ret_lease->count > request->candidates)
         rc = kiln_fail(&failure->err, KILN_CORRUPT,
                        "kilnd leases candidates %u to %u of %u: use versions of libkiln and kilnd "
                        "that match",
-                       ret_answer->lease.first, ret_answer->lease.first + ret_answer->lease.count,
-                       request->candidates);
+                       ret_lease->first, ret_lease->first + ret_lease->count, request->candidates);
     return rc;
 }
 
 /* TAKEN may mean that there is something to be had again. */
 static enum kiln_code take(struct kiln_client *client, const struct problem *problem,
                            const struct kiln_lease_request *request, uint64_t deadline_ns,
-                           struct answer *ret_answer, struct failure *failure)
+                           struct kiln_lease *ret_lease, struct failure *failure)
 {
     uint64_t until_ns = wait_until(request, deadline_ns);
     for (;;) {
         uint32_t wait_ms = ms_until(until_ns);
-        enum kiln_code rc =
-            ask(client, problem, request, wait_ms, deadline_ns, ret_answer, failure);
-        if (rc || ret_answer->state != KILN_LEASE_TAKEN || wait_ms == 0)
+        enum kiln_code rc = ask(client, problem, request, wait_ms, deadline_ns, ret_lease, failure);
+        if (rc || ret_lease->state != KILN_LEASE_TAKEN || wait_ms == 0)
             return rc;
         (void)poll(NULL, 0, PAUSE_MS);
     }
 }
 
 int kiln_lease_take(struct kiln_client *client, const struct kiln_problem *problem,
-                    const struct kiln_lease_request *request, int timeout_ms, int *ret_state,
-                    struct kiln_lease *ret_lease, struct kiln_error *err)
+                    const struct kiln_lease_request *request, struct kiln_lease *ret_lease,
+                    struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
     struct kiln_lease_request r = { .size = 0 };
     struct problem p;
-    struct answer answer;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (!rc && (!ret_state || !is_lease(ret_lease)))
-        return error_argument(err, "kiln_lease_take needs places for the state and the lease, the "
-                                   "latter with size set to sizeof the struct");
+    struct kiln_lease lease;
+    if (!is_lease(ret_lease))
+        return error_argument(err, "kiln_lease_take needs a place for the lease, with size set to "
+                                   "sizeof the struct");
+    enum kiln_code rc = read_request(request, &r, &f.err);
+    if (!rc)
+        rc = client_enter(client, r.timeout_ms, &deadline_ns, &f.err);
     if (!rc)
         rc = problem_from_public(problem, &p, &f.err);
-    if (!rc)
-        rc = read_request(request, &r, &f.err);
     if (!rc) {
-        rc = take(client, &p, &r, deadline_ns, &answer, &f);
+        rc = take(client, &p, &r, deadline_ns, &lease, &f);
         plans_forget(client, &p); /* others may have recorded something for it meanwhile */
     }
     if (!rc)
-        hand_out(&answer, ret_state, ret_lease);
+        copy_lease(&lease, ret_lease);
     return failure_return(&f, rc, err);
 }
 
 /* ---- reporting ---- */
 
-static enum kiln_code read_best(const struct kiln_recording *recording,
+static enum kiln_code read_best(const struct kiln_recording *r,
                                 struct message_tuning_report *ret_report, struct kiln_err *err)
 {
-    struct kiln_recording r;
+    enum kiln_code rc = KILN_OK;
     struct message_tuning_entry best = { .samples = 0 };
-    enum kiln_code rc = recording_read(recording, &r, err);
-    if (!rc && r.measurement_count > 1)
+    if (r->measurement_count > 1)
         rc = kiln_fail(err, KILN_INVALID, "a share has one best measurement, not %zu",
-                       r.measurement_count);
-    if (!rc && r.measurement_count == 1)
-        rc = recording_measurement(&r, TUNING_PERF, 0, &best, err);
-    if (!rc && r.measurement_count == 1 && best.params.size == 0)
+                       r->measurement_count);
+    if (!rc && r->measurement_count == 1)
+        rc = recording_measurement(r, TUNING_PERF, 0, &best, err);
+    if (!rc && r->measurement_count == 1 && best.params.size == 0)
         rc = kiln_fail(err, KILN_INVALID,
                        "the best of a share has no parameters: give no measurement where none ran");
     if (rc)
@@ -231,18 +223,18 @@ static enum kiln_code read_best(const struct kiln_recording *recording,
     ret_report->median_ms = best.median_ms;
     ret_report->spread_ms = best.spread_ms;
     ret_report->samples = best.samples;
-    ret_report->device_uuid = bytes_of_text(r.device_uuid);
-    ret_report->device = bytes_of_text(r.device);
-    ret_report->driver = bytes_of_text(r.driver);
-    ret_report->toolchain = bytes_of_text(r.toolchain);
-    ret_report->library = bytes_of_text(r.library);
-    ret_report->clock_mhz = r.clock_mhz;
+    ret_report->device_uuid = bytes_of_text(r->device_uuid);
+    ret_report->device = bytes_of_text(r->device);
+    ret_report->driver = bytes_of_text(r->driver);
+    ret_report->toolchain = bytes_of_text(r->toolchain);
+    ret_report->library = bytes_of_text(r->library);
+    ret_report->clock_mhz = r->clock_mhz;
     return KILN_OK;
 }
 
 static enum kiln_code report(struct kiln_client *client, const struct kiln_lease *lease,
                              const struct message_tuning_report *m, uint64_t deadline_ns,
-                             struct answer *ret_answer, struct failure *failure)
+                             struct kiln_lease *ret_lease, struct failure *failure)
 {
     BUFFER_AUTO struct buffer frame;
     client_frame_init(&frame);
@@ -255,7 +247,7 @@ static enum kiln_code report(struct kiln_client *client, const struct kiln_lease
                           .frame = &frame,
                           .waiter = &waiter,
                           .accept = accept_leased,
-                          .context = ret_answer };
+                          .context = ret_lease };
     enum kiln_code rc = call(client, &rq, deadline_ns, failure);
     if (rc == KILN_NOT_FOUND)
         return kiln_fail(&failure->err, rc,
@@ -266,26 +258,27 @@ static enum kiln_code report(struct kiln_client *client, const struct kiln_lease
 }
 
 int kiln_lease_report(struct kiln_client *client, const struct kiln_lease *lease,
-                      const struct kiln_recording *recording, int timeout_ms, int *ret_state,
-                      struct kiln_lease *ret_next, struct kiln_error *err)
+                      const struct kiln_recording *recording, struct kiln_lease *ret_next,
+                      struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
-    struct answer answer;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (!rc && (!ret_state || !is_lease(lease) || !lease->connection || !is_lease(ret_next)))
-        return error_argument(err, "kiln_lease_report needs a lease that was granted, and places "
-                                   "for the state and the next one, with size set to sizeof the "
-                                   "struct");
-    struct message_tuning_report m = { .lease = rc ? 0 : lease->id,
-                                       .first = rc ? 0 : lease->first };
-    if (!rc && recording)
-        rc = read_best(recording, &m, &f.err);
+    struct kiln_recording r = { .size = 0 };
+    struct kiln_lease next;
+    if (!is_lease(lease) || !lease->connection || !is_lease(ret_next))
+        return error_argument(err, "kiln_lease_report needs a lease that was granted, and a place "
+                                   "for the next one, with size set to sizeof the struct");
+    struct message_tuning_report m = { .lease = lease->id, .first = lease->first };
+    enum kiln_code rc = recording ? recording_read(recording, &r, &f.err) : KILN_OK;
     if (!rc)
-        rc = report(client, lease, &m, deadline_ns, &answer, &f);
-    if (!rc && answer.state == KILN_LEASE_DONE)
+        rc = client_enter(client, r.timeout_ms, &deadline_ns, &f.err);
+    if (!rc && recording)
+        rc = read_best(&r, &m, &f.err);
+    if (!rc)
+        rc = report(client, lease, &m, deadline_ns, &next, &f);
+    if (!rc && next.state == KILN_LEASE_DONE)
         plans_forget(client, /* problem= */ NULL); /* the lease does not say which it is for */
     if (!rc)
-        hand_out(&answer, ret_state, ret_next);
+        copy_lease(&next, ret_next);
     return failure_return(&f, rc, err);
 }

@@ -21,8 +21,8 @@ struct wish {
     struct bytes target, database_id, driver, toolchain, solver, config;
     uint8_t priority;
     bool without_objects;
-    bool no_cache;
     bool by_heuristic;
+    int timeout_ms;
 };
 
 static enum kiln_code check_config(const struct wish *wish, struct kiln_err *err)
@@ -38,8 +38,7 @@ static enum kiln_code check_config(const struct wish *wish, struct kiln_err *err
     return KILN_OK;
 }
 
-static enum kiln_code read_wish(const struct kiln_client *client,
-                                const struct kiln_plan_options *options, struct wish *ret_wish,
+static enum kiln_code read_wish(const struct kiln_plan_options *options, struct wish *ret_wish,
                                 struct kiln_err *err)
 {
     struct kiln_plan_options o;
@@ -60,8 +59,8 @@ static enum kiln_code read_wish(const struct kiln_client *client,
         .config = bytes_of_text(o.config),
         .priority = o.priority == KILN_PREFETCH ? PRIORITY_PREFETCH : PRIORITY_INTERACTIVE,
         .without_objects = o.no_objects != 0,
-        .no_cache = client->no_cache,
         .by_heuristic = o.heuristic != 0,
+        .timeout_ms = o.timeout_ms,
     };
     return check_config(ret_wish, err);
 }
@@ -127,13 +126,14 @@ void plans_forget(struct kiln_client *client, const struct problem *problem)
     table_forget(client->table, TABLE_PLAN, buffer_view(&wire));
 }
 
-static void write_question(struct buffer *frame, const struct problem *p, const struct wish *wish)
+static void write_question(struct buffer *frame, const struct kiln_client *client,
+                           const struct problem *p, const struct wish *wish)
 {
     struct message_plan m = {
         .problem = *p,
         .priority = wish->priority,
         .flags = (uint8_t)((wish->without_objects ? FETCH_NO_OBJECT : 0) |
-                           (wish->no_cache ? FETCH_NO_CACHE : 0) |
+                           (client->no_cache ? FETCH_NO_CACHE : 0) |
                            (wish->by_heuristic ? PLAN_HEURISTIC : 0)),
         .inline_limit = LIMIT_INLINE_OBJECT,
         .target = wish->target,
@@ -184,7 +184,7 @@ static void slot_begin(struct slot *s, struct kiln_client *client, const struct 
                         .used = true,
                         .failure = FAILURE_INIT };
     client_frame_init(&s->frame);
-    write_question(&s->frame, p, wish);
+    write_question(&s->frame, client, p, wish);
     s->request = (struct request){ .type = MESSAGE_plan,
                                    .frame = &s->frame,
                                    .waiter = waiter,
@@ -202,24 +202,21 @@ static void slot_done(struct slot *s)
     s->used = false;
 }
 
-static enum kiln_code get(struct kiln_client *client, const struct kiln_problem *problem,
-                          const struct kiln_plan_options *options, uint64_t deadline_ns,
-                          struct kiln_plan **ret_plan, struct failure *failure)
+static enum kiln_code get_plan(struct kiln_client *client, const struct problem *p,
+                               const struct wish *wish, struct kiln_plan **ret_plan,
+                               struct failure *failure)
 {
-    struct wish wish;
-    struct problem p;
-    enum kiln_code rc = read_wish(client, options, &wish, &failure->err);
-    if (!rc)
-        rc = problem_from_public(problem, &p, &failure->err);
+    uint64_t deadline_ns;
+    enum kiln_code rc = client_enter(client, wish->timeout_ms, &deadline_ns, &failure->err);
     if (rc)
         return rc;
-    *ret_plan = known(client, &p, &wish);
+    *ret_plan = known(client, p, wish);
     if (*ret_plan)
         return KILN_OK;
     WAITER_AUTO struct waiter waiter;
     waiter_init(&waiter);
     __attribute__((cleanup(slot_done))) struct slot slot;
-    slot_begin(&slot, client, &p, &wish, &waiter);
+    slot_begin(&slot, client, p, wish, &waiter);
     rc = multiplexer_call(client->multiplexer, &slot.request, deadline_ns);
     struct failure *why = rc ? &slot.request.failure : &slot.failure;
     if (!rc)
@@ -229,23 +226,26 @@ static enum kiln_code get(struct kiln_client *client, const struct kiln_problem 
         why->log = NULL;
         return rc;
     }
-    remember(client, &wish, slot.epoch, slot.plan);
+    remember(client, wish, slot.epoch, slot.plan);
     *ret_plan = KILN_TAKE(slot.plan);
     return KILN_OK;
 }
 
 int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_plan_options *options, int timeout_ms,
-                  struct kiln_plan **ret_plan, struct kiln_error *err)
+                  const struct kiln_plan_options *options, struct kiln_plan **ret_plan,
+                  struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
-    uint64_t deadline_ns;
     struct kiln_plan *plan = NULL;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (!rc && !ret_plan)
+    struct wish wish;
+    struct problem p;
+    if (!ret_plan)
         return error_argument(err, "kiln_plan_get needs a place for the plan");
+    enum kiln_code rc = read_wish(options, &wish, &f.err);
     if (!rc)
-        rc = get(client, problem, options, deadline_ns, &plan, &f);
+        rc = problem_from_public(problem, &p, &f.err);
+    if (!rc)
+        rc = get_plan(client, &p, &wish, &plan, &f);
     if (!rc)
         *ret_plan = plan;
     return failure_return(&f, rc, err);
@@ -355,29 +355,40 @@ static void plan_batch_done(struct plan_batch *b)
     waiter_done(&b->waiter);
 }
 
-int kiln_plan_batch(struct kiln_client *client, const struct kiln_problem *problems, size_t count,
-                    const struct kiln_plan_options *options, int timeout_ms, kiln_plan_ready *ready,
-                    void *context, struct kiln_error *err)
+static const char *batch_complaint(const struct kiln_plan_batch *batch)
+{
+    if (!batch || !sized_is_fine(batch->size, SIZED_TO(struct kiln_plan_batch, context)))
+        return "kiln_plan_batch.size is not set: give it sizeof the struct";
+    if (!batch->ready || (batch->count && !batch->problems))
+        return "kiln_plan_batch needs problems and a callback";
+    if (batch->count && batch->problems->size > SIZED_MAX)
+        return "kiln_problem.size is not set: give it sizeof the struct";
+    return NULL;
+}
+
+int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *batch,
+                    struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    __attribute__((cleanup(plan_batch_done))) struct plan_batch b = {
-        .client = client, .problems = problems, .count = count, .ready = ready, .context = context
-    };
+    const char *complaint = batch_complaint(batch);
+    if (complaint)
+        return error_argument(err, "%s", complaint);
+    __attribute__((cleanup(plan_batch_done))) struct plan_batch b = { .client = client,
+                                                                      .problems = batch->problems,
+                                                                      .count = batch->count,
+                                                                      .ready = batch->ready,
+                                                                      .context = batch->context };
+    waiter_init(&b.waiter);
+    enum kiln_code rc = read_wish(batch->options, &b.wish, &f.err);
     if (!rc)
-        rc = read_wish(client, options, &b.wish, &f.err);
+        rc = client_enter(client, b.wish.timeout_ms, &deadline_ns, &f.err);
     if (rc)
         return failure_return(&f, rc, err);
-    if (!ready || (count && !problems))
-        return error_argument(err, "kiln_plan_batch needs problems and a callback");
-    if (count && problems->size > SIZED_MAX)
-        return error_argument(err, "kiln_problem.size is not set: give it sizeof the struct");
-    waiter_init(&b.waiter);
-    b.slot_count = count < WINDOW_MAX ? count : WINDOW_MAX;
+    b.slot_count = b.count < WINDOW_MAX ? b.count : WINDOW_MAX;
     b.slots = calloc(b.slot_count + 1, sizeof(*b.slots));
     if (!b.slots)
-        rc = kiln_fail(&f.err, KILN_NO_MEMORY, "no memory for %zu plans", count);
+        rc = kiln_fail(&f.err, KILN_NO_MEMORY, "no memory for %zu plans", b.count);
     if (!rc)
         rc = run_batch(&b, deadline_ns, &f.err);
     return failure_return(&f, rc, err);
@@ -436,7 +447,7 @@ enum kiln_code plan_window_ask(struct plan_window *window, const struct kiln_pla
 {
     struct wish wish;
     struct slot *s = window->slots;
-    enum kiln_code rc = read_wish(window->client, options, &wish, err);
+    enum kiln_code rc = read_wish(options, &wish, err);
     if (rc)
         return rc;
     while (s->used)

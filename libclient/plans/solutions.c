@@ -136,7 +136,8 @@ enum kiln_code solutions_ask(struct kiln_client *client, const struct solutions_
 /* ---- public ---- */
 
 static enum kiln_code read_options(const struct kiln_plan_options *options,
-                                   struct solutions_question *question, struct kiln_err *err)
+                                   struct solutions_question *question, int *ret_timeout_ms,
+                                   struct kiln_err *err)
 {
     struct kiln_plan_options o;
     if (!options || !sized_is_fine(options->size, SIZED_TO(struct kiln_plan_options, no_objects)))
@@ -151,24 +152,26 @@ static enum kiln_code read_options(const struct kiln_plan_options *options,
     question->database_id = bytes_of_text(o.database_id);
     question->driver = bytes_of_text(o.driver);
     question->toolchain = bytes_of_text(o.toolchain);
+    *ret_timeout_ms = o.timeout_ms;
     return KILN_OK;
 }
 
 int kiln_solutions_get(struct kiln_client *client, const struct kiln_problem *problem,
-                       const struct kiln_plan_options *options, int timeout_ms,
+                       const struct kiln_plan_options *options,
                        struct kiln_solutions **ret_solutions, struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
     struct problem p;
     struct solutions_question question = { .problem = &p };
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
-    if (!rc && !ret_solutions)
+    int timeout_ms = 0;
+    if (!ret_solutions)
         return error_argument(err, "kiln_solutions_get needs a place for the list");
+    enum kiln_code rc = read_options(options, &question, &timeout_ms, &f.err);
+    if (!rc)
+        rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
     if (!rc)
         rc = problem_from_public(problem, &p, &f.err);
-    if (!rc)
-        rc = read_options(options, &question, &f.err);
     if (!rc)
         rc = solutions_ask(client, &question, deadline_ns, ret_solutions, &f);
     return failure_return(&f, rc, err);

@@ -204,17 +204,17 @@ static enum kiln_code put_all(struct kiln_client *client, enum tuning_kind kind,
 
 static int put(enum tuning_kind kind, struct kiln_client *client,
                const struct kiln_problem *problem, const struct kiln_recording *recording,
-               int timeout_ms, struct kiln_error *err)
+               struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     uint64_t deadline_ns;
     struct kiln_recording r;
     struct problem p;
-    enum kiln_code rc = client_enter(client, timeout_ms, &deadline_ns, &f.err);
+    enum kiln_code rc = recording_read(recording, &r, &f.err);
+    if (!rc)
+        rc = client_enter(client, r.timeout_ms, &deadline_ns, &f.err);
     if (!rc)
         rc = problem_from_public(problem, &p, &f.err);
-    if (!rc)
-        rc = recording_read(recording, &r, &f.err);
     if (!rc)
         rc = check_place(kind, &r, &f.err);
     if (!rc) {
@@ -225,13 +225,13 @@ static int put(enum tuning_kind kind, struct kiln_client *client,
 }
 
 int kiln_find_put(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_recording *recording, int timeout_ms, struct kiln_error *err)
+                  const struct kiln_recording *recording, struct kiln_error *err)
 {
-    return put(TUNING_FIND, client, problem, recording, timeout_ms, err);
+    return put(TUNING_FIND, client, problem, recording, err);
 }
 
 int kiln_perf_put(struct kiln_client *client, const struct kiln_problem *problem,
-                  const struct kiln_recording *recording, int timeout_ms, struct kiln_error *err)
+                  const struct kiln_recording *recording, struct kiln_error *err)
 {
-    return put(TUNING_PERF, client, problem, recording, timeout_ms, err);
+    return put(TUNING_PERF, client, problem, recording, err);
 }

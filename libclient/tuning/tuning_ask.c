@@ -50,6 +50,7 @@ enum kiln_code question_read(enum tuning_kind kind, const struct kiln_tuning_opt
                      .backend = bytes_of_text(kind == TUNING_FIND ? backend : NULL),
                      .driver = bytes_of_text(o.driver),
                      .toolchain = bytes_of_text(o.toolchain) },
+        .timeout_ms = o.timeout_ms,
     };
     return check_texts(&ret_question->message, err);
 }

@@ -65,7 +65,7 @@ static bool keep(struct kiln_client *client, const struct kiln_problem *problem,
                                               .tier = KILN_TUNING_USER,
                                               .measurements = &m,
                                               .measurement_count = 1 };
-    puts(kiln_find_put(client, problem, &recording, 0, &err) ? err.text : "kept");
+    puts(kiln_find_put(client, problem, &recording, &err) ? err.text : "kept");
     return true;
 }
 
@@ -87,8 +87,8 @@ static bool look_up(struct kiln_client *client, const char *kind, const char *id
     const struct kiln_tuning_options options = { .size = sizeof(options), .database_id = id };
     struct kiln_tuned *tuned = NULL;
     struct kiln_error err = { 0 };
-    int rc = is_find ? kiln_find_get(client, &p, &options, 0, &tuned, &err)
-                     : kiln_perf_get(client, &p, &options, 0, &tuned, &err);
+    int rc = is_find ? kiln_find_get(client, &p, &options, &tuned, &err)
+                     : kiln_perf_get(client, &p, &options, &tuned, &err);
     if (rc && rc != KILN_E_NOT_FOUND) {
         fprintf(stderr, "lookup: '%s': %s\n", key, err.text);
         return false;

@@ -23,7 +23,7 @@ static int take(struct question *q, const struct kiln_problem *problem, struct k
                                                .target = q->target,
                                                .database_id = q->id };
     struct kiln_plan *plan = NULL;
-    int rc = kiln_plan_get(q->client, problem, &options, 0, &plan, err);
+    int rc = kiln_plan_get(q->client, problem, &options, &plan, err);
     if (rc)
         return rc;
     q->problems++;

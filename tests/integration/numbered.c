@@ -48,7 +48,7 @@ int numbered_fetch(struct kiln_client *client, unsigned number, char *ret_key)
                                                .source = text };
     struct kiln_kernel *kernel = NULL;
     struct kiln_error err = { 0 };
-    must(kiln_kernel_fetch_source(client, &source, 0, &kernel, &err), err);
+    must(kiln_kernel_fetch_source(client, &source, &kernel, &err), err);
     assert_true(kiln_kernel_size(kernel) > NUMBERED_BYTES);
     int tier = kiln_kernel_tier(kernel);
     if (ret_key)

@@ -128,6 +128,12 @@ class Client:
         finally:
             del handle  # an exception keeps its frames, and they must not keep the client open
 
+    def _call_batch(self, name: str, batch: Union[_abi.KernelBatch, _abi.PlanBatch], ready: Any,
+                    _context: None) -> None:
+        """Calls a function whose struct names the callback."""
+        batch.ready = ready
+        self._call(name, ctypes.byref(batch))
+
     def _ask(self, name: str, give_back: str, *arguments: Any) -> Handle:
         """Calls a function whose last parameter but one is a place for a handle."""
         handle = Handle(give_back)  # there before the call: an exception behind it loses nothing
@@ -156,8 +162,11 @@ class Client:
         """A request of docs/protocol.md whose body is JSON: "status", "stats", "toolchains", ..."""
         answer = ctypes.c_char_p()
         body = json.dumps(dict(arguments or {}))
-        self._call("kiln_admin", to_bytes(request, "request"), to_bytes(body, "arguments"),
-                   to_milliseconds(timeout), ctypes.byref(answer))
+        asked = _abi.AdminCall(size=ctypes.sizeof(_abi.AdminCall),
+                               request=to_bytes(request, "request"),
+                               json=to_bytes(body, "arguments"),
+                               timeout_ms=to_milliseconds(timeout))
+        self._call("kiln_admin", ctypes.byref(asked), ctypes.byref(answer))
         try:
             return cast(Dict[str, Any], json.loads(cast(bytes, answer.value)))
         except ValueError as error:
@@ -175,15 +184,19 @@ class Client:
 
     def fetch_source(self, source: KernelSource, timeout: Optional[float] = None) -> Kernel:
         """A kernel by its source.  The daemon compiles it if it is not cached."""
-        return Kernel(self._ask("kiln_kernel_fetch_source", "kiln_kernel_unref",
-                                kernels.to_array([source]), to_milliseconds(timeout)))
+        sources = kernels.to_array([source])
+        sources[0].timeout_ms = to_milliseconds(timeout)
+        return Kernel(self._ask("kiln_kernel_fetch_source", "kiln_kernel_unref", sources))
 
     def fetch_named(self, database_id: str, name: str, args: str = "",
                     timeout: Optional[float] = None) -> Kernel:
         """A kernel by MIOpen's name and its arguments, verbatim.  NotFoundError on a miss."""
+        asked = _abi.KernelName(
+            size=ctypes.sizeof(_abi.KernelName), database_id=to_bytes(database_id, "database_id"),
+            name=to_bytes(name, "name"), args=to_bytes(args, "args"),
+            timeout_ms=to_milliseconds(timeout))
         return Kernel(self._ask("kiln_kernel_fetch_named", "kiln_kernel_unref",
-                                to_bytes(database_id, "database_id"), to_bytes(name, "name"),
-                                to_bytes(args, "args"), to_milliseconds(timeout)))
+                                ctypes.byref(asked)))
 
     def fetch_batch(self, wanted: Union[Sequence[str], Sequence[KernelSource]],
                     timeout: Optional[float] = None,
@@ -205,9 +218,10 @@ class Client:
         else:
             texts = [to_bytes(key, "a key") for key in cast(Sequence[str], wanted)]
             keys = (ctypes.c_char_p * len(texts))(*texts)
+        batch = _abi.KernelBatch(size=ctypes.sizeof(_abi.KernelBatch), keys=keys, sources=sources,
+                                 count=len(wanted), timeout_ms=to_milliseconds(timeout))
         gathering = _Gathering(len(wanted), kernels.held, ready)
-        return gathering.run(self._call, _abi.KernelReady, "kiln_kernel_fetch_batch", keys, sources,
-                             len(wanted), to_milliseconds(timeout))
+        return gathering.run(self._call_batch, _abi.KernelReady, "kiln_kernel_fetch_batch", batch)
 
     # ---- plans ----
 
@@ -224,10 +238,9 @@ class Client:
         """
         options = plans.to_options(target, database_id=database_id, solver=solver, config=config,
                                    toolchain=toolchain, driver=driver, heuristic=heuristic,
-                                   objects=objects, priority=priority)
+                                   objects=objects, priority=priority, timeout=timeout)
         handle = self._ask("kiln_plan_get", "kiln_plan_unref",
-                           ctypes.byref(problems_.to_struct(problem)), ctypes.byref(options),
-                           to_milliseconds(timeout))
+                           ctypes.byref(problems_.to_struct(problem)), ctypes.byref(options))
         return plans.from_pointer(handle.pointer)
 
     def plan_batch(self, problems: Sequence[Problem], target: str, *,
@@ -245,11 +258,12 @@ class Client:
         """
         options = plans.to_options(target, database_id=database_id, solver=solver, config=config,
                                    toolchain=toolchain, driver=driver, heuristic=heuristic,
-                                   objects=objects, priority=priority)
+                                   objects=objects, priority=priority, timeout=timeout)
         asked = problems_.to_array(problems)
+        batch = _abi.PlanBatch(size=ctypes.sizeof(_abi.PlanBatch), problems=asked,
+                               count=len(asked), options=ctypes.pointer(options))
         gathering = _Gathering(len(asked), plans.from_pointer, ready)
-        return gathering.run(self._call, _abi.PlanReady, "kiln_plan_batch", asked, len(asked),
-                             ctypes.byref(options), to_milliseconds(timeout))
+        return gathering.run(self._call_batch, _abi.PlanReady, "kiln_plan_batch", batch)
 
     def prefetch(self, problems: Sequence[Problem], target: str, *,
                  database_id: Optional[str] = None, solver: Optional[str] = None,
@@ -269,11 +283,10 @@ class Client:
                   timeout: Optional[float] = None) -> List[Solution]:
         """Every solver that applies, in order of preference.  UnsupportedError if none applies."""
         options = plans.to_options(target, database_id=database_id, toolchain=toolchain,
-                                   driver=driver)
+                                   driver=driver, timeout=timeout)
         return plans.from_solutions(
             self._ask("kiln_solutions_get", "kiln_solutions_free",
-                      ctypes.byref(problems_.to_struct(problem)), ctypes.byref(options),
-                      to_milliseconds(timeout)))
+                      ctypes.byref(problems_.to_struct(problem)), ctypes.byref(options)))
 
     # ---- tuning records ----
 
@@ -288,16 +301,16 @@ class Client:
         """
         options = tuning.to_options(database_id, backend=backend, driver=driver,
                                     toolchain=toolchain, nearest=nearest,
-                                    measurements=measurements)
-        return self._tuned("kiln_find_get", problem, options, timeout)
+                                    measurements=measurements, timeout=timeout)
+        return self._tuned("kiln_find_get", problem, options)
 
     def perf_get(self, problem: Problem, database_id: str, *, driver: Optional[str] = None,
                  toolchain: Optional[str] = None, nearest: bool = False, measurements: bool = False,
                  timeout: Optional[float] = None) -> Tuned:
         """Solvers' best perf configs.  Otherwise like find_get()."""
         options = tuning.to_options(database_id, backend=None, driver=driver, toolchain=toolchain,
-                                    nearest=nearest, measurements=measurements)
-        return self._tuned("kiln_perf_get", problem, options, timeout)
+                                    nearest=nearest, measurements=measurements, timeout=timeout)
+        return self._tuned("kiln_perf_get", problem, options)
 
     def find_get_batch(self, problems: Sequence[Problem], database_id: str, *,
                        backend: Optional[str] = None, driver: Optional[str] = None,
@@ -307,8 +320,8 @@ class Client:
         """Many at once: None for problems without a record."""
         options = tuning.to_options(database_id, backend=backend, driver=driver,
                                     toolchain=toolchain, nearest=nearest,
-                                    measurements=measurements)
-        return self._tuned_batch("kiln_find_get_batch", problems, options, timeout)
+                                    measurements=measurements, timeout=timeout)
+        return self._tuned_batch("kiln_find_get_batch", problems, options)
 
     def perf_get_batch(self, problems: Sequence[Problem], database_id: str, *,
                        driver: Optional[str] = None, toolchain: Optional[str] = None,
@@ -316,8 +329,8 @@ class Client:
                        timeout: Optional[float] = None) -> List[Optional[Tuned]]:
         """Many at once: None for problems without a record."""
         options = tuning.to_options(database_id, backend=None, driver=driver, toolchain=toolchain,
-                                    nearest=nearest, measurements=measurements)
-        return self._tuned_batch("kiln_perf_get_batch", problems, options, timeout)
+                                    nearest=nearest, measurements=measurements, timeout=timeout)
+        return self._tuned_batch("kiln_perf_get_batch", problems, options)
 
     def find_put(self, problem: Problem, recording: Recording,
                  timeout: Optional[float] = None) -> None:
@@ -329,22 +342,21 @@ class Client:
         """Records solvers' perf configs.  The record is on disk when this returns."""
         self._put("kiln_perf_put", problem, recording, timeout)
 
-    def _tuned(self, name: str, problem: Problem, options: _abi.TuningOptions,
-               timeout: Optional[float]) -> Tuned:
+    def _tuned(self, name: str, problem: Problem, options: _abi.TuningOptions) -> Tuned:
         return tuning.from_handle(
             self._ask(name, "kiln_tuned_free", ctypes.byref(problems_.to_struct(problem)),
-                      ctypes.byref(options), to_milliseconds(timeout)))
+                      ctypes.byref(options)))
 
-    def _tuned_batch(self, name: str, problems: Sequence[Problem], options: _abi.TuningOptions,
-                     timeout: Optional[float]) -> List[Optional[Tuned]]:
+    def _tuned_batch(self, name: str, problems: Sequence[Problem],
+                     options: _abi.TuningOptions) -> List[Optional[Tuned]]:
         asked = problems_.to_array(problems)
         answers = (ctypes.c_void_p * len(asked))()
-        self._call(name, asked, len(asked), ctypes.byref(options), to_milliseconds(timeout),
-                   answers)
+        batch = _abi.TuningBatch(size=ctypes.sizeof(_abi.TuningBatch), problems=asked,
+                                 count=len(asked), options=ctypes.pointer(options))
+        self._call(name, ctypes.byref(batch), answers)
         return tuning.from_array(list(answers))
 
     def _put(self, name: str, problem: Problem, recording: Recording,
              timeout: Optional[float]) -> None:
-        made = tuning.to_recording(recording)
-        self._call(name, ctypes.byref(problems_.to_struct(problem)), ctypes.byref(made),
-                   to_milliseconds(timeout))
+        made = tuning.to_recording(recording, timeout)
+        self._call(name, ctypes.byref(problems_.to_struct(problem)), ctypes.byref(made))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
 from . import _abi
-from ._call import Handle, call, to_bytes, to_text
+from ._call import Handle, call, to_bytes, to_milliseconds, to_text
 from ._library import library
 from .enums import PlanSource, Priority, Tier
 from .kernel import Kernel, held
@@ -73,13 +73,14 @@ class Solution:
 def to_options(target: str, *, database_id: Optional[str], solver: Optional[str] = None,
                config: Optional[str] = None, toolchain: Optional[str], driver: Optional[str],
                heuristic: bool = False, objects: bool = True,
-               priority: Priority = Priority.INTERACTIVE) -> _abi.PlanOptions:
+               priority: Priority = Priority.INTERACTIVE,
+               timeout: Optional[float]) -> _abi.PlanOptions:
     return _abi.PlanOptions(
         size=ctypes.sizeof(_abi.PlanOptions), target=to_bytes(target, "target"),
         database_id=to_bytes(database_id, "database_id"), solver=to_bytes(solver, "solver"),
         toolchain=to_bytes(toolchain, "toolchain"), priority=Priority(priority),
         no_objects=int(not objects), config=to_bytes(config, "config"), heuristic=int(heuristic),
-        driver=to_bytes(driver, "driver"))
+        driver=to_bytes(driver, "driver"), timeout_ms=to_milliseconds(timeout))
 
 
 def _object(plan: int, index: int) -> PlanObject:

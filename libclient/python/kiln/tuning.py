@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import List, Optional, Sequence, Tuple
 
 from . import _abi
-from ._call import Handle, call, to_bytes, to_text, to_uint32, to_uint64
+from ._call import Handle, call, to_bytes, to_milliseconds, to_text, to_uint32, to_uint64
 from ._library import library
 from .enums import TuningTier
 
@@ -79,12 +79,13 @@ class Recording:
 
 
 def to_options(database_id: str, *, backend: Optional[str], driver: Optional[str],
-               toolchain: Optional[str], nearest: bool, measurements: bool) -> _abi.TuningOptions:
+               toolchain: Optional[str], nearest: bool, measurements: bool,
+               timeout: Optional[float]) -> _abi.TuningOptions:
     return _abi.TuningOptions(
         size=ctypes.sizeof(_abi.TuningOptions), database_id=to_bytes(database_id, "database_id"),
         backend=to_bytes(backend, "backend"), driver=to_bytes(driver, "driver"),
         toolchain=to_bytes(toolchain, "toolchain"), nearest=int(nearest),
-        measurements=int(measurements))
+        measurements=int(measurements), timeout_ms=to_milliseconds(timeout))
 
 
 def _measurements(measurements: Sequence[Measurement]) -> "ctypes.Array[_abi.Measurement]":
@@ -100,7 +101,7 @@ def _measurements(measurements: Sequence[Measurement]) -> "ctypes.Array[_abi.Mea
     return made
 
 
-def to_recording(r: Recording) -> _abi.Recording:
+def to_recording(r: Recording, timeout: Optional[float]) -> _abi.Recording:
     """Keeps what it points to."""
     return _abi.Recording(
         size=ctypes.sizeof(_abi.Recording), database_id=to_bytes(r.database_id, "database_id"),
@@ -108,7 +109,8 @@ def to_recording(r: Recording) -> _abi.Recording:
         device_uuid=to_bytes(r.device_uuid, "device_uuid"), device=to_bytes(r.device, "device"),
         driver=to_bytes(r.driver, "driver"), toolchain=to_bytes(r.toolchain, "toolchain"),
         library=to_bytes(r.library, "library"), clock_mhz=to_uint32(r.clock_mhz, "clock_mhz"),
-        measurements=_measurements(r.measurements), measurement_count=len(r.measurements))
+        measurements=_measurements(r.measurements), measurement_count=len(r.measurements),
+        timeout_ms=to_milliseconds(timeout))
 
 
 def _entry(tuned: int, index: int) -> TunedEntry:

@@ -47,14 +47,20 @@ static int tear_down(void **state)
 
 FIXTURE(admin, set_up, tear_down);
 
+static int ask(struct fixture *f, const char *request, const char *json, char **ret_json)
+{
+    const struct kiln_admin_call call = { .size = sizeof(call), .request = request, .json = json };
+    return kiln_admin(f->client, &call, ret_json, &f->err);
+}
+
 TEST(admin, json_goes_out_and_comes_back)
 {
     struct fixture *f = *state;
     char *json = NULL;
-    must(kiln_admin(f->client, "stats", "{\"a\":1}", 0, &json, &f->err), f->err);
+    must(ask(f, "stats", "{\"a\":1}", &json), f->err);
     assert_string_equal(json, "{\"a\":1}");
     kiln_free(json);
-    must(kiln_admin(f->client, "stats", NULL, 0, &json, &f->err), f->err);
+    must(ask(f, "stats", NULL, &json), f->err);
     assert_string_equal(json, "{}");
     kiln_free(json);
 }
@@ -63,10 +69,10 @@ TEST(admin, refusals_and_nonsense_are_reported_apart)
 {
     struct fixture *f = *state;
     char *json = NULL;
-    assert_int_equal(kiln_admin(f->client, "clear", NULL, 0, &json, &f->err), KILN_E_DENIED);
+    assert_int_equal(ask(f, "clear", NULL, &json), KILN_E_DENIED);
     assert_says(f->err.text, "needs an administrator");
-    assert_int_equal(kiln_admin(f->client, "status", NULL, 0, &json, &f->err), KILN_E_CORRUPT);
-    assert_int_equal(kiln_admin(f->client, "config", NULL, 0, &json, &f->err), KILN_E_CORRUPT);
+    assert_int_equal(ask(f, "status", NULL, &json), KILN_E_CORRUPT);
+    assert_int_equal(ask(f, "config", NULL, &json), KILN_E_CORRUPT);
     assert_null(json);
 }
 
@@ -74,10 +80,20 @@ TEST(admin, only_json_requests_can_be_named)
 {
     struct fixture *f = *state;
     char *json = NULL;
-    assert_int_equal(kiln_admin(f->client, "fetch", NULL, 0, &json, &f->err), KILN_E_INVALID);
+    assert_int_equal(ask(f, "fetch", NULL, &json), KILN_E_INVALID);
     assert_says(f->err.text, "there is no request 'fetch'");
-    assert_int_equal(kiln_admin(f->client, "events", NULL, 0, &json, &f->err), KILN_E_INVALID);
-    assert_int_equal(kiln_admin(f->client, NULL, NULL, 0, &json, &f->err), KILN_E_INVALID);
+    assert_int_equal(ask(f, "events", NULL, &json), KILN_E_INVALID);
+    assert_int_equal(ask(f, NULL, NULL, &json), KILN_E_INVALID);
+    assert_int_equal(kiln_admin(f->client, NULL, &json, &f->err), KILN_E_INVALID);
+    const struct kiln_admin_call small = { .size = 8, .request = "stats" };
+    assert_int_equal(kiln_admin(f->client, &small, &json, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "size");
+    int place;
+    const struct kiln_admin_call with_files = {
+        .size = sizeof(with_files), .request = "stats", .ret_files = &place, .ret_files_max = 1
+    };
+    assert_int_equal(kiln_admin(f->client, &with_files, &json, &f->err), KILN_E_INVALID);
+    assert_says(f->err.text, "files");
     assert_int_equal(f->daemon.connections, 0);
 }
 
@@ -128,7 +144,7 @@ TEST(admin, watching_events_leaves_the_clients_own_connection_alone)
     struct fixture *f = *state;
     char *json = NULL;
     must(kiln_events(f->client, -1, until_third, f, &f->err), f->err);
-    must(kiln_admin(f->client, "stats", NULL, 0, &json, &f->err), f->err);
+    must(ask(f, "stats", NULL, &json), f->err);
     kiln_free(json);
     assert_int_equal(f->daemon.connections, 2);
 }

@@ -79,10 +79,25 @@ static int on_ready(void *context, size_t index, struct kiln_kernel *kernel,
     return s->calls == s->enough;
 }
 
-static int batch(struct fixture *f, size_t count)
+static int fetch_keys(struct fixture *f, size_t count, struct seen *seen)
 {
-    return kiln_kernel_fetch_batch(f->client, f->keys, NULL, count, 0, on_ready, &f->seen, &f->err);
+    const struct kiln_kernel_batch batch = {
+        .size = sizeof(batch), .keys = f->keys, .count = count, .ready = on_ready, .context = seen
+    };
+    return kiln_kernel_fetch_batch(f->client, &batch, &f->err);
 }
+
+static int fetch_sources(struct fixture *f, const struct kiln_kernel_source *sources, size_t count)
+{
+    const struct kiln_kernel_batch batch = { .size = sizeof(batch),
+                                             .sources = sources,
+                                             .count = count,
+                                             .ready = on_ready,
+                                             .context = &f->seen };
+    return kiln_kernel_fetch_batch(f->client, &batch, &f->err);
+}
+
+static int batch(struct fixture *f, size_t count) { return fetch_keys(f, count, &f->seen); }
 
 /* ---- handlers ---- */
 
@@ -297,8 +312,7 @@ TEST(batch, kernels_already_known_are_not_requested_again)
     must(batch(f, 100), f->err);
     struct seen again = { 0 };
 
-    must(kiln_kernel_fetch_batch(f->client, f->keys, NULL, 100, 0, on_ready, &again, &f->err),
-         f->err);
+    must(fetch_keys(f, 100, &again), f->err);
 
     assert_int_equal(f->daemon.requests, 1);
     assert_int_equal(again.calls, 100);
@@ -326,8 +340,7 @@ TEST(batch, the_callback_may_stop_the_batch)
     start(f, answer_out_of_order);
     for (unsigned turn = 0; turn < 2; turn++) {
         struct seen seen = { .enough = 3 };
-        int rc = kiln_kernel_fetch_batch(f->client, f->keys, NULL, 20, 0, on_ready, &seen, &f->err);
-        assert_int_equal(rc, KILN_E_CANCELLED);
+        assert_int_equal(fetch_keys(f, 20, &seen), KILN_E_CANCELLED);
         assert_says(f->err.text, "enough of 20 kernels");
         assert_int_equal(seen.calls, 3);
         for (size_t i = 0; i < ITEMS; i++)
@@ -399,9 +412,7 @@ TEST(batch, nonsense_ends_the_batch)
         kiln_client_close(f->client);
         f->client = fake_client(&f->daemon);
 
-        int rc = kiln_kernel_fetch_batch(f->client, f->keys, NULL, 3, 0, on_ready, &seen, &f->err);
-
-        assert_int_equal(rc, KILN_E_CORRUPT);
+        assert_int_equal(fetch_keys(f, 3, &seen), KILN_E_CORRUPT);
         assert_true(seen.calls <= 1);
         kiln_kernel_unref(seen.kept[0]);
     }
@@ -422,8 +433,13 @@ TEST(batch, a_batch_that_is_not_answered_times_out)
 {
     struct fixture *f = *state;
     start(f, keep_silent);
-    int rc = kiln_kernel_fetch_batch(f->client, f->keys, NULL, 3, 40, on_ready, &f->seen, &f->err);
-    assert_int_equal(rc, KILN_E_TIMED_OUT);
+    const struct kiln_kernel_batch batch = { .size = sizeof(batch),
+                                             .keys = f->keys,
+                                             .count = 3,
+                                             .ready = on_ready,
+                                             .context = &f->seen,
+                                             .timeout_ms = 40 };
+    assert_int_equal(kiln_kernel_fetch_batch(f->client, &batch, &f->err), KILN_E_TIMED_OUT);
 }
 
 TEST(batch, an_empty_batch_asks_nothing)
@@ -471,10 +487,8 @@ TEST(batch, large_sources_are_spread_over_messages)
     sources[4].target = NULL;
     start(f, answer_any_source);
 
-    int rc =
-        kiln_kernel_fetch_batch(f->client, NULL, sources, COUNT, 0, on_ready, &f->seen, &f->err);
+    must(fetch_sources(f, sources, COUNT), f->err);
 
-    must(rc, f->err);
     assert_int_equal(f->seen.calls, COUNT);
     assert_int_equal(f->seen.codes[3], KILN_E_INVALID);
     assert_int_equal(f->seen.codes[4], KILN_E_INVALID);
@@ -497,11 +511,29 @@ TEST(batch, sources_of_a_newer_program_may_have_more_members)
         };
     start(f, answer_any_source);
 
-    must(kiln_kernel_fetch_batch(f->client, NULL, &sources[0].known, 3, 0, on_ready, &f->seen,
-                                 &f->err),
-         f->err);
+    must(fetch_sources(f, &sources[0].known, 3), f->err);
 
     assert_int_equal(f->seen.calls, 3);
     for (int i = 0; i < 3; i++)
         assert_int_equal(f->seen.codes[i], 0);
+}
+
+TEST(batch, a_call_with_missing_or_conflicting_members_is_refused)
+{
+    struct fixture *f = *state;
+    start(f, keep_silent);
+    const struct kiln_kernel_batch good = {
+        .size = sizeof(good), .keys = f->keys, .count = 1, .ready = on_ready, .context = &f->seen
+    };
+    const struct kiln_kernel_source source = { .size = sizeof(source) };
+    struct kiln_kernel_batch bad[5] = { good, good, good, good, good };
+    bad[0].size = 0;
+    bad[1].ready = NULL;
+    bad[2].keys = NULL;
+    bad[3].sources = &source;
+    bad[4].timeout_ms = -1;
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(kiln_kernel_fetch_batch(f->client, &bad[i], &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch_batch(f->client, NULL, &f->err), KILN_E_INVALID);
+    assert_int_equal(f->daemon.requests, 0);
 }

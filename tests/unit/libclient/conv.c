@@ -251,7 +251,7 @@ TEST(conv, plans_that_never_come_time_out)
 {
     struct conv_fixture *f = *state;
     f->silent_plans = true;
-    f->timeout_ms = WAIT_MS;
+    f->options.timeout_ms = WAIT_MS;
     assert_int_equal(conv_find(f), KILN_E_TIMED_OUT);
     assert_non_null(strstr(f->err.text, "the reference"));
 }
@@ -296,7 +296,11 @@ TEST(conv, arguments_that_make_no_sense_are_refused)
     f->options.size = sizeof(f->options);
     f->problem.type = KILN_INT8;
     assert_int_equal(conv_find(f), KILN_E_UNSUPPORTED);
-    assert_int_equal(kiln_conv_find(f->client, NULL, &f->problem, NULL, 0, &f->result, &f->err),
+    const struct kiln_conv_options without_device = { .size = sizeof(without_device) };
+    assert_int_equal(kiln_conv_find(f->client, &f->problem, &without_device, &f->result, &f->err),
+                     KILN_E_INVALID);
+    assert_says(f->err.text, "kiln_conv_options.device");
+    assert_int_equal(kiln_conv_find(f->client, &f->problem, NULL, &f->result, &f->err),
                      KILN_E_INVALID);
 }
 

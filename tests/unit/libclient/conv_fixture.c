@@ -300,15 +300,15 @@ int conv_tear_down(void **state)
 int conv_find(struct conv_fixture *f)
 {
     kiln_conv_result_free(KILN_TAKE(f->result));
-    return kiln_conv_find(f->client, &f->device->base, &f->problem, &f->options, f->timeout_ms,
-                          &f->result, &f->err);
+    f->options.device = &f->device->base;
+    return kiln_conv_find(f->client, &f->problem, &f->options, &f->result, &f->err);
 }
 
 int conv_tune(struct conv_fixture *f)
 {
     kiln_conv_result_free(KILN_TAKE(f->result));
-    return kiln_conv_tune(f->client, &f->device->base, &f->problem, &f->options, f->timeout_ms,
-                          &f->result, &f->err);
+    f->options.device = &f->device->base;
+    return kiln_conv_tune(f->client, &f->problem, &f->options, &f->result, &f->err);
 }
 
 struct kiln_conv_entry conv_entry(const struct conv_fixture *f, const char *solver)

@@ -48,7 +48,6 @@ struct conv_fixture {
     const char *not_built_in;  /* solvers whose kernels kilnd has not and cannot compile: "A B" */
     bool silent_plans, all_taken, loses_lease;
     bool refuses_puts, refuses_reports; /* kilnd may not write */
-    int timeout_ms;
 
     struct conv_put puts[CONV_PUTS_MAX];
     unsigned put_count, puts_asked, plans, config_requests, removals, reported, leases, reports;

@@ -113,7 +113,7 @@ static void get_plan(struct fixture *f)
         skip();
     struct kiln_plan_options options = { .size = sizeof(options),
                                          .target = kiln_device_target(f->device) };
-    must(kiln_plan_get(f->client, &f->problem, &options, 0, &f->plan, &f->err), f->err);
+    must(kiln_plan_get(f->client, &f->problem, &options, &f->plan, &f->err), f->err);
 }
 
 static struct kiln_memory *memory(struct fixture *f, const void *from, uint64_t bytes,
@@ -141,6 +141,14 @@ TEST(device, an_opencl_device_has_a_name_a_model_and_a_target)
     assert_true(kiln_device_compute_units(f->device) > 0);
 }
 
+static int launch(struct fixture *f, struct kiln_run *run, struct kiln_memory *const xwy[3])
+{
+    const struct kiln_tensors tensors = {
+        .size = sizeof(tensors), .x = xwy[0], .w = xwy[1], .y = xwy[2]
+    };
+    return kiln_run_launch(run, &tensors, /* stream= */ NULL, &f->err);
+}
+
 TEST(device, a_plan_runs_with_all_kinds_of_arguments)
 {
     struct fixture *f = *state;
@@ -154,7 +162,7 @@ TEST(device, a_plan_runs_with_all_kinds_of_arguments)
     struct kiln_run *run;
     must(kiln_run_create(f->device, f->plan, &run, &f->err), f->err);
 
-    must(kiln_run_launch(run, mx, mw, my, NULL, &f->err), f->err);
+    must(launch(f, run, (struct kiln_memory *[]){ mx, mw, my }), f->err);
     must(kiln_device_finish(f->device, &f->err), f->err);
     must(kiln_memory_read(my, y, sizeof(y), &f->err), f->err);
 
@@ -181,7 +189,7 @@ TEST(device, an_argument_may_begin_inside_its_tensor)
     struct kiln_memory *my = memory(f, x, sizeof(y), sizeof(y));
     struct kiln_run *run;
     must(kiln_run_create(f->device, f->plan, &run, &f->err), f->err);
-    must(kiln_run_launch(run, mx, mw, my, NULL, &f->err), f->err);
+    must(launch(f, run, (struct kiln_memory *[]){ mx, mw, my }), f->err);
     must(kiln_memory_read(my, y, sizeof(y), &f->err), f->err);
     assert_true(y[0] == 22);
     kiln_run_destroy(run);
@@ -198,9 +206,11 @@ TEST(device, memories_that_do_not_fit_the_problem_are_refused)
     struct kiln_run *run;
     must(kiln_run_create(f->device, f->plan, &run, &f->err), f->err);
 
-    assert_int_equal(kiln_run_launch(run, small, small, small, NULL, &f->err), KILN_E_INVALID);
+    assert_int_equal(launch(f, run, (struct kiln_memory *[]){ small, small, small }),
+                     KILN_E_INVALID);
     assert_says(f->err.text, "memory for x has 4 bytes, 256 are needed");
-    assert_int_equal(kiln_run_launch(run, NULL, small, small, NULL, &f->err), KILN_E_INVALID);
+    assert_int_equal(launch(f, run, (struct kiln_memory *[]){ NULL, small, small }),
+                     KILN_E_INVALID);
     assert_says(f->err.text, "no memory given for x");
     char room[5];
     assert_int_equal(kiln_memory_read(small, room, 5, &f->err), KILN_E_INVALID);
@@ -242,7 +252,7 @@ TEST(device, a_plan_for_another_target_is_refused)
     if (!f->device)
         skip();
     struct kiln_plan_options options = { .size = sizeof(options), .target = "gfx90a" };
-    must(kiln_plan_get(f->client, &f->problem, &options, 0, &f->plan, &f->err), f->err);
+    must(kiln_plan_get(f->client, &f->problem, &options, &f->plan, &f->err), f->err);
     struct kiln_run *run = NULL;
     assert_int_equal(kiln_run_create(f->device, f->plan, &run, &f->err), KILN_E_INVALID);
     assert_says(f->err.text, "the plan is for gfx90a");

@@ -105,7 +105,7 @@ TEST(device_opencl, work_is_done_in_the_order_of_its_stream)
     must(kiln_stream_create(f->device, &stream, &f->err), f->err);
     assert_non_null(kiln_stream_native(stream));
     must(kiln_memory_fill(f->tensors.y, 0xff, stream, &f->err), f->err);
-    must(kiln_run_launch_on(f->run, &f->tensors, stream, &f->err), f->err);
+    must(kiln_run_launch(f->run, &f->tensors, stream, &f->err), f->err);
     must(kiln_stream_finish(stream, &f->err), f->err);
     expect_scaled(f, f->tensors.y);
     must(kiln_memory_fill(f->tensors.y, 0, stream, &f->err), f->err);
@@ -129,7 +129,7 @@ TEST(device_opencl, events_report_the_time_between_them)
     assert_int_equal(kiln_event_elapsed(begin, end, &ms, &f->err), KILN_E_INVALID);
     for (int i = 0; i < 2; i++) { /* recording again forgets the first */
         must(kiln_event_record(begin, NULL, &f->err), f->err);
-        must(kiln_run_launch_on(f->run, &f->tensors, NULL, &f->err), f->err);
+        must(kiln_run_launch(f->run, &f->tensors, NULL, &f->err), f->err);
         must(kiln_event_record(end, NULL, &f->err), f->err);
         must(kiln_event_wait(end, &f->err), f->err);
         must(kiln_event_elapsed(begin, end, &ms, &f->err), f->err);
@@ -218,7 +218,7 @@ TEST(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     assert_ptr_equal(kiln_memory_native(y), job.memory);
     struct kiln_tensors t = f->tensors;
     t.y = y;
-    must(kiln_run_launch_on(f->run, &t, stream, &f->err), f->err);
+    must(kiln_run_launch(f->run, &t, stream, &f->err), f->err);
 
     /* read as the job would */
     assert_int_equal(
@@ -249,7 +249,7 @@ TEST(device_opencl, objects_that_the_job_releases_first_are_held)
     job_end(&job);
     struct kiln_tensors t = f->tensors;
     t.y = y;
-    must(kiln_run_launch_on(f->run, &t, stream, &f->err), f->err);
+    must(kiln_run_launch(f->run, &t, stream, &f->err), f->err);
     must(kiln_stream_finish(stream, &f->err), f->err);
     expect_scaled(f, y);
     kiln_memory_destroy(y);
@@ -352,7 +352,7 @@ TEST(device_opencl, a_launch_of_another_shape_than_the_kernels_is_refused)
     made.group[0] = 8; /* it was compiled for groups of 16 */
     f->plan = made_plan_create(&made);
     must(kiln_run_create(f->device, f->plan, &f->run, &f->err), f->err);
-    assert_int_equal(kiln_run_launch_on(f->run, &f->tensors, NULL, &f->err), KILN_E_UNSUPPORTED);
+    assert_int_equal(kiln_run_launch(f->run, &f->tensors, NULL, &f->err), KILN_E_UNSUPPORTED);
     assert_says(f->err.text, "refuses the launch: CL_INVALID_WORK_GROUP_SIZE");
 }
 
@@ -379,14 +379,14 @@ TEST(device_opencl, a_child_is_refused)
     if (child == 0) {
         struct kiln_memory *m = NULL;
         bool refused = kiln_memory_create(f->device, 4, &m, &f->err) == KILN_E_INVALID &&
-                       kiln_run_launch_on(f->run, &f->tensors, NULL, &f->err) == KILN_E_INVALID;
+                       kiln_run_launch(f->run, &f->tensors, NULL, &f->err) == KILN_E_INVALID;
         unload(f); /* frees memory, and does not touch the runtime */
         _exit(refused ? 0 : 1);
     }
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    must(kiln_run_launch_on(f->run, &f->tensors, NULL, &f->err), f->err);
+    must(kiln_run_launch(f->run, &f->tensors, NULL, &f->err), f->err);
     expect_scaled(f, f->tensors.y);
 }
 
@@ -410,7 +410,7 @@ static void *launch_again_and_again(void *argument)
     if (!m->rc)
         m->rc = kiln_stream_create(f->device, &stream, &m->err);
     for (int i = 0; !m->rc && i < LAUNCHES_EACH; i++)
-        m->rc = kiln_run_launch_on(i % 2 ? own : f->run, &t, i % 3 ? stream : NULL, &m->err);
+        m->rc = kiln_run_launch(i % 2 ? own : f->run, &t, i % 3 ? stream : NULL, &m->err);
     if (!m->rc)
         m->rc = kiln_stream_finish(stream, &m->err);
     if (!m->rc)

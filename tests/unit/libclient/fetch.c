@@ -271,16 +271,16 @@ TEST(fetch, a_source_is_asked_for_once_and_then_known_by_source_and_by_key)
     struct kiln_kernel *first, *second, *third;
     start(f, check_source_request);
     struct kiln_kernel_source source = some_source();
-    must(kiln_kernel_fetch_source(f->client, &source, 0, &first, &f->err), f->err);
+    must(kiln_kernel_fetch_source(f->client, &source, &first, &f->err), f->err);
 
-    must(kiln_kernel_fetch_source(f->client, &source, 0, &second, &f->err), f->err);
+    must(kiln_kernel_fetch_source(f->client, &source, &second, &f->err), f->err);
     must(fetch(f, &third), f->err);
     assert_int_equal(f->daemon.requests, 1);
 
     struct kiln_kernel *other;
     source.priority = KILN_PREFETCH; /* no part of what is asked for */
     source.source = "kernels";
-    must(kiln_kernel_fetch_source(f->client, &source, 0, &other, &f->err), f->err);
+    must(kiln_kernel_fetch_source(f->client, &source, &other, &f->err), f->err);
     assert_int_equal(f->daemon.requests, 2);
     kiln_kernel_unref(first);
     kiln_kernel_unref(second);
@@ -306,7 +306,7 @@ TEST(fetch, passes_on_the_daemons_message_and_the_compilers_log)
     start(f, fail_to_compile);
     struct kiln_kernel_source source = some_source();
 
-    int rc = kiln_kernel_fetch_source(f->client, &source, 0, &kernel, &f->err);
+    int rc = kiln_kernel_fetch_source(f->client, &source, &kernel, &f->err);
 
     assert_int_equal(rc, KILN_E_COMPILE_FAILED);
     assert_int_equal(f->err.code, KILN_E_COMPILE_FAILED);
@@ -470,17 +470,17 @@ TEST(fetch, refuses_a_source_that_lacks_a_part_and_names_it)
     start(f, give_inline);
     struct kiln_kernel_source s = some_source();
     s.target = NULL;
-    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, 0, &kernel, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, &kernel, &f->err), KILN_E_INVALID);
     assert_says(f->err.text, "kiln_kernel_source.target");
     s = some_source();
     s.size = 0;
-    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, 0, &kernel, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, &kernel, &f->err), KILN_E_INVALID);
     assert_says(f->err.text, "size");
     s = some_source();
     s.source_size = LIMIT_FRAME_BODY;
     static char text[LIMIT_FRAME_BODY];
     s.source = text;
-    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, 0, &kernel, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch_source(f->client, &s, &kernel, &f->err), KILN_E_INVALID);
     assert_says(f->err.text, "exceeds the limit");
 }
 

@@ -67,11 +67,14 @@ static int tear_down(void **state)
 
 FIXTURE(fetch_named, set_up, tear_down);
 
-static int fetch(struct fixture *f, const char *id, const char *name, const char *args)
+static int fetch(struct fixture *f, const char *id, const char *file, const char *args)
 {
+    const struct kiln_kernel_name name = {
+        .size = sizeof(name), .database_id = id, .name = file, .args = args
+    };
     kiln_kernel_unref(f->kernel);
     f->kernel = NULL;
-    return kiln_kernel_fetch_named(f->client, id, name, args, 0, &f->kernel, &f->err);
+    return kiln_kernel_fetch_named(f->client, &name, &f->kernel, &f->err);
 }
 
 static bool is_object(const struct fixture *f, const char *content)
@@ -128,9 +131,12 @@ TEST(fetch_named, arguments_that_are_missing_are_refused_before_asking)
     struct fixture *f = *state;
     assert_int_equal(fetch(f, NULL, "conv.o", ""), KILN_E_INVALID);
     assert_int_equal(fetch(f, ID, NULL, ""), KILN_E_INVALID);
-    assert_int_equal(kiln_kernel_fetch_named(f->client, ID, "conv.o", "", 0, NULL, &f->err),
-                     KILN_E_INVALID);
-    assert_int_equal(kiln_kernel_fetch_named(NULL, ID, "conv.o", "", 0, &f->kernel, &f->err),
+    struct kiln_kernel_name name = { .size = sizeof(name), .database_id = ID, .name = "conv.o" };
+    assert_int_equal(kiln_kernel_fetch_named(f->client, &name, NULL, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch_named(NULL, &name, &f->kernel, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_kernel_fetch_named(f->client, NULL, &f->kernel, &f->err), KILN_E_INVALID);
+    name.size = 0;
+    assert_int_equal(kiln_kernel_fetch_named(f->client, &name, &f->kernel, &f->err),
                      KILN_E_INVALID);
     assert_int_equal(f->daemon.requests, 0);
 }

@@ -70,7 +70,7 @@ static void use(struct kiln_device *d, const void *wanted)
     STEP(kiln_stream_create(d, &stream, &gpu.err));
     STEP(kiln_event_create(d, &event, &gpu.err));
     STEP(kiln_event_record(event, stream, &gpu.err));
-    STEP(kiln_run_launch_on(work.run, &work.tensors, stream, &gpu.err));
+    STEP(kiln_run_launch(work.run, &work.tensors, stream, &gpu.err));
     STEP(kiln_event_wait(event, &gpu.err));
     STEP(kiln_event_elapsed(event, event, &ms, &gpu.err));
     STEP(kiln_stream_finish(stream, &gpu.err));

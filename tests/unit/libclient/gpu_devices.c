@@ -317,7 +317,7 @@ static int use_in_child(struct kiln_device *d, struct gpu_work *work, struct kil
                           kiln_event_wait(event, &err),
                           kiln_event_elapsed(event, event, &ms, &err),
                           kiln_run_create(d, work->plan, &run, &err),
-                          kiln_run_launch_on(work->run, &work->tensors, stream, &err),
+                          kiln_run_launch(work->run, &work->tensors, stream, &err),
                           kiln_device_finish(d, &err) };
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
         if (codes[i] != KILN_E_INVALID)
@@ -351,7 +351,7 @@ TEST(gpu, a_child_is_refused_and_gives_nothing_back_to_the_runtime)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
 
-    must(kiln_run_launch_on(work.run, &work.tensors, stream, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &work.tensors, stream, &gpu.err), gpu.err);
     gpu_work_end(&work);
     kiln_event_destroy(event);
     kiln_stream_destroy(stream);

@@ -18,7 +18,10 @@ TEST(gpu, a_plan_runs_with_all_kinds_of_arguments)
     struct gpu_work work;
     struct made_plan made = gpu_scale();
     must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
-    must(kiln_run_launch(work.run, work.x, work.w, work.y, NULL, &gpu.err), gpu.err);
+    const struct kiln_tensors tensors = {
+        .size = sizeof(tensors), .x = work.x, .w = work.w, .y = work.y
+    };
+    must(kiln_run_launch(work.run, &tensors, /* stream= */ NULL, &gpu.err), gpu.err);
     must(kiln_device_finish(d, &gpu.err), gpu.err);
     gpu_work_check_scale(&work);
     kiln_device_close(d); /* what is left keeps it */
@@ -34,7 +37,7 @@ TEST(gpu, an_argument_may_begin_inside_its_tensor)
     made.arguments[0].value = 4 * sizeof(float);
     made.grid[0] = 1;
     must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
-    must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
     float y[16];
     must(kiln_memory_read(work.y, y, sizeof(y), &gpu.err), gpu.err);
     assert_true(y[0] == 88 && y[15] == 388);
@@ -42,7 +45,7 @@ TEST(gpu, an_argument_may_begin_inside_its_tensor)
 
     made.arguments[0].value = MADE_ELEMENTS * sizeof(float);
     must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
-    assert_int_equal(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), KILN_E_INVALID);
+    assert_int_equal(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), KILN_E_INVALID);
     assert_says(gpu.err.text, "an argument begins at byte 256 of a memory of 256");
     gpu_work_end(&work);
     kiln_device_close(d);
@@ -58,20 +61,20 @@ TEST(gpu, tensors_that_do_not_fit_the_plan_are_refused)
     must(gpu_work_start(other, &made, &elsewhere, &gpu.err), gpu.err);
     struct kiln_tensors t = work.tensors;
 
-    assert_int_equal(kiln_run_launch_on(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
+    assert_int_equal(kiln_run_launch(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
     assert_says(gpu.err.text, "no memory given for the workspace, which takes 100 bytes");
     t.workspace = work.w;
-    must(kiln_run_launch_on(work.run, &t, NULL, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &t, NULL, &gpu.err), gpu.err);
     t.size = sizeof(t.size);
-    assert_int_equal(kiln_run_launch_on(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
+    assert_int_equal(kiln_run_launch(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
     t.size = sizeof(t);
     t.y = elsewhere.y;
-    assert_int_equal(kiln_run_launch_on(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
+    assert_int_equal(kiln_run_launch(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
     assert_says(gpu.err.text, "the memory for y is on another device");
     t.y = work.y;
     struct kiln_stream *stream = NULL;
     must(kiln_stream_create(other, &stream, &gpu.err), gpu.err);
-    assert_int_equal(kiln_run_launch_on(work.run, &t, stream, &gpu.err), KILN_E_INVALID);
+    assert_int_equal(kiln_run_launch(work.run, &t, stream, &gpu.err), KILN_E_INVALID);
     assert_says(gpu.err.text, "the stream is one of");
     assert_int_equal(kiln_memory_fill(work.x, 0, stream, &gpu.err), KILN_E_INVALID);
     kiln_stream_destroy(stream);
@@ -93,7 +96,7 @@ TEST(gpu, memory_that_begins_between_sixteen_bytes_is_refused)
         struct kiln_tensors t = work.tensors;
         inside.native = (char *)inside.native + at;
         t.y = &inside;
-        assert_int_equal(kiln_run_launch_on(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
+        assert_int_equal(kiln_run_launch(work.run, &t, NULL, &gpu.err), KILN_E_INVALID);
         assert_says(gpu.err.text, "the memory for y begins at ");
         assert_says(gpu.err.text, "it must be aligned to 16 bytes");
     }
@@ -196,7 +199,7 @@ TEST(gpu, dynamic_shared_memory_goes_as_far_as_the_device_allows)
         struct gpu_work work;
         struct made_plan made = gpu_reverse(sizes[i]);
         must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
-        must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+        must(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
         float first;
         must(kiln_memory_read(work.y, &first, sizeof(first), &gpu.err), gpu.err);
         assert_true(first == (float)(sizes[i] / sizeof(float) - 1));
@@ -286,13 +289,13 @@ TEST(gpu, a_run_goes_to_the_stream_that_is_given)
     must(kiln_stream_wrap(d, kiln_stream_native(ours), &wrapped, &gpu.err), gpu.err);
     must(kiln_stream_wrap(d, NULL, &standard, &gpu.err), gpu.err);
 
-    must(kiln_run_launch_on(work.run, &work.tensors, ours, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &work.tensors, ours, &gpu.err), gpu.err);
     assert_ptr_equal(gpu.fake->last_stream, kiln_stream_native(ours));
-    must(kiln_run_launch_on(work.run, &work.tensors, standard, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &work.tensors, standard, &gpu.err), gpu.err);
     assert_null(gpu.fake->last_stream);
-    must(kiln_run_launch_on(work.run, &work.tensors, wrapped, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &work.tensors, wrapped, &gpu.err), gpu.err);
     assert_ptr_equal(gpu.fake->last_stream, kiln_stream_native(ours));
-    must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
     assert_ptr_equal(gpu.fake->last_stream, d->stream);
     must(kiln_stream_finish(ours, &gpu.err), gpu.err);
     must(kiln_stream_finish(standard, &gpu.err), gpu.err);
@@ -322,7 +325,7 @@ TEST(gpu, events_report_the_time_between_them)
     assert_int_equal(kiln_event_elapsed(begin, end, &ms, &gpu.err), KILN_E_INVALID);
     must(kiln_event_record(begin, NULL, &gpu.err), gpu.err);
     for (int i = 0; i < 3; i++)
-        must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+        must(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
     must(kiln_event_record(end, NULL, &gpu.err), gpu.err);
     must(kiln_event_wait(end, &gpu.err), gpu.err);
     must(kiln_event_elapsed(begin, end, &ms, &gpu.err), gpu.err);
@@ -352,8 +355,7 @@ TEST(gpu, a_launch_that_the_device_cannot_do_is_unsupported)
     struct made_plan made = gpu_scale();
     made.group[0] = 2048;
     must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
-    assert_int_equal(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err),
-                     KILN_E_UNSUPPORTED);
+    assert_int_equal(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), KILN_E_UNSUPPORTED);
     assert_says(gpu.err.text, "launching 'scale': ");
     assert_says(gpu.err.text, "refuses the launch of 4x1x1 groups of 2048x1x1");
     gpu_work_end(&work);
@@ -367,7 +369,7 @@ TEST(gpu, a_kernel_that_fails_comes_to_light_when_its_stream_is_waited_for)
     struct made_plan made = gpu_count_up("fault");
     char byte;
     must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
-    must(kiln_run_launch_on(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
+    must(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), gpu.err);
     assert_int_equal(kiln_device_finish(d, &gpu.err), KILN_E_GPU_FAULT);
     assert_says(gpu.err.text, "failed at its work: ");
     assert_says(gpu.err.text, "(719)");
@@ -416,7 +418,7 @@ static int use_everything(struct kiln_device *d, struct gpu_work *work, struct k
     if (!rc)
         rc = kiln_event_record(events[0], *stream, err);
     if (!rc)
-        rc = kiln_run_launch_on(work->run, &work->tensors, *stream, err);
+        rc = kiln_run_launch(work->run, &work->tensors, *stream, err);
     if (!rc)
         rc = kiln_event_record(events[1], *stream, err);
     if (!rc)
@@ -496,7 +498,7 @@ static void *crowd_thread(void *argument)
     struct kiln_plan *plan = made_plan_create(&crowd->made);
     int rc = kiln_run_create(crowd->device, plan, &own, &err);
     for (int i = 0; !rc && i < LAUNCHES_EACH; i++)
-        rc = kiln_run_launch_on(i % 2 ? own : crowd->shared, &crowd->tensors, NULL, &err);
+        rc = kiln_run_launch(i % 2 ? own : crowd->shared, &crowd->tensors, NULL, &err);
     kiln_run_destroy(own);
     kiln_plan_unref(plan);
     return rc ? crowd : NULL;

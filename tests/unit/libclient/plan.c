@@ -164,7 +164,7 @@ FIXTURE(plan, set_up, tear_down);
 static int get(struct fixture *f, struct kiln_plan **ret_plan)
 {
     *ret_plan = NULL;
-    return kiln_plan_get(f->client, &f->problem, &f->options, 0, ret_plan, &f->err);
+    return kiln_plan_get(f->client, &f->problem, &f->options, ret_plan, &f->err);
 }
 
 TEST(plan, a_plan_says_what_to_launch_and_with_which_object)
@@ -290,7 +290,7 @@ static int put_find(struct fixture *f)
                                       .tier = KILN_TUNING_USER,
                                       .measurements = &measurement,
                                       .measurement_count = 1 };
-    return kiln_find_put(f->client, &f->problem, &r, 0, &f->err);
+    return kiln_find_put(f->client, &f->problem, &r, &f->err);
 }
 
 static int put_perf(struct fixture *f)
@@ -300,7 +300,7 @@ static int put_perf(struct fixture *f)
                                       .tier = KILN_TUNING_USER,
                                       .measurements = &tuned,
                                       .measurement_count = 1 };
-    return kiln_perf_put(f->client, &f->problem, &r, 0, &f->err);
+    return kiln_perf_put(f->client, &f->problem, &r, &f->err);
 }
 
 static int take_lease(struct fixture *f)
@@ -309,8 +309,7 @@ static int take_lease(struct fixture *f)
                                           .database_id = "gfx90a68",
                                           .solver = "Naive" };
     struct kiln_lease lease = { .size = sizeof(lease) };
-    int result;
-    return kiln_lease_take(f->client, &f->problem, &r, 0, &result, &lease, &f->err);
+    return kiln_lease_take(f->client, &f->problem, &r, &lease, &f->err);
 }
 
 TEST(plan, a_recording_by_this_process_counts_for_its_next_plan)
@@ -340,13 +339,12 @@ TEST(plan, the_last_report_of_a_lease_counts_for_the_next_plan)
     const struct kiln_lease_request r = { .size = sizeof(r),
                                           .database_id = "gfx90a68",
                                           .solver = "Naive" };
-    struct kiln_lease lease = { .size = sizeof(lease) }, next = { .size = sizeof(next) };
-    int result;
-    must(kiln_lease_take(f->client, &f->problem, &r, 0, &result, &lease, &f->err), f->err);
+    struct kiln_lease lease = { .size = sizeof(lease) };
+    must(kiln_lease_take(f->client, &f->problem, &r, &lease, &f->err), f->err);
     get_again(f);
     assert_int_equal(f->asked.plans, 1);
-    must(kiln_lease_report(f->client, &lease, NULL, 0, &result, &next, &f->err), f->err);
-    assert_int_equal(result, KILN_LEASE_DONE);
+    must(kiln_lease_report(f->client, &lease, NULL, &lease, &f->err), f->err);
+    assert_int_equal(lease.state, KILN_LEASE_DONE);
     get_again(f);
     assert_int_equal(f->asked.plans, 2);
 }
@@ -588,6 +586,17 @@ static struct kiln_problem *many(const struct fixture *f)
     return problems;
 }
 
+static int get_batch(struct fixture *f, const struct kiln_problem *problems, struct seen *seen)
+{
+    const struct kiln_plan_batch batch = { .size = sizeof(batch),
+                                           .problems = problems,
+                                           .count = PROBLEMS,
+                                           .options = &f->options,
+                                           .ready = on_plan,
+                                           .context = seen };
+    return kiln_plan_batch(f->client, &batch, &f->err);
+}
+
 TEST(plan, a_batch_of_plans_is_reported_each_once)
 {
     struct fixture *f = *state;
@@ -595,8 +604,7 @@ TEST(plan, a_batch_of_plans_is_reported_each_once)
     problems[17].k = 0; /* fails alone */
     struct seen seen = { 0 };
 
-    must(kiln_plan_batch(f->client, problems, PROBLEMS, &f->options, 0, on_plan, &seen, &f->err),
-         f->err);
+    must(get_batch(f, problems, &seen), f->err);
 
     assert_int_equal(seen.calls, PROBLEMS);
     assert_int_equal(seen.failures, 1);
@@ -609,8 +617,7 @@ TEST(plan, a_batch_of_plans_keeps_to_what_the_daemon_takes)
     struct fixture *f = *state;
     struct seen seen = { 0 };
     f->daemon.max_in_flight = 3;
-    must(kiln_plan_batch(f->client, many(f), PROBLEMS, &f->options, 0, on_plan, &seen, &f->err),
-         f->err);
+    must(get_batch(f, many(f), &seen), f->err);
     assert_int_equal(seen.calls, PROBLEMS);
 }
 
@@ -618,12 +625,32 @@ TEST(plan, the_caller_may_have_enough)
 {
     struct fixture *f = *state;
     struct seen seen = { .stop_at = 5 };
-    int rc = kiln_plan_batch(f->client, many(f), PROBLEMS, &f->options, 0, on_plan, &seen, &f->err);
-    assert_int_equal(rc, KILN_E_CANCELLED);
+    assert_int_equal(get_batch(f, many(f), &seen), KILN_E_CANCELLED);
     assert_int_equal(seen.calls, 5);
     struct kiln_plan *plan;
     f->problem.n = 7;
     must(get(f, &plan), f->err); /* the connection is as good as before */
     assert_int_equal(f->daemon.connections, 1);
     kiln_plan_unref(plan);
+}
+
+TEST(plan, a_batch_with_missing_members_is_refused)
+{
+    struct fixture *f = *state;
+    const struct kiln_plan_batch good = { .size = sizeof(good),
+                                          .problems = many(f),
+                                          .count = 1,
+                                          .options = &f->options,
+                                          .ready = on_plan };
+    struct kiln_plan_batch bad[4] = { good, good, good, good };
+    bad[0].size = 0;
+    bad[1].problems = NULL;
+    bad[2].options = NULL;
+    bad[3].ready = NULL;
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(kiln_plan_batch(f->client, &bad[i], &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_plan_batch(f->client, NULL, &f->err), KILN_E_INVALID);
+    f->options.timeout_ms = -1;
+    assert_int_equal(kiln_plan_batch(f->client, &good, &f->err), KILN_E_INVALID);
+    assert_int_equal(f->daemon.requests, 0);
 }

@@ -91,12 +91,12 @@ FIXTURE(recording, set_up, tear_down);
 
 static int find_put(struct fixture *f)
 {
-    return kiln_find_put(f->client, &f->problem, &f->recording, 0, &f->err);
+    return kiln_find_put(f->client, &f->problem, &f->recording, &f->err);
 }
 
 static int perf_put(struct fixture *f)
 {
-    return kiln_perf_put(f->client, &f->problem, &f->recording, 0, &f->err);
+    return kiln_perf_put(f->client, &f->problem, &f->recording, &f->err);
 }
 
 static struct message_tuning_entry asked_entry(const struct fixture *f, unsigned index)
@@ -291,9 +291,13 @@ TEST(recording, an_invalid_recording_is_refused)
     refused(f, find_put(f), "kiln_device_database_id()");
     f->recording.size = 8;
     refused(f, find_put(f), "kiln_recording.size");
+    f->recording.size = sizeof(f->recording);
+    f->recording.timeout_ms = -1;
+    refused(f, find_put(f), "-1");
+    f->recording.timeout_ms = 0;
     f->problem.c = 0;
     refused(f, find_put(f), "in_channels");
-    refused(f, kiln_find_put(NULL, &f->problem, &f->recording, 0, &f->err), "no client");
+    refused(f, kiln_find_put(NULL, &f->problem, &f->recording, &f->err), "no client");
 }
 
 static void deny(struct fake_request *rq)

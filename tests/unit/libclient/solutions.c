@@ -136,7 +136,7 @@ FIXTURE(solutions, set_up, tear_down);
 static int get(struct fixture *f, struct kiln_solutions **ret_solutions)
 {
     *ret_solutions = NULL;
-    return kiln_solutions_get(f->client, &f->problem, &f->options, 0, ret_solutions, &f->err);
+    return kiln_solutions_get(f->client, &f->problem, &f->options, ret_solutions, &f->err);
 }
 
 TEST(solutions, a_list_reports_all_about_each_solver)
@@ -238,7 +238,7 @@ TEST(solutions, an_invalid_request_is_refused_without_asking_kilnd)
     f->options.size = 0;
     assert_int_equal(get(f, &list), KILN_E_INVALID);
     assert_says(f->err.text, "kiln_plan_options.size");
-    assert_int_equal(kiln_solutions_get(f->client, &f->problem, &f->options, 0, NULL, &f->err),
+    assert_int_equal(kiln_solutions_get(f->client, &f->problem, &f->options, NULL, &f->err),
                      KILN_E_INVALID);
     f->problem.n = 0;
     assert_int_equal(get(f, &list), KILN_E_INVALID);

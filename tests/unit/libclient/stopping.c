@@ -133,7 +133,10 @@ TEST(stopping, of_a_batch_each_item_is_reported_once)
     const char *keys[] = { f->hex[0], f->hex[1] };
     start(f, put_off_or_give);
 
-    must(kiln_kernel_fetch_batch(f->client, keys, NULL, 2, 0, on_ready, f, &f->err), f->err);
+    const struct kiln_kernel_batch batch = {
+        .size = sizeof(batch), .keys = keys, .count = 2, .ready = on_ready, .context = f
+    };
+    must(kiln_kernel_fetch_batch(f->client, &batch, &f->err), f->err);
 
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(f->reported[i], 1);

@@ -146,14 +146,14 @@ static int find(struct fixture *f)
 {
     kiln_tuned_free(f->tuned);
     f->tuned = NULL;
-    return kiln_find_get(f->client, &f->problem, &f->options, 0, &f->tuned, &f->err);
+    return kiln_find_get(f->client, &f->problem, &f->options, &f->tuned, &f->err);
 }
 
 static int perf(struct fixture *f)
 {
     kiln_tuned_free(f->tuned);
     f->tuned = NULL;
-    return kiln_perf_get(f->client, &f->problem, &f->options, 0, &f->tuned, &f->err);
+    return kiln_perf_get(f->client, &f->problem, &f->options, &f->tuned, &f->err);
 }
 
 static struct kiln_tuned_entry entry(struct fixture *f, unsigned index)
@@ -336,14 +336,15 @@ TEST(tuning, invalid_arguments_are_refused_without_asking_kilnd)
     char long_text[2000];
     memset(long_text, 'x', sizeof(long_text) - 1);
     long_text[sizeof(long_text) - 1] = '\0';
-    assert_int_equal(kiln_find_get(NULL, &f->problem, &f->options, 0, &f->tuned, &f->err),
+    assert_int_equal(kiln_find_get(NULL, &f->problem, &f->options, &f->tuned, &f->err),
                      KILN_E_INVALID);
-    assert_int_equal(kiln_find_get(f->client, &f->problem, &f->options, 0, NULL, &f->err),
+    assert_int_equal(kiln_find_get(f->client, &f->problem, &f->options, NULL, &f->err),
                      KILN_E_INVALID);
-    assert_int_equal(kiln_find_get(f->client, &f->problem, NULL, 0, &f->tuned, &f->err),
+    assert_int_equal(kiln_find_get(f->client, &f->problem, NULL, &f->tuned, &f->err),
                      KILN_E_INVALID);
-    assert_int_equal(kiln_find_get(f->client, &f->problem, &f->options, -1, &f->tuned, &f->err),
-                     KILN_E_INVALID);
+    f->options.timeout_ms = -1;
+    assert_int_equal(find(f), KILN_E_INVALID);
+    f->options.timeout_ms = 0;
     f->problem.stride[1] = 0;
     assert_int_equal(find(f), KILN_E_INVALID);
     assert_says(f->err.text, "conv_stride_h");
@@ -436,11 +437,12 @@ TEST(tuning, an_answer_that_does_not_come_in_time_is_called_off)
     struct fixture *f = *state;
     atomic_store(&f->silent, true);
 
-    assert_int_equal(
-        kiln_find_get(f->client, &f->problem, &f->options, WAIT_MS, &f->tuned, &f->err),
-        KILN_E_TIMED_OUT);
+    f->options.timeout_ms = WAIT_MS;
+
+    assert_int_equal(find(f), KILN_E_TIMED_OUT);
 
     assert_null(f->tuned);
+    f->options.timeout_ms = 0;
     atomic_store(&f->silent, false);
     must(find(f), f->err); /* the daemon reads in order */
     assert_int_equal(f->daemon.cancels, 1);
@@ -464,7 +466,7 @@ TEST(tuning, a_forked_child_is_reported_to_open_its_own_client)
     pid_t child = fork();
     if (child == 0) {
         struct kiln_tuned *tuned = NULL;
-        int rc = kiln_find_get(f->client, &f->problem, &f->options, 0, &tuned, &f->err);
+        int rc = kiln_find_get(f->client, &f->problem, &f->options, &tuned, &f->err);
         bool still = strcmp(kiln_tuned_key(f->tuned), "key") == 0;
         _exit(rc == KILN_E_INVALID && strstr(f->err.text, "before fork") && still ? 0 : 1);
     }

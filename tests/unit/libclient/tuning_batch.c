@@ -98,10 +98,19 @@ static int tear_down(void **state)
 
 FIXTURE(tuning_batch, set_up, tear_down);
 
+static struct kiln_tuning_batch batch_of(const struct fixture *f, size_t count)
+{
+    return (struct kiln_tuning_batch){ .size = sizeof(struct kiln_tuning_batch),
+                                       .problems = f->problems,
+                                       .count = count,
+                                       .options = &f->options };
+}
+
 static int get(struct fixture *f, size_t count)
 {
+    const struct kiln_tuning_batch batch = batch_of(f, count);
     forget(f);
-    return kiln_find_get_batch(f->client, f->problems, count, &f->options, 0, f->tuned, &f->err);
+    return kiln_find_get_batch(f->client, &batch, f->tuned, &f->err);
 }
 
 static bool is_right(const struct kiln_tuned *tuned, uint32_t n)
@@ -152,7 +161,9 @@ TEST(tuning_batch, the_order_and_number_of_frames_do_not_matter)
 TEST(tuning_batch, nothing_asked_is_nothing_to_do)
 {
     struct fixture *f = *state;
-    must(kiln_perf_get_batch(f->client, NULL, 0, &f->options, 0, NULL, &f->err), f->err);
+    struct kiln_tuning_batch batch = batch_of(f, 0);
+    batch.problems = NULL;
+    must(kiln_perf_get_batch(f->client, &batch, NULL, &f->err), f->err);
     assert_int_equal(f->daemon.requests, 0);
 }
 
@@ -228,10 +239,10 @@ TEST(tuning_batch, late_questions_of_a_batch_are_cancelled)
 {
     struct fixture *f = *state;
     atomic_store(&f->silent, true);
-    assert_int_equal(
-        kiln_find_get_batch(f->client, f->problems, 600, &f->options, WAIT_MS, f->tuned, &f->err),
-        KILN_E_TIMED_OUT);
+    f->options.timeout_ms = WAIT_MS;
+    assert_int_equal(get(f, 600), KILN_E_TIMED_OUT);
     expect_none(f);
+    f->options.timeout_ms = 0;
     atomic_store(&f->silent, false);
     must(get(f, 1), f->err); /* the daemon reads in order */
     assert_int_equal(f->daemon.cancels, 3);
@@ -240,10 +251,14 @@ TEST(tuning_batch, late_questions_of_a_batch_are_cancelled)
 TEST(tuning_batch, invalid_arguments_are_refused_without_asking_kilnd)
 {
     struct fixture *f = *state;
-    assert_int_equal(kiln_find_get_batch(f->client, NULL, 1, &f->options, 0, f->tuned, &f->err),
-                     KILN_E_INVALID);
-    assert_int_equal(kiln_perf_get_batch(f->client, f->problems, 1, &f->options, 0, NULL, &f->err),
-                     KILN_E_INVALID);
+    struct kiln_tuning_batch batch = batch_of(f, 1);
+    assert_int_equal(kiln_perf_get_batch(f->client, &batch, NULL, &f->err), KILN_E_INVALID);
+    assert_int_equal(kiln_perf_get_batch(f->client, NULL, f->tuned, &f->err), KILN_E_INVALID);
+    batch.problems = NULL;
+    assert_int_equal(kiln_find_get_batch(f->client, &batch, f->tuned, &f->err), KILN_E_INVALID);
+    batch = batch_of(f, 1);
+    batch.size = 0;
+    assert_int_equal(kiln_find_get_batch(f->client, &batch, f->tuned, &f->err), KILN_E_INVALID);
     f->problems[0].size = SIZE_MAX;
     assert_int_equal(get(f, 1), KILN_E_INVALID);
     f->options.database_id = NULL;
@@ -258,7 +273,8 @@ static void *ask_all(void *argument)
     KILN_AUTO(mem) struct kiln_tuned **tuned = calloc(PROBLEMS, sizeof(struct kiln_tuned *));
     struct kiln_error err;
     size_t wrong = 0;
-    int rc = kiln_find_get_batch(f->client, f->problems, PROBLEMS, &f->options, 0, tuned, &err);
+    const struct kiln_tuning_batch batch = batch_of(f, PROBLEMS);
+    int rc = kiln_find_get_batch(f->client, &batch, tuned, &err);
     for (uint32_t i = 0; i < PROBLEMS; i++) {
         wrong += rc || !is_right(tuned[i], i + 1);
         kiln_tuned_free(tuned[i]);
