@@ -11,14 +11,14 @@
 #include "libclient/connection/fallback.h"
 #include "libclient/connection/fork_guard.h"
 #include "libclient/connection/multiplexer.h"
-#include "libclient/kernels/table.h"
+#include "libclient/kernels/answer_cache.h"
 
 #include <kiln/client.h>
 
 struct kiln_client {
     struct multiplexer *multiplexer; /* owned */
     struct fallback *fallback;       /* owned; used by |multiplexer| only */
-    struct table *table;             /* owned */
+    struct answer_cache *cache;      /* owned */
     struct fork_guard guard;
     int timeout_ms;
     bool no_cache; /* KILN_DISABLE_CACHE, MIOPEN_DISABLE_CACHE: use no stored kernels */

@@ -69,13 +69,13 @@ static void fill_status(struct kiln_client *client, struct kiln_status *s)
     s->daemon_pid = (int)x.handshake.pid;
     s->role = (int)x.handshake.role;
     const char *silent = x.requests ? "kilnd has not answered yet what it was asked"
-                                    : "nothing was asked of kilnd yet";
+                                    : "this client has sent no request yet";
     const char *reason = x.reason[0] ? x.reason : silent;
     snprintf(s->reason, sizeof(s->reason), "%s", is_here ? instead : x.answered ? "" : reason);
     s->requests = x.requests;
     s->reconnects = x.reconnects;
-    s->table_hits = table_hits(client->table);
-    s->table_entries = table_count(client->table);
+    s->cache_hits = answer_cache_hits(client->cache);
+    s->cache_entries = answer_cache_count(client->cache);
 }
 
 int kiln_client_status(struct kiln_client *client, struct kiln_status *ret_status,
@@ -87,7 +87,7 @@ int kiln_client_status(struct kiln_client *client, struct kiln_status *ret_statu
     if (rc)
         return error_return(&e, rc, err);
     if (!ret_status ||
-        !sized_is_fine(ret_status->size, SIZED_TO(struct kiln_status, table_entries)))
+        !sized_is_fine(ret_status->size, SIZED_TO(struct kiln_status, cache_entries)))
         return error_argument(err, "kiln_status.size is not set: give it sizeof the struct");
     struct kiln_status full = { .size = ret_status->size };
     fill_status(client, &full);

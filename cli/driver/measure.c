@@ -38,7 +38,7 @@ static void note_objects(struct measurement *m, const struct kiln_plan *plan)
 /* A plan out of this process's own table tells what planning cost when it was made. */
 static bool is_from_table(const struct measurement *m)
 {
-    return m->object_count > 0 && m->objects[0].tier == KILN_TIER_TABLE;
+    return m->object_count > 0 && m->objects[0].tier == KILN_TIER_PROCESS;
 }
 
 struct kiln_plan_options bench_plan_options(const struct bench *bench, const char *solver)

@@ -5,17 +5,18 @@
 
 #include <string.h>
 
-/* ---- the table ---- */
+/* ---- the in-process cache ---- */
 
-static struct kiln_kernel *known(struct kiln_client *client, struct table_identity identity)
+static struct kiln_kernel *get_cached(struct kiln_client *client, struct answer_identity identity)
 {
-    return table_get(client->table, &identity);
+    return answer_cache_get(client->cache, &identity);
 }
 
 struct kiln_kernel *fetch_known_key(struct kiln_client *client, const struct digest *key)
 {
     struct bytes part = bytes_of(key->bytes, DIGEST_SIZE);
-    return known(client, (struct table_identity){ .kind = TABLE_KEY, .parts = &part, .count = 1 });
+    return get_cached(client,
+                      (struct answer_identity){ .kind = ANSWER_KEY, .parts = &part, .count = 1 });
 }
 
 struct kiln_kernel *fetch_known_source(struct kiln_client *client,
@@ -23,26 +24,28 @@ struct kiln_kernel *fetch_known_source(struct kiln_client *client,
 {
     struct source_identity identity;
     source_identify(source, &identity);
-    return known(client, source_table_identity(&identity));
+    return get_cached(client, source_answer_identity(&identity));
 }
 
 void fetch_remember(struct kiln_client *client, const struct kiln_kernel_source *source,
                     struct kiln_kernel *kernel)
 {
-    struct kiln_kernel *again = kernel_again(kernel);
-    size_t size = kernel->content->size;
+    struct answer answer = { .value = kernel_again(kernel),
+                             .ops = &kernel_value_ops,
+                             .bytes = kernel->content->size };
     struct bytes key = bytes_of(kernel->content->key.bytes, DIGEST_SIZE);
-    struct table_identity by_key = { .kind = TABLE_KEY, .parts = &key, .count = 1 };
-    table_put(client->table, &by_key, again, &kernel_value_ops, size);
+    struct answer_identity by_key = { .kind = ANSWER_KEY, .parts = &key, .count = 1 };
+    answer_cache_put(client->cache, &by_key, &answer);
     if (!source)
         return;
     struct source_identity identity;
     source_identify(source, &identity);
-    struct table_identity by_source = source_table_identity(&identity);
-    table_put(client->table, &by_source, again, &kernel_value_ops, /* bytes= */ 0);
+    struct answer_identity by_source = source_answer_identity(&identity);
+    answer.bytes = 0; /* counted already */
+    answer_cache_put(client->cache, &by_source, &answer);
 }
 
-/* ---- outcomes ---- */
+/* ---- results ---- */
 
 enum kiln_code fetch_key(const char *hex, struct digest *ret_key, struct kiln_err *err)
 {
@@ -85,7 +88,7 @@ static enum kiln_code accept_kernel(struct request *request, const struct reply 
         results.failed || results.at != results.end || o.index != 0 ||
         (reply->header->flags & FRAME_MORE))
         return kiln_fail(&failure->err, KILN_CORRUPT,
-                         "kilnd's answer to a request for one kernel is not one outcome");
+                         "kilnd's answer to a request for one kernel is not one result");
     if (!o.code && fetch->key && !digest_equal(&o.key, fetch->key))
         return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd answers with another kernel's key");
     bool damaged;
@@ -161,13 +164,13 @@ static enum kiln_code by_source(struct kiln_client *client, const struct kiln_ke
 
 /* ---- by MIOpen's name ---- */
 
-static struct table_identity name_identity(const struct message_fetch_name *m,
-                                           struct bytes parts[3])
+static struct answer_identity name_identity(const struct message_fetch_name *m,
+                                            struct bytes parts[3])
 {
     parts[0] = m->database_id;
     parts[1] = m->name;
     parts[2] = m->args;
-    return (struct table_identity){ .kind = TABLE_NAME, .parts = parts, .count = 3 };
+    return (struct answer_identity){ .kind = ANSWER_NAME, .parts = parts, .count = 3 };
 }
 
 static enum kiln_code by_name(struct kiln_client *client, const struct message_fetch_name *m,
@@ -175,11 +178,11 @@ static enum kiln_code by_name(struct kiln_client *client, const struct message_f
                               struct failure *failure)
 {
     struct bytes parts[3];
-    struct table_identity identity = name_identity(m, parts);
+    struct answer_identity identity = name_identity(m, parts);
     enum kiln_code rc = client_check_cache(client, &failure->err);
     if (rc)
         return rc;
-    *ret_kernel = known(client, identity);
+    *ret_kernel = get_cached(client, identity);
     if (*ret_kernel)
         return KILN_OK;
     BUFFER_AUTO struct buffer frame;
@@ -193,8 +196,10 @@ static enum kiln_code by_name(struct kiln_client *client, const struct message_f
                          (const char *)m->database_id.data);
     if (rc)
         return rc;
-    table_put(client->table, &identity, kernel_again(fetch.kernel), &kernel_value_ops,
-              fetch.kernel->content->size);
+    const struct answer answer = { .value = kernel_again(fetch.kernel),
+                                   .ops = &kernel_value_ops,
+                                   .bytes = fetch.kernel->content->size };
+    answer_cache_put(client->cache, &identity, &answer);
     *ret_kernel = fetch.kernel;
     return KILN_OK;
 }

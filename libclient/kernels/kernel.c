@@ -71,7 +71,7 @@ static struct kernel_content *make_content(const struct message_result *o, size_
     c->block = block;
     atomic_init(&c->references, 1);
     c->answer = (struct kiln_kernel){ .content = c, .tier = o->tier };
-    c->again = (struct kiln_kernel){ .content = c, .tier = KILN_TIER_TABLE };
+    c->again = (struct kiln_kernel){ .content = c, .tier = KILN_TIER_PROCESS };
     c->data = c->copy;
     c->size = (size_t)o->size;
     c->mapped = false;
@@ -182,7 +182,7 @@ struct kiln_kernel *kernel_again(struct kiln_kernel *kernel) { return &kernel->c
 
 static void ref_value(void *value) { kiln_kernel_ref(value); }
 static void unref_value(void *value) { kernel_destroy(value); }
-const struct table_value_ops kernel_value_ops = { .ref = ref_value, .unref = unref_value };
+const struct answer_ops kernel_value_ops = { .ref = ref_value, .unref = unref_value };
 
 /* ---- public ---- */
 

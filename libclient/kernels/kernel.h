@@ -9,7 +9,7 @@
  * Threading  counted atomically; immutable otherwise
  */
 #include "libclient/connection/multiplexer.h"
-#include "libclient/kernels/table.h"
+#include "libclient/kernels/answer_cache.h"
 
 #include <kiln/kernel.h>
 
@@ -23,7 +23,7 @@ struct kiln_kernel { /* a handle; lives inside its content */
 struct kernel_content {
     atomic_uint references;    /* sum for both handles */
     struct kiln_kernel answer; /* the handle for the original answer */
-    struct kiln_kernel again;  /* the handle that the cache returns: KILN_TIER_TABLE */
+    struct kiln_kernel again;  /* the handle that the cache returns: KILN_TIER_PROCESS */
     const void *data;
     size_t size;
     bool mapped;                /* |data| is a mapping; else it points to |copy| */
@@ -55,4 +55,4 @@ static inline void kernel_auto(struct kiln_kernel **kernel) { kernel_destroy(*ke
 /* The handle of the same kernel for an answer from the cache; no new reference. */
 struct kiln_kernel *kernel_again(struct kiln_kernel *kernel);
 
-extern const struct table_value_ops kernel_value_ops;
+extern const struct answer_ops kernel_value_ops;

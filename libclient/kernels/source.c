@@ -57,11 +57,11 @@ void source_identify(const struct kiln_kernel_source *source, struct source_iden
     }
 }
 
-struct table_identity source_table_identity(const struct source_identity *identity)
+struct answer_identity source_answer_identity(const struct source_identity *identity)
 {
-    return (struct table_identity){ .kind = TABLE_SOURCE,
-                                    .parts = identity->parts,
-                                    .count = identity->count };
+    return (struct answer_identity){ .kind = ANSWER_SOURCE,
+                                     .parts = identity->parts,
+                                     .count = identity->count };
 }
 
 void source_write(struct buffer *body, const struct kiln_kernel_source *source, uint8_t flags)

@@ -27,7 +27,7 @@ struct kiln_plan *plan_again(struct kiln_plan *plan) { return &plan->content->ag
 
 static void ref_value(void *value) { kiln_plan_ref(value); }
 static void unref_value(void *value) { plan_destroy(value); }
-const struct table_value_ops plan_value_ops = { .ref = ref_value, .unref = unref_value };
+const struct answer_ops plan_value_ops = { .ref = ref_value, .unref = unref_value };
 
 /* ---- reading ---- */
 
@@ -194,7 +194,7 @@ static struct plan_content *make_content(const struct message_planned *m)
         return NULL;
     atomic_init(&c->references, 1);
     c->answer = (struct kiln_plan){ .content = c };
-    c->again = (struct kiln_plan){ .content = c, .from_table = true };
+    c->again = (struct kiln_plan){ .content = c, .from_cache = true };
     c->workspace_size = m->workspace_size;
     c->plan_ns = m->plan_ns;
     c->source = m->source;
@@ -301,7 +301,7 @@ struct kiln_kernel *kiln_plan_object(const struct kiln_plan *plan, unsigned inde
     const struct plan_object *o = object_at(plan, index);
     if (!o || !o->kernel)
         return NULL;
-    return plan->from_table ? kernel_again(o->kernel) : o->kernel;
+    return plan->from_cache ? kernel_again(o->kernel) : o->kernel;
 }
 
 const char *kiln_plan_object_key(const struct kiln_plan *plan, unsigned index)
@@ -315,7 +315,7 @@ int kiln_plan_object_tier(const struct kiln_plan *plan, unsigned index)
     const struct plan_object *o = object_at(plan, index);
     if (!o)
         return KILN_TIER_NONE;
-    return plan->from_table ? KILN_TIER_TABLE : o->tier;
+    return plan->from_cache ? KILN_TIER_PROCESS : o->tier;
 }
 
 uint64_t kiln_plan_object_size(const struct kiln_plan *plan, unsigned index)

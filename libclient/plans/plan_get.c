@@ -71,8 +71,8 @@ struct identity {
     uint8_t problem[PROBLEM_WIRE_SIZE];
 };
 
-static struct table_identity identify(const struct problem *p, const struct wish *wish,
-                                      struct identity *storage)
+static struct answer_identity identify(const struct problem *p, const struct wish *wish,
+                                       struct identity *storage)
 {
     struct buffer wire = { .data = storage->problem,
                            .capacity = sizeof(storage->problem),
@@ -86,7 +86,7 @@ static struct table_identity identify(const struct problem *p, const struct wish
     storage->parts[5] = wish->solver;
     storage->by_heuristic = wish->by_heuristic;
     storage->parts[6] = bytes_of(&storage->by_heuristic, 1);
-    return (struct table_identity){ .kind = TABLE_PLAN, .parts = storage->parts, .count = 7 };
+    return (struct answer_identity){ .kind = ANSWER_PLAN, .parts = storage->parts, .count = 7 };
 }
 
 /* Who forces a config tries many: they must not push out what the job runs. */
@@ -99,8 +99,8 @@ static struct kiln_plan *known(struct kiln_client *client, const struct problem 
                                const struct wish *wish)
 {
     struct identity storage;
-    struct table_identity identity = identify(p, wish, &storage);
-    return is_kept(wish) ? table_get(client->table, &identity) : NULL;
+    struct answer_identity identity = identify(p, wish, &storage);
+    return is_kept(wish) ? answer_cache_get(client->cache, &identity) : NULL;
 }
 
 static void remember(struct kiln_client *client, const struct wish *wish, uint64_t epoch,
@@ -108,13 +108,15 @@ static void remember(struct kiln_client *client, const struct wish *wish, uint64
 {
     struct identity storage;
     const struct plan_content *c = plan->content;
-    struct table_identity identity = identify(&c->problem, wish, &storage);
+    struct answer_identity identity = identify(&c->problem, wish, &storage);
     size_t bytes = sizeof(*c) + c->launch_count * sizeof(c->launches[0]);
     for (uint32_t i = 0; i < c->object_count; i++)
         bytes += (size_t)c->objects[i].size;
+    const struct answer answer = { .value = plan_again(plan),
+                                   .ops = &plan_value_ops,
+                                   .bytes = bytes };
     if (is_kept(wish))
-        table_put_of_epoch(client->table, epoch, &identity, plan_again(plan), &plan_value_ops,
-                           bytes);
+        answer_cache_put_of_epoch(client->cache, epoch, &identity, &answer);
 }
 
 void plans_forget(struct kiln_client *client, const struct problem *problem)
@@ -123,7 +125,7 @@ void plans_forget(struct kiln_client *client, const struct problem *problem)
     struct buffer wire = { .data = room, .capacity = sizeof(room), .limit = sizeof(room) };
     if (problem)
         problem_write(&wire, problem);
-    table_forget(client->table, TABLE_PLAN, buffer_view(&wire));
+    answer_cache_forget(client->cache, ANSWER_PLAN, buffer_view(&wire));
 }
 
 static void write_question(struct buffer *frame, const struct kiln_client *client,
@@ -180,7 +182,7 @@ static void slot_begin(struct slot *s, struct kiln_client *client, const struct 
     *s = (struct slot){ .question = { .problem = *p,
                                       .target = wish->target,
                                       .without_objects = wish->without_objects },
-                        .epoch = table_epoch(client->table),
+                        .epoch = answer_cache_epoch(client->cache),
                         .used = true,
                         .failure = FAILURE_INIT };
     client_frame_init(&s->frame);

@@ -304,7 +304,7 @@ struct kiln_client *scene_client(const struct scene *s)
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = s->daemon.socket,
                                                  .timeout_ms = ASK_MS,
-                                                 .table_entries = -1 };
+                                                 .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     if (!scene_ended(kiln_client_open(&options, &client, &err), &err))

@@ -85,7 +85,7 @@ struct kiln_client *open_client(const struct caches *f)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = f->daemon.socket,
-                                                 .table_entries = -1 };
+                                                 .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     must(kiln_client_open(&options, &client, &err), err);

@@ -12,7 +12,7 @@ struct kiln_client *numbered_client(const struct daemon_process *d)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = d->socket,
-                                                 .table_entries = -1 };
+                                                 .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     must(kiln_client_open(&options, &client, &err), err);

@@ -222,7 +222,7 @@ static struct kiln_client *open_client(const struct site *s)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = s->daemon.socket,
-                                                 .table_entries = -1 };
+                                                 .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     must(kiln_client_open(&options, &client, &err), err);

@@ -106,7 +106,7 @@ static struct kiln_client *client_of(const struct fixture *f)
     struct kiln_client_options options = { .size = sizeof(options),
                                            .socket_path = f->daemon.socket,
                                            .timeout_ms = 120000,
-                                           .table_entries = -1 };
+                                           .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err;
     if (kiln_client_open(&options, &client, &err))

@@ -25,7 +25,7 @@ static struct kiln_client *open_client(struct crowd *c)
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = c->socket,
                                                  .timeout_ms = GRACE_MS,
-                                                 .table_entries = -1 };
+                                                 .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     if (kiln_client_open(&options, &client, &err) || kiln_client_ping(client, 0, NULL, &err))

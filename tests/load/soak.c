@@ -147,7 +147,7 @@ static void live(struct soak *s, unsigned life)
 {
     const struct kiln_client_options options = { .size = sizeof(options),
                                                  .socket_path = s->daemon.socket,
-                                                 .table_entries = -1 };
+                                                 .cache_entries = -1 };
     struct kiln_client *client = NULL;
     struct kiln_error err = { 0 };
     if (kiln_client_open(&options, &client, &err)) {

@@ -45,7 +45,7 @@ struct kiln_client_options {
                                 exists, else /run/kiln/kilnd.sock */
     int timeout_ms;          /* default for every call; 0: 120 000 */
     const char *name;  /* the program's name, sent to the daemon (not used yet); may be NULL */
-    int table_entries; /* size of the in-process cache, in answers; 0: 8192; negative: no cache */
+    int cache_entries; /* size of the in-process cache, in answers; 0: 8192; negative: no cache */
     /* What to do if no daemon is running or it rejects this user.  "private": use a private daemon
      * of this user; "off": fail.  With the engine linked into the program: "embedded" (use that
      * engine) or "off".  NULL: the value of $KILN_FALLBACK, else "private" or "embedded". */
@@ -71,8 +71,8 @@ struct kiln_status {
     char reason[512];    /* why the level is not DAEMON; "" if it is */
     uint64_t requests;   /* sent to the daemon */
     uint64_t reconnects; /* connections after the first one */
-    uint64_t table_hits; /* answered from the in-process cache */
-    uint64_t table_entries;
+    uint64_t cache_hits; /* answered from the in-process cache */
+    uint64_t cache_entries;
 };
 
 /* Does not connect yet, so it succeeds even if no daemon is running. */

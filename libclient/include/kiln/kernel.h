@@ -27,7 +27,7 @@ enum {
     KILN_TIER_DISK = 2,
     KILN_TIER_PACKAGE = 3,
     KILN_TIER_COMPILED = 5, /* 4 is reserved */
-    KILN_TIER_TABLE = 6     /* this process's in-process cache */
+    KILN_TIER_PROCESS = 6   /* this process's in-process cache */
 };
 
 enum { KILN_INTERACTIVE = 0, KILN_PREFETCH = 1 };

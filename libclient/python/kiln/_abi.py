@@ -22,14 +22,14 @@ PlanReady = CFUNCTYPE(c_int, c_void_p, c_size_t, c_void_p, POINTER(Error))
 
 class ClientOptions(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("socket_path", c_char_p), ("timeout_ms", c_int),
-                ("name", c_char_p), ("table_entries", c_int), ("fallback", c_char_p)]
+                ("name", c_char_p), ("cache_entries", c_int), ("fallback", c_char_p)]
 
 
 class Status(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("level", c_int), ("socket_path", c_char * 256),
                 ("daemon", c_char * 64), ("daemon_pid", c_int), ("role", c_int),
                 ("reason", c_char * 512), ("requests", c_uint64), ("reconnects", c_uint64),
-                ("table_hits", c_uint64), ("table_entries", c_uint64)]
+                ("cache_hits", c_uint64), ("cache_entries", c_uint64)]
 
 
 class AdminCall(ctypes.Structure):

@@ -34,8 +34,8 @@ class Status:
     reason: str  #: why the level is not DAEMON; "" when it is
     requests: int  #: sent to the daemon
     reconnects: int  #: after the first connection
-    table_hits: int  #: answered in this process
-    table_entries: int
+    cache_hits: int  #: answered in this process
+    cache_entries: int
 
 
 _MISSING = object()
@@ -82,22 +82,22 @@ class Client:
     __slots__ = ("_handle", "__weakref__")
 
     def __init__(self, socket_path: Optional[Path] = None, *, timeout: Optional[float] = None,
-                 name: Optional[str] = None, table_entries: int = 0,
+                 name: Optional[str] = None, cache_entries: int = 0,
                  fallback: Optional[str] = None) -> None:
         """Does not connect yet, so it succeeds even if no daemon is running.
 
-        |socket_path|: None for $KILN_SOCKET, else the usual places.  |table_entries|: answers that
+        |socket_path|: None for $KILN_SOCKET, else the usual places.  |cache_entries|: answers that
         this process remembers; 0: 8192; negative: none.  |fallback|: what serves where no daemon is
         there, "private" or "off"; None for $KILN_FALLBACK, else "private".
         """
         self._handle: Optional[Handle] = None
         path = os.fspath(socket_path) if socket_path is not None else None
-        if not -2**31 <= table_entries < 2**31:
-            raise invalid(f"table_entries is {table_entries}, more than an int holds")
+        if not -2**31 <= cache_entries < 2**31:
+            raise invalid(f"cache_entries is {cache_entries}, more than an int holds")
         options = _abi.ClientOptions(
             size=ctypes.sizeof(_abi.ClientOptions), socket_path=to_bytes(path, "socket_path"),
             timeout_ms=to_milliseconds(timeout), name=to_bytes(name, "name"),
-            table_entries=table_entries, fallback=to_bytes(fallback, "fallback"))
+            cache_entries=cache_entries, fallback=to_bytes(fallback, "fallback"))
         opened = Handle("kiln_client_close")
         call("kiln_client_open", ctypes.byref(options), ctypes.byref(opened.place))
         self._handle = opened
@@ -155,7 +155,7 @@ class Client:
         return Status(level=Level(s.level), socket_path=to_text(s.socket_path),
                       daemon=to_text(s.daemon), daemon_pid=s.daemon_pid, role=Role(s.role),
                       reason=to_text(s.reason), requests=s.requests, reconnects=s.reconnects,
-                      table_hits=s.table_hits, table_entries=s.table_entries)
+                      cache_hits=s.cache_hits, cache_entries=s.cache_entries)
 
     def admin(self, request: str, arguments: Optional[Mapping[str, Any]] = None,
               timeout: Optional[float] = None) -> Dict[str, Any]:

@@ -48,7 +48,7 @@ class Tier(IntEnum):
     DISK = 2
     PACKAGE = 3
     COMPILED = 5  # 4 is reserved
-    TABLE = 6
+    PROCESS = 6
 
 
 class Priority(IntEnum):

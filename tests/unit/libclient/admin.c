@@ -70,7 +70,7 @@ TEST(admin, refusals_and_nonsense_are_reported_apart)
     struct fixture *f = *state;
     char *json = NULL;
     assert_int_equal(ask(f, "clear", NULL, &json), KILN_E_DENIED);
-    assert_says(f->err.text, "needs an administrator");
+    assert_says(f->err.text, "administrator");
     assert_int_equal(ask(f, "status", NULL, &json), KILN_E_CORRUPT);
     assert_int_equal(ask(f, "config", NULL, &json), KILN_E_CORRUPT);
     assert_null(json);
@@ -81,7 +81,7 @@ TEST(admin, only_json_requests_can_be_named)
     struct fixture *f = *state;
     char *json = NULL;
     assert_int_equal(ask(f, "fetch", NULL, &json), KILN_E_INVALID);
-    assert_says(f->err.text, "there is no request 'fetch'");
+    assert_says(f->err.text, "'fetch'");
     assert_int_equal(ask(f, "events", NULL, &json), KILN_E_INVALID);
     assert_int_equal(ask(f, NULL, NULL, &json), KILN_E_INVALID);
     assert_int_equal(kiln_admin(f->client, NULL, &json, &f->err), KILN_E_INVALID);

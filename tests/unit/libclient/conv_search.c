@@ -350,7 +350,8 @@ TEST(conv_search, a_lost_device_ends_the_search_and_is_named_with_its_config)
     f->is_lost = true;
     assert_int_equal(search_try(&f->search, f->all, SIDE * SIDE, UINT64_MAX, &f->err),
                      KILN_GPU_FAULT);
-    assert_string_equal(f->err.text, "the device was lost with perf config 11,6: it fell over");
+    assert_says(f->err.text, "11,6");
+    assert_says(f->err.text, "fell over");
 }
 
 /* Of two that are equally fast the one with the higher index was first. */
@@ -550,8 +551,8 @@ TEST(conv_search, a_journal_that_is_too_long_is_named)
     assert_int_equal(ftruncate(fd, (64 << 20) + 1), 0);
     close(fd);
     assert_int_equal(journal_read(f->journal, &f->search, &f->err), KILN_FULL);
-    assert_non_null(strstr(f->err.text, f->directory));
-    assert_non_null(strstr(f->err.text, "it may be deleted"));
+    assert_says(f->err.text, f->directory);
+    assert_says(f->err.text, "deleted");
 }
 
 TEST(conv_search, damaged_lines_are_passed_over)
@@ -581,7 +582,7 @@ TEST(conv_search, a_directory_that_was_named_and_cannot_be_used_is_said)
     struct fixture *f = *state;
     const struct journal_subject s = subject("Conv");
     assert_int_not_equal(journal_open("/proc/nowhere", &s, &f->journal, &f->err), KILN_OK);
-    assert_non_null(strstr(f->err.text, "the journal of a search"));
+    assert_says(f->err.text, "journal");
     assert_null(f->journal);
 }
 

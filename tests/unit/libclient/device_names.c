@@ -94,11 +94,9 @@ TEST(device_names, a_device_that_is_not_found_leaves_the_index_unchanged)
     struct kiln_err err;
     int index = -1;
     assert_int_equal(find("", 3, false, &index, &err), KILN_NOT_FOUND);
-    assert_string_equal(err.text, "there is no hip:3: this process sees 3 HIP device(s), counted "
-                                  "from 0");
+    assert_says(err.text, "hip:3");
     assert_int_equal(find("GPU-ab01", 0, true, &index, &err), KILN_NOT_FOUND);
-    assert_string_equal(err.text, "there is no hip://GPU-ab01: none of the 3 HIP device(s) that "
-                                  "this process sees has this uuid");
+    assert_says(err.text, "hip://GPU-ab01");
     assert_int_equal(find("GPU-ab00", 0, false, &index, &err), KILN_UNSUPPORTED);
     assert_int_equal(index, -1);
 }
@@ -113,17 +111,18 @@ TEST(device_names, the_variables_that_hide_devices_of_a_kind_are_named)
     setenv("ROCR_VISIBLE_DEVICES", "GPU-1901ead3a2ecd4a6", 1);
     setenv("CUDA_VISIBLE_DEVICES", "", 1);
     device_hidden_note("hip", text, sizeof(text));
-    assert_string_equal(text, "; ROCR_VISIBLE_DEVICES='GPU-1901ead3a2ecd4a6', "
-                              "CUDA_VISIBLE_DEVICES='' decides which devices it sees");
+    assert_says(text, "ROCR_VISIBLE_DEVICES='GPU-1901ead3a2ecd4a6'");
+    assert_says(text, "CUDA_VISIBLE_DEVICES=''");
     device_hidden_note("cuda", text, sizeof(text));
-    assert_string_equal(text, "; CUDA_VISIBLE_DEVICES='' decides which devices it sees");
+    assert_says(text, "CUDA_VISIBLE_DEVICES=''");
+    assert_null(strstr(text, "ROCR"));
     device_hidden_note("opencl", text, sizeof(text));
     assert_string_equal(text, "");
     setenv("HIP_VISIBLE_DEVICES", "1", 1);
     unsetenv("ROCR_VISIBLE_DEVICES");
     unsetenv("CUDA_VISIBLE_DEVICES");
     device_hidden_note("hip", text, sizeof(text));
-    assert_string_equal(text, "; HIP_VISIBLE_DEVICES='1' decides which devices it sees");
+    assert_says(text, "HIP_VISIBLE_DEVICES='1'");
 }
 
 TEST(device_names, long_values_are_cut_to_the_room)

@@ -129,7 +129,7 @@ static void expect_refused(struct made_plan *made, int code, const char *words)
     must(gpu_work_start(d, made, &work, &gpu.err), gpu.err);
     assert_int_equal(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), code);
     assert_says(gpu.err.text, words);
-    assert_says(gpu.err.text, "launching 'copy_mapped'");
+    assert_says(gpu.err.text, "'copy_mapped'");
     assert_int_equal(gpu.fake->launches, 0);
     gpu_work_end(&work);
     kiln_device_close(d);
@@ -140,15 +140,15 @@ TEST(gpu, a_map_that_reaches_beyond_its_memory_is_refused)
 {
     struct made_plan made = gpu_copy_mapped();
     made.maps[0].offset = 144;
-    expect_refused(&made, KILN_E_INVALID, "a tensor map reaches to byte 272 of a memory of 256");
+    expect_refused(&made, KILN_E_INVALID, "byte 272");
     made.maps[0].offset = 0;
     made.maps[0].dims[1] = 9;
-    expect_refused(&made, KILN_E_INVALID, "a tensor map reaches to byte 288 of a memory of 256");
+    expect_refused(&made, KILN_E_INVALID, "byte 288");
     made.maps[0].dims[1] = UINT32_MAX;
     made.maps[0].strides[1] = (1ull << 40) - 16;
-    expect_refused(&made, KILN_E_INVALID, "a tensor map reaches to byte ");
+    expect_refused(&made, KILN_E_INVALID, "tensor map");
     made.maps[0].offset = UINT64_MAX - 15;
-    expect_refused(&made, KILN_E_INVALID, "a tensor map reaches to byte 18446744073709551615");
+    expect_refused(&made, KILN_E_INVALID, "18446744073709551615");
     assert_int_equal(gpu.fake->encodes, 0);
 }
 
@@ -156,7 +156,7 @@ TEST(gpu, a_map_of_a_workspace_that_was_not_given_is_refused)
 {
     struct made_plan made = gpu_copy_mapped();
     made.maps[0].operand = ARGUMENT_WORKSPACE;
-    expect_refused(&made, KILN_E_INVALID, "the plan wants a workspace and none was given");
+    expect_refused(&made, KILN_E_INVALID, "workspace");
 }
 
 TEST(gpu, a_driver_that_encodes_none_is_reported)
@@ -164,7 +164,7 @@ TEST(gpu, a_driver_that_encodes_none_is_reported)
     struct made_plan made = gpu_copy_mapped();
     if (gpu.has_tensor_maps)
         skip();
-    expect_refused(&made, KILN_E_UNSUPPORTED, gpu.is_cuda ? "(801)" : "has no tensor maps");
+    expect_refused(&made, KILN_E_UNSUPPORTED, gpu.is_cuda ? "(801)" : "tensor maps");
 }
 
 TEST(gpu, a_driver_that_fails_to_encode_is_reported_and_asked_again)
@@ -176,7 +176,7 @@ TEST(gpu, a_driver_that_fails_to_encode_is_reported_and_asked_again)
     must(gpu_work_start(d, &made, &work, &gpu.err), gpu.err);
     gpu.fake->fail_name = "cuTensorMapEncodeTiled";
     assert_int_equal(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), KILN_E_GPU_FAULT);
-    assert_says(gpu.err.text, "cuda:0 cannot encode a tensor map at ");
+    assert_says(gpu.err.text, "tensor map");
     gpu.fake->fail_status = 1; /* invalid value: the device is as well as before */
     assert_int_equal(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), KILN_E_UNSUPPORTED);
     gpu.fake->fail_name = NULL;

