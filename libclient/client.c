@@ -13,7 +13,8 @@
 #include <strings.h>
 
 #define DEFAULT_TIMEOUT_MS 120000
-/* A large job has some thousands of distinct kernels; mapped pages are shared with the daemon. */
+/* A large job uses some thousands of distinct kernels.  Most of their pages are shared with the
+ * daemon. */
 #define DEFAULT_CACHE_ENTRIES 8192
 #define CACHE_BYTES ((size_t)256 << 20)
 
@@ -121,7 +122,7 @@ static enum kiln_code read_options(const struct kiln_client_options *options,
     return KILN_OK;
 }
 
-/* As MIOpen takes its switches. */
+/* The values that MIOpen accepts for its switches. */
 static bool is_on(const char *variable)
 {
     static const char *const on[] = { "1", "yes", "true", "enable", "enabled" };
@@ -207,10 +208,11 @@ void client_frame_init(struct buffer *frame)
     buffer_put(frame, header, sizeof(header));
 }
 
-void client_frame_init_in(struct buffer *frame, uint8_t *room, size_t size)
+void client_frame_init_in(struct buffer *frame, uint8_t *storage, size_t size)
 {
-    *frame =
-        (struct buffer){ .data = room, .size = FRAME_HEADER_SIZE, .capacity = size, .limit = size };
+    *frame = (struct buffer){
+        .data = storage, .size = FRAME_HEADER_SIZE, .capacity = size, .limit = size
+    };
 }
 
 const char *kiln_version(void) { return KILN_VERSION; }

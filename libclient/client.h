@@ -44,5 +44,5 @@ KILN_MUST_CHECK enum kiln_code client_open_multiplexer(struct kiln_client *clien
 
 /* Begins a frame: reserves the header, after which the caller appends the body. */
 void client_frame_init(struct buffer *frame);
-/* The same in the caller's storage |room|, never on the heap; do not call buffer_done on it. */
-void client_frame_init_in(struct buffer *frame, uint8_t *room, size_t size);
+/* The same in the caller's |storage|, never on the heap; do not call buffer_done on it. */
+void client_frame_init_in(struct buffer *frame, uint8_t *storage, size_t size);

@@ -70,9 +70,11 @@ enum kiln_code fetch_result(const struct message_result *result, const struct re
 /* ---- one kernel ---- */
 
 struct fetch {
-    const struct digest *key;   /* borrowed; NULL for a source: the daemon says the key */
-    struct kiln_kernel *kernel; /* the answer, owned; or */
-    enum kiln_code code;        /* why there is none */
+    uint16_t type;              /* enum message_type of the request */
+    struct buffer *frame;       /* borrowed */
+    const struct digest *key;   /* borrowed; NULL if only the daemon knows the key */
+    struct kiln_kernel *kernel; /* owned: the answer; NULL on failure */
+    enum kiln_code code;        /* why there is no kernel */
     struct failure failure;     /* owned */
 };
 
@@ -100,14 +102,16 @@ static enum kiln_code accept_kernel(struct request *request, const struct reply 
     return fetch->code;
 }
 
-static enum kiln_code call(struct kiln_client *client, uint16_t type, struct buffer *frame,
-                           struct fetch *fetch, uint64_t deadline_ns, struct failure *failure)
+static enum kiln_code run_fetch(struct kiln_client *client, struct fetch *fetch,
+                                uint64_t deadline_ns, struct failure *failure)
 {
     WAITER_AUTO struct waiter waiter;
     waiter_init(&waiter);
-    struct request rq = {
-        .type = type, .frame = frame, .waiter = &waiter, .accept = accept_kernel, .context = fetch
-    };
+    struct request rq = { .type = fetch->type,
+                          .frame = fetch->frame,
+                          .waiter = &waiter,
+                          .accept = accept_kernel,
+                          .context = fetch };
     enum kiln_code rc = multiplexer_call(client->multiplexer, &rq, deadline_ns);
     *failure = rc ? rq.failure : fetch->failure;
     if (rc)
@@ -115,8 +119,9 @@ static enum kiln_code call(struct kiln_client *client, uint16_t type, struct buf
     return rc ? rc : fetch->code;
 }
 
-static enum kiln_code by_key(struct kiln_client *client, const char *hex, uint64_t deadline_ns,
-                             struct kiln_kernel **ret_kernel, struct failure *failure)
+static enum kiln_code fetch_by_key(struct kiln_client *client, const char *hex,
+                                   uint64_t deadline_ns, struct kiln_kernel **ret_kernel,
+                                   struct failure *failure)
 {
     struct digest key;
     enum kiln_code rc = fetch_key(hex, &key, &failure->err);
@@ -127,15 +132,17 @@ static enum kiln_code by_key(struct kiln_client *client, const char *hex, uint64
     *ret_kernel = fetch_known_key(client, &key);
     if (*ret_kernel)
         return KILN_OK;
-    uint8_t room[FRAME_HEADER_SIZE + DIGEST_SIZE + 4];
+    uint8_t storage[FRAME_HEADER_SIZE + DIGEST_SIZE + 4];
     struct buffer frame;
-    client_frame_init_in(&frame, room, sizeof(room));
+    client_frame_init_in(&frame, storage, sizeof(storage));
     message_fetch_write(&frame,
                         &(struct message_fetch){ .key = key, .inline_limit = LIMIT_INLINE_OBJECT });
-    struct fetch fetch = { .key = &key, .failure = FAILURE_INIT };
-    rc = call(client, MESSAGE_fetch, &frame, &fetch, deadline_ns, failure);
+    struct fetch fetch = {
+        .type = MESSAGE_fetch, .frame = &frame, .key = &key, .failure = FAILURE_INIT
+    };
+    rc = run_fetch(client, &fetch, deadline_ns, failure);
     if (rc == KILN_NOT_FOUND)
-        return kiln_fail(&failure->err, rc, "no kernel with key %s here", hex);
+        return kiln_fail(&failure->err, rc, "there is no kernel with key %s", hex);
     if (rc)
         return rc;
     fetch_remember(client, /* source= */ NULL, fetch.kernel);
@@ -143,9 +150,9 @@ static enum kiln_code by_key(struct kiln_client *client, const char *hex, uint64
     return KILN_OK;
 }
 
-static enum kiln_code by_source(struct kiln_client *client, const struct kiln_kernel_source *source,
-                                uint64_t deadline_ns, struct kiln_kernel **ret_kernel,
-                                struct failure *failure)
+static enum kiln_code fetch_by_source(struct kiln_client *client,
+                                      const struct kiln_kernel_source *source, uint64_t deadline_ns,
+                                      struct kiln_kernel **ret_kernel, struct failure *failure)
 {
     *ret_kernel = fetch_known_source(client, source);
     if (*ret_kernel)
@@ -153,8 +160,8 @@ static enum kiln_code by_source(struct kiln_client *client, const struct kiln_ke
     BUFFER_AUTO struct buffer frame;
     client_frame_init(&frame);
     source_write(&frame, source, client->no_cache ? FETCH_NO_CACHE : 0);
-    struct fetch fetch = { .failure = FAILURE_INIT };
-    enum kiln_code rc = call(client, MESSAGE_fetch_source, &frame, &fetch, deadline_ns, failure);
+    struct fetch fetch = { .type = MESSAGE_fetch_source, .frame = &frame, .failure = FAILURE_INIT };
+    enum kiln_code rc = run_fetch(client, &fetch, deadline_ns, failure);
     if (rc)
         return rc;
     fetch_remember(client, source, fetch.kernel);
@@ -173,9 +180,9 @@ static struct answer_identity name_identity(const struct message_fetch_name *m,
     return (struct answer_identity){ .kind = ANSWER_NAME, .parts = parts, .count = 3 };
 }
 
-static enum kiln_code by_name(struct kiln_client *client, const struct message_fetch_name *m,
-                              uint64_t deadline_ns, struct kiln_kernel **ret_kernel,
-                              struct failure *failure)
+static enum kiln_code fetch_by_name(struct kiln_client *client, const struct message_fetch_name *m,
+                                    uint64_t deadline_ns, struct kiln_kernel **ret_kernel,
+                                    struct failure *failure)
 {
     struct bytes parts[3];
     struct answer_identity identity = name_identity(m, parts);
@@ -188,10 +195,10 @@ static enum kiln_code by_name(struct kiln_client *client, const struct message_f
     BUFFER_AUTO struct buffer frame;
     client_frame_init(&frame);
     message_fetch_name_write(&frame, m);
-    struct fetch fetch = { .failure = FAILURE_INIT };
-    rc = call(client, MESSAGE_fetch_name, &frame, &fetch, deadline_ns, failure);
+    struct fetch fetch = { .type = MESSAGE_fetch_name, .frame = &frame, .failure = FAILURE_INIT };
+    rc = run_fetch(client, &fetch, deadline_ns, failure);
     if (rc == KILN_NOT_FOUND)
-        return kiln_fail(&failure->err, rc, "no kernel '%.*s' for %.*s here", (int)m->name.size,
+        return kiln_fail(&failure->err, rc, "there is no kernel '%.*s' for %.*s", (int)m->name.size,
                          (const char *)m->name.data, (int)m->database_id.size,
                          (const char *)m->database_id.data);
     if (rc)
@@ -215,19 +222,19 @@ int kiln_kernel_fetch_named(struct kiln_client *client, const struct kiln_kernel
     enum kiln_code rc = client_enter(client, name->timeout_ms, &deadline_ns, &f.err);
     if (!rc && (!ret_kernel || !name->database_id || !name->name))
         return error_argument(
-            err, "kiln_kernel_fetch_named needs an id, a name, a place for the kernel");
+            err, "kiln_kernel_fetch_named needs a database id, a name and a place for the kernel");
     const struct message_fetch_name m = { .inline_limit = LIMIT_INLINE_OBJECT,
                                           .database_id = bytes_of_text(name->database_id),
                                           .name = bytes_of_text(name->name),
                                           .args = bytes_of_text(name->args) };
     if (!rc)
-        rc = by_name(client, &m, deadline_ns, &kernel, &f);
+        rc = fetch_by_name(client, &m, deadline_ns, &kernel, &f);
     if (!rc)
         *ret_kernel = kernel;
     return failure_return(&f, rc, err);
 }
 
-/* ---- the calls ---- */
+/* ---- public ---- */
 
 int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_ms,
                       struct kiln_kernel **ret_kernel, struct kiln_error *err)
@@ -239,7 +246,7 @@ int kiln_kernel_fetch(struct kiln_client *client, const char *key, int timeout_m
     if (!rc && !ret_kernel)
         return error_argument(err, "kiln_kernel_fetch needs a place for the kernel");
     if (!rc)
-        rc = by_key(client, key, deadline_ns, &kernel, &f);
+        rc = fetch_by_key(client, key, deadline_ns, &kernel, &f);
     if (!rc)
         *ret_kernel = kernel;
     return failure_return(&f, rc, err);
@@ -257,7 +264,7 @@ int kiln_kernel_fetch_source(struct kiln_client *client, const struct kiln_kerne
     if (!rc && !ret_kernel)
         return error_argument(err, "kiln_kernel_fetch_source needs a place for the kernel");
     if (!rc)
-        rc = by_source(client, source, deadline_ns, &kernel, &f);
+        rc = fetch_by_source(client, source, deadline_ns, &kernel, &f);
     if (!rc)
         *ret_kernel = kernel;
     return failure_return(&f, rc, err);

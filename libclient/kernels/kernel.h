@@ -40,8 +40,8 @@ struct kernel_content {
 #define KERNEL_BLOCK_SIZE ((size_t)2 << 20)
 /* NULL if out of memory: then each kernel has its own. */
 struct kernel_block *kernel_block_create(void);
-bool kernel_block_has_room(const struct kernel_block *block, size_t size); /* accepts NULL */
-void kernel_block_unref(struct kernel_block *block);                       /* accepts NULL */
+bool kernel_block_has_space(const struct kernel_block *block, size_t size); /* accepts NULL */
+void kernel_block_unref(struct kernel_block *block);                        /* accepts NULL */
 
 /* Creates the kernel of a result that says KILN_OK.  Takes the descriptor that the result names
  * from |reply|: KILN_CORRUPT unless that is a memfd of the stated size, sealed against every

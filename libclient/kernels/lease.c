@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Who tunes a problem: taking a lease, and telling what a share of it brought.
- */
+/* Tuning leases: takes a lease, and reports the result of a share. */
 #include "common/clock.h"
 #include "libclient/client.h"
 #include "libclient/plans/plan.h"
@@ -12,9 +10,11 @@
 
 #include <poll.h>
 
-/* Before TAKEN is asked about again; kilnd has waited already, so this is for one that did not. */
+/* Pause before a TAKEN lease is requested again.  Normally kilnd has waited already; this is for a
+ * kilnd that did not wait. */
 #define PAUSE_MS 10
-/* Of the call's time: kept from waiting in kilnd, so that its answer arrives before the end. */
+/* kilnd may not wait during the last quarter of the call's time (at most RETURN_MAX_MS), so that
+ * its answer arrives in time. */
 #define RETURN_PART 4u
 #define RETURN_MAX_MS 500u
 #define MS 1000000ull
@@ -24,14 +24,17 @@ _Static_assert((int)KILN_LEASE_GRANTED == (int)LEASE_RESULT_GRANTED &&
                    (int)KILN_LEASE_DONE == (int)LEASE_RESULT_DONE,
                "<kiln/tuning.h> differs from common/messages.h");
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
-static bool is_share(const struct message_leased *m) { return m->first <= UINT32_MAX - m->count; }
+static bool is_valid_share(const struct message_leased *m)
+{
+    return m->first <= UINT32_MAX - m->count;
+}
 
-static bool is_answer(const struct message_leased *m, const struct kiln_lease *lease)
+static bool is_valid_reply(const struct message_leased *m, const struct kiln_lease *lease)
 {
     bool is_granted = m->state == LEASE_RESULT_GRANTED;
-    return m->state <= LEASE_RESULT_DONE && (!is_granted || is_share(m)) &&
+    return m->state <= LEASE_RESULT_DONE && (!is_granted || is_valid_share(m)) &&
            real_is_fine(real_of_bits(m->best_ms), 0) &&
            m->best_params.size < sizeof(lease->best_params);
 }
@@ -52,7 +55,7 @@ static enum kiln_code accept_leased(struct request *request, const struct reply 
     struct reader r = reader_of(reply->body);
     struct message_leased m = message_leased_read(&r);
     if (reply->header->type != MESSAGE_leased || r.failed || r.at != r.end ||
-        (reply->header->flags & FRAME_MORE) || !is_answer(&m, lease))
+        (reply->header->flags & FRAME_MORE) || !is_valid_reply(&m, lease))
         return kiln_fail(&failure->err, KILN_CORRUPT, "kilnd's answer about a lease is damaged");
     *lease = (struct kiln_lease){ .state = m.state,
                                   .id = m.lease,
@@ -64,8 +67,8 @@ static enum kiln_code accept_leased(struct request *request, const struct reply 
     return KILN_OK;
 }
 
-static enum kiln_code call(struct kiln_client *client, struct request *rq, uint64_t deadline_ns,
-                           struct failure *failure)
+static enum kiln_code call_kilnd(struct kiln_client *client, struct request *rq,
+                                 uint64_t deadline_ns, struct failure *failure)
 {
     enum kiln_code rc = multiplexer_call(client->multiplexer, rq, deadline_ns);
     failure_done(failure);
@@ -112,8 +115,8 @@ static enum kiln_code read_request(const struct kiln_lease_request *given,
     return rc;
 }
 
-/* Until when kilnd may hold an answer back. */
-static uint64_t wait_until(const struct kiln_lease_request *request, uint64_t deadline_ns)
+/* Until when kilnd may wait for the lease. */
+static uint64_t wait_end(const struct kiln_lease_request *request, uint64_t deadline_ns)
 {
     uint64_t now = clock_monotonic_ns();
     uint64_t until = now + (uint64_t)request->wait_ms * MS;
@@ -125,18 +128,25 @@ static uint64_t wait_until(const struct kiln_lease_request *request, uint64_t de
 static uint32_t ms_until(uint64_t when_ns)
 {
     uint64_t now = clock_monotonic_ns();
-    return when_ns > now ? (uint32_t)((when_ns - now) / MS) : 0; /* fits: it comes of an int */
+    return when_ns > now ? (uint32_t)((when_ns - now) / MS)
+                         : 0; /* fits: it was an int of milliseconds */
 }
 
-static enum kiln_code ask(struct kiln_client *client, const struct problem *problem,
-                          const struct kiln_lease_request *request, uint32_t wait_ms,
-                          uint64_t deadline_ns, struct kiln_lease *ret_lease,
-                          struct failure *failure)
+struct taking { /* one call of kiln_lease_take */
+    const struct problem *problem;
+    const struct kiln_lease_request *request;
+    uint64_t deadline_ns;
+    struct kiln_lease lease; /* the last reply */
+};
+
+static enum kiln_code request_lease(struct kiln_client *client, struct taking *t, uint32_t wait_ms,
+                                    struct failure *failure)
 {
+    const struct kiln_lease_request *request = t->request;
     BUFFER_AUTO struct buffer frame;
     client_frame_init(&frame);
     struct message_tuning_lease m = {
-        .problem = *problem,
+        .problem = *t->problem,
         .database_id = bytes_of_text(request->database_id),
         .solver = bytes_of_text(request->solver),
         .candidates = request->candidates,
@@ -150,27 +160,26 @@ static enum kiln_code ask(struct kiln_client *client, const struct problem *prob
                           .frame = &frame,
                           .waiter = &waiter,
                           .accept = accept_leased,
-                          .context = ret_lease };
-    enum kiln_code rc = call(client, &rq, deadline_ns, failure);
-    if (!rc && ret_lease->state == KILN_LEASE_GRANTED &&
-        ret_lease->first + ret_lease->count > request->candidates)
+                          .context = &t->lease };
+    enum kiln_code rc = call_kilnd(client, &rq, t->deadline_ns, failure);
+    uint32_t end = rc ? 0 : t->lease.first + t->lease.count;
+    if (!rc && t->lease.state == KILN_LEASE_GRANTED && end > request->candidates)
         rc = kiln_fail(&failure->err, KILN_CORRUPT,
-                       "kilnd leases candidates %u to %u of %u: use versions of libkiln and kilnd "
-                       "that match",
-                       ret_lease->first, ret_lease->first + ret_lease->count, request->candidates);
+                       "kilnd leases candidates %u to %u of %u: use matching versions of libkiln "
+                       "and kilnd",
+                       t->lease.first, end, request->candidates);
     return rc;
 }
 
-/* TAKEN may mean that there is something to be had again. */
-static enum kiln_code take(struct kiln_client *client, const struct problem *problem,
-                           const struct kiln_lease_request *request, uint64_t deadline_ns,
-                           struct kiln_lease *ret_lease, struct failure *failure)
+/* While the lease is taken, requests it again until the wait ends: it may become free. */
+static enum kiln_code take_lease(struct kiln_client *client, struct taking *t,
+                                 struct failure *failure)
 {
-    uint64_t until_ns = wait_until(request, deadline_ns);
+    uint64_t until_ns = wait_end(t->request, t->deadline_ns);
     for (;;) {
         uint32_t wait_ms = ms_until(until_ns);
-        enum kiln_code rc = ask(client, problem, request, wait_ms, deadline_ns, ret_lease, failure);
-        if (rc || ret_lease->state != KILN_LEASE_TAKEN || wait_ms == 0)
+        enum kiln_code rc = request_lease(client, t, wait_ms, failure);
+        if (rc || t->lease.state != KILN_LEASE_TAKEN || wait_ms == 0)
             return rc;
         (void)poll(NULL, 0, PAUSE_MS);
     }
@@ -181,24 +190,23 @@ int kiln_lease_take(struct kiln_client *client, const struct kiln_problem *probl
                     struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
-    uint64_t deadline_ns;
     struct kiln_lease_request r = { .size = 0 };
     struct problem p;
-    struct kiln_lease lease;
+    struct taking taking = { .problem = &p, .request = &r };
     if (!is_lease(ret_lease))
         return error_argument(err, "kiln_lease_take needs a place for the lease, with size set to "
                                    "sizeof the struct");
     enum kiln_code rc = read_request(request, &r, &f.err);
     if (!rc)
-        rc = client_enter(client, r.timeout_ms, &deadline_ns, &f.err);
+        rc = client_enter(client, r.timeout_ms, &taking.deadline_ns, &f.err);
     if (!rc)
         rc = problem_from_public(problem, &p, &f.err);
     if (!rc) {
-        rc = take(client, &p, &r, deadline_ns, &lease, &f);
-        plans_forget(client, &p); /* others may have recorded something for it meanwhile */
+        rc = take_lease(client, &taking, &f);
+        plans_forget(client, &p); /* other processes may have recorded something meanwhile */
     }
     if (!rc)
-        copy_lease(&lease, ret_lease);
+        copy_lease(&taking.lease, ret_lease);
     return failure_return(&f, rc, err);
 }
 
@@ -232,28 +240,34 @@ static enum kiln_code read_best(const struct kiln_recording *r,
     return KILN_OK;
 }
 
-static enum kiln_code report(struct kiln_client *client, const struct kiln_lease *lease,
-                             const struct message_tuning_report *m, uint64_t deadline_ns,
-                             struct kiln_lease *ret_lease, struct failure *failure)
+struct reporting {       /* one call of kiln_lease_report */
+    uint64_t connection; /* of the lease: on another one, its number may mean another lease */
+    struct message_tuning_report message;
+    uint64_t deadline_ns;
+    struct kiln_lease next; /* the reply */
+};
+
+static enum kiln_code send_report(struct kiln_client *client, struct reporting *reporting,
+                                  struct failure *failure)
 {
     BUFFER_AUTO struct buffer frame;
     client_frame_init(&frame);
-    message_tuning_report_write(&frame, m);
+    message_tuning_report_write(&frame, &reporting->message);
     WAITER_AUTO struct waiter waiter;
     waiter_init(&waiter);
-    /* Another connection may hold another lease with this number. */
     struct request rq = { .type = MESSAGE_tuning_report,
-                          .connection = lease->connection,
+                          .connection = reporting->connection,
                           .frame = &frame,
                           .waiter = &waiter,
                           .accept = accept_leased,
-                          .context = ret_lease };
-    enum kiln_code rc = call(client, &rq, deadline_ns, failure);
+                          .context = &reporting->next };
+    enum kiln_code rc = call_kilnd(client, &rq, reporting->deadline_ns, failure);
     if (rc == KILN_NOT_FOUND)
-        return kiln_fail(&failure->err, rc,
-                         "this lease has ended with the connection that took it, and its share is "
-                         "somebody else's, or another thread has reported its last share: see what "
-                         "kiln_perf_get knows, then take another one");
+        return kiln_fail(
+            &failure->err, rc,
+            "the lease has ended: its connection was lost and other processes got its "
+            "share, or another thread has reported the last share; call kiln_perf_get, "
+            "then take another lease");
     return rc;
 }
 
@@ -262,23 +276,22 @@ int kiln_lease_report(struct kiln_client *client, const struct kiln_lease *lease
                       struct kiln_error *err)
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
-    uint64_t deadline_ns;
     struct kiln_recording r = { .size = 0 };
-    struct kiln_lease next;
     if (!is_lease(lease) || !lease->connection || !is_lease(ret_next))
         return error_argument(err, "kiln_lease_report needs a lease that was granted, and a place "
                                    "for the next one, with size set to sizeof the struct");
-    struct message_tuning_report m = { .lease = lease->id, .first = lease->first };
+    struct reporting reporting = { .connection = lease->connection,
+                                   .message = { .lease = lease->id, .first = lease->first } };
     enum kiln_code rc = recording ? recording_read(recording, &r, &f.err) : KILN_OK;
     if (!rc)
-        rc = client_enter(client, r.timeout_ms, &deadline_ns, &f.err);
+        rc = client_enter(client, r.timeout_ms, &reporting.deadline_ns, &f.err);
     if (!rc && recording)
-        rc = read_best(&r, &m, &f.err);
+        rc = read_best(&r, &reporting.message, &f.err);
     if (!rc)
-        rc = report(client, lease, &m, deadline_ns, &next, &f);
-    if (!rc && next.state == KILN_LEASE_DONE)
-        plans_forget(client, /* problem= */ NULL); /* the lease does not say which it is for */
+        rc = send_report(client, &reporting, &f);
+    if (!rc && reporting.next.state == KILN_LEASE_DONE)
+        plans_forget(client, /* problem= */ NULL); /* the lease does not name its problem */
     if (!rc)
-        copy_lease(&next, ret_next);
+        copy_lease(&reporting.next, ret_next);
     return failure_return(&f, rc, err);
 }

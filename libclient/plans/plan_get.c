@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Asking for plans: one, or many with a window of requests in flight.
- */
+/* Requests plans: one, many at once, or several as the caller needs them. */
 #include "common/tuning_text.h"
 #include "libclient/client.h"
 #include "libclient/plans/plan.h"
@@ -11,13 +9,13 @@
 
 #include <string.h>
 
-/* Of one batch; the multiplexer holds back what the daemon does not take yet. */
+/* Requests of one batch.  The multiplexer delays those that the daemon does not accept yet. */
 #define WINDOW_MAX 512
 
-/* ---- questions ---- */
+/* ---- options ---- */
 
-/* The caller's options, as the wire has them. */
-struct wish {
+/* The caller's options, in the form of the protocol. */
+struct plan_request {
     struct bytes target, database_id, driver, toolchain, solver, config;
     uint8_t priority;
     bool without_objects;
@@ -25,21 +23,21 @@ struct wish {
     int timeout_ms;
 };
 
-static enum kiln_code check_config(const struct wish *wish, struct kiln_err *err)
+static enum kiln_code check_config(const struct plan_request *asked, struct kiln_err *err)
 {
-    if (wish->config.size > TUNING_WORD_MAX)
+    if (asked->config.size > TUNING_WORD_MAX)
         return kiln_fail(err, KILN_INVALID,
                          "kiln_plan_options.config has %zu bytes, at most %u are allowed",
-                         wish->config.size, TUNING_WORD_MAX);
-    if (wish->config.size > 0 && wish->solver.size == 0)
+                         asked->config.size, TUNING_WORD_MAX);
+    if (asked->config.size > 0 && asked->solver.size == 0)
         return kiln_fail(err, KILN_INVALID,
-                         "kiln_plan_options.config is of one solver: name it in "
+                         "kiln_plan_options.config belongs to one solver: name it in "
                          "kiln_plan_options.solver");
     return KILN_OK;
 }
 
-static enum kiln_code read_wish(const struct kiln_plan_options *options, struct wish *ret_wish,
-                                struct kiln_err *err)
+static enum kiln_code read_options(const struct kiln_plan_options *options,
+                                   struct plan_request *ret_request, struct kiln_err *err)
 {
     struct kiln_plan_options o;
     if (!options || !sized_is_fine(options->size, SIZED_TO(struct kiln_plan_options, no_objects)))
@@ -50,7 +48,7 @@ static enum kiln_code read_wish(const struct kiln_plan_options *options, struct 
         return kiln_fail(err, KILN_INVALID,
                          "kiln_plan_options.target is not set: kiln_device_target() says it for a "
                          "device");
-    *ret_wish = (struct wish){
+    *ret_request = (struct plan_request){
         .target = bytes_of_text(o.target),
         .database_id = bytes_of_text(o.database_id),
         .driver = bytes_of_text(o.driver),
@@ -62,7 +60,7 @@ static enum kiln_code read_wish(const struct kiln_plan_options *options, struct 
         .by_heuristic = o.heuristic != 0,
         .timeout_ms = o.timeout_ms,
     };
-    return check_config(ret_wish, err);
+    return check_config(ret_request, err);
 }
 
 struct identity {
@@ -71,79 +69,81 @@ struct identity {
     uint8_t problem[PROBLEM_WIRE_SIZE];
 };
 
-static struct answer_identity identify(const struct problem *p, const struct wish *wish,
-                                       struct identity *storage)
+static struct answer_identity identify_request(const struct problem *p,
+                                               const struct plan_request *asked,
+                                               struct identity *storage)
 {
     struct buffer wire = { .data = storage->problem,
                            .capacity = sizeof(storage->problem),
                            .limit = sizeof(storage->problem) };
     problem_write(&wire, p);
     storage->parts[0] = buffer_view(&wire);
-    storage->parts[1] = wish->target;
-    storage->parts[2] = wish->database_id;
-    storage->parts[3] = wish->driver;
-    storage->parts[4] = wish->toolchain;
-    storage->parts[5] = wish->solver;
-    storage->by_heuristic = wish->by_heuristic;
+    storage->parts[1] = asked->target;
+    storage->parts[2] = asked->database_id;
+    storage->parts[3] = asked->driver;
+    storage->parts[4] = asked->toolchain;
+    storage->parts[5] = asked->solver;
+    storage->by_heuristic = asked->by_heuristic;
     storage->parts[6] = bytes_of(&storage->by_heuristic, 1);
     return (struct answer_identity){ .kind = ANSWER_PLAN, .parts = storage->parts, .count = 7 };
 }
 
-/* Who forces a config tries many: they must not push out what the job runs. */
-static bool is_kept(const struct wish *wish)
+/* Plans with a forced config are not cached: a search requests many of them, which would evict the
+ * plans that the job runs. */
+static bool is_cacheable(const struct plan_request *asked)
 {
-    return !wish->without_objects && wish->config.size == 0;
+    return !asked->without_objects && asked->config.size == 0;
 }
 
-static struct kiln_plan *known(struct kiln_client *client, const struct problem *p,
-                               const struct wish *wish)
+static struct kiln_plan *get_cached(struct kiln_client *client, const struct problem *p,
+                                    const struct plan_request *asked)
 {
     struct identity storage;
-    struct answer_identity identity = identify(p, wish, &storage);
-    return is_kept(wish) ? answer_cache_get(client->cache, &identity) : NULL;
+    struct answer_identity identity = identify_request(p, asked, &storage);
+    return is_cacheable(asked) ? answer_cache_get(client->cache, &identity) : NULL;
 }
 
-static void remember(struct kiln_client *client, const struct wish *wish, uint64_t epoch,
-                     struct kiln_plan *plan)
+static void cache_plan(struct kiln_client *client, const struct plan_request *asked, uint64_t epoch,
+                       struct kiln_plan *plan)
 {
     struct identity storage;
     const struct plan_content *c = plan->content;
-    struct answer_identity identity = identify(&c->problem, wish, &storage);
+    struct answer_identity identity = identify_request(&c->problem, asked, &storage);
     size_t bytes = sizeof(*c) + c->launch_count * sizeof(c->launches[0]);
     for (uint32_t i = 0; i < c->object_count; i++)
         bytes += (size_t)c->objects[i].size;
     const struct answer answer = { .value = plan_again(plan),
                                    .ops = &plan_value_ops,
                                    .bytes = bytes };
-    if (is_kept(wish))
+    if (is_cacheable(asked))
         answer_cache_put_of_epoch(client->cache, epoch, &identity, &answer);
 }
 
 void plans_forget(struct kiln_client *client, const struct problem *problem)
 {
-    uint8_t room[PROBLEM_WIRE_SIZE];
-    struct buffer wire = { .data = room, .capacity = sizeof(room), .limit = sizeof(room) };
+    uint8_t storage[PROBLEM_WIRE_SIZE];
+    struct buffer wire = { .data = storage, .capacity = sizeof(storage), .limit = sizeof(storage) };
     if (problem)
         problem_write(&wire, problem);
     answer_cache_forget(client->cache, ANSWER_PLAN, buffer_view(&wire));
 }
 
-static void write_question(struct buffer *frame, const struct kiln_client *client,
-                           const struct problem *p, const struct wish *wish)
+static void write_request(struct buffer *frame, const struct kiln_client *client,
+                          const struct problem *p, const struct plan_request *asked)
 {
     struct message_plan m = {
         .problem = *p,
-        .priority = wish->priority,
-        .flags = (uint8_t)((wish->without_objects ? FETCH_NO_OBJECT : 0) |
+        .priority = asked->priority,
+        .flags = (uint8_t)((asked->without_objects ? FETCH_NO_OBJECT : 0) |
                            (client->no_cache ? FETCH_NO_CACHE : 0) |
-                           (wish->by_heuristic ? PLAN_HEURISTIC : 0)),
+                           (asked->by_heuristic ? PLAN_HEURISTIC : 0)),
         .inline_limit = LIMIT_INLINE_OBJECT,
-        .target = wish->target,
-        .database_id = wish->database_id,
-        .driver = wish->driver,
-        .toolchain = wish->toolchain,
-        .solver = wish->solver,
-        .config = wish->config,
+        .target = asked->target,
+        .database_id = asked->database_id,
+        .driver = asked->driver,
+        .toolchain = asked->toolchain,
+        .solver = asked->solver,
+        .config = asked->config,
     };
     message_plan_write(frame, &m);
 }
@@ -155,11 +155,11 @@ struct slot {
     struct buffer frame; /* owned */
     struct plan_question question;
     size_t index;   /* the caller's */
-    uint64_t epoch; /* of the table, when it was asked */
+    uint64_t epoch; /* of the cache when the request began */
     bool used;
 
-    struct kiln_plan *plan; /* the answer, owned; or */
-    enum kiln_code code;    /* why there is none */
+    struct kiln_plan *plan; /* owned: the answer; NULL on failure */
+    enum kiln_code code;    /* why there is no plan */
     struct failure failure; /* owned */
 };
 
@@ -177,16 +177,16 @@ static enum kiln_code accept_plan(struct request *request, const struct reply *r
 }
 
 static void slot_begin(struct slot *s, struct kiln_client *client, const struct problem *p,
-                       const struct wish *wish, struct waiter *waiter)
+                       const struct plan_request *asked, struct waiter *waiter)
 {
     *s = (struct slot){ .question = { .problem = *p,
-                                      .target = wish->target,
-                                      .without_objects = wish->without_objects },
+                                      .target = asked->target,
+                                      .without_objects = asked->without_objects },
                         .epoch = answer_cache_epoch(client->cache),
                         .used = true,
                         .failure = FAILURE_INIT };
     client_frame_init(&s->frame);
-    write_question(&s->frame, client, p, wish);
+    write_request(&s->frame, client, p, asked);
     s->request = (struct request){ .type = MESSAGE_plan,
                                    .frame = &s->frame,
                                    .waiter = waiter,
@@ -205,20 +205,20 @@ static void slot_done(struct slot *s)
 }
 
 static enum kiln_code get_plan(struct kiln_client *client, const struct problem *p,
-                               const struct wish *wish, struct kiln_plan **ret_plan,
+                               const struct plan_request *asked, struct kiln_plan **ret_plan,
                                struct failure *failure)
 {
     uint64_t deadline_ns;
-    enum kiln_code rc = client_enter(client, wish->timeout_ms, &deadline_ns, &failure->err);
+    enum kiln_code rc = client_enter(client, asked->timeout_ms, &deadline_ns, &failure->err);
     if (rc)
         return rc;
-    *ret_plan = known(client, p, wish);
+    *ret_plan = get_cached(client, p, asked);
     if (*ret_plan)
         return KILN_OK;
     WAITER_AUTO struct waiter waiter;
     waiter_init(&waiter);
     __attribute__((cleanup(slot_done))) struct slot slot;
-    slot_begin(&slot, client, p, wish, &waiter);
+    slot_begin(&slot, client, p, asked, &waiter);
     rc = multiplexer_call(client->multiplexer, &slot.request, deadline_ns);
     struct failure *why = rc ? &slot.request.failure : &slot.failure;
     if (!rc)
@@ -228,7 +228,7 @@ static enum kiln_code get_plan(struct kiln_client *client, const struct problem 
         why->log = NULL;
         return rc;
     }
-    remember(client, wish, slot.epoch, slot.plan);
+    cache_plan(client, asked, slot.epoch, slot.plan);
     *ret_plan = KILN_TAKE(slot.plan);
     return KILN_OK;
 }
@@ -239,15 +239,15 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
 {
     FAILURE_AUTO struct failure f = FAILURE_INIT;
     struct kiln_plan *plan = NULL;
-    struct wish wish;
+    struct plan_request asked;
     struct problem p;
     if (!ret_plan)
         return error_argument(err, "kiln_plan_get needs a place for the plan");
-    enum kiln_code rc = read_wish(options, &wish, &f.err);
+    enum kiln_code rc = read_options(options, &asked, &f.err);
     if (!rc)
         rc = problem_from_public(problem, &p, &f.err);
     if (!rc)
-        rc = get_plan(client, &p, &wish, &plan, &f);
+        rc = get_plan(client, &p, &asked, &plan, &f);
     if (!rc)
         *ret_plan = plan;
     return failure_return(&f, rc, err);
@@ -258,18 +258,18 @@ int kiln_plan_get(struct kiln_client *client, const struct kiln_problem *problem
 struct plan_batch {
     struct kiln_client *client;          /* borrowed */
     const struct kiln_problem *problems; /* borrowed */
-    size_t count, next;                  /* next: the first not begun */
-    struct wish wish;
+    size_t count, next;                  /* |next|: the first problem not begun */
+    struct plan_request asked;
     kiln_plan_ready *ready;
     void *context;
-    bool stopped; /* the caller has enough */
+    bool stopped; /* by |ready| */
     struct waiter waiter;
     struct slot *slots; /* owned */
     size_t slot_count, open;
 };
 
-static void report(struct plan_batch *b, size_t index, struct kiln_plan *plan,
-                   const struct failure *failure, enum kiln_code code)
+static void report_plan(struct plan_batch *b, size_t index, struct kiln_plan *plan,
+                        const struct failure *failure, enum kiln_code code)
 {
     struct kiln_error error;
     if (code)
@@ -278,7 +278,8 @@ static void report(struct plan_batch *b, size_t index, struct kiln_plan *plan,
         b->stopped = true;
 }
 
-/* Begins problem |b->next| in |s|; what is at hand or wrong is told at once. */
+/* Begins problem |b->next| in |s|.  Reports at once if the plan is cached or the problem is
+ * invalid. */
 static enum kiln_code begin_next(struct plan_batch *b, struct slot *s, struct kiln_err *err)
 {
     size_t index = b->next++;
@@ -287,12 +288,12 @@ static enum kiln_code begin_next(struct plan_batch *b, struct slot *s, struct ki
     enum kiln_code rc =
         problem_from_public(sized_at(b->problems, b->problems->size, index), &p, &f.err);
     __attribute__((cleanup(plan_auto))) struct kiln_plan *plan =
-        rc ? NULL : known(b->client, &p, &b->wish);
+        rc ? NULL : get_cached(b->client, &p, &b->asked);
     if (rc || plan) {
-        report(b, index, plan, &f, rc);
+        report_plan(b, index, plan, &f, rc);
         return KILN_OK;
     }
-    slot_begin(s, b->client, &p, &b->wish, &b->waiter);
+    slot_begin(s, b->client, &p, &b->asked, &b->waiter);
     s->index = index;
     b->open++;
     return multiplexer_submit(b->client->multiplexer, &s->request, err);
@@ -314,8 +315,8 @@ static void report_slot(struct plan_batch *b, struct slot *s)
     if (!rc)
         rc = s->code;
     if (!rc)
-        remember(b->client, &b->wish, s->epoch, s->plan);
-    report(b, s->index, rc ? NULL : s->plan, why, rc);
+        cache_plan(b->client, &b->asked, s->epoch, s->plan);
+    report_plan(b, s->index, rc ? NULL : s->plan, why, rc);
 }
 
 static void report_ended(struct plan_batch *b)
@@ -340,7 +341,8 @@ static enum kiln_code run_batch(struct plan_batch *b, uint64_t deadline_ns, stru
             rc = begin_some(b, err);
     }
     if (!rc && b->stopped)
-        rc = kiln_fail(err, KILN_CANCELLED, "the caller had enough after %zu of %zu problems",
+        rc = kiln_fail(err, KILN_CANCELLED,
+                       "the callback stopped the batch after %zu of %zu problems",
                        b->next - b->open, b->count);
     return rc;
 }
@@ -382,9 +384,9 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *ba
                                                                       .ready = batch->ready,
                                                                       .context = batch->context };
     waiter_init(&b.waiter);
-    enum kiln_code rc = read_wish(batch->options, &b.wish, &f.err);
+    enum kiln_code rc = read_options(batch->options, &b.asked, &f.err);
     if (!rc)
-        rc = client_enter(client, b.wish.timeout_ms, &deadline_ns, &f.err);
+        rc = client_enter(client, b.asked.timeout_ms, &deadline_ns, &f.err);
     if (rc)
         return failure_return(&f, rc, err);
     b.slot_count = b.count < WINDOW_MAX ? b.count : WINDOW_MAX;
@@ -396,26 +398,26 @@ int kiln_plan_batch(struct kiln_client *client, const struct kiln_plan_batch *ba
     return failure_return(&f, rc, err);
 }
 
-/* ---- as the caller goes ---- */
+/* ---- windows ---- */
 
 struct plan_window {
     struct kiln_client *client; /* borrowed */
     struct problem problem;
     struct waiter waiter;
-    unsigned room, open;
+    unsigned limit, open; /* requests in flight: the maximum, and the number now */
     struct slot slots[];
 };
 
 enum kiln_code plan_window_create(struct kiln_client *client, const struct problem *problem,
-                                  unsigned room, struct plan_window **ret_window,
+                                  unsigned limit, struct plan_window **ret_window,
                                   struct kiln_err *err)
 {
-    struct plan_window *w = calloc(1, sizeof(*w) + room * sizeof(w->slots[0]));
+    struct plan_window *w = calloc(1, sizeof(*w) + limit * sizeof(w->slots[0]));
     if (!w)
-        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u plans", room);
+        return kiln_fail(err, KILN_NO_MEMORY, "no memory for %u plans", limit);
     w->client = client;
     w->problem = *problem;
-    w->room = room;
+    w->limit = limit;
     waiter_init(&w->waiter);
     *ret_window = w;
     return KILN_OK;
@@ -423,7 +425,7 @@ enum kiln_code plan_window_create(struct kiln_client *client, const struct probl
 
 void plan_window_clear(struct plan_window *window)
 {
-    for (unsigned i = 0; i < window->room; i++) {
+    for (unsigned i = 0; i < window->limit; i++) {
         struct slot *s = &window->slots[i];
         if (!s->used)
             continue;
@@ -442,19 +444,19 @@ void plan_window_destroy(struct plan_window *window)
     free(window);
 }
 
-bool plan_window_is_full(const struct plan_window *window) { return window->open == window->room; }
+bool plan_window_is_full(const struct plan_window *window) { return window->open == window->limit; }
 
 enum kiln_code plan_window_ask(struct plan_window *window, const struct kiln_plan_options *options,
                                size_t tag, struct kiln_err *err)
 {
-    struct wish wish;
+    struct plan_request asked;
     struct slot *s = window->slots;
-    enum kiln_code rc = read_wish(options, &wish, err);
+    enum kiln_code rc = read_options(options, &asked, err);
     if (rc)
         return rc;
     while (s->used)
         s++;
-    slot_begin(s, window->client, &window->problem, &wish, &window->waiter);
+    slot_begin(s, window->client, &window->problem, &asked, &window->waiter);
     s->index = tag;
     window->open++;
     return multiplexer_submit(window->client->multiplexer, &s->request, err);
@@ -462,15 +464,15 @@ enum kiln_code plan_window_ask(struct plan_window *window, const struct kiln_pla
 
 static struct slot *ended_slot(struct plan_window *window)
 {
-    for (unsigned i = 0; i < window->room; i++) {
+    for (unsigned i = 0; i < window->limit; i++) {
         if (window->slots[i].used && window->slots[i].request.ended)
             return &window->slots[i];
     }
     return NULL;
 }
 
-/* The same as in report_slot(), but what came is not remembered: it is one of many. */
-static void hand_out(struct slot *s, struct planned *ret_planned, struct failure *failure)
+/* Like report_slot(), but does not cache the plan: it is one of many configs that are tried. */
+static void return_slot(struct slot *s, struct planned *ret_planned, struct failure *failure)
 {
     enum kiln_code rc = s->request.code ? s->request.code : s->code;
     struct failure *why = s->request.code ? &s->request.failure : &s->failure;
@@ -498,7 +500,7 @@ enum kiln_code plan_window_next(struct plan_window *window, uint64_t deadline_ns
         if (rc && !s)
             return rc;
     }
-    hand_out(s, ret_planned, failure);
+    return_slot(s, ret_planned, failure);
     window->open--;
     return KILN_OK;
 }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Asking what is recorded: for one problem, or for many with a window of messages in flight.
- */
+/* Looks up records: for one problem, or for many with several messages in flight. */
 #include "libclient/client.h"
 #include "libclient/plans/problem.h"
 #include "libclient/sized.h"
 #include "libclient/tuning/tuning_ask.h"
 
-/* Problems in one message: kilnd looks up the next ones while the answers to these are read. */
+/* Problems in one message.  kilnd looks up the next message's while this client reads the answers.
+ */
 #define MESSAGE_PROBLEMS 256u
-_Static_assert(MESSAGE_PROBLEMS <= LIMIT_BATCH_ITEMS, "what kilnd takes in one message");
-/* Messages of one batch; the multiplexer holds back what kilnd does not take yet. */
+_Static_assert(MESSAGE_PROBLEMS <= LIMIT_BATCH_ITEMS, "kilnd accepts more problems in one message");
+/* Messages of one batch in flight.  The multiplexer delays those that kilnd does not accept yet. */
 #define WINDOW_MAX 8u
 
 /* ---- one ---- */
@@ -29,14 +28,14 @@ static enum kiln_code get_one(struct kiln_client *client, const struct question 
         rc = problem_from_public(problem, &p, &failure->err);
     if (rc)
         return rc;
-    uint8_t room[ASK_FRAME_MAX(1)], wire[PROBLEM_WIRE_SIZE];
+    uint8_t storage[ASK_FRAME_MAX(1)], wire[PROBLEM_WIRE_SIZE];
     struct buffer problems = { .data = wire, .capacity = sizeof(wire), .limit = sizeof(wire) };
     WAITER_AUTO struct waiter waiter;
     __attribute__((cleanup(ask_done))) struct ask ask;
     struct kiln_tuned *tuned = NULL;
     waiter_init(&waiter);
     ask_init(&ask, question, &tuned, &waiter);
-    client_frame_init_in(&ask.frame, room, sizeof(room));
+    client_frame_init_in(&ask.frame, storage, sizeof(storage));
     problem_write(&problems, &p);
     ask_write(&ask, buffer_view(&problems), 1);
     rc = ask_end(&ask, multiplexer_call(client->multiplexer, &ask.request, deadline_ns), failure);
@@ -85,12 +84,12 @@ int kiln_perf_get(struct kiln_client *client, const struct kiln_problem *problem
 struct batch {
     struct kiln_client *client;          /* borrowed */
     const struct kiln_problem *problems; /* borrowed */
-    size_t count, next;                  /* next: the first not asked for */
+    size_t count, next;                  /* |next|: the first problem not requested */
     struct question question;
     struct waiter waiter;
     struct kiln_tuned **tuned; /* owned, and the records in it */
     struct ask asks[WINDOW_MAX];
-    uint8_t wire[MESSAGE_PROBLEMS * PROBLEM_WIRE_SIZE]; /* of the message being written */
+    uint8_t wire[MESSAGE_PROBLEMS * PROBLEM_WIRE_SIZE]; /* the problems of the current message */
 };
 
 static void batch_destroy(struct batch *b)
@@ -145,8 +144,8 @@ static enum kiln_code ask_next(struct batch *b, struct ask *ask, struct kiln_err
     return multiplexer_submit(b->client->multiplexer, &ask->request, err);
 }
 
-/* Ends what has been answered and asks on in its place. */
-static enum kiln_code go_on(struct batch *b, bool *ret_waits, struct failure *failure)
+/* Finishes the answered messages, and sends the next ones in their places. */
+static enum kiln_code continue_batch(struct batch *b, bool *ret_waits, struct failure *failure)
 {
     enum kiln_code rc = KILN_OK;
     *ret_waits = false;
@@ -166,11 +165,11 @@ static enum kiln_code go_on(struct batch *b, bool *ret_waits, struct failure *fa
 static enum kiln_code run_batch(struct batch *b, uint64_t deadline_ns, struct failure *failure)
 {
     bool waits;
-    enum kiln_code rc = go_on(b, &waits, failure);
+    enum kiln_code rc = continue_batch(b, &waits, failure);
     while (!rc && waits) {
         rc = multiplexer_wait(b->client->multiplexer, &b->waiter, deadline_ns, &failure->err);
         if (!rc)
-            rc = go_on(b, &waits, failure);
+            rc = continue_batch(b, &waits, failure);
     }
     return rc;
 }
@@ -214,7 +213,7 @@ static enum kiln_code get_many(struct kiln_client *client, const struct kiln_tun
     if (rc)
         return rc;
     memcpy(ret_tuned, b->tuned, asked->count * sizeof(struct kiln_tuned *));
-    b->next = 0; /* the caller's from here */
+    b->next = 0; /* the records belong to the caller now */
     return KILN_OK;
 }
 

@@ -344,7 +344,7 @@ TEST(fetch, refuses_a_descriptor_that_is_no_memfd)
 
 TEST(fetch, refuses_a_memfd_of_another_size_than_stated)
 {
-    refuse(*state, give_shorter, "kilnd states 100001 bytes and sends a memfd of 100000");
+    refuse(*state, give_shorter, "100001 bytes");
 }
 
 TEST(fetch, refuses_an_index_beyond_the_descriptors)
@@ -352,10 +352,7 @@ TEST(fetch, refuses_an_index_beyond_the_descriptors)
     refuse(*state, give_second, "names descriptor 1 of 1");
 }
 
-TEST(fetch, refuses_objects_of_impossible_size)
-{
-    refuse(*state, give_giant, "offers a code object");
-}
+TEST(fetch, refuses_objects_of_impossible_size) { refuse(*state, give_giant, "code object"); }
 
 TEST(fetch, refuses_empty_objects) { refuse(*state, give_nothing, "code object of 0 bytes"); }
 

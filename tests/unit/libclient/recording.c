@@ -292,11 +292,13 @@ TEST(recording, an_invalid_recording_is_refused)
     f->recording.size = 8;
     refused(f, find_put(f), "kiln_recording.size");
     f->recording.size = sizeof(f->recording);
+    f->recording.database_id = "gfx90a68";
     f->recording.timeout_ms = -1;
     refused(f, find_put(f), "-1");
     f->recording.timeout_ms = 0;
     f->problem.c = 0;
     refused(f, find_put(f), "in_channels");
+    f->problem.c = 1;
     refused(f, kiln_find_put(NULL, &f->problem, &f->recording, &f->err), "no client");
 }
 

@@ -510,9 +510,9 @@ TEST(tuning, an_answer_of_the_wrong_shape_is_refused)
     f->copies = 0;
     nonsense(f, "0 problems");
     f->more_counted = 1;
-    nonsense(f, "add up");
+    nonsense(f, "match");
     f->more_counted = -1;
-    nonsense(f, "add up");
+    nonsense(f, "match");
 }
 
 TEST(tuning, a_record_that_can_be_none_is_refused)
