@@ -15,15 +15,15 @@
 
 #define MS 1000000ull
 
-/* ---- what was asked ---- */
+/* ---- options ---- */
 
-static enum kiln_code check_range(const char *name, int value, int least, int most,
+static enum kiln_code check_range(const char *name, int value, int min, int max,
                                   struct kiln_err *err)
 {
-    if (value >= least && value <= most)
+    if (value >= min && value <= max)
         return KILN_OK;
     return kiln_fail(err, KILN_INVALID, "kiln_conv_options.%s is %d: give %d to %d", name, value,
-                     least, most);
+                     min, max);
 }
 
 static enum kiln_code read_options(const struct kiln_conv_options *given,
@@ -52,7 +52,7 @@ static enum kiln_code read_options(const struct kiln_conv_options *given,
     return rc;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 uint64_t work_deadline(const struct work *work)
 {
@@ -112,8 +112,8 @@ static enum kiln_code list_solvers(struct work *work, struct kiln_err *err)
     return KILN_OK;
 }
 
-/* MIOpen's DB_CLEAN. */
-static enum kiln_code clean(struct work *work, struct kiln_err *err)
+/* KILN_ENFORCE_DB_CLEAN: removes the user's perf records of the problem. */
+static enum kiln_code clean_records(struct work *work, struct kiln_err *err)
 {
     struct kiln_error e;
     char json[1024], line[512], *reply = NULL;
@@ -154,7 +154,7 @@ enum kiln_code work_init(struct work *work, const struct kiln_conv_options *opti
     if (!work->result)
         return kiln_fail(err, KILN_NO_MEMORY, "no memory for results");
     if (is_clean(work))
-        rc = clean(work, err);
+        rc = clean_records(work, err);
     return rc ? rc : list_solvers(work, err);
 }
 
@@ -167,7 +167,7 @@ void work_done(struct work *work)
     kiln_conv_result_free(work->result);
 }
 
-/* ---- how it goes ---- */
+/* ---- progress and results ---- */
 
 bool work_is_winograd(const struct kiln_solution *solution)
 {

@@ -198,7 +198,7 @@ TEST(conv, without_a_reference_nothing_is_measured)
     assert_says(f->err.text, "compiler");
     CONV_USE(f, lazy);
     assert_int_equal(conv_find(f), KILN_E_GPU_FAULT);
-    assert_says(f->err.text, "no number");
+    assert_says(f->err.text, "numbers");
     assert_int_equal(f->put_count, 0);
 }
 
@@ -354,7 +354,7 @@ TEST(conv, tensors_of_the_callers_are_used_and_checked)
     values[5] = NAN;
     must(kiln_memory_write(memory[1], values, 64, &f->err), f->err);
     assert_int_equal(conv_find(f), KILN_E_INVALID);
-    assert_says(f->err.text, "no number");
+    assert_says(f->err.text, "numbers");
     for (int i = 0; i < 3; i++)
         kiln_memory_destroy(memory[i]);
 }

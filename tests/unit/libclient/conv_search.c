@@ -54,12 +54,12 @@ static uint64_t now_ns(void *context)
     return (uint64_t)(((struct fixture *)context)->now_ms * 1e6);
 }
 
-static bool has_room(void *context)
+static bool is_ready(void *context)
 {
     return ((struct fixture *)context)->in_flight < IN_FLIGHT_MAX;
 }
 
-static enum kiln_code ask(void *context, size_t trial, struct kiln_err *err)
+static enum kiln_code request_trial(void *context, size_t trial, struct kiln_err *err)
 {
     struct fixture *f = context;
     (void)err;
@@ -68,8 +68,8 @@ static enum kiln_code ask(void *context, size_t trial, struct kiln_err *err)
     return KILN_OK;
 }
 
-static enum kiln_code next(void *context, uint64_t deadline_ns, size_t *ret_trial,
-                           enum kiln_code *ret_code, struct kiln_err *why, struct kiln_err *err)
+static enum kiln_code next_trial(void *context, uint64_t deadline_ns,
+                                 struct search_arrival *ret_next, struct kiln_err *err)
 {
     struct fixture *f = context;
     assert_true(f->in_flight > 0);
@@ -79,10 +79,10 @@ static enum kiln_code next(void *context, uint64_t deadline_ns, size_t *ret_tria
     }
     f->now_ms += COMPILE_MS;
     f->compiles++;
-    *ret_trial = f->asked[0];
+    ret_next->trial = f->asked[0];
     memmove(f->asked, f->asked + 1, --f->in_flight * sizeof(f->asked[0]));
-    if (is(trial_of(f, *ret_trial)->config, f->refused))
-        *ret_code = kiln_fail(why, KILN_COMPILE_FAILED, "error: no such register");
+    if (is(trial_of(f, ret_next->trial)->config, f->refused))
+        ret_next->code = kiln_fail(&ret_next->why, KILN_COMPILE_FAILED, "error: no such register");
     else
         f->held++;
     return KILN_OK;
@@ -149,9 +149,9 @@ static bool reported(void *context, const struct search_trial *trial)
 
 static const struct search_ops ops = {
     .now_ns = now_ns,
-    .has_room = has_room,
-    .ask = ask,
-    .next = next,
+    .is_ready = is_ready,
+    .ask = request_trial,
+    .next = next_trial,
     .clear = clear,
     .time = take_time,
     .check = check,
@@ -552,7 +552,7 @@ TEST(conv_search, a_journal_that_is_too_long_is_named)
     close(fd);
     assert_int_equal(journal_read(f->journal, &f->search, &f->err), KILN_FULL);
     assert_says(f->err.text, f->directory);
-    assert_says(f->err.text, "deleted");
+    assert_says(f->err.text, "delete");
 }
 
 TEST(conv_search, damaged_lines_are_passed_over)

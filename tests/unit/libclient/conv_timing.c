@@ -34,7 +34,7 @@ static int set_up(void **state)
 {
     static struct fixture f;
     f = (struct fixture){ .source = { .launch = launch, .context = &f },
-                          .limits = { .most_ms = 1000, .samples = 20 },
+                          .limits = { .limit_ms = 1000, .samples = 20 },
                           .one_ms = 1 };
     *state = &f;
     return 0;
@@ -145,7 +145,7 @@ TEST(conv_timing, no_sample_begins_after_the_time_is_spent)
 {
     struct fixture *f = *state;
     f->one_ms = 10;
-    f->limits.most_ms = 35;
+    f->limits.limit_ms = 35;
     take(f);
     assert_int_equal(f->timing.samples, 4);
 }

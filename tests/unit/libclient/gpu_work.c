@@ -128,7 +128,7 @@ TEST(gpu, a_code_object_that_cannot_be_loaded_says_why)
     made.object = bytes_of_text("no code object");
     expect_no_run(d, &made, KILN_E_CORRUPT, "that are no 64-bit ELF file");
     made.object = (struct bytes){ 0 };
-    expect_no_run(d, &made, KILN_E_INVALID, "came without code objects");
+    expect_no_run(d, &made, KILN_E_INVALID, "code objects");
     made = gpu_scale();
     made.entry = "absent";
     expect_no_run(d, &made, KILN_E_CORRUPT, "finds no kernel 'absent'");
