@@ -61,7 +61,8 @@ static enum kiln_code find_function(struct kiln_run *run, uint32_t index, struct
     const struct plan_content *c = run->plan->content;
     const struct plan_launch *l = &c->launches[index];
     struct kiln_device *device = run->device;
-    return device->ops->find(device, run->modules[l->object]->native, l->name, l->shared_bytes,
+    const struct device_entry_point entry = { .name = l->name, .shared_bytes = l->shared_bytes };
+    return device->ops->find(device, run->modules[l->object]->native, &entry,
                              &run->functions[index], err)
                ? kiln_while(err, "loading kernel %.12s of %s", c->objects[l->object].hex, c->solver)
                : KILN_OK;

@@ -120,18 +120,18 @@ TEST(gpu, a_code_object_that_cannot_be_loaded_says_why)
     struct made_plan made = gpu_scale();
 
     made.object = other;
-    expect_no_run(d, &made, KILN_E_CORRUPT, "does not take a code object of");
+    expect_no_run(d, &made, KILN_E_CORRUPT, "code object");
     assert_says(gpu.err.text, "(209)");
     assert_says(gpu.err.text, gpu.target);
     made.object = foreign;
-    expect_no_run(d, &made, KILN_E_CORRUPT, "it is for ELF machine");
+    expect_no_run(d, &made, KILN_E_CORRUPT, "ELF machine");
     made.object = bytes_of_text("no code object");
-    expect_no_run(d, &made, KILN_E_CORRUPT, "that are no 64-bit ELF file");
+    expect_no_run(d, &made, KILN_E_CORRUPT, "64-bit ELF");
     made.object = (struct bytes){ 0 };
     expect_no_run(d, &made, KILN_E_INVALID, "code objects");
     made = gpu_scale();
     made.entry = "absent";
-    expect_no_run(d, &made, KILN_E_CORRUPT, "finds no kernel 'absent'");
+    expect_no_run(d, &made, KILN_E_CORRUPT, "'absent'");
     assert_int_equal(gpu.fake->modules_ever, 1);
     kiln_device_close(d);
     free((void *)other.data);
@@ -147,7 +147,7 @@ TEST(gpu, a_plan_for_another_target_is_refused)
     struct made_plan made = gpu_scale();
     for (size_t i = 0; i < 4; i++) {
         made.target = gpu.is_cuda ? cuda[i] : hip[i];
-        expect_no_run(d, &made, KILN_E_INVALID, "the plan is for ");
+        expect_no_run(d, &made, KILN_E_INVALID, "plan");
         assert_says(gpu.err.text, made.target);
     }
     kiln_device_close(d);
@@ -208,7 +208,7 @@ TEST(gpu, dynamic_shared_memory_goes_as_far_as_the_device_allows)
     }
     if (gpu.is_cuda) {
         struct made_plan made = gpu_reverse(FAKE_GPU_SHARED_MAX + 4);
-        expect_no_run(d, &made, KILN_E_UNSUPPORTED, "'reverse' wants 232452 bytes of shared");
+        expect_no_run(d, &made, KILN_E_UNSUPPORTED, "232452");
     }
     kiln_device_close(d);
 }
