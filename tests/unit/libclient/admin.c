@@ -15,16 +15,16 @@ struct fixture {
 static void answer(struct fake_request *rq)
 {
     if (rq->header.type == MESSAGE_stats)
-        fake_reply(rq, MESSAGE_json, 0, rq->body, NULL, 0);
+        fake_reply(rq, MESSAGE_json, 0, rq->body);
     else if (rq->header.type == MESSAGE_clear)
         fake_reply_error(rq, KILN_DENIED, "'clear' needs an administrator", NULL);
     else if (rq->header.type == MESSAGE_status)
-        fake_reply(rq, MESSAGE_json, 0, bytes_of("a\0b", 3), NULL, 0);
+        fake_reply(rq, MESSAGE_json, 0, bytes_of("a\0b", 3));
     else if (rq->header.type == MESSAGE_config)
-        fake_reply(rq, MESSAGE_json, FRAME_MORE, bytes_of_text("{}"), NULL, 0);
+        fake_reply(rq, MESSAGE_json, FRAME_MORE, bytes_of_text("{}"));
     else
         for (int i = 0; i < 3; i++)
-            fake_reply(rq, MESSAGE_json, FRAME_MORE, bytes_of_text("{\"event\":\"x\"}"), NULL, 0);
+            fake_reply(rq, MESSAGE_json, FRAME_MORE, bytes_of_text("{\"event\":\"x\"}"));
 }
 
 static int set_up(void **state)

@@ -53,7 +53,8 @@ static void send_back(struct fake_request *rq, uint16_t flags, const char *json,
     int files[8];
     for (unsigned i = 0; i < count; i++)
         files[i] = fake_memfd(bytes_of(&"abcdefgh"[i], 1), true);
-    fake_reply(rq, MESSAGE_json, flags, bytes_of_text(json), files, count);
+    fake_reply_files(rq, MESSAGE_json, flags, bytes_of_text(json),
+                     (struct fake_files){ files, count });
     for (unsigned i = 0; i < count; i++)
         close(files[i]);
 }
@@ -77,15 +78,16 @@ static void answer(struct fake_request *rq)
         break;
     case MESSAGE_kernel_export:
         if (((struct fixture *)rq->daemon->context)->hostile) {
-            fake_reply(rq, MESSAGE_json, 0, bytes_of_text("{}"),
-                       &((struct fixture *)rq->daemon->context)->hostile, 1);
+            fake_reply_files(
+                rq, MESSAGE_json, 0, bytes_of_text("{}"),
+                (struct fake_files){ &((struct fixture *)rq->daemon->context)->hostile, 1 });
             break;
         }
-        fake_reply(rq, MESSAGE_json, 0, bytes_of("a\0b", 3), NULL, 0);
+        fake_reply(rq, MESSAGE_json, 0, bytes_of("a\0b", 3));
         break;
     case MESSAGE_kernel_import: break; /* never answers */
     case MESSAGE_package_verify: fake_hang_up(rq); break;
-    default: fake_reply(rq, MESSAGE_json, 0, rq->body, NULL, 0); break;
+    default: fake_reply(rq, MESSAGE_json, 0, rq->body); break;
     }
 }
 

@@ -256,7 +256,7 @@ static void lie_about_the_count(struct fake_request *rq)
     BUFFER_AUTO struct buffer body;
     buffer_init(&body, 100);
     message_kernels_write(&body, &m);
-    fake_reply(rq, MESSAGE_kernels, FRAME_MORE, buffer_view(&body), NULL, 0);
+    fake_reply(rq, MESSAGE_kernels, FRAME_MORE, buffer_view(&body));
 }
 
 static void refuse_the_whole(struct fake_request *rq)

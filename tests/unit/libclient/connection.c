@@ -15,10 +15,7 @@ struct fixture {
     atomic_uint left; /* handlers count down with it */
 };
 
-static void answer_ping(struct fake_request *rq)
-{
-    fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0);
-}
+static void answer_ping(struct fake_request *rq) { fake_pong(rq); }
 
 static int set_up(void **state)
 {
@@ -179,7 +176,7 @@ static void answer_the_one_before(struct fake_request *rq)
     struct fake_request late = *rq;
     late.header.request_id--; /* cancelled meanwhile: the id in between is the cancel's */
     late.header.request_id--;
-    fake_reply(&late, MESSAGE_pong, 0, rq->body, NULL, 0);
+    fake_reply(&late, MESSAGE_pong, 0, rq->body);
     answer_ping(rq);
 }
 
@@ -273,12 +270,12 @@ static void send_wrong_id(struct fake_request *rq)
 
 static void send_wrong_type(struct fake_request *rq)
 {
-    fake_reply(rq, MESSAGE_kernels, 0, rq->body, NULL, 0);
+    fake_reply(rq, MESSAGE_kernels, 0, rq->body);
 }
 
 static void send_short_body(struct fake_request *rq)
 {
-    fake_reply(rq, MESSAGE_pong, 0, bytes_of(rq->body.data, 3), NULL, 0);
+    fake_reply(rq, MESSAGE_pong, 0, bytes_of(rq->body.data, 3));
 }
 
 static void announce_too_much(struct fake_request *rq)

@@ -22,7 +22,7 @@ static const struct conv_solver *find_solver(const struct conv_fixture *f, struc
 
 static void reply(const struct fake_request *rq, uint16_t type, const struct buffer *body)
 {
-    fake_reply(rq, type, 0, buffer_view(body), NULL, 0);
+    fake_reply(rq, type, 0, buffer_view(body));
 }
 
 static void answer_solutions(struct conv_fixture *f, const struct fake_request *rq)
@@ -242,7 +242,7 @@ static void answer(struct fake_request *rq)
     case MESSAGE_tuning_get: answer_get(rq); break;
     case MESSAGE_tuning_remove:
         f->removals++;
-        fake_reply(rq, MESSAGE_json, 0, bytes_of_text(removed), NULL, 0);
+        fake_reply(rq, MESSAGE_json, 0, bytes_of_text(removed));
         break;
     default: fake_reply_error(rq, KILN_INVALID, "not expected", NULL);
     }

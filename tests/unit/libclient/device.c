@@ -62,7 +62,7 @@ static void answer(struct fake_request *rq)
                                  .objects = buffer_view(&objects) };
     message_planned_write(&body, &m);
     int fd = fake_memfd(f->binary, true);
-    fake_reply(rq, MESSAGE_planned, 0, buffer_view(&body), &fd, 1);
+    fake_reply_files(rq, MESSAGE_planned, 0, buffer_view(&body), (struct fake_files){ &fd, 1 });
     close(fd);
 }
 

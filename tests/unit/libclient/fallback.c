@@ -83,12 +83,10 @@ uint64_t __wrap_clock_monotonic_ns(void) { return __real_clock_monotonic_ns() + 
 
 /* ---- fixture ---- */
 
-static void pong(struct fake_request *rq) { fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0); }
-
 static void pong_of_engine(struct fake_request *rq)
 {
     fixture.answered++;
-    pong(rq);
+    fake_pong(rq);
 }
 
 static int set_up(void **state)
@@ -97,7 +95,7 @@ static int set_up(void **state)
     memset(&entry, 0, sizeof(entry));
     connect_errno = 0;
     ahead_ns = 0;
-    fixture.kilnd.handle = pong;
+    fixture.kilnd.handle = fake_pong;
     fixture.engine.handle = pong_of_engine;
     fake_daemon_start(&fixture.engine);
     setenv("KILN_FALLBACK_NOTICE", "off", 1);

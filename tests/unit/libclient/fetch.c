@@ -377,7 +377,7 @@ static void answer_with_what_is_prepared(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
     if (rq->header.type == MESSAGE_ping) {
-        fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0);
+        fake_pong(rq);
         return;
     }
     struct fake_results o = { 0 };

@@ -402,55 +402,57 @@ TEST(gpu, a_runtimes_status_becomes_the_code_that_says_what_to_do)
     kiln_device_close(d);
 }
 
-static int use_everything(struct kiln_device *d, struct gpu_work *work, struct kiln_stream **stream,
-                          struct kiln_event *events[2], struct kiln_memory **wrapped,
-                          struct kiln_error *err)
+struct everything { /* one object of each kind */
+    struct kiln_device *device;
+    struct gpu_work work;
+    struct kiln_stream *stream;
+    struct kiln_event *events[2];
+    struct kiln_memory *wrapped;
+};
+
+static int use_everything(struct everything *e, struct kiln_error *err)
 {
     struct made_plan made = gpu_reverse(65536);
     double ms;
-    int rc = gpu_work_start(d, &made, work, err);
+    int rc = kiln_device_open(gpu_name(1), &e->device, err);
     if (!rc)
-        rc = kiln_memory_wrap(d, kiln_memory_native(work->x), 4, wrapped, err);
+        rc = gpu_work_start(e->device, &made, &e->work, err);
     if (!rc)
-        rc = kiln_stream_create(d, stream, err);
+        rc = kiln_memory_wrap(e->device, kiln_memory_native(e->work.x), 4, &e->wrapped, err);
+    if (!rc)
+        rc = kiln_stream_create(e->device, &e->stream, err);
     for (int i = 0; !rc && i < 2; i++)
-        rc = kiln_event_create(d, &events[i], err);
+        rc = kiln_event_create(e->device, &e->events[i], err);
     if (!rc)
-        rc = kiln_event_record(events[0], *stream, err);
+        rc = kiln_event_record(e->events[0], e->stream, err);
     if (!rc)
-        rc = kiln_run_launch(work->run, &work->tensors, *stream, err);
+        rc = kiln_run_launch(e->work.run, &e->work.tensors, e->stream, err);
     if (!rc)
-        rc = kiln_event_record(events[1], *stream, err);
+        rc = kiln_event_record(e->events[1], e->stream, err);
     if (!rc)
-        rc = kiln_event_wait(events[1], err);
+        rc = kiln_event_wait(e->events[1], err);
     if (!rc)
-        rc = kiln_event_elapsed(events[0], events[1], &ms, err);
+        rc = kiln_event_elapsed(e->events[0], e->events[1], &ms, err);
     if (!rc)
-        rc = kiln_stream_finish(*stream, err);
+        rc = kiln_stream_finish(e->stream, err);
     if (!rc)
-        rc = kiln_memory_read(work->y, &(float){ 0 }, sizeof(float), err);
+        rc = kiln_memory_read(e->work.y, &(float){ 0 }, sizeof(float), err);
     return rc;
 }
 
-/* Everything once; whatever fails, everything is given back. */
-static int live_and_leave(struct kiln_error *err)
+/* Uses everything once, and releases everything even if a call failed. */
+static int use_and_release(struct kiln_error *err)
 {
-    struct kiln_device *d = NULL;
-    struct gpu_work work = { .run = NULL };
-    struct kiln_stream *stream = NULL;
-    struct kiln_event *events[2] = { NULL, NULL };
-    struct kiln_memory *wrapped = NULL;
-    int rc = kiln_device_open(gpu_name(1), &d, err);
-    if (!rc)
-        rc = use_everything(d, &work, &stream, events, &wrapped, err);
+    struct everything e = { .device = NULL };
+    int rc = use_everything(&e, err);
     gpu.fake->fail_at = 0;
-    kiln_memory_destroy(wrapped);
-    kiln_event_destroy(events[0]);
-    kiln_event_destroy(events[1]);
-    kiln_stream_destroy(stream);
-    if (work.plan)
-        gpu_work_end(&work);
-    kiln_device_close(d);
+    kiln_memory_destroy(e.wrapped);
+    kiln_event_destroy(e.events[0]);
+    kiln_event_destroy(e.events[1]);
+    kiln_stream_destroy(e.stream);
+    if (e.work.plan)
+        gpu_work_end(&e.work);
+    kiln_device_close(e.device);
     return rc;
 }
 
@@ -458,13 +460,13 @@ TEST(gpu, every_call_that_fails_is_reported_and_leaves_nothing)
 {
     unsigned failed = 0, passed_over = 0;
     gpu.fake->fail_status = 999;
-    must(live_and_leave(&gpu.err), gpu.err);
+    must(use_and_release(&gpu.err), gpu.err);
     unsigned calls = gpu.fake->calls;
     assert_int_equal(gpu_live(), 0);
     for (unsigned n = 1; n <= calls; n++) {
         struct kiln_error err = { 0 };
         gpu.fake->fail_at = n;
-        int rc = live_and_leave(&err);
+        int rc = use_and_release(&err);
         assert_int_equal(gpu_live(), 0);
         failed += rc != KILN_E_OK;
         passed_over += rc == KILN_E_OK;

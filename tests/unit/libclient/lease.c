@@ -47,7 +47,7 @@ static void answer(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
     if (rq->header.type == MESSAGE_ping) {
-        fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0);
+        fake_pong(rq);
         return;
     }
     read_request(f, rq);
@@ -61,7 +61,7 @@ static void answer(struct fake_request *rq)
     struct message_leased taken = { .state = LEASE_RESULT_TAKEN };
     message_leased_write(&body, f->taken ? &taken : &f->answer);
     f->taken -= f->taken > 0;
-    fake_reply(rq, f->type, 0, buffer_view(&body), NULL, 0);
+    fake_reply(rq, f->type, 0, buffer_view(&body));
 }
 
 static int set_up(void **state)

@@ -72,7 +72,7 @@ static void answer_tuning(const struct fake_request *rq)
     else
         message_leased_write(&body, &leased);
     fake_reply(rq, rq->header.type == MESSAGE_tuning_put ? MESSAGE_recorded : MESSAGE_leased, 0,
-               buffer_view(&body), NULL, 0);
+               buffer_view(&body));
 }
 
 static void answer(struct fake_request *rq)
@@ -101,7 +101,7 @@ static void answer(struct fake_request *rq)
     m.kernels = buffer_view(&kernels);
     m.objects = buffer_view(&objects);
     message_planned_write(&body, &m);
-    fake_reply(rq, MESSAGE_planned, 0, buffer_view(&body), NULL, 0);
+    fake_reply(rq, MESSAGE_planned, 0, buffer_view(&body));
 }
 
 static int set_up(void **state)

@@ -46,7 +46,7 @@ static void record(struct fake_request *rq)
     buffer_init(&body, 100);
     struct message_recorded m = { .count = f->asked.count + (uint32_t)f->more };
     message_recorded_write(&body, &m);
-    fake_reply(rq, MESSAGE_recorded, 0, buffer_view(&body), NULL, 0);
+    fake_reply(rq, MESSAGE_recorded, 0, buffer_view(&body));
 }
 
 static int set_up(void **state)
@@ -315,14 +315,12 @@ TEST(recording, kilnds_refusal_is_reported)
     assert_string_equal(f->err.text, "only members of kiln-publish may");
 }
 
-static void pong(struct fake_request *rq) { fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0); }
-
 TEST(recording, only_the_right_confirmation_is_taken)
 {
     struct fixture *f = *state;
     f->more = -1;
     assert_int_equal(perf_put(f), KILN_E_CORRUPT);
     assert_says(f->err.text, "2 measurements");
-    f->daemon.handle = pong;
+    f->daemon.handle = fake_pong;
     assert_int_equal(perf_put(f), KILN_E_CORRUPT);
 }

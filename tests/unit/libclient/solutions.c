@@ -52,7 +52,7 @@ static void answer_solutions(struct fixture *f, const struct fake_request *rq)
         buffer_put_u8(&list, 0);
     const struct message_solved m = { .count = f->count, .solutions = buffer_view(&list) };
     message_solved_write(&body, &m);
-    fake_reply(rq, MESSAGE_solved, 0, buffer_view(&body), NULL, 0);
+    fake_reply(rq, MESSAGE_solved, 0, buffer_view(&body));
 }
 
 /* Every third candidate is valid. */
@@ -84,7 +84,7 @@ static void answer_configs(struct fixture *f, const struct fake_request *rq)
     m.next += (uint32_t)f->wrong_next;
     m.configs = buffer_view(&list);
     message_candidates_write(&body, &m);
-    fake_reply(rq, MESSAGE_candidates, 0, buffer_view(&body), NULL, 0);
+    fake_reply(rq, MESSAGE_candidates, 0, buffer_view(&body));
 }
 
 static void answer(struct fake_request *rq)

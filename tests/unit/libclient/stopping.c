@@ -65,7 +65,7 @@ static bool is_stopping(struct fake_request *rq)
 static void refuse_or_pong(struct fake_request *rq)
 {
     if (!is_stopping(rq)) {
-        fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0);
+        fake_pong(rq);
         return;
     }
     fake_reply_error(rq, KILN_UNAVAILABLE, "kilnd is stopping", NULL);
@@ -194,11 +194,11 @@ static void finish_the_first_and_put_off_the_second(struct fake_request *rq)
         return;
     }
     if (!is_stopping(rq)) {
-        fake_reply(rq, MESSAGE_pong, 0, rq->body, NULL, 0);
+        fake_pong(rq);
         return;
     }
     fake_reply_error(rq, KILN_UNAVAILABLE, "kilnd is stopping", NULL);
-    fake_reply(&first, MESSAGE_pong, 0, first.body, NULL, 0);
+    fake_pong(&first);
     last_answer(rq);
 }
 

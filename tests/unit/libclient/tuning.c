@@ -80,7 +80,7 @@ static void answer(struct fake_request *rq)
         body.data[f->flip] ^= 0x41;
     if (f->keep < body.size)
         body.size = f->keep;
-    fake_reply(rq, f->type, f->flags, buffer_view(&body), NULL, 0);
+    fake_reply(rq, f->type, f->flags, buffer_view(&body));
 }
 
 static void put_off_or_answer(struct fake_request *rq)
