@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * Looks FindDb and PerfDb records up, through libkiln alone: lines "find ID KEY" and "perf ID KEY"
- * on standard input, what is known on standard output, "-" where nothing is; "keep ID KEY" records
- * what a user measured, and says so, or why not.  One program linked with libkiln.a, which has the
- * databases inside, and one with libkiln.so, which asks kilnd.  With an argument it tells in the
- * end how long the first answer took from main on.
+ * Looks up FindDb and PerfDb records through libkiln.  Reads lines "find ID KEY" and "perf ID KEY"
+ * from standard input, and prints each record, or "-" if there is none.  "keep ID KEY" records a
+ * measurement and prints "kept" or the error.  One program is linked with libkiln.a, which has the
+ * databases inside, and one with libkiln.so, which asks kilnd.  With an argument, it finally prints
+ * how long the first answer took since the start of main.
  */
 #include "engine/miopen/problem_key.h"
 
@@ -69,7 +69,7 @@ static bool keep(struct kiln_client *client, const struct kiln_problem *problem,
     return true;
 }
 
-/* False: it could not be asked. */
+/* False if the look-up failed. */
 static bool look_up(struct kiln_client *client, const char *kind, const char *id, const char *key)
 {
     bool is_find = strcmp(kind, "perf") != 0;

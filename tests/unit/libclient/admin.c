@@ -53,7 +53,7 @@ static int ask(struct fixture *f, const char *request, const char *json, char **
     return kiln_admin(f->client, &call, ret_json, &f->err);
 }
 
-TEST(admin, json_goes_out_and_comes_back)
+TEST(admin, json_is_sent_and_returned_unchanged)
 {
     struct fixture *f = *state;
     char *json = NULL;
@@ -65,7 +65,7 @@ TEST(admin, json_goes_out_and_comes_back)
     kiln_free(json);
 }
 
-TEST(admin, refusals_and_nonsense_are_reported_apart)
+TEST(admin, refusals_and_damaged_answers_have_different_codes)
 {
     struct fixture *f = *state;
     char *json = NULL;
@@ -104,7 +104,7 @@ static int until_third(void *context, const char *json)
     return ++f->events == 3;
 }
 
-TEST(admin, events_come_until_the_caller_has_enough)
+TEST(admin, events_come_until_the_callback_stops_them)
 {
     struct fixture *f = *state;
     must(kiln_events(f->client, -1, until_third, f, &f->err), f->err);
@@ -118,7 +118,7 @@ static int for_ever(void *context, const char *json)
     return 0;
 }
 
-TEST(admin, events_end_when_the_time_is_over)
+TEST(admin, events_end_with_the_time_out)
 {
     struct fixture *f = *state;
     assert_int_equal(kiln_events(f->client, 30, for_ever, f, &f->err), KILN_E_TIMED_OUT);
@@ -132,7 +132,7 @@ static int kill_the_daemon(void *context, const char *json)
     return 0;
 }
 
-TEST(admin, events_end_when_the_daemon_goes)
+TEST(admin, events_end_when_the_daemon_exits)
 {
     struct fixture *f = *state;
     int rc = kiln_events(f->client, -1, kill_the_daemon, f, &f->err);

@@ -73,7 +73,7 @@ static int get(struct fixture *f, const char *text)
     return (int)(v - f->values);
 }
 
-TEST(answer_cache, gives_back_what_was_put_in)
+TEST(answer_cache, the_cache_returns_what_was_put_in)
 {
     struct fixture *f = *state;
     put(f, "a", 0, 10);
@@ -85,7 +85,7 @@ TEST(answer_cache, gives_back_what_was_put_in)
     assert_int_equal(answer_cache_hits(f->cache), 2);
 }
 
-TEST(answer_cache, forgets_the_least_recently_used_first)
+TEST(answer_cache, the_cache_evicts_the_least_recently_used_answer)
 {
     struct fixture *f = *state;
     put(f, "a", 0, 1);
@@ -100,7 +100,7 @@ TEST(answer_cache, forgets_the_least_recently_used_first)
     assert_int_equal(answer_cache_count(f->cache), 3);
 }
 
-TEST(answer_cache, stays_within_its_bytes)
+TEST(answer_cache, the_cache_stays_within_its_bytes)
 {
     struct fixture *f = *state;
     put(f, "a", 0, 600 << 10);
@@ -112,7 +112,7 @@ TEST(answer_cache, stays_within_its_bytes)
     assert_int_equal(answer_cache_count(f->cache), 1);
 }
 
-TEST(answer_cache, a_newer_answer_replaces_the_older)
+TEST(answer_cache, a_newer_answer_replaces_the_older_one)
 {
     struct fixture *f = *state;
     put(f, "a", 0, 1);
@@ -123,7 +123,7 @@ TEST(answer_cache, a_newer_answer_replaces_the_older)
     assert_int_equal(answer_cache_count(f->cache), 1);
 }
 
-TEST(answer_cache, reports_kinds_and_splits_of_the_same_bytes_apart)
+TEST(answer_cache, identities_with_the_same_bytes_differ_by_kind_and_parts)
 {
     struct fixture *f = *state;
     struct bytes one[] = { bytes_of_text("ab"), bytes_of_text("c") };
@@ -138,7 +138,7 @@ TEST(answer_cache, reports_kinds_and_splits_of_the_same_bytes_apart)
     assert_null(answer_cache_get(f->cache, &c));
 }
 
-TEST(answer_cache, compares_long_texts_to_the_last_byte)
+TEST(answer_cache, long_identities_are_compared_to_the_last_byte)
 {
     struct fixture *f = *state;
     char text[5000];
@@ -154,7 +154,7 @@ TEST(answer_cache, compares_long_texts_to_the_last_byte)
     assert_int_equal(get(f, text), 0);
 }
 
-TEST(answer_cache, keeps_nothing_when_reported_to_have_no_room)
+TEST(answer_cache, a_cache_of_no_entries_stores_nothing)
 {
     struct fixture *f = *state;
     struct kiln_err err = KILN_ERR_INIT;
@@ -179,7 +179,7 @@ static void *hammer(void *argument)
     return NULL;
 }
 
-TEST(answer_cache, may_be_used_by_many_threads_at_once)
+TEST(answer_cache, many_threads_may_use_the_cache_at_once)
 {
     struct fixture *f = *state;
     pthread_t threads[4];
@@ -217,7 +217,7 @@ static void put_two(struct fixture *f, enum answer_kind kind, const char *first,
     answer_cache_put(f->cache, &id, &(struct answer){ &f->values[0], &ops, 10 });
 }
 
-TEST(answer_cache, forgets_what_begins_with_one_part)
+TEST(answer_cache, forgetting_drops_the_identities_that_begin_with_a_part)
 {
     struct fixture *f = *state;
     put_two(f, ANSWER_PLAN, "a", "1");

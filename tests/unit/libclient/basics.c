@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors, problems and device names: the small pure parts. */
+/* Errors, problems and device names. */
 #include "libclient/device/uri.h"
 #include "libclient/failure.h"
 #include "tests/support/test.h"
@@ -119,7 +119,7 @@ TEST(plain, a_driver_line_says_how_to_run_its_problems)
     assert_string_equal(line.solver, "ConvDirectNaive");
 }
 
-TEST(plain, words_mean_what_a_line_of_them_means)
+TEST(plain, driver_arguments_mean_the_same_as_a_line_of_them)
 {
     static const char *const words[] = { "/opt/my tools/MIOpenDriver", "conv", "-m", "trans",
                                          "-k8" };

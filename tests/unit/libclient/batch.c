@@ -10,12 +10,12 @@
 
 struct seen {
     unsigned calls;
-    unsigned enough; /* after so many it is stopped; 0: never */
+    unsigned enough; /* the callback stops the batch at this call; 0: never */
     size_t order[ITEMS];
     int codes[ITEMS];
     struct kiln_kernel *kept[ITEMS];
     struct kiln_error last;
-    struct kiln_client *client; /* asked from within the callback, if there is one */
+    struct kiln_client *client; /* the callback fetches with this client; NULL: it does not */
     const char *ask;
 };
 
@@ -101,7 +101,7 @@ static int batch(struct fixture *f, size_t count) { return fetch_keys(f, count, 
 
 /* ---- handlers ---- */
 
-/* The batch's keys, in |ret_keys|; how many. */
+/* Reads the batch's keys; returns their number. */
 static uint32_t read_batch(const struct fake_request *rq, struct digest ret_keys[ITEMS])
 {
     struct reader r = reader_of(rq->body);
@@ -128,7 +128,7 @@ static void answer_single(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-/* Odd ones first, by memfd and in one frame; then the even ones, inline, in another. */
+/* Answers odd items first, as memfds in one frame; then even items, inline in another frame. */
 static void answer_out_of_order(struct fake_request *rq)
 {
     static struct digest keys[ITEMS];
@@ -160,7 +160,7 @@ static void answer_out_of_order(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-#define LARGE 6000 /* so many kernels of it that they fill more than one block */
+#define LARGE 6000 /* bytes of a kernel; a batch of them fills more than one block */
 
 static void fill_large(uint8_t content[LARGE], const struct digest *key)
 {
@@ -203,7 +203,7 @@ static void answer_failures(struct fake_request *rq)
     fake_results_reply(&o, rq, 0, NULL, 0);
 }
 
-/* Half of the answers, then the connection dies; everything on the second try. */
+/* Sends half of the answers and breaks the connection; answers everything the second time. */
 static void die_half_way(struct fake_request *rq)
 {
     struct fixture *f = rq->daemon->context;
@@ -294,7 +294,7 @@ TEST(batch, many_large_kernels_outlive_their_batch_and_client_one_by_one)
 
     assert_int_equal(f->seen.calls, ITEMS);
     for (size_t n = 0; n < ITEMS; n++) {
-        size_t i = n * 7 % ITEMS; /* in no order of theirs */
+        size_t i = n * 7 % ITEMS; /* in a shuffled order */
         uint8_t expected[LARGE];
         struct digest key = fake_key((unsigned)i + 1);
         fill_large(expected, &key);
@@ -333,7 +333,7 @@ TEST(batch, the_callback_may_ask_the_same_client)
     assert_int_equal(f->daemon.requests, 2);
 }
 
-/* By what comes from the daemon, and by what the table has, or the question, alone. */
+/* First with answers of the daemon, then with answers of the cache. */
 TEST(batch, the_callback_may_stop_the_batch)
 {
     struct fixture *f = *state;
@@ -345,7 +345,7 @@ TEST(batch, the_callback_may_stop_the_batch)
         assert_int_equal(seen.calls, 3);
         for (size_t i = 0; i < ITEMS; i++)
             kiln_kernel_unref(seen.kept[i]);
-        must(batch(f, 20), f->err); /* its client goes on */
+        must(batch(f, 20), f->err); /* the client still works */
         assert_int_equal(f->seen.calls, 20 * (turn + 1));
         for (size_t i = 0; i < ITEMS; i++)
             kiln_kernel_unref(KILN_TAKE(f->seen.kept[i]));
@@ -357,7 +357,7 @@ TEST(batch, the_callback_may_stop_the_batch)
     assert_int_equal(f->seen.calls, 1);
 }
 
-TEST(batch, failures_are_each_items_own)
+TEST(batch, a_failed_item_does_not_fail_its_batch)
 {
     struct fixture *f = *state;
     start(f, answer_failures);
@@ -398,7 +398,7 @@ TEST(batch, each_item_is_reported_once_though_the_connection_dies_half_way)
         assert_non_null(f->seen.kept[i]);
 }
 
-TEST(batch, nonsense_ends_the_batch)
+TEST(batch, a_damaged_answer_ends_the_batch)
 {
     void (*const handlers[])(struct fake_request *) = { answer_too_few, answer_one_twice,
                                                         answer_a_stranger, lie_about_the_count };
@@ -418,7 +418,7 @@ TEST(batch, nonsense_ends_the_batch)
     }
 }
 
-TEST(batch, a_refusal_of_the_whole_is_returned)
+TEST(batch, a_refusal_of_the_whole_batch_is_returned)
 {
     struct fixture *f = *state;
     start(f, refuse_the_whole);
@@ -450,7 +450,7 @@ TEST(batch, an_empty_batch_asks_nothing)
     assert_int_equal(f->daemon.connections, 0);
 }
 
-/* Sources of a megabyte: no message holds them all. */
+/* With sources of a megabyte, one message cannot hold the batch. */
 static void answer_any_source(struct fake_request *rq)
 {
     struct reader r = reader_of(rq->body);
@@ -483,7 +483,7 @@ TEST(batch, large_sources_are_spread_over_messages)
                                                   .source = text,
                                                   .source_size = 1 << 20 };
     }
-    sources[3].source_size = 9 << 20; /* beyond any message: fails alone */
+    sources[3].source_size = 9 << 20; /* larger than any message: only this item fails */
     sources[4].target = NULL;
     start(f, answer_any_source);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The shared connection: hello, time-outs, reconnecting, nonsense, fork, threads. */
+/* The shared connection: hello, time-outs, reconnecting, damaged answers, fork, threads. */
 #include "common/clock.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
@@ -12,7 +12,7 @@ struct fixture {
     struct fake_daemon daemon;
     struct kiln_client *client;
     struct kiln_error err;
-    atomic_uint left; /* handlers count down with it */
+    atomic_uint left; /* counted by the handlers */
 };
 
 static void answer_ping(struct fake_request *rq) { fake_pong(rq); }
@@ -41,7 +41,7 @@ static void start(struct fixture *f, void (*handle)(struct fake_request *))
     f->client = fake_daemon_serve(&f->daemon, handle, f);
 }
 
-static atomic_uint connects; /* attempts of this process */
+static atomic_uint connects; /* attempts to connect by this process */
 
 int __real_connect(int fd, const struct sockaddr *address, socklen_t size);
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t size);
@@ -84,7 +84,7 @@ TEST(connection, an_absent_daemon_fails_at_once_and_says_how_to_start_one)
     assert_int_equal(s.daemon_pid, 0);
 }
 
-TEST(connection, the_status_says_who_serves)
+TEST(connection, the_status_reports_which_server_answers)
 {
     struct fixture *f = *state;
     start(f, answer_ping);
@@ -150,7 +150,7 @@ TEST(connection, a_socket_path_that_is_too_long_is_refused_when_opening)
 
 static void keep_silent(struct fake_request *rq) { (void)rq; }
 
-TEST(connection, silence_is_a_time_out_and_the_daemon_is_reported)
+TEST(connection, a_silent_daemon_times_out_and_the_status_says_so)
 {
     struct fixture *f = *state;
     start(f, keep_silent);
@@ -174,7 +174,8 @@ static void answer_the_one_before(struct fake_request *rq)
     if (atomic_fetch_add(&f->left, 1) == 0)
         return;
     struct fake_request late = *rq;
-    late.header.request_id--; /* cancelled meanwhile: the id in between is the cancel's */
+    late.header
+        .request_id--; /* the cancelled request; the id in between is that of the cancel message */
     late.header.request_id--;
     fake_reply(&late, MESSAGE_pong, 0, rq->body);
     answer_ping(rq);
@@ -302,7 +303,7 @@ static void send_error_without_code(struct fake_request *rq)
     fake_reply_error(rq, KILN_OK, "fine", NULL);
 }
 
-TEST(connection, nonsense_fails_the_request_and_the_next_one_gets_a_new_connection)
+TEST(connection, a_damaged_answer_fails_its_request_and_closes_the_connection)
 {
     void (*const handlers[])(struct fake_request *) = {
         send_noise,      send_wrong_id,     send_wrong_type,
@@ -339,7 +340,7 @@ TEST(connection, the_daemons_last_word_on_a_connection_is_passed_on)
     assert_int_equal(ping(f, 0), KILN_E_BUSY);
     assert_says(f->err.text, "too many");
 
-    assert_int_equal(ping(f, 0), KILN_E_BUSY); /* by a new one */
+    assert_int_equal(ping(f, 0), KILN_E_BUSY); /* from the new connection */
     assert_int_equal(f->daemon.connections, 2);
 }
 
@@ -371,7 +372,7 @@ TEST(connection, a_forked_child_is_reported_to_open_its_own_client)
     int how;
     assert_int_equal(waitpid(child, &how, 0), child);
     assert_int_equal(how, 0);
-    must(ping(f, 0), f->err); /* the parent's connection is as it was */
+    must(ping(f, 0), f->err); /* the parent's connection still works */
     assert_int_equal(f->daemon.connections, 1);
 }
 
@@ -426,7 +427,7 @@ TEST(connection, threads_survive_a_connection_that_keeps_breaking)
     assert_true(f->daemon.connections > 10);
 }
 
-TEST(connection, keeps_within_what_the_daemon_takes_at_once)
+TEST(connection, requests_in_flight_stay_within_the_daemons_limit)
 {
     struct fixture *f = *state;
     f->daemon.max_in_flight = 1;
@@ -435,7 +436,7 @@ TEST(connection, keeps_within_what_the_daemon_takes_at_once)
     assert_int_equal(f->daemon.requests, THREADS * PINGS);
 }
 
-/* Answers only when all threads have asked: none of them may block the others. */
+/* Answers only after all threads have asked, so none may block the others. */
 static void answer_all_at_the_end(struct fake_request *rq)
 {
     static struct fake_request held[THREADS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Find against a made-up daemon and device. */
+/* Find, with a fake daemon and a fake device. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/conv_fixture.h"
 
@@ -24,11 +24,11 @@ TEST(conv, find_orders_solvers_by_speed_and_says_what_was_wrong_with_others)
     assert_int_equal(conv_entry(f, "ConvBroken").state, KILN_CONV_NOT_RUN);
     assert_says(conv_entry(f, "ConvBroken").reason, "resources");
     assert_string_equal(kiln_plan_solver(kiln_conv_result_plan(f->result)), "ConvBetter");
-    assert_int_equal(f->plans, 9); /* all in one batch, and the reference */
+    assert_int_equal(f->plans, 9); /* eight solvers and the reference, in one batch */
     assert_int_equal(f->reported, 8);
 }
 
-TEST(conv, times_are_the_devices_and_the_whole_result_is_compared)
+TEST(conv, find_returns_the_devices_times_and_compares_the_whole_result)
 {
     struct conv_fixture *f = *state;
     must(conv_find(f), f->err);
@@ -37,7 +37,7 @@ TEST(conv, times_are_the_devices_and_the_whole_result_is_compared)
     assert_true(e.spread_ms < 1e-9);
     assert_int_equal(e.samples, 24);
     assert_int_equal(e.checked, 2 * 8 * 8 * 8);
-    e = conv_entry(f, "ConvWrong"); /* one element, the last */
+    e = conv_entry(f, "ConvWrong"); /* only the last element is wrong */
     assert_says(e.reason, "1024");
     assert_says(e.reason, "1023");
 }
@@ -61,7 +61,7 @@ TEST(conv, timings_are_recorded_with_their_origin)
     assert_null(conv_put_of(f, TUNING_PERF, "ConvGood"));
 }
 
-TEST(conv, nothing_is_recorded_where_that_was_said)
+TEST(conv, no_record_keeps_measurements_from_being_recorded)
 {
     struct conv_fixture *f = *state;
     f->options.no_record = 1;
@@ -81,7 +81,7 @@ TEST(conv, a_measurement_that_cannot_be_recorded_is_returned_and_reported)
     assert_int_equal(kiln_conv_result_recorded(f->result, &f->err), KILN_E_FULL);
     assert_says(f->err.text, "ConvGood");
     assert_says(f->err.text, "disk");
-    assert_int_equal(f->puts_asked, 1); /* the others would fare no better */
+    assert_int_equal(f->puts_asked, 1); /* after the first rejection no more are sent */
 }
 
 TEST(conv, recording_and_intended_non_recording_are_both_reported_as_ok)
@@ -157,7 +157,7 @@ TEST(conv, without_records_fast_takes_the_heuristic_and_hybrid_measures)
     assert_string_equal(conv_at(f, 0).solver, "ConvBetter");
 }
 
-TEST(conv, a_caller_that_stops_early_gets_what_was_measured)
+TEST(conv, a_find_that_is_stopped_early_returns_its_measurements)
 {
     struct conv_fixture *f = *state;
     f->enough_after = 2;
@@ -169,7 +169,7 @@ TEST(conv, a_caller_that_stops_early_gets_what_was_measured)
 
 /* ---- find: what goes wrong ---- */
 
-TEST(conv, a_lost_device_ends_it_and_what_was_measured_is_recorded)
+TEST(conv, a_lost_device_ends_find_and_its_measurements_are_recorded)
 {
     static const struct conv_solver fatal[] = {
         { .name = "ConvGood", .kernel = "right 1" },
@@ -238,7 +238,7 @@ TEST(conv, a_problem_that_nothing_is_built_in_for_fails)
     assert_says(f->err.text, "built into");
 }
 
-TEST(conv, without_a_daemon_it_says_so)
+TEST(conv, find_and_tune_fail_as_unavailable_without_a_daemon)
 {
     struct conv_fixture *f = *state;
     fake_daemon_kill(&f->daemon);
@@ -256,7 +256,7 @@ TEST(conv, plans_that_never_come_time_out)
     assert_says(f->err.text, "reference");
 }
 
-TEST(conv, a_device_without_memory_says_what_it_was_for)
+TEST(conv, a_device_without_memory_fails_find_with_its_name)
 {
     struct conv_fixture *f = *state;
     f->device->memory_left = 1000;
@@ -264,7 +264,7 @@ TEST(conv, a_device_without_memory_says_what_it_was_for)
     assert_says(f->err.text, "made:0");
 }
 
-/* With room for one set of operands and no more. */
+/* There is memory for one set of operands only. */
 TEST(conv, where_memory_is_short_one_set_of_operands_serves)
 {
     struct conv_fixture *f = *state;
@@ -278,7 +278,7 @@ TEST(conv, where_memory_is_short_one_set_of_operands_serves)
     assert_string_equal(conv_at(f, 0).solver, "ConvBetter");
 }
 
-TEST(conv, arguments_that_make_no_sense_are_refused)
+TEST(conv, invalid_options_of_find_are_refused)
 {
     struct conv_fixture *f = *state;
     f->options.mode = 4;
@@ -330,7 +330,7 @@ TEST(conv, a_reference_that_kilnd_has_no_time_for_may_be_asked_for_again)
 
 /* ---- the caller's tensors ---- */
 
-TEST(conv, tensors_of_the_callers_are_used_and_checked)
+TEST(conv, the_callers_tensors_are_used_and_checked)
 {
     struct conv_fixture *f = *state;
     struct kiln_memory *memory[3];
@@ -359,7 +359,7 @@ TEST(conv, tensors_of_the_callers_are_used_and_checked)
         kiln_memory_destroy(memory[i]);
 }
 
-TEST(conv, tensors_are_looked_at_when_the_callers_stream_has_written_them)
+TEST(conv, the_callers_tensors_are_read_after_its_stream_has_finished)
 {
     struct conv_fixture *f = *state;
     struct kiln_memory *memory[3];

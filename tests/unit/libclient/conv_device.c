@@ -160,7 +160,7 @@ static void forget(struct kiln_device *device, void *function)
     free(function);
 }
 
-/* Depends on both operands and on the place. */
+/* Depends on both operands and on the index. */
 static void compute(const struct device_launch *launch)
 {
     const struct block *x = launch->arguments[0].memory->native;

@@ -69,7 +69,7 @@ static void answer_configs(struct conv_fixture *f, const struct fake_request *rq
     reply(rq, MESSAGE_candidates, &body);
 }
 
-/* What the kernel of |s| with |config| is called. */
+/* The name of the kernel of |s| with |config|. */
 static void write_entry(const struct conv_fixture *f, const struct conv_solver *s,
                         const char *config, char entry[32])
 {

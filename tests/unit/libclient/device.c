@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Devices and runs: OpenCL for real where a platform is, the other runtimes' absence. */
+/* Devices and runs: with OpenCL if a platform is installed, and without the other runtimes. */
 #include "libclient/device/device.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_daemon.h"
@@ -303,7 +303,7 @@ static void on_found(void *context, const struct kiln_device_info *info,
     l->cuda += strcmp(info->name, "cuda") == 0;
 }
 
-TEST(device, the_list_has_what_works_and_why_the_rest_does_not)
+TEST(device, the_list_of_devices_has_reasons_for_those_that_do_not_work)
 {
     struct fixture *f = *state;
     struct listing l = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which device a name means: uuids, numbers, what hides devices; versions in /proc and /sys. */
+/* Device names: uuids, numbers, variables that hide devices; versions in /proc and /sys. */
 #include "libclient/device/text_file.h"
 #include "libclient/device/uuid.h"
 #include "tests/support/test.h"
@@ -38,12 +38,12 @@ TEST(device_names, a_uuid_is_written_as_the_vendors_tools_do)
     assert_string_equal(text, "GPU-6e2a0c1d-1111-2222-3333-4444555566ff");
     device_uuid_text_of_digits((const unsigned char *)"1901ead3a2ecd4a6", text);
     assert_string_equal(text, "GPU-1901ead3a2ecd4a6");
-    /* digits mean nothing but for HIP */
+    /* only HIP's uuids may be digits */
     device_uuid_text("GPU-", (const unsigned char *)"1901ead3a2ecd4a6", text);
     assert_string_equal(text, "GPU-31393031-6561-6433-6132-656364346136");
 }
 
-TEST(device_names, a_uuid_of_zeros_is_none)
+TEST(device_names, a_uuid_of_zeros_counts_as_unknown)
 {
     char text[DEVICE_UUID_SIZE] = "x";
     device_uuid_text("GPU-", zero, text);
@@ -125,7 +125,7 @@ TEST(device_names, the_variables_that_hide_devices_of_a_kind_are_named)
     assert_says(text, "HIP_VISIBLE_DEVICES='1'");
 }
 
-TEST(device_names, long_values_are_cut_to_the_room)
+TEST(device_names, long_values_of_variables_are_truncated)
 {
     static const char *const variables[] = { "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
                                              "CUDA_VISIBLE_DEVICES" };
@@ -167,13 +167,13 @@ TEST(device_names, a_drivers_version_is_the_first_word_like_one)
     assert_string_equal(version, "6.8.5");
 }
 
-TEST(device_names, a_text_without_a_version_gives_none)
+TEST(device_names, a_text_without_a_version_has_no_result)
 {
     char version[8] = "-";
     assert_false(version_of("", version, sizeof(version)));
     assert_false(version_of("none here\n1.2.3\n", version, sizeof(version)));
     assert_false(version_of("12 .5 x1.2\n", version, sizeof(version)));
-    assert_false(version_of("123.456.789\n", version, sizeof(version))); /* no room */
+    assert_false(version_of("123.456.789\n", version, sizeof(version))); /* too long */
     assert_false(text_file_version("/nonexistent/version", version, sizeof(version)));
     assert_string_equal(version, "-");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* OpenCL for real, where a platform is here: streams, events, the job's own objects, threads. */
+/* OpenCL, if a platform is installed: streams, events, the job's objects, threads. */
 #include "libclient/device/opencl_device.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/made_plan.h"
@@ -127,7 +127,7 @@ TEST(device_opencl, events_report_the_time_between_them)
     must(kiln_event_create(f->device, &begin, &f->err), f->err);
     must(kiln_event_create(f->device, &end, &f->err), f->err);
     assert_int_equal(kiln_event_elapsed(begin, end, &ms, &f->err), KILN_E_INVALID);
-    for (int i = 0; i < 2; i++) { /* recording again forgets the first */
+    for (int i = 0; i < 2; i++) { /* recording again replaces the first mark */
         must(kiln_event_record(begin, NULL, &f->err), f->err);
         must(kiln_run_launch(f->run, &f->tensors, NULL, &f->err), f->err);
         must(kiln_event_record(end, NULL, &f->err), f->err);
@@ -136,7 +136,7 @@ TEST(device_opencl, events_report_the_time_between_them)
         assert_true(ms > 0);
     }
     must(kiln_event_elapsed(end, begin, &ms, &f->err), f->err);
-    assert_true(ms == 0); /* never less than none */
+    assert_true(ms == 0); /* never negative */
     kiln_event_destroy(begin);
     kiln_event_destroy(end);
 }
@@ -163,7 +163,7 @@ static cl_uint references(const struct job *job, const void *object)
     return count;
 }
 
-/* A runtime may let go of what commands used a little after they are done. */
+/* Waits: a runtime may release the objects of a command some time after it is done. */
 static void expect_references_at_most(const struct job *job, const void *object, cl_uint count)
 {
     for (int i = 0; i < 10000 && references(job, object) > count; i++)
@@ -191,7 +191,7 @@ static void job_end(struct job *job)
     cl->clReleaseContext(job->context);
 }
 
-/* The device again, in the job's context. */
+/* Opens the device in the job's context. */
 static void open_in(struct fixture *f, const struct job *job)
 {
     kiln_device_close(f->device);
@@ -208,7 +208,8 @@ TEST(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     assert_int_equal(
         cl->clEnqueueWriteBuffer(job.queue, job.memory, CL_TRUE, 0, BYTES, numbers, 0, NULL, NULL),
         0);
-    cl_uint after_work = references(&job, job.queue); /* PoCL: the last command keeps it */
+    cl_uint after_work =
+        references(&job, job.queue); /* with PoCL, the last command holds a reference */
     open_in(f, &job);
     load(f);
     struct kiln_stream *stream = NULL;
@@ -220,7 +221,7 @@ TEST(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     t.y = y;
     must(kiln_run_launch(f->run, &t, stream, &f->err), f->err);
 
-    /* read as the job would */
+    /* read with OpenCL's own call, like the job */
     assert_int_equal(
         cl->clEnqueueReadBuffer(job.queue, job.memory, CL_TRUE, 0, BYTES, numbers, 0, NULL, NULL),
         0);
@@ -230,7 +231,8 @@ TEST(device_opencl, a_jobs_context_queue_and_memory_are_used_and_left_to_it)
     unload(f);
     expect_references_at_most(&job, job.memory, 1);
     expect_references_at_most(&job, job.queue, after_work);
-    expect_references_at_most(&job, job.context, 3); /* its own two objects', and its own */
+    expect_references_at_most(&job, job.context,
+                              3); /* its own reference, and those of its two objects */
     job_end(&job);
 }
 
@@ -304,7 +306,7 @@ TEST(device_opencl, a_queue_that_keeps_no_order_is_refused)
     job_end(&job);
 }
 
-TEST(device_opencl, a_queue_that_reports_no_times_says_so)
+TEST(device_opencl, a_queue_without_profiling_cannot_measure_time)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -356,7 +358,7 @@ TEST(device_opencl, a_launch_of_another_shape_than_the_kernels_is_refused)
     assert_says(f->err.text, "CL_INVALID_WORK_GROUP_SIZE");
 }
 
-TEST(device_opencl, memory_that_cannot_be_had_is_no_memory)
+TEST(device_opencl, too_large_a_memory_fails_with_no_memory)
 {
     struct fixture *f = *state;
     if (!f->device)
@@ -420,7 +422,7 @@ static void *launch_again_and_again(void *argument)
     return NULL;
 }
 
-/* A cl_kernel's arguments are its state: one run's must not end up in another's launch. */
+/* A cl_kernel stores its arguments: those of one run must not reach another run's launch. */
 TEST(device_opencl, threads_that_share_a_run_do_not_mix_their_arguments)
 {
     struct fixture *f = *state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a vendor library is looked for, in which order, and what is said when it is not there.
- * Directories of the build have libraries of the same name that tell which they are. */
+/* The search for a vendor library: its order, and the message if there is none.  Directories of the
+ * build contain libraries of the same name, each of which reports its directory. */
 #include "libclient/device/dynamic_library.h"
 
 #include "tests/support/test.h"
@@ -27,7 +27,7 @@ static const struct dynamic_symbol wants_more[] = {
     { "trial_number", offsetof(struct answer_cache, number), true },
     { "trial_more", offsetof(struct answer_cache, more), true },
 };
-/* The newest first; the last has a place of its own. */
+/* The newest first; the last one is a path. */
 static const char *const names[] = { "libkiln_trial.so.2", "libkiln_trial.so.1",
                                      "/nonexistent/libkiln_trial.so", NULL };
 
@@ -56,7 +56,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Libraries are never closed, but the next test needs to find none open. */
+/* libkiln never closes libraries, but the next test must find none open. */
 static void close_for_good(const char *file)
 {
     void *dl = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
@@ -102,7 +102,7 @@ TEST(dynamic_library, the_directories_given_come_first_in_their_order)
     expect(f, 2, DIRECTORY("b"));
 }
 
-TEST(dynamic_library, then_those_of_the_variable)
+TEST(dynamic_library, directories_of_the_variable_come_after_those_that_were_set)
 {
     struct fixture *f = *state;
     setenv("KILN_TRIAL_LIBRARY_PATH", DIRECTORY("none") ":" DIRECTORY("c"), 1);
@@ -144,7 +144,7 @@ TEST(dynamic_library, the_file_of_the_variable_is_the_only_one)
     assert_says(f->err.text, "KILN_TRIAL_LIBRARY_PATH");
 }
 
-TEST(dynamic_library, an_empty_variable_is_none)
+TEST(dynamic_library, an_empty_variable_counts_as_unset)
 {
     struct fixture *f = *state;
     setenv("KILN_TRIAL_LIBRARY", "", 1);
@@ -153,13 +153,13 @@ TEST(dynamic_library, an_empty_variable_is_none)
     assert_null(f->library.path);
     must(dynamic_library_set_path(&f->library, DIRECTORY("a"), &f->err), f->err);
     must(dynamic_library_set_path(&f->library, DIRECTORY("b"), &f->err),
-         f->err); /* the last counts */
+         f->err); /* the last call counts */
     expect(f, 2, DIRECTORY("b"));
 }
 
 /* ---- what goes wrong ---- */
 
-TEST(dynamic_library, nothing_found_names_every_file_tried)
+TEST(dynamic_library, a_library_that_is_not_found_names_every_file_tried)
 {
     struct fixture *f = *state;
     must(dynamic_library_set_path(&f->library, "/nonexistent/x", &f->err), f->err);
@@ -189,7 +189,7 @@ TEST(dynamic_library, a_required_symbol_that_is_missing_is_named_with_the_file)
     assert_says(f->err.text, "'trial_more'");
     assert_null(dlopen(FILE_OF("a"), RTLD_NOW | RTLD_NOLOAD)); /* closed again */
 
-    /* another may do */
+    /* another library may have the symbol */
     must(dynamic_library_set_path(&f->library, DIRECTORY("d"), &f->err), f->err);
     expect(f, 42, DIRECTORY("d"));
     assert_int_equal(f->table.more(), 1);
@@ -251,7 +251,7 @@ static void *use(void *context)
     return fine ? NULL : f;
 }
 
-TEST(dynamic_library, threads_may_ask_at_once)
+TEST(dynamic_library, threads_may_open_a_library_at_once)
 {
     struct fixture *f = *state;
     pthread_t threads[4];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* HIP and CUDA devices on fake runtimes: how they are named, what they tell, forks. */
+/* HIP and CUDA devices on fake runtimes: names, properties, forks. */
 #include "libclient/device/device.h"
 #include "tests/unit/libclient/gpu_fixture.h"
 
@@ -24,7 +24,7 @@ static const char *uuid_of(int number)
 
 /* ---- what a device tells ---- */
 
-TEST(gpu, a_device_reports_what_it_is)
+TEST(gpu, a_device_reports_its_properties)
 {
     struct kiln_device *d = gpu_open(1);
     char driver[32];
@@ -46,7 +46,7 @@ TEST(gpu, a_device_reports_what_it_is)
     kiln_device_close(d);
 }
 
-/* And only where the driver encodes the tensor maps that its code may want. */
+/* And only if the driver encodes tensor maps, which such code needs. */
 TEST(gpu, only_hopper_has_a_target_with_the_letter_a)
 {
     if (!gpu.is_cuda)
@@ -65,7 +65,7 @@ TEST(gpu, only_hopper_has_a_target_with_the_letter_a)
     }
 }
 
-/* As a runtime whose struct has another layout would. */
+/* Acts like a runtime whose struct has another layout. */
 TEST(gpu, an_arch_that_makes_no_sense_is_refused)
 {
     if (gpu.is_cuda)
@@ -134,7 +134,7 @@ TEST(gpu, a_runtime_that_reports_no_uuids_says_to_use_numbers)
     assert_says(gpu.err.text, gpu_name(0));
 }
 
-TEST(gpu, a_number_beyond_the_last_says_how_many_and_what_hides_others)
+TEST(gpu, a_device_number_that_is_too_large_names_the_hiding_variables)
 {
     struct kiln_device *d = NULL;
     const char *variable = gpu.is_cuda ? "CUDA_VISIBLE_DEVICES" : "ROCR_VISIBLE_DEVICES";
@@ -163,7 +163,7 @@ TEST(gpu, no_device_at_all_is_a_runtime_that_is_of_no_use)
     assert_says(gpu.err.text, "CUDA_VISIBLE_DEVICES=''");
 }
 
-TEST(gpu, a_runtime_that_does_not_start_says_so)
+TEST(gpu, a_runtime_that_does_not_start_makes_its_devices_unavailable)
 {
     struct kiln_device *d = NULL;
     gpu.fake->fail_name = gpu.is_cuda ? "cuInit" : "hipInit";
@@ -175,7 +175,7 @@ TEST(gpu, a_runtime_that_does_not_start_says_so)
     assert_says(gpu.err.text, "hip: ");
     assert_says(gpu.err.text, "kiln-driver");
     for (const char *cut = strstr(gpu.err.text, " ..."); cut; cut = strstr(cut + 1, " ..."))
-        assert_true(cut[4] == ';' || cut[4] == ' '); /* the end of a reason, behind a word */
+        assert_true(cut[4] == ';' || cut[4] == ' '); /* truncated at a blank */
     assert_says(gpu.err.text, "; cuda: ");
     assert_says(gpu.err.text, "; opencl:");
 }
@@ -292,7 +292,7 @@ TEST(gpu, a_device_that_cannot_be_reported_is_listed_with_the_reason)
 
 /* ---- forks ---- */
 
-/* In the child: 0 when every call was refused as it should be. */
+/* Runs in the child; 0 if every call was refused. */
 static int use_in_child(struct kiln_device *d, struct gpu_work *work, struct kiln_stream *stream,
                         struct kiln_event *event)
 {
@@ -331,7 +331,7 @@ static int use_in_child(struct kiln_device *d, struct gpu_work *work, struct kil
     return gpu.fake->calls == calls ? 0 : 3;
 }
 
-TEST(gpu, a_child_is_refused_and_gives_nothing_back_to_the_runtime)
+TEST(gpu, a_forked_child_is_refused_and_releases_nothing_to_the_runtime)
 {
     struct kiln_device *d = gpu_open(0);
     struct gpu_work work;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensor maps of a plan on CUDA devices, and on those that have none; on fake runtimes. */
+/* Tensor maps of a plan, on fake CUDA devices with and without support for them. */
 #include "libclient/device/device.h"
 #include "tests/unit/libclient/gpu_fixture.h"
 
@@ -159,7 +159,7 @@ TEST(gpu, a_map_of_a_workspace_that_was_not_given_is_refused)
     expect_refused(&made, KILN_E_INVALID, "workspace");
 }
 
-TEST(gpu, a_driver_that_encodes_none_is_reported)
+TEST(gpu, a_driver_without_tensor_maps_is_unsupported)
 {
     struct made_plan made = gpu_copy_mapped();
     if (gpu.has_tensor_maps)
@@ -177,7 +177,7 @@ TEST(gpu, a_driver_that_fails_to_encode_is_reported_and_asked_again)
     gpu.fake->fail_name = "cuTensorMapEncodeTiled";
     assert_int_equal(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), KILN_E_GPU_FAULT);
     assert_says(gpu.err.text, "tensor map");
-    gpu.fake->fail_status = 1; /* invalid value: the device is as well as before */
+    gpu.fake->fail_status = 1; /* an invalid value, after which the device still works */
     assert_int_equal(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), KILN_E_UNSUPPORTED);
     gpu.fake->fail_name = NULL;
     must(kiln_run_launch(work.run, &work.tensors, NULL, &gpu.err), gpu.err);

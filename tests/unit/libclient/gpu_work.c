@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What HIP and CUDA devices do, on fake runtimes: memory, streams, events, runs, failures. */
+/* The operations of HIP and CUDA devices on fake runtimes: memory, streams, events, runs, failures.
+ */
 #include "libclient/device/device.h"
 #include "tests/unit/libclient/gpu_fixture.h"
 
@@ -24,7 +25,7 @@ TEST(gpu, a_plan_runs_with_all_kinds_of_arguments)
     must(kiln_run_launch(work.run, &tensors, /* stream= */ NULL, &gpu.err), gpu.err);
     must(kiln_device_finish(d, &gpu.err), gpu.err);
     gpu_work_check_scale(&work);
-    kiln_device_close(d); /* what is left keeps it */
+    kiln_device_close(d); /* the remaining objects keep it open */
     assert_true(gpu_live() > 0);
     gpu_work_end(&work);
 }
@@ -84,7 +85,7 @@ TEST(gpu, tensors_that_do_not_fit_the_plan_are_refused)
     kiln_device_close(other);
 }
 
-/* As a job would wrap what lies inside a larger memory of its own. */
+/* Wraps a part of a larger memory, like a job. */
 TEST(gpu, memory_that_begins_between_sixteen_bytes_is_refused)
 {
     struct kiln_device *d = gpu_open(0);
@@ -215,7 +216,7 @@ TEST(gpu, dynamic_shared_memory_goes_as_far_as_the_device_allows)
 
 /* ---- memory ---- */
 
-TEST(gpu, memory_that_cannot_be_had_is_no_memory)
+TEST(gpu, too_large_a_memory_fails_with_no_memory)
 {
     struct kiln_device *d = gpu_open(0);
     struct kiln_memory *m = NULL;
@@ -303,7 +304,7 @@ TEST(gpu, a_run_goes_to_the_stream_that_is_given)
 
     kiln_stream_destroy(wrapped);
     kiln_stream_destroy(standard);
-    assert_int_equal(gpu.fake->live[FAKE_STREAM], 2); /* ours, and the device's own */
+    assert_int_equal(gpu.fake->live[FAKE_STREAM], 2); /* the new stream, and the device's own */
     kiln_stream_destroy(ours);
     gpu_work_end(&work);
     kiln_device_close(d);
@@ -330,7 +331,7 @@ TEST(gpu, events_report_the_time_between_them)
     must(kiln_event_wait(end, &gpu.err), gpu.err);
     must(kiln_event_elapsed(begin, end, &ms, &gpu.err), gpu.err);
     assert_true(ms == 3 * FAKE_GPU_MS_PER_LAUNCH);
-    must(kiln_event_record(begin, NULL, &gpu.err), gpu.err); /* again: the first is forgotten */
+    must(kiln_event_record(begin, NULL, &gpu.err), gpu.err); /* replaces the first mark */
     must(kiln_event_elapsed(begin, begin, &ms, &gpu.err), gpu.err);
     assert_true(ms == 0);
     must(kiln_event_record(elsewhere, NULL, &gpu.err), gpu.err);
@@ -378,8 +379,8 @@ TEST(gpu, a_kernel_that_fails_comes_to_light_when_its_stream_is_waited_for)
     kiln_device_close(d);
 }
 
-/* The codes of the runtimes that mean something to a caller, by way of any function. */
-TEST(gpu, a_runtimes_status_becomes_the_code_that_says_what_to_do)
+/* The statuses of the runtimes that have their own kiln code. */
+TEST(gpu, a_runtimes_status_is_translated_to_a_kiln_code)
 {
     static const struct {
         int status, code;
@@ -475,11 +476,11 @@ TEST(gpu, every_call_that_fails_is_reported_and_leaves_nothing)
         if (!gpu.is_cuda) {
             int (*last)(void);
             *(void **)&last = gpu_symbol("hipPeekAtLastError");
-            assert_int_equal(last(), 0); /* the job is not to find our failure */
+            assert_int_equal(last(), 0); /* the job must not see libkiln's failure */
         }
     }
     assert_true(failed > 30);
-    assert_true(passed_over > 3); /* what may be lacking: version, clock, PCI id, uuid */
+    assert_true(passed_over > 3); /* optional properties: version, clock, PCI id, uuid */
 }
 
 /* ---- threads ---- */
@@ -514,7 +515,7 @@ TEST(gpu, many_threads_launch_at_once)
     must(kiln_memory_fill(work.y, 0, NULL, &gpu.err), gpu.err);
     crowd.shared = work.run;
     crowd.tensors = work.tensors;
-    crowd.made.key = 5; /* not loaded yet: they wait for each other */
+    crowd.made.key = 5; /* not loaded yet, so that the threads wait for each other */
     pthread_t threads[CROWD];
     for (int i = 0; i < CROWD; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, crowd_thread, &crowd), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Leases: taken, waited for, reported, lost with the connection. */
+/* Leases: taking, waiting, reporting, loss with the connection. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
@@ -17,9 +17,9 @@ struct fixture {
     struct kiln_lease lease;
 
     struct message_leased answer;
-    unsigned taken; /* how often it is said first that somebody else has it */
+    unsigned taken; /* this many requests are answered with TAKEN first */
     uint16_t type;
-    unsigned breaks; /* requests that break the connection instead of being answered */
+    unsigned breaks; /* this many requests break the connection instead of being answered */
 
     struct buffer body; /* of the last request; owned */
     struct message_tuning_lease asked;
@@ -129,7 +129,7 @@ static void assert_text(struct bytes text, const char *expected)
 
 /* ---- taking ---- */
 
-TEST(lease, a_lease_that_is_granted_says_what_to_measure)
+TEST(lease, a_granted_lease_names_its_share)
 {
     struct fixture *f = *state;
 
@@ -171,7 +171,7 @@ TEST(lease, a_lease_request_without_wait_gets_taken_at_once)
     assert_int_equal(f->lease.state, KILN_LEASE_TAKEN);
     assert_int_equal(f->asked.flags, LEASE_SHARE);
     assert_int_equal(f->asks, 1);
-    assert_int_equal(f->lease.id, 7); /* left alone */
+    assert_int_equal(f->lease.id, 7); /* unchanged */
 }
 
 TEST(lease, a_waiting_lease_request_asks_again_when_a_share_is_free)
@@ -188,7 +188,7 @@ TEST(lease, a_waiting_lease_request_asks_again_when_a_share_is_free)
     assert_true(f->asked.wait_ms > 0 && f->asked.wait_ms < 10000);
 }
 
-TEST(lease, waiting_ends_within_the_calls_time)
+TEST(lease, waiting_for_a_lease_ends_within_the_time_out)
 {
     struct fixture *f = *state;
     f->request.wait_ms = 1000000;
@@ -209,7 +209,7 @@ TEST(lease, a_lease_for_a_tuned_problem_is_done)
     assert_int_equal(f->lease.state, KILN_LEASE_DONE);
 }
 
-TEST(lease, a_question_that_a_dying_daemon_left_open_is_asked_again)
+TEST(lease, a_lease_request_that_a_dying_daemon_left_open_is_sent_again)
 {
     struct fixture *f = *state;
     f->breaks = 1;
@@ -277,7 +277,7 @@ TEST(lease, a_report_gives_the_best_and_gets_the_next_share)
     assert_int_equal(f->reported.clock_mhz, 1700);
 }
 
-TEST(lease, a_share_of_which_nothing_ran_is_reported_too)
+TEST(lease, a_share_without_a_result_is_reported_too)
 {
     struct fixture *f = *state;
     must(take(f), f->err);
@@ -295,11 +295,11 @@ TEST(lease, a_share_of_which_nothing_ran_is_reported_too)
     assert_int_equal(next.state, KILN_LEASE_DONE);
 }
 
-TEST(lease, a_report_that_is_none_is_refused)
+TEST(lease, an_invalid_report_is_refused)
 {
     struct fixture *f = *state;
     struct kiln_measurement two[2] = { f->best, f->best };
-    refused(f, report(f), "granted"); /* none was */
+    refused(f, report(f), "granted"); /* no lease was granted */
     must(take(f), f->err);
     f->best.params = NULL;
     assert_int_equal(report(f), KILN_E_INVALID);
@@ -342,13 +342,13 @@ TEST(lease, a_report_is_not_sent_by_another_connection)
     struct fixture *f = *state;
     must(take(f), f->err);
     f->breaks = 1;
-    lost(f); /* it broke over the report */
+    lost(f); /* the connection broke during the report */
     assert_int_equal(f->reports, 1);
 
     must(take(f), f->err);
     fake_daemon_kill(&f->daemon);
     fake_daemon_start(&f->daemon);
-    lost(f); /* it broke before, which shows when the report is sent */
+    lost(f); /* it broke before, which the client notices at the report */
     assert_int_equal(f->reports, 1);
 }
 

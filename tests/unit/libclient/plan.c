@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Plans: asked for, read, refused. */
+/* Plans: requests, valid answers, invalid answers. */
 #include "libclient/plans/plan.h"
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
@@ -10,22 +10,22 @@
 
 #define PROBLEMS 600
 
-/* What the daemon was asked for last. */
+/* The last request to the daemon. */
 struct asked {
     unsigned plans;
     uint8_t flags;
     char database_id[32], driver[32], solver[32], config[32];
 };
 
-/* What the daemon answers with. */
+/* The daemon's answer. */
 struct answers {
     struct message_planned planned;
     struct message_plan_kernel kernel;
     struct message_plan_argument argument;
     struct tensor_map map;
-    uint32_t maps; /* that stand behind the arguments */
-    uint32_t more; /* arguments of the same kind */
-    uint32_t cut;  /* bytes that are missing then */
+    uint32_t maps; /* tensor maps after the arguments */
+    uint32_t more; /* further arguments of the same kind */
+    uint32_t cut;  /* bytes cut off at the end */
     struct message_result object;
 };
 
@@ -57,7 +57,7 @@ static void note(struct asked *asked, const struct fake_request *rq)
     copy(asked->config, m.config);
 }
 
-/* Records and leases: it is done. */
+/* Confirms records, and answers leases with DONE. */
 static void answer_tuning(const struct fake_request *rq)
 {
     BUFFER_AUTO struct buffer body;
@@ -200,7 +200,7 @@ TEST(plan, a_plan_says_what_to_launch_and_with_which_object)
     kiln_plan_unref(plan);
 }
 
-TEST(plan, a_program_of_an_older_header_gets_what_it_knows)
+TEST(plan, a_program_with_an_older_header_gets_the_members_it_knows)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -257,7 +257,7 @@ TEST(plan, a_plan_by_heuristic_is_another_one)
     assert_int_equal(f->asked.plans, 2);
     get_again(f);
     assert_int_equal(f->asked.plans, 2);
-    f->options.driver = "6.2"; /* what is stale depends on it */
+    f->options.driver = "6.2"; /* staleness depends on it */
     get_again(f);
     assert_int_equal(f->asked.plans, 3);
 }
@@ -327,7 +327,7 @@ TEST(plan, a_recording_by_this_process_counts_for_its_next_plan)
 
         get_again(f);
         assert_int_equal(f->asked.plans, before + 1);
-        f->problem.n = 2; /* of another problem nothing was recorded */
+        f->problem.n = 2; /* nothing was recorded for another problem */
         get_again(f);
         assert_int_equal(f->asked.plans, before + 1);
     }
@@ -362,7 +362,7 @@ TEST(plan, the_same_problem_is_planned_once)
     assert_int_equal(kiln_kernel_tier(kiln_plan_object(second, 0)), KILN_TIER_PROCESS);
     assert_int_equal(kiln_plan_object_tier(first, 0), KILN_TIER_HOT);
 
-    f->options.solver = "Naive"; /* another question */
+    f->options.solver = "Naive"; /* another request */
     must(get(f, &third), f->err);
     assert_int_equal(f->daemon.requests, 2);
     kiln_plan_unref(first);
@@ -401,7 +401,8 @@ TEST(plan, a_plan_without_objects_still_reports_about_them)
     assert_int_equal(kiln_plan_object_tier(plan, 0), KILN_TIER_HOT);
     assert_int_equal(strlen(kiln_plan_object_key(plan, 0)), 64);
     kiln_plan_unref(plan);
-    must(get(f, &plan), f->err); /* and is not kept: the daemon may have forgotten meanwhile */
+    must(get(f, &plan),
+         f->err); /* the failure is not cached, because the daemon may have forgotten it */
     assert_int_equal(f->daemon.requests, 2);
     kiln_plan_unref(plan);
 }
@@ -418,7 +419,7 @@ TEST(plan, a_failed_object_is_the_plans_failure)
     assert_string_equal(f->err.log, "log");
 }
 
-TEST(plan, words_as_long_as_they_may_be_are_kept_whole)
+TEST(plan, texts_of_the_greatest_length_are_not_truncated)
 {
     struct fixture *f = *state;
     struct kiln_plan *plan;
@@ -447,7 +448,7 @@ static void refused(struct fixture *f, const char *part)
     assert_null(plan);
 }
 
-TEST(plan, plans_that_do_not_fit_together_are_refused)
+TEST(plan, inconsistent_plans_are_refused)
 {
     struct fixture *f = *state;
     const struct answers good = f->answers;
@@ -501,7 +502,7 @@ TEST(plan, a_plans_tensor_maps_are_checked_like_all_of_it)
                                           .strides = { 2 },
                                           .steps = { 1 },
                                           .box = { 64 } };
-    f->options.no_objects = 1; /* such plans are not kept */
+    f->options.no_objects = 1; /* such plans are not cached */
     f->answers.object.content = (struct bytes){ 0 };
     must(get(f, &plan), f->err);
     assert_int_equal(plan->content->map_count, 1);
@@ -601,7 +602,7 @@ TEST(plan, a_batch_of_plans_is_reported_each_once)
 {
     struct fixture *f = *state;
     struct kiln_problem *problems = many(f);
-    problems[17].k = 0; /* fails alone */
+    problems[17].k = 0; /* only this problem fails */
     struct seen seen = { 0 };
 
     must(get_batch(f, problems, &seen), f->err);
@@ -612,7 +613,7 @@ TEST(plan, a_batch_of_plans_is_reported_each_once)
     assert_int_equal(f->daemon.requests, PROBLEMS - 1);
 }
 
-TEST(plan, a_batch_of_plans_keeps_to_what_the_daemon_takes)
+TEST(plan, a_batch_of_plans_stays_within_the_daemons_limit)
 {
     struct fixture *f = *state;
     struct seen seen = { 0 };
@@ -621,7 +622,7 @@ TEST(plan, a_batch_of_plans_keeps_to_what_the_daemon_takes)
     assert_int_equal(seen.calls, PROBLEMS);
 }
 
-TEST(plan, the_caller_may_have_enough)
+TEST(plan, a_callback_may_stop_a_batch_of_plans)
 {
     struct fixture *f = *state;
     struct seen seen = { .stop_at = 5 };
@@ -629,7 +630,7 @@ TEST(plan, the_caller_may_have_enough)
     assert_int_equal(seen.calls, 5);
     struct kiln_plan *plan;
     f->problem.n = 7;
-    must(get(f, &plan), f->err); /* the connection is as good as before */
+    must(get(f, &plan), f->err); /* the connection still works */
     assert_int_equal(f->daemon.connections, 1);
     kiln_plan_unref(plan);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What was measured here, on its way to kilnd. */
+/* Sending measurements to kilnd. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
@@ -20,7 +20,7 @@ struct fixture {
 
     struct buffer body; /* of the last request; owned */
     struct message_tuning_put asked;
-    int more; /* entries that the daemon says it has recorded beyond those that came */
+    int more; /* added to the number of entries that the daemon confirms */
     unsigned breaks;
     uint8_t tokens[4][TUNING_TOKEN_SIZE]; /* of the first requests */
     unsigned token_count;
@@ -115,7 +115,7 @@ static void assert_text(struct bytes text, const char *expected)
         fail_msg("'%.*s' is not '%s'", (int)text.size, (const char *)text.data, expected);
 }
 
-TEST(recording, find_measurements_go_over_with_where_they_were_made)
+TEST(recording, find_measurements_are_sent_with_their_origin)
 {
     struct fixture *f = *state;
 
@@ -160,7 +160,7 @@ TEST(recording, perf_measurements_have_parameters_instead)
     assert_text(e.algorithm, "");
     assert_text(e.params, "1,2");
     assert_int_equal(e.workspace, 0);
-    f->measurements[0].params = NULL; /* MIOpen's files have such */
+    f->measurements[0].params = NULL; /* MIOpen's files have such entries */
     must(perf_put(f), f->err);
     assert_int_equal(asked_entry(f, 0).params.size, 0);
 }
@@ -199,7 +199,7 @@ TEST(recording, a_record_may_have_its_most_entries_at_their_longest)
     assert_int_equal(asked_entry(f, ENTRIES - 1).solver.size, TUNING_WORD_MAX);
 }
 
-/* kilnd may have recorded it all the same: by the token it tells that it is the same one. */
+/* kilnd may have recorded it before the connection broke; the token shows that it is the same. */
 TEST(recording, an_unconfirmed_recording_is_resent_with_the_same_token)
 {
     struct fixture *f = *state;
@@ -210,7 +210,7 @@ TEST(recording, an_unconfirmed_recording_is_resent_with_the_same_token)
     assert_memory_equal(f->tokens[0], f->tokens[1], TUNING_TOKEN_SIZE);
 }
 
-TEST(recording, each_call_has_a_token_of_its_own)
+TEST(recording, each_recording_has_its_own_token)
 {
     struct fixture *f = *state;
     static const uint8_t zeros[TUNING_TOKEN_SIZE];
@@ -228,7 +228,7 @@ static void refused(struct fixture *f, int rc, const char *part)
     assert_int_equal(f->daemon.requests, 0);
 }
 
-TEST(recording, numbers_that_no_measurement_has_are_refused)
+TEST(recording, impossible_times_and_samples_are_refused)
 {
     struct fixture *f = *state;
     const double wrong[] = { -1, INFINITY, NAN };
@@ -244,7 +244,7 @@ TEST(recording, numbers_that_no_measurement_has_are_refused)
     refused(f, find_put(f), "no samples");
 }
 
-TEST(recording, words_that_cannot_stand_in_a_record_are_refused)
+TEST(recording, names_that_cannot_be_part_of_a_record_are_refused)
 {
     struct fixture *f = *state;
     f->measurements[0].solver = "a:b";
@@ -315,7 +315,7 @@ TEST(recording, kilnds_refusal_is_reported)
     assert_string_equal(f->err.text, "only members of kiln-publish may");
 }
 
-TEST(recording, only_the_right_confirmation_is_taken)
+TEST(recording, only_a_confirmation_with_the_right_count_is_accepted)
 {
     struct fixture *f = *state;
     f->more = -1;

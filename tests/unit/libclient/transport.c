@@ -19,7 +19,7 @@
 struct fixture {
     struct transport *transport;
     int peer;
-    int same; /* another descriptor of the transport's own socket */
+    int same; /* a duplicate of the transport's descriptor */
     struct kiln_err err;
     struct transport_frame frame;
 };
@@ -261,7 +261,7 @@ TEST(transport, the_other_sides_end_is_reported_to_senders_and_readers)
 
 /* ---- a socket that one may not open ---- */
 
-/* The sentence that another user gets who connects to a socket of this owner, group and mode. */
+/* The error of another user who connects to a socket with this owner, group and mode. */
 static void ask_as_another_user(uid_t owner, gid_t group, mode_t mode, struct kiln_err *ret_err)
 {
     char directory[] = "/tmp/kiln-transport-XXXXXX";
@@ -295,9 +295,9 @@ TEST(plain, a_user_refused_by_the_socket_learns_the_group_to_join)
     struct kiln_err err;
     if (geteuid() != 0)
         skip();
-    ask_as_another_user(0, 1, 0660, &err); /* number 1 is "daemon" on every Linux */
+    ask_as_another_user(0, 1, 0660, &err); /* group 1 is "daemon" on every Linux */
     assert_says(err.text, "daemon USER");
-    ask_as_another_user(0, 4000000000u, 0660, &err); /* of no group */
+    ask_as_another_user(0, 4000000000u, 0660, &err); /* a number without a group */
     assert_says(err.text, "'4000000000'");
 }
 
@@ -312,7 +312,7 @@ TEST(plain, a_socket_that_is_roots_alone_needs_an_administrator)
     assert_null(strstr(err.text, "usermod -aG root"));
 }
 
-/* To start the host's kilnd is nothing that a user may do. */
+/* Ordinary users cannot start the host's kilnd. */
 TEST(plain, a_user_without_a_kilnd_is_advised_to_start_one)
 {
     struct kiln_err *shared =
@@ -377,7 +377,7 @@ TEST(transport, files_go_with_the_first_byte)
     close(ends[1]);
 }
 
-TEST(transport, files_that_find_no_room_are_put_off_whole)
+TEST(transport, files_that_the_socket_cannot_take_now_are_not_sent_in_part)
 {
     struct fixture *f = *state;
     static const char filler[4096];

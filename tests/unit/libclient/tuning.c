@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Records of one problem: asked for, read, refused. */
+/* Records of one problem: requests, valid answers, invalid answers. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
@@ -17,22 +17,22 @@ struct fixture {
     struct kiln_error err;
     struct kiln_problem problem;
     struct kiln_tuning_options options;
-    struct kiln_tuned *tuned; /* the answer, if there was one */
+    struct kiln_tuned *tuned; /* the answer; NULL: none */
 
-    /* What the daemon answers. */
+    /* The daemon's answer. */
     struct message_tuning_answer answer;
     struct message_tuning_measurement measurements[3];
     uint32_t measurement_count;
-    int more_counted; /* answers beyond those that are there */
+    int more_counted; /* added to the count of answers */
     uint16_t type, flags;
     unsigned copies;
     atomic_bool silent;
-    unsigned stops;   /* requests that a stopping daemon puts off */
-    size_t keep;      /* of the body; SIZE_MAX: all */
-    size_t flip;      /* the byte of the body that is changed; SIZE_MAX: none */
+    unsigned stops;   /* the next requests that a stopping daemon rejects */
+    size_t keep;      /* bytes of the body to send; SIZE_MAX: all */
+    size_t flip;      /* the byte of the body to change; SIZE_MAX: none */
     size_t body_size; /* of the last answer */
 
-    /* What was asked. */
+    /* The last request. */
     struct message_tuning_get asked;
     struct problem asked_problem;
     char asked_id[32], asked_backend[32], asked_driver[32], asked_toolchain[32];
@@ -218,7 +218,7 @@ TEST(tuning, a_perf_record_reports_parameters)
     assert_string_equal(b.params, "16");
 }
 
-TEST(tuning, a_record_says_who_measured_it)
+TEST(tuning, a_record_reports_the_user_that_measured_it)
 {
     struct fixture *f = *state;
     f->answer.value = bytes_of_text(PERF);
@@ -234,7 +234,7 @@ TEST(tuning, a_record_says_who_measured_it)
     assert_int_equal(a.measured_at, 1700000000);
     assert_int_equal(a.uid, 1000);
     assert_string_equal(a.device_uuid, "GPU-1");
-    assert_string_equal(a.device, "a b"); /* nothing that could steer a terminal */
+    assert_string_equal(a.device, "a b"); /* no control characters */
     assert_string_equal(a.driver, "6.2");
     assert_string_equal(a.toolchain, "clang");
     assert_string_equal(a.library, "libkiln");
@@ -302,7 +302,7 @@ TEST(tuning, every_call_asks_for_records_change)
 
 /* ---- questions ---- */
 
-TEST(tuning, the_question_goes_over_as_it_was_put)
+TEST(tuning, a_look_up_sends_every_option)
 {
     struct fixture *f = *state;
     f->problem.n = 77;
@@ -414,7 +414,7 @@ TEST(tuning, kilnds_reason_is_reported)
     assert_string_equal(f->err.text, "the index is damaged");
     assert_null(f->tuned);
     assert_int_equal(find(f), KILN_E_CORRUPT);
-    assert_int_equal(f->daemon.connections, 1); /* an answer, not nonsense */
+    assert_int_equal(f->daemon.connections, 1); /* the answer is valid, so the connection stays */
 }
 
 static void refuse(struct fake_request *rq)
@@ -477,7 +477,7 @@ TEST(tuning, a_forked_child_is_reported_to_open_its_own_client)
 
 /* ---- nonsense ---- */
 
-/* Refused, and the connection with it; the next daemon's answer is taken. */
+/* The answer and its connection are rejected; the answer on the next connection is accepted. */
 static void nonsense(struct fixture *f, const char *part)
 {
     struct fixture good = *f;
@@ -515,7 +515,7 @@ TEST(tuning, an_answer_of_the_wrong_shape_is_refused)
     nonsense(f, "match");
 }
 
-TEST(tuning, a_record_that_can_be_none_is_refused)
+TEST(tuning, an_invalid_record_is_refused)
 {
     struct fixture *f = *state;
     static char many[8000];
@@ -560,7 +560,7 @@ TEST(tuning, an_impossible_distance_is_refused)
     }
 }
 
-TEST(tuning, measurements_that_do_not_fit_are_refused)
+TEST(tuning, measurements_of_solvers_outside_the_record_are_refused)
 {
     struct fixture *f = *state;
     const double wrong[] = { -1, INFINITY, NAN };
@@ -576,7 +576,7 @@ TEST(tuning, measurements_that_do_not_fit_are_refused)
     f->measurement_count = 1;
     f->measurements[0].id = bytes_of_text("SolverC");
     nonsense(f, "record");
-    f->measurement_count = 4; /* three of them there */
+    f->measurement_count = 4; /* only three are sent */
     nonsense(f, "record");
 }
 

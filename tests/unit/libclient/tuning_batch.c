@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Records of many problems at once: in messages that the limits allow, out of several frames. */
+/* Look-ups of many problems: requests within the limits, and answers in several frames. */
 #include "tests/support/test.h"
 #include "tests/unit/libclient/fake_tuning.h"
 
@@ -13,19 +13,19 @@ struct fixture {
     struct fake_daemon daemon;
     struct kiln_client *client;
     struct kiln_error err;
-    struct kiln_problem problems[PROBLEMS]; /* n tells them apart: 1, 2, ... */
+    struct kiln_problem problems[PROBLEMS]; /* |n| is 1, 2, ... */
     struct kiln_tuned *tuned[PROBLEMS];
     struct kiln_tuning_options options;
 
-    uint32_t frame_answers; /* in one frame */
-    uint32_t largest;       /* problems in one message, the most there were */
+    uint32_t frame_answers; /* answers per frame */
+    uint32_t largest;       /* most problems in one message so far */
     atomic_bool silent;
     atomic_uint damaged; /* the daemon cannot answer for this n */
     unsigned breaks;     /* connections that break after the first frame of an answer */
     bool backwards;
 };
 
-/* Every seventh is not known. */
+/* Every seventh problem has no record. */
 static bool is_known(uint32_t n) { return n % 7 != 0; }
 
 static void add_answer(struct fixture *f, struct fake_tuned *t, const struct message_tuning_get *m,
@@ -158,7 +158,7 @@ TEST(tuning_batch, the_order_and_number_of_frames_do_not_matter)
     expect_all(f, PROBLEMS);
 }
 
-TEST(tuning_batch, nothing_asked_is_nothing_to_do)
+TEST(tuning_batch, an_empty_batch_of_look_ups_sends_nothing)
 {
     struct fixture *f = *state;
     struct kiln_tuning_batch batch = batch_of(f, 0);
@@ -167,7 +167,7 @@ TEST(tuning_batch, nothing_asked_is_nothing_to_do)
     assert_int_equal(f->daemon.requests, 0);
 }
 
-TEST(tuning_batch, a_daemon_that_takes_one_at_a_time_is_asked_so)
+TEST(tuning_batch, a_batch_of_look_ups_stays_within_the_daemons_limit)
 {
     struct fixture *f = *state;
     kiln_client_close(f->client);
@@ -179,7 +179,7 @@ TEST(tuning_batch, a_daemon_that_takes_one_at_a_time_is_asked_so)
     expect_all(f, PROBLEMS);
 }
 
-TEST(tuning_batch, questions_left_open_by_a_broken_connection_are_repeated)
+TEST(tuning_batch, look_ups_left_open_by_a_lost_connection_are_repeated)
 {
     struct fixture *f = *state;
     f->breaks = 3;
@@ -221,7 +221,8 @@ static void lie(struct fake_request *rq)
     struct fixture *f = rq->daemon->context;
     struct fake_tuned t = { 0 };
     for (uint32_t i = 0; i < m.count; i++)
-        add_answer(f, &t, &m, i ? i : 1); /* the second twice, the first never */
+        add_answer(f, &t, &m,
+                   i ? i : 1); /* answers the second problem twice, and the first never */
     fake_tuned_reply(&t, rq, 0);
     buffer_done(&t.answers);
 }
@@ -235,7 +236,7 @@ TEST(tuning_batch, an_answer_reported_twice_fails_all)
     expect_none(f);
 }
 
-TEST(tuning_batch, late_questions_of_a_batch_are_cancelled)
+TEST(tuning_batch, look_ups_of_a_batch_that_are_late_are_cancelled)
 {
     struct fixture *f = *state;
     atomic_store(&f->silent, true);
