@@ -9,7 +9,7 @@
 #include "common/messages.h"
 #include "common/transport.h"
 
-struct handshake { /* who answered, and what the daemon allows */
+struct handshake { /* the server's identity, and its limits */
     uint16_t version;
     uint64_t capabilities; /* those that both sides have */
     uint32_t pid;

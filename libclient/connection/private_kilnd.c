@@ -144,7 +144,7 @@ static enum kiln_code make_socket(const char *path, int *ret_fd, struct kiln_err
     KILN_AUTO(fd) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return kiln_fail_errno(err, errno, "cannot make a socket");
-    (void)unlink(path); /* of one that has ended: the lock is ours */
+    (void)unlink(path); /* the socket of a kilnd that has exited: this process holds the lock */
     if (fchmod(fd, 0600) != 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
         listen(fd, BACKLOG) != 0)
         return kiln_fail_errno(err, errno, "cannot listen on '%s'", path);

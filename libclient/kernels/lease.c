@@ -104,7 +104,7 @@ static enum kiln_code read_request(const struct kiln_lease_request *given,
     if (id.size == 0 || id.size > TUNING_WORD_MAX)
         return kiln_fail(err, KILN_INVALID,
                          "kiln_lease_request.database_id has %zu bytes: "
-                         "kiln_device_database_id() says it for a device",
+                         "use kiln_device_database_id() of the device",
                          id.size);
     if (r.wait_ms < 0)
         return kiln_fail(err, KILN_INVALID, "kiln_lease_request.wait_ms is negative: %d",

@@ -46,7 +46,7 @@ static enum kiln_code read_options(const struct kiln_plan_options *options,
     sized_copy(&o, sizeof(o), options, options->size);
     if (!o.target || !o.target[0])
         return kiln_fail(err, KILN_INVALID,
-                         "kiln_plan_options.target is not set: kiln_device_target() says it for a "
+                         "kiln_plan_options.target is not set: use kiln_device_target() of the "
                          "device");
     *ret_request = (struct plan_request){
         .target = bytes_of_text(o.target),

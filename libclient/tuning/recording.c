@@ -142,8 +142,8 @@ static enum kiln_code check_target(enum tuning_kind kind, const struct kiln_reco
 {
     if (!r->database_id || !r->database_id[0])
         return kiln_fail(err, KILN_INVALID,
-                         "kiln_recording.database_id is not set: kiln_device_database_id() says "
-                         "it for a device");
+                         "kiln_recording.database_id is not set: use kiln_device_database_id() of "
+                         "the device");
     if (r->tier != KILN_TUNING_USER && r->tier != KILN_TUNING_HOST)
         return kiln_fail(err, KILN_INVALID,
                          "kiln_recording.tier is %d: give KILN_TUNING_USER, or KILN_TUNING_HOST "

@@ -19,8 +19,8 @@ static enum kiln_code check_texts(const struct message_tuning_get *m, struct kil
 {
     if (m->database_id.size == 0)
         return kiln_fail(err, KILN_INVALID,
-                         "kiln_tuning_options.database_id is not set: kiln_device_database_id() "
-                         "says it for a device");
+                         "kiln_tuning_options.database_id is not set: use "
+                         "kiln_device_database_id() of the device");
     enum kiln_code rc = check_text("database_id", m->database_id, err);
     if (!rc)
         rc = check_text("backend", m->backend, err);

@@ -27,7 +27,7 @@ def closed(monkeypatch):
     original = Handle.__del__
 
     def counting(handle):
-        if handle.pointer and handle._give_back is library().kiln_client_close:
+        if handle.pointer and handle._release is library().kiln_client_close:
             given.append(handle.pointer)
         original(handle)
 

@@ -30,7 +30,7 @@ def freed(monkeypatch):
     original = Handle.__del__
 
     def counting(handle):
-        if handle.pointer and handle._give_back is library().kiln_kernel_unref:
+        if handle.pointer and handle._release is library().kiln_kernel_unref:
             given.append(handle.pointer)
         original(handle)
 

@@ -27,14 +27,14 @@ class Status:
     """What serves the client, with counters."""
 
     level: Level  #: of the last answer; NONE before the first
-    socket_path: str  #: where the daemon is looked for
-    daemon: str  #: "kilnd 0.1.0"; "": never reached
-    daemon_pid: int  #: 0: never reached
-    role: Role  #: ours, as the daemon sees it
+    socket_path: str  #: where the client looks for the daemon
+    daemon: str  #: "kilnd 0.1.0"; "": no answer yet
+    daemon_pid: int  #: 0: no answer yet
+    role: Role  #: this user's role, according to the daemon
     reason: str  #: why the level is not DAEMON; "" when it is
     requests: int  #: sent to the daemon
     reconnects: int  #: after the first connection
-    cache_hits: int  #: answered in this process
+    cache_hits: int  #: answers of the in-process cache
     cache_entries: int
 
 
@@ -72,11 +72,11 @@ class Client:
              obtained before stay valid.
     Time     |timeout| is in seconds, None the client's default (120 s unless set otherwise); then
              TimedOutError.
-    Signals  a handler, as of Ctrl-C, runs when the call is over, in a batch also when the next item
-             is ready.  What it raises there ends the batch, which raises it, with that item or
-             the next.
-    Closing  by close(), as a context manager, or when nobody holds it any more; calls of other
-             threads that are under way go on, and end as they would have.
+    Signals  a handler, such as that of Ctrl-C, runs at the end of the call; in a batch also when
+             the next item is ready.  An exception that it raises ends the batch with that item or
+             the next one.
+    Closing  close(), the end of a `with` block, or the last reference; calls in progress in other
+             threads finish normally.
     """
 
     __slots__ = ("_handle", "__weakref__")
@@ -134,9 +134,9 @@ class Client:
         batch.ready = ready
         self._call(name, ctypes.byref(batch))
 
-    def _ask(self, name: str, give_back: str, *arguments: Any) -> Handle:
+    def _ask(self, name: str, release: str, *arguments: Any) -> Handle:
         """Calls a function whose last parameter but one is a place for a handle."""
-        handle = Handle(give_back)  # there before the call: an exception behind it loses nothing
+        handle = Handle(release)  # before the call, so that an exception after it loses nothing
         self._call(name, *arguments, ctypes.byref(handle.place))
         return handle
 
@@ -159,7 +159,7 @@ class Client:
 
     def admin(self, request: str, arguments: Optional[Mapping[str, Any]] = None,
               timeout: Optional[float] = None) -> Dict[str, Any]:
-        """A request of docs/protocol.md whose body is JSON: "status", "stats", "toolchains", ..."""
+        """Sends a JSON request of docs/protocol.md: "status", "stats", "toolchains", ..."""
         answer = ctypes.c_char_p()
         body = json.dumps(dict(arguments or {}))
         asked = _abi.AdminCall(size=ctypes.sizeof(_abi.AdminCall),
@@ -202,11 +202,11 @@ class Client:
                     timeout: Optional[float] = None,
                     ready: Optional[Callable[[int, Union[Kernel, KilnError]], object]] = None,
                     ) -> List[Union[Kernel, KilnError]]:
-        """Many at once, by keys or by sources: for each a kernel, or why there is none.
+        """Fetches many kernels by keys or sources.  Returns a kernel or an error for each.
 
-        |ready| is called with index and result, in the order they are ready, on this thread; it may
-        use this client.  An exception of its ends the call, which raises it.  |timeout| is for the
-        whole.
+        |ready| is called on this thread with index and result, as they become ready.  It may use
+        this client.  If it raises an exception, the call ends and raises it.  |timeout| is for the
+        whole batch.
         """
         if isinstance(wanted, str):
             raise TypeError("wanted must be a sequence of keys, not one key")
@@ -230,11 +230,12 @@ class Client:
              toolchain: Optional[str] = None, driver: Optional[str] = None,
              heuristic: bool = False, objects: bool = True,
              priority: Priority = Priority.INTERACTIVE, timeout: Optional[float] = None) -> Plan:
-        """How to solve a problem, with its code objects, compiled where nobody had them.
+        """Returns a plan with its code objects; kilnd compiles those that are not cached.
 
-        |target| is what to compile for; |database_id| the device whose records and packages count,
-        None for none.  |solver|, and with it |config|, force one.  |heuristic|: as if nothing were
-        recorded.  |objects| False: have them made and kept, but not sent.
+        |target| is the target to compile for.  |database_id| is the device whose records and
+        packages are used; None: use none.  |solver| forces a solver, and |config| its perf config.
+        |heuristic| ignores all records.  |objects| False: compile and cache the code objects, but
+        do not send them.
         """
         options = plans.to_options(target, database_id=database_id, solver=solver, config=config,
                                    toolchain=toolchain, driver=driver, heuristic=heuristic,
@@ -250,11 +251,11 @@ class Client:
                    priority: Priority = Priority.INTERACTIVE, timeout: Optional[float] = None,
                    ready: Optional[Callable[[int, Union[Plan, KilnError]], object]] = None,
                    ) -> List[Union[Plan, KilnError]]:
-        """Many at once: for each problem a plan, or why there is none.
+        """Requests many plans.  Returns a plan or an error for each problem.
 
-        |ready| is called with index and result, in the order they are ready, on this thread; it may
-        use this client.  An exception of its ends the call, which raises it.  |timeout| is for the
-        whole.
+        |ready| is called on this thread with index and result, as they become ready.  It may use
+        this client.  If it raises an exception, the call ends and raises it.  |timeout| is for the
+        whole batch.
         """
         options = plans.to_options(target, database_id=database_id, solver=solver, config=config,
                                    toolchain=toolchain, driver=driver, heuristic=heuristic,
@@ -270,9 +271,9 @@ class Client:
                  toolchain: Optional[str] = None, timeout: Optional[float] = None,
                  ready: Optional[Callable[[int, Union[Plan, KilnError]], object]] = None,
                  ) -> List[Union[Plan, KilnError]]:
-        """Has the problems' kernels made and kept, behind whatever is interactive; sends none.
+        """Compiles and caches the problems' kernels after all interactive requests.
 
-        The plans say what was made: their objects have key, tier and size, and no kernel.
+        The plans contain no kernels; their objects have key, tier and size.
         """
         return self.plan_batch(problems, target, database_id=database_id, solver=solver,
                                toolchain=toolchain, objects=False, priority=Priority.PREFETCH,
@@ -296,8 +297,9 @@ class Client:
                  timeout: Optional[float] = None) -> Tuned:
         """How long each solver took.  NotFoundError if there is no record.
 
-        |driver| and |toolchain|: versions here, to tell which records are stale.  |nearest|: else a
-        neighbour's.  |measurements|: with who measured it, and how.
+        |driver| and |toolchain| are current versions, to detect stale records.  |nearest|: without
+        a record, use the nearest problem's.  |measurements|: return the user and the conditions of
+        each measurement.
         """
         options = tuning.to_options(database_id, backend=backend, driver=driver,
                                     toolchain=toolchain, nearest=nearest,
@@ -317,7 +319,7 @@ class Client:
                        toolchain: Optional[str] = None, nearest: bool = False,
                        measurements: bool = False, timeout: Optional[float] = None,
                        ) -> List[Optional[Tuned]]:
-        """Many at once: None for problems without a record."""
+        """Looks up many problems.  None for problems without a record."""
         options = tuning.to_options(database_id, backend=backend, driver=driver,
                                     toolchain=toolchain, nearest=nearest,
                                     measurements=measurements, timeout=timeout)
@@ -327,7 +329,7 @@ class Client:
                        driver: Optional[str] = None, toolchain: Optional[str] = None,
                        nearest: bool = False, measurements: bool = False,
                        timeout: Optional[float] = None) -> List[Optional[Tuned]]:
-        """Many at once: None for problems without a record."""
+        """Looks up many problems.  None for problems without a record."""
         options = tuning.to_options(database_id, backend=None, driver=driver, toolchain=toolchain,
                                     nearest=nearest, measurements=measurements, timeout=timeout)
         return self._tuned_batch("kiln_perf_get_batch", problems, options)

@@ -100,7 +100,7 @@ class PlanSource(IntEnum):
 
 
 class TuningTier(IntEnum):
-    """KILN_TUNING_*: whose tuning record it is."""
+    """KILN_TUNING_*: the tier of a tuning record."""
 
     SYSTEM = 1
     HOST = 2
